@@ -1,0 +1,81 @@
+"""What every benchmark shares: timing, the machine's description, and the committed record."""
+
+from __future__ import annotations
+
+import datetime
+import importlib.metadata
+import os
+import platform
+import resource
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from leporid.artifacts import atomic_path, write_json
+
+RECORDS = Path(__file__).parent / "records"
+PACKAGES = ("numpy", "scipy", "numba", "torch", "pyarrow", "similaripy", "implicit", "scikit-learn")
+
+
+def timed(function: Callable[[], Any], repeat: int = 1) -> tuple[float, Any]:
+    """The best wall-clock seconds of `repeat` calls, and the last result."""
+    best, result = float("inf"), None
+    for _ in range(repeat):
+        start = time.perf_counter()
+        result = function()
+        best = min(best, time.perf_counter() - start)
+    return best, result
+
+
+def peak_memory_mb() -> float:
+    """Peak resident memory of this process so far."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def machine() -> dict[str, Any]:
+    """Processor, cores and versions."""
+    model = platform.processor()
+    cpuinfo = Path("/proc/cpuinfo")
+    if cpuinfo.is_file():
+        for line in cpuinfo.read_text().splitlines():
+            if line.startswith("model name"):
+                model = line.partition(":")[2].strip()
+                break
+    versions = {"python": platform.python_version()}
+    for package in PACKAGES:
+        try:
+            versions[package] = importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return {"processor": model, "cores": os.cpu_count(), "versions": versions}
+
+
+def write_record(
+    name: str,
+    rows: Sequence[Mapping[str, Any]],
+    settings: Mapping[str, Any],
+    notes: Sequence[str] = (),
+) -> None:
+    """Write `records/<name>.json` and a Markdown table beside it."""
+    record = {
+        "benchmark": name,
+        "date": datetime.date.today().isoformat(),
+        "machine": machine(),
+        "settings": dict(settings),
+        "rows": [dict(row) for row in rows],
+        "notes": list(notes),
+    }
+    write_json(RECORDS / f"{name}.json", record)
+    columns = list(dict.fromkeys(key for row in rows for key in row))
+    lines = [f"# {name}", "", f"{record['machine']['processor']}, {os.cpu_count()} cores.", ""]
+    lines += ["| " + " | ".join(columns) + " |", "|" + "---|" * len(columns)]
+    for row in rows:
+        lines.append("| " + " | ".join(_cell(row.get(column, "")) for column in columns) + " |")
+    lines += [""] + [f"- {note}" for note in notes]
+    with atomic_path(RECORDS / f"{name}.md") as path:
+        path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def _cell(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,85 @@
+"""Files that are either wholly there or not there: arrays as safetensors, the rest as JSON.
+
+Everything is written beside its target and renamed into place, so a full disk, Ctrl-C or a
+kill never leaves half a file under the final name. Nothing here can execute code on load.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leporid.errors import DataError
+
+__all__ = ["atomic_path", "read_arrays", "read_json", "write_arrays", "write_json"]
+
+
+@contextlib.contextmanager
+def atomic_path(target: str | Path) -> Iterator[Path]:
+    """Yield a temporary path beside `target`; rename it over `target` on success only."""
+    target = Path(target)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+    os.close(handle)
+    temporary = Path(name)
+    try:
+        yield temporary
+        with open(temporary, "rb+") as file:
+            os.fsync(file.fileno())
+        temporary.chmod(0o644)
+        temporary.replace(target)
+    except OSError as error:
+        raise DataError(f"could not write {target}: {error.strerror or error}") from error
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def write_json(target: str | Path, value: Any) -> None:
+    """Write JSON atomically, with sorted keys so that diffs are readable."""
+    text = json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False, allow_nan=False)
+    with atomic_path(target) as path:
+        path.write_text(text + "\n", encoding="utf-8")
+
+
+def read_json(path: str | Path) -> Any:
+    """Read JSON; a missing or broken file is a `DataError` that names it."""
+    try:
+        return json.loads(Path(path).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise DataError(f"no such file: {path}") from None
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise DataError(f"{path} is not valid JSON: {error}") from None
+
+
+def write_arrays(
+    target: str | Path,
+    arrays: Mapping[str, NDArray[Any]],
+    metadata: Mapping[str, str] | None = None,
+) -> None:
+    """Write named arrays as one safetensors file, atomically."""
+    from safetensors.numpy import save_file
+
+    contiguous = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+    with atomic_path(target) as path:
+        save_file(contiguous, path, metadata=dict(metadata or {}))
+
+
+def read_arrays(path: str | Path) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:
+    """The arrays and the metadata of a safetensors file."""
+    from safetensors import SafetensorError, safe_open
+
+    if not Path(path).is_file():
+        raise DataError(f"no such file: {path}")
+    try:
+        with safe_open(path, framework="numpy") as file:
+            return {name: file.get_tensor(name) for name in file.keys()}, file.metadata() or {}  # noqa: SIM118
+    except SafetensorError as error:
+        raise DataError(f"{path} is not a safetensors file: {error}") from None

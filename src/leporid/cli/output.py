@@ -1,0 +1,44 @@
+"""How commands speak: tables for people, JSON for machines (`--json`)."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any
+
+import typer
+
+__all__ = ["JsonOption", "print_json", "print_table", "show_progress"]
+
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
+
+
+def show_progress(json_output: bool = False) -> bool:
+    """Whether to draw bars: only for a person at a terminal, and never beside JSON."""
+    return not json_output and sys.stderr.isatty()
+
+
+def print_json(value: Any) -> None:
+    """One JSON document on stdout."""
+    typer.echo(json.dumps(value, ensure_ascii=False, indent=2))
+
+
+def print_table(title: str, rows: Sequence[Mapping[str, Any]]) -> None:
+    """A table on stdout; the keys of the first row are the columns."""
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(title=title)
+    for column in rows[0] if rows else ():
+        numeric = isinstance(rows[0][column], int | float)
+        table.add_column(column, justify="right" if numeric else "left")
+    for row in rows:
+        table.add_row(*(_cell(value) for value in row.values()))
+    Console().print(table)
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:.4f}"
+    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)

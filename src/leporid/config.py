@@ -1,0 +1,119 @@
+"""Frozen, typed settings with a strict loader.
+
+Every configuration in the package derives from `Config`: a frozen dataclass that refuses
+unknown keys (with the closest name suggested) and values of the wrong type.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import tomllib
+import types
+import typing
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Self
+
+from leporid.errors import ConfigError, DataError, closest
+
+__all__ = ["Config", "canonical_hash"]
+
+
+def canonical_hash(value: Any, length: int = 16) -> str:
+    """A short hash of any JSON-able value, independent of key order."""
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return hashlib.sha256(text.encode()).hexdigest()[:length]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Config:
+    """Base class of all settings. Subclasses are frozen keyword-only dataclasses."""
+
+    def __post_init__(self) -> None:
+        hints = typing.get_type_hints(type(self))
+        for field in dataclasses.fields(self):
+            value = getattr(self, field.name)
+            checked = _check(value, hints[field.name], f"{type(self).__name__}.{field.name}")
+            if checked is not value:
+                object.__setattr__(self, field.name, checked)
+        self.validate()
+
+    def validate(self) -> None:
+        """Check ranges; raise `ConfigError` naming the field. Subclasses override."""
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Self:
+        """Build from a mapping; an unknown key is an error that names the closest one."""
+        known = {field.name for field in dataclasses.fields(cls)}
+        for key in values:
+            if key not in known:
+                guess = closest(str(key), known)
+                hint = f"did you mean {guess!r}?" if guess else f"known: {', '.join(sorted(known))}"
+                raise ConfigError(f"{cls.__name__} has no setting {key!r}: {hint}")
+        return cls(**dict(values))
+
+    @classmethod
+    def from_toml(cls, path: str | Path) -> Self:
+        """Build from a TOML file."""
+        try:
+            with open(path, "rb") as file:
+                return cls.from_dict(tomllib.load(file))
+        except FileNotFoundError:
+            raise DataError(f"no such file: {path}") from None
+        except tomllib.TOMLDecodeError as error:
+            raise ConfigError(f"{path} is not valid TOML: {error}") from None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON-able values; `from_dict` is its inverse."""
+        return {
+            key: list(value) if isinstance(value, tuple) else value
+            for key, value in dataclasses.asdict(self).items()
+        }
+
+    def replace(self, **changes: Any) -> Self:
+        """A copy with some settings changed, checked as strictly as a new one."""
+        return type(self).from_dict({**dataclasses.asdict(self), **changes})
+
+
+def _check(value: Any, hint: Any, where: str) -> Any:
+    """Return `value` (an int may become a float, a list a tuple) or raise `ConfigError`."""
+    origin = typing.get_origin(hint)
+    if hint is Any:
+        return value
+    if origin in (typing.Union, types.UnionType):
+        for option in typing.get_args(hint):
+            try:
+                return _check(value, option, where)
+            except ConfigError:
+                continue
+        raise ConfigError(f"{where} must be {hint}, not {value!r}")
+    if origin is typing.Literal:
+        allowed = typing.get_args(hint)
+        if value in allowed:
+            return value
+        guess = closest(str(value), [str(a) for a in allowed])
+        hint_text = f"; did you mean {guess!r}?" if guess else ""
+        raise ConfigError(f"{where} must be one of {list(allowed)}, not {value!r}{hint_text}")
+    if origin is tuple:
+        if not isinstance(value, list | tuple):
+            raise ConfigError(f"{where} must be a list, not {value!r}")
+        inner = typing.get_args(hint)
+        if len(inner) == 2 and inner[1] is Ellipsis:
+            return tuple(_check(v, inner[0], where) for v in value)
+        if len(inner) != len(value):
+            raise ConfigError(f"{where} must have {len(inner)} entries, not {len(value)}")
+        return tuple(_check(v, h, where) for v, h in zip(value, inner, strict=True))
+    if hint is float and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    target = origin or hint
+    if hint is int and isinstance(value, bool):
+        raise ConfigError(f"{where} must be an integer, not {value!r}")
+    if hint is type(None):
+        if value is None:
+            return None
+        raise ConfigError(f"{where} must be None, not {value!r}")
+    if isinstance(target, type) and not isinstance(value, target):
+        raise ConfigError(f"{where} must be {target.__name__}, not {value!r}")
+    return value

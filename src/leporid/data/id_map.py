@@ -1,0 +1,139 @@
+"""External ids stop here: inside the library everything is a contiguous int."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from leporid.errors import DataError, UnknownIdError
+
+__all__ = ["IdMap"]
+
+
+@dataclass(frozen=True, eq=False)
+class IdMap:
+    """Distinct external ids in sorted order; the position of an id is its index.
+
+    Ids are 64-bit integers or strings. Sorting makes the indices independent of the order of
+    the rows in the file.
+    """
+
+    ids: pa.Array
+    """int64 or string, distinct and ascending, no nulls."""
+    kind: str = "id"
+    """'user' or 'item': the word error messages use."""
+
+    @classmethod
+    def from_values(cls, values: Any, kind: str = "id") -> IdMap:
+        """The distinct values of a pyarrow/numpy array or a sequence of ids."""
+        array = values if isinstance(values, pa.Array | pa.ChunkedArray) else pa.array(values)
+        if isinstance(array, pa.ChunkedArray):
+            array = array.combine_chunks()
+        if pa.types.is_integer(array.type) or pa.types.is_null(array.type):
+            array = array.cast(pa.int64())
+        elif not pa.types.is_string(array.type):
+            array = array.cast(pa.string())
+        distinct = pc.unique(array)
+        if distinct.null_count:
+            raise DataError(f"a {kind} id is missing")
+        return cls(distinct.take(pc.sort_indices(distinct)), kind)
+
+    @classmethod
+    def range(cls, n: int, kind: str = "id") -> IdMap:
+        """The ids 0 .. n-1, for matrices that come without names."""
+        return cls(pa.array(np.arange(n, dtype=np.int64)), kind)
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, IdMap) and self.ids.equals(other.ids)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    @property
+    def is_integer(self) -> bool:
+        """Whether the external ids are integers rather than strings."""
+        return bool(pa.types.is_integer(self.ids.type))
+
+    @cached_property
+    def values(self) -> NDArray[Any]:
+        """The external ids as a numpy array (int64, or object for strings)."""
+        return np.asarray(self.ids.to_numpy(zero_copy_only=False))
+
+    @cached_property
+    def _index(self) -> dict[Any, int]:
+        return {value: index for index, value in enumerate(self.ids.to_pylist())}
+
+    def encode(self, values: Any) -> NDArray[np.int32]:
+        """Indices of a whole column of ids, -1 where an id is unknown. Vectorised."""
+        array = values if isinstance(values, pa.Array | pa.ChunkedArray) else pa.array(values)
+        if len(self.ids) == 0:
+            return np.full(len(array), -1, dtype=np.int32)
+        if array.type != self.ids.type:
+            array = array.cast(self.ids.type)
+        found = pc.fill_null(pc.index_in(array, value_set=self.ids), -1)
+        if isinstance(found, pa.ChunkedArray):
+            found = found.combine_chunks()
+        return np.asarray(found.to_numpy(zero_copy_only=False), dtype=np.int32)
+
+    def index(self, external: Any) -> int:
+        """The index of one id; '42' finds 42. An unknown id is an `UnknownIdError`."""
+        key = external.item() if isinstance(external, np.generic) else external
+        if self.is_integer and isinstance(key, str):
+            try:
+                key = int(key)
+            except ValueError:
+                raise self._unknown(external) from None
+        elif not self.is_integer and not isinstance(key, str):
+            key = str(key)
+        try:
+            return self._index[key]
+        except (KeyError, TypeError):
+            raise self._unknown(external) from None
+
+    def indices(self, externals: Iterable[Any]) -> NDArray[np.int32]:
+        """The indices of several ids; the first unknown one is an `UnknownIdError`."""
+        return np.fromiter((self.index(e) for e in externals), dtype=np.int32)
+
+    def external(self, index: int) -> Any:
+        """The external id (int or str) at an index."""
+        return self.ids[int(index)].as_py()
+
+    def externals(self, indices: NDArray[Any] | Sequence[int]) -> NDArray[Any]:
+        """External ids as an object array of the same shape; index -1 becomes None."""
+        indices = np.asarray(indices)
+        out = np.full(indices.shape, None, dtype=object)
+        known = indices >= 0
+        out[known] = self.values[indices[known]].astype(object)
+        return out
+
+    def take(self, indices: NDArray[Any]) -> IdMap:
+        """The map of a subset, `indices` ascending."""
+        return IdMap(self.ids.take(pa.array(indices)), self.kind)
+
+    @cached_property
+    def digest(self) -> str:
+        """A hash of the ids, for caches and provenance."""
+        hasher = hashlib.sha256(str(self.ids.type).encode())
+        if self.is_integer:
+            hasher.update(np.ascontiguousarray(self.values).tobytes())
+        else:
+            for value in self.values:
+                hasher.update(str(value).encode())
+                hasher.update(b"\0")
+        return hasher.hexdigest()[:16]
+
+    def _unknown(self, external: Any) -> UnknownIdError:
+        return UnknownIdError(
+            f"unknown {self.kind} {external!r}: the data has {len(self)} {self.kind}s "
+            f"and this is none of them"
+        )

@@ -1,0 +1,79 @@
+"""Errors and warnings of the library.
+
+Every error a user can cause is a `LeporidError` whose message is one sentence that says what
+was wrong, where, and what to do. The command line prints the message and nothing else.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+__all__ = [
+    "ConfigError",
+    "DataError",
+    "GraphError",
+    "LeporidError",
+    "LeporidWarning",
+    "MissingExtraError",
+    "NotFittedError",
+    "TrainingInterruptedError",
+    "UnknownIdError",
+    "UnknownNameError",
+    "closest",
+]
+
+
+class LeporidError(Exception):
+    """Base class of every error this library raises on purpose."""
+
+
+class DataError(LeporidError, ValueError):
+    """The input data is missing, malformed or empty."""
+
+
+class ConfigError(LeporidError, ValueError):
+    """A setting is unknown, of the wrong type, or out of range."""
+
+
+class GraphError(LeporidError, ValueError):
+    """A matrix or graph does not have the form the method needs."""
+
+
+class NotFittedError(LeporidError, AttributeError, ValueError):
+    """A method that needs a fitted object was called before `fit`."""
+
+
+class MissingExtraError(LeporidError, ImportError):
+    """An optional dependency is not installed."""
+
+    def __init__(self, feature: str, extra: str) -> None:
+        super().__init__(f"{feature} needs the extra '{extra}': pip install 'leporid[{extra}]'")
+
+
+class UnknownNameError(LeporidError, LookupError):
+    """A model, initialiser, metric, column or option name does not exist."""
+
+    def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
+        known = sorted(known)
+        guess = closest(name, known)
+        hint = f"did you mean {guess!r}?" if guess else f"choose one of: {', '.join(known)}"
+        super().__init__(f"unknown {kind} {name!r}: {hint}")
+
+
+class UnknownIdError(LeporidError, LookupError):
+    """A user or item id does not occur in the data the object was fitted on."""
+
+
+class TrainingInterruptedError(LeporidError):
+    """Training was stopped by the user; the message says where the checkpoint is."""
+
+
+class LeporidWarning(UserWarning):
+    """Something was repaired, clipped or left out; the message counts it."""
+
+
+def closest(name: str, known: Iterable[str]) -> str | None:
+    """The known name nearest in spelling to `name`, or None when nothing is near."""
+    found = difflib.get_close_matches(name.lower(), list(known), n=1, cutoff=0.5)
+    return found[0] if found else None

@@ -1,0 +1,20 @@
+"""`TopK`: ranked lists of item indices, and the one function that makes them from scores."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["TopK"]
+
+
+@dataclass(frozen=True, eq=False)
+class TopK:
+    """The best `k` items of each of `m` users, best first; ties go to the smaller index."""
+
+    items: NDArray[np.int32]
+    """int32[m, k]; -1 pads a row with fewer than k candidates."""
+    scores: NDArray[np.float32]
+    """float32[m, k]; -inf where `items` is -1."""

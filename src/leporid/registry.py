@@ -1,0 +1,46 @@
+"""A registry maps a public name to a class without importing its module.
+
+`leporid --help` and `available()` must not load torch, so entries are import paths.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any, Generic, TypeVar
+
+from leporid.errors import ConfigError, UnknownNameError
+
+T = TypeVar("T")
+
+__all__ = ["Registry"]
+
+
+class Registry(Generic[T]):
+    """Names in a fixed order, each resolved on first use."""
+
+    def __init__(self, kind: str, entries: dict[str, str]) -> None:
+        self._kind = kind
+        self._paths = dict(entries)
+        self._classes: dict[str, type[T]] = {}
+
+    def available(self) -> list[str]:
+        """The registered names, in catalogue order."""
+        return list(self._paths)
+
+    def get(self, name: str) -> type[T]:
+        """The class behind `name`; an unknown name is answered with the closest one."""
+        if name not in self._paths:
+            raise UnknownNameError(self._kind, name, self._paths)
+        if name not in self._classes:
+            module, _, attribute = self._paths[name].partition(":")
+            if module:
+                loaded: Any = getattr(importlib.import_module(module), attribute)
+                self._classes[name] = loaded
+        return self._classes[name]
+
+    def register(self, name: str, cls: type[T]) -> None:
+        """Add a class of the user's own under a new name."""
+        if name in self._paths:
+            raise ConfigError(f"{self._kind} {name!r} exists already; choose another name")
+        self._paths[name] = ""
+        self._classes[name] = cls

@@ -1,0 +1,49 @@
+"""`Embedding`: one vector a row, and where it came from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Embedding", "standardize"]
+
+
+def standardize(vectors: NDArray[np.float32], scale: float = 1.0) -> NDArray[np.float32]:
+    """Z-score each column and multiply by `scale`; a constant column becomes zero."""
+    mean = vectors.mean(axis=0, dtype=np.float64)
+    deviation = vectors.std(axis=0, dtype=np.float64)
+    # A column that is constant up to rounding carries nothing; dividing would amplify noise.
+    constant = deviation <= 1e-7 * np.maximum(np.abs(mean), 1e-30)
+    deviation[constant] = np.inf
+    return np.ascontiguousarray((vectors - mean) / deviation * scale, dtype=np.float32)
+
+
+@dataclass(frozen=True, eq=False)
+class Embedding:
+    """float32[n, d] vectors with their eigenvalues (where there are any) and provenance."""
+
+    vectors: NDArray[np.float32]
+    """float32[n, d]."""
+    eigenvalues: NDArray[np.float64] | None = None
+    """float64[d], eigenvalues of A in descending order; None for non-spectral methods."""
+    provenance: Mapping[str, Any] = field(default_factory=dict)
+    """Method, parameters and data hash: JSON-able."""
+
+    @property
+    def n(self) -> int:
+        """Number of rows."""
+        return int(self.vectors.shape[0])
+
+    @property
+    def dim(self) -> int:
+        """Number of columns."""
+        return int(self.vectors.shape[1])
+
+    def standardized(self, scale: float = 1.0) -> Embedding:
+        """What a model receives: each column z-scored, times `scale`."""
+        provenance = {**self.provenance, "standardized": True, "scale": scale}
+        return replace(self, vectors=standardize(self.vectors, scale), provenance=provenance)
