@@ -1,0 +1,52 @@
+"""How many threads the kernels use: decided here, and nowhere else.
+
+Two pools that are both as wide as the machine fight for its cores (numba's and BLAS's: up to three
+times slower than either alone), so code that runs our kernels wraps them in `one_thread_pool`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from leporid.errors import ConfigError
+
+__all__ = ["one_thread_pool", "resolve_threads"]
+
+
+def resolve_threads(threads: int | None) -> int:
+    """The number of kernel threads for the usual `threads=` argument.
+
+    None means every core this process may run on (its affinity mask), and never more than
+    `NUMBA_NUM_THREADS`, the width of the pool numba starts. More than that is clipped.
+    """
+    import numba
+
+    if threads is not None and threads < 1:
+        raise ConfigError(f"threads must be at least 1, not {threads}; None means all cores")
+    pool = int(numba.config.NUMBA_NUM_THREADS)
+    if hasattr(os, "sched_getaffinity"):
+        allowed = len(os.sched_getaffinity(0))
+    else:
+        allowed = os.cpu_count() or 1
+    return min(pool, allowed if threads is None else threads)
+
+
+@contextmanager
+def one_thread_pool(threads: int | None = None) -> Iterator[int]:
+    """Run numba kernels on `threads` threads with BLAS held to one; yields the number used.
+
+    Both settings are restored on the way out, also after an error.
+    """
+    import numba
+    from threadpoolctl import threadpool_limits
+
+    wanted = resolve_threads(threads)
+    before = numba.get_num_threads()
+    numba.set_num_threads(wanted)
+    try:
+        with threadpool_limits(limits=1, user_api="blas"):
+            yield wanted
+    finally:
+        numba.set_num_threads(before)
