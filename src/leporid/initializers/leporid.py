@@ -1,0 +1,52 @@
+"""`leporid`: eigenmaps with popularity regularisation (Eq. 8 of the paper)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from leporid.data.interactions import Interactions
+from leporid.errors import ConfigError
+from leporid.initializers.base import InitialEmbeddings, Initializer
+from leporid.initializers.spectral_sides import SpectralConfig, fit_sides
+from leporid.progress import ProgressLike
+
+__all__ = ["LEPORID", "LEPORIDConfig"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class LEPORIDConfig(SpectralConfig):
+    """Settings of `LEPORID`."""
+
+    alpha: float = 0.5
+    """How much of a node's degree is replaced by the largest degree; 0 is plain LE."""
+
+    def validate(self) -> None:
+        """Refuse an alpha outside [0, 1]."""
+        super().validate()
+        if not 0 <= self.alpha <= 1:
+            raise ConfigError(f"alpha must lie in [0, 1], not {self.alpha}")
+
+
+class LEPORID(Initializer):
+    """Eigenvectors of L_regsym = I - D_reg^-1/2 W D_reg^-1/2."""
+
+    name = "leporid"
+    config_class = LEPORIDConfig
+    config: LEPORIDConfig
+
+    def _fit(self, train: Interactions, progress: ProgressLike) -> InitialEmbeddings:
+        from leporid.spectral.estimators import Leporid
+
+        config = self.config
+
+        def make(progress: ProgressLike) -> Leporid:
+            return Leporid(
+                dim=config.dim,
+                k=config.k,
+                alpha=config.alpha,
+                normalized=config.normalized,
+                device=config.device,
+                progress=progress,
+            )
+
+        return fit_sides(make, train, self.provenance(train), config.dim, progress)

@@ -1,0 +1,80 @@
+"""`svd`: the truncated singular value decomposition of the interaction matrix.
+
+X is about U S V^T; a user's vector is a row of U S^1/2, an item's a row of V S^1/2, so that
+their dot products are the best rank-D approximation of X.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from scipy.sparse.linalg import svds
+
+from leporid.data.interactions import Interactions
+from leporid.initializers.base import InitialEmbeddings, Initializer, InitializerConfig
+from leporid.progress import ProgressLike
+from leporid.spectral.embedding import Embedding
+
+__all__ = ["SVD", "SVDConfig", "truncated_svd"]
+
+_DENSE_SIDE = 256
+"""Up to this many rows or columns the dense decomposition is faster than the sparse solver."""
+
+
+def truncated_svd(
+    matrix: sparse.csr_array, dim: int, seed: int = 0
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    """U float64[n, r], s float64[r] descending, V float64[m, r], with r = min(dim, n, m).
+
+    Signs are fixed: the entry of largest magnitude in each column of U is positive.
+    """
+    matrix = matrix.astype(np.float64)
+    small = min(matrix.shape)
+    rank = min(dim, small)
+    if small <= max(_DENSE_SIDE, 2 * rank):
+        u, s, vt = np.linalg.svd(matrix.toarray(), full_matrices=False)
+        u, s, v = u[:, :rank], s[:rank], vt[:rank].T
+    else:
+        start = np.random.default_rng(seed).standard_normal(small)
+        u, s, vt = svds(matrix, k=rank, v0=start, solver="arpack")
+        order = np.argsort(-s, kind="stable")
+        u, s, v = u[:, order], s[order], vt[order].T
+    top = np.argmax(np.abs(u), axis=0)
+    signs = np.where(u[top, np.arange(rank)] < 0, -1.0, 1.0)
+    return u * signs, s, v * signs
+
+
+@dataclass(frozen=True, kw_only=True)
+class SVDConfig(InitializerConfig):
+    """Settings of `SVD`."""
+
+
+class SVD(Initializer):
+    """U S^1/2 and V S^1/2; columns beyond the rank of the matrix are zero."""
+
+    name = "svd"
+    config_class = SVDConfig
+    config: SVDConfig
+
+    def _fit(self, train: Interactions, progress: ProgressLike) -> InitialEmbeddings:
+        progress.start("singular vectors", 1)
+        u, s, v = truncated_svd(train.csr(), self.config.dim, self.config.seed)
+        progress.advance()
+        # A singular value at rounding level has arbitrary vectors: they say nothing.
+        kept = np.where(s > 1e-9 * max(s[0], 1e-300), s, 0.0)
+        provenance = {**self.provenance(train), "singular_values": [float(x) for x in kept]}
+        return InitialEmbeddings(
+            _side(u, kept, self.config.dim, provenance), _side(v, kept, self.config.dim, provenance)
+        )
+
+
+def _side(
+    vectors: NDArray[np.float64], s: NDArray[np.float64], dim: int, provenance: dict[str, Any]
+) -> Embedding:
+    out = np.zeros((vectors.shape[0], dim), dtype=np.float32)
+    out[:, : len(s)] = vectors * np.sqrt(s)
+    return Embedding(out, None, provenance)

@@ -1,0 +1,64 @@
+"""`InitialEmbeddings` on disk, and what every initialiser refuses."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from leporid import initializers
+from leporid.artifacts import write_arrays
+from leporid.errors import ConfigError, DataError, UnknownNameError
+from leporid.initializers.base import InitialEmbeddings
+from leporid.initializers.random import Random
+from leporid.initializers.svd import SVD, SVDConfig
+from leporid.spectral.embedding import Embedding
+from tests.initializers.helpers import planted
+
+
+@pytest.mark.parametrize("string_items", [False, True])
+def test_save_and_load_keep_vectors_ids_and_provenance(tmp_path: Path, string_items: bool) -> None:
+    made = SVD(dim=6, seed=2).fit(planted(string_items=string_items))
+    back = InitialEmbeddings.load(made.save(tmp_path / "e.safetensors"))
+    for a, b in ((made.users, back.users), (made.items, back.items)):
+        np.testing.assert_array_equal(a.vectors, b.vectors)
+        assert dict(a.provenance) == dict(b.provenance)
+    assert back.user_ids == made.user_ids
+    assert back.item_ids == made.item_ids
+
+
+def test_eigenvalues_survive(tmp_path: Path) -> None:
+    values = np.array([0.9, 0.1])
+    side = Embedding(np.ones((3, 2), np.float32), values)
+    other = Embedding(np.ones((4, 2), np.float32))
+    back = InitialEmbeddings.load(InitialEmbeddings(side, other).save(tmp_path / "e"))
+    assert back.users.eigenvalues is not None
+    np.testing.assert_array_equal(back.users.eigenvalues, values)
+    assert back.items.eigenvalues is None
+    assert back.user_ids is None
+
+
+def test_a_file_without_embeddings_is_refused(tmp_path: Path) -> None:
+    write_arrays(tmp_path / "x", {"users": np.zeros((2, 2), np.float32)})
+    with pytest.raises(DataError, match="no matrix named 'items'"):
+        InitialEmbeddings.load(tmp_path / "x")
+    with pytest.raises(DataError, match="no such file"):
+        InitialEmbeddings.load(tmp_path / "absent")
+
+
+def test_wrong_settings_and_names() -> None:
+    with pytest.raises(ConfigError, match="did you mean 'dim'"):
+        SVD(dims=3)
+    with pytest.raises(ConfigError, match="at least 1"):
+        SVD(dim=0)
+    with pytest.raises(ConfigError, match="takes a RandomConfig"):
+        Random(SVDConfig())
+    with pytest.raises(UnknownNameError, match="did you mean 'leporid'"):
+        initializers.get("leporidd")
+
+
+def test_empty_training_data_is_refused() -> None:
+    train = planted()
+    with pytest.raises(DataError, match="empty"):
+        SVD().fit(train.select(np.arange(0)))

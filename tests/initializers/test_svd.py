@@ -1,0 +1,47 @@
+"""`svd` against numpy's dense decomposition."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from leporid.initializers import svd
+from leporid.initializers.svd import SVD, truncated_svd
+from tests.initializers.helpers import make_interactions, planted
+
+
+@pytest.mark.parametrize("dense_side", [0, 10_000], ids=["sparse solver", "dense"])
+def test_products_are_the_best_low_rank_approximation(
+    monkeypatch: pytest.MonkeyPatch, dense_side: int
+) -> None:
+    monkeypatch.setattr(svd, "_DENSE_SIDE", dense_side)
+    train = planted(80, 50, seed=1)
+    made = SVD(dim=7).fit(train)
+    u, s, vt = np.linalg.svd(train.csr().toarray().astype(float), full_matrices=False)
+    best = (u[:, :7] * s[:7]) @ vt[:7]
+    np.testing.assert_allclose(made.users.vectors @ made.items.vectors.T, best, atol=2e-5)
+    # The square root of S on both sides, not all of S on one.
+    np.testing.assert_allclose(np.linalg.norm(made.users.vectors, axis=0) ** 2, s[:7], rtol=1e-4)
+    np.testing.assert_allclose(np.linalg.norm(made.items.vectors, axis=0) ** 2, s[:7], rtol=1e-4)
+
+
+def test_signs_follow_the_rule_and_the_solver_is_deterministic() -> None:
+    matrix = sparse.random_array((700, 300), density=0.05, rng=np.random.default_rng(0)).tocsr()
+    first, second = truncated_svd(matrix, 9), truncated_svd(matrix, 9)
+    for a, b in zip(first, second, strict=True):
+        np.testing.assert_array_equal(a, b)
+    u = first[0]
+    assert np.all(u[np.argmax(np.abs(u), axis=0), np.arange(9)] > 0)
+    other_start = truncated_svd(matrix, 9, seed=3)[0]
+    np.testing.assert_allclose(u, other_start, atol=1e-7)
+
+
+def test_columns_beyond_the_rank_are_zero() -> None:
+    dense = np.zeros((6, 4), bool)
+    dense[:3, :2] = True
+    dense[3:, 2:] = True
+    made = SVD(dim=5).fit(make_interactions(dense))
+    assert made.users.vectors.shape == (6, 5)
+    assert np.count_nonzero(made.users.vectors.any(axis=0)) == 2
+    np.testing.assert_allclose(made.users.vectors @ made.items.vectors.T, dense, atol=1e-6)
