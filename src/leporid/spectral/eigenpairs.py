@@ -1,0 +1,135 @@
+"""`laplacian_eigenpairs`: a graph in, the top eigenpairs of its operator out."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leporid.errors import ConfigError, LeporidWarning
+from leporid.progress import ProgressLike, make_progress
+from leporid.spectral.laplacian import LaplacianOperator, as_graph, laplacian_operator
+from leporid.spectral.solvers import Solution, arpack, dense, finish
+
+__all__ = ["Eigenpairs", "Solver", "laplacian_eigenpairs"]
+
+Solver = Literal["auto", "lanczos", "arpack", "dense"]
+Device = Literal["auto", "cpu", "cuda"]
+
+DENSE_BELOW = 1200
+"""Below this many nodes, LAPACK on the dense matrix is as fast as anything."""
+
+
+@dataclass(frozen=True, eq=False)
+class Eigenpairs:
+    """The algebraically largest eigenpairs of A, and how well they hold."""
+
+    values: NDArray[np.float64]
+    """float64[d], descending. Eigenvalues of A; of -L_reg when `normalized=False`."""
+    vectors: NDArray[np.float32]
+    """float32[n, d], orthonormal columns; the entry of largest magnitude is positive."""
+    residuals: NDArray[np.float64]
+    """float64[d]: ||A q - mu q|| in float64 arithmetic (over the norm when unnormalised)."""
+    iterations: int
+    """Products of the graph with a vector or a block."""
+    solver: str
+
+
+def laplacian_eigenpairs(
+    graph: Any,
+    dim: int,
+    *,
+    alpha: float = 0.5,
+    normalized: bool = True,
+    solver: Solver = "auto",
+    tol: float = 1e-6,
+    dtype: Literal["float32", "float64"] = "float32",
+    seed: int = 0,
+    device: Device = "auto",
+    threads: int | None = None,
+    progress: bool | ProgressLike | None = None,
+    v0: NDArray[np.floating[Any]] | None = None,
+) -> Eigenpairs:
+    """The `dim` largest eigenpairs of A = D_reg^-1/2 W D_reg^-1/2, the first included.
+
+    `graph` is a `KnnGraph` or a symmetric non-negative scipy matrix. `tol` bounds the residual;
+    float32 arithmetic reaches about 3e-7, `dtype="float64"` goes to 1e-12. `v0` (float[n, any])
+    is a block to start from, for instance the embedding of yesterday's graph. Where the graph
+    has fewer than `dim` nodes with edges, the last columns are zero with eigenvalue 0, and one
+    warning counts them. The same seed on the same machine gives the same bits.
+    """
+    if dim < 1:
+        raise ConfigError(f"dim must be at least 1, not {dim}")
+    if solver not in get_args(Solver):
+        raise ConfigError(f"solver must be one of {list(get_args(Solver))}, not {solver!r}")
+    if device not in get_args(Device):
+        raise ConfigError(f"device must be one of {list(get_args(Device))}, not {device!r}")
+    if dtype not in ("float32", "float64"):
+        raise ConfigError(f"dtype must be 'float32' or 'float64', not {dtype!r}")
+    if not tol > 0.0:
+        raise ConfigError(f"tol must be positive, not {tol}")
+    operator = laplacian_operator(as_graph(graph), alpha, normalized)
+    n_active = operator.n_active
+    _warn_isolated(operator)
+    found = min(dim, n_active)
+    reporter = make_progress(progress)
+    solution = _solve(operator, found, solver, tol, dtype, seed, threads, reporter, v0)
+    return _padded(operator, solution, dim)
+
+
+def _solve(
+    operator: LaplacianOperator,
+    dim: int,
+    solver: Solver,
+    tol: float,
+    dtype: str,
+    seed: int,
+    threads: int | None,
+    progress: ProgressLike,
+    v0: NDArray[np.floating[Any]] | None,
+) -> Solution:
+    n = operator.n_active
+    if dim == 0:
+        nothing = np.zeros((operator.n, 0))
+        return Solution(np.zeros(0), nothing, np.zeros(0), 0, "none")
+    if solver == "auto":
+        solver = "dense" if n < max(DENSE_BELOW, 3 * dim) else "arpack"
+    if solver == "arpack" and n <= dim + 1:
+        solver = "dense"  # ARPACK needs more rows than vectors
+    if solver == "dense":
+        return finish(operator, dense(operator, dim), threads)
+    return finish(operator, arpack(operator, dim, tol, dtype, seed, threads, v0), threads)
+
+
+def _warn_isolated(operator: LaplacianOperator) -> None:
+    isolated = operator.n - operator.n_active
+    if isolated:
+        warnings.warn(
+            f"{isolated} of {operator.n} nodes have no edges: their vectors are zero",
+            LeporidWarning,
+            stacklevel=3,
+        )
+
+
+def _padded(operator: LaplacianOperator, solution: Solution, dim: int) -> Eigenpairs:
+    """Fix the signs, cast, and fill up to `dim` columns with zeros."""
+    missing = dim - len(solution.values)
+    if missing:
+        warnings.warn(
+            f"the graph has {operator.n_active} nodes with edges, fewer than dim={dim}: "
+            f"the last {missing} columns are zero",
+            LeporidWarning,
+            stacklevel=3,
+        )
+    vectors = np.zeros((operator.n, dim), dtype=np.float32)
+    vectors[:, : len(solution.values)] = solution.vectors
+    if operator.n:
+        peak = np.abs(vectors).argmax(axis=0)
+        negative = vectors[peak, np.arange(dim)] < 0.0
+        vectors[:, negative] *= -1.0
+    values = np.concatenate([solution.values - operator.shift, np.zeros(missing)])
+    residuals = np.concatenate([solution.residuals / operator.norm, np.zeros(missing)])
+    return Eigenpairs(values, vectors, residuals, solution.iterations, solution.solver)
