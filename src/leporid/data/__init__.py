@@ -1,1 +1,61 @@
-"""."""
+"""The data room: from a raw log to `Interactions` and `Split`.
+
+`load` reads files, frames, matrices and named data sets; `core_filter`, `dataset_stats` and the
+three splits work on what it returns; `synthesize` makes logs whose geometry is known. External
+ids stop here (`IdMap`): every other room sees contiguous integers only.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from leporid.data.core_filter import core_filter
+    from leporid.data.id_map import IdMap
+    from leporid.data.interactions import Interactions, Sequences
+    from leporid.data.load import load
+    from leporid.data.raw import LoadReport
+    from leporid.data.split import Split
+    from leporid.data.splitting import global_time_split, leave_last_out, temporal_split
+    from leporid.data.stats import DatasetStats, dataset_stats
+
+__all__ = [
+    "DatasetStats",
+    "IdMap",
+    "Interactions",
+    "LoadReport",
+    "Sequences",
+    "Split",
+    "core_filter",
+    "dataset_stats",
+    "global_time_split",
+    "leave_last_out",
+    "load",
+    "temporal_split",
+]
+
+_HOMES = {
+    "DatasetStats": "stats",
+    "IdMap": "id_map",
+    "Interactions": "interactions",
+    "LoadReport": "raw",
+    "Sequences": "interactions",
+    "Split": "split",
+    "core_filter": "core_filter",
+    "dataset_stats": "stats",
+    "global_time_split": "splitting",
+    "leave_last_out": "splitting",
+    "load": "load",
+    "temporal_split": "splitting",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'leporid.data' has no attribute {name!r}")
+    return getattr(importlib.import_module(f"leporid.data.{_HOMES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

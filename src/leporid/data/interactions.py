@@ -15,6 +15,7 @@ from scipy import sparse
 from leporid.data.id_map import IdMap
 
 if TYPE_CHECKING:
+    from leporid.data.raw import LoadReport
     from leporid.data.stats import DatasetStats
 
 __all__ = ["Interactions", "Sequences"]
@@ -57,6 +58,8 @@ class Interactions:
     """External item ids."""
     dropped: Mapping[str, int] = field(default_factory=dict)
     """How many rows each policy left out while loading, by reason."""
+    source: LoadReport | None = None
+    """How the log was read and which columns were guessed; None where it was not loaded."""
 
     @classmethod
     def from_arrays(

@@ -1,0 +1,118 @@
+"""Three ways to hold out the future: per user by share, per user by one, and by the clock.
+
+All of them rely on the order of `Interactions` (user, then time, then order in the file). Data
+without times is split in file order.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leporid.data.interactions import Interactions
+from leporid.data.split import Split
+from leporid.errors import ConfigError, DataError
+
+__all__ = ["global_time_split", "leave_last_out", "temporal_split"]
+
+
+def temporal_split(data: Interactions, train: float = 0.7, valid: float = 0.1) -> Split:
+    """Per user, in time order: the first `train` share, the next `valid` share, then test.
+
+    The cut points of a user with n interactions are floor(train n) and floor((train + valid) n),
+    computed in integers: 0.7 of 10 is 7, whatever binary fractions say. A user with very few
+    interactions may have none in train. Without times, the order in the file counts.
+    """
+    first, second = _shares(train, valid)
+    position, count = _position_and_count(data)
+    train_end = count * first.numerator // first.denominator
+    valid_end = count * second.numerator // second.denominator
+    return _cut(data, position, train_end, valid_end, f"temporal({train:g}, {valid:g})")
+
+
+def leave_last_out(data: Interactions) -> Split:
+    """Per user, the last interaction is test, the one before it validation, the rest train.
+
+    A user with two interactions has one in train and one in test; a user with one has it in
+    train.
+    """
+    position, count = _position_and_count(data)
+    train_end = np.where(count >= 3, count - 2, np.minimum(count, 1))
+    valid_end = np.where(count >= 2, count - 1, count)
+    return _cut(data, position, train_end, valid_end, "leave-last-out")
+
+
+def global_time_split(
+    data: Interactions,
+    valid_time: int | None = None,
+    test_time: int | None = None,
+    *,
+    train: float = 0.7,
+    valid: float = 0.1,
+) -> Split:
+    """One clock for everybody: train before `valid_time`, test from `test_time` on.
+
+    Times are in the unit of `data.time`. A bound that is not given is the time of the
+    interaction at that share of the whole log (`train`, and `train + valid`). Interactions with
+    the same time are never separated. Users whose first interaction is late have nothing in
+    train.
+    """
+    if data.time is None:
+        raise DataError("a global time split needs times: give the time column when loading")
+    if len(data) == 0:
+        raise DataError("a global time split needs at least one interaction")
+    first, second = _shares(train, valid)
+    n = len(data)
+    ordered = np.sort(data.time)
+    if valid_time is None:
+        valid_time = int(ordered[min(n * first.numerator // first.denominator, n - 1)])
+    if test_time is None:
+        test_time = int(ordered[min(n * second.numerator // second.denominator, n - 1)])
+    if valid_time > test_time:
+        raise ConfigError(
+            f"validation must begin before test, got valid_time={valid_time} and "
+            f"test_time={test_time}"
+        )
+    return Split(
+        train=data.select(data.time < valid_time),
+        valid=data.select((data.time >= valid_time) & (data.time < test_time)),
+        test=data.select(data.time >= test_time),
+        protocol=f"global-time({valid_time}, {test_time})",
+    )
+
+
+def _shares(train: float, valid: float) -> tuple[Fraction, Fraction]:
+    """`train` and `train + valid` as the exact fractions the caller meant."""
+    possible = 0 < train <= 1 and 0 <= valid <= 1
+    first = Fraction(train if possible else 0).limit_denominator(1_000_000)
+    second = first + Fraction(valid if possible else 0).limit_denominator(1_000_000)
+    if first == 0 or second > 1:
+        raise ConfigError(
+            f"the shares must be train > 0, valid >= 0 and train + valid <= 1, "
+            f"got train={train:g} and valid={valid:g}"
+        )
+    return first, second
+
+
+def _position_and_count(data: Interactions) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """For every row: its place in its user's history, and the length of that history."""
+    indptr = data.sequences().indptr
+    position = np.arange(len(data), dtype=np.int64) - indptr[data.user]
+    return position, np.diff(indptr)[data.user]
+
+
+def _cut(
+    data: Interactions,
+    position: NDArray[np.int64],
+    train_end: NDArray[np.int64],
+    valid_end: NDArray[np.int64],
+    protocol: str,
+) -> Split:
+    return Split(
+        train=data.select(position < train_end),
+        valid=data.select((position >= train_end) & (position < valid_end)),
+        test=data.select(position >= valid_end),
+        protocol=protocol,
+    )
