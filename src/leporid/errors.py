@@ -74,6 +74,7 @@ class LeporidWarning(UserWarning):
 
 
 def closest(name: str, known: Iterable[str]) -> str | None:
-    """The known name nearest in spelling to `name`, or None when nothing is near."""
-    found = difflib.get_close_matches(name.lower(), list(known), n=1, cutoff=0.5)
-    return found[0] if found else None
+    """The known name nearest in spelling (in any case) to `name`, or None when nothing is near."""
+    lowered = {candidate.lower(): candidate for candidate in known}
+    found = difflib.get_close_matches(name.lower(), list(lowered), n=1, cutoff=0.5)
+    return lowered[found[0]] if found else None

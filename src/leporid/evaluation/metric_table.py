@@ -1,0 +1,294 @@
+"""`MetricTable`: one row a user. Means, strata, intervals and exports derive from it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, fields
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
+from numpy.typing import NDArray
+
+from leporid.artifacts import atomic_path, read_arrays, read_json, write_arrays, write_json
+from leporid.data.id_map import IdMap
+from leporid.errors import ConfigError, DataError, UnknownNameError
+from leporid.evaluation import metrics
+from leporid.evaluation.bootstrap import bootstrap_means, percentile_interval
+from leporid.evaluation.strata import ITEM_STRATA, check_stratum, popularity_class, user_stratum
+
+__all__ = ["Interval", "MetricTable"]
+
+
+class Interval(NamedTuple):
+    """A mean and its confidence interval."""
+
+    value: float
+    low: float
+    high: float
+
+
+class _Within(NamedTuple):
+    """A stratum: its rows of the table, with their hits and numbers of test items inside it."""
+
+    rows: NDArray[np.int64] | slice
+    hits: NDArray[np.bool_]
+    relevant: NDArray[np.int32]
+
+
+@dataclass(frozen=True, eq=False)
+class MetricTable:
+    """What one evaluation found, user by user.
+
+    Metric names are 'HR@10' and the like; `names` lists them. Strata are named in
+    `leporid.evaluation.strata`: in a stratum of users ('tail-users', 'activity-q1') the mean is
+    over those users; in a stratum of items ('tail-items') only test items of the stratum count,
+    as hits and as |T_u|, and users without one are left out.
+    """
+
+    user: NDArray[np.int32]
+    """int32[m]: the users with test items, ascending."""
+    users: IdMap
+    """External ids of all users of the split."""
+    top: NDArray[np.int32]
+    """int32[m, k]: the ranked lists, k the largest cut-off; -1 where there is no (known) item."""
+    hits: NDArray[np.bool_]
+    """bool[m, k]: which of them are test items."""
+    relevant: NDArray[np.int32]
+    """int32[m, 3]: each user's number of tail, mid and head test items."""
+    activity: NDArray[np.int32]
+    """int32[n_users]: training interactions of all users."""
+    popularity: NDArray[np.int32]
+    """int32[n_items]: training interactions of all items."""
+    at: tuple[int, ...]
+    """The cut-offs N."""
+    families: tuple[str, ...]
+    """The metrics without their cut-off."""
+    part: str
+    """'valid' or 'test'."""
+    protocol: str
+    """How the split was made."""
+
+    def __len__(self) -> int:
+        return len(self.user)
+
+    def __repr__(self) -> str:
+        shown = [f"{family}@{self.at[-1]}" for family in self.families[:4]]
+        values = self._means(shown, None)
+        numbers = ", ".join(f"{name} {values[name]:.4f}" for name in shown)
+        return (
+            f"MetricTable({len(self):,} users, {self.skipped:,} left out without "
+            f"{self.part} items; {numbers})"
+        )
+
+    @property
+    def skipped(self) -> int:
+        """Number of users left out because they have no item to find."""
+        return len(self.users) - len(self.user)
+
+    @property
+    def names(self) -> list[str]:
+        """All metrics of this table."""
+        return [f"{family}@{n}" for family in self.families for n in self.at]
+
+    @property
+    def external_users(self) -> NDArray[Any]:
+        """object[m]: the external id of each row."""
+        return self.users.externals(self.user)
+
+    def mean(self, stratum: str | None = None) -> dict[str, float]:
+        """Every metric over all users, or over a stratum.
+
+        F1 is the harmonic mean of the mean precision and mean recall there. Coverage, popularity
+        and Gini judge the lists, not the hits, and are left out for strata of items.
+        """
+        names = self.names
+        if stratum in ITEM_STRATA:
+            names = [n for n in names if _parse(n)[0] in (*metrics.PER_USER, "F1")]
+        return self._means(names, stratum)
+
+    def per_user(self, metric: str, stratum: str | None = None) -> NDArray[np.float64]:
+        """One value a user (of the stratum) for a metric that is a mean over users."""
+        return self._column(metric, self._within(stratum))
+
+    def confidence(
+        self,
+        metric: str,
+        level: float = 0.95,
+        resamples: int = 1000,
+        seed: int = 0,
+        *,
+        stratum: str | None = None,
+    ) -> Interval:
+        """Bootstrap percentile interval of a mean, resampling users.
+
+        F1 is recomputed from the resampled means of precision and recall. Coverage and Gini
+        have none: a resample holds fewer distinct lists, which biases both.
+        """
+        return self.intervals([metric], level, resamples, seed, stratum=stratum)[metric]
+
+    def intervals(
+        self,
+        names: Iterable[str] | None = None,
+        level: float = 0.95,
+        resamples: int = 1000,
+        seed: int = 0,
+        *,
+        stratum: str | None = None,
+    ) -> dict[str, Interval]:
+        """`confidence` of several metrics (default: all that have one) from the same resamples."""
+        chosen = [n for n in self.names if self._bootstraps(n, stratum)] if names is None else names
+        chosen = list(chosen)
+        parts = {name: self._ingredients(name) for name in chosen}
+        needed = list(dict.fromkeys(part for pair in parts.values() for part in pair))
+        within = self._within(stratum)
+        columns = np.column_stack([self._column(part, within) for part in needed])
+        drawn = dict(zip(needed, bootstrap_means(columns, resamples, seed).T, strict=True))
+        values = self._means(chosen, stratum)
+        return {
+            name: Interval(
+                values[name], *percentile_interval(combine([drawn[p] for p in parts[name]]), level)
+            )
+            for name in chosen
+        }
+
+    def to_arrow(self) -> pa.Table:
+        """User by user: external id, training and test counts, and every per-user metric.
+
+        The number of users left out is in the schema's metadata.
+        """
+        columns: dict[str, Any] = {
+            "user": self.users.ids.take(pa.array(self.user)),
+            "train_interactions": self.activity[self.user],
+            f"{self.part}_items": self.relevant.sum(axis=1, dtype=np.int32),
+        }
+        for name in self.names:
+            if _parse(name)[0] not in ("F1", "Coverage", "Gini"):
+                columns[name] = self.per_user(name)
+        about = {"leporid.skipped": str(self.skipped), "leporid.protocol": self.protocol}
+        return pa.table(columns).replace_schema_metadata(about)
+
+    def to_parquet(self, path: str | Path) -> Path:
+        """Write `to_arrow()` as a parquet file."""
+        with atomic_path(path) as temporary:
+            pyarrow.parquet.write_table(self.to_arrow(), temporary)
+        return Path(path)
+
+    def to_csv(self, path: str | Path) -> Path:
+        """Write `to_arrow()` as a CSV file with a header."""
+        with atomic_path(path) as temporary:
+            pyarrow.csv.write_csv(self.to_arrow(), temporary)
+        return Path(path)
+
+    def save(self, path: str | Path) -> Path:
+        """Write the whole table into the directory `path`; `load` gives it back."""
+        path = Path(path)
+        write_arrays(path / "table.safetensors", {name: getattr(self, name) for name in _ARRAYS})
+        about = {name: getattr(self, name) for name in ("at", "families", "part", "protocol")}
+        write_json(path / "table.json", about | {"users": self.users.ids.to_pylist()})
+        return path
+
+    @classmethod
+    def load(cls, path: str | Path) -> MetricTable:
+        """Read what `save` wrote."""
+        arrays, _ = read_arrays(Path(path) / "table.safetensors")
+        about = read_json(Path(path) / "table.json")
+        try:
+            return cls(
+                **{name: arrays[name] for name in _ARRAYS},
+                users=IdMap.from_values(about["users"], "user"),
+                at=tuple(about["at"]),
+                families=tuple(about["families"]),
+                part=about["part"],
+                protocol=about["protocol"],
+            )
+        except KeyError as error:
+            raise DataError(f"{path} is not a saved metric table: {error} is missing") from None
+
+    # -- shared pieces ---------------------------------------------------------------------
+
+    @cached_property
+    def _classes(self) -> NDArray[np.int8]:
+        return popularity_class(self.popularity)
+
+    def _means(self, names: Iterable[str], stratum: str | None) -> dict[str, float]:
+        out = {}
+        within = self._within(stratum)
+        top = self.top[within.rows]
+        for name in names:
+            family, n = self._parse_known(name)
+            if family == "Coverage":
+                out[name] = metrics.item_coverage(top, len(self.popularity), n)
+            elif family == "Gini":
+                out[name] = metrics.gini(top, len(self.popularity), n)
+            else:
+                means = [self._column(p, within).mean() for p in self._ingredients(name)]
+                out[name] = float(combine(means))
+        return out
+
+    def _column(self, metric: str, within: _Within) -> NDArray[np.float64]:
+        family, n = self._parse_known(metric)
+        if family == "F1":
+            raise ConfigError(
+                f"{metric} is computed from two means and has no value per user: "
+                f"use UserF1@{n}, or Precision@{n} and Recall@{n}"
+            )
+        if family in ("Coverage", "Gini"):
+            raise ConfigError(f"{metric} judges all lists together and has no value per user")
+        if family == "Popularity":
+            return metrics.average_popularity(self.top[within.rows], self.popularity, n)
+        return metrics.PER_USER[family](within.hits, within.relevant, n)
+
+    def _within(self, stratum: str | None) -> _Within:
+        relevant = self.relevant.sum(axis=1, dtype=np.int32)
+        if stratum is None:
+            return _Within(slice(None), self.hits, relevant)
+        check_stratum(stratum)
+        hits = self.hits
+        if stratum in ITEM_STRATA:
+            wanted = ITEM_STRATA.index(stratum)
+            hits = hits & (self._classes[self.top] == wanted)
+            relevant = self.relevant[:, wanted]
+            rows = np.flatnonzero(relevant)
+        else:
+            rows = np.flatnonzero(user_stratum(stratum, self.activity)[self.user])
+        if len(rows) == 0:
+            raise DataError(f"no evaluated user is in the stratum {stratum!r}: nothing to average")
+        return _Within(rows, hits[rows], relevant[rows])
+
+    def _parse_known(self, metric: str) -> tuple[str, int]:
+        family, n = _parse(metric)
+        # Precision and recall are there for F1 even if they were not asked for.
+        known = family in self.families or (
+            family in ("Precision", "Recall") and "F1" in self.families
+        )
+        if not known or n not in self.at:
+            raise UnknownNameError("metric", metric, self.names)
+        return family, n
+
+    def _ingredients(self, metric: str) -> list[str]:
+        family, n = self._parse_known(metric)
+        return [f"Precision@{n}", f"Recall@{n}"] if family == "F1" else [metric]
+
+    def _bootstraps(self, metric: str, stratum: str | None) -> bool:
+        family = _parse(metric)[0]
+        listed = ("Popularity",) if stratum not in ITEM_STRATA else ()
+        return family in (*metrics.PER_USER, "F1", *listed)
+
+
+_ARRAYS = [f.name for f in fields(MetricTable) if "NDArray" in str(f.type)]
+
+
+def combine(means: Any) -> Any:
+    """A metric from the means of its ingredients: itself, or F1 from precision and recall."""
+    return metrics.f1(*means) if len(means) == 2 else means[0]
+
+
+def _parse(metric: str) -> tuple[str, int]:
+    """'HR@10' -> ('HR', 10); a name without a number gives -1, which no table has."""
+    family, _, n = metric.partition("@")
+    return family, int(n) if n.isdecimal() else -1

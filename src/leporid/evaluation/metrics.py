@@ -1,0 +1,149 @@
+"""The metrics, one pure function each.
+
+Throughout, `hits` is bool[m, k]: whether the item at each rank of a user's list is a test item;
+`relevant` is int[m], the number of test items |T_u| >= 1; `n` <= k is the cut-off N. Functions
+return float64[m], one value a user, except those said to judge all lists together.
+
+Below, h_r is 1 if the item at rank r (from 1) is a test item, and H_r = h_1 + ... + h_r.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = [
+    "FAMILIES",
+    "PER_USER",
+    "average_popularity",
+    "average_precision",
+    "f1",
+    "gini",
+    "hit_rate",
+    "item_coverage",
+    "ndcg",
+    "precision",
+    "recall",
+    "reciprocal_rank",
+    "user_f1",
+]
+
+Hits: TypeAlias = NDArray[np.bool_]
+Counts: TypeAlias = NDArray[np.integer[Any]]
+Values: TypeAlias = NDArray[np.float64]
+
+
+def hit_rate(hits: Hits, relevant: Counts, n: int) -> Values:
+    """HR@N = 1 if H_N >= 1, else 0."""
+    return np.asarray(hits[:, :n].any(axis=1), dtype=np.float64)
+
+
+def precision(hits: Hits, relevant: Counts, n: int) -> Values:
+    """Precision@N = H_N / N; always over N, also where the list is shorter."""
+    return _found(hits, n) / n
+
+
+def recall(hits: Hits, relevant: Counts, n: int) -> Values:
+    """Recall@N = H_N / |T_u|."""
+    return _found(hits, n) / relevant
+
+
+def user_f1(hits: Hits, relevant: Counts, n: int) -> Values:
+    """UserF1@N = 2 P R / (P + R) of each user (0 without a hit), which is 2 H_N / (N + |T_u|)."""
+    return 2.0 * _found(hits, n) / (n + relevant)
+
+
+def f1(mean_precision: Any, mean_recall: Any) -> Any:
+    """F1@N = 2 P R / (P + R) of the means P, R over users (the paper's); 0 if both are 0.
+
+    Not the mean of `user_f1`. Takes floats or arrays of means.
+    """
+    p, r = np.asarray(mean_precision, np.float64), np.asarray(mean_recall, np.float64)
+    total = p + r
+    value = np.divide(2.0 * p * r, total, out=np.zeros_like(total), where=total > 0)
+    return value if value.ndim else float(value)
+
+
+def ndcg(hits: Hits, relevant: Counts, n: int) -> Values:
+    """NDCG@N = DCG / IDCG, DCG = sum_{r<=N} h_r / log2(r + 1), IDCG = that sum for the best list,
+
+    h_r = 1 up to rank min(N, |T_u|) and 0 after it.
+    """
+    discount = 1.0 / np.log2(np.arange(2, n + 2))
+    ideal = np.cumsum(discount)
+    gain = hits[:, :n] @ discount
+    return np.asarray(gain / ideal[np.minimum(relevant, n) - 1], dtype=np.float64)
+
+
+def reciprocal_rank(hits: Hits, relevant: Counts, n: int) -> Values:
+    """MRR@N = 1 / r of the first r <= N with h_r = 1, else 0."""
+    first = hits[:, :n].argmax(axis=1)
+    return np.where(hits[:, :n].any(axis=1), 1.0 / (first + 1), 0.0)
+
+
+def average_precision(hits: Hits, relevant: Counts, n: int) -> Values:
+    """MAP@N = sum_{r<=N} h_r H_r / r, divided by min(N, |T_u|)."""
+    cut = hits[:, :n]
+    at_rank = np.cumsum(cut, axis=1) / np.arange(1, n + 1)
+    return np.asarray((cut * at_rank).sum(axis=1) / np.minimum(relevant, n), dtype=np.float64)
+
+
+def average_popularity(top: NDArray[np.int32], popularity: Counts, n: int) -> Values:
+    """Popularity@N = mean number of training interactions of the listed items, one value a user.
+
+    `top` is int32[m, k] item indices (-1 where none), `popularity` int[n_items]; an empty list
+    has popularity 0.
+    """
+    cut = top[:, :n]
+    listed = cut >= 0
+    total = np.where(listed, popularity[cut], 0).sum(axis=1)
+    return np.asarray(total / np.maximum(listed.sum(axis=1), 1), dtype=np.float64)
+
+
+def item_coverage(top: NDArray[np.int32], n_items: int, n: int) -> float:
+    """Coverage@N = share of all items that are in at least one list. Judges all lists together."""
+    return float(np.count_nonzero(_times_listed(top, n_items, n)) / n_items)
+
+
+def gini(top: NDArray[np.int32], n_items: int, n: int) -> float:
+    """Gini@N of how often each item is listed. Judges all lists together.
+
+    With the counts c_1 <= ... <= c_I of all I items (zeros too):
+    sum_i (2 i - I - 1) c_i / (I sum_i c_i). 0: all items equally often; towards 1: only a few.
+    """
+    counts = np.sort(_times_listed(top, n_items, n))
+    total = counts.sum()
+    if total == 0:
+        return 0.0
+    weight = 2 * np.arange(1, n_items + 1) - n_items - 1
+    return float((weight * counts).sum() / (n_items * total))
+
+
+PER_USER: dict[str, Callable[[Hits, Counts, int], Values]] = {
+    "HR": hit_rate,
+    "Precision": precision,
+    "Recall": recall,
+    "UserF1": user_f1,
+    "NDCG": ndcg,
+    "MRR": reciprocal_rank,
+    "MAP": average_precision,
+}
+"""Metrics that are a mean over users of a function of the hits."""
+
+FAMILIES = (
+    *("HR", "Precision", "Recall", "F1", "UserF1", "NDCG", "MRR", "MAP"),
+    *("Coverage", "Popularity", "Gini"),
+)
+"""All metrics without their cut-off, in the order of the tables."""
+
+
+def _found(hits: Hits, n: int) -> Values:
+    return np.asarray(hits[:, :n].sum(axis=1), dtype=np.float64)
+
+
+def _times_listed(top: NDArray[np.int32], n_items: int, n: int) -> NDArray[np.int64]:
+    cut = top[:, :n]
+    return np.bincount(cut[cut >= 0], minlength=n_items)

@@ -1,0 +1,159 @@
+"""Recommendations that came from elsewhere: a file with user, item and score.
+
+They are judged as given. The order is by score, highest first, ties to the smaller item index
+(unknown items after known ones); without a score column, the order of the rows in the file.
+- An unknown user is an error: the lists were made for other data.
+- An unknown item keeps its place in the list but cannot be a hit; they are counted in a warning.
+- A user with test items but without a list gets an empty one; they are counted in a warning.
+- The same item twice in a list is an error.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+import pyarrow.parquet
+from numpy.typing import NDArray
+
+from leporid.data.id_map import IdMap
+from leporid.data.split import Split
+from leporid.errors import DataError, LeporidWarning, UnknownIdError, UnknownNameError
+from leporid.evaluation.topk import TopK
+
+__all__ = ["Recommendations"]
+
+
+@dataclass(frozen=True, eq=False)
+class Recommendations:
+    """Rows of (user, item, score), external ids; the rules are in the module's docstring."""
+
+    user: pa.Array
+    """string[n] or int64[n]."""
+    item: pa.Array
+    """string[n] or int64[n]."""
+    score: NDArray[np.float64] | None
+    """float64[n], higher is better; None where the order of the rows is the order of the list."""
+    source: str = "the recommendations"
+    """Where they came from, for messages."""
+
+    def __len__(self) -> int:
+        return len(self.user)
+
+    @classmethod
+    def read(
+        cls, path: str | Path, user: str = "user", item: str = "item", score: str = "score"
+    ) -> Recommendations:
+        """Read a CSV or parquet file with these columns; the score column may be missing."""
+        table = _read_table(Path(path))
+        for name in (user, item):
+            if name not in table.column_names:
+                raise UnknownNameError(f"column of {path}:", name, table.column_names)
+        ids = [_ids(table.column(name), f"{path}, column {name!r}") for name in (user, item)]
+        scores = None
+        if score in table.column_names:
+            try:
+                column = table.column(score).cast(pa.float64())
+            except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+                raise DataError(f"{path}, column {score!r}: {error}") from None
+            scores = column.to_numpy().astype(np.float64)
+            undefined = np.flatnonzero(np.isnan(scores))
+            if len(undefined):
+                raise DataError(f"{path}, row {undefined[0] + 1}: the score is missing or NaN")
+        return cls(ids[0], ids[1], scores, str(path))
+
+    def lists(self, split: Split, users: NDArray[np.int32], n: int) -> TopK:
+        """The first `n` recommendations of user indices; -1 and -inf fill short lists."""
+        row_user = _encode(self.user, split.users)
+        if len(row_user) and row_user.min() < 0:
+            unknown = np.flatnonzero(row_user < 0)
+            raise UnknownIdError(
+                f"{self.source} has {len(pc.unique(self.user.take(pa.array(unknown))))} users "
+                f"that are not in the data, the first is {self.user[int(unknown[0])].as_py()!r}: "
+                f"evaluate on the data and the core filter the lists were made for"
+            )
+        row_item = _encode(self.item, split.items)
+        self._refuse_duplicates(row_user)
+        score = np.zeros(len(self)) if self.score is None else self.score
+        if self.score is None:
+            order = np.argsort(row_user, kind="stable")
+        else:
+            item_key = np.where(row_item < 0, split.n_items, row_item)
+            order = np.lexsort((item_key, -score, row_user))
+        starts = np.searchsorted(row_user[order], np.arange(split.n_users))
+        rank = np.arange(len(order)) - starts[row_user[order]]
+        order, rank = order[rank < n], rank[rank < n]
+        items = np.full((split.n_users, n), -1, dtype=np.int32)
+        scores = np.full((split.n_users, n), -np.inf, dtype=np.float32)
+        items[row_user[order], rank] = row_item[order]
+        scores[row_user[order], rank] = score[order]
+        lengths = np.bincount(row_user, minlength=split.n_users)
+        self._warn(int(np.count_nonzero(row_item < 0)), int(np.sum(lengths[users] == 0)))
+        return TopK(items[users], scores[users])
+
+    def _refuse_duplicates(self, row_user: NDArray[np.int32]) -> None:
+        code = self.item.dictionary_encode().indices.to_numpy().astype(np.int64)
+        key = row_user.astype(np.int64) * (int(code.max(initial=0)) + 1) + code
+        _, first, times = np.unique(key, return_index=True, return_counts=True)
+        if len(times) and times.max() > 1:
+            row = int(first[np.argmax(times > 1)])
+            raise DataError(
+                f"{self.source} recommends item {self.item[row].as_py()!r} to user "
+                f"{self.user[row].as_py()!r} more than once: keep one row for each pair"
+            )
+
+    def _warn(self, unknown_items: int, without_list: int) -> None:
+        if unknown_items:
+            warnings.warn(
+                f"{unknown_items:,} recommended items of {self.source} are not in the data: "
+                f"they keep their ranks and count as misses",
+                LeporidWarning,
+                stacklevel=4,
+            )
+        if without_list:
+            warnings.warn(
+                f"{without_list:,} users with items to find have no list in {self.source}: "
+                f"they count with an empty list",
+                LeporidWarning,
+                stacklevel=4,
+            )
+
+
+def _read_table(path: Path) -> pa.Table:
+    if not path.is_file():
+        raise DataError(f"no such file: {path}")
+    try:
+        if path.suffix in (".parquet", ".pq"):
+            return pyarrow.parquet.read_table(path)
+        # Ids are read as text, so that '007' stays itself.
+        with pyarrow.csv.open_csv(path) as reader:
+            names = reader.schema.names
+        as_text = pyarrow.csv.ConvertOptions(
+            column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=True
+        )
+        return pyarrow.csv.read_csv(path, convert_options=as_text)
+    except pa.ArrowInvalid as error:
+        raise DataError(f"cannot read {path}: {error}") from None
+
+
+def _ids(column: pa.ChunkedArray, where: str) -> pa.Array:
+    array = column.combine_chunks()
+    if isinstance(array, pa.ChunkedArray):
+        array = pa.concat_arrays(array.chunks) if array.num_chunks else pa.array([], pa.string())
+    if array.null_count:
+        missing = int(np.argmax(array.is_null().to_numpy(zero_copy_only=False)))
+        raise DataError(f"{where}: the id in row {missing + 1} is missing")
+    return array.cast(pa.int64() if pa.types.is_integer(array.type) else pa.string())
+
+
+def _encode(values: pa.Array, ids: IdMap) -> NDArray[np.int32]:
+    """Indices, -1 where unknown; text that is no number is unknown among integer ids."""
+    if ids.is_integer and pa.types.is_string(values.type):
+        number = pc.match_substring_regex(values, r"^-?[0-9]{1,18}$")
+        values = pc.if_else(number, values, pa.scalar(None, pa.string())).cast(pa.int64())
+    return ids.encode(values)

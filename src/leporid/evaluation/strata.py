@@ -1,0 +1,57 @@
+"""Named groups of users (by activity) and of items (by popularity), from training counts.
+
+Everything is put in order by (training interactions, index), all users or items of the data,
+also those without test items. Of n in that order, tail users are the first floor(n / 4),
+quartile i the positions floor((i - 1) n / 4) .. floor(i n / 4), deciles likewise. Ties go to
+the smaller index, so a stratum never depends on chance.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leporid.errors import UnknownNameError
+
+__all__ = ["ITEM_STRATA", "USER_STRATA", "check_stratum", "popularity_class", "user_stratum"]
+
+USER_STRATA: dict[str, tuple[int, int]] = {
+    "tail-users": (1, 4),
+    **{f"activity-q{i}": (i, 4) for i in range(1, 5)},
+    **{f"activity-d{i}": (i, 10) for i in range(1, 11)},
+}
+"""Name -> (i, parts): the i-th of that many equal parts, least active first."""
+
+ITEM_STRATA = ("tail-items", "mid-items", "head-items")
+"""The least popular quarter of the items, the middle half, the most popular quarter."""
+
+
+def check_stratum(name: str) -> None:
+    """An unknown name is answered with the closest one."""
+    if name not in USER_STRATA and name not in ITEM_STRATA:
+        raise UnknownNameError("stratum", name, [*USER_STRATA, *ITEM_STRATA])
+
+
+def user_stratum(name: str, activity: NDArray[Any]) -> NDArray[np.bool_]:
+    """bool[n_users]: who belongs to the stratum, from int[n_users] training interactions."""
+    i, parts = USER_STRATA[name]
+    n = len(activity)
+    member = np.zeros(n, dtype=np.bool_)
+    member[_order(activity)[(i - 1) * n // parts : i * n // parts]] = True
+    return member
+
+
+def popularity_class(popularity: NDArray[Any]) -> NDArray[np.int8]:
+    """int8[n_items]: position in `ITEM_STRATA`, from int[n_items] training interactions."""
+    n = len(popularity)
+    order = _order(popularity)
+    found = np.ones(n, dtype=np.int8)
+    found[order[: n // 4]] = 0
+    found[order[3 * n // 4 :]] = 2
+    return found
+
+
+def _order(counts: NDArray[Any]) -> NDArray[np.int64]:
+    return np.argsort(counts, kind="stable")
