@@ -1,1 +1,1 @@
-"""."""
+"""The one training loop of all neural models: samplers, schedules, checkpoints."""

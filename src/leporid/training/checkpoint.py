@@ -1,0 +1,120 @@
+"""Checkpoints: everything a run needs to go on, in one file that is wholly there or not there.
+
+Weights, optimiser moments, averaged and best weights and torch's random state are arrays;
+step, best metric and history are JSON in the same file's header, so the two cannot disagree.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from leporid.artifacts import read_arrays, write_arrays
+from leporid.errors import ConfigError, DataError
+
+__all__ = ["FILE_NAME", "TrainingState", "load_tensors", "to_arrays"]
+
+FILE_NAME = "checkpoint.safetensors"
+
+
+def to_arrays(tensors: dict[str, Tensor]) -> dict[str, NDArray[Any]]:
+    """Copies of the tensors as numpy arrays."""
+    return {name: tensor.detach().cpu().numpy().copy() for name, tensor in tensors.items()}
+
+
+def load_tensors(module: nn.Module, arrays: dict[str, NDArray[Any]], where: str) -> None:
+    """Put arrays into a module; a missing, extra or misshapen one is a `DataError`."""
+    state = module.state_dict()
+    if set(state) != set(arrays):
+        odd = sorted(set(state) ^ set(arrays))
+        raise DataError(f"{where} does not fit the model: unexpected or missing {', '.join(odd)}")
+    with torch.no_grad():
+        for name, tensor in state.items():
+            # Files store a scalar as one entry.
+            array = arrays[name].reshape(tensor.shape) if tensor.ndim == 0 else arrays[name]
+            if tuple(array.shape) != tuple(tensor.shape):
+                raise DataError(
+                    f"{where}: {name} has shape {list(array.shape)}, "
+                    f"the model needs {list(tensor.shape)}"
+                )
+            tensor.copy_(torch.from_numpy(np.array(array)))
+
+
+@dataclass
+class TrainingState:
+    """All that changes from step to step."""
+
+    module: nn.Module
+    optimizer: torch.optim.Optimizer
+    average: dict[str, Tensor] = field(default_factory=dict)
+    """Running average of the weights; empty where it is not asked for."""
+    best: dict[str, Tensor] = field(default_factory=dict)
+    """Weights of the best validation so far."""
+    step: int = 0
+    """Optimiser steps done."""
+    progress: dict[str, Any] = field(default_factory=dict)
+    """JSON-able: history rows, best step and metric, validations without a better one."""
+
+    def save(self, folder: Path, identity: dict[str, Any]) -> None:
+        """Write the checkpoint; `identity` says which run it belongs to."""
+        arrays = {"random": torch.get_rng_state().numpy()}
+        for group, tensors in (
+            ("module", self.module.state_dict()),
+            ("average", self.average),
+            ("best", self.best),
+        ):
+            arrays |= {f"{group}/{k}": v for k, v in to_arrays(tensors).items()}
+        for index, moments in self.optimizer.state_dict()["state"].items():
+            arrays |= {f"optimizer/{index}/{k}": v for k, v in to_arrays(moments).items()}
+        header = {"step": self.step, "progress": self.progress, "identity": identity}
+        write_arrays(folder / FILE_NAME, arrays, {"leporid": json.dumps(header)})
+
+    def load(self, folder: Path, identity: dict[str, Any]) -> None:
+        """Read what `save` wrote; a checkpoint of another run is refused."""
+        path = folder / FILE_NAME
+        arrays, metadata = read_arrays(path)
+        header = json.loads(metadata["leporid"])
+        for key, value in identity.items():
+            found = header["identity"].get(key)
+            if found != value:
+                raise ConfigError(
+                    f"{path} is from another run: its {key} is {_short(found, value)}, "
+                    f"this run's is {_short(value, found)}; resume with the same settings, "
+                    f"or choose another folder"
+                )
+        groups: dict[str, dict[str, NDArray[Any]]] = {"module": {}, "average": {}, "best": {}}
+        moments: dict[int, dict[str, Tensor]] = {}
+        for name, array in arrays.items():
+            group, _, rest = name.partition("/")
+            if group == "optimizer":
+                index, _, key = rest.partition("/")
+                value = torch.from_numpy(array)
+                moments.setdefault(int(index), {})[key] = value[0] if key == "step" else value
+            elif group in groups:
+                groups[group][rest] = array
+        load_tensors(self.module, groups["module"], str(path))
+        self.optimizer.load_state_dict({**self.optimizer.state_dict(), "state": moments})
+        device = next(self.module.parameters()).device
+        shapes = {name: tensor.shape for name, tensor in self.module.state_dict().items()}
+        self.average, self.best = (
+            {
+                name: torch.from_numpy(array).reshape(shapes[name]).to(device)
+                for name, array in groups[group].items()
+            }
+            for group in ("average", "best")
+        )
+        self.step, self.progress = header["step"], header["progress"]
+
+
+def _short(value: Any, other: Any) -> str:
+    """The value; of two settings tables only what differs."""
+    if isinstance(value, dict) and isinstance(other, dict):
+        value = {k: v for k, v in value.items() if other.get(k) != v}
+    return json.dumps(value)

@@ -1,0 +1,91 @@
+"""Interactions as tensors on the device that trains, and the windows cut from them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from leporid.data.interactions import Interactions, Sequences
+
+__all__ = ["TrainingData", "as_sequences", "recent_items", "windows"]
+
+
+@dataclass(frozen=True, eq=False)
+class TrainingData:
+    """The training part, wholly on one device. All indices are int64."""
+
+    n_users: int
+    n_items: int
+    user: Tensor
+    """int64[n]: the user of every interaction, ascending."""
+    item: Tensor
+    """int64[n]: the item of every interaction, in time order within a user."""
+    indptr: Tensor
+    """int64[n_users + 1]: user u has rows `indptr[u]:indptr[u + 1]`."""
+    sorted_item: Tensor
+    """int64[n]: each user's items in ascending order (what the negative sampler searches)."""
+
+    @classmethod
+    def from_interactions(cls, train: Interactions, device: torch.device) -> TrainingData:
+        """Copy a training part to `device`."""
+        by_item = np.lexsort((train.item, train.user))
+
+        def tensor(array: NDArray[np.generic]) -> Tensor:
+            return torch.from_numpy(np.asarray(array, dtype=np.int64)).to(device)
+
+        return cls(
+            n_users=train.n_users,
+            n_items=train.n_items,
+            user=tensor(train.user),
+            item=tensor(train.item),
+            indptr=tensor(train.sequences().indptr),
+            sorted_item=tensor(train.item[by_item]),
+        )
+
+    @property
+    def device(self) -> torch.device:
+        """Where the tensors are."""
+        return self.item.device
+
+    def popularity(self) -> Tensor:
+        """int64[n_items]: training interactions of each item."""
+        return torch.bincount(self.item, minlength=self.n_items)
+
+
+def windows(item: Tensor, start: Tensor, end: Tensor, length: int, repeat: bool = True) -> Tensor:
+    """The last `length` of `item[start:end]`, oldest first, for many ranges at once.
+
+    start, end: int64[m]. Returns int64[m, length]. A shorter range repeats its first item in
+    front (`repeat`) or is filled with -1; an empty range is all -1.
+    """
+    offset = torch.arange(-length, 0, device=item.device)
+    position = end[:, None] + offset
+    found = item[position.clamp(min=0).maximum(start[:, None]).clamp(max=max(len(item) - 1, 0))]
+    missing = position < start[:, None]
+    if repeat:
+        missing = (start == end)[:, None].expand_as(position)
+    return found.masked_fill(missing, -1)
+
+
+def recent_items(
+    sequences: Sequences, users: NDArray[np.int32], length: int, repeat: bool = True
+) -> Tensor:
+    """int64[len(users), length] on the CPU: the newest items of some users, oldest first."""
+    if len(sequences.items) == 0:
+        return torch.full((len(users), length), -1)
+    rows = torch.from_numpy(np.asarray(users, dtype=np.int64))
+    indptr = torch.from_numpy(np.asarray(sequences.indptr, dtype=np.int64))
+    item = torch.from_numpy(np.asarray(sequences.items, dtype=np.int64))
+    return windows(item, indptr[rows], indptr[rows + 1], length, repeat)
+
+
+def as_sequences(histories: Sequence[NDArray[np.int32]]) -> Sequences:
+    """Separate histories as one flat array."""
+    indptr = np.concatenate([[0], np.cumsum([len(h) for h in histories])]).astype(np.int64)
+    flat = np.concatenate([np.empty(0, np.int32), *histories]).astype(np.int32)
+    return Sequences(indptr, flat)

@@ -1,0 +1,64 @@
+"""Negative items: never a training positive of the user, exactly, without a retry."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from leporid.training.data import TrainingData
+
+__all__ = ["NegativeSampler"]
+
+_RESOLUTION = 1000
+"""Integer weight of the rarest item; popularity weights are rounded to this precision."""
+
+
+class NegativeSampler:
+    """Draws items a user has not, uniformly or in proportion to popularity ** power.
+
+    Items lie on a line, each as long as its (integer) weight. The user's positives are cut out,
+    one number r is drawn on what is left, and r is mapped back by counting the positives that
+    lie before it: one binary search over all users' positives at once. Integers keep it exact.
+    """
+
+    def __init__(self, data: TrainingData, power: float = 0.0) -> None:
+        weight = torch.ones(data.n_items, dtype=torch.int64, device=data.device)
+        if power != 0:
+            popularity = data.popularity().clamp(min=1).to(torch.float64) ** power
+            weight = (popularity / popularity.min() * _RESOLUTION).round().to(torch.int64)
+        self._ends = weight.cumsum(0)
+        """int64[n_items]: where each item ends on the line."""
+        self._total = int(self._ends[-1])
+        taken = weight[data.sorted_item]
+        running = torch.cat([taken.new_zeros(1), taken.cumsum(0)])
+        first = running[data.indptr]
+        taken_before = running[:-1] - first[data.user]
+        free_before = (self._ends - weight)[data.sorted_item] - taken_before
+        self._taken = torch.cat([taken, taken.new_zeros(1)])
+        self._taken_before = torch.cat([taken_before, taken.new_zeros(1)])
+        self._keys = data.user * (self._total + 1) + free_before
+        self._indptr = data.indptr
+        self._free = self._total - first.diff()
+        """int64[n_users]: length of the line left for each user; 0 for who has every item."""
+
+    def has_negatives(self) -> Tensor:
+        """bool[n_users]: False for a user who has every item."""
+        return self._free > 0
+
+    def sample(self, users: Tensor, count: int, generator: torch.Generator) -> Tensor:
+        """int64[len(users), count]: negatives of each user, with replacement.
+
+        A user who has every item has none and gets -1.
+        """
+        free = self._free[users][:, None]
+        # 2**62 values folded into at most n_items: the bias of the remainder is below 2**-30.
+        draw = torch.randint(2**62, (len(users), count), generator=generator, device=users.device)
+        place = draw % free.clamp(min=1)
+        # The positives whose free length before them is at most r lie before the r-th free place.
+        query = users[:, None] * (self._total + 1) + place
+        after = torch.searchsorted(self._keys, query, right=True)
+        last = (after - 1).clamp(min=0)
+        some = after > self._indptr[users][:, None]
+        skipped = torch.where(some, self._taken_before[last] + self._taken[last], 0)
+        item = torch.searchsorted(self._ends, place + skipped, right=True)
+        return torch.where(free > 0, item, -1)

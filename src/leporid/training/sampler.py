@@ -1,0 +1,159 @@
+"""Batches as a pure function of (seed, step), made on the device that trains."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from leporid.errors import DataError
+from leporid.training.data import TrainingData, windows
+from leporid.training.negatives import NegativeSampler
+from leporid.training.seeding import generator
+
+__all__ = ["Batch", "Sampler", "Sampling"]
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """What a model wants to see in a batch."""
+
+    kind: Literal["pairs", "windows", "sequences"]
+    """`pairs`: every training interaction. `windows`: every interaction from a user's second
+    on, with the items before it. `sequences`: one example a user, the whole sequence."""
+    length: int = 0
+    """Items of history in windows and sequences."""
+    targets: int = 1
+    """Windows: this many consecutive items are to be predicted."""
+    negatives: int = 1
+    """Negative items for each example (for each position in sequences); 0 for none."""
+    negative_power: float = 0.0
+    """0 draws negatives uniformly, otherwise in proportion to popularity ** power."""
+    crop: bool = True
+    """Sequences longer than `length`: a random stretch (True) or always the newest (False)."""
+
+
+@dataclass(frozen=True)
+class Batch:
+    """B examples, all int64 on one device."""
+
+    users: Tensor
+    """[B]."""
+    positives: Tensor
+    """[B]; [B, targets] if the model asked for several; [B, length] in sequences (-1: none)."""
+    negatives: Tensor
+    """[B, k]; [B, length, k] in sequences; k may be 0."""
+    history: Tensor | None = None
+    """[B, length], oldest first. Windows repeat a short history's first item in front,
+    sequences fill with -1 on the left. None for pairs."""
+
+    def __len__(self) -> int:
+        return len(self.users)
+
+    def shard(self, rank: int, world: int) -> Batch:
+        """Every `world`-th example from `rank` on: the part of one process."""
+        return Batch(
+            self.users[rank::world],
+            self.positives[rank::world],
+            self.negatives[rank::world],
+            None if self.history is None else self.history[rank::world],
+        )
+
+
+class Sampler:
+    """`batch(step)` depends on the seed and the step only, so a resumed run sees the same data.
+
+    An epoch is one permutation of the examples, seeded by (seed, epoch); what does not fill a
+    batch at its end is left out. Negatives and crops are seeded by (seed, step).
+    """
+
+    def __init__(self, data: TrainingData, sampling: Sampling, batch_size: int, seed: int) -> None:
+        self.data, self.sampling, self.seed = data, sampling, seed
+        self._negatives = NegativeSampler(data, sampling.negative_power)
+        self._examples = self._find_examples()
+        if len(self._examples) == 0:
+            raise DataError(
+                f"no example to train on: {sampling.kind} need users with "
+                f"{'one item' if sampling.kind == 'pairs' else 'two items'} or more in training, "
+                f"and with an item left that is no positive"
+            )
+        self.batch_size = min(batch_size, len(self._examples))
+        self._epoch = -1
+        self._order = self._examples
+
+    @property
+    def n_examples(self) -> int:
+        """Examples in an epoch."""
+        return len(self._examples)
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """Full batches in an epoch."""
+        return self.n_examples // self.batch_size
+
+    def batch(self, step: int) -> Batch:
+        """The examples of one step."""
+        epoch, place = divmod(step, self.steps_per_epoch)
+        if epoch != self._epoch:
+            source = generator(self.data.device, self.seed, "epoch", epoch)
+            shuffled = torch.randperm(self.n_examples, generator=source, device=self.data.device)
+            self._order, self._epoch = self._examples[shuffled], epoch
+        chosen = self._order[place * self.batch_size : (place + 1) * self.batch_size]
+        draws = generator(self.data.device, self.seed, "step", step)
+        if self.sampling.kind == "pairs":
+            return self._pairs(chosen, draws)
+        if self.sampling.kind == "windows":
+            return self._windows(chosen, draws)
+        return self._sequences(chosen, draws)
+
+    def _find_examples(self) -> Tensor:
+        """int64[n_examples]: rows of the training data (pairs, windows) or users (sequences)."""
+        data, sampling = self.data, self.sampling
+        count = data.indptr.diff()
+        usable = count >= (1 if sampling.kind == "pairs" else 2)
+        if sampling.negatives:
+            usable &= self._negatives.has_negatives()
+        if sampling.kind == "sequences":
+            return usable.nonzero().squeeze(1)
+        keep = usable[data.user]
+        if sampling.kind == "windows":
+            place = torch.arange(len(data.user), device=data.device) - data.indptr[data.user]
+            last = (count - sampling.targets).clamp(min=1)[data.user]
+            keep &= (place >= 1) & (place <= last)
+        return keep.nonzero().squeeze(1)
+
+    def _draw(self, users: Tensor, count: int, source: torch.Generator) -> Tensor:
+        if count == 0:
+            return users.new_empty((len(users), 0))
+        return self._negatives.sample(users, count, source)
+
+    def _pairs(self, row: Tensor, source: torch.Generator) -> Batch:
+        users = self.data.user[row]
+        negatives = self._draw(users, self.sampling.negatives, source)
+        return Batch(users, self.data.item[row], negatives)
+
+    def _windows(self, row: Tensor, source: torch.Generator) -> Batch:
+        data, sampling = self.data, self.sampling
+        users = data.user[row]
+        history = windows(data.item, data.indptr[users], row, sampling.length)
+        positives = data.item[row]
+        if sampling.targets > 1:
+            ahead = row[:, None] + torch.arange(sampling.targets, device=row.device)
+            # A user with too few items for all targets repeats the last one.
+            positives = data.item[ahead.minimum(data.indptr[users + 1][:, None] - 1)]
+        return Batch(users, positives, self._draw(users, sampling.negatives, source), history)
+
+    def _sequences(self, users: Tensor, source: torch.Generator) -> Batch:
+        data, length = self.data, self.sampling.length
+        start, end = data.indptr[users], data.indptr[users + 1]
+        if self.sampling.crop:
+            slack = (end - start - length - 1).clamp(min=0)
+            share = torch.rand(len(users), generator=source, device=users.device)
+            end = end - (share * (slack + 1)).to(torch.int64).minimum(slack)
+        history = windows(data.item, start, end - 1, length, repeat=False)
+        positives = windows(data.item, start + 1, end, length, repeat=False)
+        count = self.sampling.negatives
+        negatives = self._draw(users, length * count, source).reshape(len(users), length, count)
+        return Batch(users, positives, negatives, history)
