@@ -10,15 +10,22 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from leporid.data.core_filter import core_filter
+from leporid.data.id_map import IdMap
+from leporid.data.interactions import Interactions, Sequences
+from leporid.data.load import load
+from leporid.data.raw import LoadReport
+from leporid.data.split import Split
+from leporid.data.splitting import global_time_split, leave_last_out, temporal_split
+from leporid.data.stats import DatasetStats, dataset_stats
+
 if TYPE_CHECKING:
-    from leporid.data.core_filter import core_filter
-    from leporid.data.id_map import IdMap
-    from leporid.data.interactions import Interactions, Sequences
-    from leporid.data.load import load
-    from leporid.data.raw import LoadReport
-    from leporid.data.split import Split
-    from leporid.data.splitting import global_time_split, leave_last_out, temporal_split
-    from leporid.data.stats import DatasetStats, dataset_stats
+    from leporid.data.synthetic import (
+        SyntheticData,
+        recovery_score,
+        synthesize,
+        synthesize_planted,
+    )
 
 __all__ = [
     "DatasetStats",
@@ -27,35 +34,28 @@ __all__ = [
     "LoadReport",
     "Sequences",
     "Split",
+    "SyntheticData",
     "core_filter",
     "dataset_stats",
     "global_time_split",
     "leave_last_out",
     "load",
+    "recovery_score",
+    "synthesize",
+    "synthesize_planted",
     "temporal_split",
 ]
 
-_HOMES = {
-    "DatasetStats": "stats",
-    "IdMap": "id_map",
-    "Interactions": "interactions",
-    "LoadReport": "raw",
-    "Sequences": "interactions",
-    "Split": "split",
-    "core_filter": "core_filter",
-    "dataset_stats": "stats",
-    "global_time_split": "splitting",
-    "leave_last_out": "splitting",
-    "load": "load",
-    "temporal_split": "splitting",
+_LATER = {
+    "SyntheticData": "synthetic",
+    "recovery_score": "synthetic",
+    "synthesize": "synthetic",
+    "synthesize_planted": "synthetic",
 }
+"""Names whose module needs numba, imported on first use."""
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
+    if name not in _LATER:
         raise AttributeError(f"module 'leporid.data' has no attribute {name!r}")
-    return getattr(importlib.import_module(f"leporid.data.{_HOMES[name]}"), name)
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+    return getattr(importlib.import_module(f"leporid.data.{_LATER[name]}"), name)

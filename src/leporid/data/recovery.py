@@ -1,0 +1,96 @@
+"""How much of a planted geometry an embedding has recovered."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leporid.errors import DataError
+
+__all__ = ["RecoveryScore", "recovery_score"]
+
+
+class _Planted(Protocol):
+    @property
+    def user_positions(self) -> NDArray[np.float32]: ...
+    @property
+    def item_positions(self) -> NDArray[np.float32]: ...
+    @property
+    def user_communities(self) -> NDArray[np.int32]: ...
+    @property
+    def item_communities(self) -> NDArray[np.int32]: ...
+
+
+@dataclass(frozen=True)
+class RecoveryScore:
+    """Neighbourhoods against communities, and distances against distances."""
+
+    purity: tuple[float, ...]
+    """Share of the k nearest rows in the same community, one value a scale, coarsest first."""
+    chance: tuple[float, ...]
+    """The purity that random neighbours would have."""
+    distance_correlation: float
+    """Spearman correlation of the distances between pairs of rows, here and planted."""
+
+    @property
+    def score(self) -> float:
+        """Purity above chance as a share of what is possible, averaged over the scales."""
+        gains = [(p - c) / (1 - c) for p, c in zip(self.purity, self.chance, strict=True) if c < 1]
+        return float(np.mean(gains)) if gains else 0.0
+
+
+def recovery_score(
+    embedding: Any,
+    planted: _Planted,
+    *,
+    side: Literal["user", "item"] = "item",
+    k: int = 10,
+    sample: int = 1000,
+    seed: int = 0,
+) -> RecoveryScore:
+    """Score vectors against the geometry of `synthesize_planted`.
+
+    Parameters
+    ----------
+    embedding : float[n, d], or an `Embedding`; rows in the order of the synthetic ids
+    planted : SyntheticData
+    side : which positions and communities to compare with
+    k : neighbours per row, by cosine
+    sample : rows that are judged (all rows are candidates), drawn with `seed`
+    """
+    vectors = np.asarray(getattr(embedding, "vectors", embedding), dtype=np.float64)
+    positions = planted.user_positions if side == "user" else planted.item_positions
+    labels = planted.user_communities if side == "user" else planted.item_communities
+    if vectors.ndim != 2 or len(vectors) != len(positions):
+        raise DataError(
+            f"the embedding has shape {vectors.shape}, the planted data {len(positions)} {side}s"
+        )
+    n = len(vectors)
+    if n < 3:
+        raise DataError(f"a recovery score needs at least 3 {side}s, got {n}")
+    unit = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
+    rows = np.random.default_rng(seed).permutation(n)[:sample]
+    similarity = unit[rows] @ unit.T
+    similarity[np.arange(len(rows)), rows] = -np.inf
+    nearest = np.argpartition(-similarity, min(k, n - 1) - 1, axis=1)[:, : min(k, n - 1)]
+    purity, chance = [], []
+    for scale in range(labels.shape[1]):
+        label = labels[:, scale]
+        purity.append(float((label[nearest] == label[rows, None]).mean()))
+        sizes = np.bincount(label)
+        chance.append(float(((sizes[label[rows]] - 1) / (n - 1)).mean()))
+    half = len(rows) // 2
+    one, other = rows[:half], rows[half : 2 * half]
+    found = 1 - (unit[one] * unit[other]).sum(axis=1)
+    real = 1 - (positions[one] * positions[other]).sum(axis=1)
+    return RecoveryScore(tuple(purity), tuple(chance), _spearman(found, real))
+
+
+def _spearman(a: NDArray[Any], b: NDArray[Any]) -> float:
+    from scipy.stats import rankdata
+
+    ranks = np.corrcoef(rankdata(a), rankdata(b))
+    return float(np.nan_to_num(ranks[0, 1]))
