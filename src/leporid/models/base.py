@@ -8,7 +8,7 @@ errors live here, once.
 from __future__ import annotations
 
 import abc
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -21,11 +21,22 @@ from leporid.config import Config
 from leporid.data.id_map import IdMap
 from leporid.data.interactions import Interactions, Sequences
 from leporid.data.split import Split
-from leporid.errors import ConfigError, DataError, LeporidError, NotFittedError
+from leporid.errors import (
+    ConfigError,
+    DataError,
+    LeporidError,
+    NotFittedError,
+    UnknownIdError,
+)
 from leporid.evaluation.topk import TopK
+from leporid.models._files import atomic_directory, read_ids, write_ids
 from leporid.progress import ProgressLike, make_progress
+from leporid.tuning.space import SearchSpace
 
-__all__ = ["HistoryUnsupportedError", "Recommender"]
+__all__ = ["HistoryUnsupportedError", "Recommender", "histories_csr"]
+
+_SCORE_CHUNK_BYTES = 128 * 2**20
+"""Scores held at once while recommending; users beyond that wait for the next chunk."""
 
 
 class HistoryUnsupportedError(LeporidError, TypeError):
@@ -38,6 +49,8 @@ class Recommender(abc.ABC):
     name: ClassVar[str]
     """The registry name."""
     config_class: ClassVar[type[Config]]
+    search_space: ClassVar[SearchSpace] = {}
+    """What `leporid.tune` may try, by setting."""
 
     def __init__(self, config: Config | None = None, **settings: Any) -> None:
         if config is None:
@@ -91,9 +104,15 @@ class Recommender(abc.ABC):
         progress: bool | ProgressLike | None = None,
     ) -> Self:
         """Fit on the training part; returns self. A second call starts afresh."""
+        if not isinstance(split, Split):
+            raise DataError(
+                f"fit takes a Split, not {type(split).__name__}: "
+                f"make one with leporid.temporal_split(data)"
+            )
         if len(split.train) == 0:
             raise DataError("the training part of the split is empty: nothing to fit on")
         reporter = make_progress(progress)
+        self._known = None
         self._fit(split, seed=seed, progress=reporter)
         self._known = split.train_valid
         return self
@@ -128,7 +147,9 @@ class Recommender(abc.ABC):
         [m, n] for several; where fewer than n items remain, None and -inf fill the row.
         `candidates` restricts the ranking to those item ids.
         """
-        single = isinstance(users, str | int | np.integer)
+        single = _is_id(users)
+        if not single and not isinstance(users, Iterable):
+            raise DataError(f"users must be one id or a list of ids, not {users!r}")
         index = self.users.indices([users] if single else users)
         top = self.top_k(index, n, exclude_seen=exclude_seen, candidates=candidates)
         return self._external(top, single)
@@ -145,17 +166,20 @@ class Recommender(abc.ABC):
         `histories` is a list of lists of external item ids, or one such list.
         """
         self._check_n(n)
-        single = len(histories) > 0 and isinstance(histories[0], str | int | np.integer)
+        if isinstance(histories, str):
+            raise DataError(f"a history is a list of item ids, not the text {histories!r}")
+        single = len(histories) > 0 and _is_id(histories[0])
         rows = [self.items.indices(h) for h in ([histories] if single else histories)]
         for number, row in enumerate(rows):
             if len(row) == 0:
                 raise DataError(f"history {number} is empty: give at least one item id")
-        scores = self.score_histories(rows)
-        seen = None
-        if exclude_seen:
-            indptr = np.concatenate([[0], np.cumsum([len(r) for r in rows])])
-            seen = Sequences(indptr.astype(np.int64), np.concatenate(rows).astype(np.int32))
-        return self._external(self._rank(scores, n, seen, candidates), single)
+        allowed = self._allowed(candidates)
+        parts = []
+        for start, stop in self._chunks(len(rows)):
+            chunk = rows[start:stop]
+            seen = _flat(chunk) if exclude_seen else None
+            parts.append(_rank(self.score_histories(chunk), n, seen, allowed))
+        return self._external(_stack(parts, n), single)
 
     def top_k(
         self,
@@ -167,33 +191,33 @@ class Recommender(abc.ABC):
     ) -> TopK:
         """`recommend` on user indices, returning item indices."""
         self._check_n(n)
-        seen = None
-        if exclude_seen:
-            sequences = self.known.sequences()
-            lengths = np.diff(sequences.indptr)[users]
-            indptr = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-            flat = [sequences.of(int(u)) for u in users]
-            seen = Sequences(indptr, np.concatenate(flat) if flat else np.empty(0, np.int32))
-        return self._rank(self.score(users), n, seen, candidates)
+        users = self._check_users(users)
+        allowed = self._allowed(candidates)
+        sequences = self.known.sequences()
+        parts = []
+        for start, stop in self._chunks(len(users)):
+            chunk = users[start:stop]
+            seen = _flat([sequences.of(int(u)) for u in chunk]) if exclude_seen else None
+            parts.append(_rank(self.score(chunk), n, seen, allowed))
+        return _stack(parts, n)
 
     def save(self, path: str | Path) -> Path:
-        """Write `weights.safetensors` and `model.json` into the directory `path`."""
+        """Write the directory `path`: `model.json`, `weights.safetensors` and the ids.
+
+        The directory is replaced as a whole; a crash leaves the one that was there.
+        """
         known = self.known
         path = Path(path)
         arrays = {f"model.{key}": value for key, value in self._arrays().items()}
         arrays["known.user"], arrays["known.item"] = known.user, known.item
         if known.time is not None:
             arrays["known.time"] = known.time
-        write_arrays(path / "weights.safetensors", arrays)
-        write_json(
-            path / "model.json",
-            {
-                "model": self.name,
-                "config": self.config.to_dict(),
-                "users": known.users.ids.to_pylist(),
-                "items": known.items.ids.to_pylist(),
-            },
-        )
+        with atomic_directory(path) as folder:
+            write_arrays(folder / "weights.safetensors", arrays)
+            write_ids(folder / "users.parquet", known.users)
+            write_ids(folder / "items.parquet", known.items)
+            meta = {"format": 1, "model": self.name, "config": self.config.to_dict()}
+            write_json(folder / "model.json", meta)
         return path
 
     @classmethod
@@ -201,43 +225,62 @@ class Recommender(abc.ABC):
         """Read what `save` wrote. Called on `Recommender`, it finds the class by name."""
         from leporid import models
 
-        meta = read_json(Path(path) / "model.json")
+        path = Path(path)
+        meta = read_json(path / "model.json")
+        if not isinstance(meta, dict) or not {"model", "config"} <= set(meta):
+            raise DataError(f"{path / 'model.json'} does not describe a model")
         found: Any = models.get(meta["model"])
         if not issubclass(found, cls):
-            raise DataError(f"{path} holds a {meta['model']} model, not a {cls.name}")
+            raise DataError(f"{path} holds a {meta['model']} model, not a {cls.__name__}")
         model: Self = found(found.config_class.from_dict(meta["config"]))
-        arrays, _ = read_arrays(Path(path) / "weights.safetensors")
-        model._known = Interactions(
-            arrays["known.user"],
-            arrays["known.item"],
-            arrays.get("known.time"),
-            IdMap.from_values(meta["users"], "user"),
-            IdMap.from_values(meta["items"], "item"),
-        )
-        prefix = "model."
-        model._restore({k[len(prefix) :]: v for k, v in arrays.items() if k.startswith(prefix)})
+        arrays, _ = read_arrays(path / "weights.safetensors")
+        try:
+            model._known = Interactions(
+                arrays["known.user"],
+                arrays["known.item"],
+                arrays.get("known.time"),
+                read_ids(path / "users.parquet", "user"),
+                read_ids(path / "items.parquet", "item"),
+            )
+            prefix = "model."
+            model._restore({k[len(prefix) :]: v for k, v in arrays.items() if k.startswith(prefix)})
+        except KeyError as error:
+            raise DataError(f"{path / 'weights.safetensors'} lacks the array {error}") from None
         return model
 
     # -- shared pieces ---------------------------------------------------------------------
 
     def _check_n(self, n: int) -> None:
-        if n < 1:
-            raise ConfigError(f"n must be at least 1, not {n}")
+        if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 1:
+            raise ConfigError(f"n must be a whole number of at least 1, not {n!r}")
 
-    def _rank(
-        self,
-        scores: NDArray[np.float32],
-        n: int,
-        seen: Sequences | None,
-        candidates: Iterable[Any] | None,
-    ) -> TopK:
-        from leporid.evaluation.ranking import masked_top_k
+    def _check_users(self, users: Any) -> NDArray[np.int32]:
+        """User indices as int32; one that does not exist is an `UnknownIdError`."""
+        rows = np.atleast_1d(np.asarray(users))
+        if rows.size == 0:
+            return np.empty(0, dtype=np.int32)
+        if not np.issubdtype(rows.dtype, np.integer):
+            raise UnknownIdError(f"user indices must be whole numbers, not {rows.dtype}")
+        wrong = rows[(rows < 0) | (rows >= self.known.n_users)]
+        if len(wrong):
+            raise UnknownIdError(
+                f"no user has the index {wrong[0]}: the model knows {self.known.n_users} users"
+            )
+        return np.ascontiguousarray(rows, dtype=np.int32)
 
-        allowed = None
-        if candidates is not None:
-            allowed = np.zeros(self.known.n_items, dtype=np.bool_)
-            allowed[self.items.indices(candidates)] = True
-        return masked_top_k(scores, n, seen=seen, allowed=allowed)
+    def _chunks(self, rows: int) -> Iterator[tuple[int, int]]:
+        """Row ranges whose scores fit into the memory set aside for them."""
+        size = max(1, _SCORE_CHUNK_BYTES // (4 * max(self.known.n_items, 1)))
+        for start in range(0, rows, size):
+            yield start, min(start + size, rows)
+
+    def _allowed(self, candidates: Iterable[Any] | None) -> NDArray[np.bool_] | None:
+        """bool[n_items], or None where every item may be recommended."""
+        if candidates is None:
+            return None
+        allowed = np.zeros(self.known.n_items, dtype=np.bool_)
+        allowed[self.items.indices([candidates] if _is_id(candidates) else candidates)] = True
+        return allowed
 
     def _external(self, top: TopK, single: bool) -> tuple[NDArray[Any], NDArray[np.float32]]:
         items = self.items.externals(top.items)
@@ -245,9 +288,41 @@ class Recommender(abc.ABC):
 
 
 def histories_csr(histories: Sequence[NDArray[np.int32]], n_items: int) -> sparse.csr_array:
-    """Binary float32 rows for people never seen, one a history."""
-    lengths = [len(np.unique(h)) for h in histories]
-    indptr = np.concatenate([[0], np.cumsum(lengths)])
-    indices = np.concatenate([np.unique(h) for h in histories]) if histories else np.empty(0)
-    data = np.ones(len(indices), dtype=np.float32)
-    return sparse.csr_array((data, indices, indptr), shape=(len(histories), n_items))
+    """Binary float32 rows [len(histories), n_items] for people never seen, one a history."""
+    rows = [np.unique(np.asarray(history, dtype=np.int32)) for history in histories]
+    flat = _flat(rows)
+    if len(flat.items) and (flat.items.min() < 0 or flat.items.max() >= n_items):
+        raise UnknownIdError(f"a history has an item index outside 0 .. {n_items - 1}")
+    data = np.ones(len(flat.items), dtype=np.float32)
+    return sparse.csr_array((data, flat.items, flat.indptr), shape=(len(rows), n_items))
+
+
+def _is_id(value: Any) -> bool:
+    return isinstance(value, str | int | np.integer)
+
+
+def _flat(rows: Sequence[NDArray[np.int32]]) -> Sequences:
+    indptr = np.zeros(len(rows) + 1, dtype=np.int64)
+    np.cumsum([len(row) for row in rows], out=indptr[1:])
+    items = np.concatenate(rows) if rows else np.empty(0, dtype=np.int32)
+    return Sequences(indptr, items.astype(np.int32, copy=False))
+
+
+def _rank(
+    scores: NDArray[np.float32],
+    n: int,
+    seen: Sequences | None,
+    allowed: NDArray[np.bool_] | None,
+) -> TopK:
+    from leporid.evaluation.ranking import masked_top_k
+
+    return masked_top_k(scores, n, seen=seen, allowed=allowed)
+
+
+def _stack(parts: Sequence[TopK], n: int) -> TopK:
+    if not parts:
+        return TopK(np.empty((0, n), dtype=np.int32), np.empty((0, n), dtype=np.float32))
+    if len(parts) == 1:
+        return parts[0]
+    items = np.concatenate([part.items for part in parts])
+    return TopK(items, np.concatenate([part.scores for part in parts]))

@@ -1,0 +1,261 @@
+"""`tune`: the settings of a model that do best on validation, found with Optuna."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from leporid.config import canonical_hash
+from leporid.errors import ConfigError, DataError, LeporidError, UnknownNameError
+from leporid.progress import ProgressLike, make_progress
+from leporid.tuning.ledger import Ledger, import_optuna, open_study
+from leporid.tuning.space import Choice, Float, Int, SearchSpace, active, check_space
+
+if TYPE_CHECKING:
+    from leporid.data.split import Split
+    from leporid.models.base import Recommender
+
+__all__ = ["TuningResult", "tune"]
+
+_STARTUP_TRIALS = 8
+"""Trials drawn at random before the sampler (TPE) starts to model the metric."""
+
+
+@dataclass(frozen=True)
+class TuningResult:
+    """What a study found."""
+
+    model: str
+    metric: str
+    best_config: dict[str, Any]
+    """All settings of the best trial: pass them to the model as they are."""
+    best_value: float
+    """The metric on validation."""
+    trials: list[dict[str, Any]]
+    """One row a finished trial: `number`, `value` (None if it failed), `seconds`, `settings`."""
+    study: str
+    """Name of the study in its storage."""
+
+
+def tune(
+    model: str | type[Recommender],
+    split: Split,
+    trials: int = 20,
+    metric: str = "F1@10",
+    *,
+    seed: int = 0,
+    storage: str | Path | None = None,
+    study_name: str | None = None,
+    space: SearchSpace | None = None,
+    init: Any = None,
+    device: str | None = None,
+    progress: bool | ProgressLike | None = None,
+    timeout: float | None = None,
+    **fixed: Any,
+) -> TuningResult:
+    """Search the space declared beside `model`, judged by `metric` on validation only.
+
+    Parameters
+    ----------
+    model : a registry name, or a `Recommender` class.
+    trials : the budget of the whole study. The first trial is the model's default settings, so
+        tuning never loses to not tuning. A model without a search space has one trial.
+    storage : a file, so that a killed study resumes and several processes can share it: SQLite
+        if it ends in `.db` or `.sqlite` (or is a database URL), an Optuna journal otherwise.
+    space : replaces the declared search space.
+    init, device : for neural models, passed to `leporid.train`.
+    fixed : settings that are not searched.
+    timeout : seconds after which no further trial is begun (the first always is).
+    """
+    cls = _resolve(model)
+    cutoff = _cutoff(metric)
+    if trials < 1:
+        raise ConfigError(f"trials must be at least 1, not {trials}")
+    if len(split.valid) == 0:
+        raise DataError("the validation part of the split is empty: nothing to tune on")
+    searched = {k: v for k, v in (space or cls.search_space).items() if k not in fixed}
+    check_space(searched, {f.name for f in fields(cls.config_class)}, cls.name)
+    run = _Run(cls, split, metric, cutoff, searched, dict(fixed), seed, init, device)
+    budget = trials if searched else 1
+
+    with _quiet():
+        study = open_study(storage, study_name or run.name, run.question)
+        ledger = Ledger(study)
+        ledger.clear_dead()
+        if not study.trials:
+            study.enqueue_trial(run.defaults)
+        reporter = make_progress(progress)
+        reporter.start(f"tuning {cls.name}", budget)
+        reporter.advance(len(ledger.finished()))
+        deadline = math.inf if timeout is None else time.monotonic() + timeout
+        while begun := ledger.begin(budget):
+            run.trial(study, ledger, *begun)
+            best = ledger.best()
+            reporter.advance(1, **({} if best is None else {f"best {metric}": best.value}))
+            if time.monotonic() >= deadline:
+                break
+        reporter.close()
+        return _result(study, ledger, cls, metric)
+
+
+@dataclass(frozen=True)
+class _Run:
+    """What one call of `tune` asks for."""
+
+    cls: type[Recommender]
+    split: Split
+    metric: str
+    cutoff: int
+    space: SearchSpace
+    fixed: dict[str, Any]
+    seed: int
+    init: Any
+    device: str | None
+
+    @property
+    def name(self) -> str:
+        """A study of its own for every question."""
+        return f"{self.cls.name}-{canonical_hash(self.question)}"
+
+    @property
+    def question(self) -> dict[str, str]:
+        """Trials of one study must all answer this."""
+        init = self.init if isinstance(self.init, str | None) else type(self.init).__name__
+        return {
+            "model": self.cls.name,
+            "metric": self.metric,
+            "data": self.split.digest,
+            "seed": str(self.seed),
+            "init": str(init),
+            "fixed": canonical_hash(self.cls.config_class.from_dict(self.fixed).to_dict()),
+        }
+
+    @property
+    def defaults(self) -> dict[str, Any]:
+        """The default settings, as far as they lie inside the space."""
+        config = self.cls.config_class.from_dict(self.fixed).to_dict()
+        inside = {}
+        for name, dimension in self.space.items():
+            value = config[name]
+            if isinstance(dimension, Choice):
+                fits = value in dimension.options
+            else:
+                fits = value is not None and dimension.low <= value <= dimension.high
+            if fits and active(dimension, config):
+                inside[name] = value
+        return inside
+
+    def trial(self, study: Any, ledger: Ledger, trial: Any, place: int) -> None:
+        """One trial: settings out of the space, a fit, the metric on validation."""
+        optuna = import_optuna()
+        # Seeded by place, so that an interrupted study goes on as if it had not been.
+        study.sampler = optuna.samplers.TPESampler(
+            n_startup_trials=_STARTUP_TRIALS, seed=self.seed * 100_003 + place
+        )
+        begun = time.perf_counter()
+        try:
+            settings = {**self.fixed, **_suggest(trial, self.space)}
+            complete = self.cls.config_class.from_dict(settings).to_dict()
+            trial.set_user_attr("settings", complete)
+            value = self._judge(settings)
+        except LeporidError as error:
+            # Settings that cannot be fitted are an outcome of the search, not its end.
+            trial.set_user_attr("error", str(error))
+            study.tell(trial, state=optuna.trial.TrialState.FAIL)
+            return
+        except BaseException:
+            ledger.abandon(trial.number)
+            raise
+        trial.set_user_attr("seconds", time.perf_counter() - begun)
+        study.tell(trial, value)
+
+    def _judge(self, settings: Mapping[str, Any]) -> float:
+        from leporid.evaluation.evaluate import evaluate
+
+        if hasattr(self.cls, "from_recipe"):  # neural: training has options of its own
+            from leporid.training.train import train
+
+            where = {} if self.device is None else {"device": self.device}
+            model: Recommender = train(
+                self.cls.name, self.split, init=self.init, seed=self.seed, **where, **settings
+            )
+        else:
+            model = self.cls(**settings).fit(self.split, seed=self.seed)
+        value = evaluate(model, self.split, at=(self.cutoff,), part="valid").mean()[self.metric]
+        if not math.isfinite(value):
+            raise DataError(f"{self.metric} of {self.cls.name} is not finite on validation")
+        return float(value)
+
+
+def _suggest(trial: Any, space: SearchSpace) -> dict[str, Any]:
+    chosen: dict[str, Any] = {}
+    for name, dim in space.items():
+        if not active(dim, chosen):
+            continue
+        if isinstance(dim, Int):
+            chosen[name] = trial.suggest_int(name, dim.low, dim.high, log=dim.log)
+        elif isinstance(dim, Float):
+            chosen[name] = trial.suggest_float(name, dim.low, dim.high, log=dim.log)
+        else:
+            chosen[name] = trial.suggest_categorical(name, list(dim.options))
+    return chosen
+
+
+def _result(study: Any, ledger: Ledger, cls: type[Recommender], metric: str) -> TuningResult:
+    best = ledger.best()
+    if best is None:
+        errors = sorted({t.user_attrs["error"] for t in study.trials if "error" in t.user_attrs})
+        why = f"; the first error: {errors[0]}" if errors else ""
+        raise LeporidError(f"no trial of {cls.name} gave a value{why}")
+    rows = [
+        {
+            "number": trial.number,
+            "value": trial.value,
+            "seconds": trial.user_attrs.get("seconds"),
+            "settings": trial.user_attrs.get("settings", trial.params),
+        }
+        for trial in ledger.finished()
+    ]
+    return TuningResult(
+        model=cls.name,
+        metric=metric,
+        best_config=best.user_attrs["settings"],
+        best_value=float(best.value),
+        trials=rows,
+        study=study.study_name,
+    )
+
+
+def _cutoff(metric: str) -> int:
+    """The N of 'F1@10'; a metric that does not exist, or is not to be maximised, is refused."""
+    from leporid.evaluation.metrics import FAMILIES
+
+    family, _, n = metric.partition("@")
+    if family not in FAMILIES or not n.isdecimal() or int(n) < 1:
+        raise UnknownNameError("metric", metric, [f"{known}@10" for known in FAMILIES])
+    if family in ("Popularity", "Gini"):
+        raise ConfigError(f"{metric} is not a goal to maximise: choose F1@10, NDCG@10 or HR@10")
+    return int(n)
+
+
+def _resolve(model: str | type[Recommender]) -> type[Recommender]:
+    from leporid import models
+
+    return models.get(model) if isinstance(model, str) else model
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Optuna's own messages give way to our bar."""
+    logging = import_optuna().logging
+    before = logging.get_verbosity()
+    logging.set_verbosity(logging.WARNING)
+    try:
+        yield
+    finally:
+        logging.set_verbosity(before)
