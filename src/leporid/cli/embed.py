@@ -1,9 +1,132 @@
-"""`leporid embed`."""
+"""`leporid embed`: an interaction log in, starting vectors with ids out."""
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Annotated, Any
+
 import typer
+
+from leporid.cli.output import JsonOption, print_json, print_table, show_progress
+
+__all__ = ["register"]
 
 
 def register(app: typer.Typer) -> None:
     """Add the command to the application."""
+    app.command("embed")(embed)
+
+
+def embed(
+    data: Annotated[str, typer.Argument(help="Interaction log: a file, or a dataset's name.")],
+    output: Annotated[Path, typer.Option("-o", "--output", help="Folder to write into.")],
+    method: Annotated[
+        str, typer.Option(help="random, svd, bpr, netmf, node2vec, graph_bert, le or leporid.")
+    ] = "leporid",
+    dim: Annotated[int, typer.Option(help="Number of columns.")] = 64,
+    k: Annotated[
+        int | None, typer.Option(help="Neighbours in the KNN graph (le, leporid, netmf) [1000].")
+    ] = None,
+    alpha: Annotated[
+        float | None, typer.Option(help="Popularity regularisation (leporid) [0.5].")
+    ] = None,
+    format: Annotated[
+        str,
+        typer.Option(help="safetensors, parquet, npy, csv, word2vec, recbole or implicit."),
+    ] = "safetensors",
+    core: Annotated[
+        int, typer.Option(help="Keep users and items with at least this many interactions.")
+    ] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of every random choice.")] = 0,
+    device: Annotated[
+        str | None, typer.Option(help="auto, cpu or cuda, for methods that can use a GPU.")
+    ] = None,
+    setting: Annotated[
+        list[str] | None, typer.Option("--set", help="Another setting of the method, NAME=VALUE.")
+    ] = None,
+    user: Annotated[str | None, typer.Option(help="Name of the user column.")] = None,
+    item: Annotated[str | None, typer.Option(help="Name of the item column.")] = None,
+    time: Annotated[str | None, typer.Option(help="Name of the time column.")] = None,
+    name: Annotated[
+        str | None, typer.Option(help="Dataset name for RecBole's files [the folder's name].")
+    ] = None,
+    cache: Annotated[bool, typer.Option(help="Read and keep fitted vectors on disk.")] = True,
+    json_output: JsonOption = False,
+) -> None:
+    """Compute starting vectors for every user and item of DATA.
+
+    Give the training part of your data only: vectors that have seen the test part leak it.
+    """
+    from time import perf_counter
+
+    from leporid import initializers
+    from leporid.data.load import load
+    from leporid.errors import UnknownNameError
+    from leporid.initializers.cache import cached_fit
+    from leporid.interop.formats import FORMATS, write_embeddings
+
+    if format not in FORMATS:
+        raise UnknownNameError("format", format, FORMATS)
+    settings = {"dim": dim, "seed": seed, **_parse_settings(setting or [])}
+    settings |= {
+        key: value
+        for key, value in (("k", k), ("alpha", alpha), ("device", device))
+        if value is not None
+    }
+    initializer = initializers.get(method)(**settings)
+    train = load(data, user=user, item=item, time=time)
+    if core:
+        train = train.core(core)
+    start = perf_counter()
+    made = cached_fit(initializer, train, use_cache=cache, progress=show_progress(json_output))
+    seconds = perf_counter() - start
+    files = write_embeddings(made, output, format, name=name)
+
+    rows = [
+        _describe(side, embedding)
+        for side, embedding in (("users", made.users), ("items", made.items))
+    ]
+    if json_output:
+        report: dict[str, Any] = {"method": method, "settings": initializer.config.to_dict()}
+        report |= {"seconds": seconds, "sides": rows, "format": format}
+        report["files"] = [str(file) for file in files]
+        print_json(report)
+        return
+    print_table(f"{method}, {seconds:.2f} s", rows)
+    for file in files:
+        typer.echo(f"wrote {file}")
+    if format == "recbole":
+        from leporid.interop.recbole import CONFIG_LINES
+
+        typer.echo("\nAdd to RecBole's configuration (also in recbole.yaml):\n")
+        typer.echo(CONFIG_LINES)
+
+
+def _describe(side: str, embedding: Any) -> dict[str, Any]:
+    residual = embedding.provenance.get("residual")
+    zero = int((~embedding.vectors.any(axis=1)).sum())
+    return {
+        "side": side,
+        "rows": embedding.n,
+        "dim": embedding.dim,
+        "isolated": int(embedding.provenance.get("isolated", zero)),
+        "largest residual": None if residual is None else float(f"{residual:.3g}"),
+    }
+
+
+def _parse_settings(pairs: list[str]) -> dict[str, Any]:
+    """NAME=VALUE with TOML values; a bare word is a string."""
+    import tomllib
+
+    from leporid.errors import ConfigError
+
+    parsed: dict[str, Any] = {}
+    for pair in pairs:
+        key, equals, value = pair.partition("=")
+        if not equals or not key:
+            raise ConfigError(f"--set takes NAME=VALUE, not {pair!r}")
+        try:
+            parsed[key] = tomllib.loads(f"value = {value}")["value"]
+        except tomllib.TOMLDecodeError:
+            parsed[key] = value
+    return parsed

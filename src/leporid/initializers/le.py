@@ -29,13 +29,13 @@ class LE(Initializer):
 
         config = self.config
 
-        def make(progress: ProgressLike) -> LaplacianEigenmaps:
+        def make() -> LaplacianEigenmaps:
             return LaplacianEigenmaps(
                 dim=config.dim,
                 k=config.k,
                 normalized=config.normalized,
+                seed=config.seed,
                 device=config.device,
-                progress=progress,
             )
 
         return fit_sides(make, train, self.provenance(train), config.dim, progress)

@@ -39,14 +39,14 @@ class LEPORID(Initializer):
 
         config = self.config
 
-        def make(progress: ProgressLike) -> Leporid:
+        def make() -> Leporid:
             return Leporid(
                 dim=config.dim,
                 k=config.k,
                 alpha=config.alpha,
                 normalized=config.normalized,
+                seed=config.seed,
                 device=config.device,
-                progress=progress,
             )
 
         return fit_sides(make, train, self.provenance(train), config.dim, progress)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -13,6 +13,9 @@ from leporid.errors import ConfigError
 from leporid.initializers.base import InitialEmbeddings, InitializerConfig
 from leporid.progress import ProgressLike
 from leporid.spectral.embedding import Embedding
+
+if TYPE_CHECKING:
+    from leporid.spectral.estimators import SpectralEstimator
 
 __all__ = ["SpectralConfig", "fit_sides"]
 
@@ -25,7 +28,7 @@ class SpectralConfig(InitializerConfig):
     """Neighbours of a node in the KNN graph, clipped to n - 1."""
     normalized: bool = True
     """The symmetrically normalised Laplacian; False takes the unnormalised one."""
-    device: str = "auto"
+    device: Literal["auto", "cpu", "cuda"] = "auto"
     """'cpu', 'cuda', or 'auto' for a GPU where there is one."""
 
     def validate(self) -> None:
@@ -36,7 +39,7 @@ class SpectralConfig(InitializerConfig):
 
 
 def fit_sides(
-    make: Callable[[ProgressLike], Any],
+    make: Callable[[], SpectralEstimator],
     train: Interactions,
     provenance: dict[str, Any],
     dim: int,
@@ -50,14 +53,13 @@ def fit_sides(
     matrix = train.csr()
     sides = []
     for X in (matrix, matrix.T.tocsr()):
-        fitted = make(progress).fit(X)
+        fitted = make().fit(X, progress=progress)
         found = np.asarray(fitted.embedding_, dtype=np.float32)
         vectors = np.zeros((X.shape[0], dim), dtype=np.float32)
         vectors[:, : found.shape[1]] = found
-        residuals = getattr(fitted, "residuals_", None)
         report = {
-            "isolated": int(np.count_nonzero(~vectors.any(axis=1))),
-            "residual": None if residuals is None else float(np.max(residuals, initial=0.0)),
+            "isolated": int(np.count_nonzero(fitted.degrees_ == 0)),
+            "residual": float(np.max(fitted.residuals_, initial=0.0)),
         }
         eigenvalues = np.asarray(fitted.eigenvalues_, dtype=np.float64)
         sides.append(Embedding(vectors, eigenvalues, {**provenance, **report}))

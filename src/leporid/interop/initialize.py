@@ -1,0 +1,273 @@
+"""`leporid.initialize`: starting vectors into the embedding tables of any torch module.
+
+Everything is checked before anything is written: a call either fills every table it names or
+changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leporid.data.id_map import IdMap
+from leporid.errors import ConfigError, DataError, LeporidError, MissingExtraError
+from leporid.initializers.base import InitialEmbeddings
+from leporid.interop.rows import match_rows
+from leporid.spectral.embedding import Embedding, standardize
+
+if TYPE_CHECKING:
+    import torch
+    from torch import nn
+
+__all__ = ["initialize"]
+
+Names = str | Sequence[str] | None
+Scale = float | Literal["match"] | None
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """One table and what will be written into it."""
+
+    name: str
+    side: str
+    table: nn.Parameter
+    rows: NDArray[np.int64]
+    """int64[m]: rows of the table."""
+    vectors: NDArray[np.float32]
+    """float32[m, d]: their vectors."""
+
+
+def initialize(
+    module: nn.Module,
+    users: Names = None,
+    items: Names = None,
+    *,
+    embeddings: InitialEmbeddings | Embedding | NDArray[Any] | str | Path,
+    id_map: Any = None,
+    padding_idx: int | Sequence[int] | Mapping[str, Any] | None = None,
+    freeze: bool = False,
+    scale: Scale = None,
+    standardize: bool | None = None,
+) -> dict[str, int]:
+    """Copy starting vectors into tables of `module`; returns the rows written, by table.
+
+    Parameters
+    ----------
+    module : torch.nn.Module
+        Anything with embedding tables. Call after construction, and after the module's own
+        `reset_parameters` where that is called again; vectors are copied in place, so an
+        optimiser that knows the parameters already keeps working.
+    users, items : name, list of names, or None
+        `nn.Embedding`, `nn.EmbeddingBag` or 2-D parameters, by their dotted names (with or
+        without `.weight`). Several names all receive the same vectors (NeuMF has two a side).
+    embeddings : InitialEmbeddings, a file or folder of them, or one Embedding or matrix
+        A single Embedding or matrix needs exactly one of `users` and `items`.
+    id_map : None, or which id lives in which row of the table
+        None: row r of the table is row r of the embeddings, padding rows left out. Else a
+        mapping external id -> row, or the external ids by row (None in padding rows); for two
+        sides, a mapping with the keys 'users' and 'items'.
+    padding_idx : row or rows that are left as they are
+        A mapping with the keys 'users' and 'items' where they differ. The `padding_idx` of an
+        `nn.Embedding` is respected without being named.
+    freeze : bool
+        Also stop training the tables (`requires_grad = False`).
+    scale : float, 'match' or None
+        Factor after standardisation; None is 1. 'match' gives the vectors the spread (standard
+        deviation) the table has now. Dot-product models want a factor far below 1.
+    standardize : bool or None
+        Z-score each column. None does what the method asks for: yes for vectors of our
+        initialisers except `random`, no for plain matrices.
+
+    Raises
+    ------
+    LeporidError
+        A wrong name, shape, dtype or missing id, named in the message. Nothing was written.
+    """
+    try:
+        import torch
+    except ImportError:
+        raise MissingExtraError("leporid.initialize", "torch") from None
+
+    names = {"users": _names(users), "items": _names(items)}
+    if not any(names.values()):
+        raise ConfigError("name at least one table: users=..., items=... or both")
+    sources = _sources(embeddings, names)
+    maps = _per_side(id_map, names, "id_map")
+    pads = _per_side(padding_idx, names, "padding_idx")
+
+    plans: list[_Plan] = []
+    for side, tables in names.items():
+        for name in tables:
+            source, ids = sources[side]
+            table, holder = _find(module, name)
+            _check_table(table, name, source.dim, plans, side)
+            padding = _padding(pads[side], holder, table.shape[0], name)
+            rows, order = match_rows(table.shape[0], padding, source.n, ids, maps[side], name, side)
+            factor = _factor(scale, table)
+            vectors = _prepare(source, standardize, factor, name)[order]
+            _check_norms(holder, vectors, name)
+            plans.append(_Plan(name, side, table, rows, vectors))
+
+    with torch.no_grad():
+        for plan in plans:
+            values = torch.from_numpy(plan.vectors).to(plan.table.device, plan.table.dtype)
+            plan.table[torch.from_numpy(plan.rows).to(plan.table.device)] = values
+            if freeze:
+                plan.table.requires_grad_(False)
+    return {plan.name: len(plan.rows) for plan in plans}
+
+
+def _names(given: Names) -> list[str]:
+    if given is None:
+        return []
+    return [given] if isinstance(given, str) else list(given)
+
+
+def _sources(
+    given: Any, names: Mapping[str, list[str]]
+) -> dict[str, tuple[Embedding, IdMap | None]]:
+    """The embedding and, where known, the ids of each side."""
+    if isinstance(given, str | Path):
+        from leporid.interop.formats import read_embeddings
+
+        given = read_embeddings(given)
+    if isinstance(given, InitialEmbeddings):
+        return {
+            "users": (given.users, given.user_ids),
+            "items": (given.items, given.item_ids),
+        }
+    if all(names.values()):
+        raise ConfigError(
+            "one matrix cannot fill both users and items: give InitialEmbeddings, "
+            "or name one side a call"
+        )
+    if not isinstance(given, Embedding):
+        array = np.asarray(given.detach().cpu() if hasattr(given, "detach") else given)
+        if array.ndim != 2 or not np.issubdtype(array.dtype, np.floating):
+            raise DataError(
+                f"embeddings must be a matrix of floats, not {array.dtype} of shape {array.shape}"
+            )
+        given = Embedding(np.ascontiguousarray(array, dtype=np.float32))
+    return dict.fromkeys(("users", "items"), (given, None))
+
+
+def _per_side(given: Any, names: Mapping[str, list[str]], what: str) -> dict[str, Any]:
+    """The same setting for both sides, or one each when it is a mapping of the two words."""
+    if isinstance(given, Mapping) and given and set(given) <= {"users", "items"}:
+        return {"users": given.get("users"), "items": given.get("items")}
+    if what == "id_map" and given is not None and all(names.values()):
+        raise ConfigError("users and items have different ids: id_map={'users': ..., 'items': ...}")
+    return {"users": given, "items": given}
+
+
+def _find(module: nn.Module, name: str) -> tuple[nn.Parameter, nn.Module | None]:
+    """The parameter behind a name, and the module that holds it when it was named by that."""
+    from torch import nn
+
+    parameters = dict(module.named_parameters(remove_duplicate=False))
+    if name in parameters:
+        path, _, last = name.rpartition(".")
+        owner = module.get_submodule(path) if last == "weight" else None
+        return parameters[name], owner
+    if f"{name}.weight" in parameters:
+        return parameters[f"{name}.weight"], module.get_submodule(name)
+    tables = [key.removesuffix(".weight") for key, p in parameters.items() if p.dim() == 2]
+    if isinstance(getattr(module, name, None), nn.Module):
+        inside = [table for table in tables if table.startswith(f"{name}.")]
+        raise ConfigError(
+            f"{name!r} is a module without a table of its own; tables inside it: "
+            f"{', '.join(inside) or 'none'}"
+        )
+    raise UnknownTableError(name, tables, type(module).__name__)
+
+
+class UnknownTableError(LeporidError, LookupError):
+    """The module has no parameter of that name."""
+
+    def __init__(self, name: str, tables: list[str], owner: str) -> None:
+        from leporid.errors import closest
+
+        guess = closest(name, tables)
+        hint = f"did you mean {guess!r}?" if guess else f"it has: {', '.join(tables) or 'none'}"
+        super().__init__(f"{owner} has no embedding table {name!r}: {hint}")
+
+
+def _check_table(
+    table: torch.Tensor, name: str, dim: int, plans: Sequence[_Plan], side: str
+) -> None:
+    from torch.nn.parameter import UninitializedParameter
+
+    if isinstance(table, UninitializedParameter) or table.is_meta:
+        raise DataError(f"table {name!r} has no values yet: run or materialise the module first")
+    if table.dim() != 2:
+        raise DataError(f"table {name!r} must be 2-D, its shape is {tuple(table.shape)}")
+    if not table.is_floating_point():
+        raise DataError(f"table {name!r} holds {table.dtype}: it must be floating point")
+    if table.shape[1] != dim:
+        raise DataError(
+            f"table {name!r} has {table.shape[1]} columns but the {side} embeddings have {dim}"
+        )
+    for plan in plans:
+        if plan.table is table:
+            raise ConfigError(f"tables {plan.name!r} and {name!r} are the same parameter")
+
+
+def _padding(given: Any, holder: nn.Module | None, n_rows: int, name: str) -> list[int]:
+    own = getattr(holder, "padding_idx", None)
+    wanted = own if given is None else given
+    if wanted is None:
+        return []
+    listed = [wanted] if isinstance(wanted, int | np.integer) else list(wanted)
+    for row in listed:
+        if not -n_rows <= row < n_rows:
+            raise ConfigError(f"padding_idx {row} is outside table {name!r} of {n_rows} rows")
+    return sorted({int(row) % n_rows for row in listed})
+
+
+def _factor(scale: Scale, table: torch.Tensor) -> float | torch.Tensor:
+    if scale is None:
+        return 1.0
+    if scale == "match":
+        return float(table.detach().float().std())
+    if isinstance(scale, str) or not np.isfinite(scale) or scale <= 0:
+        raise ConfigError(f"scale must be a positive number or 'match', not {scale!r}")
+    return float(scale)
+
+
+def _prepare(source: Embedding, wanted: bool | None, factor: Any, name: str) -> NDArray[np.float32]:
+    if not np.all(np.isfinite(source.vectors)):
+        bad = int(np.count_nonzero(~np.isfinite(source.vectors).all(axis=1)))
+        raise DataError(f"{bad} vectors for table {name!r} have NaN or infinite entries")
+    if wanted is None:
+        wanted = _standardize_by_default(source)
+    if wanted:
+        return standardize(source.vectors, factor)
+    return np.asarray(source.vectors * np.float32(factor), dtype=np.float32)
+
+
+def _standardize_by_default(source: Embedding) -> bool:
+    from leporid import initializers
+
+    method = source.provenance.get("method")
+    if source.provenance.get("standardized") or method not in initializers.available():
+        return False
+    return bool(initializers.get(str(method)).standardize_by_default)
+
+
+def _check_norms(holder: nn.Module | None, vectors: NDArray[np.float32], name: str) -> None:
+    limit = getattr(holder, "max_norm", None)
+    if limit is None:
+        return
+    power = float(getattr(holder, "norm_type", 2.0))
+    longer = int(np.count_nonzero(np.linalg.norm(vectors, power, axis=1) > limit * (1 + 1e-5)))
+    if longer:
+        raise DataError(
+            f"table {name!r} shortens every vector beyond max_norm={limit}: {longer} of ours are "
+            f"longer and would not survive the first look-up; give a smaller scale"
+        )

@@ -1,0 +1,88 @@
+"""Which embedding belongs in which row of someone else's table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leporid.data.id_map import IdMap
+from leporid.errors import ConfigError, DataError, UnknownIdError
+
+__all__ = ["match_rows"]
+
+
+def match_rows(
+    n_rows: int,
+    padding: Sequence[int],
+    n_vectors: int,
+    ids: IdMap | None,
+    given: Any,
+    name: str,
+    side: str,
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Rows of the table (padding left out) and, for each, the row of the embeddings.
+
+    `given` is None (same order), a mapping external id -> row, or the external ids by row.
+    Without external ids of our own (`ids` None) a position in the embeddings is its id.
+    """
+    free = np.setdiff1d(np.arange(n_rows, dtype=np.int64), padding)
+    kind = side[:-1]
+    if given is None:
+        if len(free) != n_vectors:
+            rest = f" besides {len(padding)} padding" if padding else ""
+            raise DataError(
+                f"table {name!r} has {len(free)} rows{rest} but there are {n_vectors} {kind} "
+                f"vectors: give padding_idx or id_map"
+            )
+        return free, np.arange(n_vectors, dtype=np.int64)
+    by_row = _ids_by_row(given, n_rows, name)
+    known = IdMap.range(n_vectors, kind) if ids is None else ids
+    order = np.empty(len(free), dtype=np.int64)
+    missing: list[Any] = []
+    for position, row in enumerate(free.tolist()):
+        if row not in by_row:
+            raise DataError(
+                f"row {row} of table {name!r} has no {kind} id in id_map: name it there, "
+                f"or in padding_idx if it stays as it is"
+            )
+        try:
+            order[position] = known.index(by_row[row])
+        except UnknownIdError:
+            missing.append(by_row[row])
+    if missing:
+        shown = ", ".join(repr(m) for m in missing[:3]) + (", ..." if len(missing) > 3 else "")
+        raise UnknownIdError(
+            f"{len(missing)} {kind} ids of table {name!r} have no vector: {shown}; "
+            f"embed the data they occur in, or keep their rows with padding_idx"
+        )
+    return free, order
+
+
+def _ids_by_row(given: Any, n_rows: int, name: str) -> dict[int, Any]:
+    if isinstance(given, IdMap):
+        given = given.ids.to_pylist()
+    if not isinstance(given, Mapping):
+        listed = given.tolist() if hasattr(given, "tolist") else list(given)
+        if len(listed) != n_rows:
+            raise DataError(
+                f"id_map names {len(listed)} rows but table {name!r} has {n_rows}: "
+                f"give one id a row, None for padding"
+            )
+        return {row: external for row, external in enumerate(listed) if external is not None}
+    by_row: dict[int, Any] = {}
+    for external, row in given.items():
+        if not isinstance(row, int | np.integer):
+            raise ConfigError(f"id_map must map ids to rows, {external!r} is mapped to {row!r}")
+        if not 0 <= row < n_rows:
+            raise DataError(
+                f"id_map puts {external!r} into row {row}, but table {name!r} has {n_rows} rows"
+            )
+        if int(row) in by_row:
+            raise DataError(
+                f"id_map puts both {by_row[int(row)]!r} and {external!r} into row {row} of {name!r}"
+            )
+        by_row[int(row)] = external
+    return by_row

@@ -1,0 +1,111 @@
+"""`leporid embed`, `export` and `inspect` as a user calls them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from leporid.cli.app import app
+from leporid.errors import ConfigError, DataError, LeporidError, UnknownNameError
+from leporid.interop.formats import FORMATS, read_embeddings
+
+runner = CliRunner()
+
+
+@pytest.fixture
+def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A small log with two communities and more users than items."""
+    monkeypatch.setenv("LEPORID_CACHE", str(tmp_path / "cache"))
+    rng = np.random.default_rng(0)
+    lines = ["user_id,item_id,timestamp"]
+    lines += [
+        f"u{u},{i},{rng.integers(1000)}"
+        for u in range(40)
+        for i in range(24)
+        if rng.random() < (0.6 if u % 2 == i % 2 else 0.08)
+    ]
+    path = tmp_path / "log.csv"
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def call(*arguments: str) -> str:
+    """Run the command; an error of ours is raised as itself."""
+    result = runner.invoke(app, list(arguments))
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_every_format_holds_the_same_vectors(log: Path, tmp_path: Path, format: str) -> None:
+    out = tmp_path / "out"
+    report = json.loads(
+        call("embed", str(log), "-o", str(out), "--dim", "6", "--k", "10", "--format", format,
+             "--json")
+    )  # fmt: skip
+    assert [s["rows"] for s in report["sides"]] == [40, 24]
+    assert all(s["largest residual"] < 1e-4 for s in report["sides"])
+    assert report["settings"]["k"] == 10
+    assert report["settings"]["alpha"] == 0.5
+    assert sorted(report["files"]) == sorted(str(p) for p in out.iterdir())
+    back = read_embeddings(out)
+    assert back.users.vectors.shape == (40, 6)
+    assert back.user_ids is not None
+    assert back.user_ids.index("u7") == sorted(f"u{u}" for u in range(40)).index("u7")
+    # The two communities lie apart along the second eigenvector.
+    parity = np.array([int(name[1:]) % 2 for name in back.user_ids.values])
+    second = back.users.vectors[:, 1]
+    assert len(np.unique(np.sign(second[parity == 0]))) == 1
+    assert np.sign(second[parity == 0][0]) != np.sign(second[parity == 1][0])
+
+
+def test_the_second_run_reads_the_cache(log: Path, tmp_path: Path) -> None:
+    arguments = ["embed", str(log), "-o", str(tmp_path / "a"), "--dim", "4", "--method", "svd"]
+    call(*arguments)
+    entries = list((tmp_path / "cache" / "initializers").iterdir())
+    before = entries[0].stat().st_mtime_ns
+    text = call(*arguments)
+    assert "svd" in text
+    assert "wrote" in text
+    assert [e.stat().st_mtime_ns for e in entries] == [before]
+    call(*arguments, "--no-cache", "--seed", "1")
+    assert len(list((tmp_path / "cache" / "initializers").iterdir())) == 1
+
+
+def test_core_filter_and_settings(log: Path, tmp_path: Path) -> None:
+    report = json.loads(
+        call("embed", str(log), "-o", str(tmp_path / "o"), "--method", "random", "--core", "7",
+             "--set", "deviation=2", "--json")
+    )  # fmt: skip
+    assert report["sides"][0]["rows"] < 40
+    assert report["settings"]["deviation"] == 2.0
+
+
+def test_mistakes_are_one_sentence_and_write_nothing(log: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    cases: list[tuple[list[str], type[LeporidError], str]] = [
+        (["--method", "lepord"], UnknownNameError, "did you mean 'leporid'"),
+        (["--format", "safetensor"], UnknownNameError, "did you mean 'safetensors'"),
+        (["--method", "svd", "--alpha", "0.3"], ConfigError, "no setting 'alpha'"),
+        (["--alpha", "1.5"], ConfigError, "must lie in"),
+        (["--set", "alpha"], ConfigError, "NAME=VALUE"),
+    ]
+    for extra, error, words in cases:
+        with pytest.raises(error, match=words):
+            call("embed", str(log), "-o", str(out), *extra)
+    with pytest.raises(DataError, match="no such file"):
+        call("embed", str(tmp_path / "absent.csv"), "-o", str(out))
+    assert not out.exists()
+
+
+def test_recbole_prints_the_config_lines(log: Path, tmp_path: Path) -> None:
+    text = call("embed", str(log), "-o", str(tmp_path / "toy"), "--method", "svd",
+                "--format", "recbole")  # fmt: skip
+    assert "preload_weight" in text
+    assert (tmp_path / "toy" / "toy.itememb").is_file()

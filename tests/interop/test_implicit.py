@@ -1,0 +1,90 @@
+"""The real `implicit`: its models start from our vectors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import threadpoolctl
+from scipy import sparse
+
+from leporid.data.interactions import Interactions
+from leporid.errors import ConfigError
+from leporid.initializers.svd import SVD
+from leporid.interop.implicit import to_implicit
+from tests.initializers.helpers import planted
+
+als = pytest.importorskip("implicit.cpu.als")
+bpr = pytest.importorskip("implicit.cpu.bpr")
+lmf = pytest.importorskip("implicit.cpu.lmf")
+
+TRAIN = planted(50, 30)
+
+
+def fit(model: Any, train: Interactions = TRAIN) -> Any:
+    """Fit without its progress bar, and without its warning about BLAS threads."""
+    with threadpoolctl.threadpool_limits(1, "blas"):
+        model.fit(sparse.csr_matrix(train.csr()), show_progress=False)
+    return model
+
+
+def test_bpr_without_a_step_scores_our_dot_products() -> None:
+    made = SVD(dim=8).fit(TRAIN)
+    model = to_implicit(bpr.BayesianPersonalizedRanking(factors=8, iterations=0), made, scale=0.3)
+    fit(model)
+    ready = made.standardized(0.3)
+    scores = ready.users.vectors[:5] @ ready.items.vectors.T
+    items, found = model.recommend(
+        np.arange(5), sparse.csr_matrix(TRAIN.csr()[:5]), N=3, filter_already_liked_items=False
+    )
+    best = np.argsort(-scores, axis=1)[:, :3]
+    np.testing.assert_array_equal(items, best)
+    np.testing.assert_allclose(found, np.take_along_axis(scores, best, 1), rtol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["bpr", "lmf"])
+def test_one_iteration_stays_near_our_start_and_far_from_its_own(name: str) -> None:
+    made = SVD(dim=8).fit(TRAIN)
+    kinds = {"bpr": bpr.BayesianPersonalizedRanking, "lmf": lmf.LogisticMatrixFactorization}
+
+    def model() -> Any:
+        return kinds[name](factors=8, iterations=1, learning_rate=1e-3, random_state=1)
+
+    ours = fit(to_implicit(model(), made))
+    theirs = fit(model())
+    start = made.standardized().users.vectors
+    moved = np.linalg.norm(ours.user_factors[:, :8] - start)
+    assert 0 < moved < 0.05 * np.linalg.norm(start)
+    assert np.linalg.norm(theirs.user_factors[:, :8] - start) > 10 * moved
+
+
+def test_als_first_half_step_is_solved_from_our_item_vectors() -> None:
+    made = SVD(dim=8).fit(TRAIN)
+    model = als.AlternatingLeastSquares(
+        factors=8, iterations=1, use_cg=False, regularization=0.1, alpha=2.0, random_state=1
+    )
+    fit(to_implicit(model, made))
+    Y = made.standardized().items.vectors.astype(np.float64)
+    dense = TRAIN.csr().toarray()
+    users = []
+    for row in dense:
+        confidence = 1 + (2.0 - 1) * row  # implicit's confidence of a stored entry is alpha * value
+        A = Y.T @ (confidence[:, None] * Y) + 0.1 * np.eye(8)
+        users.append(np.linalg.solve(A, Y.T @ (confidence * row)))
+    np.testing.assert_allclose(model.user_factors, users, atol=2e-3)
+
+
+def test_another_order_of_ids_and_mistakes() -> None:
+    made = SVD(dim=8).fit(TRAIN)
+    ids = TRAIN.users.ids.to_pylist()
+    model = to_implicit(
+        bpr.BayesianPersonalizedRanking(factors=8), made, id_map={"users": ids[::-1]}
+    )
+    np.testing.assert_array_equal(
+        model.user_factors[:, :8], made.standardized().users.vectors[::-1]
+    )
+    with pytest.raises(ConfigError, match="factors=8"):
+        to_implicit(bpr.BayesianPersonalizedRanking(factors=9), made)
+    with pytest.raises(ConfigError, match="cannot start"):
+        to_implicit(object(), made)
