@@ -17,7 +17,7 @@ from leporid.artifacts import read_json, write_json
 from leporid.config import canonical_hash
 from leporid.errors import DataError, closest
 
-__all__ = ["Meter", "RunRecord", "spec_hash", "versions"]
+__all__ = ["Meter", "RunRecord", "record_path", "safe_name", "spec_hash", "versions"]
 
 _PACKAGES = ("leporid", "numpy", "scipy", "numba", "pyarrow", "torch", "optuna")
 
@@ -91,11 +91,13 @@ class RunRecord:
     @property
     def filename(self) -> str:
         """`<model>-<init>-<seed>-<hash>.json`, with 'none' where there is no initialiser."""
-        return f"{_safe(self.model)}-{_safe(self.init or 'none')}-{self.seed}-{self.spec_hash}.json"
+        return self.path("").name
 
     def path(self, root: str | Path) -> Path:
         """Where the record lies under `root` (usually `results`)."""
-        return Path(root) / _safe(self.dataset) / _safe(self.experiment) / self.filename
+        return record_path(
+            root, self.dataset, self.experiment, self.model, self.init, self.seed, self.spec_hash
+        )
 
     def write(self, root: str | Path) -> Path:
         """Write the JSON file atomically under `root`; returns its path."""
@@ -113,6 +115,20 @@ class RunRecord:
             return cls.from_dict(values)
         except DataError as error:
             raise DataError(f"{path}: {error}") from None
+
+
+def record_path(
+    root: str | Path,
+    dataset: str,
+    experiment: str,
+    model: str,
+    init: str | None,
+    seed: int,
+    spec_hash: str,
+) -> Path:
+    """`<root>/<dataset>/<experiment>/<model>-<init>-<seed>-<hash>.json`."""
+    name = f"{safe_name(model)}-{safe_name(init or 'none')}-{seed}-{spec_hash}.json"
+    return Path(root) / safe_name(dataset) / safe_name(experiment) / name
 
 
 def spec_hash(**spec: Any) -> str:
@@ -172,5 +188,6 @@ def _peak_mb() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 2**20
 
 
-def _safe(name: str) -> str:
+def safe_name(name: str) -> str:
+    """`name` with everything a file name should not hold replaced by an underscore."""
     return re.sub(r"[^A-Za-z0-9._-]+", "_", name).lstrip(".") or "unnamed"

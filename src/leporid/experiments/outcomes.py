@@ -1,0 +1,70 @@
+"""What each user got, in a few bytes: enough to compare two runs user by user.
+
+A record holds means. Beside it lies `<record>.users.parquet` with one row a user: which of the top
+places were hits (a bit mask) and how many test items there were. HR, precision, recall and F1 of
+every user follow, so paired tests between records need no model and no data.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from leporid.artifacts import atomic_path
+from leporid.errors import DataError
+
+if TYPE_CHECKING:
+    from leporid.evaluation.metric_table import MetricTable
+
+__all__ = ["UserOutcomes"]
+
+
+@dataclass(frozen=True, eq=False)
+class UserOutcomes:
+    """Hits and test items of every evaluated user."""
+
+    user: NDArray[np.int32]
+    """int32[m], ascending."""
+    hits: NDArray[np.int32]
+    """int32[m]: bit p is set when place p + 1 of the list is a test item."""
+    relevant: NDArray[np.int32]
+    """int32[m]: number of test items."""
+
+    @classmethod
+    def of(cls, table: MetricTable) -> UserOutcomes:
+        """From an evaluation; only the first 31 places fit the mask."""
+        places = min(table.hits.shape[1], 31)
+        bits = (1 << np.arange(places)).astype(np.int32)
+        mask = (table.hits[:, :places] * bits).sum(axis=1, dtype=np.int32)
+        return cls(table.user, mask, table.relevant.sum(axis=1, dtype=np.int32))
+
+    def hit_rate(self, n: int) -> NDArray[np.float64]:
+        """float64[m]: HR@n of every user."""
+        return (self._hits(n) > 0).astype(np.float64)
+
+    def f1(self, n: int) -> NDArray[np.float64]:
+        """float64[m]: F1@n of every user, 2 hits / (n + test items)."""
+        return np.asarray(2.0 * self._hits(n) / (n + self.relevant))
+
+    def _hits(self, n: int) -> NDArray[np.int64]:
+        return np.asarray(np.bitwise_count(self.hits & ((1 << n) - 1)), dtype=np.int64)
+
+    def write(self, path: str | Path) -> None:
+        """Write parquet, atomically."""
+        table = pa.table({"user": self.user, "hits": self.hits, "relevant": self.relevant})
+        with atomic_path(path) as target:
+            pq.write_table(table, target, compression="zstd")
+
+    @classmethod
+    def read(cls, path: str | Path) -> UserOutcomes:
+        """The inverse of `write`."""
+        if not Path(path).is_file():
+            raise DataError(f"no such file: {path}")
+        table = pq.read_table(path)
+        return cls(*(np.asarray(table[name]) for name in ("user", "hits", "relevant")))
