@@ -1,0 +1,96 @@
+"""EASE: a linear item-to-item model with a closed form (Steck, WWW 2019)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import linalg, sparse
+
+from leporid.config import Config
+from leporid.data.split import Split
+from leporid.errors import ConfigError, DataError
+from leporid.models._profiles import ProfileRecommender
+from leporid.progress import ProgressLike
+from leporid.tuning.space import Float, SearchSpace
+
+__all__ = ["EASE", "EASEConfig", "ease_weights"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class EASEConfig(Config):
+    """Settings of EASE."""
+
+    l2: float = 1000.0
+    """The ridge lambda."""
+    max_items: int = 25_000
+    """The inverse is dense: 8 n_items^2 bytes (5 GB at this limit) and n_items^3 operations."""
+
+    def validate(self) -> None:
+        """Refuse a ridge of zero, which need not have an inverse."""
+        if self.l2 <= 0:
+            raise ConfigError(f"l2 must be positive, not {self.l2}")
+        if self.max_items < 1:
+            raise ConfigError(f"max_items must be at least 1, not {self.max_items}")
+
+
+class EASE(ProfileRecommender):
+    """Scores X B with B = argmin |X - X B|^2 + lambda |B|^2, diag(B) = 0."""
+
+    name = "ease"
+    config_class = EASEConfig
+    config: EASEConfig
+    search_space: ClassVar[SearchSpace] = {"l2": Float(1.0, 10_000.0, log=True)}
+    _weights: NDArray[np.float32] | None = None
+
+    @property
+    def weights(self) -> NDArray[np.float32]:
+        """float32[n_items, n_items]: B."""
+        self.known  # noqa: B018
+        assert self._weights is not None
+        return self._weights
+
+    def _fit(self, split: Split, *, seed: int, progress: ProgressLike) -> None:
+        if split.n_items > self.config.max_items:
+            needed = 8 * split.n_items**2 / 2**30
+            raise DataError(
+                f"EASE inverts a dense matrix, which needs {needed:.0f} GiB for "
+                f"{split.n_items} items: raise max_items (now {self.config.max_items}), filter "
+                f"rare items, or use slim or itemknn"
+            )
+        progress.start("ease", 1)
+        self._weights = ease_weights(self._remember(split.train), self.config.l2)
+        progress.advance(1)
+
+    def _score_rows(
+        self, profiles: sparse.csr_array, rows: NDArray[np.int32]
+    ) -> NDArray[np.float32]:
+        return np.asarray(profiles[rows] @ self.weights, dtype=np.float32)
+
+    def _arrays(self) -> dict[str, NDArray[Any]]:
+        return super()._arrays() | {"weights": self.weights}
+
+    def _restore(self, arrays: dict[str, NDArray[Any]]) -> None:
+        super()._restore(arrays)
+        self._weights = arrays["weights"]
+
+
+def ease_weights(profiles: sparse.csr_array, l2: float) -> NDArray[np.float32]:
+    """float32[n_items, n_items]: B = I - P diag(1 / diag(P)), P = (X'X + lambda I)^-1.
+
+    In float64 and in place: one dense matrix at a time besides the result.
+    """
+    gram = (profiles.T @ profiles).astype(np.float64).toarray(order="F")
+    gram[np.diag_indices_from(gram)] += l2
+    factor, failed = linalg.lapack.dpotrf(gram, lower=1, overwrite_a=1)
+    inverse, singular = linalg.lapack.dpotri(factor, lower=1, overwrite_c=1)
+    if failed or singular:
+        raise DataError(f"the matrix X'X + {l2} I cannot be inverted: raise l2")
+    diagonal = np.diag(inverse).copy()
+    weights = inverse.astype(np.float32)  # only the lower triangle is filled
+    lower = np.tril(weights, -1)
+    weights = lower + lower.T
+    weights /= -diagonal.astype(np.float32)[None, :]
+    return np.ascontiguousarray(weights)
