@@ -20,6 +20,8 @@ from leporid.data.splitting import global_time_split, leave_last_out, temporal_s
 from leporid.data.stats import DatasetStats, dataset_stats
 
 if TYPE_CHECKING:
+    from leporid.data.datasets import fetch
+    from leporid.data.item_titles import ItemInfo, load_items
     from leporid.data.synthetic import (
         SyntheticData,
         recovery_score,
@@ -31,15 +33,18 @@ __all__ = [
     "DatasetStats",
     "IdMap",
     "Interactions",
+    "ItemInfo",
     "LoadReport",
     "Sequences",
     "Split",
     "SyntheticData",
     "core_filter",
     "dataset_stats",
+    "fetch",
     "global_time_split",
     "leave_last_out",
     "load",
+    "load_items",
     "recovery_score",
     "synthesize",
     "synthesize_planted",
@@ -47,12 +52,15 @@ __all__ = [
 ]
 
 _LATER = {
+    "ItemInfo": "item_titles",
     "SyntheticData": "synthetic",
+    "fetch": "datasets",
+    "load_items": "item_titles",
     "recovery_score": "synthetic",
     "synthesize": "synthetic",
     "synthesize_planted": "synthetic",
 }
-"""Names whose module needs numba, imported on first use."""
+"""Names whose module is rarely needed or needs numba, imported on first use."""
 
 
 def __getattr__(name: str) -> Any:

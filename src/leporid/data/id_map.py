@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -131,6 +132,25 @@ class IdMap:
                 hasher.update(str(value).encode())
                 hasher.update(b"\0")
         return hasher.hexdigest()[:16]
+
+    def to_arrays(self) -> dict[str, NDArray[Any]]:
+        """The ids as plain arrays for a file: int64, or UTF-8 bytes and their offsets."""
+        if self.is_integer:
+            return {"ids": np.ascontiguousarray(self.values)}
+        encoded = [str(value).encode() for value in self.values]
+        offsets = np.cumsum([0, *map(len, encoded)]).astype(np.int64)
+        return {"bytes": np.frombuffer(b"".join(encoded), dtype=np.uint8), "offsets": offsets}
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], kind: str = "id") -> IdMap:
+        """The inverse of `to_arrays`."""
+        if "ids" in arrays:
+            return cls(pa.array(arrays["ids"], type=pa.int64()), kind)
+        if "bytes" not in arrays or "offsets" not in arrays:
+            raise DataError(f"the {kind} ids are missing")
+        text, offsets = arrays["bytes"].tobytes(), arrays["offsets"].tolist()
+        values = [text[begin:end].decode() for begin, end in pairwise(offsets)]
+        return cls(pa.array(values, type=pa.string()), kind)
 
     def _unknown(self, external: Any) -> UnknownIdError:
         return UnknownIdError(

@@ -77,16 +77,13 @@ class Interactions:
         counts = dict(dropped or {})
         if time is not None:
             time = np.ascontiguousarray(time, dtype=np.int64)
-            order = np.lexsort((time, user))
-        else:
-            order = np.argsort(user, kind="stable")
-        user, item = user[order], item[order]
-        time = time[order] if time is not None else None
-        key = user.astype(np.int64) * max(len(items), 1) + item
-        _, first = np.unique(key, return_index=True)
-        if len(first) < len(key):
-            counts["duplicate pair"] = counts.get("duplicate pair", 0) + len(key) - len(first)
-            first.sort()
+        if not _in_order(user, time):
+            order = _by_user_and_time(user, time, len(users))
+            user, item = user[order], item[order]
+            time = time[order] if time is not None else None
+        first = _first_of_pairs(user, item, len(users), len(items))
+        if len(first) < len(user):
+            counts["duplicate pair"] = counts.get("duplicate pair", 0) + len(user) - len(first)
             user, item = user[first], item[first]
             time = time[first] if time is not None else None
         return cls(user, item, time, users, items, counts)
@@ -162,3 +159,54 @@ class Interactions:
         hasher.update(self.users.digest.encode())
         hasher.update(self.items.digest.encode())
         return hasher.hexdigest()[:16]
+
+
+def _in_order(user: NDArray[np.int32], time: NDArray[np.int64] | None) -> bool:
+    ascending = user[1:] > user[:-1]
+    if time is None:
+        return bool(np.all(ascending | (user[1:] == user[:-1])))
+    return bool(np.all(ascending | ((user[1:] == user[:-1]) & (time[1:] >= time[:-1]))))
+
+
+def _by_user_and_time(
+    user: NDArray[np.int32], time: NDArray[np.int64] | None, n_users: int
+) -> NDArray[np.int64]:
+    """The stable order by user, then time: a sort by time, then a counting sort by user."""
+    n = len(user)
+    by_time = None if time is None else _stable_order(time)
+    keys = user if by_time is None else user[by_time]
+    # One entry a column: turning columns into rows is a stable counting sort, linear and in C.
+    columns = sparse.csc_array(
+        (np.ones(n, dtype=np.int8), keys, np.arange(n + 1)), shape=(n_users, n)
+    )
+    by_user = columns.tocsr().indices
+    return np.asarray(by_user if by_time is None else by_time[by_user])
+
+
+def _stable_order(time: NDArray[np.int64]) -> NDArray[np.int64]:
+    """`argsort(time, kind="stable")`, much faster where time and place fit into one integer."""
+    n = len(time)
+    span = int(time.max()) - int(time.min()) if n else 0
+    if (span + 1) * n >= 2**63:
+        return np.argsort(time, kind="stable")
+    keys: NDArray[np.int64] = (time - time.min()) * n + np.arange(n)
+    keys.sort()
+    keys %= n
+    return keys
+
+
+def _first_of_pairs(
+    user: NDArray[np.int32], item: NDArray[np.int32], n_users: int, n_items: int
+) -> NDArray[np.int64]:
+    """Ascending positions of the first row of every (user, item) pair; `user` is sorted."""
+    n = len(user)
+    if n == 0:
+        return np.arange(0)
+    indptr = np.searchsorted(user, np.arange(n_users + 1))
+    rows = sparse.csr_array((np.arange(n), item.copy(), indptr), shape=(n_users, n_items))
+    rows.sort_indices()
+    begins = np.ones(n, dtype=bool)
+    begins[1:] = (rows.indices[1:] != rows.indices[:-1]) | (user[1:] != user[:-1])
+    if begins.all():
+        return np.arange(n)
+    return np.sort(np.minimum.reduceat(rows.data, np.flatnonzero(begins)))

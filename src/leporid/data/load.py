@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from leporid.data.policies import apply_policies
 from leporid.data.raw import LoadReport, RawTable
 from leporid.data.readers import is_frame, read_frame, read_matrix, read_parquet
 from leporid.data.text_files import read_text
-from leporid.errors import DataError
+from leporid.errors import DataError, closest
 
 __all__ = ["LoadReport", "load"]
 
@@ -53,9 +54,8 @@ def load(
         shape = (int(source.shape[0]), int(source.shape[1]))
         return apply_policies(read_matrix(source), min_rating, shape=shape)
     if isinstance(source, str | os.PathLike):
-        path = Path(source).expanduser()
-        if not path.exists():
-            raise DataError(f"no such file: {source}")
+        path, known = _locate(source)
+        given = {role: known.get(role) if name is None else name for role, name in given.items()}
         raw = _read_path(path, given, separator, header, encoding, need_rating)
     elif is_frame(source):
         raw = read_frame(source, given, need_rating=need_rating)
@@ -67,9 +67,24 @@ def load(
     return apply_policies(raw, min_rating)
 
 
+def _locate(source: str | os.PathLike[str]) -> tuple[Path, Mapping[str, str | int]]:
+    """The file of a path or of a data set name, and what is known of its columns."""
+    path = Path(source).expanduser()
+    if path.exists():
+        return path, {}
+    from leporid.data.datasets import DATASETS, fetch
+
+    if str(source) in DATASETS:
+        files = fetch(str(source))
+        return files.interactions, files.columns
+    guess = closest(str(source), DATASETS)
+    hint = f"did you mean the data set {guess!r}?" if guess else f"data sets: {', '.join(DATASETS)}"
+    raise DataError(f"no such file: {source} ({hint})")
+
+
 def _read_path(
     path: Path,
-    given: dict[str, str | int | None],
+    given: Mapping[str, str | int | None],
     separator: str | None,
     header: bool | None,
     encoding: str,

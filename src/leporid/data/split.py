@@ -4,16 +4,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
+from pathlib import Path
+from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
+from leporid.artifacts import read_arrays, read_json, write_arrays, write_json
 from leporid.data.id_map import IdMap
 from leporid.data.interactions import Interactions
+from leporid.errors import DataError
 
 __all__ = ["Part", "Split"]
 
 Part = Literal["valid", "test"]
+
+_ARRAYS, _SUMMARY = "split.safetensors", "split.json"
+_FORMAT = "leporid-split-1"
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,3 +76,72 @@ class Split:
     def digest(self) -> str:
         """A hash of the three parts."""
         return "-".join(p.digest[:8] for p in (self.train, self.valid, self.test))
+
+    def save(self, path: str | Path) -> Path:
+        """Write the directory `path`: `split.safetensors` (arrays) and `split.json` (the rest).
+
+        The JSON file comes last and holds the digest of the arrays, so that a half-written or
+        mixed-up pair is refused when it is loaded.
+        """
+        folder = Path(path)
+        arrays: dict[str, NDArray[Any]] = {}
+        for kind, ids in (("users", self.users), ("items", self.items)):
+            arrays.update({f"{kind}.{name}": array for name, array in ids.to_arrays().items()})
+        for name, part in self._parts().items():
+            arrays[f"{name}.user"], arrays[f"{name}.item"] = part.user, part.item
+            if part.time is not None:
+                arrays[f"{name}.time"] = part.time
+        write_arrays(folder / _ARRAYS, arrays, {"digest": self.digest})
+        summary = {
+            "format": _FORMAT,
+            "protocol": self.protocol,
+            "digest": self.digest,
+            "users": self.n_users,
+            "items": self.n_items,
+            "interactions": {name: len(part) for name, part in self._parts().items()},
+        }
+        write_json(folder / _SUMMARY, summary)
+        return folder
+
+    @classmethod
+    def load(cls, path: str | Path) -> Split:
+        """Read a directory that `save` wrote; files that do not belong together are refused."""
+        folder = Path(path)
+        if not (folder / _SUMMARY).is_file():
+            raise DataError(
+                f"{folder} holds no split ({_SUMMARY} is missing): save one there first"
+            )
+        summary = read_json(folder / _SUMMARY)
+        if not isinstance(summary, dict) or summary.get("format") != _FORMAT:
+            raise DataError(f"{folder / _SUMMARY} does not describe a split of format {_FORMAT}")
+        arrays, _ = read_arrays(folder / _ARRAYS)
+        try:
+            users = IdMap.from_arrays(_under("users", arrays), "user")
+            items = IdMap.from_arrays(_under("items", arrays), "item")
+            parts = {
+                name: Interactions(
+                    arrays[f"{name}.user"],
+                    arrays[f"{name}.item"],
+                    arrays.get(f"{name}.time"),
+                    users,
+                    items,
+                )
+                for name in ("train", "valid", "test")
+            }
+        except KeyError as error:
+            raise DataError(f"{folder / _ARRAYS} has no array {error}: save it again") from None
+        split = cls(**parts, protocol=str(summary["protocol"]))
+        if split.digest != summary.get("digest"):
+            raise DataError(
+                f"{folder / _ARRAYS} and {_SUMMARY} do not belong together "
+                f"(digest {split.digest} instead of {summary.get('digest')}): save it again"
+            )
+        return split
+
+    def _parts(self) -> dict[str, Interactions]:
+        return {"train": self.train, "valid": self.valid, "test": self.test}
+
+
+def _under(prefix: str, arrays: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    start = prefix + "."
+    return {k.removeprefix(start): array for k, array in arrays.items() if k.startswith(start)}

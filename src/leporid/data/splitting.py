@@ -13,9 +13,11 @@ from numpy.typing import NDArray
 
 from leporid.data.interactions import Interactions
 from leporid.data.split import Split
-from leporid.errors import ConfigError, DataError
+from leporid.errors import ConfigError, DataError, UnknownNameError
 
-__all__ = ["global_time_split", "leave_last_out", "temporal_split"]
+__all__ = ["PROTOCOLS", "global_time_split", "leave_last_out", "split_by", "temporal_split"]
+
+PROTOCOLS = ("temporal", "leave-last-out", "global-time")
 
 
 def temporal_split(data: Interactions, train: float = 0.7, valid: float = 0.1) -> Split:
@@ -81,6 +83,17 @@ def global_time_split(
         test=data.select(data.time >= test_time),
         protocol=f"global-time({valid_time}, {test_time})",
     )
+
+
+def split_by(protocol: str, data: Interactions, *, train: float = 0.7, valid: float = 0.1) -> Split:
+    """The split of that name, one of `PROTOCOLS`."""
+    if protocol == "temporal":
+        return temporal_split(data, train, valid)
+    if protocol == "leave-last-out":
+        return leave_last_out(data)
+    if protocol == "global-time":
+        return global_time_split(data, train=train, valid=valid)
+    raise UnknownNameError("protocol", protocol, PROTOCOLS)
 
 
 def _shares(train: float, valid: float) -> tuple[Fraction, Fraction]:

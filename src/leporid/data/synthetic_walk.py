@@ -23,21 +23,21 @@ _TRIES = 200
 """Proposals near the position before falling back to popularity, then to any unseen item."""
 
 
-@njit(cache=True, nogil=True, inline="always")  # type: ignore[untyped-decorator]
+@njit(cache=True, nogil=True, inline="always")
 def _mix(z: np.uint64) -> np.uint64:
     z = (z ^ (z >> _S30)) * _MIX_1
     z = (z ^ (z >> _S27)) * _MIX_2
     return z ^ (z >> _S31)
 
 
-@njit(cache=True, nogil=True, inline="always")  # type: ignore[untyped-decorator]
+@njit(cache=True, nogil=True, inline="always")
 def _uniform(state: NDArray[np.uint64]) -> float:
     """The next number in [0, 1) of a user's own stream (splitmix64)."""
     state[0] += _GOLDEN
     return float(_mix(state[0]) >> _S11) * (1.0 / 9007199254740992.0)
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit(cache=True, nogil=True)
 def _first_above(cumulative: NDArray[np.float64], low: int, high: int, value: float) -> int:
     """The first place in [low, high) whose cumulative weight exceeds `value`."""
     last = high - 1
@@ -50,7 +50,7 @@ def _first_above(cumulative: NDArray[np.float64], low: int, high: int, value: fl
     return low
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit(cache=True, nogil=True)
 def walk_users(
     first_user: int,
     last_user: int,

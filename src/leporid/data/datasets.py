@@ -1,0 +1,239 @@
+"""The data sets of the paper (and two MovieLens siblings) by name, kept in a cache directory.
+
+The directory is `$LEPORID_CACHE`, else `leporid` in the user's cache directory. MovieLens comes
+from its official address and is checked against the MD5 published beside it. MovieLens-100K is
+also inside the Python package `recbole` 1.2.1, for places that can reach a package index only.
+Steam and Anime need a licence click, so a person has to fetch them once.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import warnings
+import zipfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from leporid.artifacts import atomic_path
+from leporid.data.download import check_digest, download, published_md5
+from leporid.errors import DataError, LeporidWarning, UnknownNameError
+from leporid.progress import ProgressLike
+
+__all__ = ["DATASETS", "DatasetFiles", "NamedDataset", "cache_dir", "fetch"]
+
+_RECBOLE = "recbole==1.2.1"
+_RECBOLE_FOLDER = "recbole/dataset_example/ml-100k/"
+_RECBOLE_SHA256 = {
+    "ml-100k.inter": "4edb74e2a81178c2ba9ff381495f754f996c4aea351b1272ca36b43da0935eff",
+    "ml-100k.item": "51d7cdf777ce5c0f5b32c1d947a4a81fe07d75e78abbe761e0cd4d0756064532",
+}
+
+
+@dataclass(frozen=True)
+class NamedDataset:
+    """Where a data set comes from and which of its files matter."""
+
+    name: str
+    about: str
+    """One line for `leporid data list`."""
+    page: str
+    """The page for people, with the licence."""
+    interactions: tuple[str, ...]
+    """Names the log may have, the preferred first."""
+    items: tuple[str, ...] = ()
+    """Names the file of item titles may have."""
+    url: str | None = None
+    """The archive; None where a licence click is needed."""
+    columns: Mapping[str, str | int] = field(default_factory=dict)
+    """Columns of the log that are not found by their names."""
+
+
+@dataclass(frozen=True)
+class DatasetFiles:
+    """A data set on this disk."""
+
+    interactions: Path
+    items: Path | None
+    columns: Mapping[str, str | int]
+
+
+_MOVIELENS = "https://files.grouplens.org/datasets/movielens/"
+_ABOUT_MOVIELENS = "https://grouplens.org/datasets/movielens/"
+
+DATASETS: Mapping[str, NamedDataset] = {
+    dataset.name: dataset
+    for dataset in (
+        NamedDataset(
+            name="ml-100k",
+            about="MovieLens-100K: 943 users, 1,682 films, 100,000 ratings",
+            page=_ABOUT_MOVIELENS + "100k/",
+            interactions=("u.data", "ml-100k.inter"),
+            items=("u.item", "ml-100k.item"),
+            url=_MOVIELENS + "ml-100k.zip",
+        ),
+        NamedDataset(
+            name="ml-1m",
+            about="MovieLens-1M: 6,040 users, 3,706 films, 1,000,209 ratings",
+            page=_ABOUT_MOVIELENS + "1m/",
+            interactions=("ratings.dat",),
+            items=("movies.dat",),
+            url=_MOVIELENS + "ml-1m.zip",
+        ),
+        NamedDataset(
+            name="ml-20m",
+            about="MovieLens-20M: 138,493 users, 26,744 films, 20,000,263 ratings",
+            page=_ABOUT_MOVIELENS + "20m/",
+            interactions=("ratings.csv",),
+            items=("movies.csv",),
+            url=_MOVIELENS + "ml-20m.zip",
+        ),
+        NamedDataset(
+            name="steam",
+            about="Steam: who played which game (fetched by hand)",
+            page="https://www.kaggle.com/trolukovich/steam-games-complete-dataset",
+            interactions=("steam.inter", "steam.csv", "steam.parquet"),
+        ),
+        NamedDataset(
+            name="anime",
+            about="Anime: who watched which series, no times (fetched by hand)",
+            page="https://www.kaggle.com/CooperUnion/anime-recommendations-database",
+            interactions=("rating.csv",),
+            items=("anime.csv",),
+        ),
+    )
+}
+
+
+def cache_dir() -> Path:
+    """Where data sets are kept: `$LEPORID_CACHE`, else `leporid` in the user's cache."""
+    if given := os.environ.get("LEPORID_CACHE"):
+        return Path(given).expanduser()
+    if sys.platform == "win32":
+        base = os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local"
+    elif sys.platform == "darwin":
+        base = Path.home() / "Library" / "Caches"
+    else:
+        base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(base) / "leporid"
+
+
+def fetch(name: str, *, progress: bool | ProgressLike | None = None) -> DatasetFiles:
+    """The files of a named data set, downloaded and checked on first use."""
+    if name not in DATASETS:
+        raise UnknownNameError("data set", name, DATASETS)
+    dataset = DATASETS[name]
+    folder = cache_dir() / "datasets" / name
+    if found := _present(dataset, folder):
+        return found
+    wanted = {*dataset.interactions, *dataset.items}
+    if dataset.url is None:
+        for archive in sorted(folder.glob("*.zip")):
+            _extract(archive, folder, lambda member: Path(member).name in wanted)
+    else:
+        try:
+            _from_archive(dataset.url, folder, wanted, progress)
+        except DataError as official:
+            if name != "ml-100k":
+                raise
+            _from_wheel(folder, official)
+    if found := _present(dataset, folder):
+        return found
+    raise DataError(_how_to_get(dataset, folder))
+
+
+def _present(dataset: NamedDataset, folder: Path) -> DatasetFiles | None:
+    logs = [folder / name for name in dataset.interactions if (folder / name).is_file()]
+    titles = [folder / name for name in dataset.items if (folder / name).is_file()]
+    if not logs:
+        return None
+    return DatasetFiles(logs[0], titles[0] if titles else None, dataset.columns)
+
+
+def _how_to_get(dataset: NamedDataset, folder: Path) -> str:
+    names = " or ".join(dataset.interactions)
+    if dataset.name == "steam":
+        return (
+            f"'steam' has to be fetched by hand: put a log with a user, an item and a time column "
+            f"as {names} into {folder} (the paper names {dataset.page})"
+        )
+    if dataset.url is None:
+        return (
+            f"{dataset.name!r} needs a licence click: download it from {dataset.page} and put "
+            f"{names} (or the zip archive) into {folder}"
+        )
+    return f"the archive {dataset.url} holds no {names}: it may have changed"
+
+
+def _from_archive(
+    url: str, folder: Path, wanted: set[str], progress: bool | ProgressLike | None
+) -> None:
+    archive = folder / url.rsplit("/", 1)[1]
+    md5 = published_md5(url + ".md5")
+    download(url, archive, md5=md5, progress=progress)
+    if md5 is None:
+        warnings.warn(
+            f"no checksum was published beside {url}; only the archive's own CRC was checked",
+            LeporidWarning,
+            stacklevel=4,
+        )
+    _extract(archive, folder, lambda member: Path(member).name in wanted)
+    archive.unlink()
+
+
+def _extract(archive: Path, folder: Path, wanted: Callable[[str], bool]) -> None:
+    """Copy the wanted members into `folder`, flat; zipfile checks their CRC."""
+    try:
+        with zipfile.ZipFile(archive) as opened:
+            # The log last: its presence means that everything is there.
+            members = sorted(filter(wanted, opened.namelist()), key=_is_log)
+            for member in members:
+                with (
+                    opened.open(member) as source,
+                    atomic_path(folder / Path(member).name) as path,
+                    open(path, "wb") as target,
+                ):
+                    shutil.copyfileobj(source, target, 1 << 20)
+    except zipfile.BadZipFile as error:
+        raise DataError(f"{archive} is damaged: {error}; delete it and fetch it again") from None
+
+
+def _is_log(member: str) -> bool:
+    return any(Path(member).name in dataset.interactions for dataset in DATASETS.values())
+
+
+def _from_wheel(folder: Path, official: DataError) -> None:
+    """MovieLens-100K out of the RecBole package, through pip and its own settings."""
+    with tempfile.TemporaryDirectory() as place:
+        command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps"]
+        command += ["--disable-pip-version-check", "--dest", place, _RECBOLE]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        wheels = list(Path(place).glob("*.whl"))
+        if done.returncode or not wheels:
+            said = done.stderr.strip().splitlines()
+            raise DataError(
+                f"MovieLens-100K could be had neither from its official address ({official}) nor "
+                f"from the package {_RECBOLE} (pip: {said[-1] if said else 'no wheel'})"
+            )
+        extract_wheel(wheels[0], folder, _RECBOLE_SHA256)
+
+
+def extract_wheel(wheel: Path, folder: Path, sha256: Mapping[str, str]) -> None:
+    """Copy the MovieLens-100K members of the RecBole wheel, checked against `sha256`."""
+    with tempfile.TemporaryDirectory(dir=_made(folder)) as place:
+        _extract(wheel, Path(place), lambda m: m.removeprefix(_RECBOLE_FOLDER) in sha256)
+        for name, expected in sha256.items():
+            if not (Path(place) / name).is_file():
+                raise DataError(f"{wheel.name} holds no {_RECBOLE_FOLDER}{name}")
+            check_digest(Path(place) / name, sha256=expected)
+        for name in sorted(sha256, key=_is_log):
+            (Path(place) / name).replace(folder / name)
+
+
+def _made(folder: Path) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
