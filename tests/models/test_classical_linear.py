@@ -1,0 +1,123 @@
+"""SLIM and EASE against scikit-learn, their closed form and their optimality conditions."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.linear_model import ElasticNet
+
+from leporid.errors import ConfigError, DataError
+from leporid.models._sparse import canonical
+from leporid.models.ease import EASE, ease_weights
+from leporid.models.slim import SLIM, SLIMConfig, slim_weights
+from tests.test_contract import make_split
+
+
+def matrix(users: int = 120, items: int = 90, seed: int = 0) -> NDArray[np.float64]:
+    """Binary, with popular and rare items, and one item nobody has."""
+    rng = np.random.default_rng(seed)
+    x = (rng.random((users, items)) < 0.5 * rng.random(items)).astype(np.float64)
+    x[:, 7] = 0.0
+    return x
+
+
+@pytest.mark.parametrize(
+    ("alpha", "l1_ratio", "positive"),
+    [(0.01, 0.1, True), (0.001, 0.5, True), (0.01, 0.3, False), (0.002, 1.0, True)],
+)
+def test_slim_columns_are_those_of_scikit_learn(
+    alpha: float, l1_ratio: float, positive: bool
+) -> None:
+    x = matrix()
+    config = SLIMConfig(
+        alpha=alpha,
+        l1_ratio=l1_ratio,
+        positive=positive,
+        top_k=90,
+        max_iterations=2000,
+        tolerance=1e-9,
+    )
+    weights = slim_weights(canonical(sparse.csr_array(x)), config).toarray()
+    assert np.all(np.diag(weights) == 0)
+    for j in range(0, 90, 5):
+        others = x.copy()
+        others[:, j] = 0.0
+        net = ElasticNet(
+            alpha=alpha,
+            l1_ratio=l1_ratio,
+            positive=positive,
+            fit_intercept=False,
+            max_iter=50_000,
+            tol=1e-11,
+        )
+        np.testing.assert_allclose(weights[:, j], net.fit(others, x[:, j]).coef_, atol=2e-6)
+    assert (weights != 0).any()
+
+
+def test_slim_keeps_the_largest_weights_of_each_target() -> None:
+    x = canonical(sparse.csr_array(matrix(seed=1)))
+    full = slim_weights(x, SLIMConfig(alpha=0.005, top_k=90)).toarray()
+    cut = slim_weights(x, SLIMConfig(alpha=0.005, top_k=4)).toarray()
+    assert (full != 0).sum(axis=0).max() > 4
+    for j in range(90):
+        kept = np.argsort(-full[:, j], kind="stable")[:4]
+        expected = np.zeros(90, dtype=np.float32)
+        expected[kept] = full[kept, j]
+        np.testing.assert_array_equal(cut[:, j], expected)
+
+
+def test_a_strong_l1_penalty_leaves_nothing() -> None:
+    x = canonical(sparse.csr_array(matrix()))
+    assert slim_weights(x, SLIMConfig(alpha=10.0, l1_ratio=1.0)).nnz == 0
+
+
+def test_ease_is_its_closed_form() -> None:
+    x = matrix(seed=2)
+    inverse = np.linalg.inv(x.T @ x + 3.5 * np.eye(90))
+    expected = np.eye(90) - inverse / np.diag(inverse)[None, :]
+    weights = ease_weights(canonical(sparse.csr_array(x)), 3.5)
+    np.testing.assert_allclose(weights, expected, atol=1e-5)
+    assert weights.dtype == np.float32
+    assert np.all(np.diag(weights) == 0)
+
+
+def test_ease_meets_its_optimality_conditions() -> None:
+    """Off the diagonal the gradient X'(XB - X) + lambda B vanishes."""
+    x = matrix(seed=3)
+    weights = ease_weights(canonical(sparse.csr_array(x)), 20.0).astype(np.float64)
+    gradient = x.T @ (x @ weights - x) + 20.0 * weights
+    off = ~np.eye(90, dtype=bool)
+    assert np.abs(gradient[off]).max() < 1e-3
+    assert np.abs(np.diag(gradient)).max() > 1.0
+
+
+def test_linear_models_score_training_rows_times_weights() -> None:
+    split = make_split()
+    train = split.train.csr().toarray()
+    users = np.array([4, 0, 30], dtype=np.int32)
+    slim = SLIM(alpha=0.02).fit(split)
+    np.testing.assert_allclose(
+        slim.score(users), train[users] @ slim.weights.toarray(), rtol=1e-5, atol=1e-6
+    )
+    ease = EASE(l2=5.0).fit(split)
+    np.testing.assert_allclose(ease.score(users), train[users] @ ease.weights, rtol=1e-5)
+    history = split.train.sequences().of(4)
+    for model in (slim, ease):
+        np.testing.assert_allclose(
+            model.score_histories([history])[0], model.score(users)[0], rtol=1e-5, atol=1e-7
+        )
+
+
+def test_ease_says_when_the_catalogue_is_too_large() -> None:
+    with pytest.raises(DataError, match=r"17 items: raise max_items \(now 10\)"):
+        EASE(max_items=10).fit(make_split())
+
+
+def test_penalties_that_are_none_are_refused() -> None:
+    for settings in ({"alpha": 0.0}, {"l1_ratio": 1.5}, {"top_k": 0}, {"tolerance": 0.0}):
+        with pytest.raises(ConfigError, match=next(iter(settings))):
+            SLIM(**settings)
+    with pytest.raises(ConfigError, match="l2 must be positive"):
+        EASE(l2=0.0)

@@ -1,0 +1,92 @@
+"""P3alpha and RP3beta against the dense formula and against similaripy."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import similaripy
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from scipy import sparse
+
+from leporid.errors import ConfigError
+from leporid.models._random_walk import walk_weights
+from leporid.models._sparse import canonical
+from leporid.models.p3alpha import P3Alpha
+from leporid.models.rp3beta import RP3Beta
+from tests.test_contract import make_split
+
+
+def dense_walk(x: NDArray[np.float64], alpha: float, beta: float) -> NDArray[np.float64]:
+    users = np.maximum(x.sum(axis=1), 1)
+    items = np.maximum(x.sum(axis=0), 1)
+    to_user = (x.T / items[:, None]) ** alpha * (x.T > 0)
+    to_item = (x / users[:, None]) ** alpha * (x > 0)
+    walk = to_user @ to_item / items[None, :] ** beta
+    np.fill_diagonal(walk, 0.0)
+    return walk
+
+
+def keep_top(matrix: NDArray[np.float64], k: int) -> NDArray[np.float64]:
+    out = np.zeros_like(matrix)
+    for row, values in enumerate(matrix):
+        best = np.argsort(-np.round(values, 12), kind="stable")[:k]
+        out[row, best] = values[best]
+    return out
+
+
+@settings(deadline=None, max_examples=25)
+@given(
+    seed=st.integers(0, 10_000),
+    k=st.integers(1, 14),
+    alpha=st.sampled_from([0.0, 0.5, 1.0, 1.7]),
+    beta=st.sampled_from([0.0, 0.4, 1.3]),
+)
+def test_walks_are_the_dense_formula(seed: int, k: int, alpha: float, beta: float) -> None:
+    rng = np.random.default_rng(seed)
+    x = (rng.random((19, 13)) < 0.3 * rng.random(13) + 0.1).astype(np.float64)
+    dense = dense_walk(x, alpha, beta)
+    found = walk_weights(canonical(sparse.csr_array(x)), k, alpha, beta, False).toarray()
+    # Which of several equal weights is kept at the last place may differ by rounding.
+    np.testing.assert_allclose(np.sort(found), np.sort(keep_top(dense, k)), rtol=1e-5, atol=1e-9)
+    np.testing.assert_allclose(found[found > 0], dense[found > 0], rtol=1e-5)
+
+
+def test_walks_are_those_of_similaripy() -> None:
+    rng = np.random.default_rng(5)
+    x = sparse.csr_array((rng.random((40, 25)) < 0.3).astype(np.float32))
+    peer = similaripy.rp3beta(
+        x.T.tocsr(), alpha=0.8, beta=0.5, k=25, verbose=False, format_output="csr"
+    ).toarray()
+    np.fill_diagonal(peer, 0.0)
+    ours = walk_weights(canonical(x), 25, 0.8, 0.5, False).toarray()
+    np.testing.assert_allclose(ours, peer, rtol=2e-4, atol=1e-7)
+
+
+def test_equal_weights_go_to_the_smaller_item_and_normalised_rows_sum_to_one() -> None:
+    x = np.ones((3, 6))
+    found = walk_weights(canonical(sparse.csr_array(x)), 2, 1.0, 0.0, True).toarray()
+    for item in range(6):
+        others = [i for i in range(6) if i != item]
+        np.testing.assert_allclose(found[item, others[:2]], 0.5, rtol=1e-6)
+        assert found[item].sum() == pytest.approx(1.0)
+
+
+def test_rp3beta_without_beta_is_p3alpha() -> None:
+    split = make_split()
+    users = np.arange(31, dtype=np.int32)
+    p3 = P3Alpha(top_k=5, alpha=0.9).fit(split)
+    np.testing.assert_array_equal(
+        RP3Beta(top_k=5, alpha=0.9, beta=0.0).fit(split).score(users), p3.score(users)
+    )
+    train = split.train.csr().toarray()
+    np.testing.assert_allclose(p3.score(users), train @ p3.weights.toarray(), rtol=1e-5)
+
+
+def test_walks_that_have_no_meaning_are_refused() -> None:
+    for cls in (P3Alpha, RP3Beta):
+        with pytest.raises(ConfigError, match="top_k"):
+            cls(top_k=0)
+        with pytest.raises(ConfigError, match="alpha"):
+            cls(alpha=-1.0)

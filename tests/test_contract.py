@@ -1,0 +1,315 @@
+"""What every model must do, whatever it is: one suite over the registry.
+
+A model joins by its registry name in `SETTINGS`, with settings small enough for a test.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from leporid import models
+from leporid.data.id_map import IdMap
+from leporid.data.interactions import Interactions
+from leporid.data.split import Split
+from leporid.errors import ConfigError, DataError, NotFittedError, UnknownIdError
+from leporid.models.base import HistoryUnsupportedError, Recommender
+
+SETTINGS: dict[str, dict[str, Any]] = {
+    "toppop": {},
+    "userknn": {"k": 6},
+    "itemknn": {"k": 5},
+    "slim": {"alpha": 0.02},
+    "ease": {"l2": 5.0},
+    "p3alpha": {"top_k": 7},
+    "rp3beta": {"top_k": 7},
+    "ials": {"dim": 5, "iterations": 3},
+}
+"""Registry name -> settings for the fixture below (31 users, 17 items)."""
+
+N_USERS, N_ITEMS = 31, 17
+
+
+def make_split(seed: int = 0) -> Split:
+    """An asymmetric split: 31 users (text ids), 17 items (numbers), skewed both ways."""
+    rng = np.random.default_rng(seed)
+    appeal = 1.0 / np.arange(1, N_ITEMS + 1) ** 0.7
+    users = IdMap.from_values([f"u{number:02d}" for number in range(N_USERS)], "user")
+    items = IdMap.from_values((10 * np.arange(N_ITEMS) + 3).tolist(), "item")
+    parts: list[list[tuple[int, int, int]]] = [[], [], []]
+    for user in range(N_USERS):
+        size = int(rng.integers(4, 13))
+        chosen = rng.choice(N_ITEMS, size=size, replace=False, p=appeal / appeal.sum())
+        for place, item in enumerate(chosen):
+            part = 0 if place < size - 3 else 1 if place < size - 1 else 2
+            parts[part].append((user, int(item), 100 * user + place))
+    train, valid, test = (
+        Interactions.from_arrays(*np.array(part).T, users=users, items=items) for part in parts
+    )
+    return Split(train, valid, test, "contract")
+
+
+@pytest.fixture(scope="module")
+def split() -> Split:
+    return make_split()
+
+
+@pytest.fixture(scope="module", params=list(SETTINGS))
+def fitted(request: pytest.FixtureRequest, split: Split) -> Recommender:
+    return fit(request.param, split)
+
+
+def make(name: str) -> Recommender:
+    return models.get(name)(**SETTINGS[name])
+
+
+def fit(name: str, split: Split, seed: int = 3) -> Recommender:
+    return make(name).fit(split, seed=seed)
+
+
+ALL = np.arange(N_USERS, dtype=np.int32)
+
+
+def test_scores_are_finite_float32_of_the_right_shape(fitted: Recommender) -> None:
+    scores = fitted.score(ALL)
+    assert scores.shape == (N_USERS, N_ITEMS)
+    assert scores.dtype == np.float32
+    assert np.isfinite(scores).all()
+    assert fitted.score(ALL[:0]).shape == (0, N_ITEMS)
+
+
+def test_one_user_at_a_time_gives_the_rows_of_the_batch(fitted: Recommender) -> None:
+    users = ["u07", "u30", "u00", "u07"]
+    items, scores = fitted.recommend(users, n=6)
+    assert items.shape == scores.shape == (4, 6)
+    for row, user in enumerate(users):
+        one_items, one_scores = fitted.recommend(user, n=6)
+        assert one_items.shape == (6,)
+        assert one_items.tolist() == items[row].tolist()
+        np.testing.assert_allclose(one_scores, scores[row], rtol=1e-4, atol=1e-6)
+
+
+def test_lists_are_the_best_unseen_items_in_order(fitted: Recommender, split: Split) -> None:
+    scores = fitted.score(ALL)
+    seen = split.train_valid.csr().toarray() > 0
+    items, values = fitted.recommend(split.users.values, n=5)
+    for user in range(N_USERS):
+        masked = np.where(seen[user], -np.inf, scores[user])
+        order = np.argsort(-masked, kind="stable")[:5]
+        wanted = [split.items.external(i) if masked[i] > -np.inf else None for i in order]
+        assert items[user].tolist() == wanted
+        assert np.all(np.diff(values[user][values[user] > -np.inf]) <= 0)
+
+
+def test_n_is_respected_and_short_rows_are_padded(fitted: Recommender, split: Split) -> None:
+    for n in (1, 3, N_ITEMS + 5):
+        items, scores = fitted.recommend("u03", n=n)
+        unseen = N_ITEMS - len(split.train_valid.sequences().of(3))
+        assert len(items) == len(scores) == n
+        assert sum(item is not None for item in items) == min(n, unseen)
+        assert np.array_equal(scores == -np.inf, [item is None for item in items])
+
+
+def test_seen_items_come_back_on_request(fitted: Recommender, split: Split) -> None:
+    items, _ = fitted.recommend("u05", n=N_ITEMS, exclude_seen=False)
+    assert sorted(items) == sorted(split.items.values.tolist())
+    items, _ = fitted.recommend("u05", n=N_ITEMS)
+    mine = {split.items.external(i) for i in split.train_valid.sequences().of(5)}
+    assert mine
+    assert not mine & set(items)
+
+
+def test_only_candidates_are_recommended(fitted: Recommender) -> None:
+    candidates = [163, 13, 83]
+    items, _ = fitted.recommend(["u01", "u02"], n=4, exclude_seen=False, candidates=candidates)
+    for row in items:
+        assert set(row) == {*candidates, None}
+    one, _ = fitted.recommend("u01", n=1, exclude_seen=False, candidates=13)
+    assert one.tolist() == [13]
+
+
+def test_text_finds_an_integer_id(fitted: Recommender) -> None:
+    a, _ = fitted.recommend("u01", n=1, exclude_seen=False, candidates=["13"])
+    assert a.tolist() == [13]
+
+
+def test_users_beyond_one_chunk_of_memory_get_the_same_lists(
+    fitted: Recommender, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = fitted.top_k(ALL, 4)
+    monkeypatch.setattr("leporid.models.base._SCORE_CHUNK_BYTES", 4 * N_ITEMS * 3)
+    parts = fitted.top_k(ALL, 4)
+    np.testing.assert_array_equal(whole.items, parts.items)
+    np.testing.assert_allclose(whole.scores, parts.scores, rtol=1e-4, atol=1e-6)
+
+
+def test_a_refit_equals_a_fresh_fit(fitted: Recommender, split: Split) -> None:
+    again = make(fitted.name).fit(make_split(seed=1), seed=5).fit(split, seed=3)
+    np.testing.assert_array_equal(again.score(ALL), fitted.score(ALL))
+
+
+def test_the_same_seed_gives_the_same_bits(fitted: Recommender, split: Split) -> None:
+    np.testing.assert_array_equal(fit(fitted.name, split).score(ALL), fitted.score(ALL))
+
+
+def test_the_test_part_is_never_read(fitted: Recommender, split: Split) -> None:
+    empty = split.test.select(np.zeros(len(split.test), dtype=bool))
+    blind = fit(fitted.name, Split(split.train, split.valid, empty, "contract"))
+    np.testing.assert_array_equal(blind.score(ALL), fitted.score(ALL))
+
+
+def test_save_and_load_are_inverse(fitted: Recommender, tmp_path: Path) -> None:
+    path = fitted.save(tmp_path / "deep" / "model")
+    assert sorted(p.name for p in path.parent.iterdir()) == ["model"]
+    for cls in (Recommender, type(fitted)):
+        loaded = cls.load(path)
+        assert type(loaded) is type(fitted)
+        assert loaded.config == fitted.config
+        np.testing.assert_array_equal(loaded.score(ALL), fitted.score(ALL))
+        items, _ = fitted.recommend(["u04", "u09"], n=5)
+        assert loaded.recommend(["u04", "u09"], n=5)[0].tolist() == items.tolist()
+        assert loaded.users.kind == "user"
+    try:
+        expected, _ = fitted.recommend_history([[3, 43]], n=4)
+    except HistoryUnsupportedError:
+        return
+    assert loaded.recommend_history([[3, 43]], n=4)[0].tolist() == expected.tolist()
+
+
+def test_saving_twice_replaces_the_model_and_keeps_other_files(
+    fitted: Recommender, split: Split, tmp_path: Path
+) -> None:
+    path = fitted.save(tmp_path / "run")
+    (path / "notes").mkdir()
+    (path / "notes" / "log.txt").write_text("mine")
+    other = fit(fitted.name, make_split(seed=1))
+    other.save(path)
+    np.testing.assert_array_equal(Recommender.load(path).score(ALL), other.score(ALL))
+    assert (path / "notes" / "log.txt").read_text() == "mine"
+    assert [p.name for p in tmp_path.iterdir()] == ["run"]
+
+
+def test_a_failed_save_leaves_the_old_model(
+    fitted: Recommender, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = fitted.save(tmp_path / "run")
+
+    def full_disk(*_: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("leporid.models.base.write_ids", full_disk)
+    with pytest.raises(DataError, match="No space left"):
+        fitted.save(path)
+    np.testing.assert_array_equal(Recommender.load(path).score(ALL), fitted.score(ALL))
+    assert [p.name for p in tmp_path.iterdir()] == ["run"]
+
+
+def test_the_wrong_class_refuses_a_saved_model(fitted: Recommender, tmp_path: Path) -> None:
+    path = fitted.save(tmp_path / "run")
+    other = models.get("toppop" if fitted.name != "toppop" else "ease")
+    with pytest.raises(DataError, match=f"holds a {fitted.name} model, not a {other.__name__}"):
+        other.load(path)
+
+
+def test_a_config_survives_json_and_refuses_unknown_keys(fitted: Recommender) -> None:
+    config = fitted.config
+    again = type(config).from_dict(json.loads(json.dumps(config.to_dict())))
+    assert again == config
+    with pytest.raises(ConfigError, match="no_such_setting"):
+        type(fitted)(no_such_setting=1)
+
+
+def test_histories_get_lists_of_their_own(fitted: Recommender) -> None:
+    try:
+        items, scores = fitted.recommend_history([[3, 43, 13], ["83"]], n=4)
+    except HistoryUnsupportedError as error:
+        assert fitted.name in str(error)  # noqa: PT017
+        return
+    assert items.shape == scores.shape == (2, 4)
+    assert not {3, 43, 13} & set(items[0])
+    assert 83 not in items[1]
+    one, _ = fitted.recommend_history([3, 43, 13], n=4)
+    assert one.tolist() == items[0].tolist()
+    back, _ = fitted.recommend_history([3], n=N_ITEMS, exclude_seen=False)
+    assert 3 in back
+    only, _ = fitted.recommend_history([3], n=2, candidates=[163])
+    assert only.tolist() == [163, None]
+
+
+def test_histories_with_errors_are_refused(fitted: Recommender) -> None:
+    with pytest.raises(UnknownIdError, match="unknown item 4"):
+        fitted.recommend_history([[3, 4]])
+    with pytest.raises(DataError, match="history 1 is empty"):
+        fitted.recommend_history([[3], []])
+    with pytest.raises(DataError, match="not the text"):
+        fitted.recommend_history("318")
+
+
+def test_bad_questions_get_a_sentence(fitted: Recommender) -> None:
+    for n in (0, -3, 2.5, True):
+        with pytest.raises(ConfigError, match="n must be"):
+            fitted.recommend("u01", n=n)  # type: ignore[arg-type]
+    with pytest.raises(UnknownIdError, match="unknown user 'nobody'"):
+        fitted.recommend(["u01", "nobody"])
+    with pytest.raises(UnknownIdError, match="unknown item 99"):
+        fitted.recommend("u01", candidates=[3, 99])
+    with pytest.raises(DataError, match="one id or a list"):
+        fitted.recommend(None)
+    for index in (-1, N_USERS):
+        with pytest.raises(UnknownIdError, match=str(index)):
+            fitted.top_k(np.array([0, index], dtype=np.int32), 3)
+
+
+@pytest.mark.parametrize("name", list(SETTINGS))
+def test_an_unfitted_model_says_so(name: str, tmp_path: Path) -> None:
+    model = make(name)
+    for call in (
+        lambda: model.recommend("u01"),
+        lambda: model.recommend_history([[3]]),
+        lambda: model.score(ALL),
+        lambda: model.save(tmp_path / "x"),
+    ):
+        with pytest.raises(NotFittedError, match=f"{name} is not fitted"):
+            call()
+
+
+@pytest.mark.parametrize("name", list(SETTINGS))
+def test_nothing_to_fit_on_is_an_error(name: str, split: Split) -> None:
+    empty = split.train.select(np.zeros(len(split.train), dtype=bool))
+    with pytest.raises(DataError, match="training part of the split is empty"):
+        make(name).fit(Split(empty, split.valid, split.test, "contract"))
+    with pytest.raises(DataError, match="takes a Split, not Interactions"):
+        make(name).fit(split.train)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", list(SETTINGS))
+def test_users_and_items_without_training_rows_are_no_trouble(name: str, split: Split) -> None:
+    """A user and an item that occur in the id maps only."""
+    keep = (split.train.user != 4) & (split.train.item != 2)
+    thin = Split(split.train.select(keep), split.valid, split.test, "contract")
+    assert np.isfinite(make(name).fit(thin, seed=0).score(ALL)).all()
+
+
+@pytest.mark.parametrize("name", models.available())
+def test_a_search_space_names_settings_that_exist(name: str) -> None:
+    from dataclasses import fields
+
+    from leporid.tuning.space import check_space
+
+    try:
+        cls = models.get(name)
+    except ModuleNotFoundError as error:
+        pytest.skip(f"{name} needs {error.name}")
+    check_space(cls.search_space, {f.name for f in fields(cls.config_class)}, name)
+
+
+def test_folders_that_are_no_model_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="no such file"):
+        Recommender.load(tmp_path / "nowhere")
+    (tmp_path / "model.json").write_text("{}")
+    with pytest.raises(DataError, match="does not describe a model"):
+        Recommender.load(tmp_path)
