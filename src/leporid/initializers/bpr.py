@@ -1,0 +1,188 @@
+"""`bpr`: matrix factorisation trained to rank a user's items above the others.
+
+Stochastic gradient descent on -ln sigmoid(u . (i - j)) + reg/2 (|u|^2 + |i|^2 + |j|^2) over
+random triples (user, item of the user, other item). `step` multiplies the gradient of one
+triple; an epoch draws as many triples as there are interactions.
+
+Parallel and yet deterministic: an epoch deals users and items into B random blocks each and runs
+B rounds of B tasks; in one round no two tasks share a user block or an item block, so no row is
+touched by two threads. A negative comes from the positive's own item block, and the blocks are
+dealt anew every epoch, so every pair of items meets.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+from leporid.data.interactions import Interactions
+from leporid.errors import ConfigError
+from leporid.initializers.base import InitialEmbeddings, Initializer, InitializerConfig
+from leporid.initializers.counter_rng import below, next_state, stream, to_bits
+from leporid.progress import ProgressLike
+from leporid.spectral.embedding import Embedding
+
+__all__ = ["BPR", "BPRConfig", "bpr_update"]
+
+_BLOCKS = 16
+"""B: the most threads one epoch can use. Fixed, so that results do not depend on the machine."""
+_TRIES = 32
+"""Draws of a negative before the triple is given up (a user may have a whole block)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class BPRConfig(InitializerConfig):
+    """Settings of `BPR`."""
+
+    regularization: float = 0.1
+    """Weight of the squared norms of the three rows of a triple (paper: 0.1)."""
+    step: float = 0.25
+    """Learning rate: the factor on the gradient of one triple (paper: 0.25)."""
+    epochs: int = 30
+    """Passes; each draws as many triples as there are interactions."""
+
+    def validate(self) -> None:
+        """Refuse steps that cannot converge."""
+        super().validate()
+        if self.regularization < 0:
+            raise ConfigError(f"regularization must be at least 0, not {self.regularization}")
+        if not 0 < self.step * max(self.regularization, 1e-12) < 1 or not self.step > 0:
+            raise ConfigError(
+                f"step must be positive and step * regularization below 1, not {self.step}"
+            )
+        if self.epochs < 1:
+            raise ConfigError(f"epochs must be at least 1, not {self.epochs}")
+
+
+class BPR(Initializer):
+    """Bayesian personalised ranking; vectors from N(0, 0.1^2 / D) at the start."""
+
+    name = "bpr"
+    config_class = BPRConfig
+    config: BPRConfig
+
+    def _fit(self, train: Interactions, progress: ProgressLike) -> InitialEmbeddings:
+        config = self.config
+        rng = np.random.default_rng(config.seed)
+        spread = np.float32(0.1 / np.sqrt(config.dim))
+        users, items = (
+            rng.standard_normal((n, config.dim), dtype=np.float32) * spread
+            for n in (train.n_users, train.n_items)
+        )
+        matrix = train.csr()
+        indptr = matrix.indptr.astype(np.int64)
+        blocks = min(_BLOCKS, train.n_users, max(train.n_items // 2, 1))
+        progress.start("bpr epochs", config.epochs)
+        for epoch in range(config.epochs):
+            user_block = _deal(rng, train.n_users, blocks)
+            item_block = _deal(rng, train.n_items, blocks)
+            members = np.argsort(item_block, kind="stable").astype(np.int32)
+            member_ptr = np.searchsorted(item_block[members], np.arange(blocks + 1))
+            cells = user_block[train.user].astype(np.int32) * blocks + item_block[train.item]
+            pairs, pair_ptr = _group(cells, blocks * blocks)
+            for turn in range(blocks):
+                _round(
+                    users, items, train.user, train.item, pairs, pair_ptr,
+                    members, member_ptr.astype(np.int64), indptr, matrix.indices,
+                    np.int64(turn), np.int64(blocks), np.uint64(config.seed),
+                    np.uint64(epoch * blocks + turn),
+                    np.float32(config.step), np.float32(config.regularization),
+                )  # fmt: skip
+            progress.advance()
+        provenance = self.provenance(train)
+        return InitialEmbeddings(
+            Embedding(users, None, provenance), Embedding(items, None, provenance)
+        )
+
+
+def _deal(rng: np.random.Generator, n: int, blocks: int) -> NDArray[np.int32]:
+    """int32[n]: a random block for every row, sizes equal up to one."""
+    out = np.empty(n, dtype=np.int32)
+    out[rng.permutation(n)] = np.arange(n) % blocks
+    return out
+
+
+@numba.njit(cache=True)
+def _group(cells: NDArray[np.int32], n_cells: int) -> Any:
+    """Positions sorted by cell (counting sort), and where each cell starts."""
+    starts = np.zeros(n_cells + 1, np.int64)
+    for cell in cells:
+        starts[cell + 1] += 1
+    for cell in range(n_cells):
+        starts[cell + 1] += starts[cell]
+    cursor = starts[:-1].copy()
+    order = np.empty(len(cells), np.int32)
+    for position in range(len(cells)):
+        cell = cells[position]
+        order[cursor[cell]] = position
+        cursor[cell] += 1
+    return order, starts
+
+
+@numba.njit(cache=True, fastmath=True, error_model="numpy")
+def bpr_update(u: Any, i: Any, j: Any, step: Any, regularization: Any) -> None:
+    """One gradient step on the float32[d] rows of a triple, in place."""
+    margin = np.float32(0.0)
+    for d in range(len(u)):
+        margin += u[d] * (i[d] - j[d])
+    pull = np.float32(1.0) / (np.float32(1.0) + np.exp(margin))
+    for d in range(len(u)):
+        a, b, c = u[d], i[d], j[d]
+        u[d] = a + step * (pull * (b - c) - regularization * a)
+        i[d] = b + step * (pull * a - regularization * b)
+        j[d] = c + step * (-pull * a - regularization * c)
+
+
+@numba.njit(cache=True)
+def _contains(row: Any, value: Any) -> bool:
+    low, high = 0, len(row)
+    while low < high:
+        middle = (low + high) >> 1
+        if row[middle] < value:
+            low = middle + 1
+        else:
+            high = middle
+    return bool(low < len(row) and row[low] == value)
+
+
+@numba.njit(cache=True, parallel=True, fastmath=True, error_model="numpy")
+def _round(
+    users: Any,
+    items: Any,
+    pair_user: Any,
+    pair_item: Any,
+    pairs: Any,
+    pair_ptr: Any,
+    members: Any,
+    member_ptr: Any,
+    indptr: Any,
+    indices: Any,
+    turn: Any,
+    blocks: Any,
+    seed: Any,
+    name: Any,
+    step: Any,
+    regularization: Any,
+) -> None:
+    """One round: task b works on user block b and item block (b + turn) mod B."""
+    for block in numba.prange(blocks):
+        item_block = (block + turn) % blocks
+        cell = block * blocks + item_block
+        start, count = pair_ptr[cell], pair_ptr[cell + 1] - pair_ptr[cell]
+        first, size = member_ptr[item_block], member_ptr[item_block + 1] - member_ptr[item_block]
+        state = stream(seed, name, np.uint64(block))
+        for _ in range(count):
+            state = next_state(state)
+            pair = pairs[start + below(to_bits(state), count)]
+            u, i = pair_user[pair], pair_item[pair]
+            seen = indices[indptr[u] : indptr[u + 1]]
+            for _try in range(_TRIES):
+                state = next_state(state)
+                j = members[first + below(to_bits(state), size)]
+                if not _contains(seen, j):
+                    bpr_update(users[u], items[i], items[j], step, regularization)
+                    break

@@ -1,0 +1,180 @@
+"""Skip-gram with negative sampling over random walks, compiled, parallel and deterministic.
+
+At every position of a walk the nodes within the window (shrunk at random, as in word2vec) are
+inputs; the node itself and a few negatives, shared by the whole window, are targets.
+
+R replicas of the two tables each train on walks of their own for a round; then every row
+becomes the mean of its replicas weighted by how often each one used it. A row that one replica
+used keeps that replica's whole step. R is a setting and not the number of threads, so the same
+seed gives the same bits on any machine of the same kind.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+from leporid.initializers.counter_rng import below, next_state, stream, to_bits, uniform
+from leporid.initializers.walks import walk_into
+
+__all__ = ["alias_table", "merge_replicas", "sigmoid_table", "train_round", "update_position"]
+
+_REACH = 8.0
+_CELLS = 4096
+
+
+def alias_table(weights: NDArray[Any]) -> tuple[NDArray[np.float32], NDArray[np.int32]]:
+    """Walker's alias table: cell i is kept with chance[i], else it stands for other[i]."""
+    scaled = np.asarray(weights, dtype=np.float64)
+    scaled = scaled * (len(scaled) / scaled.sum())
+    other = np.arange(len(scaled), dtype=np.int32)
+    small = [i for i, x in enumerate(scaled) if x < 1]
+    large = [i for i, x in enumerate(scaled) if x >= 1]
+    chance = np.ones(len(scaled))
+    while small and large:
+        poor, rich = small.pop(), large[-1]
+        chance[poor], other[poor] = scaled[poor], rich
+        scaled[rich] -= 1 - scaled[poor]
+        if scaled[rich] < 1:
+            small.append(large.pop())
+    return chance.astype(np.float32), other
+
+
+def sigmoid_table() -> NDArray[np.float32]:
+    """float32[4096]: the logistic function on [-8, 8]."""
+    x = (np.arange(_CELLS) + 0.5) / _CELLS * 2 * _REACH - _REACH
+    return (1 / (1 + np.exp(-x))).astype(np.float32)
+
+
+@numba.njit(cache=True, fastmath=True, error_model="numpy", boundscheck=False)
+def update_position(
+    inputs: Any,
+    outputs: Any,
+    contexts: Any,
+    n_contexts: Any,
+    targets: Any,
+    n_targets: Any,
+    step: Any,
+    sigmoid: Any,
+    pulls: Any,
+) -> None:
+    """One gradient step for the pairs (contexts x targets); targets[0] is the true one.
+
+    All dot products use the rows as they were before the step. `pulls` is float32[n_targets, d]
+    of working space.
+    """
+    dim = inputs.shape[1]
+    scale = np.float32(_CELLS / (2 * _REACH))
+    for t in range(n_targets):
+        for d in range(dim):
+            pulls[t, d] = 0.0
+    push = pulls[n_targets]
+    for c in range(n_contexts):
+        row = inputs[contexts[c]]
+        for d in range(dim):
+            push[d] = 0.0
+        for t in range(n_targets):
+            target = outputs[targets[t]]
+            score = np.float32(0.0)
+            for d in range(dim):
+                score += row[d] * target[d]
+            cell = np.int32((score + np.float32(_REACH)) * scale)
+            cell = max(np.int32(0), min(np.int32(_CELLS - 1), cell))
+            label = np.float32(1.0) if t == 0 else np.float32(0.0)
+            gain = (label - sigmoid[cell]) * step
+            pull = pulls[t]
+            for d in range(dim):
+                push[d] += gain * target[d]
+                pull[d] += gain * row[d]
+        for d in range(dim):
+            row[d] += push[d]
+    for t in range(n_targets):
+        target, pull = outputs[targets[t]], pulls[t]
+        for d in range(dim):
+            target[d] += pull[d]
+
+
+@numba.njit(cache=True, parallel=True, fastmath=True, error_model="numpy", boundscheck=False)
+def train_round(
+    inputs: Any,
+    outputs: Any,
+    used_in: Any,
+    used_out: Any,
+    indptr: Any,
+    indices: Any,
+    starts: Any,
+    first: Any,
+    walks: Any,
+    length: Any,
+    p: Any,
+    q: Any,
+    window: Any,
+    negatives: Any,
+    chance: Any,
+    other: Any,
+    seed: Any,
+    epoch: Any,
+    step: Any,
+    sigmoid: Any,
+) -> None:
+    """Replica r trains float32[R, n, d] tables on walks first + r * walks ... of this epoch."""
+    replicas = inputs.shape[0]
+    n = inputs.shape[1]
+    for r in numba.prange(replicas):
+        walk = np.empty(length, np.int32)
+        contexts = np.empty(2 * window, np.int32)
+        targets = np.empty(negatives + 1, np.int32)
+        pulls = np.empty((negatives + 2, inputs.shape[2]), np.float32)
+        begin = first + r * walks
+        for w in range(begin, min(begin + walks, len(starts))):
+            walk_into(walk, indptr, indices, starts[w], p, q, seed, np.uint64(w))
+            state = stream(seed, np.uint64(w), np.uint64(epoch + 2))
+            for position in range(length):
+                state = next_state(state)
+                reach = 1 + below(to_bits(state), window)
+                n_contexts = 0
+                for place in range(max(0, position - reach), min(length, position + reach + 1)):
+                    if place != position:
+                        contexts[n_contexts] = walk[place]
+                        n_contexts += 1
+                        used_in[r, walk[place]] += 1
+                targets[0] = walk[position]
+                n_targets = 1
+                for _ in range(negatives):
+                    state = next_state(state)
+                    cell = below(to_bits(state), n)
+                    state = next_state(state)
+                    if uniform(to_bits(state)) >= chance[cell]:
+                        cell = np.int64(other[cell])
+                    if cell != walk[position]:
+                        targets[n_targets] = cell
+                        n_targets += 1
+                for t in range(n_targets):
+                    used_out[r, targets[t]] += 1
+                update_position(
+                    inputs[r], outputs[r], contexts, n_contexts, targets, n_targets,
+                    step, sigmoid, pulls,
+                )  # fmt: skip
+
+
+@numba.njit(cache=True, parallel=True, fastmath=True, error_model="numpy")
+def merge_replicas(tables: Any, used: Any) -> None:
+    """Every row of float32[R, n, d] becomes its mean weighted by int32[R, n] `used`, set to 0."""
+    replicas, n, dim = tables.shape
+    for row in numba.prange(n):
+        total = np.int64(0)
+        for r in range(replicas):
+            total += used[r, row]
+        if total > 0:
+            mean = np.zeros(dim, np.float32)
+            for r in range(replicas):
+                share = np.float32(used[r, row] / total)
+                for d in range(dim):
+                    mean[d] += share * tables[r, row, d]
+            for r in range(replicas):
+                used[r, row] = 0
+                for d in range(dim):
+                    tables[r, row, d] = mean[d]

@@ -1,0 +1,110 @@
+"""Second-order random walks (node2vec) in compiled code.
+
+From `current`, having come from `previous`, the walk goes to a neighbour x with probability
+proportional to 1/p if x is `previous`, 1 if x is a neighbour of `previous`, and 1/q otherwise.
+Rejection sampling: a uniform neighbour is accepted with its weight over the largest weight, so
+nothing is stored per edge.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from leporid.initializers.counter_rng import below, next_state, stream, to_bits, uniform
+
+__all__ = ["biased_step", "bipartite_adjacency", "count_visits", "walk_into"]
+
+
+def bipartite_adjacency(
+    matrix: sparse.csr_array,
+) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    """indptr int64[n + 1] and indices int32: users 0..m-1, then items; neighbours ascending."""
+    n_users = matrix.shape[0]
+    transposed = matrix.T.tocsr()
+    transposed.sort_indices()
+    indptr = np.concatenate(
+        [matrix.indptr.astype(np.int64), matrix.nnz + transposed.indptr[1:].astype(np.int64)]
+    )
+    indices = np.concatenate([matrix.indices + n_users, transposed.indices]).astype(np.int32)
+    return indptr, indices
+
+
+@numba.njit(cache=True)
+def _linked(indptr: Any, indices: Any, a: Any, b: Any) -> bool:
+    low, high = indptr[a], indptr[a + 1]
+    while low < high:
+        middle = (low + high) >> 1
+        if indices[middle] < b:
+            low = middle + 1
+        else:
+            high = middle
+    return bool(low < indptr[a + 1] and indices[low] == b)
+
+
+@numba.njit(cache=True)
+def biased_step(
+    indptr: Any, indices: Any, previous: Any, current: Any, p: Any, q: Any, state: Any
+) -> Any:
+    """The next node and the new state of the random stream; `current` has neighbours."""
+    start = indptr[current]
+    degree = indptr[current + 1] - start
+    back, out = 1.0 / p, 1.0 / q
+    largest = max(back, 1.0, out)
+    smallest = min(back, 1.0, out)
+    while True:
+        state = next_state(state)
+        candidate = indices[start + below(to_bits(state), degree)]
+        if smallest == largest:
+            return candidate, state
+        state = next_state(state)
+        height = uniform(to_bits(state)) * largest
+        if height < smallest:
+            return candidate, state
+        if candidate == previous:
+            weight = back
+        elif _linked(indptr, indices, previous, candidate):
+            weight = 1.0
+        else:
+            weight = out
+        if height < weight:
+            return candidate, state
+
+
+@numba.njit(cache=True)
+def walk_into(
+    walk: Any, indptr: Any, indices: Any, start: Any, p: Any, q: Any, seed: Any, name: Any
+) -> None:
+    """Fill int32[length] `walk` from `start`; (seed, name) names its random stream."""
+    state = stream(seed, name, np.uint64(1))
+    walk[0] = start
+    state = next_state(state)
+    degree = indptr[start + 1] - indptr[start]
+    if len(walk) > 1:
+        walk[1] = indices[indptr[start] + below(to_bits(state), degree)]
+    for step in range(2, len(walk)):
+        found, state = biased_step(indptr, indices, walk[step - 2], walk[step - 1], p, q, state)
+        walk[step] = found
+
+
+@numba.njit(cache=True, parallel=True)
+def count_visits(
+    indptr: Any, indices: Any, starts: Any, length: Any, p: Any, q: Any, seed: Any, lanes: Any
+) -> Any:
+    """int64[n]: how often each node occurs in all walks (walk w begins at starts[w])."""
+    n = len(indptr) - 1
+    visits = np.zeros((lanes, n), np.int64)
+    for lane in numba.prange(lanes):
+        walk = np.empty(length, np.int32)
+        for w in range(lane, len(starts), lanes):
+            walk_into(walk, indptr, indices, starts[w], p, q, seed, np.uint64(w))
+            for node in walk:
+                visits[lane, node] += 1
+    total = np.zeros(n, np.int64)
+    for lane in range(lanes):
+        total += visits[lane]
+    return total

@@ -1,0 +1,99 @@
+"""`bpr`: its gradient, its ranking on planted data, and the same bits on any thread count."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numba
+import numpy as np
+import pytest
+
+from leporid.errors import ConfigError
+from leporid.initializers.bpr import BPR, bpr_update
+from tests.initializers.helpers import make_interactions, planted
+
+
+def test_update_is_the_gradient_of_the_loss() -> None:
+    rng = np.random.default_rng(0)
+    rows = [rng.standard_normal(5) for _ in range(3)]
+
+    def loss(flat: Any) -> float:
+        u, i, j = flat.reshape(3, 5)
+        return float(np.log1p(np.exp(-(u @ (i - j)))) + 0.05 * (flat @ flat))
+
+    flat = np.concatenate(rows)
+    gradient = np.array(
+        [(loss(flat + h) - loss(flat - h)) / 2e-6 for h in np.eye(15) * 1e-6]
+    ).reshape(3, 5)
+    moved = [row.astype(np.float32) for row in rows]
+    bpr_update(*moved, np.float32(0.5), np.float32(0.1))
+    for before, after, slope in zip(rows, moved, gradient, strict=True):
+        np.testing.assert_allclose(after, before - 0.5 * slope, atol=1e-5)
+
+
+def auc(users: Any, items: Any, seen: Any, hidden: Any) -> float:
+    """Chance that a hidden item scores above an item the user has nowhere."""
+    scores, parts = users @ items.T, []
+    for row, known, held in zip(scores, seen, hidden, strict=True):
+        if held.any():
+            others = row[~known & ~held]
+            parts.append(np.mean(row[held][:, None] > others[None, :]))
+    return float(np.mean(parts))
+
+
+def test_held_out_items_rank_high_on_planted_data() -> None:
+    full = planted(200, 90, seed=3).csr().toarray() > 0
+    hidden = full & (np.random.default_rng(1).random(full.shape) < 0.2)
+    made = BPR(dim=8, seed=1).fit(make_interactions(full & ~hidden))
+    assert np.isfinite(made.users.vectors).all()
+    found = auc(made.users.vectors, made.items.vectors, full & ~hidden, hidden)
+    # A ranking that knew the communities, and nothing else, would reach this.
+    inside = (np.arange(200) % 3)[:, None] == (np.arange(90) // 30)[None, :]
+    rng = np.random.default_rng(0)
+    best = np.mean(
+        [
+            np.mean(
+                (inside[u][hidden[u]] + 1e-6 * rng.random(hidden[u].sum()))[:, None]
+                > (inside[u] + 1e-6 * rng.random(90))[~full[u]][None, :]
+            )
+            for u in range(200)
+            if hidden[u].any()
+        ]
+    )
+    assert found > best - 0.05
+    assert found > 0.75
+
+
+def test_same_bits_on_any_number_of_threads_and_other_bits_for_another_seed() -> None:
+    train = planted(150, 70)
+    threads = numba.get_num_threads()
+    made = BPR(dim=8, epochs=3, seed=5).fit(train)
+    try:
+        numba.set_num_threads(1)
+        alone = BPR(dim=8, epochs=3, seed=5).fit(train)
+    finally:
+        numba.set_num_threads(threads)
+    np.testing.assert_array_equal(made.users.vectors, alone.users.vectors)
+    np.testing.assert_array_equal(made.items.vectors, alone.items.vectors)
+    other = BPR(dim=8, epochs=3, seed=6).fit(train)
+    assert not np.allclose(made.users.vectors, other.users.vectors)
+
+
+def test_users_with_every_item_and_tiny_data_do_no_harm() -> None:
+    dense = np.zeros((3, 4), bool)
+    dense[0] = True
+    dense[1, :2] = True
+    made = BPR(dim=3, epochs=2).fit(make_interactions(dense))
+    assert np.isfinite(made.users.vectors).all()
+    assert np.isfinite(
+        BPR(dim=2, epochs=2).fit(make_interactions(dense[:, :1])).items.vectors
+    ).all()
+
+
+def test_impossible_settings_are_refused() -> None:
+    with pytest.raises(ConfigError, match="step"):
+        BPR(step=20.0)
+    with pytest.raises(ConfigError, match="step"):
+        BPR(step=0.0)
+    with pytest.raises(ConfigError, match="epochs"):
+        BPR(epochs=0)
