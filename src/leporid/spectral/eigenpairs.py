@@ -11,8 +11,11 @@ from numpy.typing import NDArray
 
 from leporid.errors import ConfigError, LeporidWarning
 from leporid.progress import ProgressLike, make_progress
+from leporid.spectral.lanczos import basis_size, lanczos
 from leporid.spectral.laplacian import LaplacianOperator, as_graph, laplacian_operator
 from leporid.spectral.solvers import Solution, arpack, dense, finish
+from leporid.spectral.spmm import BLOCK, BlockProduct
+from leporid.threads import one_thread_pool
 
 __all__ = ["Eigenpairs", "Solver", "laplacian_eigenpairs"]
 
@@ -95,13 +98,20 @@ def _solve(
     if dim == 0:
         nothing = np.zeros((operator.n, 0))
         return Solution(np.zeros(0), nothing, np.zeros(0), 0, "none")
+    columns, _ = basis_size(dim)
     if solver == "auto":
-        solver = "dense" if n < max(DENSE_BELOW, 3 * dim) else "arpack"
-    if solver == "arpack" and n <= dim + 1:
-        solver = "dense"  # ARPACK needs more rows than vectors
-    if solver == "dense":
-        return finish(operator, dense(operator, dim), threads)
-    return finish(operator, arpack(operator, dim, tol, dtype, seed, threads, v0), threads)
+        solver = "dense" if n < max(DENSE_BELOW, 2 * columns) else "lanczos"
+    if (solver == "arpack" and n <= dim + 1) or (solver == "lanczos" and n < columns + 2 * BLOCK):
+        solver = "dense"  # too few rows for a Krylov space
+    with one_thread_pool(threads):
+        product = BlockProduct.prepare(operator)
+        if solver == "dense":
+            solution = dense(operator, dim)
+        elif solver == "arpack":
+            solution = arpack(product, dim, tol * operator.norm, dtype, seed, v0)
+        else:
+            solution = lanczos(product, dim, tol * operator.norm, dtype, seed, progress, v0)
+        return finish(product, solution)
 
 
 def _warn_isolated(operator: LaplacianOperator) -> None:

@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leporid.spectral.laplacian import LaplacianOperator
-from leporid.spectral.spmm import exact_product
-from leporid.threads import one_thread_pool
+from leporid.spectral.spmm import BlockProduct, wide_product
 
 __all__ = ["Solution", "arpack", "dense", "finish"]
 
@@ -42,41 +41,39 @@ def dense(operator: LaplacianOperator, dim: int) -> Solution:
 
 
 def arpack(
-    operator: LaplacianOperator,
+    product: BlockProduct,
     dim: int,
     tol: float,
     dtype: str,
     seed: int,
-    threads: int | None,
     v0: NDArray[np.floating[Any]] | None = None,
 ) -> Solution:
     """scipy's `eigsh` around our product: the fall-back and the cross-check."""
     from scipy.sparse.linalg import LinearOperator, eigsh
 
+    operator = product.operator
     n, products = operator.n, 0
 
-    def product(vector: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
+    def multiply(vector: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
         nonlocal products
         products += 1
-        return exact_product(operator, vector.reshape(n, -1))
+        return wide_product(product, vector.reshape(n, -1))
 
     if v0 is None:
         start = np.random.default_rng(seed).standard_normal(n)
     else:
         start = np.asarray(v0, dtype=np.float64).reshape(n, -1).sum(axis=1)
     start[~operator.active] = 0.0
-    with one_thread_pool(threads):
-        linear = LinearOperator((n, n), matvec=product, matmat=product, dtype=np.dtype(dtype))
+    values, vectors = eigsh(
+        LinearOperator((n, n), matvec=multiply, matmat=multiply, dtype=np.dtype(dtype)),
+        k=dim,
+        which="LA",
         # ARPACK's tolerance is relative to the eigenvalue; small ones need the smaller bound.
-        values, vectors = eigsh(
-            linear,
-            k=dim,
-            which="LA",
-            tol=0.1 * tol,
-            v0=start.astype(dtype),
-            ncv=min(n, max(2 * dim + 1, 20)),
-            maxiter=50 * n,
-        )
+        tol=0.1 * tol / operator.norm,
+        v0=start.astype(dtype),
+        ncv=min(n, max(2 * dim + 1, 20)),
+        maxiter=50 * n,
+    )
     order = np.argsort(-values, kind="stable")
     vectors[~operator.active] = 0.0
     return Solution(
@@ -84,18 +81,19 @@ def arpack(
     )
 
 
-def finish(operator: LaplacianOperator, solution: Solution, threads: int | None) -> Solution:
-    """Rayleigh-Ritz in the span of the vectors and the residuals, with the float64 operator.
+def finish(product: BlockProduct, solution: Solution) -> Solution:
+    """Rayleigh-Ritz in the span of the vectors, and the residuals, with the float64 operator.
 
     One more product improves the eigenvalues to the square of the residual and undoes the
     rotation that float32 arithmetic leaves among close pairs.
     """
-    vectors, _ = np.linalg.qr(solution.vectors.astype(np.float64))
-    with one_thread_pool(threads):
-        image = exact_product(operator, vectors)
-        small = vectors.T @ image
-        values, rotation = np.linalg.eigh((small + small.T) / 2.0)
-        values, rotation = values[::-1].copy(), rotation[:, ::-1]
-        vectors, image = vectors @ rotation, image @ rotation
-    residuals = np.linalg.norm(image - vectors * values, axis=0)
+    from scipy.linalg import eigh
+
+    vectors = solution.vectors.astype(np.float64)
+    image = wide_product(product, vectors)
+    small, gram = vectors.T @ image, vectors.T @ vectors
+    values, rotation = eigh((small + small.T) / 2.0, (gram + gram.T) / 2.0)
+    values, rotation = values[::-1].copy(), rotation[:, ::-1]
+    vectors = vectors @ rotation
+    residuals = np.linalg.norm(image @ rotation - vectors * values, axis=0)
     return Solution(values, vectors, residuals, solution.iterations, solution.solver)
