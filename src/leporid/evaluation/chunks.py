@@ -11,6 +11,7 @@ __all__ = ["chunk_rows", "free_memory"]
 
 _SHARE = 8
 _LARGEST = 256 * 2**20
+_MOST_USERS = 2048
 _CGROUP = Path("/sys/fs/cgroup")
 
 
@@ -18,14 +19,16 @@ def chunk_rows(n_items: int, batch_size: int | None = None) -> int:
     """Rows of float32 scores to hold at once.
 
     The scores of a chunk take at most an eighth of the free memory, since a model may need
-    several such arrays to compute them, and at most 256 MiB, beyond which larger chunks are
-    not faster; at least one row. A given `batch_size` wins.
+    several such arrays to compute them, and at most 256 MiB; a chunk has at most 2,048 users,
+    since what a neural model keeps for each is not known here, and at least one. A given
+    `batch_size` wins.
     """
     if batch_size is not None:
         if batch_size < 1:
             raise ConfigError(f"batch_size must be at least 1, not {batch_size}")
         return batch_size
-    return max(1, min(free_memory() // _SHARE, _LARGEST) // (4 * max(n_items, 1)))
+    rows = min(free_memory() // _SHARE, _LARGEST) // (4 * max(n_items, 1))
+    return max(1, min(rows, _MOST_USERS))
 
 
 def free_memory() -> int:

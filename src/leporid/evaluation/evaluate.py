@@ -9,6 +9,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from leporid.data.id_map import IdMap
 from leporid.data.interactions import Sequences
 from leporid.data.split import Part, Split
 from leporid.errors import ConfigError, DataError, UnknownNameError
@@ -38,7 +39,7 @@ def evaluate(
 ) -> MetricTable:
     """Rank every candidate for every user with items in `part`, and compare.
 
-    Candidates are the items the user has in neither `split.known(part)`; nothing is sampled,
+    Candidates are the items the user does not have in `split.known(part)`; nothing is sampled,
     ties go to the smaller item index. Users are scored in chunks of a size chosen from the
     free memory (`leporid.evaluation.chunks`); it never changes the result. Users without items
     in `part` are left out and counted in `.skipped`.
@@ -137,7 +138,7 @@ def _scorer(model: Any, split: Split, known: Sequences) -> Scorer:
         return lambda users: _rows(model, users)
     for side in ("users", "items"):
         fitted = getattr(model, side, None)
-        if fitted is not None and fitted != getattr(split, side):
+        if isinstance(fitted, IdMap) and fitted != getattr(split, side):
             raise DataError(
                 f"the model was fitted on other {side} than those of the split: "
                 f"load and filter the data as for the fit"

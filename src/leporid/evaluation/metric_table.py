@@ -262,10 +262,10 @@ class MetricTable:
 
     def _parse_known(self, metric: str) -> tuple[str, int]:
         family, n = _parse(metric)
-        # Precision and recall are there for F1 even if they were not asked for.
-        known = family in self.families or (
-            family in ("Precision", "Recall") and "F1" in self.families
-        )
+        known = family in self.families
+        if "F1" in self.families:
+            # F1 is made of the first two, and tested for significance by the third.
+            known |= family in ("Precision", "Recall", "UserF1")
         if not known or n not in self.at:
             raise UnknownNameError("metric", metric, self.names)
         return family, n

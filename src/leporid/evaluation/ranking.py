@@ -1,7 +1,9 @@
 """From scores to ranked lists: masked top-n, ties to the smaller item index.
 
-One pass over each row with a running threshold; nothing is sorted but the n best, and the
-scores are neither copied nor changed.
+A list needs at most n items, so most of a row need never be compared item by item: the row is
+cut into strips, and the n-th largest of the strips' maxima bounds the n-th best score from
+below. Only strips that reach it are searched, with a heap of the n best and a running threshold.
+Each thread masks in a buffer of one row; the scores are neither copied as a whole nor changed.
 """
 
 from __future__ import annotations
@@ -21,8 +23,8 @@ if TYPE_CHECKING:
 
 __all__ = ["NanScoreError", "masked_top_k", "masked_top_k_torch", "rows_of"]
 
-_STRIP = 64
-"""Scores tested at once against the threshold; long enough for the compiler to vectorise."""
+_STRIP = 32
+"""Length of a strip, fixed so that its maximum compiles to a few vector instructions."""
 
 
 class NanScoreError(DataError):
@@ -57,16 +59,17 @@ def masked_top_k(
         The only items to rank, the same for all rows.
     """
     scores = np.ascontiguousarray(scores, dtype=np.float32)
-    m, n_items = _check(scores.shape, n, seen, allowed)
-    blocked = np.zeros(n_items, np.uint8) if allowed is None else (~allowed).view(np.uint8)
+    m, _ = _check(scores.shape, n, seen, allowed)
+    blocked = np.empty(0, np.int64) if allowed is None else np.flatnonzero(~allowed)
     if seen is None:
         seen = Sequences(np.zeros(m + 1, np.int64), np.empty(0, np.int32))
     items = np.full((m, n), -1, dtype=np.int32)
     best = np.full((m, n), -np.inf, dtype=np.float32)
-    bad = np.full(m, -1, dtype=np.int64)
-    _top_rows(scores, seen.indptr, seen.items, blocked, items, best, bad, get_num_threads() * 4)
-    if m and bad.max() >= 0:
-        raise NanScoreError(int(np.argmax(bad >= 0)))
+    undefined = np.zeros(m, dtype=np.bool_)
+    n_blocks = max(1, min(m, get_num_threads() * 4))
+    _top_rows(scores, seen.indptr, seen.items, blocked, items, best, undefined, n_blocks)
+    if undefined.any():
+        raise NanScoreError(int(np.argmax(undefined)))
     return TopK(items, best)
 
 
@@ -188,59 +191,92 @@ def _sift_down(items, best, size):  # type: ignore[no-untyped-def]
     items[parent], best[parent] = item, score
 
 
+@njit(cache=True, fastmath={"reassoc"})
+def _copy_row(scores, row):  # type: ignore[no-untyped-def]
+    """Copy one row; True if it holds a NaN."""
+    total = np.float32(0)
+    for j in range(len(scores)):
+        row[j] = scores[j]
+        total += scores[j] * np.float32(0)
+    if total == total:
+        return False
+    # The sum is NaN for infinities too, which are allowed.
+    return bool(np.isnan(scores).any())
+
+
+@njit(cache=True, fastmath={"nnan", "nsz"})
+def _strip_maxima(row, maxima):  # type: ignore[no-untyped-def]
+    for s in range(len(maxima)):
+        largest = np.float32(-np.inf)
+        for j in range(_STRIP):
+            score = row[s * _STRIP + j]
+            if score > largest:
+                largest = score
+        maxima[s] = largest
+
+
 @njit(cache=True)
-def _top_row(scores, mask, items, best):  # type: ignore[no-untyped-def]
-    """Fill one list; True if a NaN was met. `items`, `best` come as -1, -inf."""
-    n, n_items, size = len(items), len(scores), 0
+def _push(items, best, size, item, score):  # type: ignore[no-untyped-def]
+    """Add an entry to the heap, in place of the worst one if it is full; the new size."""
+    if size == len(items):
+        items[0], best[0] = item, score
+        _sift_down(items, best, size)
+        return size
+    child = size
+    while child > 0:
+        parent = (child - 1) // 2
+        if not _worse(score, item, best[parent], items[parent]):
+            break
+        items[child], best[child] = items[parent], best[parent]
+        child = parent
+    items[child], best[child] = item, score
+    return size + 1
+
+
+@njit(cache=True)
+def _search(row, maxima, items, best):  # type: ignore[no-untyped-def]
+    """Fill one list; `items`, `best` come as -1, -inf."""
+    n = len(items)
     threshold = np.float32(-np.inf)
-    for start in range(0, n_items, _STRIP):
-        stop = min(start + _STRIP, n_items)
-        # `not <=` is also true of NaN, so one comparison finds both.
-        promising = 0
-        for j in range(start, stop):
-            promising += not (scores[j] <= threshold)
-        if promising == 0:
+    if len(maxima) > n:
+        size = 0
+        for s in range(len(maxima)):
+            if size < n or maxima[s] > best[0]:
+                size = _push(items, best, size, s, maxima[s])
+        # As many scores as wanted reach this bound; one step below it, so that they pass.
+        threshold = np.nextafter(best[0], threshold)
+        items[:] = -1
+        best[:] = -np.inf
+    size = 0
+    for s in range(len(maxima)):
+        if maxima[s] <= threshold:
             continue
-        for j in range(start, stop):
-            score = scores[j]
-            if score <= threshold:
-                # Later items lose ties: their index is larger than any in the heap.
-                continue
-            if score != score:
-                return True
-            if mask[j]:
-                continue
-            if size < n:
-                child = size
-                size += 1
-                while child > 0:
-                    parent = (child - 1) // 2
-                    if not _worse(score, j, best[parent], items[parent]):
-                        break
-                    items[child], best[child] = items[parent], best[parent]
-                    child = parent
-                items[child], best[child] = j, score
-            else:
-                items[0], best[0] = j, score
-                _sift_down(items, best, size)
-            if size == n:
-                threshold = best[0]
+        for j in range(s * _STRIP, (s + 1) * _STRIP):
+            # Later items lose ties: their index is larger than any in the heap.
+            if row[j] > threshold:
+                size = _push(items, best, size, j, row[j])
+                if size == n:
+                    threshold = best[0]
     for last in range(size - 1, 0, -1):
         items[0], items[last] = items[last], items[0]
         best[0], best[last] = best[last], best[0]
         _sift_down(items, best, last)
-    return False
 
 
 @njit(cache=True, parallel=True)
-def _top_rows(scores, indptr, seen, blocked, items, best, bad, n_blocks):  # type: ignore[no-untyped-def]
-    m = scores.shape[0]
+def _top_rows(  # type: ignore[no-untyped-def]
+    scores, indptr, seen, blocked, items, best, undefined, n_blocks
+):
+    m, n_items = scores.shape
+    n_strips = (n_items + _STRIP - 1) // _STRIP
     for block in prange(n_blocks):
-        mask = blocked.copy()
-        for row in range(m * block // n_blocks, m * (block + 1) // n_blocks):
-            for position in range(indptr[row], indptr[row + 1]):
-                mask[seen[position]] = 1
-            if _top_row(scores[row], mask, items[row], best[row]):
-                bad[row] = row
-            for position in range(indptr[row], indptr[row + 1]):
-                mask[seen[position]] = blocked[seen[position]]
+        row = np.full(n_strips * _STRIP, -np.inf, dtype=np.float32)
+        maxima = np.empty(n_strips, dtype=np.float32)
+        for user in range(m * block // n_blocks, m * (block + 1) // n_blocks):
+            undefined[user] = _copy_row(scores[user], row)
+            for position in range(indptr[user], indptr[user + 1]):
+                row[seen[position]] = -np.inf
+            for item in blocked:
+                row[item] = -np.inf
+            _strip_maxima(row, maxima)
+            _search(row, maxima, items[user], best[user])
