@@ -1,9 +1,228 @@
-"""`leporid train`."""
+"""`leporid train`: an interaction log in, a fitted model and its record out."""
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
 import typer
+
+from leporid.cli.output import JsonOption, print_json, print_table, show_progress
+from leporid.errors import ConfigError
+
+if TYPE_CHECKING:
+    from leporid.data.split import Split
+    from leporid.evaluation.metric_table import MetricTable
+    from leporid.experiments.record import RunRecord
+    from leporid.models.base import Recommender
+
+__all__ = ["register"]
+
+_CUTS = (1, 5, 10)
 
 
 def register(app: typer.Typer) -> None:
     """Add the command to the application."""
+    app.command("train")(train)
+
+
+def train(
+    data: Annotated[str, typer.Argument(help="Interaction log: a file, or a data set's name.")],
+    output: Annotated[Path, typer.Option("-o", "--output", help="Folder to write the run into.")],
+    model: Annotated[str, typer.Option(help="Name of the model.")] = "dlr2",
+    init: Annotated[
+        str | None,
+        typer.Option(help="Initialiser of the embedding tables, or none [leporid]."),
+    ] = None,
+    recipe: Annotated[
+        str | None, typer.Option(help="Named settings: paper or softmax for dlr2.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Seed of every random choice.")] = 123,
+    steps: Annotated[int | None, typer.Option(help="Optimiser steps.")] = None,
+    setting: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="A setting of the model, NAME=VALUE; may be repeated."),
+    ] = None,
+    init_setting: Annotated[
+        list[str] | None,
+        typer.Option("--init-set", help="A setting of the initialiser, NAME=VALUE."),
+    ] = None,
+    core: Annotated[
+        int, typer.Option(help="Keep users and items with at least this many interactions.")
+    ] = 0,
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N.")] = "auto",
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on from the checkpoint in the output folder.")
+    ] = False,
+    dataset: Annotated[
+        str | None, typer.Option(help="Name of the data in the record [the file's name].")
+    ] = None,
+    experiment: Annotated[str, typer.Option(help="Name of the experiment.")] = "train",
+    tensorboard: Annotated[
+        bool, typer.Option("--tensorboard", help="Write TensorBoard events beside history.csv.")
+    ] = False,
+    user: Annotated[str | None, typer.Option(help="Name of the user column.")] = None,
+    item: Annotated[str | None, typer.Option(help="Name of the item column.")] = None,
+    time: Annotated[str | None, typer.Option(help="Name of the time column.")] = None,
+    rating: Annotated[str | None, typer.Option(help="Name of the rating column.")] = None,
+    min_rating: Annotated[
+        float | None, typer.Option(help="Keep rows with at least this rating.")
+    ] = None,
+    json_output: JsonOption = False,
+) -> None:
+    """Train a model on DATA, test it, and keep model and record in the output folder.
+
+    Each user's first 70% of interactions in time order train, the next 10% validate, the rest
+    test. Ctrl-C leaves a checkpoint; the same command with --resume goes on from it.
+    """
+    import leporid
+    from leporid.experiments.record import Meter
+    from leporid.progress import make_progress
+
+    settings = _parse(setting or [])
+    if steps is not None:
+        settings["steps"] = steps
+    found = leporid.models.get(model)
+    chosen = init or ("leporid" if found.takes_initial_vectors else "none")
+    if chosen != "none" and not found.takes_initial_vectors:
+        raise ConfigError(f"{model} has no embedding tables to fill: leave --init out")
+    loaded = leporid.load(
+        data, user=user, item=item, time=time, rating=rating, min_rating=min_rating
+    )
+    if loaded.source is not None and loaded.source.guessed and not json_output:
+        typer.echo(loaded.source.sentence(), err=True)
+    split = leporid.temporal_split(loaded.core(core) if core else loaded)
+    reporter = make_progress(show_progress(json_output))
+    try:
+        with Meter() as meter:
+            vectors = _vectors(
+                chosen, split, settings, found, recipe, seed, _parse(init_setting or []), reporter
+            )
+            fitted = leporid.train(
+                model,
+                split,
+                init=vectors,
+                seed=seed,
+                recipe=recipe,
+                device=device,
+                progress=reporter,
+                checkpoint=output / "checkpoint",
+                resume=resume,
+                **settings,
+            )
+    finally:
+        reporter.close()
+    test = leporid.evaluate(fitted, split, at=_CUTS)
+    record = _record(
+        fitted,
+        split,
+        test,
+        meter,
+        dataset=dataset or Path(data).stem,
+        experiment=experiment,
+        init=None if chosen == "none" else chosen,
+        recipe=recipe,
+        seed=seed,
+    )
+    _write(output, fitted, record, tensorboard)
+    if json_output:
+        print_json(record.to_dict())
+        return
+    shown = [f"{name}@{n}" for n in _CUTS for name in ("HR", "F1", "NDCG")]
+    row = {key: value for key, value in record.metrics.items() if key in shown}
+    print_table(f"{model} on test, {len(test.user):,} users", [row])
+    typer.echo(f"wrote {output}")
+
+
+def _vectors(
+    name: str,
+    split: Split,
+    settings: dict[str, Any],
+    model: type[Recommender],
+    recipe: str | None,
+    seed: int,
+    init_settings: dict[str, Any],
+    progress: Any,
+) -> Any:
+    """The starting vectors, from the cache where they have been computed before."""
+    if name == "none":
+        return None
+    from leporid import initializers
+    from leporid.initializers.cache import cached_fit
+    from leporid.models.neural import NeuralRecommender
+
+    assert issubclass(model, NeuralRecommender)
+    dim = model.from_recipe(recipe, **settings).config.dim
+    maker = initializers.get(name)(**{"dim": dim, "seed": seed, **init_settings})
+    return cached_fit(maker, split.train, progress=progress)
+
+
+def _record(
+    model: Recommender, split: Split, test: MetricTable, meter: Any, **spec: Any
+) -> RunRecord:
+    import leporid
+    from leporid.experiments.record import RunRecord
+
+    valid: dict[str, float] = {}
+    if len(split.valid):
+        valid = leporid.evaluate(model, split, at=_CUTS, part="valid").mean()
+    extra: dict[str, Any] = {
+        "protocol": split.protocol,
+        "data_digest": split.digest,
+        "skipped_users": test.skipped,
+        "confidence_95": {k: list(test.confidence(k)) for k in ("HR@10", "F1@10")},
+    }
+    summary = getattr(model, "training_summary", None)
+    if callable(summary):
+        extra["training"] = summary()
+    return RunRecord.make(
+        **spec,
+        model=model.name,
+        config=model.config.to_dict(),
+        metrics=test.mean(),
+        valid_metrics=valid,
+        tail_metrics=test.mean(stratum="tail-users"),
+        seconds=meter.seconds,
+        peak_memory_mb=meter.peak_memory_mb,
+        device=_device_name(model),
+        extra=extra,
+    )
+
+
+def _write(output: Path, model: Recommender, record: RunRecord, tensorboard: bool) -> None:
+    from leporid.artifacts import write_json
+    from leporid.models.base import Recommender as Base
+
+    assert isinstance(model, Base)
+    model.save(output / "model")
+    history = getattr(model, "history", None)
+    if history is not None:
+        history.to_csv(output / "history.csv")
+        if tensorboard:
+            history.to_tensorboard(output / "tensorboard")
+    write_json(output / "record.json", record.to_dict())
+
+
+def _device_name(model: Any) -> str:
+    device = getattr(model, "device", None)
+    if device is None or device.type == "cpu":
+        return "cpu"
+    import torch
+
+    return str(torch.cuda.get_device_name(device))
+
+
+def _parse(pairs: list[str]) -> dict[str, Any]:
+    """NAME=VALUE with TOML values; a bare word is a string."""
+    import tomllib
+
+    parsed: dict[str, Any] = {}
+    for pair in pairs:
+        key, equals, value = pair.partition("=")
+        if not equals or not key:
+            raise ConfigError(f"--set takes NAME=VALUE, not {pair!r}")
+        try:
+            parsed[key] = tomllib.loads(f"value = {value}")["value"]
+        except tomllib.TOMLDecodeError:
+            parsed[key] = value
+    return parsed

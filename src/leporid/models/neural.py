@@ -30,8 +30,9 @@ from leporid.training.config import TrainingConfig
 from leporid.training.data import as_sequences, recent_items
 from leporid.training.history import TrainingHistory
 from leporid.training.parallel import resolve_device
+from leporid.training.precision import mixed_precision
 from leporid.training.sampler import Batch, Sampling
-from leporid.training.seeding import derive_seed, seeded
+from leporid.training.seeding import derive_seed, own_generators, seed_default
 
 __all__ = ["BuildContext", "NeuralRecommender"]
 
@@ -96,8 +97,6 @@ class NeuralRecommender(Recommender):
     default_init_scale: ClassVar[float] = 1.0
     """Scale of z-scored initial vectors where the settings say None."""
     takes_initial_vectors: ClassVar[bool] = True
-    bf16_on_cpu: ClassVar[bool] = False
-    """Whether `precision="auto"` uses bfloat16 on a CPU that computes it in hardware."""
 
     def __init__(self, config: TrainingConfig | None = None, **settings: Any) -> None:
         super().__init__(config, **settings)
@@ -107,6 +106,7 @@ class NeuralRecommender(Recommender):
         """The tables that hold initial vectors (what `freeze_steps` freezes)."""
         self._train: Interactions | None = None
         self._prepared: Any = None
+        self._drift: list[float] = []
 
     @classmethod
     def from_recipe(cls, recipe: str | None = None, **settings: Any) -> Self:
@@ -180,6 +180,7 @@ class NeuralRecommender(Recommender):
         self._train = split.train
         init = None if run.init is None else self._scaled(run.init)
         self._build(BuildContext(split.train, self.config.dim, init), seed)
+        start = [table.weight.detach().clone() for table in self.tables]
         self.net.to(run.device)
         self.history = train_loop(
             self,
@@ -191,9 +192,31 @@ class NeuralRecommender(Recommender):
         )
         self.net.eval()
         self.weights_changed()
+        self._drift = self._measure_drift(start)
+
+    def training_summary(self) -> dict[str, Any]:
+        """What a record keeps of the training: steps, the best validation, speed, drift."""
+        rows = self.history.rows
+        return {
+            "steps": rows[-1]["step"] if rows else 0,
+            "best_step": self.history.best_step,
+            "best_metric": self.history.best_metric,
+            "examples_per_second": rows[-1]["examples_per_second"] if rows else None,
+            "drift": self._drift,
+        }
+
+    def _measure_drift(self, start: list[Tensor]) -> list[float]:
+        """How far each table moved: ||now - start|| / ||start||."""
+        now = [table.weight.detach().float().cpu() for table in self.tables]
+        return [
+            float((a - b).norm() / b.norm().clamp(min=1e-12))
+            for a, b in zip(now, start, strict=True)
+        ]
 
     def _build(self, context: BuildContext, seed: int) -> None:
-        with seeded(torch.device("cpu"), derive_seed(seed, "build")):
+        cpu = torch.device("cpu")
+        with own_generators(cpu):
+            seed_default(cpu, derive_seed(seed, "build"))
             self.module = self.build(context)
         for table, vectors in context.tables:
             if not torch.equal(table.weight, vectors):
@@ -243,11 +266,7 @@ class NeuralRecommender(Recommender):
 
     def autocast(self) -> contextlib.AbstractContextManager[Any]:
         """Mixed precision as the settings and the device have it."""
-        device, wanted = self.device, self.config.precision
-        use = wanted == "bf16"
-        if wanted == "auto":
-            use = device.type == "cuda" or (self.bf16_on_cpu and _cpu_computes_bf16())
-        return torch.autocast(device.type, torch.bfloat16) if use else contextlib.nullcontext()
+        return mixed_precision(self.config.precision, self.device)
 
     def weights_changed(self) -> None:
         """Forget what `prepare` made."""
@@ -336,8 +355,3 @@ def _standardize_by_default(method: str | None) -> bool:
     if method is None or method not in initializers.available():
         return True
     return initializers.get(method).standardize_by_default
-
-
-def _cpu_computes_bf16() -> bool:
-    """Whether this CPU multiplies bfloat16 matrices in hardware."""
-    return bool(torch.cpu._is_amx_tile_supported())

@@ -33,7 +33,7 @@ class TrainingConfig(Config):
     clip_norm: float = 0.0
     """Largest norm of the gradient; 0 does not clip."""
     precision: Literal["auto", "fp32", "bf16"] = "auto"
-    """`auto`: bfloat16 where the device gains from it, else float32."""
+    """`auto`: bfloat16 on a GPU, float32 on a CPU. `bf16` asks for it on a CPU too."""
     compile: bool = False
     """Compile the loss with torch.compile: slow to start, faster steps."""
     freeze_steps: int = 0

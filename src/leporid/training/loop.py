@@ -25,7 +25,7 @@ from leporid.training.interrupt import Interrupt
 from leporid.training.parallel import Group
 from leporid.training.sampler import Sampler
 from leporid.training.schedule import learning_rate
-from leporid.training.seeding import derive_seed, seeded
+from leporid.training.seeding import derive_seed, own_generators, seed_default
 from leporid.training.validation import Validation
 
 if TYPE_CHECKING:
@@ -69,19 +69,21 @@ def train_loop(
     loss_of = torch.compile(model.loss) if config.compile else model.loss
     finished = _stale(config, state)
     module.train()
-    with Interrupt() as interrupt:
+    with Interrupt() as interrupt, own_generators(device):
         while state.step < config.steps and not finished:
             step = state.step
             _freeze(model, frozen=config.freeze_steps < 0 or step < config.freeze_steps)
             optimizer.param_groups[0]["lr"] = learning_rate(config, step)
             whole = sampler.batch(step)
             batch = whole.shard(group.rank, group.world)
-            with seeded(device, derive_seed(seed, "layers", step, group.rank)):
-                with model.autocast():
-                    loss = loss_of(batch)
-                # Shares may differ by one row: weighted, their sum is the mean of the batch.
-                loss = loss * (len(batch) / len(whole))
-                optimizer.zero_grad(set_to_none=True)
+            seed_default(device, derive_seed(seed, "layers", step, group.rank))
+            with model.autocast():
+                loss = loss_of(batch)
+            # Shares may differ by one row: weighted, their sum is the mean of the batch.
+            loss = loss * (len(batch) / len(whole))
+            optimizer.zero_grad(set_to_none=True)
+            # A model of tables alone has nothing to learn while they are frozen.
+            if loss.requires_grad:
                 loss.backward()  # type: ignore[no-untyped-call]
             group.sum_gradients(module.parameters())
             if config.clip_norm:

@@ -48,6 +48,8 @@ class Group:
         if self.world == 1:
             return
         gradients = [p.grad for p in parameters if p.grad is not None]
+        if not gradients:
+            return
         flat = torch.cat([g.reshape(-1) for g in gradients])
         dist.all_reduce(flat)
         parts = torch.split(flat, [g.numel() for g in gradients])

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 import numpy as np
 import torch
 
-__all__ = ["derive_seed", "generator", "seeded"]
+__all__ = ["derive_seed", "generator", "own_generators", "seed_default"]
 
 
 def derive_seed(seed: int, purpose: str, *parts: int) -> int:
@@ -30,9 +30,14 @@ def generator(device: torch.device, seed: int, purpose: str, *parts: int) -> tor
 
 
 @contextlib.contextmanager
-def seeded(device: torch.device, seed: int) -> Iterator[None]:
-    """Seed torch's own generators inside the block and give them back untouched after it."""
-    devices = [device] if device.type == "cuda" else []
-    with torch.random.fork_rng(devices=devices):
-        torch.manual_seed(seed)
+def own_generators(device: torch.device) -> Iterator[None]:
+    """Give torch's default generators back untouched after the block."""
+    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
         yield
+
+
+def seed_default(device: torch.device, seed: int) -> None:
+    """Seed the default generators that layers such as dropout draw from."""
+    torch.default_generator.manual_seed(seed)
+    if device.type == "cuda":
+        torch.cuda.default_generators[device.index or 0].manual_seed(seed)

@@ -1,0 +1,309 @@
+"""`dlr2`: Dual-Loss Residual Recommendation, the paper's own model (section 4).
+
+The Feature Network turns a user's vector and the last l items into a state s. S(s, e_j) is the
+distance of item j from what the user wants; G(s) is the vector of the wanted item.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from typing import Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.nn import functional
+
+from leporid.data.interactions import Sequences
+from leporid.data.split import Split
+from leporid.errors import LeporidWarning
+from leporid.evaluation.topk import TopK
+from leporid.models.dlr2_config import RECIPES, Branch, DLR2Config
+from leporid.models.dlr2_features import FeatureNetwork
+from leporid.models.dlr2_heads import Discriminative, generative
+from leporid.models.neural import BuildContext, NeuralRecommender
+from leporid.models.new_users import NewUserRows
+from leporid.progress import ProgressLike
+from leporid.training.sampler import Batch, Sampling
+
+__all__ = ["DLR2", "DLR2Config"]
+
+_USERS_AT_ONCE = 256
+
+
+class DLR2Network(nn.Module):
+    """Tables, Feature Network and both heads."""
+
+    def __init__(self, context: BuildContext, config: DLR2Config) -> None:
+        super().__init__()
+        self.config = config
+        self.users, self.items = context.user_table(), context.item_table()
+        self.features = FeatureNetwork(
+            config.architecture, config.length, config.dim, config.feature_dropout
+        )
+        self.discriminative = Discriminative(config.dim)
+        self.generative = generative(config.dim)
+        self.image_dropout = nn.Dropout(config.image_dropout)
+        if config.objective == "softmax":
+            self.log_temperature = nn.Parameter(torch.tensor(math.log(config.temperature)))
+            self.bias = nn.Parameter(torch.zeros(context.n_items), requires_grad=config.item_bias)
+
+    def state(self, user_rows: Tensor, recent: Tensor) -> Tensor:
+        """s: user_rows [B, D], recent int64[B, l] (-1 is a blank row) -> [B, D]."""
+        rows = self.items(recent.clamp(min=0)) * (recent >= 0).unsqueeze(-1)
+        image = torch.cat([user_rows.unsqueeze(1), rows], dim=1)
+        if self.training:
+            image = self.image_dropout(self._blank(image))
+        s: Tensor = self.features(image)
+        return s
+
+    def _blank(self, image: Tensor) -> Tensor:
+        """Augmentation: whole rows of the image set to zero."""
+        config = self.config
+        if not (config.user_dropout or config.item_dropout):
+            return image
+        share = torch.full(image.shape[:2], config.item_dropout, device=image.device)
+        share[:, 0] = config.user_dropout
+        return image * (torch.rand_like(share) >= share).unsqueeze(-1)
+
+    def wanted(self, s: Tensor) -> Tensor:
+        """G(s): the vector of the wanted item; tanh belongs to the margin objective."""
+        g: Tensor = self.generative(s)
+        return g.tanh() if self.config.objective == "margin" else g
+
+    def generative_scores(self, g: Tensor) -> Tensor:
+        """[B, D] -> [B, n_items]: minus the mean squared difference, or logits."""
+        items = self.items.weight
+        if self.config.objective == "softmax":
+            return (g @ items.T).float() * self.log_temperature.exp() + self.bias
+        squares = (items * items).mean(dim=1) + (g * g).mean(dim=1, keepdim=True)
+        return 2 / g.shape[1] * (g @ items.T) - squares
+
+
+class DLR2(NeuralRecommender):
+    """Two losses, one state: see `DLR2Config` for every choice."""
+
+    name = "dlr2"
+    config_class = DLR2Config
+    config: DLR2Config
+    recipes = RECIPES
+    default_init_scale = 1.0
+    _new_users: NewUserRows | None = None
+
+    def sampling(self) -> Sampling:
+        """Windows of the last l items and their next item."""
+        config = self.config
+        pool = config.hard_pool if config.negative_kind == "hard" else 1
+        power = config.negative_power if config.negative_kind == "popularity" else 0.0
+        count = config.negatives * pool
+        return Sampling("windows", length=config.length, negatives=count, negative_power=power)
+
+    def build(self, context: BuildContext) -> nn.Module:
+        """The network of the paper's Figure 2."""
+        return DLR2Network(context, self.config)
+
+    @property
+    def network(self) -> DLR2Network:
+        """The network, with its own type."""
+        net = self.net
+        assert isinstance(net, DLR2Network)
+        return net
+
+    def _fit(self, split: Split, *, seed: int, progress: ProgressLike) -> None:
+        if self.config.objective == "margin" and self.config.margin == 0:
+            warnings.warn(
+                "margin=0 cannot teach S anything: a network that outputs 0 for every item "
+                "has no loss (Eq. 10), and its ReLU reaches that at once; use margin=0.5",
+                LeporidWarning,
+                stacklevel=4,
+            )
+        super()._fit(split, seed=seed, progress=progress)
+
+    # -- training --------------------------------------------------------------------------
+
+    def loss(self, batch: Batch) -> Tensor:
+        """L_S + L_G, or one of them."""
+        net, config = self.network, self.config
+        assert batch.history is not None
+        s = net.state(net.users(batch.users), batch.history)
+        g = net.wanted(s) if config.losses != "discriminative" or self._needs_g() else None
+        negatives = self._negatives(batch, g)
+        candidates = net.items(torch.cat([batch.positives.unsqueeze(1), negatives], dim=1))
+        total = s.new_zeros((), dtype=torch.float32)
+        if config.losses != "generative":
+            judged = net.discriminative(s, candidates).float()
+            total = total + (
+                _square_square(judged.relu(), config.margin)
+                if config.objective == "margin"
+                else functional.cross_entropy(judged, torch.zeros_like(batch.positives))
+            )
+        if config.losses != "discriminative" and g is not None:
+            made = (
+                _hinge(g.float(), candidates, config.margin)
+                if config.objective == "margin"
+                else functional.cross_entropy(
+                    net.generative_scores(g),
+                    batch.positives,
+                    label_smoothing=config.label_smoothing,
+                )
+            )
+            total = total + config.generative_weight * made
+        return total
+
+    def _needs_g(self) -> bool:
+        return self.config.negative_kind == "hard"
+
+    @torch.no_grad()
+    def _negatives(self, batch: Batch, g: Tensor | None) -> Tensor:
+        """int64[B, negatives]."""
+        config, drawn = self.config, batch.negatives
+        if config.negative_kind == "hard" and g is not None:
+            pool = self.network.items(drawn)
+            g = g.float().unsqueeze(1)
+            near = (
+                -(pool - g).pow(2).mean(-1) if config.objective == "margin" else (pool * g).sum(-1)
+            )
+            return drawn.gather(1, near.topk(config.negatives, dim=1).indices)
+        if config.negative_kind == "in_batch":
+            places = torch.arange(len(batch), device=drawn.device)[:, None]
+            shift = torch.arange(1, config.negatives + 1, device=drawn.device)
+            others = batch.positives[(places + shift) % len(batch)]
+            # Another example's item may be this one's positive: the uniform draw stands in.
+            return torch.where(others == batch.positives[:, None], drawn, others)
+        return drawn
+
+    # -- scoring ---------------------------------------------------------------------------
+
+    def prepare(self) -> Tensor:
+        """float32[n_items, 256]: the item half of S's first layer."""
+        net = self.network
+        return net.discriminative.item_half(net.items.weight)
+
+    def scores(self, users: Tensor, recent: Tensor | None) -> Tensor:
+        """Scores of all items by the branch the settings name."""
+        assert recent is not None
+        return self._scores(self._states(self.network.users(users), recent), self.config.inference)
+
+    def _states(self, user_rows: Tensor, recent: Tensor) -> Tensor:
+        net = self.network
+        parts = [
+            net.state(user_rows[at : at + _USERS_AT_ONCE], recent[at : at + _USERS_AT_ONCE])
+            for at in range(0, len(recent), _USERS_AT_ONCE)
+        ]
+        return torch.cat(parts) if parts else user_rows
+
+    def _scores(self, s: Tensor, branch: Branch) -> Tensor:
+        net, config = self.network, self.config
+        if branch == "generative":
+            return net.generative_scores(net.wanted(s))
+        judged = net.discriminative.all_items(s, self.prepared())
+        # With margins S is a distance; its value before the last ReLU ranks without ties.
+        judged = -judged if config.objective == "margin" else judged
+        if branch == "discriminative":
+            return judged
+        made = net.generative_scores(net.wanted(s))
+        return config.mixture * judged + (1 - config.mixture) * made
+
+    def infer_by(self, branch: Branch) -> Self:
+        """Rank by another branch from now on, without training again; returns self."""
+        self.config = self.config.replace(inference=branch)
+        return self
+
+    # -- two stages ------------------------------------------------------------------------
+
+    def two_stage(
+        self,
+        users: NDArray[np.int32],
+        n: int = 10,
+        candidates: int = 200,
+        history: Sequences | None = None,
+    ) -> TopK:
+        """The best `n` unseen items: G retrieves `candidates`, S ranks those only."""
+        top, _ = self._two_stage(users, n, candidates, history, compare=False)
+        return top
+
+    def two_stage_recall(
+        self,
+        users: NDArray[np.int32],
+        n: int = 10,
+        candidates: int = 200,
+        history: Sequences | None = None,
+    ) -> float:
+        """Share of S's own top `n` over all items that `two_stage` finds, mean over users."""
+        top, full = self._two_stage(users, n, candidates, history, compare=True)
+        assert full is not None
+        found = [
+            len(np.intersect1d(a[a >= 0], b[b >= 0])) / max(1, int((b >= 0).sum()))
+            for a, b in zip(top.items, full.items, strict=True)
+        ]
+        return float(np.mean(found)) if found else 1.0
+
+    def _two_stage(
+        self,
+        users: NDArray[np.int32],
+        n: int,
+        candidates: int,
+        history: Sequences | None,
+        compare: bool,
+    ) -> tuple[TopK, TopK | None]:
+        from leporid.evaluation.ranking import masked_top_k, rows_of
+
+        self._check_n(n)
+        sequences = self.known.sequences() if history is None else history
+        seen = rows_of(sequences, users)
+        rows = torch.from_numpy(np.asarray(users, dtype=np.int64)).to(self.device)
+        full = None
+        with self._scoring():
+            net = self.network
+            s = self._states(net.users(rows), self._recent(sequences, users))
+            retrieved = self._scores(s, "generative").float().cpu().numpy()
+            picked = masked_top_k(retrieved, min(candidates, self.train.n_items), seen=seen).items
+            index = torch.from_numpy(picked.astype(np.int64)).to(self.device)
+            judged = net.discriminative(s, net.items(index.clamp(min=0))).float()
+            judged = -judged if self.config.objective == "margin" else judged
+            if compare:
+                everything = self._scores(s, "discriminative").float().cpu().numpy()
+                full = masked_top_k(everything, n, seen=seen)
+        value, place = judged.masked_fill(index < 0, -torch.inf).sort(
+            dim=1, descending=True, stable=True
+        )
+        items = index.gather(1, place)[:, :n].to(torch.int32).cpu().numpy()
+        scores = value[:, :n].cpu().numpy()
+        short = ((0, 0), (0, n - items.shape[1]))
+        top = TopK(
+            np.pad(items, short, constant_values=-1),
+            np.pad(scores, short, constant_values=-np.inf),
+        )
+        return top, full
+
+    # -- people never seen -----------------------------------------------------------------
+
+    def history_scores(self, recent: Tensor | None, histories: Sequences) -> Tensor:
+        """Scores for new people: their row is placed by their neighbours among the fitted."""
+        assert recent is not None
+        table = self.network.users.weight
+        if self._new_users is None:
+            trained = table.detach().float().cpu().numpy()
+            self._new_users = NewUserRows(self.train, trained, self.config.neighbours)
+        rows = torch.from_numpy(self._new_users.place(histories)).to(table)
+        return self._scores(self._states(rows, recent), self.config.inference)
+
+    def weights_changed(self) -> None:
+        """Forget what was derived from the weights."""
+        super().weights_changed()
+        self._new_users = None
+
+
+def _square_square(distance: Tensor, margin: float) -> Tensor:
+    """L_S (Eq. 10). distance [B, 1 + k], the positive first, after the ReLU."""
+    near = distance[:, 0].square()
+    far = (margin - distance[:, 1:]).relu().square().mean(dim=1)
+    return (near + far).mean()
+
+
+def _hinge(g: Tensor, candidates: Tensor, margin: float) -> Tensor:
+    """L_G (Eq. 11) with the mean squared difference. g [B, D], candidates [B, 1 + k, D]."""
+    distance = (g.unsqueeze(1) - candidates).square().mean(dim=-1)
+    return (distance[:, :1] - distance[:, 1:] + margin).relu().mean()

@@ -1,0 +1,151 @@
+"""The Feature Network of DLR2: (user, last items) in, one state vector out.
+
+The input is an image with one channel: row 0 the user's vector, then the last l items, oldest
+first. Four designs, as in the paper's appendix.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+__all__ = ["Architecture", "FeatureNetwork", "ReversibleBlock"]
+
+Architecture = Literal["resnet", "revnet", "only_conv", "no_conv"]
+
+
+def _conv(inputs: int, outputs: int, size: int, stride: int = 1) -> nn.Conv2d:
+    conv = nn.Conv2d(inputs, outputs, size, stride, padding=size // 2, bias=False)
+    nn.init.kaiming_normal_(conv.weight, mode="fan_out", nonlinearity="relu")
+    return conv
+
+
+class Stem(nn.Module):
+    """1x1 convolution of one channel to many, ReLU, and the 3x3 convolution after it.
+
+    Without a bias, relu(w x) is |w| relu(x) or |w| relu(-x), by the sign of w: all channels are
+    multiples of two. The 3x3 convolution over them is computed on those two, with its kernel
+    summed accordingly: the same function with a thirty-second of the work.
+    """
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.widen = _conv(1, channels, 1)
+        self.conv = _conv(channels, channels, 3)
+
+    def forward(self, image: Tensor) -> tuple[Tensor, Tensor]:
+        """[B, rows, D] -> the widened image and its convolution, each [B, channels, rows, D]."""
+        weight = self.widen.weight.flatten()
+        signs = torch.stack([weight.relu(), (-weight).relu()], dim=1)
+        with torch.autocast(image.device.type, enabled=False):
+            kernel = torch.einsum("ochw,cs->oshw", self.conv.weight, signs)
+        # Channels come last in memory, which is the layout convolutions are fastest in.
+        both = torch.stack([image.relu(), (-image).relu()], dim=-1).permute(0, 3, 1, 2)
+        wide = (image.unsqueeze(-1) * weight).relu().permute(0, 3, 1, 2)
+        return wide, functional.conv2d(both, kernel, padding=1)
+
+
+class ResNet(nn.Module):
+    """Two residual blocks; without their shortcuts it is the paper's only-conv."""
+
+    def __init__(self, shortcuts: bool) -> None:
+        super().__init__()
+        self.shortcuts = shortcuts
+        self.stem = Stem(64)
+        self.conv1 = _conv(64, 64, 3)
+        self.conv2 = _conv(64, 128, 3, stride=2)
+        self.conv3 = _conv(128, 128, 3)
+        if shortcuts:
+            self.down = nn.Sequential(_conv(64, 128, 1, stride=2), nn.BatchNorm2d(128))
+
+    def forward(self, image: Tensor) -> Tensor:
+        """[B, rows, D] -> [B, 128, ceil(rows / 2), ceil(D / 2)]."""
+        x, hidden = self.stem(image)
+        hidden = self.conv1(hidden.relu())
+        x = (hidden + x).relu() if self.shortcuts else hidden.relu()
+        hidden = self.conv3(self.conv2(x).relu())
+        if self.shortcuts:
+            hidden = hidden + self.down(x)
+        out: Tensor = hidden.relu()
+        return out
+
+
+class ReversibleBlock(nn.Module):
+    """y1 = x1 + F(x2), y2 = x2 + G(y1), on the two halves of the channels."""
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        half = channels // 2
+        self.f = nn.Sequential(_conv(half, half, 3), nn.ReLU(), _conv(half, half, 3), nn.ReLU())
+        self.g = nn.Sequential(_conv(half, half, 3), nn.ReLU(), _conv(half, half, 3), nn.ReLU())
+
+    def forward(self, x: Tensor) -> Tensor:
+        """[B, channels, H, W] -> the same shape."""
+        x1, x2 = x.chunk(2, dim=1)
+        y1 = x1 + self.f(x2)
+        return torch.cat([y1, x2 + self.g(y1)], dim=1)
+
+    def inverse(self, y: Tensor) -> Tensor:
+        """The input that gave `y`."""
+        y1, y2 = y.chunk(2, dim=1)
+        x2 = y2 - self.g(y1)
+        return torch.cat([y1 - self.f(x2), x2], dim=1)
+
+
+class RevNet(nn.Module):
+    """Two reversible blocks with a strided convolution between them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.widen = _conv(1, 64, 1)
+        self.block1 = ReversibleBlock(64)
+        self.down = _conv(64, 128, 3, stride=2)
+        self.block2 = ReversibleBlock(128)
+
+    def forward(self, image: Tensor) -> Tensor:
+        """[B, rows, D] -> [B, 128, ceil(rows / 2), ceil(D / 2)]."""
+        x = self.block1(self.widen(image.unsqueeze(1)).relu())
+        result: Tensor = self.block2(self.down(x).relu())
+        return result
+
+
+class NoConv(nn.Module):
+    """Four fully connected layers of 256 on the flattened image."""
+
+    def __init__(self, rows: int, dim: int) -> None:
+        super().__init__()
+        sizes = [rows * dim, 256, 256, 256, 256]
+        self.layers = nn.ModuleList(nn.Linear(a, b) for a, b in pairwise(sizes))
+
+    def forward(self, image: Tensor) -> Tensor:
+        """[B, rows, D] -> [B, 256]."""
+        x = image.flatten(1)
+        for layer in self.layers:
+            x = layer(x).relu()
+        return x
+
+
+class FeatureNetwork(nn.Module):
+    """Image [B, l + 1, D] -> s [B, D]."""
+
+    def __init__(self, architecture: Architecture, length: int, dim: int, dropout: float) -> None:
+        super().__init__()
+        rows = length + 1
+        if architecture == "no_conv":
+            self.body: nn.Module = NoConv(rows, dim)
+            size = 256
+        else:
+            self.body = RevNet() if architecture == "revnet" else ResNet(architecture == "resnet")
+            size = 128 * -(-rows // 2) * -(-dim // 2)
+        self.body.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        self.dropout = nn.Dropout(dropout)
+        self.output = nn.Linear(size, dim)
+
+    def forward(self, image: Tensor) -> Tensor:
+        """s, what S and G read."""
+        s: Tensor = self.output(self.dropout(self.body(image).flatten(1)))
+        return s

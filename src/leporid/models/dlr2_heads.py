@@ -1,0 +1,87 @@
+"""The two heads of DLR2: S judges an item, G says what the next item looks like."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+__all__ = ["Discriminative", "generative"]
+
+_TILE = 1024
+"""Items scored at once for one user: their hidden layers stay in the processor's cache."""
+_DEVICE_PAIRS = 1 << 20
+"""Pairs scored at once on a GPU."""
+
+
+def generative(dim: int) -> nn.Sequential:
+    """G: s -> 256 -> 256 -> 128 -> D."""
+    return nn.Sequential(
+        nn.Linear(dim, 256),
+        nn.ReLU(),
+        nn.Linear(256, 256),
+        nn.ReLU(),
+        nn.Linear(256, 128),
+        nn.ReLU(),
+        nn.Linear(128, dim),
+    )
+
+
+class Discriminative(nn.Module):
+    """S: [s; e_j] -> 256 -> 256 -> 128 -> 1, given before its last ReLU.
+
+    The first layer is a sum of a user half and an item half, so each is computed once for each
+    user and once for each item instead of once for each pair.
+    """
+
+    def __init__(self, dim: int) -> None:
+        super().__init__()
+        self.dim = dim
+        self.first = nn.Linear(2 * dim, 256)
+        self.second = nn.Linear(256, 256)
+        self.third = nn.Linear(256, 128)
+        self.last = nn.Linear(128, 1)
+
+    def user_half(self, s: Tensor) -> Tensor:
+        """[..., D] -> [..., 256]."""
+        return nn.functional.linear(s, self.first.weight[:, : self.dim])
+
+    def item_half(self, items: Tensor) -> Tensor:
+        """[..., D] -> [..., 256], with the layer's bias."""
+        return nn.functional.linear(items, self.first.weight[:, self.dim :], self.first.bias)
+
+    def forward(self, s: Tensor, items: Tensor) -> Tensor:
+        """S of some items each: s [B, D], items [B, k, D] -> [B, k]."""
+        hidden = (self.user_half(s).unsqueeze(1) + self.item_half(items)).relu()
+        return self._after(hidden)
+
+    def _after(self, hidden: Tensor) -> Tensor:
+        out: Tensor = self.last(self.third(self.second(hidden).relu()).relu()).squeeze(-1)
+        return out
+
+    def all_items(self, s: Tensor, items: Tensor) -> Tensor:
+        """S of every item for every user: s [m, D], item halves [n, 256] -> [m, n].
+
+        A user's scores do not depend on who else is in the batch.
+        """
+        users = self.user_half(s)
+        if s.is_cuda:
+            step = max(1, _DEVICE_PAIRS // len(items))
+            parts = [self._after((u.unsqueeze(1) + items).relu()) for u in torch.split(users, step)]
+            return torch.cat(parts) if parts else users.new_empty((0, len(items)))
+        return self._tiles(users, items)
+
+    def _tiles(self, users: Tensor, items: Tensor) -> Tensor:
+        """`all_items` on a CPU: buffers are reused, biases and ReLUs applied in place."""
+        second, third = self.second.weight.T.contiguous(), self.third.weight.T.contiguous()
+        last, shift = self.last.weight[0], self.last.bias
+        out = users.new_empty((len(users), len(items)))
+        buffers = [users.new_empty((_TILE, width)) for width in (256, 256, 128)]
+        for row, user in zip(out, users, strict=True):
+            for start in range(0, len(items), _TILE):
+                tile = items[start : start + _TILE]
+                a, b, c = (buffer[: len(tile)] for buffer in buffers)
+                torch.add(tile, user, out=a).relu_()
+                torch.addmm(self.second.bias, a, second, out=b).relu_()
+                torch.addmm(self.third.bias, b, third, out=c).relu_()
+                torch.addmv(shift.expand(len(tile)), c, last, out=row[start : start + len(tile)])
+        return out
