@@ -45,11 +45,16 @@ def register(app: typer.Typer) -> None:
 
 def _load(source: str, core: int, json_output: bool, **options: Any) -> Interactions:
     """Load, say what was guessed and left out (on stderr), and filter."""
+    import warnings
+
     from leporid.data.load import load
+    from leporid.errors import LeporidWarning
 
     if options.get("separator") in ("tab", "\\t"):
         options["separator"] = "\t"
-    data = load(source, **options)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", LeporidWarning)  # the counts are printed below
+        data = load(source, **options)
     if data.source is not None and not json_output and data.source.guessed:
         typer.echo(data.source.sentence(), err=True)
     if core:

@@ -232,7 +232,7 @@ def _activities(
         over = extra > cap - floor
         left = float((extra[over] - (cap - floor)).sum())
         extra[over] = cap - floor
-        free = ~over
+        free &= ~over
     counts = floor + np.floor(extra).astype(np.int64)
     missing = total - int(counts.sum())
     order = np.argsort(-(extra - np.floor(extra)), kind="stable")

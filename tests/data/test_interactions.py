@@ -1,0 +1,58 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+from leporid.data import IdMap, Interactions
+from leporid.errors import UnknownIdError
+from tests.data.strategies import Row, external_rows, interactions_of, naive_history, rows
+
+
+@given(rows)
+@settings(deadline=None, max_examples=150)
+def test_order_and_duplicates_match_the_obvious_way(log: list[Row]) -> None:
+    data = interactions_of(log)
+    kept = naive_history(log)
+    assert external_rows(data) == kept
+    assert data.dropped.get("duplicate pair", 0) == len(log) - len(kept)
+
+
+@given(rows)
+@settings(deadline=None, max_examples=50)
+def test_without_times_the_order_of_the_file_counts(log: list[Row]) -> None:
+    data = interactions_of(log, with_time=False)
+    kept = naive_history([(user, item, 0) for user, item, _ in log])
+    assert [row[:2] for row in external_rows(data)] == [row[:2] for row in kept]
+
+
+def test_times_too_far_apart_for_one_key_are_still_stable() -> None:
+    ids = IdMap.range(3)
+    time = np.array([2**62, -(2**62), 2**62, 0])
+    data = Interactions.from_arrays(
+        np.array([1, 1, 1, 0]), np.array([2, 0, 1, 2]), time, ids, IdMap.range(3)
+    )
+    assert data.item.tolist() == [2, 0, 2, 1]
+
+
+def test_csr_is_user_by_item() -> None:
+    data = interactions_of([(0, 4, 1), (0, 2, 0), (1, 9, 5)])
+    assert data.csr().toarray().tolist() == [[1, 1, 0], [0, 0, 1]]
+    assert data.sequences().of(0).tolist() == [0, 1]
+    assert data.csr().has_sorted_indices
+
+
+@pytest.mark.parametrize("values", [[5, -3, 12], ["b", "é", "007", "7"], ["日本", "a\0b"]])
+def test_id_map_arrays_round_trip(values: list[object]) -> None:
+    ids = IdMap.from_values(values, "item")
+    again = IdMap.from_arrays(ids.to_arrays(), "item")
+    assert again == ids
+    assert again.digest == ids.digest
+    assert sorted(values, key=str) == sorted(again.ids.to_pylist(), key=str)
+
+
+def test_unknown_id_is_named() -> None:
+    ids = IdMap.from_values([1, 2], "user")
+    assert ids.index("2") == 1
+    with pytest.raises(UnknownIdError, match="unknown user 'x'"):
+        ids.index("x")

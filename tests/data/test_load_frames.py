@@ -1,0 +1,115 @@
+from __future__ import annotations
+
+import datetime
+from pathlib import Path
+
+import numpy as np
+import pandas
+import polars
+import pyarrow as pa
+import pyarrow.parquet as pa_parquet
+import pytest
+from scipy import sparse
+
+from leporid import load
+from leporid.errors import DataError, LeporidWarning
+from tests.data.strategies import external_rows
+
+COLUMNS = {"extra": ["p", "q", "r"], "item_id": [10, 20, 10], "user": [1, 1, 2], "ts": [7, 5, 6]}
+EXPECTED = [(1, 20, 5), (1, 10, 7), (2, 10, 6)]
+
+
+@pytest.mark.parametrize(
+    "make", [pandas.DataFrame, polars.DataFrame, polars.LazyFrame, pa.table, dict]
+)
+def test_tables_of_every_kind(make: type) -> None:
+    assert external_rows(load(make(COLUMNS))) == EXPECTED
+
+
+def test_parquet_file_and_directory(tmp_path: Path) -> None:
+    table = pa.table(COLUMNS)
+    pa_parquet.write_table(table, tmp_path / "whole.parquet")
+    assert external_rows(load(tmp_path / "whole.parquet")) == EXPECTED
+    folder = tmp_path / "parts"
+    folder.mkdir()
+    pa_parquet.write_table(table.slice(0, 1), folder / "0.parquet")
+    pa_parquet.write_table(table.slice(1), folder / "1.parquet")
+    assert external_rows(load(str(folder))) == EXPECTED
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(DataError, match=r"without \.parquet files"):
+        load(tmp_path / "empty")
+    broken = tmp_path / "broken.parquet"
+    broken.write_bytes((tmp_path / "whole.parquet").read_bytes()[:-30])
+    with pytest.raises(DataError, match=r"broken\.parquet"):
+        load(broken)
+
+
+def test_pandas_with_missing_integers_stays_integer() -> None:
+    frame = pandas.DataFrame({"user": [1.0, np.nan, 3.0], "item": ["a", "b", None]})
+    with pytest.warns(LeporidWarning, match="1 missing user, 1 missing item"):
+        data = load(frame)
+    assert external_rows(data) == [(1, "a", None)]
+    with pytest.raises(DataError, match="fraction"):
+        load(pandas.DataFrame({"user": [1.5, 2.0], "item": [1, 2]}))
+
+
+def test_categories_strings_and_views() -> None:
+    frame = pandas.DataFrame({"user": ["b", "a", "b"], "item": [1, 2, 3]})
+    frame["user"] = frame["user"].astype("category")
+    assert [row[:2] for row in external_rows(load(frame))] == [("a", 2), ("b", 1), ("b", 3)]
+    views = pa.table({"user": pa.array(["b", "a"]).cast(pa.large_string()), "item": [1, 2]})
+    assert load(views).users.ids.to_pylist() == ["a", "b"]
+
+
+def test_unused_columns_of_any_type_do_no_harm() -> None:
+    frame = pandas.DataFrame({"user": [1], "item": [2], "odd": [{1, 2}]})
+    assert len(load(frame)) == 1
+
+
+def test_sparse_matrix_positions_are_ids() -> None:
+    matrix = sparse.csr_array(
+        (np.array([5.0, 0.0, 2.0]), np.array([3, 1, 0]), np.array([0, 2, 2, 3])), shape=(3, 5)
+    )
+    data = load(matrix)
+    assert (data.n_users, data.n_items) == (3, 5)
+    assert external_rows(data) == [(0, 3, None), (2, 0, None)]
+    assert data.dropped == {"explicit zero": 1}
+    assert external_rows(load(matrix, min_rating=3)) == [(0, 3, None)]
+    assert load(sparse.coo_matrix(matrix)).digest == data.digest
+
+
+def test_times_of_every_spelling_keep_their_order() -> None:
+    def times(values: object) -> list[int]:
+        data = load({"user": [1, 1, 1], "item": [1, 2, 3], "time": values})
+        assert data.time is not None
+        return data.time.tolist()
+
+    assert times([3, 1, 2]) == [1, 2, 3]
+    assert times([3.0, 1.0, 2.0]) == [1, 2, 3]
+    assert times([1.5, 1.25, 2.0]) == [1_250_000, 1_500_000, 2_000_000]
+    day = 86_400_000_000
+    assert times(["1970-01-03", "1970-01-02", "1970-01-01"]) == [0, day, 2 * day]
+    mixed = ["1970-01-02T00:00:00Z", "1970-01-02 01:00:00+02:00", "1970-01-01T23:30:00"]
+    assert times(mixed) == [day - 3_600_000_000, day - 1_800_000_000, day]
+    stamps = [datetime.datetime(1970, 1, n, tzinfo=datetime.UTC) for n in (3, 1, 2)]
+    assert times(stamps) == [0, day, 2 * day]
+    assert times([datetime.date(1970, 1, n) for n in (3, 1, 2)]) == [0, day, 2 * day]
+    nanoseconds = pa.array([3000, 1000, 2999], pa.timestamp("ns"))
+    assert times(nanoseconds) == [1, 2, 3]
+    with pytest.raises(DataError, match="beyond 64 bits"):
+        times([1e300, 1.0, 2.0])
+    with pytest.raises(DataError, match="not a time"):
+        times([True, False, True])
+
+
+def test_infinite_times_are_missing() -> None:
+    with pytest.warns(LeporidWarning, match="1 missing time"):
+        data = load({"user": [1, 2], "item": [1, 2], "time": [np.inf, 3.5]})
+    assert external_rows(data) == [(2, 2, 3_500_000)]
+
+
+def test_other_objects_are_refused_kindly() -> None:
+    with pytest.raises(DataError, match="cannot load a list"):
+        load([1, 2, 3])
+    with pytest.raises(DataError, match=r"no such file: ml-10k .*'ml-1"):
+        load("ml-10k")

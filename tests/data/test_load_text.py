@@ -1,0 +1,202 @@
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from leporid import load
+from leporid.data.text_files import _Replaced
+from leporid.data.write import write_log
+from leporid.errors import DataError, LeporidWarning
+from tests.data.strategies import Row, external_rows, rows
+
+
+def write(path: Path, text: str | bytes) -> Path:
+    path.write_bytes(text.encode() if isinstance(text, str) else text)
+    return path
+
+
+EXPECTED = [(1, 20, 5), (1, 10, 7), (2, 10, 6)]
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("a.csv", "userId,movieId,rating,timestamp\n1,10,4,7\n1,20,3,5\n2,10,1,6\n"),
+        ("a.csv", "timestamp;Item-ID;x;USER\n7;10;q;1\n5;20;;1\n6;10;r;2"),
+        ("a.csv", '"user_id","item_id","ts"\r\n"1","10",7\r\n\r\n1,20,5\r\n2,10,6\r\n'),
+        ("a.csv", "\ufeffuser,item,time\n1,10,7\n1,20,5\n2,10,6\n"),
+        ("a.csv", "\n\nuser,item,time\n1, 10 ,7\n 1,20,5\n2,10,6\n"),
+        ("u.data", "1\t10\t4\t7\n1\t20\t3\t5\n2\t10\t1\t6\n"),
+        ("ratings.dat", "1::10::4::7\n1::20::3::5\n2::10::1::6\n"),
+        (
+            "a.inter",
+            "user_id:token\titem_id:token\ttimestamp:float\n1\t10\t7\n1\t20\t5\n2\t10\t6\n",
+        ),
+        ("a.txt", "1 10 4 7\n1 20 3 5\n2 10 1 6\n"),
+        ("a.csv", "user,item,time\n1.0,10,7\n1.0,20,5\n2.0,10,6\n"),
+    ],
+)
+@pytest.mark.parametrize("zipped", [False, True])
+def test_usual_files(tmp_path: Path, name: str, text: str, zipped: bool) -> None:
+    content = text.encode()
+    path = write(tmp_path / (name + ".gz" * zipped), gzip.compress(content) if zipped else content)
+    assert external_rows(load(path)) == EXPECTED
+
+
+def test_three_columns_without_header_are_told_apart(tmp_path: Path) -> None:
+    rated = load(write(tmp_path / "a.csv", "1,10,4\n1,20,3\n"))
+    assert rated.time is None
+    assert rated.source is not None
+    assert rated.source.columns == {"user": "column 0", "item": "column 1", "rating": "column 2"}
+    timed = load(write(tmp_path / "b.csv", "1,10,978300760\n1,20,978300759\n"))
+    assert timed.item.tolist() == [1, 0]
+    dated = load(write(tmp_path / "c.csv", "a,10,2020-01-02\na,20,2020-01-01\n"))
+    assert dated.item.tolist() == [1, 0]
+
+
+def test_the_report_says_what_was_guessed(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.csv", "who|what|when\n1|10|7\n2|10|6\n")
+    with pytest.raises(DataError, match=r"a\.csv has no column .* user \(columns found: who, what"):
+        load(path)
+    data = load(path, user="who", item=1, time="when")
+    assert data.source is not None
+    assert data.source.guessed == ()
+    assert data.source.separator == "|"
+    assert data.source.sentence() == ""
+    found = load(write(tmp_path / "b.csv", "uid,item,score\n1,10,7\n"))
+    assert found.source is not None
+    expected = "guessed: user=uid, item=item, rating=score, separator=',', header=yes"
+    assert found.source.sentence() == expected
+    assert found.source.rows == 1
+
+
+def test_a_mistyped_column_is_answered_with_the_closest(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.csv", "user,movie,time\n1,10,7\n")
+    with pytest.raises(DataError, match="did you mean 'movie'"):
+        load(path, item="mvie")
+    with pytest.raises(DataError, match="same column"):
+        load(path, user="user", item="user")
+
+
+def test_ids_keep_their_spelling(tmp_path: Path) -> None:
+    text = "user,item\n007,é\n7,日本\n-1,x y\n"
+    data = load(write(tmp_path / "a.csv", text))
+    assert [row[:2] for row in external_rows(data)] == [("-1", "x y"), ("007", "é"), ("7", "日本")]
+    negative = load(write(tmp_path / "b.csv", "user,item\n-5,3\n2,-1\n0,0\n"))
+    assert negative.users.ids.to_pylist() == [-5, 0, 2]
+    large = load(write(tmp_path / "c.csv", "user,item\n99999999999999999999,3\n2,1\n"))
+    assert large.users.ids.to_pylist() == ["2", "99999999999999999999"]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", r"a\.csv is empty"),
+        ("\n\n", r"a\.csv is empty"),
+        ("user,item,time\n", r"a\.csv has no rows"),
+        ("user,item,time\n1,2,3\n\n4,5\n", r"a\.csv, line 4: expected 3 columns, got 2"),
+        ("user,item,time\n1,2,3\n4,5,6,7\n", r"line 3: expected 3 columns, got 4"),
+        ("\n\nuser,item,time\n1,2,3\n4,5", r"line 5: expected 3 columns, got 2"),
+        ("1::2::3::4\n1::2", r"line 2: expected 4 columns, got 2"),
+        ("user\n1\n", r"line 1: found one column"),
+        ("user,item,time\n1,2,yesterday\n", r"column 'time' holds a time that is neither"),
+        (b"user,item\n1,caf\xe9\n", r"line 2: the bytes are not utf-8"),
+        (b"us\xe9r,item\n1,2\n", r"line 1: the bytes are not utf-8"),
+        (gzip.compress(b"user,item\n" + b"1,2\n" * 5000)[:-20], r"not a whole gzip file"),
+    ],
+)
+def test_broken_files_are_refused_with_their_place(
+    tmp_path: Path, text: str | bytes, message: str
+) -> None:
+    with pytest.raises(DataError, match=message):
+        load(write(tmp_path / "a.csv", text))
+
+
+def test_a_rating_that_is_no_number_is_located(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.csv", "user,item,rating\n1,2,3\n1,3,good\n")
+    assert len(load(path)) == 2
+    with pytest.raises(DataError, match=r"line 3: column 'rating' holds 'good'"):
+        load(path, min_rating=1)
+
+
+def test_other_encodings_can_be_named(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.csv", b"user,item\n1,caf\xe9\n")
+    assert load(path, encoding="latin-1").items.ids.to_pylist() == ["café"]
+
+
+def test_missing_values_are_counted_once_and_said(tmp_path: Path) -> None:
+    text = "user,item,time\n1,10,7\n,10,7\nNA,,\n2,NaN,3\n2,10,\n2,20,null\n3,  ,4\n"
+    path = write(tmp_path / "a.csv", text)
+    with pytest.warns(LeporidWarning, match="left out 6 of 7 rows") as said:
+        data = load(path)
+    assert len(said) == 1
+    assert data.dropped == {"missing user": 2, "missing item": 2, "missing time": 2}
+    assert external_rows(data) == [(1, 10, 7)]
+
+
+def test_all_rows_missing_is_an_error(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.csv", "user,item\n,1\n,2\n")
+    with (
+        pytest.warns(LeporidWarning),
+        pytest.raises(DataError, match="no rows are left of 2: 2 missing user"),
+    ):
+        load(path)
+
+
+def test_the_rating_threshold_counts_without_a_warning(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.csv", "user,item,rating\n1,10,2.5\n1,20,3\n2,30,5\n2,20,1\n")
+    data = load(path, min_rating=3)
+    assert data.dropped == {"below min_rating": 2}
+    assert data.items.ids.to_pylist() == [20, 30]
+    with pytest.raises(DataError, match="no rows are left of 4: 4 below min_rating"):
+        load(path, min_rating=6)
+    bare = write(tmp_path / "b.csv", "user,item\n1,2\n")
+    with pytest.raises(DataError, match="no column that looks like a rating"):
+        load(bare, min_rating=3)
+
+
+def test_times_that_change_type_late_in_the_file(tmp_path: Path) -> None:
+    """pyarrow infers a type from the first block; a fraction may first appear megabytes later."""
+    many = "".join(f"{n % 977},{n},{n}\n" for n in range(600_000))
+    data = load(write(tmp_path / "a.csv", "user,item,time\n" + many + "0,999999,12.5\n"))
+    assert data.source is not None
+    assert data.source.time_unit == "microseconds"
+    assert data.time is not None
+    assert data.time[data.item == data.items.index(999999)].tolist() == [12_500_000]
+
+
+class _Trickle:
+    """Gives what it has in pieces of a set size."""
+
+    def __init__(self, data: bytes, size: int) -> None:
+        self.data, self.size = data, size
+
+    def read(self, _: int) -> bytes:
+        head, self.data = self.data[: self.size], self.data[self.size :]
+        return head
+
+
+@given(st.text("a:|\n", max_size=60), st.integers(1, 7), st.sampled_from(["::", "|||", ":|"]))
+@settings(deadline=None, max_examples=200)
+def test_separators_are_replaced_across_chunks(text: str, size: int, separator: str) -> None:
+    stream = _Replaced(_Trickle(text.encode(), size), separator.encode())  # type: ignore[arg-type]
+    assert stream.read() == text.replace(separator, "\x1f").encode()
+
+
+@given(rows, st.sampled_from([".csv", ".tsv", ".inter", ".parquet"]), st.booleans())
+@settings(deadline=None, max_examples=40)
+def test_round_trip(
+    tmp_path_factory: pytest.TempPathFactory, log: list[Row], ending: str, text_ids: bool
+) -> None:
+    user, item, time = (list(column) for column in zip(*log, strict=True))
+    if text_ids:
+        user, item = [f"é{value}" for value in user], [f"0{value}, x" for value in item]
+    data = load({"user": user, "item": item, "time": time})
+    path = write_log(data, tmp_path_factory.mktemp("round") / f"log{ending}")
+    again = load(path)
+    assert external_rows(again) == external_rows(data)
+    assert again.digest == data.digest

@@ -1,0 +1,141 @@
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from leporid import Split, global_time_split, leave_last_out, temporal_split
+from leporid.artifacts import read_json, write_json
+from leporid.data.splitting import split_by
+from leporid.errors import ConfigError, DataError, UnknownNameError
+from tests.data.strategies import Row, external_rows, interactions_of, rows
+
+Parts = tuple[list[object], list[object], list[object]]
+
+
+def by_user(data: object) -> dict[object, list[object]]:
+    histories: dict[object, list[object]] = {}
+    for row in external_rows(data):  # type: ignore[arg-type]
+        histories.setdefault(row[0], []).append(row)
+    return histories
+
+
+def parts(split: Split) -> Parts:
+    return external_rows(split.train), external_rows(split.valid), external_rows(split.test)
+
+
+@given(rows, st.integers(1, 20), st.integers(0, 19), st.booleans())
+@settings(deadline=None, max_examples=150)
+def test_temporal_cut_points(log: list[Row], train: int, valid: int, with_time: bool) -> None:
+    valid = min(valid, 20 - train)
+    data = interactions_of(log, with_time=with_time)
+    expected: Parts = ([], [], [])
+    for history in by_user(data).values():
+        first = math.floor(Fraction(train, 20) * len(history))
+        second = math.floor(Fraction(train + valid, 20) * len(history))
+        for part, piece in zip(
+            expected, (history[:first], history[first:second], history[second:]), strict=True
+        ):
+            part.extend(piece)
+    split = temporal_split(data, train / 20, valid / 20)
+    assert parts(split) == expected
+    assert split.train.users is split.test.users
+    assert sorted(external_rows(split.train_valid)) == sorted(expected[0] + expected[1])
+
+
+@pytest.mark.parametrize("n", [1, 5, 10, 20, 30, 70, 90, 1000])
+def test_seven_tenths_of_ten_is_seven(n: int) -> None:
+    split = temporal_split(interactions_of([(0, item, item) for item in range(n)]))
+    sizes = (len(split.train), len(split.valid), len(split.test))
+    assert sizes == (7 * n // 10, 8 * n // 10 - 7 * n // 10, n - 8 * n // 10)
+    assert split.protocol == "temporal(0.7, 0.1)"
+
+
+@given(rows)
+@settings(deadline=None, max_examples=80)
+def test_leave_last_out(log: list[Row]) -> None:
+    data = interactions_of(log)
+    split = leave_last_out(data)
+    train, valid, test = (by_user(part) for part in (split.train, split.valid, split.test))
+    for user, history in by_user(data).items():
+        n = len(history)
+        assert test.get(user, []) == (history[-1:] if n >= 2 else [])
+        assert valid.get(user, []) == (history[-2:-1] if n >= 3 else [])
+        assert train[user] == history[: max(n - 2, 1)]
+
+
+@given(rows, st.integers(-3, 12), st.integers(-3, 12))
+@settings(deadline=None, max_examples=80)
+def test_global_time_at_given_times(log: list[Row], one: int, other: int) -> None:
+    data = interactions_of(log)
+    low, high = sorted((one, other))
+    everything = external_rows(data)
+    split = global_time_split(data, low, high)
+    assert parts(split) == (
+        [row for row in everything if row[2] < low],
+        [row for row in everything if low <= row[2] < high],
+        [row for row in everything if row[2] >= high],
+    )
+
+
+def test_global_time_by_share_of_the_log() -> None:
+    data = interactions_of([(item % 3, item, item) for item in range(20)])
+    split = global_time_split(data)
+    assert [len(part) for part in (split.train, split.valid, split.test)] == [14, 2, 4]
+    assert split.protocol == "global-time(14, 16)"
+
+
+def test_impossible_splits_are_refused() -> None:
+    data = interactions_of([(0, 0, 0), (0, 1, 1)])
+    for train, valid in ((0.0, 0.1), (0.9, 0.2), (0.5, -0.1), (math.nan, 0.1)):
+        with pytest.raises(ConfigError, match="shares"):
+            temporal_split(data, train, valid)
+    with pytest.raises(ConfigError, match="begin before"):
+        global_time_split(data, 5, 2)
+    with pytest.raises(DataError, match="needs times"):
+        global_time_split(interactions_of([(0, 0, 0)], with_time=False))
+    with pytest.raises(UnknownNameError, match="leave-last-out"):
+        split_by("leave-last", data)
+
+
+@pytest.mark.parametrize("text_ids", [False, True])
+@pytest.mark.parametrize("with_time", [False, True])
+def test_saved_splits_come_back(tmp_path: Path, text_ids: bool, with_time: bool) -> None:
+    from leporid import load
+
+    rng = np.random.default_rng(5)
+    columns = {"user": rng.integers(0, 9, 90).tolist(), "item": rng.integers(0, 30, 90).tolist()}
+    if text_ids:
+        columns = {name: [f"é{value}" for value in values] for name, values in columns.items()}
+    if with_time:
+        columns["time"] = rng.integers(0, 50, 90).tolist()
+    split = temporal_split(load(columns))
+    again = Split.load(split.save(tmp_path / "split"))
+    assert again.digest == split.digest
+    assert again.protocol == split.protocol
+    assert parts(again) == parts(split)
+
+
+def test_files_that_do_not_belong_together_are_refused(tmp_path: Path) -> None:
+    one = temporal_split(interactions_of([(0, item, item) for item in range(10)]))
+    two = temporal_split(interactions_of([(0, item, -item) for item in range(10)]))
+    one.save(tmp_path / "one")
+    two.save(tmp_path / "two")
+    arrays = tmp_path / "two" / "split.safetensors"
+    (tmp_path / "one" / "split.safetensors").write_bytes(arrays.read_bytes())
+    with pytest.raises(DataError, match="do not belong together"):
+        Split.load(tmp_path / "one")
+    arrays.write_bytes(b"nonsense")
+    with pytest.raises(DataError, match="not a safetensors file"):
+        Split.load(tmp_path / "two")
+    with pytest.raises(DataError, match="holds no split"):
+        Split.load(tmp_path / "three")
+    summary = read_json(tmp_path / "one" / "split.json")
+    write_json(tmp_path / "one" / "split.json", {**summary, "format": "other"})
+    with pytest.raises(DataError, match="does not describe a split"):
+        Split.load(tmp_path / "one")

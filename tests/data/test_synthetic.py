@@ -1,0 +1,138 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import sparse
+from scipy.sparse.linalg import svds
+
+from leporid import Split, synthesize, temporal_split
+from leporid.data import SyntheticData, recovery_score, synthesize_planted
+from leporid.errors import ConfigError, DataError
+
+
+@pytest.fixture(scope="module")
+def planted() -> SyntheticData:
+    return synthesize_planted(900, 400, 40_000, seed=7)
+
+
+@given(st.integers(1, 40), st.integers(1, 25), st.floats(0, 1), st.integers(0, 5))
+@settings(deadline=None, max_examples=60)
+def test_exact_number_of_distinct_pairs(users: int, items: int, fill: float, seed: int) -> None:
+    """From one interaction a user up to every cell of the matrix."""
+    wanted = users + round(fill * (users * items - users))
+    data = synthesize(users, items, wanted, seed=seed, communities=(2, 3))
+    assert len(data) == wanted
+    assert len(np.unique(data.user.astype(np.int64) * items + data.item)) == wanted
+    assert np.bincount(data.user, minlength=users).min() >= 1
+    assert data.time is not None
+    later = np.diff(data.time) > 0
+    assert np.all(later | (np.diff(data.user) == 1))
+
+
+def test_same_seed_same_log_whatever_the_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    first = synthesize(300, 150, 9000, seed=3)
+    monkeypatch.setattr("os.cpu_count", lambda: 5)
+    assert synthesize(300, 150, 9000, seed=3).digest == first.digest
+    assert synthesize(300, 150, 9000, seed=4).digest != first.digest
+
+
+def test_impossible_sizes_are_refused() -> None:
+    with pytest.raises(ConfigError, match="from 10 to 50 distinct interactions, not 51"):
+        synthesize(10, 5, 51)
+    with pytest.raises(ConfigError, match="communities"):
+        synthesize(10, 5, 20, communities=())
+    with pytest.raises(ConfigError, match="reach > 0"):
+        synthesize(10, 5, 20, reach=0.0)
+
+
+def test_power_laws(planted: SyntheticData) -> None:
+    stats = planted.interactions.stats()
+    activity = np.sort(np.bincount(planted.interactions.user))
+    assert activity[0] >= 20
+    assert stats.tail_item_share < 0.10
+    assert activity[-9:].sum() > 5 * activity[:9].sum()
+
+
+def test_communities_are_nested_and_near(planted: SyntheticData) -> None:
+    tree = planted.item_communities
+    for scale in range(1, tree.shape[1]):
+        parents = {fine: set(tree[tree[:, scale] == fine, scale - 1]) for fine in tree[:, scale]}
+        assert all(len(found) == 1 for found in parents.values())
+    assert np.allclose(np.linalg.norm(planted.item_positions, axis=1), 1, atol=1e-5)
+    own = recovery_score(planted.item_positions, planted, side="item", k=5)
+    assert own.purity[0] > 0.95
+    assert own.distance_correlation == pytest.approx(1)
+
+
+def _svd(planted: SyntheticData) -> tuple[np.ndarray, np.ndarray]:
+    matrix = sparse.csr_matrix(planted.interactions.csr())
+    left, values, right = svds(matrix, k=24, random_state=0)
+    return left * values, right.T * values
+
+
+@pytest.mark.parametrize("side", ["user", "item"])
+def test_a_truncated_svd_recovers_the_communities(planted: SyntheticData, side: str) -> None:
+    vectors = _svd(planted)[side == "item"]
+    found = recovery_score(vectors, planted, side=side)  # type: ignore[arg-type]
+    assert found.purity[0] > 0.9
+    assert all(p > 3 * c for p, c in zip(found.purity, found.chance, strict=True))
+    assert found.score > 0.4
+    noise = np.random.default_rng(0).normal(size=vectors.shape)
+    chance = recovery_score(noise, planted, side=side)  # type: ignore[arg-type]
+    assert abs(chance.score) < 0.05
+    assert abs(chance.distance_correlation) < 0.2
+
+
+def test_recovery_needs_matching_rows(planted: SyntheticData) -> None:
+    with pytest.raises(DataError, match="900 users"):
+        recovery_score(np.zeros((5, 2)), planted, side="user")
+
+
+def _precision(scores: np.ndarray, split: Split, n: int = 10) -> np.ndarray:
+    scores = np.where(split.train_valid.csr().toarray() > 0, -np.inf, scores)
+    top = np.argsort(-scores, axis=1)[:, :n]
+    return np.take_along_axis(split.test.csr().toarray(), top, axis=1).mean(axis=1)
+
+
+def _standard_errors(better: np.ndarray, worse: np.ndarray) -> float:
+    """How many standard errors the mean paired difference over users is above zero."""
+    difference = better - worse
+    return float(difference.mean() / (difference.std(ddof=1) / np.sqrt(len(difference))))
+
+
+def test_neighbours_beat_popularity_and_recent_items_beat_all(planted: SyntheticData) -> None:
+    """What a benchmark needs: personal taste, and an order worth knowing."""
+    split = temporal_split(planted.interactions)
+    train = split.train.csr().toarray()
+    popularity = train.sum(axis=0)
+    similarity = (train.T @ train) / (np.sqrt(np.outer(popularity, popularity)) + 10)
+    np.fill_diagonal(similarity, 0)
+    known = split.train_valid
+    recent = np.zeros_like(train)
+    sequences = known.sequences()
+    for user in range(len(sequences)):
+        recent[user, sequences.of(user)[-10:]] = 1
+    by_popularity = _precision(np.tile(popularity, (len(train), 1)), split)
+    by_all = _precision(known.csr().toarray() @ similarity, split)
+    by_recent = _precision(recent @ similarity, split)
+    assert _standard_errors(by_all, by_popularity) > 5
+    assert _standard_errors(by_recent, by_all) > 5
+
+
+def test_without_drift_the_order_says_less() -> None:
+    still = synthesize_planted(900, 400, 40_000, seed=7, drift=0.0)
+    moving = synthesize_planted(900, 400, 40_000, seed=7)
+
+    def travelled(planted: SyntheticData) -> float:
+        """Distance between the mean item position of the first and last third of a history."""
+        sequences = planted.interactions.sequences()
+        far = []
+        for user in range(len(sequences)):
+            items = planted.item_positions[sequences.of(user)]
+            third = len(items) // 3
+            far.append(np.linalg.norm(items[:third].mean(0) - items[-third:].mean(0)))
+        return float(np.mean(far))
+
+    assert travelled(moving) > 1.5 * travelled(still)
