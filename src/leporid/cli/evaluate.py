@@ -93,7 +93,7 @@ def evaluate(
         typer.echo(f"warning: {note}", err=True)
     if export is not None:
         (table.to_csv if export.suffix == ".csv" else table.to_parquet)(export)
-    report = _report(table, stratum or ["tail-users"], resamples, seed)
+    report = _report(table, stratum or _default_strata(table), resamples, seed)
     if json_output:
         print_json({**report, "warnings": notes})
         return
@@ -113,6 +113,14 @@ def _report(table: MetricTable, strata: list[str], resamples: int, seed: int) ->
         "intervals": {name: [found.low, found.high] for name, found in intervals.items()},
         "strata": {name: table.mean(stratum=name) for name in strata},
     }
+
+
+def _default_strata(table: MetricTable) -> list[str]:
+    """The paper's tail users, unless there are too few users to have any."""
+    from leporid.evaluation.strata import user_stratum
+
+    tail = user_stratum("tail-users", table.activity)[table.user]
+    return ["tail-users"] if tail.any() else []
 
 
 def _print(report: dict[str, Any]) -> None:

@@ -1,0 +1,199 @@
+"""Strata, intervals and exports of a `MetricTable`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow.csv
+import pyarrow.parquet
+import pytest
+
+from leporid.errors import ConfigError, DataError, UnknownNameError
+from leporid.evaluation.bootstrap import bootstrap_means, percentile_interval
+from leporid.evaluation.evaluate import evaluate
+from leporid.evaluation.metric_table import MetricTable
+from leporid.evaluation.strata import popularity_class, user_stratum
+from tests.evaluation.helpers import make_split, random_split
+
+
+def random_table(seed: int = 0) -> MetricTable:
+    split = random_split(seed)
+    rng = np.random.default_rng(seed)
+    return evaluate(rng.normal(size=(split.n_users, split.n_items)).astype(np.float32), split)
+
+
+def test_user_strata_by_hand() -> None:
+    activity = np.array([5, 2, 9, 2, 1, 7, 2, 2, 4])  # order: 4 1 3 6 7 8 0 5 2
+    assert np.flatnonzero(user_stratum("tail-users", activity)).tolist() == [1, 4]
+    quarters = [np.flatnonzero(user_stratum(f"activity-q{i}", activity)) for i in (1, 2, 3, 4)]
+    assert [q.tolist() for q in quarters] == [[1, 4], [3, 6], [7, 8], [0, 2, 5]]
+    tenths = [user_stratum(f"activity-d{i}", activity) for i in range(1, 11)]
+    np.testing.assert_array_equal(np.sum(tenths, axis=0), np.ones(9))
+    assert np.flatnonzero(tenths[9]).tolist() == [2]
+
+
+def test_item_classes_by_hand() -> None:
+    # Nine items: two in the tail, three (6, 7, 8 in order) in the head.
+    assert popularity_class(np.array([5, 2, 9, 2, 1, 7, 2, 2, 4])).tolist() == [
+        *(2, 0, 2, 1, 0, 2, 1, 1, 1)
+    ]
+
+
+def strata_table() -> MetricTable:
+    """Four users of rising activity; popularity of the items falls with their index.
+
+    Items 0 and 1 are the head, 2 to 5 the middle, 6 and 7 the tail.
+    """
+    train = [[0], [0, 1], [0, 1, 2], [0, 1, 2, 3, 4, 5]]
+    test = [[7, 2], [2], [6, 7], [7]]
+    split = make_split(train, [[], [], [], []], test, n_items=8)
+    scores = np.zeros((4, 8), dtype=np.float32)
+    scores[0, [7, 1]] = [2, 1]
+    scores[1, [3, 2]] = [2, 1]
+    scores[2, [3, 4]] = [2, 1]
+    scores[3, [6, 7]] = [2, 1]
+    return evaluate(scores, split, at=(1, 2))
+
+
+def test_means_in_strata_by_hand() -> None:
+    table = strata_table()
+    assert table.mean()["HR@2"] == 3 / 4
+    tail = table.mean(stratum="tail-users")
+    assert tail["HR@1"] == 1.0
+    assert tail["Precision@2"] == 0.5
+    assert tail["Recall@2"] == 0.5
+    assert tail["F1@2"] == 0.5
+    assert tail["Coverage@2"] == 2 / 8
+    assert table.mean(stratum="activity-q3")["HR@2"] == 0.0
+    # Users 0, 2 and 3 have tail items to find: 7 of one, none of two, 7 of one at rank 2.
+    items = table.mean(stratum="tail-items")
+    assert items["HR@1"] == pytest.approx(1 / 3)
+    assert items["HR@2"] == pytest.approx(2 / 3)
+    assert items["Recall@2"] == pytest.approx((1 + 0 + 1) / 3)
+    assert items["Precision@2"] == pytest.approx((0.5 + 0 + 0.5) / 3)
+    assert items["MRR@2"] == pytest.approx((1 + 0 + 0.5) / 3)
+    assert items["NDCG@2"] == pytest.approx((1 + 0 + 1 / np.log2(3)) / 3)
+    assert "Coverage@2" not in items
+    assert table.mean(stratum="mid-items")["HR@2"] == 0.5
+    with pytest.raises(DataError, match="'head-items'"):
+        table.mean(stratum="head-items")
+
+
+def test_strata_cover_all_users_once() -> None:
+    table = random_table()
+    for prefix, parts in (("activity-q", 4), ("activity-d", 10)):
+        values = [table.per_user("NDCG@10", f"{prefix}{i}") for i in range(1, parts + 1)]
+        assert sum(map(len, values)) == len(table)
+        assert np.concatenate(values).sum() == pytest.approx(table.per_user("NDCG@10").sum())
+    tail, first = table.mean(stratum="tail-users"), table.mean(stratum="activity-q1")
+    assert tail == first
+
+
+def test_unknown_names_suggest_the_closest() -> None:
+    table = random_table()
+    with pytest.raises(UnknownNameError, match="'NDCG@10'"):
+        table.confidence("NDGC@10")
+    with pytest.raises(UnknownNameError, match="'HR@1"):
+        table.per_user("HR@15")
+    with pytest.raises(UnknownNameError, match="HR@"):
+        table.per_user("HR")
+    with pytest.raises(UnknownNameError, match="'tail-users'"):
+        table.mean(stratum="tail-user")
+    with pytest.raises(ConfigError, match="UserF1@10"):
+        table.per_user("F1@10")
+    with pytest.raises(ConfigError, match="all lists together"):
+        table.confidence("Gini@10")
+    with pytest.raises(ConfigError, match="between 0 and 1"):
+        table.confidence("HR@10", level=95)
+    with pytest.raises(ConfigError, match="resamples"):
+        table.confidence("HR@10", resamples=0)
+
+
+def test_intervals_surround_the_mean_and_depend_on_the_seed_only() -> None:
+    table = random_table(1)
+    means = table.mean()
+    for name, found in table.intervals(resamples=300).items():
+        assert found.value == means[name]
+        assert found.low <= found.value <= found.high
+    assert "Coverage@10" not in table.intervals(resamples=5)
+    assert "Popularity@10" in table.intervals(resamples=5)
+    assert "Popularity@10" not in table.intervals(resamples=5, stratum="tail-items")
+    again = table.confidence("F1@10", resamples=300, seed=4)
+    assert again == table.confidence("F1@10", resamples=300, seed=4)
+    assert again != table.confidence("F1@10", resamples=300, seed=5)
+    narrow = table.confidence("F1@10", level=0.5, resamples=300, seed=4)
+    assert again.low < narrow.low < narrow.high < again.high
+    tail = table.confidence("HR@10", stratum="tail-users", resamples=50)
+    assert tail.value == table.mean(stratum="tail-users")["HR@10"]
+
+
+def test_f1_interval_comes_from_the_resampled_means() -> None:
+    table = random_table(2)
+    p, r = table.per_user("Precision@10"), table.per_user("Recall@10")
+    rng = np.random.default_rng(9)
+    drawn = []
+    for _ in range(200):
+        rows = rng.integers(len(p), size=len(p))
+        mean_p, mean_r = p[rows].mean(), r[rows].mean()
+        drawn.append(2 * mean_p * mean_r / (mean_p + mean_r))
+    found = table.confidence("F1@10", resamples=200, seed=9)
+    assert found[1:] == pytest.approx(np.quantile(drawn, [0.025, 0.975]))
+
+
+def test_bootstrap_spread_and_coverage() -> None:
+    rng = np.random.default_rng(0)
+    sample = rng.exponential(size=(400, 1))
+    drawn = bootstrap_means(sample, 2000, seed=1)
+    assert drawn.std() == pytest.approx(sample.std() / 20, rel=0.08)
+    inside = 0
+    for trial in range(200):
+        values = rng.normal(3.0, 2.0, size=(60, 1))
+        low, high = percentile_interval(bootstrap_means(values, 200, seed=trial)[:, 0], 0.9)
+        inside += low <= 3.0 <= high
+    # 200 trials at 0.9: five standard deviations are about 0.11.
+    assert 0.79 < inside / 200 < 0.99
+
+
+def test_bootstrap_blocks_do_not_change_the_draw(monkeypatch: pytest.MonkeyPatch) -> None:
+    values = np.random.default_rng(3).normal(size=(30, 2))
+    whole = bootstrap_means(values, 25, seed=7)
+    monkeypatch.setattr("leporid.evaluation.bootstrap._BLOCK", 100)
+    np.testing.assert_allclose(bootstrap_means(values, 25, seed=7), whole)
+
+
+def test_repr_shows_what_was_left_out() -> None:
+    table = random_table()
+    assert table.skipped > 0
+    text = repr(table)
+    assert f"{table.skipped} left out" in text
+    assert f"HR@10 {table.mean()['HR@10']:.4f}" in text
+
+
+def test_export_by_external_id(tmp_path: Path) -> None:
+    table = random_table()
+    read = pyarrow.parquet.read_table(table.to_parquet(tmp_path / "out" / "users.parquet"))
+    assert read["user"].to_pylist() == table.external_users.tolist()
+    np.testing.assert_array_equal(read["HR@10"].to_numpy(), table.per_user("HR@10"))
+    np.testing.assert_array_equal(read["test_items"].to_numpy(), table.relevant.sum(axis=1))
+    np.testing.assert_array_equal(read["train_interactions"].to_numpy(), table.activity[table.user])
+    assert read.schema.metadata[b"leporid.skipped"] == str(table.skipped).encode()
+    text = pyarrow.csv.read_csv(table.to_csv(tmp_path / "users.csv"))
+    assert text.column_names == read.column_names
+    assert "UserF1@5" in text.column_names
+    assert "F1@5" not in text.column_names
+    np.testing.assert_allclose(text["NDCG@5"].to_numpy(), table.per_user("NDCG@5"))
+
+
+@pytest.mark.parametrize("users", [None, [3, 8, 20, 100]])
+def test_save_and_load(tmp_path: Path, users: list[int] | None) -> None:
+    split = make_split([[0], [1], [2], [0]], [[]] * 4, [[1], [], [0], [3]], 4, users=users)
+    table = evaluate(np.arange(16, dtype=np.float32).reshape(4, 4), split, at=(1, 2))
+    again = MetricTable.load(table.save(tmp_path / "table"))
+    assert again.mean() == table.mean()
+    assert again.mean(stratum="activity-q4") == table.mean(stratum="activity-q4")
+    assert again.external_users.tolist() == table.external_users.tolist()
+    assert (again.at, again.part, again.protocol) == (table.at, table.part, table.protocol)
+    assert again.skipped == 1
+    with pytest.raises(DataError, match="no such file"):
+        MetricTable.load(tmp_path)
