@@ -19,6 +19,8 @@ from leporid.data.split import Split
 from leporid.errors import ConfigError, DataError, NotFittedError, UnknownIdError
 from leporid.models.base import HistoryUnsupportedError, Recommender
 
+_NEURAL = {"dim": 8, "steps": 6, "batch_size": 24, "lr": 0.02, "eval_every": 3}
+
 SETTINGS: dict[str, dict[str, Any]] = {
     "toppop": {},
     "userknn": {"k": 6},
@@ -28,6 +30,13 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "p3alpha": {"top_k": 7},
     "rp3beta": {"top_k": 7},
     "ials": {"dim": 5, "iterations": 3},
+    "bpr": _NEURAL,
+    "ncf": {**_NEURAL, "layers": (7, 3)},
+    "ngcf": {**_NEURAL, "layers": (6, 5)},
+    "dgcf": {**_NEURAL, "intents": 2, "correlation_nodes": 9},
+    "hgn": {**_NEURAL, "history": 3, "targets": 2},
+    "lightgcn": _NEURAL,
+    "sasrec": {**_NEURAL, "length": 5, "heads": 2},
 }
 """Registry name -> settings for the fixture below (31 users, 17 items)."""
 

@@ -1,0 +1,174 @@
+"""DGCF: one graph per intent, found by routing.
+
+Wang, Jin, Zhang, He, Xu, Chua: Disentangled Graph Collaborative Filtering. SIGIR 2020.
+
+The D columns are K chunks, one an intent. With S = 1 on every edge at the start, each layer
+repeats, t = 1 .. T:
+
+    S~_k = softmax over k of S_k                                   (Eq. 7)
+    L_k(u, i) = S~_k(u, i) / sqrt(D_k(u) D_k(i))                   (Eq. 8)
+    e_ku = sum over neighbours i of L_k(u, i) e_ki^(0)             (Eq. 10)
+    S_k(u, i) += e_ku . tanh(e_ki^(0))                             (Eq. 11)
+
+and gives out the last e_ku; the layers are averaged. The loss is BPR with L2 plus the distance
+correlation between every two intents (Eq. 15), on a sample of the nodes at each step.
+As in the authors' program both sides of the dot product in Eq. 11 are scaled to length one, and
+layers are averaged (the paper's Eq. 14 adds them up: the same ranking).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from leporid.errors import ConfigError
+from leporid.models.graph_propagation import EdgeProducts
+from leporid.models.lightgcn import GraphRecommender
+from leporid.models.neural import BuildContext
+from leporid.training.config import TrainingConfig
+from leporid.training.sampler import Batch
+from leporid.tuning.space import Choice, Float, Int, SearchSpace
+
+__all__ = ["DGCF", "DGCFConfig", "DGCFNetwork", "distance_correlation"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class DGCFConfig(TrainingConfig):
+    """Settings of DGCF."""
+
+    batch_size: int = 2048
+    steps: int = 3000
+    intents: int = 4
+    """K; must divide `dim`."""
+    layers: int = 1
+    """L, graph layers."""
+    iterations: int = 2
+    """T, routing iterations in a layer; 1 does not route."""
+    correlation_weight: float = 0.01
+    """Weight of the distance correlation between intents."""
+    correlation_nodes: int = 256
+    """Users and items in a step whose intents are compared."""
+    regularization: float = 1e-3
+    """lambda, on the layer-0 vectors of the batch."""
+
+    def validate(self) -> None:
+        """Refuse values outside their range."""
+        super().validate()
+        for name in ("intents", "iterations", "correlation_nodes"):
+            if getattr(self, name) < 1:
+                raise ConfigError(f"{name} must be at least 1, not {getattr(self, name)}")
+        for name in ("layers", "correlation_weight", "regularization"):
+            if getattr(self, name) < 0:
+                raise ConfigError(f"{name} must not be negative, it is {getattr(self, name)}")
+        if self.dim % self.intents:
+            raise ConfigError(
+                f"dim must be a multiple of intents, but {self.dim} is not one of {self.intents}"
+            )
+
+
+class DGCFNetwork(nn.Module):
+    """Tables and the edges of the graph; the weights on the edges are found by routing."""
+
+    def __init__(
+        self, users: nn.Embedding, items: nn.Embedding, edges: EdgeProducts, config: DGCFConfig
+    ) -> None:
+        super().__init__()
+        self.users, self.items, self.edges, self.config = users, items, edges, config
+
+    def forward(self) -> Tensor:
+        """float32[n_users + n_items, D]: the mean of all layers."""
+        return self.route()[0]
+
+    def route(self) -> tuple[Tensor, Tensor]:
+        """The final vectors, and S~ of the last iteration, float32[K, n_edges]."""
+        config = self.config
+        x = torch.cat([self.users.weight, self.items.weight])
+        total = x
+        affinity = x.new_ones(config.intents, self.edges.n_edges)
+        share = affinity.softmax(dim=0)
+        for layer in range(config.layers):
+            tail = self._unit(x).tanh()
+            for iteration in range(config.iterations):
+                share = affinity.softmax(dim=0)
+                head = self.edges.propagate(self.edges.laplacian(share), x)
+                last = iteration == config.iterations - 1 and layer == config.layers - 1
+                if config.intents > 1 and not last:
+                    affinity = affinity + self.edges.affinity(
+                        self._unit(head), tail, config.intents
+                    )
+            x = head
+            total = total + x
+        return total / (config.layers + 1), share
+
+    def _unit(self, x: Tensor) -> Tensor:
+        """Each chunk of each row scaled to length one."""
+        return functional.normalize(x.unflatten(1, (self.config.intents, -1)), dim=2).flatten(1)
+
+
+def distance_correlation(a: Tensor, b: Tensor) -> Tensor:
+    """dCor of two samples, float32[n, d] each (Szekely et al. 2007): 0 iff independent."""
+    x, y = _centred_distances(a), _centred_distances(b)
+    covariance = (x * y).mean().clamp(min=0).sqrt()
+    variance = ((x * x).mean() * (y * y).mean()).clamp(min=1e-16).sqrt()
+    return covariance / variance.sqrt()
+
+
+def _centred_distances(x: Tensor) -> Tensor:
+    square = (x * x).sum(dim=1)
+    between = (square[:, None] + square[None, :] - 2 * x @ x.T).clamp(min=0)
+    # The root has no slope at 0, which the diagonal is made of.
+    distance = (between + 1e-8).sqrt()
+    return (
+        distance
+        - distance.mean(dim=0, keepdim=True)
+        - distance.mean(dim=1, keepdim=True)
+        + distance.mean()
+    )
+
+
+class DGCF(GraphRecommender):
+    """Intents as chunks of the vectors, each with its own soft graph."""
+
+    name = "dgcf"
+    config_class = DGCFConfig
+    config: DGCFConfig
+    default_init_scale: ClassVar[float] = 0.1
+    search_space: ClassVar[SearchSpace] = {
+        "lr": Float(1e-4, 1e-2, log=True),
+        "regularization": Float(1e-5, 1e-2, log=True),
+        "correlation_weight": Float(1e-3, 1e-1, log=True),
+        "layers": Int(1, 2),
+        "init_scale": Choice(0.03, 0.1, 0.3),
+    }
+
+    def build(self, context: BuildContext) -> nn.Module:
+        """Tables and the edges of the training part."""
+        edges = EdgeProducts(context.train.csr())
+        return DGCFNetwork(context.user_table(), context.item_table(), edges, self.config)
+
+    def loss(self, batch: Batch) -> Tensor:
+        """BPR and L2, plus the correlation between intents."""
+        loss = super().loss(batch)
+        config = self.config
+        if config.intents > 1 and config.correlation_weight:
+            loss = loss + config.correlation_weight * self._correlation()
+        return loss
+
+    def _correlation(self) -> Tensor:
+        """Sum over pairs of intents, for users and for items, on a random sample of each."""
+        net: Any = self.net
+        total = net.users.weight.new_zeros(())
+        with torch.autocast(self.device.type, enabled=False):
+            for table in (net.users, net.items):
+                rows = torch.randint(
+                    len(table.weight), (self.config.correlation_nodes,), device=self.device
+                )
+                chunks = table(rows).chunk(self.config.intents, dim=1)
+                for a, b in combinations(chunks, 2):
+                    total = total + distance_correlation(a, b)
+        return total

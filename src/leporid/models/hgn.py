@@ -1,0 +1,151 @@
+"""HGN: gates that choose features and items of the recent past.
+
+Ma, Kang, Liu: Hierarchical Gating Networks for Sequential Recommendation. KDD 2019.
+
+For a user u and the last L items, S with rows e_1 .. e_L:
+
+    S^F = S * sigmoid(S W_1 + u W_2 + b)                           (feature gating, Eq. 2)
+    S^I = S^F * sigmoid(S^F w_3 + (u W_4)^T)                       (instance gating, Eq. 4)
+    r_uj = u . q_j + mean(S^I) . q_j + sum_k e_k . q_j             (Eqs. 5 to 7)
+
+q_j are item vectors of their own (the output side), and both item tables take the initial vectors.
+Trained by BPR on every window of L items and the T items after it (Eq. 8), with as many negatives.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from leporid.data.interactions import Sequences
+from leporid.errors import ConfigError
+from leporid.models.neural import BuildContext, NeuralRecommender
+from leporid.models.new_users import extend_rows
+from leporid.models.ranking_loss import bpr_loss, row_penalty
+from leporid.training.config import TrainingConfig
+from leporid.training.sampler import Batch, Sampling
+from leporid.tuning.space import Choice, Float, Int, SearchSpace
+
+__all__ = ["HGN", "HGNConfig", "HGNNetwork"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class HGNConfig(TrainingConfig):
+    """Settings of HGN."""
+
+    batch_size: int = 4096
+    steps: int = 3000
+    history: int = 5
+    """L, items read."""
+    targets: int = 3
+    """T, items predicted."""
+    regularization: float = 1e-3
+    """lambda, on the vectors of the batch."""
+
+    def validate(self) -> None:
+        """Refuse values outside their range."""
+        super().validate()
+        for name in ("history", "targets"):
+            if getattr(self, name) < 1:
+                raise ConfigError(f"{name} must be at least 1, not {getattr(self, name)}")
+        if self.regularization < 0:
+            raise ConfigError(f"regularization must not be negative, it is {self.regularization}")
+
+
+class HGNNetwork(nn.Module):
+    """User, input and output item tables, and the two gates."""
+
+    def __init__(
+        self, users: nn.Embedding, items: nn.Embedding, outputs: nn.Embedding, history: int
+    ) -> None:
+        super().__init__()
+        self.users, self.items, self.outputs = users, items, outputs
+        dim = users.embedding_dim
+        self.feature_items = nn.Linear(dim, dim)
+        """W_1 and b."""
+        self.feature_user = nn.Linear(dim, dim, bias=False)
+        """W_2."""
+        self.instance_items = nn.Linear(dim, 1, bias=False)
+        """w_3."""
+        self.instance_user = nn.Linear(dim, history, bias=False)
+        """W_4."""
+        gates = self.feature_items, self.feature_user, self.instance_items, self.instance_user
+        for gate in gates:
+            nn.init.xavier_uniform_(gate.weight)
+        nn.init.zeros_(self.feature_items.bias)
+
+    def forward(self, user: Tensor, recent: Tensor) -> Tensor:
+        """[B, D]: the vector whose product with q_j is r_uj.
+
+        user: [B, D] vectors. recent: [B, L, D] vectors, oldest first.
+        """
+        feature = self.feature_items(recent) + self.feature_user(user)[:, None]
+        gated = recent * feature.sigmoid()
+        instance = self.instance_items(gated)[..., 0] + self.instance_user(user)
+        weight = instance.sigmoid() / recent.shape[1]
+        pooled = torch.einsum("bl,bld->bd", weight, gated.to(weight.dtype))
+        return user + pooled + recent.sum(dim=1)
+
+
+class HGN(NeuralRecommender):
+    """Feature gating, instance gating and item-item products over short windows."""
+
+    name = "hgn"
+    config_class = HGNConfig
+    config: HGNConfig
+    default_init_scale: ClassVar[float] = 0.1
+    search_space: ClassVar[SearchSpace] = {
+        "lr": Float(1e-4, 1e-2, log=True),
+        "regularization": Float(1e-5, 1e-2, log=True),
+        "history": Int(3, 10),
+        "targets": Int(1, 3),
+        "init_scale": Choice(0.03, 0.1, 0.3),
+    }
+
+    def build(self, context: BuildContext) -> nn.Module:
+        """Both item tables hold the initial item vectors."""
+        return HGNNetwork(
+            context.user_table(), context.item_table(), context.item_table(), self.config.history
+        )
+
+    def sampling(self) -> Sampling:
+        """L items, the T after them, and T the user has not."""
+        config = self.config
+        return Sampling(
+            "windows", length=config.history, targets=config.targets, negatives=config.targets
+        )
+
+    def loss(self, batch: Batch) -> Tensor:
+        """BPR between the targets and the negatives, one negative a target."""
+        net: Any = self.net
+        assert batch.history is not None
+        user, recent = net.users(batch.users), net.items(batch.history)
+        positives = batch.positives.reshape(len(batch), -1)
+        targets = net.outputs(torch.cat([positives, batch.negatives], dim=1))
+        scores = torch.einsum("bd,btd->bt", net(user, recent).float(), targets)
+        positive, negative = scores.chunk(2, dim=1)
+        loss = bpr_loss(positive, negative)
+        if self.config.regularization:
+            loss = loss + self.config.regularization * row_penalty(user, recent, targets)
+        return loss
+
+    def scores(self, users: Tensor, recent: Tensor | None) -> Tensor:
+        """r_uj for every item."""
+        net: Any = self.net
+        return self._scores(net.users(users), recent)
+
+    def history_scores(self, recent: Tensor | None, histories: Sequences) -> Tensor:
+        """The gates read the new history; the user's own row is extended from similar users."""
+        net: Any = self.net
+        return self._scores(extend_rows(net.users.weight, self.train, histories), recent)
+
+    def _scores(self, user: Tensor, recent: Tensor | None) -> Tensor:
+        net: Any = self.net
+        assert recent is not None
+        # Someone without any history has only their own row.
+        items = net.items(recent.clamp(min=0)) * (recent >= 0)[..., None]
+        result: Tensor = net(user, items) @ net.outputs.weight.T
+        return result

@@ -1,0 +1,163 @@
+"""NCF: NeuMF, a product tower and a perceptron tower.
+
+He, Liao, Zhang, Nie, Hu, Chua: Neural Collaborative Filtering. WWW 2017.
+
+    phi_gmf = p_u * q_i                                            (Eq. 8)
+    phi_mlp = a_L(W_L(... a_2(W_2 [p'_u; q'_i] + b_2) ...) + b_L)  (Eqs. 10, 12)
+    y_ui = sigmoid(h . [phi_gmf; phi_mlp])                         (Eq. 12)
+
+Each tower has its own user and item vectors; all four tables take the initial vectors. Trained by
+the log loss (Eq. 7) with sampled negatives. The perceptron halves its width from layer to layer.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from leporid.data.interactions import Sequences
+from leporid.errors import ConfigError
+from leporid.models.neural import BuildContext, NeuralRecommender
+from leporid.models.new_users import extend_rows
+from leporid.training.config import TrainingConfig
+from leporid.training.sampler import Batch, Sampling
+from leporid.tuning.space import Choice, Float, Int, SearchSpace
+
+__all__ = ["NCF", "NCFConfig", "NCFNetwork"]
+
+_PAIRS = 2**18
+"""User-item pairs scored at once: bounds memory, whatever the number of users asked for."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class NCFConfig(TrainingConfig):
+    """Settings of NeuMF."""
+
+    batch_size: int = 1024
+    """Positives in a step; each brings its negatives."""
+    steps: int = 5000
+    layers: tuple[int, ...] = (64, 32, 16)
+    """Widths of the perceptron after the 2 D inputs."""
+    negatives: int = 4
+    """Sampled items without interaction for each one with."""
+    dropout: float = 0.0
+    """On the input of each perceptron layer."""
+
+    def validate(self) -> None:
+        """Refuse values outside their range."""
+        super().validate()
+        if not self.layers or any(width < 1 for width in self.layers):
+            raise ConfigError(f"layers must be widths of at least 1, not {list(self.layers)}")
+        if self.negatives < 1:
+            raise ConfigError(f"negatives must be at least 1, not {self.negatives}")
+        if not 0 <= self.dropout < 1:
+            raise ConfigError(f"dropout must be in [0, 1), not {self.dropout}")
+
+
+class NCFNetwork(nn.Module):
+    """Four tables, the perceptron, and the output weights h."""
+
+    def __init__(
+        self,
+        users: tuple[nn.Embedding, nn.Embedding],
+        items: tuple[nn.Embedding, nn.Embedding],
+        config: NCFConfig,
+    ) -> None:
+        super().__init__()
+        self.gmf_users, self.mlp_users = users
+        self.gmf_items, self.mlp_items = items
+        self.config = config
+        dim, first = users[0].embedding_dim, config.layers[0]
+        # W [p; q] = W_p p + W_q q: the user's share is computed once for all items.
+        self.mlp_user = nn.Linear(dim, first)
+        self.mlp_item = nn.Linear(dim, first, bias=False)
+                self.mlp = nn.ModuleList(nn.Linear(a, b) for a, b in pairwise(config.layers))
+        self.gmf_output = nn.Parameter(torch.ones(dim))
+        """h on the product tower; ones make an untrained tower the dot product."""
+        self.mlp_output = nn.Linear(config.layers[-1], 1)
+        for linear in [self.mlp_user, self.mlp_item, *self.mlp]:
+            nn.init.kaiming_normal_(linear.weight, nonlinearity="relu")
+            if linear.bias is not None:
+                nn.init.zeros_(linear.bias)
+        nn.init.zeros_(self.mlp_output.bias)
+
+    def forward(
+        self, gmf_user: Tensor, mlp_user: Tensor, gmf_items: Tensor, mlp_items: Tensor
+    ) -> Tensor:
+        """[B, k] logits. users: [B, D] of each tower; items: [B, k, D], or [k, D] for all B."""
+        shared = gmf_items.ndim == 2
+        weighted = gmf_user * self.gmf_output
+        product = (
+            weighted @ gmf_items.T if shared else torch.einsum("bd,bkd->bk", weighted, gmf_items)
+        )
+        share = self.config.dropout
+        user = self.mlp_user(functional.dropout(mlp_user, share, self.training))
+        item = self.mlp_item(functional.dropout(mlp_items, share, self.training))
+        hidden = functional.relu(user[:, None] + item)
+        for layer in self.mlp:
+            hidden = functional.relu(layer(functional.dropout(hidden, share, self.training)))
+        logits: Tensor = product + self.mlp_output(hidden)[..., 0]
+        return logits
+
+
+class NCF(NeuralRecommender):
+    """NeuMF with both towers started from the initial vectors."""
+
+    name = "ncf"
+    config_class = NCFConfig
+    config: NCFConfig
+    default_init_scale: ClassVar[float] = 0.1
+    search_space: ClassVar[SearchSpace] = {
+        "lr": Float(1e-4, 1e-2, log=True),
+        "weight_decay": Float(1e-7, 1e-3, log=True),
+        "negatives": Int(1, 8),
+        "dropout": Choice(0.0, 0.2, 0.5),
+        "init_scale": Choice(0.03, 0.1, 0.3),
+    }
+
+    def build(self, context: BuildContext) -> nn.Module:
+        """Two user and two item tables, each with the initial vectors."""
+        users = context.user_table(), context.user_table()
+        items = context.item_table(), context.item_table()
+        return NCFNetwork(users, items, self.config)
+
+    def sampling(self) -> Sampling:
+        """(u, i) with items the user has not."""
+        return Sampling("pairs", negatives=self.config.negatives)
+
+    def loss(self, batch: Batch) -> Tensor:
+        """Log loss: the first column is the positive, the others are negatives."""
+        net: Any = self.net
+        items = torch.cat([batch.positives[:, None], batch.negatives], dim=1)
+        logits = net(
+            net.gmf_users(batch.users),
+            net.mlp_users(batch.users),
+            net.gmf_items(items),
+            net.mlp_items(items),
+        ).float()
+        # -ln sigmoid(y) for the positive, -ln(1 - sigmoid(y)) for the negatives.
+        positive, negative = logits[:, :1], logits[:, 1:]
+        return (functional.softplus(-positive).sum() + functional.softplus(negative).sum()) / logits.numel()
+
+    def scores(self, users: Tensor, recent: Tensor | None) -> Tensor:
+        """Logits of every item."""
+        net: Any = self.net
+        return self._scores(net.gmf_users(users), net.mlp_users(users))
+
+    def history_scores(self, recent: Tensor | None, histories: Sequences) -> Tensor:
+        """Both of a new user's rows are extended from those of similar users."""
+        net: Any = self.net
+        tables = net.gmf_users.weight, net.mlp_users.weight
+        return self._scores(*(extend_rows(table, self.train, histories) for table in tables))
+
+    def _scores(self, gmf_user: Tensor, mlp_user: Tensor) -> Tensor:
+        net: Any = self.net
+        gmf_items, mlp_items = net.gmf_items.weight, net.mlp_items.weight
+        size = max(1, _PAIRS // len(gmf_items))
+        parts = zip(gmf_user.split(size), mlp_user.split(size), strict=True)
+        return torch.cat([net(a, b, gmf_items, mlp_items) for a, b in parts])

@@ -1,0 +1,123 @@
+"""NGCF: graph convolution with feature interaction.
+
+Wang, He, Wang, Feng, Chua: Neural Graph Collaborative Filtering. SIGIR 2019.
+
+    E^(l) = LeakyReLU((A + I) E^(l-1) W_1 + A E^(l-1) * E^(l-1) W_2)     (Eq. 7; A their Laplacian)
+    e = [e^(0); e^(1); ...; e^(L)]                                        (Eq. 9)
+    y_ui = <e_u, e_i>                                                     (Eq. 10)
+
+trained by BPR with L2 (Eq. 11). Node dropout silences a share of the nodes: none of their
+messages is sent. Message dropout is applied to what a layer gives out (Section 2.4.2).
+As in the authors' program each layer's rows are scaled to length one before they are joined, and
+the transforms have a bias; `normalize_layers=False` leaves the rows as they are.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from leporid.errors import ConfigError
+from leporid.models.graph_propagation import Propagation
+from leporid.models.lightgcn import GraphRecommender
+from leporid.models.neural import BuildContext
+from leporid.training.config import TrainingConfig
+from leporid.tuning.space import Choice, Float, SearchSpace
+
+__all__ = ["NGCF", "NGCFConfig", "NGCFNetwork"]
+
+_SLOPE = 0.2
+"""Negative slope of LeakyReLU."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class NGCFConfig(TrainingConfig):
+    """Settings of NGCF."""
+
+    batch_size: int = 2048
+    steps: int = 3000
+    layers: tuple[int, ...] = (64, 64, 64)
+    """Width of each propagation layer."""
+    message_dropout: float = 0.1
+    """Share of a layer's entries set to zero."""
+    node_dropout: float = 0.1
+    """Share of the nodes whose messages are not sent."""
+    regularization: float = 1e-5
+    """lambda, on the layer-0 vectors of the batch."""
+    normalize_layers: bool = True
+    """Scale every layer's rows to length one before they are joined."""
+
+    def validate(self) -> None:
+        """Refuse values outside their range."""
+        super().validate()
+        if any(width < 1 for width in self.layers):
+            raise ConfigError(f"layers must be widths of at least 1, not {list(self.layers)}")
+        for name in ("message_dropout", "node_dropout"):
+            if not 0 <= getattr(self, name) < 1:
+                raise ConfigError(f"{name} must be in [0, 1), not {getattr(self, name)}")
+        if self.regularization < 0:
+            raise ConfigError(f"regularization must not be negative, it is {self.regularization}")
+
+
+class NGCFNetwork(nn.Module):
+    """Tables, the constant graph, and two transforms a layer."""
+
+    def __init__(
+        self, users: nn.Embedding, items: nn.Embedding, graph: Propagation, config: NGCFConfig
+    ) -> None:
+        super().__init__()
+        self.users, self.items, self.graph, self.config = users, items, graph, config
+        widths = [users.embedding_dim, *config.layers]
+        pairs = list(pairwise(widths))
+        self.aggregate = nn.ModuleList(nn.Linear(a, b) for a, b in pairs)
+        """W_1 of each layer."""
+        self.interact = nn.ModuleList(nn.Linear(a, b) for a, b in pairs)
+        """W_2 of each layer."""
+        for linear in [*self.aggregate, *self.interact]:
+            nn.init.xavier_uniform_(linear.weight)
+            nn.init.zeros_(linear.bias)
+
+    def forward(self) -> Tensor:
+        """float32[n_users + n_items, D + sum of the widths]."""
+        config = self.config
+        x = torch.cat([self.users.weight, self.items.weight])
+        joined = [x]
+        for aggregate, interact in zip(self.aggregate, self.interact, strict=True):
+            sent = self.graph(_drop_nodes(x, config.node_dropout, self.training))
+            x = functional.leaky_relu(aggregate(sent + x) + interact(sent * x), _SLOPE)
+            x = functional.dropout(x, config.message_dropout, self.training)
+            joined.append(functional.normalize(x) if config.normalize_layers else x)
+        return torch.cat(joined, dim=1)
+
+
+def _drop_nodes(x: Tensor, share: float, training: bool) -> Tensor:
+    """Rows of a random share of the nodes are zero: A x then carries no message of theirs."""
+    if not training or share == 0:
+        return x
+    return x * functional.dropout(x.new_ones(len(x), 1), share)
+
+
+class NGCF(GraphRecommender):
+    """Three layers of messages and feature interaction."""
+
+    name = "ngcf"
+    config_class = NGCFConfig
+    config: NGCFConfig
+    default_init_scale: ClassVar[float] = 0.1
+    search_space: ClassVar[SearchSpace] = {
+        "lr": Float(1e-4, 1e-2, log=True),
+        "regularization": Float(1e-5, 1e-2, log=True),
+        "message_dropout": Float(0.0, 0.5),
+        "node_dropout": Float(0.0, 0.5),
+        "init_scale": Choice(0.03, 0.1, 0.3),
+    }
+
+    def build(self, context: BuildContext) -> nn.Module:
+        """Tables, transforms and the normalised graph of the training part."""
+        graph = Propagation(context.train.csr())
+        return NGCFNetwork(context.user_table(), context.item_table(), graph, self.config)

@@ -1,0 +1,140 @@
+"""What every neural model must do besides: initial vectors, learning, resuming."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import leporid
+from leporid import models
+from leporid.data.split import Split
+from leporid.errors import TrainingInterruptedError
+from leporid.initializers.base import InitialEmbeddings
+from leporid.models.neural import NeuralRecommender
+from leporid.progress import NullProgress
+from leporid.spectral.embedding import Embedding, standardize
+from tests.test_contract import N_ITEMS, N_USERS, SETTINGS, make_split
+
+NEURAL = [name for name in SETTINGS if "steps" in SETTINGS[name]]
+ALL = np.arange(N_USERS, dtype=np.int32)
+STILL = 1e-30
+"""A learning rate that moves nothing."""
+
+PLANTED: dict[str, dict[str, Any]] = {
+    "bpr": {"steps": 400},
+    "ncf": {"steps": 250},
+    "ngcf": {"steps": 150},
+    "dgcf": {"steps": 150},
+    "hgn": {"steps": 250},
+    "lightgcn": {"steps": 250},
+    "sasrec": {"steps": 150, "batch_size": 64, "length": 30},
+    "dlr2": {"steps": 200},
+}
+"""Settings for the planted data: fewer steps than the defaults."""
+
+
+def vectors(dim: int) -> InitialEmbeddings:
+    rng = np.random.default_rng(7)
+    users = rng.normal(3, 2, (N_USERS, dim)).astype(np.float32)
+    items = rng.normal(-1, 5, (N_ITEMS, dim)).astype(np.float32)
+    return InitialEmbeddings(Embedding(users), Embedding(items))
+
+
+def neural(name: str, **settings: Any) -> NeuralRecommender:
+    made: Any = models.get(name)(**{**SETTINGS[name], **settings})
+    return made
+
+
+def test_every_neural_model_is_here() -> None:
+    for name in NEURAL:
+        assert issubclass(models.get(name), NeuralRecommender)
+        assert name in PLANTED
+
+
+@pytest.mark.parametrize("name", NEURAL)
+def test_the_initial_vectors_are_there_at_the_first_step(name: str) -> None:
+    init = vectors(dim=8)
+    model = neural(name, steps=1, lr=STILL).fit(make_split(), init=init, device="cpu", seed=1)
+    scale = type(model).default_init_scale
+    users, items = (standardize(e.vectors, scale) for e in (init.users, init.items))
+    assert scale < 1 or name == "dlr2"
+    assert model.tables
+    for table in model.tables:
+        expected = users if len(table.weight) == N_USERS else items
+        np.testing.assert_array_equal(table.weight.detach().numpy(), expected)
+    if name != "sasrec":
+        assert {len(table.weight) for table in model.tables} == {N_USERS, N_ITEMS}
+
+
+@pytest.mark.parametrize("name", NEURAL)
+def test_the_initial_vectors_matter_and_are_trained(name: str) -> None:
+    split = make_split()
+    informed = neural(name).fit(split, init=vectors(8), device="cpu", seed=1)
+    plain = neural(name).fit(split, device="cpu", seed=1)
+    assert not np.allclose(informed.score(ALL), plain.score(ALL))
+    still = neural(name, lr=STILL).fit(split, init=vectors(8), device="cpu", seed=1)
+    for moved, start in zip(informed.tables, still.tables, strict=True):
+        assert not torch.equal(moved.weight, start.weight)
+
+
+@pytest.mark.parametrize("name", NEURAL)
+def test_frozen_vectors_stay(name: str) -> None:
+    split = make_split()
+    model = neural(name, freeze_steps=-1).fit(split, init=vectors(8), device="cpu", seed=1)
+    still = neural(name, lr=STILL).fit(split, init=vectors(8), device="cpu", seed=1)
+    for kept, start in zip(model.tables, still.tables, strict=True):
+        assert torch.equal(kept.weight, start.weight)
+
+
+class StopAtFirstRow(NullProgress):
+    """Presses Ctrl-C when the first row of history is written."""
+
+    pressed = False
+
+    def advance(self, steps: int = 1, **fields: Any) -> None:
+        if fields and not self.pressed:
+            self.pressed = True
+            os.kill(os.getpid(), signal.SIGINT)
+
+
+@pytest.mark.parametrize("name", NEURAL)
+def test_a_resumed_run_ends_with_the_same_bits(name: str, tmp_path: Path) -> None:
+    split = make_split()
+    whole = neural(name).fit(split, seed=2, device="cpu", init=vectors(8))
+    with pytest.raises(TrainingInterruptedError, match="step 3 of 6"):
+        neural(name).fit(
+            split, seed=2, device="cpu", init=vectors(8), checkpoint=tmp_path,
+            progress=StopAtFirstRow(),
+        )  # fmt: skip
+    resumed = neural(name).fit(
+        split, seed=2, device="cpu", init=vectors(8), checkpoint=tmp_path, resume=True
+    )
+    np.testing.assert_array_equal(resumed.score(ALL), whole.score(ALL))
+    assert [row["loss"] for row in resumed.history.rows] == [
+        row["loss"] for row in whole.history.rows
+    ]
+
+
+@pytest.fixture(scope="module")
+def planted() -> Split:
+    return leporid.temporal_split(leporid.synthesize(200, 120, 8_000, seed=3))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NEURAL)
+def test_the_loss_falls_and_planted_structure_is_found(name: str, planted: Split) -> None:
+    popular = models.get("toppop")().fit(planted)
+    bar = leporid.evaluate(popular, planted, at=(10,)).mean()["F1@10"]
+    settings = {"dim": 32, "eval_every": 50, **PLANTED[name]}
+    model: Any = models.get(name)(**settings)
+    model.fit(planted, seed=0, device="cpu")
+    losses = [row["loss"] for row in model.history.rows]
+    assert losses[-1] < 0.95 * losses[0]
+    reached = leporid.evaluate(model, planted, at=(10,)).mean()["F1@10"]
+    assert reached > 1.1 * bar
