@@ -1,0 +1,108 @@
+"""`leporid recommend` and `leporid tune`, as a person at a terminal runs them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from leporid.cli.app import app
+from leporid.errors import ConfigError, DataError, UnknownIdError, UnknownNameError
+from leporid.experiments.record import RunRecord
+from leporid.models.ease import EASE
+from tests.test_contract import make_split
+
+runner = CliRunner()
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return EASE(l2=5.0).fit(make_split()).save(tmp_path_factory.mktemp("run") / "model")
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    rng = np.random.default_rng(0)
+    path = tmp_path_factory.mktemp("data") / "toy.csv"
+    rows = ["user,item,timestamp"]
+    for user in range(40):
+        size = int(rng.integers(10, 16))
+        chosen = rng.choice(25, size=size, replace=False, p=_skew(25))
+        rows += [f"{user},{item},{time}" for time, item in enumerate(chosen)]
+    path.write_text("\n".join(rows) + "\n")
+    return path
+
+
+def _skew(n: int) -> np.ndarray:
+    weights = 1.0 / np.arange(1, n + 1)
+    return np.asarray(weights / weights.sum())
+
+
+def test_a_known_user_gets_the_list_of_the_library(run: Path) -> None:
+    out = runner.invoke(app, ["recommend", str(run), "--user", "u04", "-n", "3", "--json"])
+    assert out.exit_code == 0, out.output
+    (answer,) = json.loads(out.stdout)
+    items, scores = EASE.load(run).recommend("u04", n=3)
+    assert answer["user"] == "u04"
+    assert [entry["item"] for entry in answer["items"]] == items.tolist()
+    np.testing.assert_allclose([entry["score"] for entry in answer["items"]], scores, rtol=1e-6)
+
+
+def test_a_history_gets_titles_from_a_file(run: Path, tmp_path: Path) -> None:
+    items = tmp_path / "items.csv"
+    rows = [f"{10 * number + 3},Film {number}" for number in range(17)]
+    items.write_text("\n".join(["item_id,title", *rows]) + "\n")
+    arguments = ["recommend", str(run.parent), "--history", "3,43", "-n", "2"]
+    out = runner.invoke(app, [*arguments, "--items", str(items)])
+    assert out.exit_code == 0, out.output
+    best, _ = EASE.load(run).recommend_history([3, 43], n=2)
+    for item in best:
+        assert f"Film {(item - 3) // 10}" in out.stdout
+    only = runner.invoke(app, [*arguments, "--candidates", "63", "--json"])
+    assert [e["item"] for e in json.loads(only.stdout)[0]["items"]] == [63]
+
+
+def test_questions_without_an_answer(run: Path, tmp_path: Path) -> None:
+    for arguments, kind in (
+        (["recommend", str(run)], ConfigError),
+        (["recommend", str(run), "--user", "u01", "--history", "3"], ConfigError),
+        (["recommend", str(tmp_path), "--user", "u01"], DataError),
+        (["recommend", str(run), "--user", "nobody"], UnknownIdError),
+        (["recommend", str(run), "--history", "3,4"], UnknownIdError),
+        (["tune", "eas", "x.csv"], UnknownNameError),
+        (["tune", "ease", "x.csv", "-o", "results"], ConfigError),
+    ):
+        assert isinstance(runner.invoke(app, arguments).exception, kind), arguments
+
+
+def test_tune_prints_the_best_settings(log: Path, tmp_path: Path) -> None:
+    arguments = ["tune", "rp3beta", str(log), "--core", "2", "--trials", "3"]
+    arguments += ["--set", "normalize=true", "--storage", str(tmp_path / "study.journal")]
+    out = runner.invoke(app, [*arguments, "--json"])
+    assert out.exit_code == 0, out.output
+    result = json.loads(out.stdout)
+    assert len(result["trials"]) == 3
+    assert result["best_config"]["normalize"] is True
+    table = runner.invoke(app, arguments)
+    assert table.exit_code == 0, table.output
+    assert "best of 3 trials" in table.stdout
+
+
+def test_all_baselines_are_recorded_by_one_command(log: Path, tmp_path: Path) -> None:
+    arguments = ["tune", "all-classical", str(log), "--core", "2", "--trials", "2", "--seed", "7"]
+    out = runner.invoke(app, [*arguments, "-o", str(tmp_path), "--only", "toppop,ease"])
+    assert out.exit_code == 0, out.output
+    found = sorted(tmp_path.glob("toy/baselines/*.json"))
+    records = [RunRecord.read(path) for path in found]
+    assert [record.model for record in records] == ["ease", "toppop"]
+    assert len(list(tmp_path.glob("toy/baselines-untuned/*.json"))) == 2
+    ease = records[0]
+    assert ease.seed == 7
+    assert ease.extra["tuning"]["trials"] == 2
+    assert ease.valid_metrics["F1@10"] == pytest.approx(ease.extra["tuning"]["best_value"])
+    assert (
+        ease.metrics["HR@10"] != ease.extra["metrics_from_train_and_validation_profiles"]["HR@10"]
+    )

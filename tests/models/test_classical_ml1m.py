@@ -1,0 +1,38 @@
+"""The figures the design gives for MovieLens-1M (ratings of 3 and above, 20-core)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import leporid
+from leporid import models
+from leporid.data.split import Split
+
+
+@pytest.fixture(scope="module")
+def ml1m(real_data: Path) -> Split:
+    return leporid.temporal_split(leporid.load(real_data / "ml-1m-r3.parquet").core(20))
+
+
+@pytest.mark.slow
+@pytest.mark.realdata
+@pytest.mark.parametrize(
+    ("name", "settings", "hit_rate", "f1"),
+    [
+        ("toppop", {}, 0.447, 0.056),
+        ("userknn", {"k": 400}, 0.513, 0.071),
+        ("itemknn", {"k": 400}, 0.518, 0.076),
+        ("ease", {"l2": 1000.0}, 0.528, 0.076),
+    ],
+)
+def test_untuned_baselines_reach_the_figures_of_the_design(
+    ml1m: Split, name: str, settings: dict[str, float], hit_rate: float, f1: float
+) -> None:
+    model = models.get(name)(**settings).fit(ml1m)
+    found = leporid.evaluate(model, ml1m, at=(10,)).mean()
+    assert round(found["HR@10"], 3) == pytest.approx(
+        hit_rate, abs=1e-9 if name == "toppop" else 2e-3
+    )
+    assert round(found["F1@10"], 3) == pytest.approx(f1, abs=1e-9 if name == "toppop" else 1e-3)
