@@ -1,0 +1,100 @@
+"""`knn_graph`: the exact neighbour graph of the rows of an interaction matrix."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import numpy as np
+
+from leporid.errors import GraphError, MissingExtraError
+from leporid.graph.directed import directed_neighbours, usable_k
+from leporid.graph.matrix import members_of
+from leporid.graph.similarity import Similarity
+from leporid.graph.symmetrise import symmetrise
+from leporid.graph.types import KnnGraph, Side
+from leporid.progress import ProgressLike, make_progress
+from leporid.threads import resolve_threads
+
+__all__ = ["knn_graph"]
+
+SYMMETRIC = ("jaccard", "cosine")
+"""Similarities with sim(i, j) = sim(j, i) to the bit."""
+WORTH_A_GPU = 4096
+"""Rows from which on the transfer to a GPU pays."""
+
+
+def knn_graph(
+    X: Any,
+    k: int = 1000,
+    *,
+    side: Side = "rows",
+    similarity: str = "jaccard",
+    method: Literal["auto", "exact"] = "auto",
+    device: str = "cpu",
+    threads: int | None = None,
+    progress: bool | ProgressLike | None = None,
+) -> KnnGraph:
+    """Join every row to its k most similar rows: W_ij = sim(i, j) if either chose the other.
+
+    Parameters
+    ----------
+    X : sparse matrix [n, m], 2-D array, or anything with `.csr()`
+        Rows are sets: nonzero entries are members, repeated entries are summed, explicit zeros
+        are no members. For the graph of the items pass `X.T`.
+    k : neighbours of a row, clipped to n - 1.
+    side : what the rows are; a label kept in the graph.
+    similarity : "jaccard" or "cosine".
+    method : "exact"; "auto" means the same.
+    device : "cpu", "cuda" (or "cuda:1"), or "auto" for CUDA where it exists and the data is large.
+    threads : None for all cores this process may use.
+    progress : True for a bar, or an object of your own (`leporid.progress`).
+
+    Neighbours are ordered by their similarity as a float32 number, then by smaller index, so the
+    graph is the same on every run, thread count and device. A similarity of zero is no edge.
+    Memory: two arrays n x k and the graph itself, at most twice that.
+    """
+    if similarity not in SYMMETRIC:
+        raise GraphError(
+            f"knn_graph needs a symmetric similarity ({', '.join(SYMMETRIC)}), not {similarity!r}"
+        )
+    if method not in ("auto", "exact"):
+        raise GraphError(f"method must be 'auto' or 'exact', not {method!r}")
+    measure = Similarity(similarity)
+    members = members_of(X)
+    k = usable_k(k, members.n - 1)
+    if k == 0:
+        nothing = np.zeros(0, np.int32)
+        return KnnGraph(
+            np.zeros(2, np.int64), nothing, nothing.astype(np.float32), side, 0, similarity
+        )
+    reporter = make_progress(progress)
+    if _uses_gpu(device, members.n):
+        from leporid.graph.gpu import knn_graph_on
+
+        graph = knn_graph_on(members, k, device, measure, side, reporter)
+    else:
+        workers = resolve_threads(threads)
+        found = directed_neighbours(members, members, k, measure, True, workers, reporter)
+        graph = symmetrise(found, k, side, similarity, workers)
+    if progress is True:
+        reporter.close()
+    return graph
+
+
+def _uses_gpu(device: str, n: int) -> bool:
+    """Whether to take the torch path; "cuda" without torch or CUDA is an error."""
+    if device == "cpu":
+        return False
+    try:
+        import torch
+    except ImportError:
+        if device == "auto":
+            return False
+        raise MissingExtraError(f"device {device!r}", "torch") from None
+    if device == "auto":
+        return n >= WORTH_A_GPU and torch.cuda.is_available()
+    if not device.startswith("cuda"):
+        raise GraphError(f"device must be 'cpu', 'cuda' or 'auto', not {device!r}")
+    if not torch.cuda.is_available():
+        raise GraphError(f"device {device!r} was asked for, but torch finds no CUDA; use 'auto'")
+    return True

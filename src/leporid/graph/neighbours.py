@@ -1,0 +1,112 @@
+"""`top_k_neighbours`: ranked lists of similar rows, for the KNN recommenders and for new rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from leporid.errors import GraphError
+from leporid.graph.directed import directed_neighbours, usable_k
+from leporid.graph.matrix import members_of
+from leporid.graph.search import Found
+from leporid.graph.similarity import Similarity
+from leporid.progress import ProgressLike, make_progress
+from leporid.threads import resolve_threads
+
+__all__ = ["Neighbours", "top_k_neighbours"]
+
+
+@dataclass(frozen=True, eq=False)
+class Neighbours:
+    """For each of n rows its k most similar rows, best first, ties by smaller index."""
+
+    indices: NDArray[np.int32]
+    """int32[n, k]; -1 where there are fewer than k with a positive similarity."""
+    weights: NDArray[np.float32]
+    """float32[n, k]; 0 where the index is -1."""
+    n_fitted: int
+    """Number of rows that were searched."""
+
+    def csr(self) -> sparse.csr_array:
+        """float32[n, n_fitted] with the weights, indices ascending within a row."""
+        taken = self.indices >= 0
+        indptr = np.zeros(len(self.indices) + 1, np.int64)
+        np.cumsum(taken.sum(axis=1), out=indptr[1:])
+        matrix = sparse.csr_array(
+            (self.weights[taken], self.indices[taken], indptr),
+            shape=(len(self.indices), self.n_fitted),
+        )
+        matrix.sort_indices()
+        return matrix
+
+
+def top_k_neighbours(
+    X: Any,
+    k: int,
+    *,
+    against: Any | None = None,
+    similarity: str = "jaccard",
+    shrink: float = 0.0,
+    asymmetric_alpha: float = 0.5,
+    tversky_alpha: float = 1.0,
+    tversky_beta: float = 1.0,
+    exclude_self: bool = True,
+    threads: int | None = None,
+    progress: bool | ProgressLike | None = None,
+) -> Neighbours:
+    """The exact k nearest rows of every row of X, among themselves or among other rows.
+
+    Parameters
+    ----------
+    X : sparse matrix [n, m], 2-D array, or anything with `.csr()`; nonzero entries are members.
+    k : neighbours of a row, clipped to the number of rows there are to choose from.
+    against : matrix [f, m] of fitted rows to search instead of X itself (new rows of X have no
+        self among them, so `exclude_self` then has no effect).
+    similarity : "jaccard", "cosine", "asymmetric_cosine" or "tversky"; `leporid.graph.similarity`
+        has the formulas.
+    shrink : added to the denominator.
+    threads : None for all cores this process may use.
+    progress : True for a bar, or an object of your own (`leporid.progress`).
+    """
+    measure = Similarity(similarity, shrink, asymmetric_alpha, tversky_alpha, tversky_beta)
+    queries = members_of(X)
+    fitted = queries if against is None else members_of(against, "against")
+    if queries.n_columns != fitted.n_columns:
+        raise GraphError(
+            f"X has {queries.n_columns} columns and the fitted rows have {fitted.n_columns}: "
+            "both must use the same columns"
+        )
+    own = against is None and exclude_self
+    k = usable_k(k, fitted.n - 1 if own else fitted.n)
+    if k == 0:
+        none = np.zeros((queries.n, 0), np.int32)
+        return Neighbours(none, none.astype(np.float32), fitted.n)
+    reporter = make_progress(progress)
+    found = directed_neighbours(
+        queries, fitted, k, measure, own, resolve_threads(threads), reporter
+    )
+    _sort_by_weight(found)
+    if progress is True:
+        reporter.close()
+    return Neighbours(found.rows, found.weights, fitted.n)
+
+
+def _sort_by_weight(found: Found, block: int = 4096) -> None:
+    """Reorder each row in place, best first, and pad it.
+
+    One 64-bit number an entry (weight above, complement of the index below) makes this one plain
+    sort; it is ascending, so the complement is of the weight.
+    """
+    places = np.arange(found.rows.shape[1])
+    for first in range(0, len(found.rows), block):
+        rows, weights = found.rows[first : first + block], found.weights[first : first + block]
+        keys = (~weights.view(np.uint32)).astype(np.uint64) << np.uint64(32)
+        keys |= rows.view(np.uint32)
+        keys[places >= found.length[first : first + block, None]] = np.iinfo(np.uint64).max
+        keys.sort(axis=1)
+        rows[:] = (keys & np.uint64(0xFFFFFFFF)).astype(np.uint32).view(np.int32)
+        weights[:] = (~(keys >> np.uint64(32)).astype(np.uint32)).view(np.float32)

@@ -1,0 +1,83 @@
+"""Keep the K best of a buffer of candidates, in the order they came.
+
+Weights are non-negative float32 numbers seen as their bits, which sort as the numbers do.
+Candidates arrive with ascending row index, so a stable selection gives ties to the smaller index.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit, uint16, uint32, uint64
+from numpy.typing import NDArray
+
+from leporid.graph.simd import bits_in, compress_lanes, load_lanes, mask_above, mask_equal
+
+__all__ = ["keep_best", "kth_largest"]
+
+
+@njit(cache=True, nogil=True, boundscheck=False)  # type: ignore[untyped-decorator]
+def kth_largest(bits: NDArray[np.uint32], count: int, k: int, low: int, steps: int) -> Any:
+    """A value v with at least k of `bits[:count]` >= v, none of which is below `low`.
+
+    `bits` is padded with zeros to a multiple of 16, and 1 <= k <= count. Bisection of the range of
+    the values: counting what lies above the middle is one vector compare for sixteen of them,
+    cheaper than a histogram at this size. After 32 steps v is the k-th largest or has exactly k
+    values not below it; fewer steps give a lower bound.
+    """
+    high = uint32(low)
+    for position in range(uint64(count)):
+        high = max(high, bits[position])
+    bottom = uint32(low)
+    while bottom < high and steps > 0:
+        steps -= 1
+        middle = uint32(bottom + ((high - bottom) >> uint32(1)))
+        above = uint64(0)
+        for position in range(uint64(0), uint64(count), uint64(16)):
+            above += bits_in(mask_above(load_lanes(bits, position), middle))
+        if above >= uint64(k):
+            bottom = uint32(middle + uint32(1))
+            if above == uint64(k):
+                break
+        else:
+            high = middle
+    return bottom
+
+
+@njit(cache=True, nogil=True, boundscheck=False)  # type: ignore[untyped-decorator]
+def keep_best(
+    bits: NDArray[np.uint32], rows: NDArray[np.uint32], count: int, k: int, low: int
+) -> Any:
+    """Move the k best candidates to the front, order kept; returns the k-th weight's bits."""
+    bound = kth_largest(bits, count, k, low, 32)
+    least = uint32(0xFFFFFFFF)
+    above = uint64(0)
+    for position in range(uint64(count)):
+        value = bits[position]
+        least = min(least, value if value >= bound else uint32(0xFFFFFFFF))
+    for position in range(uint64(0), uint64(count), uint64(16)):
+        above += bits_in(mask_above(load_lanes(bits, position), bound))
+    ties = uint64(k) - above
+    kept = uint64(0)
+    for position in range(uint64(0), uint64(count), uint64(16)):
+        values, lanes = load_lanes(bits, position), load_lanes(rows, position)
+        equal = mask_equal(values, bound)
+        found = bits_in(equal)
+        while found > ties:
+            equal = _without_highest(equal)
+            found -= uint64(1)
+        ties -= found
+        mask = uint16(mask_above(values, bound) | equal)
+        compress_lanes(values, mask, bits, kept)
+        compress_lanes(lanes, mask, rows, kept)
+        kept += bits_in(mask)
+    return least
+
+
+@njit(cache=True, nogil=True, boundscheck=False)  # type: ignore[untyped-decorator]
+def _without_highest(mask: int) -> Any:
+    highest = uint32(0x8000)
+    while not uint32(mask) & highest:
+        highest = uint32(highest >> uint32(1))
+    return uint16(uint32(mask) ^ highest)
