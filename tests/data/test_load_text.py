@@ -58,6 +58,13 @@ def test_three_columns_without_header_are_told_apart(tmp_path: Path) -> None:
     assert dated.item.tolist() == [1, 0]
 
 
+def test_a_given_column_is_not_guessed_again(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.csv", "user,item,time\n1,10,1\n1,20,5\n")
+    data = load(path, rating="time", min_rating=2)
+    assert data.time is None
+    assert data.items.ids.to_pylist() == [20]
+
+
 def test_the_report_says_what_was_guessed(tmp_path: Path) -> None:
     path = write(tmp_path / "a.csv", "who|what|when\n1|10|7\n2|10|6\n")
     with pytest.raises(DataError, match=r"a\.csv has no column .* user \(columns found: who, what"):
@@ -160,8 +167,8 @@ def test_the_rating_threshold_counts_without_a_warning(tmp_path: Path) -> None:
 
 
 def test_times_that_change_type_late_in_the_file(tmp_path: Path) -> None:
-    """pyarrow infers a type from the first block; a fraction may first appear megabytes later."""
-    many = "".join(f"{n % 977},{n},{n}\n" for n in range(600_000))
+    """A fraction, or the first date, may appear megabytes after the first integer."""
+    many = "".join(f"{n % 977},{n},{n}\n" for n in range(400_000))
     data = load(write(tmp_path / "a.csv", "user,item,time\n" + many + "0,999999,12.5\n"))
     assert data.source is not None
     assert data.source.time_unit == "microseconds"

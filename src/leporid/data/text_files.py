@@ -143,8 +143,7 @@ def _fields(line: str, separator: str) -> list[str]:
 def _read(path: Path, layout: _Layout, wanted: Mapping[str, int], encoding: str) -> pa.Table:
     """Ids come as dictionaries (small, and '007' stays '007'); the type of times is inferred.
 
-    pyarrow infers from the first block; where a later block disagrees, times are read again as
-    text. Only a single-threaded pass knows line numbers, so an error is located by one.
+    Only a single-threaded pass knows line numbers, so an error is located by a second one.
     """
     types: dict[str, pa.DataType] = {}
     for role, place in wanted.items():
@@ -154,9 +153,7 @@ def _read(path: Path, layout: _Layout, wanted: Mapping[str, int], encoding: str)
             types[f"c{place}"] = pa.float64()
     try:
         return _parse(path, layout, wanted, types, encoding, threads=True)
-    except pa.ArrowInvalid as first:
-        if "time" in wanted and "conversion error" in str(first) and "UTF8" not in str(first):
-            types[f"c{wanted['time']}"] = pa.string()
+    except pa.ArrowInvalid:
         try:
             return _parse(path, layout, wanted, types, encoding, threads=False)
         except pa.ArrowInvalid as error:
