@@ -6,6 +6,9 @@ import numpy as np
 import pytest
 import torch
 
+from leporid.data.id_map import IdMap
+from leporid.data.interactions import Interactions
+from leporid.data.split import Split
 from leporid.errors import ConfigError
 from leporid.models.bpr import BPR
 from leporid.training.sampler import Batch
@@ -39,17 +42,20 @@ def test_the_loss_is_bpr_opt() -> None:
     assert loss == pytest.approx(expected / 3, rel=1e-5)
 
 
-def test_a_new_user_with_a_known_history_is_placed_near_its_owner() -> None:
-    split = small_split()
-    model = BPR(dim=DIM, steps=1, freeze_steps=-1, eval_every=0)
-    model.fit(split, init=initial_vectors(), device="cpu")
-    known = split.train.csr().toarray()
-    sequence = split.train.sequences().of(3)
-    common = known @ known[3]
-    weight = common / np.maximum(known.sum(1) + known[3].sum() - common, 1)
-    rows = model.score(np.arange(N_USERS, dtype=np.int32))
-    expected = weight @ rows / weight.sum()
-    np.testing.assert_allclose(model.score_histories([sequence])[0], expected, rtol=1e-4)
+def test_a_new_user_is_placed_by_similar_users() -> None:
+    """Users in two camps that share no item: a new history belongs to one of them."""
+    user = np.repeat(np.arange(20), 4)
+    item = np.concatenate([(u % 2) * 6 + (u // 2 + np.arange(4)) % 6 for u in range(20)])
+    users, items = IdMap.range(20, "user"), IdMap.range(12, "item")
+    log = Interactions.from_arrays(user, item, np.arange(80), users, items)
+    empty = log.select(np.zeros(80, dtype=bool))
+    model = BPR(dim=DIM, steps=150, lr=0.05, eval_every=0, batch_size=80)
+    model.fit(Split(log, empty, empty, "camps"), seed=0, device="cpu")
+    first, second = model.score_histories(
+        [np.array([1, 4], dtype=np.int32), np.array([11, 8, 7], dtype=np.int32)]
+    )
+    assert first[:6].min() > first[6:].max()
+    assert second[6:].min() > second[:6].max()
 
 
 def test_settings_out_of_range_are_refused() -> None:

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from leporid.data.interactions import Sequences
 from leporid.errors import ConfigError
 from leporid.models.neural import BuildContext, NeuralRecommender
-from leporid.models.new_users import extend_rows
+from leporid.models.new_user_vectors import NewUserVectors
 from leporid.models.ranking_loss import bpr_loss, row_penalty
 from leporid.training.config import TrainingConfig
 from leporid.training.sampler import Batch, Sampling
@@ -87,12 +87,19 @@ class BPR(NeuralRecommender):
             loss = loss + self.config.regularization * row_penalty(user, positive, negative)
         return loss
 
+    def prepare(self) -> NewUserVectors:
+        """Places new people in the user table."""
+        net: Any = self.net
+        return NewUserVectors(self.train, net.users.weight)
+
     def scores(self, users: Tensor, recent: Tensor | None) -> Tensor:
         """x_ui for every item."""
         net: Any = self.net
-        return net.users(users) @ net.items.weight.T
+        result: Tensor = net.users(users) @ net.items.weight.T
+        return result
 
     def history_scores(self, recent: Tensor | None, histories: Sequences) -> Tensor:
         """A new user's row is extended from the rows of similar users."""
         net: Any = self.net
-        return extend_rows(net.users.weight, self.train, histories) @ net.items.weight.T
+        result: Tensor = self.prepared()(histories) @ net.items.weight.T
+        return result

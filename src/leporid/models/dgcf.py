@@ -107,7 +107,7 @@ class DGCFNetwork(nn.Module):
 
     def _unit(self, x: Tensor) -> Tensor:
         """Each chunk of each row scaled to length one."""
-        return functional.normalize(x.unflatten(1, (self.config.intents, -1)), dim=2).flatten(1)
+        return functional.normalize(x.reshape(len(x), self.config.intents, -1), dim=2).flatten(1)
 
 
 def distance_correlation(a: Tensor, b: Tensor) -> Tensor:
@@ -162,7 +162,7 @@ class DGCF(GraphRecommender):
     def _correlation(self) -> Tensor:
         """Sum over pairs of intents, for users and for items, on a random sample of each."""
         net: Any = self.net
-        total = net.users.weight.new_zeros(())
+        total = torch.zeros((), device=self.device)
         with torch.autocast(self.device.type, enabled=False):
             for table in (net.users, net.items):
                 rows = torch.randint(

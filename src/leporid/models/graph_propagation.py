@@ -50,7 +50,7 @@ class Propagation(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """float32[n_users + n_items, c] to the same shape."""
-        return cast(Tensor, _SymmetricProduct.apply(self.adjacency, x))
+        return _apply(_SymmetricProduct, self.adjacency, x)
 
 
 class EdgeProducts(nn.Module):
@@ -86,11 +86,11 @@ class EdgeProducts(nn.Module):
 
         weight: float32[K, n_edges]; x and the result: float32[n, K * d].
         """
-        return cast(Tensor, _EdgeSum.apply(weight, x, self.indptr, self.tail, self.mirror))
+        return _apply(_EdgeSum, weight, x, self.indptr, self.tail, self.mirror)
 
     def affinity(self, a: Tensor, b: Tensor, intents: int) -> Tensor:
         """float32[K, n_edges]: the dot product of chunk k of a[head] and of b[tail]."""
-        return cast(Tensor, _EdgeDot.apply(a, b, intents, self.indptr, self.tail, self.mirror))
+        return _apply(_EdgeDot, a, b, intents, self.indptr, self.tail, self.mirror)
 
     def laplacian(self, weight: Tensor) -> Tensor:
         """float32[K, n_edges]: weight / sqrt(D_k(head) D_k(tail)), D_k the sums over a head."""
@@ -107,6 +107,11 @@ def csr_tensor(indptr: Tensor, indices: Tensor, values: Tensor) -> Tensor:
         # torch announces once a process that its CSR tensors are in beta.
         warnings.filterwarnings("ignore", message=".*Sparse CSR tensor support.*")
         return torch.sparse_csr_tensor(indptr, indices, values, (n, n), check_invariants=False)
+
+
+def _apply(function: Any, *arguments: Any) -> Tensor:
+    """An autograd function's result (`apply` carries no types)."""
+    return cast(Tensor, function.apply(*arguments))
 
 
 def _int32(array: NDArray[Any]) -> Tensor:

@@ -23,7 +23,7 @@ from torch import Tensor, nn
 from leporid.data.interactions import Sequences
 from leporid.errors import ConfigError
 from leporid.models.neural import BuildContext, NeuralRecommender
-from leporid.models.new_users import extend_rows
+from leporid.models.new_user_vectors import NewUserVectors
 from leporid.models.ranking_loss import bpr_loss, row_penalty
 from leporid.training.config import TrainingConfig
 from leporid.training.sampler import Batch, Sampling
@@ -132,6 +132,11 @@ class HGN(NeuralRecommender):
             loss = loss + self.config.regularization * row_penalty(user, recent, targets)
         return loss
 
+    def prepare(self) -> NewUserVectors:
+        """Places new people in the user table."""
+        net: Any = self.net
+        return NewUserVectors(self.train, net.users.weight)
+
     def scores(self, users: Tensor, recent: Tensor | None) -> Tensor:
         """r_uj for every item."""
         net: Any = self.net
@@ -139,8 +144,7 @@ class HGN(NeuralRecommender):
 
     def history_scores(self, recent: Tensor | None, histories: Sequences) -> Tensor:
         """The gates read the new history; the user's own row is extended from similar users."""
-        net: Any = self.net
-        return self._scores(extend_rows(net.users.weight, self.train, histories), recent)
+        return self._scores(self.prepared()(histories), recent)
 
     def _scores(self, user: Tensor, recent: Tensor | None) -> Tensor:
         net: Any = self.net

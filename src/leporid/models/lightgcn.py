@@ -22,7 +22,7 @@ from leporid.data.interactions import Sequences
 from leporid.errors import ConfigError
 from leporid.models.graph_propagation import Propagation
 from leporid.models.neural import BuildContext, NeuralRecommender
-from leporid.models.new_users import extend_rows
+from leporid.models.new_user_vectors import NewUserVectors
 from leporid.models.ranking_loss import bpr_loss, row_penalty
 from leporid.training.config import TrainingConfig
 from leporid.training.sampler import Batch, Sampling
@@ -94,21 +94,22 @@ class GraphRecommender(NeuralRecommender):
             loss = loss + config.regularization * row_penalty(*start)
         return loss
 
-    def prepare(self) -> tuple[Tensor, Tensor]:
-        """Final vectors of all users and all items."""
-        users, items = self.net().split([self.train.n_users, self.train.n_items])
-        return users, items
+    def prepare(self) -> tuple[Tensor, Tensor, NewUserVectors]:
+        """Final vectors of all users and all items, and what places new people among them."""
+        vectors = self.net()
+        users, items = vectors[: self.train.n_users], vectors[self.train.n_users :]
+        return users, items, NewUserVectors(self.train, users)
 
     def scores(self, users: Tensor, recent: Tensor | None) -> Tensor:
         """y_ui for every item."""
-        user_vectors, item_vectors = self.prepared()
+        user_vectors, item_vectors, _ = self.prepared()
         result: Tensor = user_vectors[users] @ item_vectors.T
         return result
 
     def history_scores(self, recent: Tensor | None, histories: Sequences) -> Tensor:
         """A new user's final vector is extended from those of similar users."""
-        user_vectors, item_vectors = self.prepared()
-        result: Tensor = extend_rows(user_vectors, self.train, histories) @ item_vectors.T
+        _, item_vectors, new_users = self.prepared()
+        result: Tensor = new_users(histories) @ item_vectors.T
         return result
 
 

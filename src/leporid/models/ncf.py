@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import torch
 from torch import Tensor, nn
@@ -23,7 +23,7 @@ from torch.nn import functional
 from leporid.data.interactions import Sequences
 from leporid.errors import ConfigError
 from leporid.models.neural import BuildContext, NeuralRecommender
-from leporid.models.new_users import extend_rows
+from leporid.models.new_user_vectors import NewUserVectors
 from leporid.training.config import TrainingConfig
 from leporid.training.sampler import Batch, Sampling
 from leporid.tuning.space import Choice, Float, Int, SearchSpace
@@ -76,7 +76,7 @@ class NCFNetwork(nn.Module):
         # W [p; q] = W_p p + W_q q: the user's share is computed once for all items.
         self.mlp_user = nn.Linear(dim, first)
         self.mlp_item = nn.Linear(dim, first, bias=False)
-                self.mlp = nn.ModuleList(nn.Linear(a, b) for a, b in pairwise(config.layers))
+        self.mlp = nn.ModuleList(nn.Linear(a, b) for a, b in pairwise(config.layers))
         self.gmf_output = nn.Parameter(torch.ones(dim))
         """h on the product tower; ones make an untrained tower the dot product."""
         self.mlp_output = nn.Linear(config.layers[-1], 1)
@@ -142,7 +142,14 @@ class NCF(NeuralRecommender):
         ).float()
         # -ln sigmoid(y) for the positive, -ln(1 - sigmoid(y)) for the negatives.
         positive, negative = logits[:, :1], logits[:, 1:]
-        return (functional.softplus(-positive).sum() + functional.softplus(negative).sum()) / logits.numel()
+        total = functional.softplus(-positive).sum() + functional.softplus(negative).sum()
+        return cast(Tensor, total / logits.numel())
+
+    def prepare(self) -> tuple[NewUserVectors, NewUserVectors]:
+        """Place new people in both user tables."""
+        net: Any = self.net
+        tables = net.gmf_users.weight, net.mlp_users.weight
+        return NewUserVectors(self.train, tables[0]), NewUserVectors(self.train, tables[1])
 
     def scores(self, users: Tensor, recent: Tensor | None) -> Tensor:
         """Logits of every item."""
@@ -151,13 +158,17 @@ class NCF(NeuralRecommender):
 
     def history_scores(self, recent: Tensor | None, histories: Sequences) -> Tensor:
         """Both of a new user's rows are extended from those of similar users."""
-        net: Any = self.net
-        tables = net.gmf_users.weight, net.mlp_users.weight
-        return self._scores(*(extend_rows(table, self.train, histories) for table in tables))
+        gmf, mlp = self.prepared()
+        return self._scores(gmf(histories), mlp(histories))
 
     def _scores(self, gmf_user: Tensor, mlp_user: Tensor) -> Tensor:
         net: Any = self.net
         gmf_items, mlp_items = net.gmf_items.weight, net.mlp_items.weight
         size = max(1, _PAIRS // len(gmf_items))
-        parts = zip(gmf_user.split(size), mlp_user.split(size), strict=True)
-        return torch.cat([net(a, b, gmf_items, mlp_items) for a, b in parts])
+        starts = range(0, max(len(gmf_user), 1), size)
+        return torch.cat(
+            [
+                net(gmf_user[s : s + size], mlp_user[s : s + size], gmf_items, mlp_items)
+                for s in starts
+            ]
+        )

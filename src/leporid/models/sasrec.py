@@ -89,7 +89,7 @@ class _Block(nn.Module):
         attended = self.attention_output(attended.transpose(1, 2).flatten(2))
         x = x + functional.dropout(attended, share)
         inner = functional.dropout(functional.relu(self.inner(self.network_norm(x))), share)
-        return cast(Tensor, x + functional.dropout(self.outer(inner), share))
+        return x + functional.dropout(self.outer(inner), share)
 
 
 class SASRecNetwork(nn.Module):
