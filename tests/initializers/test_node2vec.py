@@ -122,8 +122,8 @@ def test_update_is_the_gradient_of_the_skip_gram_loss() -> None:
         return out
 
     a, b = inputs.astype(np.float32), outputs.astype(np.float32)
-    pulls = np.empty((4, 5), np.float32)
-    update_position(a, b, contexts, 3, targets, 3, np.float32(0.1), sigmoid_table(), pulls)
+    space = np.empty((9, 5), np.float32)
+    update_position(a, b, contexts, 3, targets, 3, np.float32(0.1), sigmoid_table(), space)
     np.testing.assert_allclose(a, inputs - 0.1 * slope(inputs, outputs, 0), atol=3e-4)
     np.testing.assert_allclose(b, outputs - 0.1 * slope(inputs, outputs, 1), atol=3e-4)
 
