@@ -150,11 +150,13 @@ def _vectors(
     from leporid import initializers
     from leporid.initializers.cache import cached_fit
     from leporid.models.neural import NeuralRecommender
+    from leporid.training.torch_threads import kept_torch_threads
 
     assert issubclass(model, NeuralRecommender)
     dim = model.from_recipe(recipe, **settings).config.dim
     maker = initializers.get(name)(**{"dim": dim, "seed": seed, **init_settings})
-    return cached_fit(maker, split.train, progress=progress)
+    with kept_torch_threads():
+        return cached_fit(maker, split.train, progress=progress)
 
 
 def _record(

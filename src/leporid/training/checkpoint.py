@@ -95,22 +95,34 @@ class TrainingState:
             group, _, rest = name.partition("/")
             if group == "optimizer":
                 index, _, key = rest.partition("/")
-                value = torch.from_numpy(array)
-                moments.setdefault(int(index), {})[key] = value[0] if key == "step" else value
+                moments.setdefault(int(index), {})[key] = _moment(
+                    array, self.optimizer.param_groups[0]["params"][int(index)]
+                )
             elif group in groups:
                 groups[group][rest] = array
         load_tensors(self.module, groups["module"], str(path))
         self.optimizer.load_state_dict({**self.optimizer.state_dict(), "state": moments})
-        device = next(self.module.parameters()).device
-        shapes = {name: tensor.shape for name, tensor in self.module.state_dict().items()}
+        like = self.module.state_dict()
         self.average, self.best = (
-            {
-                name: torch.from_numpy(array).reshape(shapes[name]).to(device)
-                for name, array in groups[group].items()
-            }
+            {name: _laid_out(array, like[name]) for name, array in groups[group].items()}
             for group in ("average", "best")
         )
         self.step, self.progress = header["step"], header["progress"]
+
+
+def _moment(array: NDArray[Any], parameter: nn.Parameter) -> Tensor:
+    """One entry of the optimiser's state: a moment, or the step count."""
+    if array.shape != tuple(parameter.shape):
+        return torch.from_numpy(array)[0]  # files store a scalar as one entry
+    return _laid_out(array, parameter.detach())
+
+
+def _laid_out(array: NDArray[Any], like: Tensor) -> Tensor:
+    """The array on the device of `like` and with its strides.
+
+    Fused optimisers walk parameter and moments side by side, whatever their strides say.
+    """
+    return torch.empty_like(like).copy_(torch.from_numpy(array).reshape(like.shape))
 
 
 def _short(value: Any, other: Any) -> str:

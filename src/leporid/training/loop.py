@@ -94,13 +94,14 @@ def train_loop(
             state.step = step + 1
 
             last = state.step == config.steps
-            metric = None
             log.add(loss.detach(), len(whole))
-            if validation and (last or state.step % config.eval_every == 0):
+            metric = None
+            judge = validation is not None and (last or state.step % config.eval_every == 0)
+            if judge and validation is not None:
                 if group.is_main:
                     metric = _validate(validation, state, model)
                 finished = group.agree(_stale(config, state))
-            look = last or finished or metric is not None or state.step % _LOG_EVERY == 0
+            look = last or judge or state.step % _LOG_EVERY == 0
             if look:
                 log.write(group, metric)
             # Processes must ask at the same steps; a single one may ask at every step.

@@ -62,12 +62,14 @@ def train(
             raise ConfigError(f"{name} has no recipes: leave `recipe` out")
         return found(**settings).fit(split, seed=seed, progress=reporter)
     from leporid.models.neural import NeuralRecommender
+    from leporid.training.torch_threads import kept_torch_threads
 
     assert issubclass(found, NeuralRecommender)
     model = found.from_recipe(recipe, **settings)
     if isinstance(chosen, str):
         maker = initializers.get(str(chosen))(dim=model.config.dim, seed=seed)
-        chosen = maker.fit(split.train, progress=reporter)
+        with kept_torch_threads():
+            chosen = maker.fit(split.train, progress=reporter)
     return model.fit(
         split,
         seed=seed,

@@ -9,6 +9,7 @@ import numpy as np
 from leporid.data.split import Split
 from leporid.errors import ConfigError, UnknownNameError
 from leporid.training.seeding import derive_seed
+from leporid.training.torch_threads import kept_torch_threads
 
 if TYPE_CHECKING:
     from leporid.models.neural import NeuralRecommender
@@ -33,7 +34,8 @@ class Validation:
         """The metric of the present weights."""
         from leporid.evaluation.evaluate import evaluate
 
-        table = evaluate(self._model, self._split, at=(self._depth,), part="valid")
+        with kept_torch_threads():
+            table = evaluate(self._model, self._split, at=(self._depth,), part="valid")
         means = table.mean()
         if self._metric not in means:
             raise UnknownNameError("metric", self._metric, means)

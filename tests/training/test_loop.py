@@ -1,0 +1,293 @@
+"""The loop: resume to the bit, kill and interrupt, freezing, averaging, selection, processes."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from leporid.data.split import Split
+from leporid.errors import ConfigError, DataError, LeporidError, TrainingInterruptedError
+from leporid.initializers.base import InitialEmbeddings
+from leporid.models.base import Recommender
+from leporid.models.dlr2 import DLR2
+from leporid.spectral.embedding import Embedding
+from leporid.training import loop
+from leporid.training.config import TrainingConfig
+from leporid.training.sampler import Batch
+from leporid.training.schedule import learning_rate
+from tests.training.toy import KILLED, SHARED, TINY, Dot, assert_same_bits, weights
+
+DLR2_RUN: dict[str, Any] = {
+    **TINY,
+    "steps": 10,
+    "eval_every": 4,
+    "image_dropout": 0.3,
+    "feature_dropout": 0.1,
+    "ema_decay": 0.8,
+    "freeze_steps": 4,
+    "clip_norm": 0.5,
+}
+
+
+def interrupt_at(monkeypatch: pytest.MonkeyPatch, model: DLR2, step: int) -> None:
+    """Ctrl-C arrives while step `step` is computed."""
+    plain, calls = model.loss, 0
+
+    def loss(batch: Batch) -> Tensor:
+        nonlocal calls
+        calls += 1
+        if calls == step:
+            os.kill(os.getpid(), signal.SIGINT)
+        return plain(batch)
+
+    monkeypatch.setattr(model, "loss", loss)
+
+
+@pytest.fixture(scope="module")
+def unbroken(split: Split) -> DLR2:
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    model = DLR2(**DLR2_RUN).fit(split, seed=7, device="cpu")
+    assert torch.get_num_threads() == 1  # validation runs numba, which may change it
+    torch.set_num_threads(before)
+    return model
+
+
+@pytest.mark.parametrize("stop", [1, 4, 9])
+def test_a_run_stopped_anywhere_and_resumed_has_the_bits_of_an_unbroken_run(
+    split: Split,
+    unbroken: DLR2,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    stop: int,
+) -> None:
+    stopped = DLR2(**DLR2_RUN)
+    interrupt_at(monkeypatch, stopped, stop)
+    with pytest.raises(TrainingInterruptedError, match=f"step {stop} of 10.*--resume"):
+        stopped.fit(split, seed=7, device="cpu", checkpoint=tmp_path)
+    torch.rand(3)  # the state of torch's own generator must not matter
+    resumed = DLR2(**DLR2_RUN).fit(split, seed=7, device="cpu", checkpoint=tmp_path, resume=True)
+    assert_same_bits(weights(resumed), weights(unbroken))
+    timing = ("seconds", "examples_per_second", "loss")
+    drop = [{k: v for k, v in row.items() if k not in timing} for row in resumed.history.rows]
+    assert drop == [
+        {k: v for k, v in row.items() if k not in timing} for row in unbroken.history.rows
+    ]
+    assert resumed.history.best_step == unbroken.history.best_step
+
+
+def run_toy(task: str, folder: Path, **environment: str) -> subprocess.Popen[bytes]:
+    root = Path(__file__).parents[2]
+    return subprocess.Popen(
+        [sys.executable, "-m", "tests.training.toy", task, str(folder)],
+        cwd=root,
+        env={**os.environ, **environment},
+    )
+
+
+def test_a_killed_process_can_be_taken_up_to_the_bit(split: Split, tmp_path: Path) -> None:
+    process = run_toy("killed", tmp_path, DIE_AT="12")
+    assert process.wait(timeout=120) == -signal.SIGKILL
+    assert [p.name for p in tmp_path.iterdir()] == ["checkpoint.safetensors"]
+    resumed = DLR2(**KILLED).fit(split, seed=4, device="cpu", checkpoint=tmp_path, resume=True)
+    unbroken = DLR2(**KILLED).fit(split, seed=4, device="cpu")
+    assert_same_bits(weights(resumed), weights(unbroken))
+
+
+def test_two_processes_train_as_one(split: Split, tmp_path: Path) -> None:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = str(probe.getsockname()[1])
+    shared = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "WORLD_SIZE": "2"}
+    processes = [
+        run_toy("parallel", tmp_path, RANK=str(rank), LOCAL_RANK=str(rank), **shared)
+        for rank in range(2)
+    ]
+    assert [process.wait(timeout=120) for process in processes] == [0, 0]
+    alone = DLR2(**SHARED).fit(split, seed=4, device="cpu")
+    one, two = (weights(Recommender.load(tmp_path / f"rank{rank}")) for rank in range(2))
+    assert_same_bits(one, two)
+    barely = weights(DLR2(**{**SHARED, "lr": 1e-12}).fit(split, seed=4, device="cpu"))
+    for name, value in weights(alone).items():
+        # Adam turns rounding of a near-zero gradient into a step: compare the whole movement.
+        assert (one[name] - value).norm() < 1e-2 * (value - barely[name]).norm(), name
+    assert (tmp_path / "checkpoint.safetensors").is_file()
+
+
+def vectors(split: Split, dim: int = 4) -> InitialEmbeddings:
+    rng = np.random.default_rng(3)
+    users, items = (
+        Embedding(rng.normal(2.0, 3.0, (n, dim)).astype(np.float32))
+        for n in (split.n_users, split.n_items)
+    )
+    return InitialEmbeddings(users, items)
+
+
+@pytest.mark.parametrize("model", [Dot, DLR2])
+def test_initial_vectors_survive_construction(split: Split, model: type[Dot]) -> None:
+    given = vectors(split)
+    made = model(dim=4, steps=3, freeze_steps=-1, init_scale=0.3, eval_every=0)
+    made.fit(split, init=given, device="cpu")
+    wanted = given.standardized(0.3)
+    np.testing.assert_array_equal(made.net.users.weight.detach(), wanted.users.vectors)
+    np.testing.assert_array_equal(made.net.items.weight.detach(), wanted.items.vectors)
+    assert made.training_summary()["drift"] == [0.0, 0.0]
+
+
+def test_vectors_of_the_random_initialiser_are_used_as_drawn(split: Split) -> None:
+    given = vectors(split)
+    random = InitialEmbeddings(
+        given.users, Embedding(given.items.vectors, None, {"method": "random"})
+    )
+    made = Dot(dim=4, steps=1, freeze_steps=-1, eval_every=0).fit(split, init=random, device="cpu")
+    np.testing.assert_array_equal(made.net.items.weight.detach(), given.items.vectors)
+
+
+def test_a_model_that_overwrites_its_vectors_is_caught(split: Split) -> None:
+    class Careless(Dot):
+        def build(self, context: Any) -> Any:
+            net = super().build(context)
+            torch.nn.init.normal_(net.items.weight)
+            return net
+
+    with pytest.raises(LeporidError, match="overwrote initial vectors"):
+        Careless(dim=4).fit(split, init=vectors(split), device="cpu")
+
+
+def test_vectors_of_the_wrong_size_are_refused(split: Split) -> None:
+    with pytest.raises(ConfigError, match=r"shape \[23, 5\].*\[23, 4\]"):
+        Dot(dim=4).fit(split, init=vectors(split, dim=5), device="cpu")
+
+
+def test_frozen_tables_move_after_the_warm_up_only(split: Split) -> None:
+    given = vectors(split)
+
+    def drift(freeze: int) -> float:
+        model = DLR2(**{**TINY, "steps": 6, "freeze_steps": freeze})
+        model.fit(split, init=given, device="cpu")
+        return float(model.training_summary()["drift"][1])
+
+    assert drift(6) == drift(-1) == 0.0
+    assert 0.0 < drift(5) < drift(0)
+
+
+def test_the_best_weights_are_kept_and_training_stops_in_time(
+    split: Split, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    values = iter([0.1, 0.4, 0.3, 0.4, 0.2, 0.9])
+    kept: list[dict[str, Tensor]] = []
+    model = Dot(dim=4, steps=60, batch_size=8, lr=0.05, eval_every=10, patience=3)
+
+    def measure(self: Any) -> float:
+        kept.append(weights(model))
+        return next(values)
+
+    monkeypatch.setattr(loop.Validation, "__call__", measure)
+    model.fit(split, device="cpu")
+    assert len(kept) == 5
+    assert_same_bits(weights(model), kept[1])
+    assert (model.history.best_step, model.history.best_metric) == (20, 0.4)
+    assert [row["metric"] for row in model.history.rows if "metric" in row] == [
+        0.1, 0.4, 0.3, 0.4, 0.2,
+    ]  # fmt: skip
+
+
+def test_averaged_weights_are_the_exponential_mean(
+    split: Split, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = Dot(dim=4, steps=4, batch_size=8, lr=0.1, eval_every=0, ema_decay=0.75)
+    seen: list[Tensor] = []
+    plain = loop._blend
+
+    def blend(average: Any, module: Any, decay: float) -> None:
+        if not seen:
+            seen.append(average["users.weight"].clone())
+        seen.append(module.users.weight.detach().clone())
+        plain(average, module, decay)
+
+    monkeypatch.setattr(loop, "_blend", blend)
+    model.fit(split, device="cpu")
+    mean = seen[0]
+    for value in seen[1:]:
+        mean = 0.75 * mean + 0.25 * value
+    torch.testing.assert_close(model.net.users.weight.detach(), mean)
+    assert not torch.equal(mean, seen[-1])
+
+
+def test_training_learns_and_is_repeatable(split: Split) -> None:
+    settings = {"dim": 8, "steps": 150, "batch_size": 32, "lr": 0.05, "eval_every": 50}
+    before = torch.get_rng_state()
+    one = Dot(**settings).fit(split, seed=1, device="cpu")
+    assert torch.equal(torch.get_rng_state(), before)
+    assert one.history.rows[-1]["loss"] < 0.8 * one.history.rows[0]["loss"]
+    assert one.history.best_metric is not None
+    assert_same_bits(weights(one), weights(Dot(**settings).fit(split, seed=1, device="cpu")))
+    other = weights(Dot(**settings).fit(split, seed=2, device="cpu"))
+    assert not torch.equal(weights(one)["users.weight"], other["users.weight"])
+
+
+def test_a_checkpoint_of_another_run_is_refused(split: Split, tmp_path: Path) -> None:
+    settings = {"dim": 4, "steps": 3, "eval_every": 0}
+    Dot(**settings).fit(split, seed=1, device="cpu", checkpoint=tmp_path)
+    with pytest.raises(ConfigError, match=r'another run: its config is \{"lr": 0.001\}'):
+        Dot(**settings, lr=0.1).fit(split, seed=1, device="cpu", checkpoint=tmp_path, resume=True)
+    with pytest.raises(ConfigError, match="its seed is 1, this run's is 2"):
+        Dot(**settings).fit(split, seed=2, device="cpu", checkpoint=tmp_path, resume=True)
+    with pytest.raises(ConfigError, match="its start is"):
+        Dot(**settings).fit(
+            split,
+            seed=1,
+            device="cpu",
+            checkpoint=tmp_path,
+            resume=True,
+            init=vectors(split),
+        )
+    (tmp_path / "checkpoint.safetensors").write_bytes(b"half a file")
+    with pytest.raises(DataError, match="not a safetensors file"):
+        Dot(**settings).fit(split, seed=1, device="cpu", checkpoint=tmp_path, resume=True)
+
+
+def test_history_is_written_as_csv(split: Split, tmp_path: Path) -> None:
+    model = Dot(dim=4, steps=100, batch_size=8, eval_every=40).fit(split, device="cpu")
+    model.history.to_csv(tmp_path / "history.csv")
+    lines = (tmp_path / "history.csv").read_text().splitlines()
+    assert lines[0] == "step,loss,lr,examples_per_second,seconds,metric"
+    assert [line.split(",")[0] for line in lines[1:]] == ["40", "50", "80", "100"]
+
+
+@pytest.mark.parametrize(
+    ("schedule", "expected"),
+    [
+        ("constant", {0: 1.0, 50: 1.0, 99: 1.0}),
+        ("cosine", {0: 1.0, 50: 0.5, 100: 0.0}),
+        ("one-cycle", {0: 1 / 25, 20: 1.0, 60: (1 + 1e-4) / 2, 100: 1e-4}),
+    ],
+)
+def test_learning_rates_at_known_steps(schedule: Any, expected: dict[int, float]) -> None:
+    config = TrainingConfig(steps=100, lr=2.0, schedule=schedule, warmup=0.2)
+    for step, share in expected.items():
+        assert learning_rate(config, step) == pytest.approx(2.0 * share)
+
+
+@pytest.mark.parametrize(
+    ("setting", "value"),
+    [("steps", 0), ("lr", 0.0), ("freeze_steps", -2), ("ema_decay", 1.0), ("warmup", 0.0)],
+)
+def test_impossible_settings_are_refused(setting: str, value: float) -> None:
+    with pytest.raises(ConfigError, match=setting):
+        TrainingConfig(**{setting: value})
+
+
+def test_a_metric_without_a_depth_is_refused(split: Split) -> None:
+    with pytest.raises(ConfigError, match="F1@10"):
+        Dot(dim=4, metric="F1").fit(split, device="cpu")

@@ -1,0 +1,96 @@
+"""`train` and `leporid train`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import leporid
+from leporid.cli.app import app
+from leporid.data.split import Split
+from leporid.errors import ConfigError, UnknownNameError
+from leporid.models.base import Recommender
+from leporid.training.train import DEFAULT_INIT, train
+
+QUICK = {"dim": 4, "steps": 2, "batch_size": 8, "length": 3}
+
+
+def test_a_named_initialiser_fills_the_tables(split: Split) -> None:
+    model = train("dlr2", split, init="svd", seed=5, freeze_steps=-1, device="cpu", **QUICK)
+    made = leporid.initializers.get("svd")(dim=4, seed=5).fit(split.train).standardized(1.0)
+    np.testing.assert_array_equal(model.net.items.weight.detach(), made.items.vectors)
+
+
+def test_the_seed_reaches_initialiser_and_training(split: Split) -> None:
+    scores = [
+        train("dlr2", split, init="random", seed=seed, device="cpu", **QUICK).score(
+            np.arange(3, dtype=np.int32)
+        )
+        for seed in (1, 1, 2)
+    ]
+    np.testing.assert_array_equal(scores[0], scores[1])
+    assert not np.array_equal(scores[0], scores[2])
+
+
+def test_classical_models_take_no_initial_vectors(split: Split) -> None:
+    assert DEFAULT_INIT == "leporid"
+    for init in (DEFAULT_INIT, None, "none"):
+        assert train("toppop", split, init=init).name == "toppop"
+    assert train("toppop", split).name == "toppop"
+    with pytest.raises(ConfigError, match="no embedding tables"):
+        train("toppop", split, init="leporid")
+    with pytest.raises(ConfigError, match="no recipes"):
+        train("toppop", split, recipe="paper")
+
+
+def test_recipes_are_named_settings(split: Split) -> None:
+    model = train("dlr2", split, init=None, recipe="softmax", device="cpu", **QUICK)
+    assert model.config.objective == "softmax"
+    assert model.config.steps == 2
+    with pytest.raises(UnknownNameError, match="did you mean 'softmax'"):
+        train("dlr2", split, init=None, recipe="softmaks")
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    data = leporid.synthesize(30, 20, 400, seed=2, min_activity=5)
+    rows = [f"{u},{i},{t}" for u, i, t in zip(data.user, data.item, data.time, strict=True)]
+    path = tmp_path / "log.csv"
+    path.write_text("\n".join(["visitor,film,when", *rows]) + "\n")
+    return path
+
+
+def test_the_command_writes_model_record_and_history(log: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    options = ["--user", "visitor", "--item", "film", "--time", "when", "--device", "cpu"]
+    options += ["--init", "random", "--recipe", "paper", "--steps", "3", "--seed", "9"]
+    options += ["--set", "dim=4", "--set", "batch_size=8", "--set", "eval_every=2"]
+    done = CliRunner().invoke(app, ["train", str(log), "-o", str(run), *options])
+    assert done.exit_code == 0, done.output
+    assert "HR@10" in done.output
+    record = json.loads((run / "record.json").read_text())
+    assert (record["dataset"], record["model"], record["init"]) == ("log", "dlr2", "random")
+    assert (record["recipe"], record["seed"], record["config"]["dim"]) == ("paper", 9, 4)
+    assert record["extra"]["training"]["steps"] == 3
+    assert set(record["metrics"]) == set(record["valid_metrics"])
+    model = Recommender.load(run / "model")
+    split = leporid.temporal_split(leporid.load(log, user="visitor", item="film", time="when"))
+    assert leporid.evaluate(model, split).mean()["HR@10"] == record["metrics"]["HR@10"]
+    assert (run / "history.csv").is_file()
+    again = CliRunner().invoke(
+        app, ["train", str(log), "-o", str(run), *options, "--resume", "--json"]
+    )
+    assert json.loads(again.stdout)["metrics"] == record["metrics"]
+
+
+def test_the_command_refuses_an_initialiser_for_a_classical_model(
+    log: Path, tmp_path: Path
+) -> None:
+    done = CliRunner().invoke(
+        app, ["train", str(log), "-o", str(tmp_path / "x"), "--model", "toppop", "--init", "le"]
+    )
+    assert isinstance(done.exception, ConfigError)
