@@ -27,7 +27,8 @@ def resolve_threads(threads: int | None) -> int:
 
     if threads is not None and threads < 1:
         raise ConfigError(f"threads must be at least 1, not {threads}; None means all cores")
-    pool = int(numba.config.NUMBA_NUM_THREADS)
+    settings: Any = numba.config
+    pool = int(settings.NUMBA_NUM_THREADS)
     if hasattr(os, "sched_getaffinity"):
         allowed = len(os.sched_getaffinity(0))
     else:

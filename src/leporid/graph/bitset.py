@@ -10,9 +10,10 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit, uint32, uint64
+from numba import uint32, uint64
 from numpy.typing import NDArray
 
+from leporid.graph.jit import kernel
 from leporid.graph.matrix import Members
 from leporid.graph.search import Fitted, Queries
 from leporid.graph.simd import LANES, WORDS
@@ -98,7 +99,7 @@ def query_rows(members: Members, columns: Columns, terms: Terms) -> Queries:
     return Queries(words, rare_start, rare_columns, terms.x, terms.y, terms.g)
 
 
-@njit(cache=True, nogil=True, boundscheck=False)  # type: ignore[untyped-decorator]
+@kernel
 def _fill_fitted(
     indptr: NDArray[np.int64],
     members: NDArray[np.int32],
@@ -144,13 +145,13 @@ def _fill_fitted(
     return list_rows
 
 
-@njit(cache=True, nogil=True, boundscheck=False)  # type: ignore[untyped-decorator]
+@kernel
 def _strip_of(row: int, tile_groups: int, strips: int) -> Any:
     tile, inside = divmod(row, tile_groups * LANES)
     return tile * strips + inside // (STRIP_GROUPS * LANES)
 
 
-@njit(cache=True, nogil=True, boundscheck=False)  # type: ignore[untyped-decorator]
+@kernel
 def _fill_queries(
     indptr: NDArray[np.int64],
     members: NDArray[np.int32],

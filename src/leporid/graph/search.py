@@ -17,9 +17,10 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import float32, float64, int64, njit, uint16, uint32, uint64
+from numba import float32, float64, int64, uint16, uint32, uint64
 from numpy.typing import NDArray
 
+from leporid.graph.jit import kernel
 from leporid.graph.selection import keep_best, kth_largest
 from leporid.graph.simd import (
     add_lanes,
@@ -111,7 +112,7 @@ class Found(NamedTuple):
     """int32[n]; -1 where a guess failed."""
 
 
-@njit(cache=True, nogil=True, boundscheck=False)  # type: ignore[untyped-decorator]
+@kernel
 def _scatter(
     columns: NDArray[np.uint32],
     first: int,
@@ -129,7 +130,7 @@ def _scatter(
             counters[uint64(list_rows[entry])] += one
 
 
-@njit(cache=True, nogil=True, boundscheck=False)  # type: ignore[untyped-decorator]
+@kernel
 def _add_panel(
     bits: NDArray[np.uint32],
     words: NDArray[np.uint32],
@@ -147,7 +148,7 @@ def _add_panel(
         store_counters(add_lanes(counts, load_counters(counters, at)), counters, at)
 
 
-@njit(cache=True, nogil=True, boundscheck=False)  # type: ignore[untyped-decorator]
+@kernel
 def _add_panel_and_filter(
     bits: NDArray[np.uint32],
     words: NDArray[np.uint32],
@@ -176,7 +177,7 @@ def _add_panel_and_filter(
         masks[step] = passing(counts, p, q, r, term, uint64(row) + step * uint64(16))
 
 
-@njit(cache=True, nogil=True, boundscheck=False)  # type: ignore[untyped-decorator]
+@kernel
 def _filter(
     groups: int,
     counters: NDArray[Any],
@@ -194,7 +195,7 @@ def _filter(
         masks[step] = passing(counts, p, q, r, term, uint64(row) + step * uint64(16))
 
 
-@njit(cache=True, nogil=True, boundscheck=False)  # type: ignore[untyped-decorator]
+@kernel
 def _collect(
     masks: NDArray[np.uint64],
     counters: NDArray[Any],
@@ -218,7 +219,7 @@ def _collect(
     return at
 
 
-@njit(cache=True, nogil=True, boundscheck=False)  # type: ignore[untyped-decorator]
+@kernel
 def _guess(
     fitted: Fitted,
     queries: Queries,
@@ -244,7 +245,7 @@ def _guess(
     return kth_largest(scratch.sample_bits, taken, rank, 0, 20)
 
 
-@njit(cache=True, nogil=True, boundscheck=False, error_model="numpy")  # type: ignore[untyped-decorator]
+@kernel
 def _weigh(
     scratch: Scratch,
     slot: int,
@@ -279,7 +280,7 @@ def _weigh(
     return kept
 
 
-@njit(cache=True, nogil=True, boundscheck=False)  # type: ignore[untyped-decorator]
+@kernel
 def _set_filter(
     filters: NDArray[np.float32], slot: int, t: float, x: float, y: float, g: float
 ) -> None:
@@ -290,7 +291,7 @@ def _set_filter(
     filters[slot, 2] = max(t * x, 1e-30)
 
 
-@njit(cache=True, nogil=True, boundscheck=False, error_model="numpy")  # type: ignore[untyped-decorator]
+@kernel
 def search_rows(
     wanted: NDArray[np.int64],
     turn: NDArray[np.int64],

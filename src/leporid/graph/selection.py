@@ -9,15 +9,16 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit, uint16, uint32, uint64
+from numba import uint16, uint32, uint64
 from numpy.typing import NDArray
 
+from leporid.graph.jit import kernel
 from leporid.graph.simd import bits_in, compress_lanes, load_lanes, mask_above, mask_equal
 
 __all__ = ["keep_best", "kth_largest"]
 
 
-@njit(cache=True, nogil=True, boundscheck=False)  # type: ignore[untyped-decorator]
+@kernel
 def kth_largest(bits: NDArray[np.uint32], count: int, k: int, low: int, steps: int) -> Any:
     """A value v with at least k of `bits[:count]` >= v, none of which is below `low`.
 
@@ -45,7 +46,7 @@ def kth_largest(bits: NDArray[np.uint32], count: int, k: int, low: int, steps: i
     return bottom
 
 
-@njit(cache=True, nogil=True, boundscheck=False)  # type: ignore[untyped-decorator]
+@kernel
 def keep_best(
     bits: NDArray[np.uint32], rows: NDArray[np.uint32], count: int, k: int, low: int
 ) -> Any:
@@ -75,7 +76,7 @@ def keep_best(
     return least
 
 
-@njit(cache=True, nogil=True, boundscheck=False)  # type: ignore[untyped-decorator]
+@kernel
 def _without_highest(mask: int) -> Any:
     highest = uint32(0x8000)
     while not uint32(mask) & highest:

@@ -14,7 +14,9 @@ from typing import Any
 from llvmlite import ir
 from numba.core import cgutils, types
 from numba.core.datamodel import models
-from numba.extending import intrinsic, register_model
+from numba.extending import register_model
+
+from leporid.graph.jit import vector_code
 
 __all__ = [
     "LANES",
@@ -46,11 +48,11 @@ _floats = ir.VectorType(ir.FloatType(), LANES)
 _mask = ir.VectorType(_i1, LANES)
 
 
-class IntLanes(types.Type):  # type: ignore[misc]
+class IntLanes(types.Type):
     """Sixteen 32-bit integers in registers."""
 
 
-class Panel(types.Type):  # type: ignore[misc]
+class Panel(types.Type):
     """The 512 bits of one query row, each word spread over all lanes."""
 
 
@@ -58,16 +60,16 @@ int_lanes = IntLanes("int_lanes")
 panel = Panel("panel")
 
 
-@register_model(IntLanes)  # type: ignore[untyped-decorator]
-class _IntLanesModel(models.PrimitiveModel):  # type: ignore[misc]
+@register_model(IntLanes)
+class _IntLanesModel(models.PrimitiveModel):
     def __init__(self, manager: Any, kind: Any) -> None:
-        super().__init__(manager, kind, _ints)
+        super().__init__(manager, kind, _ints)  # type: ignore[no-untyped-call]
 
 
-@register_model(Panel)  # type: ignore[untyped-decorator]
-class _PanelModel(models.PrimitiveModel):  # type: ignore[misc]
+@register_model(Panel)
+class _PanelModel(models.PrimitiveModel):
     def __init__(self, manager: Any, kind: Any) -> None:
-        super().__init__(manager, kind, ir.ArrayType(_ints, WORDS))
+        super().__init__(manager, kind, ir.ArrayType(_ints, WORDS))  # type: ignore[no-untyped-call]
 
 
 def _address(context: Any, builder: Any, kind: Any, array: Any, index: Any) -> Any:
@@ -89,7 +91,7 @@ def _splat(builder: Any, scalar: Any, vector: Any) -> Any:
 
 def _call(builder: Any, name: str, result: Any, *arguments: Any) -> Any:
     signature = ir.FunctionType(result, [argument.type for argument in arguments])
-    function = cgutils.get_or_insert_function(builder.module, signature, name)
+    function: Any = cgutils.get_or_insert_function(builder.module, signature, name)  # type: ignore[no-untyped-call]
     return builder.call(function, arguments)
 
 
@@ -98,7 +100,7 @@ def _counter_lanes(kind: Any) -> Any:
     return ir.VectorType(ir.IntType(kind.dtype.bitwidth), LANES)
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@vector_code
 def splat_panel(_typing: Any, words: Any, index: Any) -> Any:
     """The panel of the 16 words that start at `words[index]`."""
 
@@ -113,7 +115,7 @@ def splat_panel(_typing: Any, words: Any, index: Any) -> Any:
     return panel(words, types.uint64), code
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@vector_code
 def panel_counts(_typing: Any, query: Any, bits: Any, index: Any) -> Any:
     """How many of the query's 512 columns each of the 16 rows at `bits[index]` has."""
 
@@ -131,21 +133,21 @@ def panel_counts(_typing: Any, query: Any, bits: Any, index: Any) -> Any:
     return int_lanes(panel, bits, types.uint64), code
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@vector_code
 def load_counters(_typing: Any, counters: Any, index: Any) -> Any:
     """Sixteen counters as 32-bit lanes."""
 
     def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         kind = signature.args[0]
         narrow = _counter_lanes(kind)
-        address = _vector_address(context, builder, kind, *arguments, narrow)
+        address = _vector_address(context, builder, kind, arguments[0], arguments[1], narrow)
         value = builder.load(address, align=kind.dtype.bitwidth // 8)
         return value if narrow == _ints else builder.zext(value, _ints)
 
     return int_lanes(counters, types.uint64), code
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@vector_code
 def store_counters(_typing: Any, lanes: Any, counters: Any, index: Any) -> Any:
     """Write 16 lanes back to the counters, in their width."""
 
@@ -160,7 +162,7 @@ def store_counters(_typing: Any, lanes: Any, counters: Any, index: Any) -> Any:
     return types.void(int_lanes, counters, types.uint64), code
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@vector_code
 def add_lanes(_typing: Any, left: Any, right: Any) -> Any:
     """Lane-wise sum."""
 
@@ -170,7 +172,7 @@ def add_lanes(_typing: Any, left: Any, right: Any) -> Any:
     return int_lanes(int_lanes, int_lanes), code
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@vector_code
 def passing(_typing: Any, counts: Any, p: Any, q: Any, r: Any, fitted: Any, index: Any) -> Any:
     """Bit mask of the lanes where `counts * p >= q * fitted[index:] + r`."""
 
@@ -196,7 +198,7 @@ def _compress(
     return context.get_dummy_value()
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@vector_code
 def compress_lanes(_typing: Any, lanes: Any, mask: Any, out: Any, at: Any) -> Any:
     """Write the lanes named by the mask to `out[at:]`, without gaps."""
 
@@ -207,7 +209,7 @@ def compress_lanes(_typing: Any, lanes: Any, mask: Any, out: Any, at: Any) -> An
     return types.void(int_lanes, types.uint16, out, types.uint64), code
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@vector_code
 def bits_in(_typing: Any, mask: Any) -> Any:
     """Number of lanes named by the mask."""
 
@@ -217,7 +219,7 @@ def bits_in(_typing: Any, mask: Any) -> Any:
     return types.uint64(types.uint16), code
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@vector_code
 def lowest_bit(_typing: Any, word: Any) -> Any:
     """Position of the lowest set bit of a 64-bit word that is not zero."""
 
@@ -227,7 +229,7 @@ def lowest_bit(_typing: Any, word: Any) -> Any:
     return types.uint64(types.uint64), code
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@vector_code
 def fetch_add(_typing: Any, counter: Any, step: Any) -> Any:
     """Atomically add `step` to `counter[0]` (int64) and return what it was."""
 
@@ -239,12 +241,14 @@ def fetch_add(_typing: Any, counter: Any, step: Any) -> Any:
     return types.int64(counter, types.int64), code
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@vector_code
 def load_lanes(_typing: Any, values: Any, index: Any) -> Any:
     """Sixteen 32-bit values from `values[index]` on."""
 
     def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        address = _vector_address(context, builder, signature.args[0], *arguments, _ints)
+        address = _vector_address(
+            context, builder, signature.args[0], arguments[0], arguments[1], _ints
+        )
         return builder.load(address, align=4)
 
     return int_lanes(values, types.uint64), code
@@ -259,19 +263,19 @@ def _compare(operator: str) -> Any:
     return types.uint16(int_lanes, types.uint32), code
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@vector_code
 def mask_above(_typing: Any, lanes: Any, bound: Any) -> Any:
     """Bit mask of the lanes greater than `bound`, unsigned."""
     return _compare(">")
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@vector_code
 def mask_equal(_typing: Any, lanes: Any, bound: Any) -> Any:
     """Bit mask of the lanes equal to `bound`."""
     return _compare("==")
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@vector_code
 def store_similarity(
     _typing: Any, counts: Any, x: Any, y: Any, g: Any, fitted: Any, index: Any, out: Any, at: Any
 ) -> Any:

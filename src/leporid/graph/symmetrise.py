@@ -11,9 +11,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import int64, njit, uint64
+from numba import int64, uint64
 from numpy.typing import NDArray
 
+from leporid.graph.jit import kernel
 from leporid.graph.search import Found
 from leporid.graph.types import KnnGraph, Side
 from leporid.threads import on_each_thread
@@ -53,7 +54,7 @@ def symmetrise(found: Found, k: int, side: Side, similarity: str, threads: int) 
     return KnnGraph(indptr, indices, weights, side, k, similarity)
 
 
-@njit(cache=True, nogil=True, boundscheck=False)  # type: ignore[untyped-decorator]
+@kernel
 def _limits(
     found: Found,
     k: int,
@@ -78,7 +79,7 @@ def _limits(
             last[row] = found.rows[row, uint64(place)]
 
 
-@njit(cache=True, nogil=True, boundscheck=False)  # type: ignore[untyped-decorator]
+@kernel
 def _count(
     found: Found,
     first: int,
@@ -97,7 +98,7 @@ def _count(
             )
 
 
-@njit(cache=True, nogil=True, boundscheck=False)  # type: ignore[untyped-decorator]
+@kernel
 def _spread(
     found: Found,
     first: int,
@@ -120,7 +121,7 @@ def _spread(
                 weights[at] = weight
 
 
-@njit(cache=True, nogil=True, boundscheck=False)  # type: ignore[untyped-decorator]
+@kernel
 def _merge(
     found: Found,
     first: int,

@@ -1,0 +1,238 @@
+"""The neighbour graph with torch: dense 0/1 products, top-K and symmetrisation on one device.
+
+The number of shared columns is a matrix product of 0/1 blocks. Half-precision inputs are exact, and
+so is every sum: float32 accumulates integers exactly below 2^24, and where torch can only
+return half precision the columns are taken 2,048 at a time, the integers it can hold.
+
+The order is the CPU's: by the similarity as a float32 number, ties to the smaller index. For
+Jaccard the float32 quotient of two integers below 2^24 is the correctly rounded one, hence equal to
+the rounded float64 quotient of the CPU; the other similarities are computed in float64.
+
+Nothing here is tied to CUDA: `torch.device("cpu")` gives the same graph, for tests.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from leporid.graph.matrix import Members
+from leporid.graph.similarity import Similarity
+from leporid.graph.types import KnnGraph, Side
+from leporid.progress import ProgressLike
+
+if TYPE_CHECKING:
+    import torch
+
+__all__ = ["GraphTensors", "graph_tensors", "knn_graph_on"]
+
+HALF_EXACT = 2048
+"""Largest count up to which half precision holds every integer."""
+BLOCK_ENTRIES = {"cuda": 2**28, "cpu": 2**22}
+"""Pairs of rows compared at once, by kind of device: about 20 bytes each at the peak."""
+DENSE_ENTRIES = {"cuda": 2**33, "cpu": 2**26}
+"""Largest matrix kept dense; a larger one is spread out anew, tile by tile, for each block."""
+
+
+class GraphTensors(NamedTuple):
+    """A `KnnGraph` as tensors on a device."""
+
+    indptr: torch.Tensor
+    """int64[n + 1]."""
+    indices: torch.Tensor
+    """int64[nnz], ascending within a row."""
+    weights: torch.Tensor
+    """float32[nnz]."""
+
+
+def knn_graph_on(
+    members: Members,
+    k: int,
+    device: str | torch.device,
+    similarity: Similarity,
+    side: Side,
+    progress: ProgressLike,
+) -> KnnGraph:
+    """`knn_graph` by way of a torch device ("auto" and "cuda" mean the current GPU)."""
+    made = graph_tensors(members, k, device, similarity, progress)
+    return KnnGraph(
+        made.indptr.cpu().numpy(),
+        made.indices.int().cpu().numpy(),
+        made.weights.cpu().numpy(),
+        side,
+        k,
+        similarity.name,
+    )
+
+
+def graph_tensors(
+    members: Members,
+    k: int,
+    device: str | torch.device,
+    similarity: Similarity,
+    progress: ProgressLike,
+) -> GraphTensors:
+    """The symmetric graph of the rows of `members`, left on the device; 1 <= k < n."""
+    import torch
+
+    place = torch.device("cuda" if device == "auto" else device)
+    n = members.n
+    dense = _Dense(members, place)
+    terms = similarity.terms(members.degrees, members.degrees)
+    kind = torch.float32 if similarity.name == "jaccard" else torch.float64
+    x, y, b = (torch.from_numpy(t).to(place, kind) for t in (terms.x, terms.y, terms.b))
+    least = torch.zeros(n, dtype=torch.float32, device=place)
+    last = torch.full((n,), -1, dtype=torch.int64, device=place)
+    block = max(1, min(n, BLOCK_ENTRIES[place.type] // n))
+    sources, targets, weights = [], [], []
+    progress.start("neighbours", n)
+    for first in range(0, n, block):
+        stop = min(n, first + block)
+        counts = dense.shared(first, stop)
+        rows = torch.arange(stop - first, device=place)
+        counts[rows, rows + first] = 0
+        if similarity.name == "jaccard":
+            # Where nothing is shared the union may be empty; 0 / 1 is the 0 it should be.
+            union = (x[first:stop, None] + b).sub_(counts).clamp_(min=1)
+            similar = counts.div_(union)
+            del union
+        else:
+            similar = _in_double(counts, x[first:stop], y[first:stop], b, terms.g)
+        chosen, bound = _best(similar, k)
+        row, column = chosen.nonzero(as_tuple=True)
+        weight = similar[chosen]
+        least[first:stop] = bound
+        at_bound = weight == bound[row]
+        last[first:stop].scatter_reduce_(0, row[at_bound], column[at_bound], "amax")
+        sources.append((row + first).int())
+        targets.append(column.int())
+        weights.append(weight)
+        del counts, similar, chosen
+        progress.advance(stop - first)
+    return _symmetrise(
+        torch.cat(sources).long(), torch.cat(targets).long(), torch.cat(weights), least, last
+    )
+
+
+class _Dense:
+    """The rows as 0/1 blocks, kept whole if they fit, and their products."""
+
+    def __init__(self, members: Members, device: torch.device) -> None:
+        import torch
+
+        self._kind = torch.float16 if device.type == "cuda" else torch.float32
+        self._shape = (members.n, members.n_columns)
+        self._indptr = members.indptr
+        self._columns = torch.from_numpy(members.columns).to(device)
+        self._degrees = torch.from_numpy(members.degrees).to(device)
+        self._wide = device.type == "cuda" and _can_widen(device)
+        self._step = members.n_columns if self._wide or device.type == "cpu" else HALF_EXACT
+        limit = DENSE_ENTRIES[device.type]
+        self._tile = max(1, min(members.n, limit // members.n_columns))
+        self._whole: torch.Tensor | None = None
+        if self._tile == members.n:
+            self._whole = self._rows(0, members.n)
+
+    def _rows(self, first: int, stop: int) -> torch.Tensor:
+        """0/1 [stop - first, n_columns]."""
+        import torch
+
+        if self._whole is not None:
+            return self._whole[first:stop]
+        start, end = int(self._indptr[first]), int(self._indptr[stop])
+        place = self._columns.device
+        row = torch.repeat_interleave(
+            torch.arange(stop - first, device=place),
+            self._degrees[first:stop],
+            output_size=end - start,
+        )
+        made = torch.zeros((stop - first, self._shape[1]), dtype=self._kind, device=place)
+        made[row, self._columns[start:end].long()] = 1
+        return made
+
+    def shared(self, first: int, stop: int) -> torch.Tensor:
+        """float32[stop - first, n]: how many columns each pair of rows shares."""
+        import torch
+
+        n = self._shape[0]
+        queries = self._rows(first, stop)
+        counts = torch.empty((stop - first, n), dtype=torch.float32, device=queries.device)
+        for tile in range(0, n, self._tile):
+            end = min(n, tile + self._tile)
+            fitted = self._rows(tile, end)
+            for column in range(0, self._shape[1], self._step):
+                part = slice(column, column + self._step)
+                left, right = queries[:, part], fitted[:, part].T
+                product = (
+                    torch.mm(left, right, out_dtype=torch.float32)
+                    if self._wide
+                    else torch.mm(left, right)
+                )
+                if column == 0:
+                    counts[:, tile:end] = product
+                else:
+                    counts[:, tile:end] += product
+        return counts
+
+
+def _can_widen(device: torch.device) -> bool:
+    """Whether this torch multiplies half-precision matrices into a float32 one."""
+    import torch
+
+    one = torch.ones((16, 16), dtype=torch.float16, device=device)
+    try:
+        torch.mm(one, one, out_dtype=torch.float32)
+    except (TypeError, RuntimeError):
+        return False
+    return True
+
+
+def _in_double(
+    counts: torch.Tensor, x: torch.Tensor, y: torch.Tensor, b: torch.Tensor, g: float
+) -> torch.Tensor:
+    """float32 of c / (x + y b + g c), computed in float64 in the order the CPU uses."""
+    import torch
+
+    shared = counts.double()
+    total = (y[:, None] * b).add_(x[:, None]).add_(shared * g)
+    return torch.where(counts > 0, shared / total, shared).float()
+
+
+def _best(similar: torch.Tensor, k: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """bool[rows, n] of each row's k best, and its k-th similarity (0 where fewer are positive)."""
+    import torch
+
+    bound = torch.topk(similar, k, dim=1, sorted=False).values.amin(dim=1)
+    chosen = similar > bound[:, None]
+    room = k - chosen.sum(dim=1)
+    equal = (similar == bound[:, None]) & (bound > 0)[:, None]
+    crowded = (equal.sum(dim=1) > room).nonzero()[:, 0]
+    if len(crowded):
+        some = equal[crowded]
+        # The first `room` ties are those with the smallest index.
+        equal[crowded] = some & (some.cumsum(dim=1, dtype=torch.int32) <= room[crowded, None])
+    return chosen.logical_or_(equal), bound
+
+
+def _symmetrise(
+    source: torch.Tensor,
+    target: torch.Tensor,
+    weight: torch.Tensor,
+    least: torch.Tensor,
+    last: torch.Tensor,
+) -> GraphTensors:
+    """Add every edge's reverse where its target did not choose it (as `symmetrise` decides it)."""
+    import torch
+
+    n = len(least)
+    bound = least[target]
+    missing = (weight < bound) | ((weight == bound) & (source > last[target]))
+    key = torch.cat([source * n + target, target[missing] * n + source[missing]])
+    weight = torch.cat([weight, weight[missing]])
+    del source, target, bound, missing
+    key, order = torch.sort(key)
+    weight = weight[order]
+    del order
+    row = torch.div(key, n, rounding_mode="floor")
+    indptr = torch.zeros(n + 1, dtype=torch.int64, device=key.device)
+    torch.cumsum(torch.bincount(row, minlength=n), dim=0, out=indptr[1:])
+    return GraphTensors(indptr, key - row * n, weight)

@@ -1,0 +1,60 @@
+"""The torch path on CPU tensors: the same code a GPU runs, against the CPU kernels."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from leporid.graph import gpu  # noqa: E402
+from leporid.graph.knn import knn_graph  # noqa: E402
+from leporid.graph.matrix import members_of  # noqa: E402
+from leporid.graph.similarity import Similarity  # noqa: E402
+from leporid.graph.types import KnnGraph  # noqa: E402
+from leporid.progress import NullProgress  # noqa: E402
+from tests.graph import matrices  # noqa: E402
+
+ADVERSARIAL = {name: case for name, case in matrices.adversarial().items() if case[0].shape[0] > 1}
+
+
+def on_tensors(X: object, k: int, similarity: str = "jaccard") -> KnnGraph:
+    return gpu.knn_graph_on(members_of(X), k, "cpu", Similarity(similarity), "rows", NullProgress())
+
+
+def assert_same(left: KnnGraph, right: KnnGraph) -> None:
+    np.testing.assert_array_equal(left.indptr, right.indptr)
+    np.testing.assert_array_equal(left.indices, right.indices)
+    np.testing.assert_array_equal(left.weights, right.weights)
+    assert left.indices.dtype == right.indices.dtype
+
+
+@pytest.mark.parametrize("name", list(ADVERSARIAL))
+def test_adversarial_matrices(name: str) -> None:
+    X, k = ADVERSARIAL[name]
+    k = min(k, X.shape[0] - 1)
+    assert_same(on_tensors(X, k), knn_graph(X, k))
+
+
+@pytest.mark.parametrize("similarity", ["jaccard", "cosine"])
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_skewed_matrices(similarity: str, seed: int) -> None:
+    X = matrices.skewed(350 + seed, 120, seed)
+    assert_same(on_tensors(X, 17, similarity), knn_graph(X, 17, similarity=similarity))
+
+
+def test_small_blocks_and_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
+    X = matrices.skewed(310, 140, seed=3)
+    expected = knn_graph(X, 21)
+    monkeypatch.setattr(gpu, "BLOCK_ENTRIES", {"cpu": 310 * 37})
+    monkeypatch.setattr(gpu, "DENSE_ENTRIES", {"cpu": 140 * 53})
+    monkeypatch.setattr(gpu, "HALF_EXACT", 16)
+    assert_same(on_tensors(X, 21), expected)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+@pytest.mark.parametrize("similarity", ["jaccard", "cosine"])
+def test_cuda_equals_cpu(similarity: str) -> None:
+    X = matrices.skewed(5000, 3000, seed=4)
+    expected = knn_graph(X, 100, similarity=similarity)
+    assert_same(knn_graph(X, 100, similarity=similarity, device="cuda"), expected)
