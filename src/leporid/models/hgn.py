@@ -124,12 +124,16 @@ class HGN(NeuralRecommender):
         assert batch.history is not None
         user, recent = net.users(batch.users), net.items(batch.history)
         positives = batch.positives.reshape(len(batch), -1)
-        targets = net.outputs(torch.cat([positives, batch.negatives], dim=1))
+        rows = torch.cat([positives, batch.negatives], dim=1)
+        targets = net.outputs(rows)
         scores = torch.einsum("bd,btd->bt", net(user, recent).float(), targets)
         positive, negative = scores.chunk(2, dim=1)
         loss = bpr_loss(positive, negative)
         if self.config.regularization:
-            loss = loss + self.config.regularization * row_penalty(user, recent, targets)
+            penalty = row_penalty(net.users.weight, batch.users, len(batch))
+            penalty = penalty + row_penalty(net.items.weight, batch.history, len(batch))
+            penalty = penalty + row_penalty(net.outputs.weight, rows, len(batch))
+            loss = loss + self.config.regularization * penalty
         return loss
 
     def prepare(self) -> NewUserVectors:

@@ -23,7 +23,7 @@ from leporid.errors import ConfigError
 from leporid.models.graph_propagation import Propagation
 from leporid.models.neural import BuildContext, NeuralRecommender
 from leporid.models.new_user_vectors import NewUserVectors
-from leporid.models.ranking_loss import bpr_loss, row_penalty
+from leporid.models.ranking_loss import row_penalty, table_bpr_loss
 from leporid.training.config import TrainingConfig
 from leporid.training.sampler import Batch, Sampling
 from leporid.tuning.space import Choice, Float, Int, SearchSpace
@@ -84,14 +84,15 @@ class GraphRecommender(NeuralRecommender):
         """BPR on the final vectors, L2 on those of layer 0."""
         net: Any = self.net
         config: Any = self.config
-        negative = batch.negatives[:, 0]
-        n_users = self.train.n_users
-        nodes = torch.cat([batch.users, batch.positives + n_users, negative + n_users])
-        user, item, other = net()[nodes].chunk(3)
-        loss = bpr_loss((user * item).sum(-1), (user * other).sum(-1))
+        final, n_users = net(), self.train.n_users
+        loss = table_bpr_loss(
+            final, final, batch.users, batch.positives + n_users, batch.negatives + n_users
+        )
         if config.regularization:
-            start = net.users(batch.users), net.items(batch.positives), net.items(negative)
-            loss = loss + config.regularization * row_penalty(*start)
+            rows = torch.cat([batch.positives, batch.negatives.reshape(-1)])
+            penalty = row_penalty(net.users.weight, batch.users, len(batch))
+            penalty = penalty + row_penalty(net.items.weight, rows, len(batch))
+            loss = loss + config.regularization * penalty
         return loss
 
     def prepare(self) -> tuple[Tensor, Tensor, NewUserVectors]:

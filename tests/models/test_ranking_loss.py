@@ -1,0 +1,45 @@
+"""The closed-form gradients against automatic differentiation."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch.nn import functional
+
+from leporid.models.ranking_loss import row_penalty, table_bpr_loss
+
+
+@pytest.mark.parametrize("negatives", [1, 3])
+def test_the_table_loss_and_its_gradients(negatives: int) -> None:
+    source = torch.Generator().manual_seed(negatives)
+    left = torch.randn(5, 3, generator=source).requires_grad_()
+    right = torch.randn(7, 3, generator=source).requires_grad_()
+    users, positives = torch.tensor([0, 4, 4, 2]), torch.tensor([6, 1, 1, 3])
+    others = torch.randint(7, (4, negatives), generator=source)
+    margin = (left[users][:, None] * (right[positives][:, None] - right[others])).sum(-1)
+    expected = -functional.logsigmoid(margin).mean() * 1.7
+    found = table_bpr_loss(left, right, users, positives, others) * 1.7
+    torch.testing.assert_close(found, expected)
+    torch.testing.assert_close(
+        torch.autograd.grad(found, (left, right)), torch.autograd.grad(expected, (left, right))
+    )
+
+
+def test_one_table_on_both_sides_gets_both_gradients() -> None:
+    table = torch.randn(6, 2, generator=torch.Generator().manual_seed(0)).requires_grad_()
+    users, positives, others = torch.tensor([0, 1]), torch.tensor([3, 4]), torch.tensor([[5], [3]])
+    margin = (table[users] * (table[positives] - table[others[:, 0]])).sum(-1)
+    expected = torch.autograd.grad(-functional.logsigmoid(margin).mean(), table)
+    found = torch.autograd.grad(table_bpr_loss(table, table, users, positives, others), table)
+    torch.testing.assert_close(found, expected)
+
+
+def test_the_penalty_counts_rows_as_often_as_they_occur() -> None:
+    table = torch.randn(4, 3, generator=torch.Generator().manual_seed(1)).requires_grad_()
+    rows = torch.tensor([[0, 2], [2, 3], [2, 0]])
+    expected = 0.5 * (table[rows] ** 2).sum() / 3
+    found = row_penalty(table, rows, 3)
+    torch.testing.assert_close(found, expected)
+    torch.testing.assert_close(
+        torch.autograd.grad(3 * found, table), torch.autograd.grad(3 * expected, table)
+    )
