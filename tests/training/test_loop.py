@@ -120,7 +120,7 @@ def test_two_processes_train_as_one(split: Split, tmp_path: Path) -> None:
     barely = weights(DLR2(**{**SHARED, "lr": 1e-12}).fit(split, seed=4, device="cpu"))
     for name, value in weights(alone).items():
         # Adam turns rounding of a near-zero gradient into a step: compare the whole movement.
-        assert (one[name] - value).norm() < 1e-2 * (value - barely[name]).norm(), name
+        assert (one[name] - value).norm() <= 0.05 * (value - barely[name]).norm(), name
     assert (tmp_path / "checkpoint.safetensors").is_file()
 
 

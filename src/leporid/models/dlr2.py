@@ -46,6 +46,10 @@ class DLR2Network(nn.Module):
         self.discriminative = Discriminative(config.dim)
         self.generative = generative(config.dim)
         self.image_dropout = nn.Dropout(config.image_dropout)
+        if config.objective == "margin":
+            # Small vectors give every pair nearly the same S; were it negative, the last ReLU
+            # would be dead from the start. Half the margin is the best constant distance.
+            nn.init.constant_(self.discriminative.last.bias, config.margin / 2)
         if config.objective == "softmax":
             self.log_temperature = nn.Parameter(torch.tensor(math.log(config.temperature)))
             self.bias = nn.Parameter(torch.zeros(context.n_items), requires_grad=config.item_bias)
