@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -11,10 +13,12 @@ from numpy.typing import NDArray
 
 from leporid.errors import ConfigError, LeporidWarning
 from leporid.progress import ProgressLike, make_progress
+from leporid.spectral.gpu import resolve_device
 from leporid.spectral.lanczos import basis_size, lanczos
 from leporid.spectral.laplacian import LaplacianOperator, as_graph, laplacian_operator
+from leporid.spectral.panels import PanelEngine
 from leporid.spectral.solvers import Solution, arpack, dense, finish
-from leporid.spectral.spmm import BLOCK, BlockProduct
+from leporid.spectral.spmm import BLOCK, BlockProduct, wide_product
 from leporid.threads import one_thread_pool
 
 __all__ = ["Eigenpairs", "Solver", "laplacian_eigenpairs"]
@@ -22,6 +26,10 @@ __all__ = ["Eigenpairs", "Solver", "laplacian_eigenpairs"]
 Solver = Literal["auto", "lanczos", "arpack", "dense"]
 Device = Literal["auto", "cpu", "cuda"]
 
+FLOAT32_REACHES = 3e-7
+"""Smaller tolerances are solved for in float64, whatever `dtype` says."""
+ONE_THREAD_BELOW = 200_000
+"""Graphs with fewer edges are solved on one thread: waking others costs more. Same bits."""
 DENSE_BELOW = 1200
 """Below this many nodes, LAPACK on the dense matrix is as fast as anything."""
 
@@ -59,7 +67,8 @@ def laplacian_eigenpairs(
     """The `dim` largest eigenpairs of A = D_reg^-1/2 W D_reg^-1/2, the first included.
 
     `graph` is a `KnnGraph` or a symmetric non-negative scipy matrix. `tol` bounds the residual;
-    float32 arithmetic reaches about 3e-7, `dtype="float64"` goes to 1e-12. `v0` (float[n, any])
+    float32 arithmetic reaches about 3e-7; `dtype="float64"` goes to 1e-12, and is taken by itself
+    where float32 falls short. `v0` (float[n, any])
     is a block to start from, for instance the embedding of yesterday's graph. Where the graph
     has fewer than `dim` nodes with edges, the last columns are zero with eigenvalue 0, and one
     warning counts them. The same seed on the same machine gives the same bits.
@@ -79,39 +88,93 @@ def laplacian_eigenpairs(
     _warn_isolated(operator)
     found = min(dim, n_active)
     reporter = make_progress(progress)
-    solution = _solve(operator, found, solver, tol, dtype, seed, threads, reporter, v0)
+    kind: Solver = _choose(solver, n_active, found)
+    wanted = tol * operator.norm
+    if tol < FLOAT32_REACHES:
+        dtype = "float64"
+    if found == 0:
+        solution = Solution(np.zeros(0), np.zeros((operator.n, 0)), np.zeros(0), 0, kind)
+    elif kind == "lanczos" and resolve_device(device) == "cuda":
+        solution = torch_solution(operator, found, wanted, dtype, seed, reporter, v0, "cuda")
+    else:
+        small = operator.graph.n_edges < ONE_THREAD_BELOW
+        with one_thread_pool(1 if small else threads):
+            solution = _on_cpu(operator, kind, found, wanted, dtype, seed, reporter, v0)
+    _warn_unconverged(operator, solution, tol)
     return _padded(operator, solution, dim)
 
 
-def _solve(
+def torch_solution(
     operator: LaplacianOperator,
     dim: int,
-    solver: Solver,
     tol: float,
     dtype: str,
     seed: int,
-    threads: int | None,
+    progress: ProgressLike,
+    v0: NDArray[np.floating[Any]] | None,
+    device: str,
+) -> Solution:
+    """Lanczos on a torch device; `device` may be any that torch has."""
+    from leporid.spectral.gpu import WIDTH, TorchEngine, full_precision
+
+    columns, _ = basis_size(dim, WIDTH)
+
+    def solve(dtype: str, start: NDArray[np.floating[Any]] | None) -> Solution:
+        engine = TorchEngine(operator, columns + WIDTH, dtype, device)
+        solution = lanczos(operator, engine, dim, tol, seed, progress, start)
+        return finish(engine.exact, solution)
+
+    with full_precision():
+        return _precise(solve, dtype, v0, tol)
+
+
+def _choose(solver: Solver, n: int, dim: int) -> Solver:
+    """The solver for `n` nodes with edges: a Krylov space needs more rows than its basis."""
+    columns, _ = basis_size(dim, 2 * BLOCK)
+    if solver == "auto":
+        return "dense" if n < max(DENSE_BELOW, 2 * columns) else "lanczos"
+    if (solver == "arpack" and n <= dim + 4) or (solver == "lanczos" and n < columns + 2 * BLOCK):
+        return "dense"
+    return solver
+
+
+def _on_cpu(
+    operator: LaplacianOperator,
+    solver: Solver,
+    dim: int,
+    tol: float,
+    dtype: str,
+    seed: int,
     progress: ProgressLike,
     v0: NDArray[np.floating[Any]] | None,
 ) -> Solution:
-    n = operator.n_active
-    if dim == 0:
-        nothing = np.zeros((operator.n, 0))
-        return Solution(np.zeros(0), nothing, np.zeros(0), 0, "none")
-    columns, _ = basis_size(dim)
-    if solver == "auto":
-        solver = "dense" if n < max(DENSE_BELOW, 2 * columns) else "lanczos"
-    if (solver == "arpack" and n <= dim + 1) or (solver == "lanczos" and n < columns + 2 * BLOCK):
-        solver = "dense"  # too few rows for a Krylov space
-    with one_thread_pool(threads):
-        product = BlockProduct.prepare(operator)
-        if solver == "dense":
-            solution = dense(operator, dim)
-        elif solver == "arpack":
-            solution = arpack(product, dim, tol * operator.norm, dtype, seed, v0)
-        else:
-            solution = lanczos(product, dim, tol * operator.norm, dtype, seed, progress, v0)
-        return finish(product, solution)
+    product = BlockProduct.prepare(operator)
+    exact = partial(wide_product, product)
+    if solver == "dense":
+        return finish(exact, dense(operator, dim))
+    columns, _ = basis_size(dim, BLOCK)
+
+    def solve(dtype: str, start: NDArray[np.floating[Any]] | None) -> Solution:
+        if solver == "arpack":
+            return finish(exact, arpack(product, dim, tol, dtype, seed, start))
+        engine = PanelEngine(product, columns + BLOCK, dtype)
+        return finish(exact, lanczos(operator, engine, dim, tol, seed, progress, start))
+
+    return _precise(solve, dtype, v0, tol)
+
+
+def _precise(
+    solve: Callable[[str, NDArray[np.floating[Any]] | None], Solution],
+    dtype: str,
+    v0: NDArray[np.floating[Any]] | None,
+    tol: float,
+) -> Solution:
+    """Solve; where float32 has lost too much to many restarts, again in float64 from there."""
+    solution = solve(dtype, v0)
+    if dtype == "float32" and solution.residuals.max() > tol:
+        again = solve("float64", solution.vectors)
+        return replace(again, iterations=again.iterations + solution.iterations)
+    return solution
 
 
 def _warn_isolated(operator: LaplacianOperator) -> None:
@@ -119,6 +182,19 @@ def _warn_isolated(operator: LaplacianOperator) -> None:
     if isolated:
         warnings.warn(
             f"{isolated} of {operator.n} nodes have no edges: their vectors are zero",
+            LeporidWarning,
+            stacklevel=3,
+        )
+
+
+def _warn_unconverged(operator: LaplacianOperator, solution: Solution, tol: float) -> None:
+    residuals = solution.residuals / operator.norm
+    unconverged = int((residuals > tol).sum())
+    if unconverged:
+        warnings.warn(
+            f"{unconverged} of {len(residuals)} eigenvectors have not converged to tol={tol:.1e} "
+            f"after {solution.iterations} products (worst residual {residuals.max():.1e}): "
+            f"raise tol or lower dim",
             LeporidWarning,
             stacklevel=3,
         )

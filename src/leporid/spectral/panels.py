@@ -12,10 +12,14 @@ from typing import Any
 
 import numba
 import numpy as np
-import scipy.linalg.cython_blas  # noqa: F401  (what np.dot calls inside numba; its threads are limited only once it is loaded)
+
+# What np.dot calls inside numba: its threads can be limited only once it is loaded.
+import scipy.linalg.cython_blas  # noqa: F401
 from numpy.typing import NDArray
 
-__all__ = ["ROWS", "Basis"]
+from leporid.spectral.spmm import BLOCK, BlockProduct, huge_zeros, wide_product
+
+__all__ = ["ROWS", "PanelEngine"]
 
 ROWS = 2048
 """Rows of a panel: with 192 float32 columns it fills most of a second-level cache."""
@@ -55,56 +59,78 @@ def _rotate(basis: Any, used: int, rotation: Any) -> None:
         basis[p, :kept] = np.dot(transposed, basis[p, :used])
 
 
-class Basis:
-    """Orthonormal columns, float32 or float64, with room for `capacity` of them."""
+class PanelEngine:
+    """The basis and the newest block of a Lanczos run, in memory, on numba's threads.
 
-    def __init__(self, n: int, capacity: int, width: int, dtype: Any) -> None:
-        from leporid.spectral.spmm import huge_zeros
+    The basis holds orthonormal columns, float32 or float64; all small matrices are float64.
+    """
 
-        rows = min(ROWS, n)
-        self.panels = -(-n // rows)
-        self.rows = rows
+    width = BLOCK
+
+    def __init__(self, product: BlockProduct, capacity: int, dtype: str) -> None:
+        n = product.operator.n
+        self.product = product
         self.n = n
         self.used = 0
-        self._columns = huge_zeros((self.panels, capacity, rows), dtype)
-        self._parts = np.zeros((self.panels, capacity, width), dtype=dtype)
-        self._squares = np.zeros((self.panels, width, width), dtype=dtype)
+        self.precision = float(np.finfo(dtype).eps)
+        self._rows = min(ROWS, n)
+        self._panels = -(-n // self._rows)
+        shape = (self._panels, self._rows, BLOCK)
+        self._columns = huge_zeros((self._panels, capacity, self._rows), dtype)
+        self._block, self._image, self._scaled = (huge_zeros(shape, dtype) for _ in range(3))
+        self._parts = np.zeros((self._panels, capacity, BLOCK), dtype=dtype)
+        self._squares = np.zeros((self._panels, BLOCK, BLOCK), dtype=dtype)
 
-    @property
-    def padded(self) -> int:
-        """Rows of a block: n rounded up to whole panels."""
-        return self.panels * self.rows
+    def load(self, block: NDArray[np.float64]) -> None:
+        """float64[n, width] becomes the newest block."""
+        flat = self._block.reshape(-1, BLOCK)
+        flat[: self.n] = block
+        flat[self.n :] = 0.0
 
-    def project(self, x: NDArray[Any], factor: NDArray[np.float64]) -> NDArray[np.float64]:
-        """x = x factor in place; returns float64[used, width] = basis^T x."""
-        _project(self._columns, self.used, self._panelled(x), factor.astype(x.dtype), self._parts)
+    def multiply(self) -> None:
+        """block = M block."""
+        flat = (-1, BLOCK)
+        self.product(
+            self._block.reshape(flat), self._scaled.reshape(flat), self._image.reshape(flat)
+        )
+        self._block, self._image = self._image, self._block
+
+    def project(self, factor: NDArray[np.float64]) -> NDArray[np.float64]:
+        """block = block factor; returns float64[used, width] = basis^T block."""
+        _project(self._columns, self.used, self._block, self._cast(factor), self._parts)
         return np.asarray(self._parts[:, : self.used].sum(axis=0, dtype=np.float64))
 
-    def subtract(self, x: NDArray[Any], coefficients: NDArray[np.float64]) -> NDArray[np.float64]:
-        """x = x - basis coefficients in place; returns float64[width, width] = x^T x."""
-        _subtract(
-            self._columns,
-            self.used,
-            self._panelled(x),
-            coefficients.astype(x.dtype),
-            self._squares,
-        )
+    def subtract(self, coefficients: NDArray[np.float64]) -> NDArray[np.float64]:
+        """block = block - basis coefficients; returns float64[width, width] = block^T block."""
+        _subtract(self._columns, self.used, self._block, self._cast(coefficients), self._squares)
         return np.asarray(self._squares.sum(axis=0, dtype=np.float64))
 
-    def append(self, x: NDArray[Any], factor: NDArray[np.float64]) -> None:
-        """x = x factor in place; its columns join the basis."""
-        _append(self._columns, self.used, self._panelled(x), factor.astype(x.dtype))
-        self.used += x.shape[1]
+    def append(self, factor: NDArray[np.float64]) -> None:
+        """block = block factor, and its columns join the basis."""
+        _append(self._columns, self.used, self._block, self._cast(factor))
+        self.used += BLOCK
+
+    def replace(
+        self, factor: NDArray[np.float64], weak: NDArray[np.bool_], fresh: NDArray[np.float64]
+    ) -> None:
+        """block = block factor, then `fresh` float64[n, weak.sum()] in place of weak columns."""
+        flat = self._block.reshape(-1, BLOCK)
+        flat[:] = flat @ self._cast(factor)
+        flat[: self.n, weak] = fresh
 
     def rotate(self, rotation: NDArray[np.float64]) -> None:
-        """Keep only basis rotation, rotation float64[used, kept]."""
-        _rotate(self._columns, self.used, rotation.astype(self._columns.dtype))
+        """The basis becomes basis rotation, rotation float64[used, kept]."""
+        _rotate(self._columns, self.used, self._cast(rotation))
         self.used = rotation.shape[1]
 
     def vectors(self, count: int) -> NDArray[Any]:
         """float[n, count]: the first columns as an ordinary matrix."""
-        wide = self._columns[:, :count].transpose(0, 2, 1).reshape(self.padded, count)
+        wide = self._columns[:, :count].transpose(0, 2, 1).reshape(-1, count)
         return np.ascontiguousarray(wide[: self.n])
 
-    def _panelled(self, x: NDArray[Any]) -> NDArray[Any]:
-        return x.reshape(self.panels, self.rows, x.shape[1])
+    def exact(self, x: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
+        """float64[n, d]: M x in float64 arithmetic."""
+        return wide_product(self.product, x)
+
+    def _cast(self, small: NDArray[np.float64]) -> NDArray[Any]:
+        return np.ascontiguousarray(small, dtype=self._columns.dtype)

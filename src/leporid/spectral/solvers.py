@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -49,39 +50,65 @@ def arpack(
     v0: NDArray[np.floating[Any]] | None = None,
 ) -> Solution:
     """scipy's `eigsh` around our product: the fall-back and the cross-check."""
-    from scipy.sparse.linalg import LinearOperator, eigsh
-
     operator = product.operator
     n, products = operator.n, 0
 
     def multiply(vector: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
         nonlocal products
         products += 1
-        return wide_product(product, vector.reshape(n, -1))
+        return wide_product(product, vector.reshape(n, 1)).ravel()
 
     if v0 is None:
         start = np.random.default_rng(seed).standard_normal(n)
     else:
         start = np.asarray(v0, dtype=np.float64).reshape(n, -1).sum(axis=1)
     start[~operator.active] = 0.0
-    values, vectors = eigsh(
-        LinearOperator((n, n), matvec=multiply, matmat=multiply, dtype=np.dtype(dtype)),
-        k=dim,
-        which="LA",
-        # ARPACK's tolerance is relative to the eigenvalue; small ones need the smaller bound.
-        tol=0.1 * tol / operator.norm,
-        v0=start.astype(dtype),
-        ncv=min(n, max(2 * dim + 1, 20)),
-        maxiter=50 * n,
-    )
-    order = np.argsort(-values, kind="stable")
+    # ARPACK's tolerance is relative to the eigenvalue; small ones need the smaller bound.
+    relative = 0.1 * tol / operator.norm
+    values, vectors = _eigsh(multiply, dim, start.astype(dtype), relative)
+    # A Krylov space of one vector holds one copy of a repeated eigenvalue: search what is
+    # orthogonal to the vectors found, until nothing there is larger.
+    random = np.random.default_rng(seed + 1)
+    for _ in range(dim):
+        fresh = random.standard_normal(n)
+        fresh[~operator.active] = 0.0
+        found, basis = values, vectors.astype(np.float64)
+
+        def deflated(vector: NDArray[np.floating[Any]], basis: Any = basis) -> Any:
+            inside = basis.T @ vector
+            outside = vector - basis @ inside
+            image = multiply(outside)
+            return image - basis @ (basis.T @ image + 2.0 * operator.norm * inside)
+
+        extra = min(4, dim)
+        more, others = _eigsh(deflated, extra, fresh.astype(dtype), relative)
+        merged = np.concatenate([values, more])
+        order = np.argsort(-merged, kind="stable")[:dim]
+        values = merged[order]
+        vectors = np.hstack([vectors, others])[:, order]
+        if np.abs(values - found).max() <= tol:
+            break
     vectors[~operator.active] = 0.0
-    return Solution(
-        values[order].astype(np.float64), vectors[:, order], np.zeros(dim), products, "arpack"
-    )
+    return Solution(values.astype(np.float64), vectors, np.zeros(dim), products, "arpack")
 
 
-def finish(product: BlockProduct, solution: Solution) -> Solution:
+def _eigsh(
+    multiply: Callable[[NDArray[Any]], NDArray[Any]], dim: int, start: NDArray[Any], tol: float
+) -> tuple[NDArray[Any], NDArray[Any]]:
+    """`eigsh` for the largest values, in descending order."""
+    from scipy.sparse.linalg import LinearOperator, eigsh
+
+    n = len(start)
+    linear = LinearOperator((n, n), matvec=multiply, dtype=start.dtype)
+    basis = min(n, max(2 * dim + 1, 20))
+    values, vectors = eigsh(linear, k=dim, which="LA", tol=tol, v0=start, ncv=basis, maxiter=50 * n)
+    order = np.argsort(-values, kind="stable")
+    return values[order], vectors[:, order]
+
+
+def finish(
+    exact: Callable[[NDArray[np.floating[Any]]], NDArray[np.float64]], solution: Solution
+) -> Solution:
     """Rayleigh-Ritz in the span of the vectors, and the residuals, with the float64 operator.
 
     One more product improves the eigenvalues to the square of the residual and undoes the
@@ -90,7 +117,7 @@ def finish(product: BlockProduct, solution: Solution) -> Solution:
     from scipy.linalg import eigh
 
     vectors = solution.vectors.astype(np.float64)
-    image = wide_product(product, vectors)
+    image = exact(vectors)
     small, gram = vectors.T @ image, vectors.T @ vectors
     values, rotation = eigh((small + small.T) / 2.0, (gram + gram.T) / 2.0)
     values, rotation = values[::-1].copy(), rotation[:, ::-1]
