@@ -57,7 +57,7 @@ def test_unnormalized_is_the_bottom_of_the_regularized_laplacian(solver, alpha):
 
 
 def test_the_gap_allows_a_tight_angle():
-    W = community_graph(1500, 8, seed=1)
+    W = community_graph(800, 8, seed=1)
     values, vectors = oracle(W, 0.5)
     dim = int(np.argmax(values[:12] - values[1:13])) + 1
     assert values[dim - 1] - values[dim] > 0.02
@@ -84,7 +84,7 @@ def test_more_copies_of_an_eigenvalue_than_a_block_has_columns_are_all_found():
 
 @pytest.mark.parametrize("solver", SOLVERS)
 def test_disconnected_graph_spans_every_component(solver):
-    parts = [community_graph(n, 3, seed=n) for n in (90, 140, 210, 60)]
+    parts = [community_graph(n, 3, seed=n) for n in (60, 100, 150, 40)]
     W = sparse.csr_array(sparse.block_diag(parts, format="csr"))
     pairs = laplacian_eigenpairs(W, 8, alpha=0.0, solver=solver)
     values, _ = oracle(W, 0.0)
@@ -153,7 +153,7 @@ def test_the_entry_of_largest_magnitude_is_positive():
 
 
 def test_a_good_start_saves_products():
-    W = community_graph(3000, 20, seed=9)
+    W = community_graph(1500, 20, seed=9)
     cold = laplacian_eigenpairs(W, 20, solver="lanczos")
     warm = laplacian_eigenpairs(W, 20, solver="lanczos", v0=cold.vectors)
     assert warm.iterations <= cold.iterations
@@ -231,8 +231,8 @@ def test_the_device_path_finds_repeated_eigenvalues():
 @pytest.mark.parametrize("wide", [False, True])
 def test_product_equals_scipy(dtype, wide):
     # `wide` takes the 32-bit column numbers; both have an uneven last panel.
-    n = 70_000 if wide else 30_011
-    W = random_graph(n, 120.0 if not wide else 3.0, seed=1)
+    n = 66_000 if wide else 17_011
+    W = random_graph(n, 115.0 if not wide else 2.0, seed=1)
     operator = laplacian_operator(as_graph(W), 0.5)
     product = BlockProduct.prepare(operator)
     assert product.columns.dtype == (np.uint32 if wide else np.uint16)
@@ -242,7 +242,7 @@ def test_product_equals_scipy(dtype, wide):
     product(x, np.empty_like(x), out)
     S = sparse.diags_array(operator.scale)
     expected = S @ (W.astype(np.float64) @ (S @ x.astype(np.float64)))
-    tolerance = 1e-6 if dtype == np.float32 else 1e-13
+    tolerance = 4e-6 if dtype == np.float32 else 1e-13
     np.testing.assert_allclose(out, expected, atol=tolerance * np.abs(expected).max())
     np.testing.assert_allclose(wide_product(product, x[:, :5]), expected[:, :5], atol=1e-12)
 

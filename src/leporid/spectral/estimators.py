@@ -240,6 +240,8 @@ class SpectralEstimator(abc.ABC):
             "k_used": self._k_used,
         }
         if graph:
+            if not hasattr(self, "graph_"):
+                raise NotFittedError(f"this {type(self).__name__} was loaded without its graph")
             arrays["graph.indptr"] = self.graph_.indptr
             arrays["graph.indices"] = self.graph_.indices
             arrays["graph.weights"] = self.graph_.weights

@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import sys
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -143,13 +144,15 @@ class TorchEngine:
     def _csr(self, kind: torch.dtype) -> torch.Tensor:
         import torch
 
-        return torch.sparse_csr_tensor(
-            self._indptr,
-            self._indices,
-            self._weights.to(kind),
-            size=self._size,
-            check_invariants=False,
-        )
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta")
+            return torch.sparse_csr_tensor(
+                self._indptr,
+                self._indices,
+                self._weights.to(kind),
+                size=self._size,
+                check_invariants=False,
+            )
 
     def _multiply(self, matrix: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
         scale, diagonal = self._scale.to(x.dtype), self._diagonal.to(x.dtype)

@@ -9,7 +9,11 @@ from scipy import sparse
 
 from leporid.errors import DataError
 
-__all__ = ["interaction_rows"]
+__all__ = ["NotNumbersError", "interaction_rows"]
+
+
+class NotNumbersError(DataError, TypeError):
+    """The matrix holds something that is no number."""
 
 
 def interaction_rows(
@@ -35,7 +39,7 @@ def interaction_rows(
         try:
             rows = sparse.csr_array(array.astype(np.float64))
         except (TypeError, ValueError) as error:
-            raise DataError(f"the matrix must hold numbers: {error}") from None
+            raise NotNumbersError(f"the matrix must hold numbers: {error}") from None
     if rows.data.dtype.kind == "f" and not np.isfinite(rows.data).all():
         raise DataError(f"the matrix given to {estimator} contains NaN or inf")
     if rows.shape[0] == 0:
