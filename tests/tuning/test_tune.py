@@ -84,8 +84,8 @@ def test_fixed_settings_are_kept_and_conditions_obeyed() -> None:
         assert settings["shrink"] == 2.5
         if settings["similarity"] != "tversky":
             assert settings["tversky_alpha"] == 1.0
-        if settings["similarity"] != "cosine":
-            assert settings["normalize"] is True
+        if settings["similarity"] != "asymmetric_cosine":
+            assert settings["asymmetric_alpha"] == 0.5
     assert len({trial["settings"]["similarity"] for trial in result.trials}) > 1
 
 
@@ -126,6 +126,7 @@ def _tune_quietly(path: Path) -> None:
     tune("ease", make_split(), trials=10, seed=2, storage=path)
 
 
+@pytest.mark.slow
 def test_processes_share_one_budget(tmp_path: Path) -> None:
     path = tmp_path / "study.journal"
     context = multiprocessing.get_context("spawn")
@@ -151,6 +152,20 @@ def test_settings_that_cannot_be_fitted_are_counted_and_not_chosen() -> None:
     assert result.best_config["max_items"] >= 17
     with pytest.raises(LeporidError, match=r"no trial of ease gave a value.*raise max_items"):
         tune("ease", split, trials=2, space={"max_items": Int(3, 4)})
+
+
+def test_neural_models_are_trained_from_the_initialiser_and_recipe_asked_for() -> None:
+    quick: dict[str, Any] = {"dim": 4, "steps": 2, "batch_size": 8, "recipe": "paper"}
+    space = {"lr": Float(1e-4, 1e-2, log=True)}
+    result = tune(
+        "dlr2", make_split(), trials=2, space=space, init="svd", device="cpu", seed=3, **quick
+    )
+    assert result.best_config["dim"] == 4
+    assert len({t["settings"]["lr"] for t in result.trials}) == 2
+    with pytest.raises(UnknownNameError, match="recipe of dlr2"):
+        tune("dlr2", make_split(), trials=1, recipe="papier")
+    with pytest.raises(ConfigError, match="no recipes"):
+        tune("ease", make_split(), trials=1, recipe="paper")
 
 
 def test_a_model_without_a_space_is_fitted_once() -> None:
@@ -196,6 +211,9 @@ def test_bad_questions_get_a_sentence(tmp_path: Path) -> None:
     tune("ease", split, trials=1, storage=path, study_name="mine")
     with pytest.raises(ConfigError, match="was made for metric 'F1@10', not 'HR@5'"):
         tune("ease", split, trials=1, storage=path, study_name="mine", metric="HR@5")
+    narrow = {"l2": Float(1.0, 2.0)}
+    with pytest.raises(ConfigError, match="was made for space"):
+        tune("ease", split, trials=1, storage=path, study_name="mine", space=narrow)
 
 
 def test_without_optuna_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

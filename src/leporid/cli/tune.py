@@ -40,6 +40,7 @@ def tune(
         list[str] | None, typer.Option("--set", help="A setting not to search, as name=value.")
     ] = None,
     init: Annotated[str | None, typer.Option(help="Initialiser, for neural models.")] = None,
+    recipe: Annotated[str | None, typer.Option(help="Recipe, for neural models.")] = None,
     device: Annotated[str | None, typer.Option(help="Device, for neural models.")] = None,
     seed: Annotated[int, typer.Option(help="Seed of the search and of every fit.")] = 0,
     timeout: Annotated[
@@ -66,9 +67,10 @@ def tune(
     'all-classical' reports them once for the settings it has chosen.
     """
     if model == _ALL:
-        if study or fixed or init or device or timeout:
+        if study or fixed or init or recipe or device or timeout:
             raise ConfigError(
-                f"--study, --set, --init, --device, --timeout go with one model, not {_ALL}"
+                f"--study, --set, --init, --recipe, --device and --timeout go with one model, "
+                f"not with {_ALL}"
             )
         name = dataset or Path(data).stem
         shared = {"trials": trials, "metric": metric, "seed": seed, "storage": storage}
@@ -91,6 +93,7 @@ def tune(
         storage=storage,
         study_name=study,
         init=init,
+        recipe=recipe,
         device=device,
         progress=show_progress(json_output),
         timeout=timeout,

@@ -32,7 +32,7 @@ class IALSConfig(Config):
 
     dim: int = 64
     """Number of factors D."""
-    iterations: int = 12
+    iterations: int = 10
     """Each solves all items, then all users."""
     unobserved_weight: float = 0.1
     """alpha_0: the weight of every pair towards 0; an observed pair has weight 1 towards 1."""
@@ -58,7 +58,7 @@ class IALS(ProfileRecommender):
     config_class = IALSConfig
     config: IALSConfig
     search_space: ClassVar[SearchSpace] = {
-        "dim": Int(16, 192, log=True),
+        "dim": Int(16, 128, log=True),
         "unobserved_weight": Float(0.005, 1.0, log=True),
         "l2": Float(1e-4, 0.1, log=True),
     }
@@ -120,12 +120,13 @@ def solve_factors(
     """float32[n, D]: the best factors of every row of a binary matrix [n, m], given the columns'.
 
     Each row p minimises sum_seen (p.q - 1)^2 + alpha_0 sum_all (p.q)^2 + lambda_p |p|^2, whose
-    normal equations are solved in float64.
+    normal equations are solved in float64 (their sums over seen columns come in float32).
     """
-    other = np.ascontiguousarray(fixed, dtype=np.float64)
+    other = np.ascontiguousarray(fixed, dtype=np.float32)
     out = np.empty((matrix.shape[0], other.shape[1]), dtype=np.float32)
     with one_thread_pool() as threads:
-        gram = config.unobserved_weight * (other.T @ other)
+        wide = other.astype(np.float64)
+        gram = config.unobserved_weight * (wide.T @ wide)
         frequency = np.diff(matrix.indptr) + config.unobserved_weight * matrix.shape[1]
         penalty = config.l2 * frequency**config.frequency_exponent
         _solve_rows(matrix.indptr, matrix.indices, other, gram, penalty, out, threads * 8)
@@ -144,4 +145,4 @@ def _solve_rows(ptr, idx, other, gram, penalty, out, blocks):  # type: ignore[no
             system = gram + seen.T @ seen
             for d in range(dim):
                 system[d, d] += penalty[row]
-            out[row] = np.linalg.solve(system, seen.sum(axis=0))
+            out[row] = np.linalg.solve(system, seen.sum(axis=0).astype(np.float64))

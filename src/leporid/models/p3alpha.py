@@ -42,8 +42,8 @@ class P3Alpha(ItemWeights):
     config_class = P3AlphaConfig
     config: P3AlphaConfig
     search_space: ClassVar[SearchSpace] = {
-        "top_k": Int(5, 1000, log=True),
-        "alpha": Float(0.0, 2.0),
+        "top_k": Int(10, 1000, log=True),
+        "alpha": Float(0.3, 1.8),
         "normalize": Choice(False, True),
     }
 

@@ -44,9 +44,9 @@ class RP3Beta(ItemWeights):
     config_class = RP3BetaConfig
     config: RP3BetaConfig
     search_space: ClassVar[SearchSpace] = {
-        "top_k": Int(5, 1000, log=True),
-        "alpha": Float(0.0, 2.0),
-        "beta": Float(0.0, 2.0),
+        "top_k": Int(10, 1000, log=True),
+        "alpha": Float(0.3, 1.8),
+        "beta": Float(0.0, 1.2),
         "normalize": Choice(False, True),
     }
 

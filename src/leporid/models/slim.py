@@ -38,7 +38,7 @@ class SLIMConfig(Config):
     """Largest weights kept for each target item."""
     max_iterations: int = 100
     """Rounds of working sets, and sweeps over one, at most."""
-    tolerance: float = 1e-4
+    tolerance: float = 1e-3
     """A column is solved when no weight changes by more than this share of the largest."""
 
     def validate(self) -> None:
@@ -60,7 +60,7 @@ class SLIM(ItemWeights):
     config_class = SLIMConfig
     config: SLIMConfig
     search_space: ClassVar[SearchSpace] = {
-        "alpha": Float(1e-4, 1.0, log=True),
+        "alpha": Float(1e-3, 1.0, log=True),
         "l1_ratio": Float(1e-3, 1.0, log=True),
         "top_k": Int(5, 1000, log=True),
     }

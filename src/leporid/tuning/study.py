@@ -53,6 +53,7 @@ def tune(
     study_name: str | None = None,
     space: SearchSpace | None = None,
     init: Any = None,
+    recipe: str | None = None,
     device: str | None = None,
     progress: bool | ProgressLike | None = None,
     timeout: float | None = None,
@@ -68,7 +69,7 @@ def tune(
     storage : a file, so that a killed study resumes and several processes can share it: SQLite
         if it ends in `.db` or `.sqlite` (or is a database URL), an Optuna journal otherwise.
     space : replaces the declared search space.
-    init, device : for neural models, passed to `leporid.train`.
+    init, recipe, device : for neural models, as in `leporid.train`.
     fixed : settings that are not searched.
     timeout : seconds after which no further trial is begun (the first always is).
     """
@@ -80,7 +81,8 @@ def tune(
         raise DataError("the validation part of the split is empty: nothing to tune on")
     searched = {k: v for k, v in (space or cls.search_space).items() if k not in fixed}
     check_space(searched, {f.name for f in fields(cls.config_class)}, cls.name)
-    run = _Run(cls, split, metric, cutoff, searched, dict(fixed), seed, init, device)
+    given = {**_recipe(cls, recipe), **fixed}
+    run = _Run(cls, split, metric, cutoff, searched, given, seed, init, device)
     budget = trials if searched else 1
 
     with _quiet():
@@ -133,6 +135,7 @@ class _Run:
             "seed": str(self.seed),
             "init": str(init),
             "fixed": canonical_hash(self.cls.config_class.from_dict(self.fixed).to_dict()),
+            "space": canonical_hash(repr(dict(self.space))),
         }
 
     @property
@@ -177,10 +180,10 @@ class _Run:
     def _judge(self, settings: Mapping[str, Any]) -> float:
         from leporid.evaluation.evaluate import evaluate
 
-        if hasattr(self.cls, "from_recipe"):  # neural: training has options of its own
+        if self.cls.takes_initial_vectors:
             from leporid.training.train import train
 
-            where = {} if self.device is None else {"device": self.device}
+            where: dict[str, Any] = {} if self.device is None else {"device": self.device}
             model: Recommender = train(
                 self.cls.name, self.split, init=self.init, seed=self.seed, **where, **settings
             )
@@ -190,6 +193,18 @@ class _Run:
         if not math.isfinite(value):
             raise DataError(f"{self.metric} of {self.cls.name} is not finite on validation")
         return float(value)
+
+
+def _recipe(cls: type[Recommender], recipe: str | None) -> dict[str, Any]:
+    """The settings of a named recipe."""
+    if recipe is None:
+        return {}
+    recipes: dict[str, dict[str, Any]] = getattr(cls, "recipes", {})
+    if not recipes:
+        raise ConfigError(f"{cls.name} has no recipes: leave `recipe` out")
+    if recipe not in recipes:
+        raise UnknownNameError(f"recipe of {cls.name}", recipe, recipes)
+    return recipes[recipe]
 
 
 def _suggest(trial: Any, space: SearchSpace) -> dict[str, Any]:

@@ -1,0 +1,34 @@
+"""ItemKNN: items whose users are most like those of the items in a profile."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from leporid.data.split import Split
+from leporid.models._neighbourhood import NEIGHBOUR_SPACE, KNNConfig, neighbour_weights
+from leporid.models._profiles import ItemWeights
+from leporid.models._sparse import canonical
+from leporid.progress import ProgressLike
+from leporid.tuning.space import SearchSpace
+
+__all__ = ["ItemKNN", "ItemKNNConfig"]
+
+
+class ItemKNNConfig(KNNConfig):
+    """Settings of ItemKNN."""
+
+
+class ItemKNN(ItemWeights):
+    """Scores X W: item j sums its similarity to those of its K nearest items in the profile."""
+
+    name = "itemknn"
+    config_class = ItemKNNConfig
+    config: ItemKNNConfig
+    search_space: ClassVar[SearchSpace] = NEIGHBOUR_SPACE
+
+    def _fit(self, split: Split, *, seed: int, progress: ProgressLike) -> None:
+        progress.start("itemknn", 1)
+        by_item = canonical(self._remember(split.train).T)
+        # Row j holds the neighbours of the target j, so the voting matrix is the transpose.
+        self._weights = canonical(neighbour_weights(by_item, self.config).T)
+        progress.advance(1)

@@ -1,0 +1,163 @@
+"""UserKNN and ItemKNN: similarities against brute force and similaripy, scores against sums."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import similaripy
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from scipy import sparse
+
+from leporid.errors import ConfigError
+from leporid.models._neighbourhood import KNNConfig, neighbour_weights
+from leporid.models._sparse import canonical
+from leporid.models.itemknn import ItemKNN
+from leporid.models.userknn import UserKNN
+from tests.test_contract import make_split
+
+
+def brute(x: NDArray[np.float64], other: NDArray[np.float64], c: KNNConfig) -> NDArray[np.float64]:
+    """All similarities, pair by pair."""
+    out = np.zeros((len(x), len(other)))
+    for i, a in enumerate(x):
+        for j, b in enumerate(other):
+            shared, size, its = float(a @ b), a.sum(), b.sum()
+            if shared == 0:
+                continue
+            if not c.normalize:
+                out[i, j] = shared
+                continue
+            if c.similarity == "jaccard":
+                below = size + its - shared
+            elif c.similarity == "cosine":
+                below = np.sqrt(size * its)
+            elif c.similarity == "asymmetric_cosine":
+                below = size**c.asymmetric_alpha * its ** (1 - c.asymmetric_alpha)
+            else:
+                below = shared + c.tversky_alpha * (size - shared) + c.tversky_beta * (its - shared)
+            out[i, j] = shared / (below + c.shrink)
+    return out
+
+
+def random_rows(seed: int, rows: int = 17, columns: int = 29) -> NDArray[np.float64]:
+    rng = np.random.default_rng(seed)
+    x = (rng.random((rows, columns)) < 0.5 * rng.random(rows)[:, None]).astype(np.float64)
+    x[3] = 0.0
+    return x
+
+
+CONFIGS: list[dict[str, Any]] = [
+    {},
+    {"shrink": 3.0},
+    {"similarity": "cosine"},
+    {"similarity": "cosine", "shrink": 10.0},
+    {"similarity": "cosine", "normalize": False},
+    {"similarity": "asymmetric_cosine", "asymmetric_alpha": 0.2, "shrink": 1.5},
+    {"similarity": "tversky", "tversky_alpha": 0.3, "tversky_beta": 1.4},
+]
+
+
+@settings(deadline=None, max_examples=40)
+@given(seed=st.integers(0, 10_000), k=st.integers(1, 20), config=st.sampled_from(CONFIGS))
+def test_similarities_are_those_of_brute_force(seed: int, k: int, config: dict[str, Any]) -> None:
+    x = random_rows(seed)
+    settings_ = KNNConfig(k=k, **config)
+    dense = brute(x, x, settings_)
+    np.fill_diagonal(dense, 0.0)
+    found = neighbour_weights(canonical(sparse.csr_array(x)), settings_).toarray()
+    wanted = -np.sort(-dense, axis=1)[:, :k]
+    np.testing.assert_allclose(-np.sort(-found, axis=1)[:, :k], wanted, rtol=1e-5)
+    np.testing.assert_allclose(found[found > 0], dense[found > 0], rtol=1e-5)
+
+
+@settings(deadline=None, max_examples=15)
+@given(seed=st.integers(0, 10_000))
+def test_item_similarities_are_those_of_similaripy(seed: int) -> None:
+    x = sparse.csr_array(random_rows(seed, 40, 23).T.astype(np.float32))
+    common: dict[str, Any] = {"k": 40, "verbose": False, "format_output": "csr"}
+    peers = {
+        "jaccard": (similaripy.jaccard(x, shrink=2.0, **common), {}),
+        "cosine": (similaripy.cosine(x, shrink=2.0, **common), {}),
+        "asymmetric_cosine": (
+            similaripy.asymmetric_cosine(x, alpha=0.3, shrink=2.0, **common),
+            {"asymmetric_alpha": 0.3},
+        ),
+        "tversky": (
+            similaripy.tversky(x, alpha=0.4, beta=1.2, shrink=2.0, **common),
+            {"tversky_alpha": 0.4, "tversky_beta": 1.2},
+        ),
+    }
+    for similarity, (peer, options) in peers.items():
+        config = KNNConfig(k=40, similarity=similarity, shrink=2.0, **options)  # type: ignore[arg-type]
+        ours = neighbour_weights(canonical(x), config).toarray()
+        expected = peer.toarray()
+        np.fill_diagonal(expected, 0.0)
+        np.testing.assert_allclose(ours, expected, rtol=1e-4, atol=1e-6, err_msg=similarity)
+
+
+def test_user_scores_sum_what_the_neighbours_have() -> None:
+    split = make_split()
+    train = split.train.csr().toarray().astype(np.float64)
+    model = UserKNN(k=4, similarity="asymmetric_cosine", asymmetric_alpha=0.3).fit(split)
+    dense = brute(train, train, model.config)
+    np.fill_diagonal(dense, 0.0)
+    scores = model.score(np.arange(31, dtype=np.int32))
+    for user in range(31):
+        near = np.argsort(-dense[user].astype(np.float32), kind="stable")[:4]
+        np.testing.assert_allclose(scores[user], dense[user, near] @ train[near], rtol=1e-5)
+
+
+def test_item_scores_sum_over_the_neighbours_of_the_target() -> None:
+    """The K nearest are those of the item that is scored, not of the item in the profile."""
+    split = make_split()
+    train = split.train.csr().toarray().astype(np.float64)
+    model = ItemKNN(k=3, similarity="asymmetric_cosine", asymmetric_alpha=0.1).fit(split)
+    dense = brute(train.T, train.T, model.config)
+    np.fill_diagonal(dense, 0.0)
+    scores = model.score(np.arange(31, dtype=np.int32))
+    for item in range(17):
+        near = np.argsort(-dense[item].astype(np.float32), kind="stable")[:3]
+        np.testing.assert_allclose(scores[:, item], train[:, near] @ dense[item, near], rtol=1e-5)
+
+
+def test_a_new_user_is_compared_with_the_fitted_ones() -> None:
+    split = make_split()
+    train = split.train.csr().toarray().astype(np.float64)
+    model = UserKNN(k=5).fit(split)
+    histories = [np.array([4, 0, 9], dtype=np.int32), np.array([16], dtype=np.int32)]
+    rows = np.zeros((2, 17))
+    rows[0, [4, 0, 9]] = 1.0
+    rows[1, 16] = 1.0
+    dense = brute(rows, train, model.config)
+    scores = model.score_histories(histories)
+    for row in range(2):
+        near = np.argsort(-dense[row].astype(np.float32), kind="stable")[:5]
+        np.testing.assert_allclose(scores[row], dense[row, near] @ train[near], rtol=1e-5)
+
+
+def test_an_item_model_scores_a_history_like_the_user_who_has_it() -> None:
+    split = make_split()
+    model = ItemKNN(k=5).fit(split)
+    history = split.train.sequences().of(11)
+    np.testing.assert_allclose(
+        model.score_histories([history])[0], model.score(np.array([11], dtype=np.int32))[0]
+    )
+
+
+def test_settings_without_meaning_are_refused() -> None:
+    for cls in (UserKNN, ItemKNN):
+        for wrong in (
+            {"k": 0},
+            {"shrink": -1.0},
+            {"asymmetric_alpha": 1.5},
+            {"tversky_beta": -0.1},
+            {"normalize": False},
+        ):
+            with pytest.raises(ConfigError, match=next(iter(wrong))):
+                cls(**wrong)
+        with pytest.raises(ConfigError, match="did you mean 'jaccard'"):
+            cls(similarity="jacard")
