@@ -49,6 +49,8 @@ class Recommender(abc.ABC):
     name: ClassVar[str]
     """The registry name."""
     config_class: ClassVar[type[Config]]
+    takes_initial_vectors: ClassVar[bool] = False
+    """Whether the model has embedding tables that an initialiser can fill."""
     search_space: ClassVar[SearchSpace] = {}
     """What `leporid.tune` may try, by setting."""
 
