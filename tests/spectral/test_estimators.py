@@ -96,6 +96,14 @@ def test_transform_returns_fitted_rows(normalized, alpha):
     np.testing.assert_allclose(again, on_graph.embedding_[some], atol=1e-4)
 
 
+def test_rows_with_the_same_items_keep_their_own_vectors_in_the_fitted_matrix():
+    doubled = sparse.csr_array(sparse.vstack([X, X[[4, 4, 9]]], format="csr"))
+    model = Leporid(dim=40, k=3).fit(doubled)
+    assert np.abs(model.embedding_[4] - model.embedding_[121]).max() > 1e-3
+    np.testing.assert_array_equal(model.transform(doubled), model.embedding_)
+    np.testing.assert_array_equal(model.transform(doubled[[121]]), model.embedding_[[4]])
+
+
 def test_new_rows_follow_the_formula_with_the_or_rule():
     fitted, new = X[:100], X[100:]
     k, alpha = 9, 0.3
