@@ -109,3 +109,76 @@ def test_recbole_prints_the_config_lines(log: Path, tmp_path: Path) -> None:
                 "--format", "recbole")  # fmt: skip
     assert "preload_weight" in text
     assert (tmp_path / "toy" / "toy.itememb").is_file()
+
+
+@pytest.fixture
+def embedded(log: Path, tmp_path: Path) -> Path:
+    """Embeddings of the log in a folder."""
+    call("embed", str(log), "-o", str(tmp_path / "emb"), "--method", "svd", "--dim", "4")
+    return tmp_path / "emb"
+
+
+def test_export_converts(embedded: Path, tmp_path: Path) -> None:
+    call("export", str(embedded), "-o", str(tmp_path / "txt"), "--format", "word2vec")
+    text = call("export", str(tmp_path / "txt"), "-o", str(tmp_path / "npy"), "--format", "npy",
+                "--json")  # fmt: skip
+    assert json.loads(text)["users"] == 40
+    first, last = read_embeddings(embedded), read_embeddings(tmp_path / "npy")
+    np.testing.assert_array_equal(first.users.vectors, last.users.vectors)
+    assert first.item_ids == last.item_ids
+    assert first.users.provenance == last.users.provenance
+
+
+def test_export_reads_trained_models(log: Path, tmp_path: Path) -> None:
+    import leporid
+    from leporid.interop.trained import read_trained
+
+    split = leporid.temporal_split(leporid.load(str(log)))
+    model = leporid.train("bpr", split, init="svd", seed=0, steps=2, dim=8, device="cpu")
+    model.save(tmp_path / "run" / "model")
+    call("export", str(tmp_path / "run"), "-o", str(tmp_path / "out"), "--format", "parquet")
+    back = read_embeddings(tmp_path / "out")
+    assert back.user_ids == model.users
+    np.testing.assert_array_equal(
+        back.items.vectors, model.module.items.weight.detach().numpy()  # type: ignore[attr-defined]
+    )  # fmt: skip
+    with pytest.raises(UnknownNameError, match="users table 'user'"):
+        read_trained(tmp_path / "run" / "model", users="user")
+
+
+def test_inspect_writes_pictures_and_a_page(log: Path, embedded: Path, tmp_path: Path) -> None:
+    titles = tmp_path / "items.csv"
+    titles.write_text("item_id,title\n" + "".join(f"{i},Film <{i}> & more\n" for i in range(24)))
+    page = tmp_path / "page"
+    report = json.loads(
+        call("inspect", str(embedded), "--data", str(log), "--items", str(titles),
+             "--item", "Film <7>", "-n", "3", "--after", str(embedded), "-o", str(page), "--json")
+    )  # fmt: skip
+    assert report["sides"]["users"]["rows"] == 40
+    assert report["sides"]["items"]["norm-degree correlation"] is not None
+    # Items of one parity are one community.
+    assert all(entry["item"] % 2 == 1 for entry in report["neighbours"])
+    assert report["neighbours"][0]["title"].startswith("Film <")
+    assert [g["rows"] for g in report["movement"]["users"]["groups"]] == [10, 10, 10, 10]
+    names = {Path(file).name for file in report["files"]}
+    assert {"index.html", "users-map.png", "items-norms.svg", "items-movement.svg"} <= names
+    text = (page / "index.html").read_text(encoding="utf-8")
+    assert text.count("<svg") == 8
+    assert "Film &lt;" in text
+    assert "http-equiv" not in text
+    assert "<script" not in text
+    shown = call("inspect", str(embedded))
+    assert "effective rank" in shown
+
+
+def test_inspect_names_what_it_cannot_find(embedded: Path, tmp_path: Path) -> None:
+    with pytest.raises(LeporidError, match="unknown item"):
+        call("inspect", str(embedded), "--item", "zzz")
+    titles = tmp_path / "items.csv"
+    titles.write_text("item_id,title\n3,Alien\n4,Aliens\n5,Heat\n")
+    with pytest.raises(LeporidError, match="did you mean 'Heat'"):
+        call("inspect", str(embedded), "--items", str(titles), "--item", "Haet")
+    with pytest.raises(LeporidError, match="2 titles contain it"):
+        call("inspect", str(embedded), "--items", str(titles), "--item", "lien")
+    with pytest.raises(DataError, match="no such file or folder"):
+        call("inspect", str(tmp_path / "absent"))

@@ -8,14 +8,16 @@ from __future__ import annotations
 import importlib
 import os
 import sys
-from typing import Annotated
+import warnings
+from types import TracebackType
+from typing import Annotated, Any
 
 import typer
 
 from leporid._version import __version__
-from leporid.errors import LeporidError
+from leporid.errors import LeporidError, LeporidWarning
 
-__all__ = ["app", "run"]
+__all__ = ["COMMANDS", "app", "run"]
 
 app = typer.Typer(
     name="leporid",
@@ -27,10 +29,24 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-_COMMANDS = ("data", "embed", "train", "evaluate", "recommend", "tune")
+COMMANDS = (
+    "demo",
+    "data",
+    "embed",
+    "train",
+    "evaluate",
+    "recommend",
+    "tune",
+    "run",
+    "reproduce",
+    "compare",
+    "inspect",
+    "export",
+    "doctor",
+)
 """Each is a module of this package with a function `register(app)`."""
 
-for _name in _COMMANDS:
+for _name in COMMANDS:
     importlib.import_module(f"leporid.cli.{_name}").register(app)
 
 
@@ -52,7 +68,13 @@ def _root(
 
 
 def run() -> None:
-    """Run the command line; an error is one sentence on stderr and exit code 1."""
+    """Run the command line; an error is one sentence on stderr and an exit code.
+
+    1: an error with a message of ours (or a bug, in one line); 2: the command was misspelt;
+    130: interrupted. `--debug` (or LEPORID_DEBUG=1) shows tracebacks instead.
+    """
+    sys.excepthook = _one_line
+    warnings.showwarning = _one_line_warning
     try:
         app()
     except LeporidError as error:
@@ -63,3 +85,26 @@ def run() -> None:
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         raise SystemExit(130) from None
+
+
+def _one_line(
+    kind: type[BaseException], error: BaseException, trace: TracebackType | None
+) -> None:
+    """What Python calls for an error nobody caught: a bug of ours, or a broken machine."""
+    if os.environ.get("LEPORID_DEBUG"):
+        sys.__excepthook__(kind, error, trace)
+        return
+    print(
+        f"error: {kind.__name__}: {error} (unexpected; `leporid --debug ...` shows where)",
+        file=sys.stderr,
+    )
+
+
+def _one_line_warning(
+    message: Warning | str, category: type[Warning], *where: Any, **more: Any
+) -> None:
+    """Our own warnings are written for people; those of other packages are not shown."""
+    if issubclass(category, LeporidWarning):
+        print(f"warning: {message}", file=sys.stderr)
+    elif os.environ.get("LEPORID_DEBUG"):
+        print(f"{category.__name__}: {message}", file=sys.stderr)

@@ -1,0 +1,203 @@
+"""Everything `leporid inspect` shows, gathered in one place."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leporid.diagnostics.measures import (
+    Movement,
+    SideSummary,
+    flat_map,
+    movement,
+    nearest,
+    norms_by_degree,
+    summarize,
+)
+from leporid.errors import DataError, UnknownIdError, closest
+from leporid.initializers.base import InitialEmbeddings
+
+__all__ = ["Inspection", "find_item", "inspect_embeddings"]
+
+
+@dataclass(frozen=True, eq=False)
+class Inspection:
+    """The findings about one pair of embeddings."""
+
+    embeddings: InitialEmbeddings
+    degrees: dict[str, NDArray[Any] | None]
+    summaries: dict[str, SideSummary]
+    neighbours: list[dict[str, Any]] = field(default_factory=list)
+    """The rows nearest to one item: rank, id, title, cosine."""
+    item: str | None = None
+    movements: dict[str, Movement] = field(default_factory=dict)
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-able."""
+        return {
+            "sides": {side: summary.to_dict() for side, summary in self.summaries.items()},
+            "neighbours": self.neighbours,
+            "movement": {
+                side: {"factor": moved.factor, "groups": moved.groups}
+                for side, moved in self.movements.items()
+            },
+        }
+
+    def tables(self, side: str) -> list[list[dict[str, Any]]]:
+        """The tables of one side, for a terminal or a page."""
+        summary = self.summaries[side]
+        low, quarter, median, three, high = summary.norm_quantiles
+        rows = {
+            "rows": summary.rows,
+            "columns": summary.dim,
+            "isolated rows": summary.isolated,
+            "effective rank": summary.effective_rank,
+            "norm: smallest": low,
+            "norm: quarter": quarter,
+            "norm: median": median,
+            "norm: three quarters": three,
+            "norm: largest": high,
+            "norm-degree correlation": summary.degree_correlation,
+        }
+        made = [[{"measure": key, "value": value} for key, value in rows.items()]]
+        degrees = self.degrees[side]
+        if degrees is not None:
+            vectors = getattr(self.embeddings, side).vectors
+            made.append(norms_by_degree(vectors, degrees))
+        if side in self.movements:
+            made.append(self.movements[side].groups)
+        if side == "items" and self.neighbours:
+            made.append(self.neighbours)
+        return made
+
+    def write(self, folder: str | Path, title: str) -> list[Path]:
+        """Pictures as PNG and SVG and `index.html`, all at once or not at all."""
+        from leporid.diagnostics import pictures
+        from leporid.diagnostics.page import render_page
+        from leporid.interop.sides import atomic_directory
+
+        sections = []
+        with atomic_directory(folder) as draft:
+            for side, summary in self.summaries.items():
+                vectors, degrees = getattr(self.embeddings, side).vectors, self.degrees[side]
+                drawn = {"spectrum": pictures.draw_spectrum(summary, side)}
+                if degrees is not None:
+                    drawn["norms"] = pictures.draw_norms(vectors, degrees, side)
+                drawn["map"] = pictures.draw_map(flat_map(vectors), degrees, side)
+                if side in self.movements:
+                    drawn["movement"] = pictures.draw_movement(self.movements[side], side)
+                for name, figure in drawn.items():
+                    pictures.save_picture(figure, draft, f"{side}-{name}")
+                inline = [pictures.to_svg(figure) for figure in drawn.values()]
+                sections.append((side.capitalize(), self.tables(side), inline))
+            (draft / "index.html").write_text(render_page(title, sections), encoding="utf-8")
+            names = sorted(file.name for file in draft.iterdir())
+        return [Path(folder) / name for name in names]
+
+
+def inspect_embeddings(
+    embeddings: InitialEmbeddings,
+    *,
+    train: Any = None,
+    after: InitialEmbeddings | None = None,
+    scale: float | None = None,
+    item: str | None = None,
+    titles: Mapping[Any, Any] | None = None,
+    neighbours: int = 10,
+) -> Inspection:
+    """Gather the findings.
+
+    `train` (Interactions) gives degrees; `after` the vectors after training from these; `item`
+    an item's id or title, with `titles` mapping external ids to objects with a `.title`.
+    """
+    degrees: dict[str, NDArray[Any] | None] = {"users": None, "items": None}
+    if train is not None:
+        for side, column, own, known in (
+            ("users", train.user, embeddings.user_ids, train.users),
+            ("items", train.item, embeddings.item_ids, train.items),
+        ):
+            n = getattr(embeddings, side).n
+            counts = np.bincount(column, minlength=len(known))
+            degrees[side] = _aligned(counts, own, known, n, side)
+    summaries = {
+        side: summarize(getattr(embeddings, side), degrees[side]) for side in ("users", "items")
+    }
+    movements = {}
+    if after is not None:
+        for side in ("users", "items"):
+            ids = "user_ids" if side == "users" else "item_ids"
+            if getattr(after, ids) is not None and getattr(embeddings, ids) != getattr(after, ids):
+                raise DataError(f"the {side} of the two embeddings are not the same {side}")
+            movements[side] = movement(
+                getattr(embeddings, side), getattr(after, side), degrees[side], scale
+            )
+    found: list[dict[str, Any]] = []
+    if item is not None:
+        row = find_item(embeddings, item, titles)
+        for rank, (other, cosine) in enumerate(
+            nearest(embeddings.items.vectors, row, neighbours), start=1
+        ):
+            external = _external(embeddings, other)
+            entry: dict[str, Any] = {"rank": rank, "item": external}
+            if titles is not None:
+                entry["title"] = _title(titles, external)
+            found.append({**entry, "cosine": cosine})
+    return Inspection(embeddings, degrees, summaries, found, item, movements)
+
+
+def _aligned(counts: Any, own: Any, known: Any, n: int, side: str) -> NDArray[Any]:
+    """Degrees in the order of the embedding's rows; ids that do not occur have degree 0."""
+    if own is None:
+        if len(counts) != n:
+            raise DataError(f"the data has {len(counts)} {side}, the embeddings have {n}")
+        return np.asarray(counts)
+    places = known.encode(own.ids)
+    if np.all(places < 0):
+        raise DataError(f"none of the {n} {side} of the embeddings occurs in the data")
+    return np.where(places >= 0, counts[np.maximum(places, 0)], 0)
+
+
+def _external(embeddings: InitialEmbeddings, row: int) -> Any:
+    return row if embeddings.item_ids is None else embeddings.item_ids.external(row)
+
+
+def _title(titles: Mapping[Any, Any], external: Any) -> str:
+    known = titles.get(external, titles.get(str(external)))
+    return "" if known is None else str(known.title)
+
+
+def find_item(
+    embeddings: InitialEmbeddings, item: str, titles: Mapping[Any, Any] | None = None
+) -> int:
+    """The row of an item given by its id, its title, or a part of one title only."""
+    ids = embeddings.item_ids
+    if ids is not None:
+        try:
+            return ids.index(item)
+        except UnknownIdError:
+            if titles is None:
+                raise
+    elif item.isdigit() and int(item) < embeddings.items.n:
+        return int(item)
+    named = {_title(titles or {}, _external(embeddings, r)): r for r in range(embeddings.items.n)}
+    named.pop("", None)
+    if item in named:
+        return named[item]
+    holding = [title for title in named if item.lower() in title.lower()]
+    if len(holding) == 1:
+        return named[holding[0]]
+    lower = {title.lower(): title for title in named}
+    guess = closest(item, lower)
+    hint = (
+        f"{len(holding)} titles contain it, for instance {holding[0]!r}"
+        if holding
+        else f"did you mean {lower[guess]!r}?"
+        if guess
+        else "give an id or a title of the embeddings"
+    )
+    raise UnknownIdError(f"no item {item!r}: {hint}")

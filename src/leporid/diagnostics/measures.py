@@ -1,0 +1,172 @@
+"""Numbers that say what an embedding holds, and what training did to it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leporid.errors import DataError
+from leporid.spectral.embedding import Embedding, standardize
+
+__all__ = [
+    "Movement",
+    "SideSummary",
+    "flat_map",
+    "movement",
+    "nearest",
+    "norms_by_degree",
+    "summarize",
+]
+
+
+@dataclass(frozen=True, eq=False)
+class SideSummary:
+    """The users' or the items' vectors in a few numbers."""
+
+    rows: int
+    dim: int
+    isolated: int
+    """Rows that are zero throughout."""
+    spectrum: NDArray[np.float64]
+    """Eigenvalues of A where the method has them, else singular values of the vectors."""
+    spectrum_name: str
+    effective_rank: float
+    """(sum s^2)^2 / sum s^4 of the centred vectors' singular values: directions really used."""
+    norm_quantiles: tuple[float, float, float, float, float]
+    """Smallest, quarter, median, three quarters, largest length of a row."""
+    degree_correlation: float | None
+    """Spearman's rank correlation of length and degree; None without degrees."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-able."""
+        return {
+            "rows": self.rows,
+            "dim": self.dim,
+            "isolated": self.isolated,
+            self.spectrum_name: [float(x) for x in self.spectrum],
+            "effective rank": self.effective_rank,
+            "norm quantiles": list(self.norm_quantiles),
+            "norm-degree correlation": self.degree_correlation,
+        }
+
+
+def summarize(embedding: Embedding, degrees: NDArray[Any] | None = None) -> SideSummary:
+    """The summary of one side; `degrees` int[n] adds the correlation of length and degree."""
+    vectors = embedding.vectors
+    lengths = np.linalg.norm(vectors, axis=1)
+    centred = vectors.astype(np.float64) - vectors.mean(axis=0, dtype=np.float64)
+    # The d x d second moments have the squares of the singular values: cheap for tall matrices.
+    squares = np.maximum(np.linalg.eigvalsh(centred.T @ centred)[::-1], 0.0)
+    total = squares.sum()
+    values, name = np.sqrt(squares), "singular values"
+    if embedding.eigenvalues is not None:
+        values, name = np.asarray(embedding.eigenvalues, dtype=np.float64), "eigenvalues"
+    quantiles = np.quantile(lengths, [0.0, 0.25, 0.5, 0.75, 1.0])
+    return SideSummary(
+        rows=embedding.n,
+        dim=embedding.dim,
+        isolated=int(np.count_nonzero(lengths == 0)),
+        spectrum=values,
+        spectrum_name=name,
+        effective_rank=float(total**2 / (squares**2).sum()) if total > 0 else 0.0,
+        norm_quantiles=tuple(float(q) for q in quantiles),  # type: ignore[arg-type]
+        degree_correlation=None if degrees is None else _spearman(lengths, degrees),
+    )
+
+
+def _spearman(a: NDArray[Any], b: NDArray[Any]) -> float | None:
+    if len(a) < 3 or np.ptp(a) == 0 or np.ptp(b) == 0:
+        return None
+    from scipy.stats import spearmanr
+
+    return float(spearmanr(a, b).statistic)
+
+
+def norms_by_degree(
+    vectors: NDArray[np.float32], degrees: NDArray[Any], groups: int = 10
+) -> list[dict[str, Any]]:
+    """Mean length of the rows in groups of equal size, from the lowest degrees up."""
+    lengths = np.linalg.norm(vectors, axis=1)
+    order = np.argsort(degrees, kind="stable")
+    return [
+        {
+            "degrees": f"{int(degrees[part].min())}-{int(degrees[part].max())}",
+            "rows": len(part),
+            "mean norm": float(lengths[part].mean()),
+        }
+        for part in np.array_split(order, min(groups, len(order)))
+    ]
+
+
+def nearest(vectors: NDArray[np.float32], row: int, n: int = 10) -> list[tuple[int, float]]:
+    """The `n` rows nearest to `row` by the cosine of standardised vectors, best first."""
+    ready = standardize(vectors)
+    ready /= np.maximum(np.linalg.norm(ready, axis=1, keepdims=True), 1e-12)
+    cosine = ready @ ready[row]
+    cosine[row] = -np.inf
+    best = np.argsort(-cosine, kind="stable")[: min(n, len(vectors) - 1)]
+    return [(int(i), float(cosine[i])) for i in best]
+
+
+def flat_map(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
+    """float32[n, 2]: the two leading principal components of the standardised vectors."""
+    ready = standardize(vectors).astype(np.float64)
+    _, directions = np.linalg.eigh(ready.T @ ready)
+    axes = directions[:, ::-1][:, :2]
+    peak = np.abs(axes).argmax(axis=0)
+    axes = axes * np.where(axes[peak, np.arange(axes.shape[1])] < 0, -1.0, 1.0)
+    flat = np.zeros((len(vectors), 2), dtype=np.float32)
+    flat[:, : axes.shape[1]] = ready @ axes
+    return flat
+
+
+@dataclass(frozen=True, eq=False)
+class Movement:
+    """How far training took each row from where it started."""
+
+    distance: NDArray[np.float64]
+    """float64[n]: ||after - factor x start|| over the mean length of a start row."""
+    factor: float
+    """What the start was multiplied by: the given scale, or the one that fits best."""
+    groups: list[dict[str, Any]]
+    """Mean distance by degree, tail first (quarters); one group without degrees."""
+
+
+def movement(
+    start: Embedding,
+    after: Embedding,
+    degrees: NDArray[Any] | None = None,
+    scale: float | None = None,
+) -> Movement:
+    """Compare the trained vectors with the standardised starting ones, row by row.
+
+    Models multiply starting vectors by a scale of their own. Where it is not given, the factor
+    that fits best in the least-squares sense stands in for it.
+    """
+    if start.vectors.shape != after.vectors.shape:
+        raise DataError(
+            f"the start has shape {list(start.vectors.shape)} and the trained vectors "
+            f"{list(after.vectors.shape)}: they are not of one model"
+        )
+    ready = start.provenance.get("standardized") or start.provenance.get("method") == "random"
+    first = (start.vectors if ready else standardize(start.vectors)).astype(np.float64)
+    last = after.vectors.astype(np.float64)
+    factor = scale
+    if factor is None:
+        factor = float((first * last).sum() / max((first * first).sum(), 1e-300))
+    unit = float(np.linalg.norm(first * factor, axis=1).mean())
+    distance = np.linalg.norm(last - factor * first, axis=1) / max(unit, 1e-12)
+    if degrees is None:
+        groups = [{"group": "all", "rows": len(distance), "moved": float(distance.mean())}]
+    else:
+        order = np.argsort(degrees, kind="stable")
+        names = ("tail (fewest 25%)", "second quarter", "third quarter", "head (most 25%)")
+        groups = [
+            {"group": name, "rows": len(part), "moved": float(distance[part].mean())}
+            for name, part in zip(names, np.array_split(order, 4), strict=True)
+            if len(part)
+        ]
+    return Movement(distance, factor, groups)

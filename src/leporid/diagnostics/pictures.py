@@ -1,0 +1,98 @@
+"""The diagnostics as pictures (matplotlib, from the extra `plots`)."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leporid.diagnostics.measures import Movement, SideSummary
+from leporid.errors import MissingExtraError
+
+__all__ = ["draw_map", "draw_movement", "draw_norms", "draw_spectrum", "save_picture", "to_svg"]
+
+_MOST_POINTS = 20_000
+"""A map shows at most this many rows, evenly taken: more would be one blot."""
+
+
+def _axes(title: str) -> tuple[Any, Any]:
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise MissingExtraError("drawing pictures", "plots") from None
+    figure = Figure(figsize=(5.2, 3.6), layout="constrained")
+    axes = figure.subplots()
+    axes.set_title(title, fontsize=11)
+    axes.spines[["top", "right"]].set_visible(False)
+    return figure, axes
+
+
+def draw_spectrum(summary: SideSummary, side: str) -> Any:
+    """Eigenvalues or singular values, in order."""
+    figure, axes = _axes(f"{side}: {summary.spectrum_name}")
+    axes.plot(np.arange(1, len(summary.spectrum) + 1), summary.spectrum, ".-", markersize=4)
+    axes.set_xlabel("column")
+    axes.set_ylim(bottom=min(0.0, float(summary.spectrum.min(initial=0.0))))
+    return figure
+
+
+def draw_norms(vectors: NDArray[np.float32], degrees: NDArray[Any], side: str) -> Any:
+    """Length of each row against its number of interactions."""
+    figure, axes = _axes(f"{side}: norm against degree")
+    rows = _sample(len(vectors))
+    lengths = np.linalg.norm(vectors[rows], axis=1)
+    axes.scatter(np.maximum(degrees[rows], 0.5), lengths, s=3, alpha=0.35, linewidths=0)
+    axes.set_xscale("log")
+    axes.set_xlabel("interactions")
+    axes.set_ylabel("norm")
+    return figure
+
+
+def draw_map(flat: NDArray[np.float32], degrees: NDArray[Any] | None, side: str) -> Any:
+    """The 2-D map; colour is the logarithm of the degree where it is known."""
+    figure, axes = _axes(f"{side}: map (two principal components)")
+    rows = _sample(len(flat))
+    colour = None if degrees is None else np.log10(np.maximum(degrees[rows], 1))
+    points = axes.scatter(flat[rows, 0], flat[rows, 1], s=4, c=colour, alpha=0.5, linewidths=0)
+    if colour is not None:
+        figure.colorbar(points, ax=axes, label="log10 interactions")
+    axes.set_xticks([])
+    axes.set_yticks([])
+    return figure
+
+
+def draw_movement(moved: Movement, side: str) -> Any:
+    """Mean distance from the start by group, tail first."""
+    figure, axes = _axes(f"{side}: distance from the start after training")
+    axes.bar([g["group"] for g in moved.groups], [g["moved"] for g in moved.groups])
+    axes.set_ylabel("mean distance / mean start norm")
+    axes.tick_params(axis="x", labelsize=7)
+    return figure
+
+
+def save_picture(figure: Any, folder: Path, name: str) -> list[Path]:
+    """Write `name.png` and `name.svg`."""
+    files = [folder / f"{name}.png", folder / f"{name}.svg"]
+    figure.savefig(files[0], dpi=150)
+    files[1].write_text(to_svg(figure), encoding="utf-8")
+    return files
+
+
+def to_svg(figure: Any) -> str:
+    """The picture as SVG text, without a date so that equal data gives equal files."""
+    import matplotlib as mpl
+
+    buffer = io.StringIO()
+    with mpl.rc_context({"svg.hashsalt": "leporid"}):
+        figure.savefig(buffer, format="svg", metadata={"Date": None})
+    text = buffer.getvalue()
+    return text[text.index("<svg") :]
+
+
+def _sample(n: int) -> NDArray[np.int64]:
+    if n <= _MOST_POINTS:
+        return np.arange(n)
+    return np.linspace(0, n - 1, _MOST_POINTS).astype(np.int64)

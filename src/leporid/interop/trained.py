@@ -1,0 +1,80 @@
+"""The vectors of a trained model, read from its folder without building the model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leporid.artifacts import read_arrays, read_json
+from leporid.data.id_map import IdMap
+from leporid.errors import ConfigError, DataError, UnknownNameError
+from leporid.initializers.base import InitialEmbeddings
+from leporid.interop.formats import read_embeddings
+from leporid.models._files import read_ids
+from leporid.spectral.embedding import Embedding
+
+__all__ = ["find_model", "read_any", "read_trained"]
+
+_PREFIX = "model."
+
+
+def find_model(path: str | Path) -> Path | None:
+    """The folder with the saved model in a run or model folder; None where there is none."""
+    path = Path(path)
+    return next((p for p in (path, path / "model") if (p / "model.json").is_file()), None)
+
+
+def read_any(
+    path: str | Path, users: str | None = None, items: str | None = None, format: str | None = None
+) -> InitialEmbeddings:
+    """Embeddings in any format, or the tables of a trained model or run."""
+    model = find_model(path)
+    return read_embeddings(path, format) if model is None else read_trained(model, users, items)
+
+
+def read_trained(
+    path: str | Path, users: str | None = None, items: str | None = None
+) -> InitialEmbeddings:
+    """The user and item tables of a saved model with the ids of their rows.
+
+    A model with several tables a side (NCF has two) needs their names.
+    """
+    path = Path(path)
+    meta = read_json(path / "model.json")
+    arrays, _ = read_arrays(path / "weights.safetensors")
+    provenance = {"model": meta.get("model"), "config": meta.get("config", {})}
+    sides, maps = [], []
+    for side, name in (("users", users), ("items", items)):
+        ids = read_ids(path / f"{side}.parquet", side[:-1])
+        vectors = _table(arrays, side, name, ids, path)
+        sides.append(Embedding(vectors, None, {**provenance, "trained": True}))
+        maps.append(ids)
+    if sides[0].dim != sides[1].dim:
+        raise DataError(f"the tables of {path} have {sides[0].dim} and {sides[1].dim} columns")
+    return InitialEmbeddings(sides[0], sides[1], maps[0], maps[1])
+
+
+def _table(
+    arrays: dict[str, NDArray[Any]], side: str, name: str | None, ids: IdMap, path: Path
+) -> NDArray[np.float32]:
+    fitting = {
+        key.removeprefix(_PREFIX).removesuffix(".weight"): value
+        for key, value in arrays.items()
+        if key.startswith(_PREFIX)
+        and value.ndim == 2
+        and value.shape[0] == len(ids)
+        and np.issubdtype(value.dtype, np.floating)
+    }
+    wanted = name or (side if side in fitting else None)
+    if wanted is None:
+        if len(fitting) != 1:
+            held = f"several: {', '.join(fitting)}; name one" if fitting else "none"
+            raise ConfigError(f"{path} must have one table of {side}, it has {held}")
+        wanted = next(iter(fitting))
+    if wanted.removesuffix(".weight") not in fitting:
+        raise UnknownNameError(f"{side} table", wanted, fitting)
+    table = fitting[wanted.removesuffix(".weight")]
+    return np.ascontiguousarray(table, dtype=np.float32)

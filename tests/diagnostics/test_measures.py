@@ -1,0 +1,81 @@
+"""The measures against hand-made embeddings whose answers are known."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from leporid.diagnostics.measures import flat_map, movement, nearest, norms_by_degree, summarize
+from leporid.errors import DataError
+from leporid.spectral.embedding import Embedding, standardize
+
+
+def test_summary_of_known_vectors() -> None:
+    rng = np.random.default_rng(0)
+    # Two directions with equal spread, a third without any: effective rank two.
+    vectors = np.zeros((400, 3), np.float32)
+    vectors[:, :2] = rng.standard_normal((400, 2))
+    vectors[7] = 0
+    degrees = np.argsort(np.argsort(np.linalg.norm(vectors, axis=1)))
+    found = summarize(Embedding(vectors), degrees)
+    assert found.isolated == 1
+    assert found.effective_rank == pytest.approx(2.0, abs=0.1)
+    assert found.degree_correlation == pytest.approx(1.0)
+    assert found.spectrum_name == "singular values"
+    centred = vectors - vectors.mean(axis=0)
+    expected = np.linalg.svd(centred, compute_uv=False)
+    np.testing.assert_allclose(found.spectrum, expected, atol=1e-3)
+    assert found.norm_quantiles[0] == 0.0
+    with_values = summarize(Embedding(vectors, np.array([0.9, 0.5, 0.1])))
+    assert with_values.spectrum_name == "eigenvalues"
+    assert with_values.degree_correlation is None
+
+
+def test_groups_go_from_the_lowest_degrees_up() -> None:
+    degrees = np.array([9, 1, 5, 3])
+    vectors = np.diag([9.0, 1.0, 5.0, 3.0]).astype(np.float32)
+    groups = norms_by_degree(vectors, degrees, groups=2)
+    assert [g["degrees"] for g in groups] == ["1-3", "5-9"]
+    assert [g["mean norm"] for g in groups] == [2.0, 7.0]
+
+
+def test_nearest_is_by_cosine_of_standardised_vectors() -> None:
+    vectors = np.random.default_rng(1).standard_normal((30, 5)).astype(np.float32) * [1, 9, 1, 1, 1]
+    ready = standardize(vectors.astype(np.float32)).astype(float)
+    cosine = [
+        ready[4] @ r / np.linalg.norm(r) / np.linalg.norm(ready[4]) if i != 4 else -2
+        for i, r in enumerate(ready)
+    ]
+    found = nearest(vectors.astype(np.float32), 4, 3)
+    assert [i for i, _ in found] == list(np.argsort(cosine)[::-1][:3])
+    assert found[0][1] == pytest.approx(max(cosine), abs=1e-5)
+
+
+def test_map_keeps_the_leading_plane() -> None:
+    rng = np.random.default_rng(2)
+    hidden = rng.standard_normal((200, 2)) * [3, 2]
+    vectors = (hidden @ rng.standard_normal((2, 8))).astype(np.float32)
+    flat = flat_map(vectors)
+    ready = standardize(vectors).astype(float)
+    u, s, _ = np.linalg.svd(ready, full_matrices=False)
+    for column in range(2):
+        expected = u[:, column] * s[column]
+        assert abs(np.corrcoef(flat[:, column], expected)[0, 1]) == pytest.approx(1.0, abs=1e-4)
+    assert flat_map(vectors[:, :1]).shape == (200, 2)
+
+
+def test_movement_separates_tail_and_head() -> None:
+    rng = np.random.default_rng(3)
+    start = Embedding(rng.standard_normal((40, 6)).astype(np.float32) + 5)
+    degrees = np.arange(40)[::-1]
+    after = standardize(start.vectors, 0.3)
+    after[:10] += 1.0  # the ten rows with the most interactions
+    moved = movement(start, Embedding(after), degrees, scale=0.3)
+    assert [g["rows"] for g in moved.groups] == [10, 10, 10, 10]
+    assert moved.groups[0]["moved"] == pytest.approx(0.0, abs=1e-5)
+    assert moved.groups[3]["moved"] > 1.0
+    still = movement(start, Embedding(standardize(start.vectors, 0.3)), degrees)
+    assert still.factor == pytest.approx(0.3, rel=1e-4)
+    assert still.distance.max() < 1e-4
+    with pytest.raises(DataError, match="not of one model"):
+        movement(start, Embedding(after[:5]))
