@@ -24,7 +24,7 @@ def similarities(
 ) -> NDArray[np.float32]:
     """float32[n, m], straight from the definitions on sets."""
     A, B = members(X), members(Y)
-    shared = (A @ B.T).astype(np.float64)
+    shared = A.astype(np.float64) @ B.T.astype(np.float64)
     left = A.sum(axis=1).astype(np.float64)[:, None]
     right = B.sum(axis=1).astype(np.float64)[None, :]
     if name == "jaccard":

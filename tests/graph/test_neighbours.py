@@ -85,6 +85,19 @@ def test_many_fitted_rows(density: float) -> None:
     np.testing.assert_array_equal(found.weights, values)
 
 
+def test_filter_never_rejects_a_near_tie(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The last row is better than the threshold of the moment by one part in 50,000."""
+    monkeypatch.setattr("leporid.graph.directed.SAMPLE", 10**9)
+    sizes = [50_000, 50_000] + [1] * 5000 + [50_001]
+    columns = np.concatenate([np.arange(size) for size in sizes])
+    fitted = sparse.csr_array(
+        (np.ones(len(columns)), columns, np.cumsum([0, *sizes])), shape=(len(sizes), 60_000)
+    )
+    found = top_k_neighbours(np.ones((1, 60_000)), 2, against=fitted)
+    np.testing.assert_array_equal(found.indices, [[5002, 0]])
+    np.testing.assert_allclose(found.weights, [[50_001 / 60_000, 50_000 / 60_000]], rtol=1e-7)
+
+
 def test_sorted_by_weight_then_index_and_padded() -> None:
     X, _ = matrices.adversarial()["ties everywhere"]
     X = sparse.csr_array(sparse.vstack([X, sparse.csr_array((2, X.shape[1]))]))

@@ -19,7 +19,7 @@ __all__ = ["directed_neighbours", "usable_k"]
 
 BATCHES = 40
 """Calls into the kernel: progress is shown, and an interrupt seen, between two of them."""
-SAMPLE = 4096
+SAMPLE = 1024
 """Rows from which a first threshold is guessed, at least."""
 
 
