@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,13 +13,9 @@ from leporid.errors import ConfigError
 
 if TYPE_CHECKING:
     from leporid.data.split import Split
-    from leporid.evaluation.metric_table import MetricTable
-    from leporid.experiments.record import RunRecord
     from leporid.models.base import Recommender
 
 __all__ = ["register"]
-
-_CUTS = (1, 5, 10)
 
 
 def register(app: typer.Typer) -> None:
@@ -77,6 +74,7 @@ def train(
     """
     import leporid
     from leporid.experiments.record import Meter
+    from leporid.experiments.run_folder import CUTS, make_record, write_run
     from leporid.progress import make_progress
 
     settings = _parse(setting or [])
@@ -112,8 +110,10 @@ def train(
             )
     finally:
         reporter.close()
-    test = leporid.evaluate(fitted, split, at=_CUTS)
-    record = _record(
+    if int(os.environ.get("RANK", "0")):
+        return  # of several processes (torchrun) the first one tests and writes
+    test = leporid.evaluate(fitted, split, at=CUTS)
+    record = make_record(
         fitted,
         split,
         test,
@@ -124,11 +124,11 @@ def train(
         recipe=recipe,
         seed=seed,
     )
-    _write(output, fitted, record, tensorboard)
+    write_run(output, fitted, record, test, tensorboard=tensorboard)
     if json_output:
         print_json(record.to_dict())
         return
-    shown = [f"{name}@{n}" for n in _CUTS for name in ("HR", "F1", "NDCG")]
+    shown = [f"{name}@{n}" for n in CUTS for name in ("HR", "F1", "NDCG")]
     row = {key: value for key, value in record.metrics.items() if key in shown}
     print_table(f"{model} on test, {len(test.user):,} users", [row])
     typer.echo(f"wrote {output}")
@@ -157,61 +157,6 @@ def _vectors(
     maker = initializers.get(name)(**{"dim": dim, "seed": seed, **init_settings})
     with kept_torch_threads():
         return cached_fit(maker, split.train, progress=progress)
-
-
-def _record(
-    model: Recommender, split: Split, test: MetricTable, meter: Any, **spec: Any
-) -> RunRecord:
-    import leporid
-    from leporid.experiments.record import RunRecord
-
-    valid: dict[str, float] = {}
-    if len(split.valid):
-        valid = leporid.evaluate(model, split, at=_CUTS, part="valid").mean()
-    extra: dict[str, Any] = {
-        "protocol": split.protocol,
-        "data_digest": split.digest,
-        "skipped_users": test.skipped,
-        "confidence_95": {k: list(test.confidence(k)) for k in ("HR@10", "F1@10")},
-    }
-    summary = getattr(model, "training_summary", None)
-    if callable(summary):
-        extra["training"] = summary()
-    return RunRecord.make(
-        **spec,
-        model=model.name,
-        config=model.config.to_dict(),
-        metrics=test.mean(),
-        valid_metrics=valid,
-        tail_metrics=test.mean(stratum="tail-users"),
-        seconds=meter.seconds,
-        peak_memory_mb=meter.peak_memory_mb,
-        device=_device_name(model),
-        extra=extra,
-    )
-
-
-def _write(output: Path, model: Recommender, record: RunRecord, tensorboard: bool) -> None:
-    from leporid.artifacts import write_json
-    from leporid.models.base import Recommender as Base
-
-    assert isinstance(model, Base)
-    model.save(output / "model")
-    history = getattr(model, "history", None)
-    if history is not None:
-        history.to_csv(output / "history.csv")
-        if tensorboard:
-            history.to_tensorboard(output / "tensorboard")
-    write_json(output / "record.json", record.to_dict())
-
-
-def _device_name(model: Any) -> str:
-    device = getattr(model, "device", None)
-    if device is None or device.type == "cpu":
-        return "cpu"
-    import torch
-
-    return str(torch.cuda.get_device_name(device))
 
 
 def _parse(pairs: list[str]) -> dict[str, Any]:

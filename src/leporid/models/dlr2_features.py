@@ -46,7 +46,8 @@ class Stem(nn.Module):
         # Channels come last in memory, which is the layout convolutions are fastest in.
         both = torch.stack([image.relu(), (-image).relu()], dim=-1).permute(0, 3, 1, 2)
         wide = (image.unsqueeze(-1) * weight).relu().permute(0, 3, 1, 2)
-        return wide, functional.conv2d(both, kernel, padding=1)
+        hidden = functional.conv2d(both, kernel, padding=1)
+        return wide.to(hidden.dtype), hidden
 
 
 class ResNet(nn.Module):

@@ -9,7 +9,7 @@ __all__ = ["Discriminative", "generative"]
 
 _TILE = 1024
 """Items scored at once for one user: their hidden layers stay in the processor's cache."""
-_DEVICE_PAIRS = 1 << 20
+_DEVICE_PAIRS = 1 << 19
 """Pairs scored at once on a GPU."""
 
 
