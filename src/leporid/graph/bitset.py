@@ -14,8 +14,8 @@ from numba import uint32, uint64
 from numpy.typing import NDArray
 
 from leporid.graph.jit import kernel
+from leporid.graph.layout import Fitted, Queries
 from leporid.graph.matrix import Members
-from leporid.graph.search import Fitted, Queries
 from leporid.graph.simd import LANES, WORDS
 from leporid.graph.similarity import Terms
 

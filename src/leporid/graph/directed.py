@@ -9,8 +9,9 @@ from numpy.typing import NDArray
 
 from leporid.errors import GraphError
 from leporid.graph.bitset import fitted_rows, query_rows, rank_columns
+from leporid.graph.layout import Fitted, Found, Queries, Scratch
 from leporid.graph.matrix import Members
-from leporid.graph.search import CHUNK_GROUPS, QUERIES, Fitted, Found, Queries, Scratch, search_rows
+from leporid.graph.search import CHUNK_GROUPS, QUERIES, search_rows
 from leporid.graph.similarity import Similarity
 from leporid.progress import ProgressLike
 from leporid.threads import on_each_thread

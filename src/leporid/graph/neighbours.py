@@ -11,8 +11,8 @@ from scipy import sparse
 
 from leporid.errors import GraphError
 from leporid.graph.directed import directed_neighbours, usable_k
+from leporid.graph.layout import Found
 from leporid.graph.matrix import members_of
-from leporid.graph.search import Found
 from leporid.graph.similarity import Similarity
 from leporid.progress import ProgressLike, make_progress
 from leporid.threads import resolve_threads

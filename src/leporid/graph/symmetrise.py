@@ -15,7 +15,7 @@ from numba import int64, uint64
 from numpy.typing import NDArray
 
 from leporid.graph.jit import kernel
-from leporid.graph.search import Found
+from leporid.graph.layout import Found
 from leporid.graph.types import KnnGraph, Side
 from leporid.threads import on_each_thread
 
