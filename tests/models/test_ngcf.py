@@ -33,12 +33,12 @@ def test_scores_are_those_of_the_dense_formula(normalize: bool) -> None:
     joined = [x]
     net: Any = model.net
     for aggregate, interact in zip(net.aggregate, net.interact, strict=True):
-        w1, b1, w2, b2 = (
+        w1, bias, w2 = (
             p.detach().numpy().astype(np.float64)
-            for p in (aggregate.weight, aggregate.bias, interact.weight, interact.bias)
+            for p in (aggregate.weight, aggregate.bias, interact)
         )
         identity = np.eye(len(adjacency))
-        x = (adjacency + identity) @ x @ w1.T + b1 + ((adjacency @ x) * x) @ w2.T + b2
+        x = (adjacency + identity) @ x @ w1.T + ((adjacency @ x) * x) @ w2.T + bias
         x = np.where(x > 0, x, 0.2 * x)
         length = np.linalg.norm(x, axis=1, keepdims=True)
         joined.append(x / np.maximum(length, 1e-12) if normalize else x)

@@ -6,19 +6,21 @@ import pytest
 import torch
 from torch.nn import functional
 
-from leporid.models.ranking_loss import row_penalty, table_bpr_loss
+from leporid.models.ranking_loss import node_bpr_loss, row_penalty, table_bpr_loss
 
 
 @pytest.mark.parametrize("negatives", [1, 3])
-def test_the_table_loss_and_its_gradients(negatives: int) -> None:
+@pytest.mark.parametrize("penalty", [0.0, 0.4])
+def test_the_table_loss_and_its_gradients(negatives: int, penalty: float) -> None:
     source = torch.Generator().manual_seed(negatives)
     left = torch.randn(5, 3, generator=source).requires_grad_()
     right = torch.randn(7, 3, generator=source).requires_grad_()
     users, positives = torch.tensor([0, 4, 4, 2]), torch.tensor([6, 1, 1, 3])
     others = torch.randint(7, (4, negatives), generator=source)
     margin = (left[users][:, None] * (right[positives][:, None] - right[others])).sum(-1)
-    expected = -functional.logsigmoid(margin).mean() * 1.7
-    found = table_bpr_loss(left, right, users, positives, others) * 1.7
+    lengths = sum((rows**2).sum() for rows in (left[users], right[positives], right[others]))
+    expected = 1.7 * (-functional.logsigmoid(margin).mean() + penalty / 2 * lengths / 4)
+    found = 1.7 * table_bpr_loss(left, right, users, positives, others, penalty)
     torch.testing.assert_close(found, expected)
     torch.testing.assert_close(
         torch.autograd.grad(found, (left, right)), torch.autograd.grad(expected, (left, right))
@@ -30,7 +32,7 @@ def test_one_table_on_both_sides_gets_both_gradients() -> None:
     users, positives, others = torch.tensor([0, 1]), torch.tensor([3, 4]), torch.tensor([[5], [3]])
     margin = (table[users] * (table[positives] - table[others[:, 0]])).sum(-1)
     expected = torch.autograd.grad(-functional.logsigmoid(margin).mean(), table)
-    found = torch.autograd.grad(table_bpr_loss(table, table, users, positives, others), table)
+    found = torch.autograd.grad(node_bpr_loss(table, users, positives, others), table)
     torch.testing.assert_close(found, expected)
 
 

@@ -14,14 +14,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-import torch
 from torch import Tensor, nn
 
 from leporid.data.interactions import Sequences
 from leporid.errors import ConfigError
 from leporid.models.neural import BuildContext, NeuralRecommender
 from leporid.models.new_user_vectors import NewUserVectors
-from leporid.models.ranking_loss import row_penalty, table_bpr_loss
+from leporid.models.ranking_loss import table_bpr_loss
 from leporid.training.config import TrainingConfig
 from leporid.training.sampler import Batch, Sampling
 from leporid.tuning.space import Choice, Float, SearchSpace
@@ -81,14 +80,14 @@ class BPR(NeuralRecommender):
     def loss(self, batch: Batch) -> Tensor:
         """BPR-OPT on the batch."""
         net: Any = self.net
-        users, items = net.users.weight, net.items.weight
-        loss = table_bpr_loss(users, items, batch.users, batch.positives, batch.negatives)
-        if self.config.regularization:
-            rows = torch.cat([batch.positives, batch.negatives.reshape(-1)])
-            penalty = row_penalty(users, batch.users, len(batch))
-            penalty = penalty + row_penalty(items, rows, len(batch))
-            loss = loss + self.config.regularization * penalty
-        return loss
+        return table_bpr_loss(
+            net.users.weight,
+            net.items.weight,
+            batch.users,
+            batch.positives,
+            batch.negatives,
+            self.config.regularization,
+        )
 
     def prepare(self) -> NewUserVectors:
         """Places new people in the user table."""

@@ -86,8 +86,10 @@ class HGNNetwork(nn.Module):
         gated = recent * feature.sigmoid()
         instance = self.instance_items(gated)[..., 0] + self.instance_user(user)
         weight = instance.sigmoid() / recent.shape[1]
-        pooled = torch.einsum("bl,bld->bd", weight, gated.to(weight.dtype))
-        return user + pooled + recent.sum(dim=1)
+        # Products and sums rather than einsum: its batches of tiny matrices are slow on a CPU.
+        pooled = (weight[..., None] * gated).sum(dim=1)
+        result: Tensor = user + pooled + recent.sum(dim=1)
+        return result
 
 
 class HGN(NeuralRecommender):
@@ -126,7 +128,7 @@ class HGN(NeuralRecommender):
         positives = batch.positives.reshape(len(batch), -1)
         rows = torch.cat([positives, batch.negatives], dim=1)
         targets = net.outputs(rows)
-        scores = torch.einsum("bd,btd->bt", net(user, recent).float(), targets)
+        scores = (net(user, recent).float()[:, None] * targets).sum(dim=-1)
         positive, negative = scores.chunk(2, dim=1)
         loss = bpr_loss(positive, negative)
         if self.config.regularization:

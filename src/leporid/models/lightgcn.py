@@ -23,7 +23,7 @@ from leporid.errors import ConfigError
 from leporid.models.graph_propagation import Propagation
 from leporid.models.neural import BuildContext, NeuralRecommender
 from leporid.models.new_user_vectors import NewUserVectors
-from leporid.models.ranking_loss import row_penalty, table_bpr_loss
+from leporid.models.ranking_loss import node_bpr_loss, row_penalty
 from leporid.training.config import TrainingConfig
 from leporid.training.sampler import Batch, Sampling
 from leporid.tuning.space import Choice, Float, Int, SearchSpace
@@ -84,10 +84,8 @@ class GraphRecommender(NeuralRecommender):
         """BPR on the final vectors, L2 on those of layer 0."""
         net: Any = self.net
         config: Any = self.config
-        final, n_users = net(), self.train.n_users
-        loss = table_bpr_loss(
-            final, final, batch.users, batch.positives + n_users, batch.negatives + n_users
-        )
+        first = self.train.n_users
+        loss = node_bpr_loss(net(), batch.users, batch.positives + first, batch.negatives + first)
         if config.regularization:
             rows = torch.cat([batch.positives, batch.negatives.reshape(-1)])
             penalty = row_penalty(net.users.weight, batch.users, len(batch))

@@ -92,9 +92,7 @@ class NCFNetwork(nn.Module):
         """[B, k] logits. users: [B, D] of each tower; items: [B, k, D], or [k, D] for all B."""
         shared = gmf_items.ndim == 2
         weighted = gmf_user * self.gmf_output
-        product = (
-            weighted @ gmf_items.T if shared else torch.einsum("bd,bkd->bk", weighted, gmf_items)
-        )
+        product = weighted @ gmf_items.T if shared else (weighted[:, None] * gmf_items).sum(-1)
         share = self.config.dropout
         user = self.mlp_user(functional.dropout(mlp_user, share, self.training))
         item = self.mlp_item(functional.dropout(mlp_items, share, self.training))

@@ -9,14 +9,14 @@ Wang, He, Wang, Feng, Chua: Neural Graph Collaborative Filtering. SIGIR 2019.
 trained by BPR with L2 (Eq. 11). Node dropout silences a share of the nodes: none of their
 messages is sent. Message dropout is applied to what a layer gives out (Section 2.4.2).
 As in the authors' program each layer's rows are scaled to length one before they are joined, and
-the transforms have a bias; `normalize_layers=False` leaves the rows as they are.
+the transforms have biases; `normalize_layers=False` leaves the rows as they are.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import ClassVar
+from typing import ClassVar, cast
 
 import torch
 from torch import Tensor, nn
@@ -75,12 +75,14 @@ class NGCFNetwork(nn.Module):
         widths = [users.embedding_dim, *config.layers]
         pairs = list(pairwise(widths))
         self.aggregate = nn.ModuleList(nn.Linear(a, b) for a, b in pairs)
-        """W_1 of each layer."""
-        self.interact = nn.ModuleList(nn.Linear(a, b) for a, b in pairs)
+        """W_1 of each layer, and the sum of the two biases."""
+        self.interact = nn.ParameterList(torch.empty(b, a) for a, b in pairs)
         """W_2 of each layer."""
-        for linear in [*self.aggregate, *self.interact]:
-            nn.init.xavier_uniform_(linear.weight)
-            nn.init.zeros_(linear.bias)
+        for linear in self.aggregate:
+            nn.init.xavier_uniform_(cast(Tensor, linear.weight))
+            nn.init.zeros_(cast(Tensor, linear.bias))
+        for weight in self.interact:
+            nn.init.xavier_uniform_(weight)
 
     def forward(self) -> Tensor:
         """float32[n_users + n_items, D + sum of the widths]."""
@@ -89,10 +91,17 @@ class NGCFNetwork(nn.Module):
         joined = [x]
         for aggregate, interact in zip(self.aggregate, self.interact, strict=True):
             sent = self.graph(_drop_nodes(x, config.node_dropout, self.training))
-            x = functional.leaky_relu(aggregate(sent + x) + interact(sent * x), _SLOPE)
+            x = torch.addmm(aggregate(sent + x), sent * x, interact.T)
+            x = functional.leaky_relu(x, _SLOPE, inplace=True)
             x = functional.dropout(x, config.message_dropout, self.training)
-            joined.append(functional.normalize(x) if config.normalize_layers else x)
+            joined.append(_unit_rows(x) if config.normalize_layers else x)
         return torch.cat(joined, dim=1)
+
+
+def _unit_rows(x: Tensor) -> Tensor:
+    """Rows scaled to length one; a zero row stays."""
+    square: Tensor = torch.linalg.vecdot(x, x)
+    return x * square.clamp(min=1e-24).rsqrt()[:, None]
 
 
 def _drop_nodes(x: Tensor, share: float, training: bool) -> Tensor:

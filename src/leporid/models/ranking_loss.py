@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-__all__ = ["bpr_loss", "row_penalty", "table_bpr_loss"]
+__all__ = ["bpr_loss", "node_bpr_loss", "row_penalty", "table_bpr_loss"]
 
 
 def bpr_loss(positive: Tensor, negative: Tensor) -> Tensor:
@@ -22,13 +22,24 @@ def bpr_loss(positive: Tensor, negative: Tensor) -> Tensor:
 
 
 def table_bpr_loss(
-    left: Tensor, right: Tensor, users: Tensor, positives: Tensor, negatives: Tensor
+    left: Tensor,
+    right: Tensor,
+    users: Tensor,
+    positives: Tensor,
+    negatives: Tensor,
+    penalty: float = 0.0,
 ) -> Tensor:
     """`bpr_loss` of dot products between rows: left[u] . right[i] against left[u] . right[j].
 
-    left: [n, D]; right: [m, D]; users, positives: int64[B]; negatives: int64[B, k].
+    left: [n, D]; right: [m, D]; users, positives: int64[B]; negatives: int64[B, k]. `penalty`
+    times half the squared length of the rows an example uses is added.
     """
-    return cast(Tensor, _apply(_TableBpr, left, right, users, positives, negatives))
+    return cast(Tensor, _apply(_TableBpr, left, right, users, positives, negatives, penalty))
+
+
+def node_bpr_loss(nodes: Tensor, users: Tensor, positives: Tensor, negatives: Tensor) -> Tensor:
+    """The same with users and items in one table, which then gets one gradient."""
+    return cast(Tensor, _apply(_TableBpr, nodes, None, users, positives, negatives, 0.0))
 
 
 def row_penalty(table: Tensor, rows: Tensor, batch: int) -> Tensor:
@@ -43,30 +54,51 @@ def _apply(function: Any, *arguments: Any) -> Any:
 class _TableBpr(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any, left: Tensor, right: Tensor, users: Tensor, positives: Tensor, negatives: Tensor
+        ctx: Any,
+        left: Tensor,
+        right: Tensor | None,
+        users: Tensor,
+        positives: Tensor,
+        negatives: Tensor,
+        penalty: float,
     ) -> Tensor:
-        user = left.index_select(0, users).float()
-        positive = right.index_select(0, positives).float()
-        negative = right.index_select(0, negatives.reshape(-1)).view(*negatives.shape, -1).float()
+        items = left if right is None else right
+        user = left.index_select(0, users)
+        positive = items.index_select(0, positives)
+        negative = items.index_select(0, negatives.reshape(-1)).view(*negatives.shape, -1)
         # [B, k, D]: what the user prefers in i over j.
-        difference = negative.neg_().add_(positive[:, None])
+        difference = positive[:, None] - negative
         margin = (difference * user[:, None]).sum(-1)
-        ctx.save_for_backward(users, positives, negatives, user, difference, margin)
-        ctx.rows, ctx.dtypes = (len(left), len(right)), (left.dtype, right.dtype)
-        return functional.softplus(-margin).mean()
+        loss = functional.softplus(-margin).mean()
+        kept = [users, positives, negatives, user, difference, margin]
+        if penalty:
+            rows = (user.view(-1), positive.view(-1), negative.view(-1))
+            loss += torch.stack([row.dot(row) for row in rows]).sum() * (penalty / 2 / len(user))
+            kept += [positive, negative]
+        ctx.save_for_backward(*kept)
+        ctx.shapes = left.shape, None if right is None else right.shape
+        ctx.penalty = penalty / len(user)
+        return loss
 
     @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor, None, None, None]:
-        users, positives, negatives, user, difference, margin = ctx.saved_tensors
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor | None, None, None, None, None]:
+        users, positives, negatives, user, difference, margin, *rows = ctx.saved_tensors
         # d/dx of -ln sigmoid(x) is -sigmoid(-x).
         slope = margin.neg().sigmoid_().mul_(-grads[0] / margin.numel())[..., None]
         to_user = (slope * difference).sum(1)
-        to_item = slope * user[:, None]
-        dim = user.shape[1]
-        left = user.new_zeros(ctx.rows[0], dim).index_add_(0, users, to_user)
-        right = user.new_zeros(ctx.rows[1], dim).index_add_(0, positives, to_item.sum(1))
-        right.index_add_(0, negatives.reshape(-1), to_item.view(-1, dim), alpha=-1)
-        return left.to(ctx.dtypes[0]), right.to(ctx.dtypes[1]), None, None, None
+        to_negative = user[:, None] * -slope
+        to_positive = to_negative.sum(1).neg_()
+        if rows:
+            weight = ctx.penalty * grads[0]
+            to_user.addcmul_(user, weight)
+            to_positive.addcmul_(rows[0], weight)
+            to_negative.addcmul_(rows[1], weight)
+        left = user.new_zeros(ctx.shapes[0]).index_add_(0, users, to_user)
+        right = None if ctx.shapes[1] is None else user.new_zeros(ctx.shapes[1])
+        items = left if right is None else right
+        items.index_add_(0, positives, to_positive)
+        items.index_add_(0, negatives.reshape(-1), to_negative.view(-1, user.shape[1]))
+        return left, right, None, None, None, None
 
 
 class _RowPenalty(torch.autograd.Function):
@@ -76,7 +108,8 @@ class _RowPenalty(torch.autograd.Function):
         ones = table.new_ones(()).expand(len(rows))
         weight = table.new_zeros(len(table)).index_add_(0, rows, ones).div_(batch)
         ctx.save_for_backward(table, weight)
-        return torch.linalg.vecdot(table, table).dot(weight) / 2
+        lengths: Tensor = torch.linalg.vecdot(table, table)
+        return lengths.dot(weight) / 2
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None]:

@@ -26,6 +26,7 @@ class NegativeSampler:
         if power != 0:
             popularity = data.popularity().clamp(min=1).to(torch.float64) ** power
             weight = (popularity / popularity.min() * _RESOLUTION).round().to(torch.int64)
+        self._uniform = power == 0
         self._ends = weight.cumsum(0)
         """int64[n_items]: where each item ends on the line."""
         self._total = int(self._ends[-1])
@@ -60,5 +61,7 @@ class NegativeSampler:
         last = (after - 1).clamp(min=0)
         some = after > self._indptr[users][:, None]
         skipped = torch.where(some, self._taken_before[last] + self._taken[last], 0)
-        item = torch.searchsorted(self._ends, place + skipped, right=True)
+        item = place + skipped
+        if not self._uniform:
+            item = torch.searchsorted(self._ends, item, right=True)
         return torch.where(free > 0, item, -1)
