@@ -2,9 +2,9 @@
 
 The product is bound by fetching the block's rows, so everything here serves that: 16 float32
 columns of a row are one cache line; the columns of the graph are visited in panels whose rows
-fit into the second-level cache; and the block lies on huge pages (with 4 KiB pages the address
-translation alone doubled the time). The inner loop is written as LLVM vectors: with AVX-512 it is
-one index load, one broadcast and one fused multiply-add per edge, without bounds tests.
+fit into the second-level cache; and the block lies on huge pages, which spare the random rows
+most address translations. The inner loop is written as LLVM vectors: with AVX-512 it is one index
+load, one broadcast and one fused multiply-add per edge, without bounds tests.
 """
 
 from __future__ import annotations
