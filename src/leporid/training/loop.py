@@ -26,6 +26,7 @@ from leporid.training.parallel import Group
 from leporid.training.sampler import Sampler
 from leporid.training.schedule import learning_rate
 from leporid.training.seeding import derive_seed, own_generators, seed_default
+from leporid.training.torch_threads import kept_torch_threads
 from leporid.training.validation import Validation
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ def train_loop(
     loss_of = torch.compile(model.loss) if config.compile else model.loss
     finished = _stale(config, state)
     module.train()
-    with Interrupt() as interrupt, own_generators(device):
+    with Interrupt() as interrupt, own_generators(device), kept_torch_threads():
         while state.step < config.steps and not finished:
             step = state.step
             _freeze(model, frozen=config.freeze_steps < 0 or step < config.freeze_steps)
