@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import Annotated, Any
 
 import typer
+import typer.main
 
 from leporid._version import __version__
 from leporid.errors import LeporidError, LeporidWarning
@@ -76,7 +77,8 @@ def run() -> None:
     sys.excepthook = _one_line
     warnings.showwarning = _one_line_warning
     try:
-        app()
+        # Not `app()`: it would put typer's own hook for uncaught errors in place of ours.
+        typer.main.get_command(app)(prog_name="leporid")
     except LeporidError as error:
         if os.environ.get("LEPORID_DEBUG"):
             raise
@@ -87,9 +89,7 @@ def run() -> None:
         raise SystemExit(130) from None
 
 
-def _one_line(
-    kind: type[BaseException], error: BaseException, trace: TracebackType | None
-) -> None:
+def _one_line(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
     """What Python calls for an error nobody caught: a bug of ours, or a broken machine."""
     if os.environ.get("LEPORID_DEBUG"):
         sys.__excepthook__(kind, error, trace)

@@ -1,0 +1,104 @@
+"""The demonstration as one HTML page: the table, two plots, a map of the films, one user."""
+
+from __future__ import annotations
+
+import html
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from leporid.demo.stages import DemoResult
+from leporid.experiments.figures import draw_bars
+from leporid.experiments.report import figure_html, rows_html, write_report
+
+__all__ = ["write_page"]
+
+_GENRES = 6
+"""Genres that get a colour of their own on the map."""
+
+
+def write_page(result: DemoResult, path: Path) -> Path:
+    """Write the page; returns its path."""
+    names = [row["model"] for row in result.rows]
+    bars = draw_bars(
+        names,
+        [row["HR@10"] for row in result.rows],
+        [result.intervals[name] for name in names],
+        "HR@10 on test, 95% bootstrap interval over users",
+    )
+    sections = [
+        ("What was done", _story(result)),
+        ("Quality", rows_html(result.rows, "On test; tail users are the 25% least active")),
+        ("", figure_html(bars, "Share of users with at least one hit among ten")),
+        ("While training", figure_html(_draw_curves(result), "Same network, same batches")),
+        ("Is it luck?", rows_html(result.tests, "Paired by user, F1@10, 95% interval")),
+        (f"Recommendations for user {result.user}", _user(result)),
+        ("The films before any training", figure_html(_draw_map(result), _MAP)),
+    ]
+    return write_report(path, "leporid: where should your embeddings start?", sections)
+
+
+_MAP = "LEPORID item vectors, columns 2 and 3: nobody told it the genres"
+
+
+def _story(result: DemoResult) -> str:
+    stats, settings = result.stats, result.settings
+    text = (
+        f"Data: {result.source}; users and items with at least {settings.core} interactions: "
+        f"{stats['users']:,} users, {stats['items']:,} items, {stats['interactions']:,} "
+        f"interactions. Each user's first 70% in time order train, the next 10% select, the rest "
+        f"test. Every item the user has not had is ranked. Both DLR2 runs are the same network "
+        f"with the same {result.steps:,} steps of {settings.batch_size} examples; only the "
+        f"vectors they start from differ. A full training run is many times longer."
+    )
+    return f"<p>{html.escape(text)}</p>"
+
+
+def _user(result: DemoResult) -> str:
+    before = ", ".join(html.escape(title) for title in result.history)
+    picks = rows_html(result.picks, "DLR2 from LEPORID, the ten best unseen items")
+    return f"<p>Last chosen, oldest first: {before}.</p>{picks}"
+
+
+def _draw_curves(result: DemoResult) -> Any:
+    figure, axes = _axes(6.4, 3.2)
+    for name, points in result.curves.items():
+        axes.plot([step for step, _ in points], [value for _, value in points], "o-", label=name)
+    axes.set_xlabel("optimiser step")
+    axes.set_ylabel("F1@10 on validation")
+    axes.grid(visible=True, alpha=0.3)
+    axes.legend()
+    return figure
+
+
+def _draw_map(result: DemoResult) -> Any:
+    figure, axes = _axes(7.2, 5.2)
+    points = result.vectors.items.vectors[:, 1:3]
+    ids = [str(item) for item in result.split.train.items.ids.to_pylist()]
+    # The rarest genre of a film says most about it: nearly everything is a drama.
+    counts = Counter(
+        genre for item in ids if item in result.items for genre in _genres(result, item)
+    )
+    shown = [genre for genre, _ in counts.most_common(_GENRES)]
+    own = [min(set(_genres(result, item)) & set(shown), key=counts.__getitem__, default="")
+           for item in ids]  # fmt: skip
+    axes.scatter(*points.T, s=5, color="0.85", linewidths=0)
+    for genre in shown:
+        rows = [row for row, name in enumerate(own) if name == genre]
+        axes.scatter(*points[rows].T, s=14, alpha=0.7, linewidths=0, label=genre)
+    if shown:
+        axes.legend(fontsize="small")
+    axes.set_xlabel("column 2")
+    axes.set_ylabel("column 3")
+    return figure
+
+
+def _genres(result: DemoResult, item: str) -> tuple[str, ...]:
+    return result.items[item].genres if item in result.items else ()
+
+
+def _axes(width: float, height: float) -> tuple[Any, Any]:
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), layout="constrained")
+    return figure, figure.subplots()

@@ -1,0 +1,307 @@
+"""The stages of `leporid demo`, one function each, in the order they run."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import leporid
+from leporid.config import Config
+from leporid.data.datasets import fetch
+from leporid.data.item_titles import ItemInfo, load_items
+from leporid.errors import ConfigError, DataError
+from leporid.evaluation.metric_table import MetricTable
+from leporid.evaluation.significance import Significance, compare
+from leporid.experiments.record import Meter, RunRecord
+from leporid.experiments.run_folder import CUTS, make_record, write_run
+from leporid.progress import ProgressLike
+
+if TYPE_CHECKING:
+    from leporid.data.interactions import Interactions
+    from leporid.data.split import Split
+    from leporid.initializers.base import InitialEmbeddings
+    from leporid.models.base import Recommender
+
+__all__ = ["DemoResult", "DemoSettings", "run_demo"]
+
+_NAMES = {
+    "toppop": "TopPop",
+    "itemknn": "ItemKNN",
+    "random": "DLR2, random start",
+    "leporid": "DLR2, LEPORID start",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class DemoSettings(Config):
+    """What the demonstration does; chosen on validation, for two CPU cores."""
+
+    data: str = "ml-100k"
+    """Data set name, 'synthetic', or a file."""
+    core: int = 10
+    """Keep users and films with at least this many interactions."""
+    recipe: str = "softmax"
+    """Recipe of DLR2."""
+    batch_size: int = 64
+    steps: int = 600
+    """Optimiser steps of each DLR2 run; fewer where `seconds` would not be enough."""
+    seconds: float = 80.0
+    """Time each DLR2 run may take; 0 always runs all steps."""
+    seed: int = 123
+
+    def validate(self) -> None:
+        """Refuse values outside their range."""
+        for name in ("steps", "batch_size"):
+            if getattr(self, name) < 1:
+                raise ConfigError(f"{name} must be at least 1, not {getattr(self, name)}")
+        for name in ("core", "seconds"):
+            if getattr(self, name) < 0:
+                raise ConfigError(f"{name} must not be negative, it is {getattr(self, name)}")
+
+
+@dataclass(frozen=True)
+class DemoResult:
+    """Everything the terminal and the page show."""
+
+    settings: DemoSettings
+    source: str
+    """A sentence: which data, and from where."""
+    stats: Mapping[str, float]
+    steps: int
+    """Steps each DLR2 run really made."""
+    rows: list[dict[str, Any]]
+    """One a model: HR@10, F1@10, the same for tail users, seconds."""
+    intervals: dict[str, tuple[float, float]]
+    """95% bootstrap interval of HR@10 by row name."""
+    curves: dict[str, list[tuple[int, float]]]
+    """Validation F1@10 over the steps, of each DLR2 run."""
+    tests: list[dict[str, Any]]
+    """The LEPORID start against each other row: paired by user, Holm-corrected."""
+    user: str
+    history: list[str]
+    """Titles of the shown user's last items, oldest first."""
+    picks: list[dict[str, Any]]
+    """The recommendations: rank, title, whether the user chose it later."""
+    vectors: InitialEmbeddings
+    items: Mapping[str, ItemInfo]
+    split: Split
+    seconds: float
+
+
+def run_demo(output: Path, settings: DemoSettings, progress: ProgressLike) -> DemoResult:
+    """Run every stage, keep both DLR2 runs under `output`, and return what there is to show."""
+    began = time.perf_counter()
+    data, titles, source = _data(settings, progress)
+    data = data.core(settings.core)
+    split = leporid.temporal_split(data)
+    vectors = _vectors(split, settings, progress)
+    steps = _affordable_steps(split, settings, progress)
+    tables: dict[str, MetricTable] = {}
+    records: dict[str, RunRecord] = {}
+    curves: dict[str, list[tuple[int, float]]] = {}
+    fitted: dict[str, Recommender] = {}
+    for key in _NAMES:
+        start: Any = vectors if key == "leporid" else key
+        with Meter() as meter:
+            if key in ("random", "leporid"):
+                named = _Named(progress, f"training {_NAMES[key]}")
+                every = max(1, steps // 4)
+                model = _train(
+                    split, start, settings, steps=steps, eval_every=every, progress=named
+                )
+            else:
+                progress.start(f"fitting {_NAMES[key]}")
+                model = leporid.train(key, split, seed=settings.seed)
+        progress.start(f"testing {_NAMES[key]}")
+        tables[key] = leporid.evaluate(model, split, at=CUTS)
+        neural = key in ("random", "leporid")
+        records[key] = make_record(
+            model,
+            split,
+            tables[key],
+            meter,
+            dataset=Path(settings.data).stem,
+            experiment="demo",
+            init=key if neural else None,
+            recipe=settings.recipe if neural else None,
+            seed=settings.seed,
+        )
+        write_run(output / key, model, records[key], tables[key])
+        fitted[key] = model
+        if neural:
+            curves[_NAMES[key]] = _curve(model)
+    vectors.save(output / "embeddings.safetensors")
+    _write_titles(output / "items.parquet", split, titles)
+    user, history, picks = _recommendations(fitted["leporid"], split, titles)
+    return DemoResult(
+        settings=settings,
+        source=source,
+        stats=data.stats().as_dict(),
+        steps=steps,
+        rows=[_row(key, records[key]) for key in _NAMES],
+        intervals={_NAMES[key]: tables[key].confidence("HR@10")[1:] for key in _NAMES},
+        curves=curves,
+        tests=_tests(tables),
+        user=user,
+        history=history,
+        picks=picks,
+        vectors=vectors,
+        items=titles,
+        split=split,
+        seconds=time.perf_counter() - began,
+    )
+
+
+def _data(
+    settings: DemoSettings, progress: ProgressLike
+) -> tuple[Interactions, Mapping[str, ItemInfo], str]:
+    """The log, titles by item id, and a sentence about them."""
+    if Path(settings.data).is_file():
+        return leporid.load(settings.data), {}, settings.data
+    why = "as asked"
+    if settings.data != "synthetic":
+        progress.start(f"fetching {settings.data}")
+        try:
+            files = fetch(settings.data, progress=progress)
+        except DataError as error:
+            why = f"{settings.data} could not be fetched ({error})"
+        else:
+            titles = load_items(files.items) if files.items else {}
+            named = {str(key): info for key, info in titles.items()}
+            return (
+                leporid.load(settings.data),
+                named,
+                f"{settings.data} ({files.interactions.name})",
+            )
+    data = leporid.synthesize(943, 1682, 100_000, seed=settings.seed)
+    return data, {}, f"SYNTHETIC data made by leporid.synthesize, not real people: {why}"
+
+
+def _vectors(split: Split, settings: DemoSettings, progress: ProgressLike) -> InitialEmbeddings:
+    from leporid.training.torch_threads import kept_torch_threads
+
+    maker = leporid.initializers.get("leporid")(seed=settings.seed)
+    with kept_torch_threads():
+        return maker.fit(split.train, progress=progress)
+
+
+def _affordable_steps(split: Split, settings: DemoSettings, progress: ProgressLike) -> int:
+    """The steps that fit into the time: a few are timed, after as many to warm up."""
+    if not settings.seconds:
+        return settings.steps
+    progress.start("measuring the speed of this machine", 2)
+    sample = 6
+    for _ in range(2):
+        start = time.perf_counter()
+        _train(split, "random", settings, steps=sample, eval_every=0)
+        each = (time.perf_counter() - start) / sample
+        progress.advance()
+    return max(1, min(settings.steps, int(settings.seconds / each)))
+
+
+class _Named:
+    """Gives the bar of a stage a name of our own."""
+
+    def __init__(self, progress: ProgressLike, name: str) -> None:
+        self._progress, self._name = progress, name
+
+    def start(self, description: str, total: int | None = None) -> None:
+        """Begin the stage."""
+        self._progress.start(self._name, total)
+
+    def advance(self, steps: int = 1, **fields: Any) -> None:
+        """Go on."""
+        self._progress.advance(steps, **fields)
+
+    def close(self) -> None:
+        """Leave the bar to its owner."""
+
+
+def _train(split: Split, start: Any, settings: DemoSettings, **more: Any) -> Recommender:
+    return leporid.train(
+        "dlr2",
+        split,
+        init=start,
+        seed=settings.seed,
+        recipe=settings.recipe,
+        batch_size=settings.batch_size,
+        **more,
+    )
+
+
+def _curve(model: Any) -> list[tuple[int, float]]:
+    return [(row["step"], row["metric"]) for row in model.history.rows if row.get("metric")]
+
+
+def _row(key: str, record: RunRecord) -> dict[str, Any]:
+    return {
+        "model": _NAMES[key],
+        "HR@10": record.metrics["HR@10"],
+        "F1@10": record.metrics["F1@10"],
+        "tail users HR@10": record.tail_metrics["HR@10"],
+        "tail users F1@10": record.tail_metrics["F1@10"],
+        "seconds": round(record.seconds, 1),
+    }
+
+
+def _tests(tables: Mapping[str, MetricTable]) -> list[dict[str, Any]]:
+    named = {_NAMES[key]: table for key, table in tables.items()}
+    found: Significance = compare(named, "F1@10", against=_NAMES["leporid"])
+    return [
+        {
+            "LEPORID start against": row["first"],
+            "difference of F1@10": -row["difference"],
+            "low": -row["high"],
+            "high": -row["low"],
+            "p (Wilcoxon, Holm)": row["wilcoxon_holm"],
+        }
+        for row in found.rows()
+    ]
+
+
+def _recommendations(
+    model: Recommender, split: Split, titles: Mapping[str, ItemInfo]
+) -> tuple[str, list[str], list[dict[str, Any]]]:
+    """Ten items for the user of median activity among those with something to find."""
+    activity = np.diff(split.train.csr().indptr)
+    later = split.test.sequences()
+    able = [user for user in range(split.train.n_users) if len(later.of(user))]
+    user = sorted(able, key=lambda index: (activity[index], index))[len(able) // 2]
+    name = str(split.train.users.externals(np.array([user]))[0])
+
+    def title(item: Any) -> str:
+        info = titles.get(str(item))
+        return info.title if info else f"item {item}"
+
+    recent = split.train_valid.sequences().of(user)[-5:]
+    history = [title(item) for item in split.train.items.externals(recent)]
+    found = model.top_k(np.array([user], dtype=np.int32), 10)
+    chosen = set(later.of(user).tolist())
+    picks = [
+        {
+            "rank": rank,
+            "title": title(split.train.items.externals(np.array([item]))[0]),
+            "chosen later": "yes" if item in chosen else "",
+        }
+        for rank, item in enumerate(found.items[0].tolist(), 1)
+    ]
+    return name, history, picks
+
+
+def _write_titles(path: Path, split: Split, titles: Mapping[str, ItemInfo]) -> None:
+    """Item ids and titles beside the runs, for `leporid recommend --items` and the service."""
+    import pyarrow as pa
+    import pyarrow.parquet
+
+    from leporid.artifacts import atomic_path
+
+    ids = [str(item) for item in split.train.items.ids.to_pylist()]
+    names = [titles[item].title if item in titles else f"item {item}" for item in ids]
+    genres = ["|".join(titles[item].genres) if item in titles else "" for item in ids]
+    with atomic_path(path) as target:
+        pa.parquet.write_table(pa.table({"item_id": ids, "title": names, "genres": genres}), target)
