@@ -140,13 +140,19 @@ def test_scoring_all_items_is_s_pair_by_pair(n_items: int) -> None:
 # -- the losses ---------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("as_printed", [True, False])
 @pytest.mark.parametrize("losses", ["both", "discriminative", "generative"])
-def test_the_margin_losses_are_equations_10_and_11(split: Split, losses: Any) -> None:
+def test_the_margin_losses_are_equations_10_and_11(
+    split: Split, losses: Any, as_printed: bool
+) -> None:
     inference = "generative" if losses == "generative" else "discriminative"
-    model = DLR2(**TINY, losses=losses, inference=inference, margin=0.4, negatives=2)
+    settings: Any = {"losses": losses, "inference": inference, "relu_on_negatives": as_printed}
+    model = DLR2(**TINY, **settings, margin=0.4, negatives=2)
     model.fit(split, seed=3, device="cpu")
     batch, net = batch_of(model, split), model.network.eval()
     with torch.no_grad():
+        # Some values on each side of zero, or the two readings of the ReLU would be one.
+        net.discriminative.last.bias.sub_(0.2)
         got = model.loss(batch)
         total = 0.0
         for row in range(len(batch)):
@@ -158,8 +164,9 @@ def test_the_margin_losses_are_equations_10_and_11(split: Split, losses: Any) ->
             for negative in net.items.weight[batch.negatives[row]]:
                 near, far = pair_by_pair(
                     net.discriminative, s.unsqueeze(0), torch.stack([positive, negative])
-                )[0].relu()
-                square = near**2 + max(0.4 - far, 0) ** 2
+                )[0]
+                far = far.relu() if as_printed else far
+                square = near.relu() ** 2 + max(0.4 - far, 0) ** 2
                 hinge = max(((g - positive) ** 2).mean() - ((g - negative) ** 2).mean() + 0.4, 0)
                 total += float(losses != "generative") * square / 2
                 total += float(losses != "discriminative") * hinge / 2
@@ -215,6 +222,21 @@ def test_small_random_vectors_do_not_leave_s_dead(split: Split, seed: int) -> No
     gradient = model.network.discriminative.first.weight.grad
     assert gradient is not None
     assert float(gradient.abs().sum()) > 0
+
+
+def test_s_below_zero_everywhere_comes_back_unless_the_relu_is_taken_as_printed(
+    split: Split,
+) -> None:
+    for as_printed, alive in ((False, True), (True, False)):
+        model = DLR2(**{**TINY, "steps": 1, "lr": 1e-9}, relu_on_negatives=as_printed)
+        model.fit(split, device="cpu")
+        with torch.no_grad():
+            model.network.discriminative.last.bias.fill_(-5.0)
+        model.network.zero_grad()
+        model.loss(batch_of(model, split)).backward()
+        gradient = model.network.discriminative.last.bias.grad
+        assert gradient is not None
+        assert bool(gradient.abs().sum() > 0) is alive
 
 
 def test_a_margin_of_zero_warns_why(split: Split) -> None:

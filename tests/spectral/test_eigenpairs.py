@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,6 +12,9 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from leporid.errors import ConfigError, GraphError, LeporidWarning
+from leporid.graph.gpu import knn_graph_on
+from leporid.graph.matrix import members_of
+from leporid.graph.similarity import Similarity
 from leporid.progress import NullProgress
 from leporid.spectral.eigenpairs import laplacian_eigenpairs, torch_solution
 from leporid.spectral.laplacian import as_graph, laplacian_operator, regularized_degrees
@@ -272,3 +276,37 @@ def test_what_is_no_graph_is_refused():
 def test_wrong_settings_name_themselves(wrong):
     with pytest.raises(ConfigError, match=next(iter(wrong))):
         laplacian_eigenpairs(cliques(3, 2), **{"dim": 2, **wrong})
+
+
+def test_a_graph_made_on_a_device_is_solved_there_without_a_transfer() -> None:
+    """The tensors a graph brings along are the graph: the solution is the same to the bit."""
+    rng = np.random.default_rng(7)
+    members = members_of(sparse.random_array((900, 60), density=0.12, rng=rng, format="csr"))
+    graph = knn_graph_on(members, 20, "cpu", Similarity(), "rows", NullProgress())
+    assert graph.tensors is not None
+    found = [
+        torch_solution(
+            laplacian_operator(given, 0.5, True),
+            8,
+            1e-6,
+            "float32",
+            0,
+            NullProgress(),
+            None,
+            "cpu",
+        )
+        for given in (graph, replace(graph, tensors=None))
+    ]
+    np.testing.assert_array_equal(found[0].vectors, found[1].vectors)
+    broken = graph.tensors._replace(weights=graph.tensors.weights * 0 + 1)
+    other = torch_solution(
+        laplacian_operator(replace(graph, tensors=broken), 0.5, True),
+        8,
+        1e-6,
+        "float32",
+        0,
+        NullProgress(),
+        None,
+        "cpu",
+    )
+    assert not np.allclose(other.values, found[0].values)

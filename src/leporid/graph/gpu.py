@@ -39,7 +39,7 @@ class GraphTensors(NamedTuple):
     indptr: torch.Tensor
     """int64[n + 1]."""
     indices: torch.Tensor
-    """int64[nnz], ascending within a row."""
+    """int64 or int32[nnz], ascending within a row."""
     weights: torch.Tensor
     """float32[nnz]."""
 
@@ -54,13 +54,15 @@ def knn_graph_on(
 ) -> KnnGraph:
     """`knn_graph` by way of a torch device ("auto" and "cuda" mean the current GPU)."""
     made = graph_tensors(members, k, device, similarity, progress)
+    made = made._replace(indices=made.indices.int())
     return KnnGraph(
         made.indptr.cpu().numpy(),
-        made.indices.int().cpu().numpy(),
+        made.indices.cpu().numpy(),
         made.weights.cpu().numpy(),
         side,
         k,
         similarity.name,
+        made,
     )
 
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
+
+if TYPE_CHECKING:
+    from leporid.graph.gpu import GraphTensors
 
 __all__ = ["KnnGraph", "Side"]
 
@@ -28,6 +32,8 @@ class KnnGraph:
     k: int
     """The K actually used, at most n - 1."""
     similarity: str = "jaccard"
+    tensors: GraphTensors | None = field(default=None, repr=False)
+    """The same graph on the device that made it; spares the solver there a transfer."""
 
     @property
     def n(self) -> int:
@@ -45,6 +51,10 @@ class KnnGraph:
 
     def degrees(self) -> NDArray[np.float64]:
         """float64[n]: d = W 1."""
+        return self._degrees
+
+    @cached_property
+    def _degrees(self) -> NDArray[np.float64]:
         sums = np.zeros(self.n)
         filled = np.diff(self.indptr) > 0
         starts = self.indptr[:-1][filled]

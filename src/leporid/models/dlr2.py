@@ -139,7 +139,7 @@ class DLR2(NeuralRecommender):
         if config.losses != "generative":
             judged = net.discriminative(s, candidates).float()
             total = total + (
-                _square_square(judged.relu(), config.margin)
+                _square_square(judged, config.margin, config.relu_on_negatives)
                 if config.objective == "margin"
                 else functional.cross_entropy(judged, torch.zeros_like(batch.positives))
             )
@@ -300,10 +300,15 @@ class DLR2(NeuralRecommender):
         self._new_users = None
 
 
-def _square_square(distance: Tensor, margin: float) -> Tensor:
-    """L_S (Eq. 10). distance [B, 1 + k], the positive first, after the ReLU."""
-    near = distance[:, 0].square()
-    far = (margin - distance[:, 1:]).relu().square().mean(dim=1)
+def _square_square(judged: Tensor, margin: float, relu_on_negatives: bool) -> Tensor:
+    """L_S (Eq. 10). judged [B, 1 + k]: S before its last ReLU, the positive first.
+
+    Where S is below zero for a negative, the ReLU would stop its gradient; without it the
+    parabola goes on, and S can always come back. Above zero the two are the same.
+    """
+    near = judged[:, 0].relu().square()
+    negatives = judged[:, 1:].relu() if relu_on_negatives else judged[:, 1:]
+    far = (margin - negatives).relu().square().mean(dim=1)
     return (near + far).mean()
 
 

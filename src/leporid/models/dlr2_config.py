@@ -30,6 +30,9 @@ class DLR2Config(TrainingConfig):
     """l, the number of recent items read."""
     margin: float = 0.5
     """m_S = m_G. The paper prints 0, with which L_S is zero for a network that outputs zero."""
+    relu_on_negatives: bool = False
+    """Apply the last ReLU of S to negatives in L_S too, as printed. A network whose S falls below
+    zero everywhere then has no gradient left, and some seeds end there."""
     generative_weight: float = 1.0
     """Weight of L_G in the sum; L_S has 1."""
     negatives: int = 1
@@ -88,15 +91,20 @@ RECIPES: dict[str, dict[str, Any]] = {
     "paper": {},
     "softmax": {
         "objective": "softmax",
-        "negatives": 16,
+        "length": 10,
+        "inference": "mixture",
+        "mixture": 0.3,
+        "negatives": 64,
+        "negative_kind": "hard",
         "item_bias": True,
         "image_dropout": 0.2,
-        "feature_dropout": 0.2,
+        "feature_dropout": 0.3,
+        "ema_decay": 0.999,
         "init_scale": 0.3,
         "optimizer": "adamw",
         "weight_decay": 0.01,
         "schedule": "one-cycle",
         "batch_size": 512,
-        "steps": 8000,
+        "steps": 10000,
     },
 }

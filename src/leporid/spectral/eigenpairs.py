@@ -124,7 +124,8 @@ def torch_solution(
         solution = lanczos(operator, engine, dim, tol, seed, progress, start)
         return finish(engine.exact, solution)
 
-    with full_precision():
+    # The small dense problems are solved on the host; many BLAS threads only slow them down.
+    with full_precision(), one_thread_pool(1):
         return _precise(solve, dtype, v0, tol)
 
 

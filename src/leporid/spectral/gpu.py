@@ -80,9 +80,15 @@ class TorchEngine:
         self.precision = float(np.finfo(dtype).eps)
         self._kind: torch.dtype = getattr(torch, dtype)
         self._device = torch.device(device)
-        self._indptr = self._put(graph.indptr, torch.int32 if graph.n_edges < 2**31 else None)
-        self._indices = self._put(graph.indices, self._indptr.dtype)
-        self._weights = self._put(graph.weights, None)
+        small = torch.int32 if graph.n_edges < 2**31 else torch.int64
+        made = graph.tensors
+        if made is not None and made.weights.device.type == self._device.type:
+            self._indptr, self._indices = made.indptr.to(small), made.indices.to(small)
+            self._weights = made.weights
+        else:
+            self._indptr = self._put(graph.indptr, small)
+            self._indices = self._put(graph.indices, small)
+            self._weights = self._put(graph.weights, None)
         self._size = (graph.n, graph.n)
         self._scale = self._put(operator.scale, torch.float64)[:, None]
         self._diagonal = self._put(operator.diagonal, torch.float64)[:, None]
