@@ -79,6 +79,7 @@ FILES = {
     "baselines": "table3-baselines",
     "bpr": "table3-bpr",
     "initialisers": "table2",
+    "standardised": "table2-standardised",
     "losses": "table5",
     "architectures": "table6",
     "alpha": "figure-alpha",

@@ -111,10 +111,9 @@ def initial_vectors(cell: Cell, split: Split, progress: ProgressLike) -> Initial
 
     if cell.init is None:
         return None
-    # The spectral methods give one answer whatever the seed; the others vary with it.
-    settings = {"seed": cell.seed, **cell.init_settings}
-    if cell.init in ("le", "leporid", "svd"):
-        settings["seed"] = 0
+    # The seed of a cell varies the training. Vectors are computed once for all seeds, except
+    # random ones, which are nothing but their seed.
+    settings = {"seed": cell.seed if cell.init == "random" else 0, **cell.init_settings}
     initializer = initializers.get(cell.init)(**settings)
     return cached_fit(initializer, split.train, progress=progress)
 

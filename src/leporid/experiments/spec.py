@@ -90,6 +90,8 @@ class ExperimentSpec(Config):
     """Recipe of a model, by model name."""
     settings: dict[str, Any] = field(default_factory=dict)
     """Settings of a model, by model name."""
+    settings_with: dict[str, Any] = field(default_factory=dict)
+    """Settings of the models that go with an initialiser, by the initialiser's name."""
     init_settings: dict[str, Any] = field(default_factory=dict)
     """Settings of an initialiser, by its name."""
     variants: tuple[dict[str, Any], ...] = ()
@@ -98,7 +100,7 @@ class ExperimentSpec(Config):
         """Refuse names that do not exist before anything runs."""
         for name in (*self.models, *self.recipes, *self.settings):
             _known("model", name, models.available())
-        for name in (*self.inits, *self.init_settings):
+        for name in (*self.inits, *self.init_settings, *self.settings_with):
             _known("initialiser", name, initializers.available())
         for variant in self.variants:
             checked = Variant.from_dict(variant)
@@ -128,7 +130,7 @@ class ExperimentSpec(Config):
         self, model: str, init: str | None, seed: int, variant: Variant | None = None
     ) -> Cell:
         recipe = self.recipes.get(model)
-        settings = dict(self.settings.get(model, {}))
+        settings = {**self.settings.get(model, {}), **self.settings_with.get(init, {})}
         init_settings = dict(self.init_settings.get(init, {})) if init else {}
         if variant is not None:
             recipe = variant.recipe or recipe
