@@ -130,7 +130,7 @@ class ExperimentSpec(Config):
         self, model: str, init: str | None, seed: int, variant: Variant | None = None
     ) -> Cell:
         recipe = self.recipes.get(model)
-        settings = {**self.settings.get(model, {}), **self.settings_with.get(init, {})}
+        settings = {**self.settings.get(model, {}), **self.settings_with.get(init or "", {})}
         init_settings = dict(self.init_settings.get(init, {})) if init else {}
         if variant is not None:
             recipe = variant.recipe or recipe
