@@ -10,6 +10,7 @@ from leporid.artifacts import atomic_path, write_json
 from leporid.errors import DataError
 from leporid.experiments import figures
 from leporid.experiments.embedding_change import simulate_embedding_change
+from leporid.experiments.gains import initialisation_gains
 from leporid.experiments.le_dimensions import le_dimensions
 from leporid.experiments.paper import paper_rows
 from leporid.experiments.record import RunRecord
@@ -115,6 +116,10 @@ def write_outputs(
                 _write(out / f"{name}.{_SUFFIX[form]}", render(table, form))
             sections.append((table.title, table_section(table, root)))
             used |= {r.spec_hash: r for row in table.rows for r in row.records}
+    gains = initialisation_gains(list(used.values()), root)
+    if gains:
+        heading = "HR@10 from LEPORID and from random vectors, 95% interval over users"
+        sections.append(("What the start is worth", rows_html(gains, heading)))
     trained = [record for record in used.values() if record.extra.get("training")]
     if trained:
         sections.append(("Training", training_section(trained)))
