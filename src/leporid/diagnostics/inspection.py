@@ -91,9 +91,10 @@ class Inspection:
                 drawn["map"] = pictures.draw_map(flat_map(vectors), degrees, side)
                 if side in self.movements:
                     drawn["movement"] = pictures.draw_movement(self.movements[side], side)
-                for name, figure in drawn.items():
+                inline = [
                     pictures.save_picture(figure, draft, f"{side}-{name}")
-                inline = [pictures.to_svg(figure) for figure in drawn.values()]
+                    for name, figure in drawn.items()
+                ]
                 sections.append((side.capitalize(), self.tables(side), inline))
             (draft / "index.html").write_text(render_page(title, sections), encoding="utf-8")
             names = sorted(file.name for file in draft.iterdir())

@@ -73,12 +73,12 @@ def draw_movement(moved: Movement, side: str) -> Any:
     return figure
 
 
-def save_picture(figure: Any, folder: Path, name: str) -> list[Path]:
-    """Write `name.png` and `name.svg`."""
-    files = [folder / f"{name}.png", folder / f"{name}.svg"]
-    figure.savefig(files[0], dpi=150)
-    files[1].write_text(to_svg(figure), encoding="utf-8")
-    return files
+def save_picture(figure: Any, folder: Path, name: str) -> str:
+    """Write `name.png` and `name.svg`; returns the SVG for a page to hold."""
+    figure.savefig(folder / f"{name}.png", dpi=150)
+    svg = to_svg(figure)
+    (folder / f"{name}.svg").write_text(svg, encoding="utf-8")
+    return svg
 
 
 def to_svg(figure: Any) -> str:
