@@ -2,20 +2,38 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
+# For example: make demo PIP_FLAGS="--extra-index-url https://download.pytorch.org/whl/cpu"
+PIP_FLAGS ?=
+INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check $(PIP_FLAGS) --constraint constraints.txt --editable
 
-.PHONY: help env test test-all lint bench clean
+.PHONY: help env demo test test-all lint bench docs pictures clean
 help:
+	@echo "make demo      set up and show LEPORID against a random start, on MovieLens-100K"
 	@echo "make test      set up and run the fast tests"
 	@echo "make test-all  also the slow tests and those on real data"
 	@echo "make lint      ruff and mypy --strict"
 	@echo "make bench     speed against peers, as ratios in one run"
+	@echo "make docs      build the documentation into site/, warnings are errors"
+	@echo "make pictures  draw the README's pictures and tables from results/"
+	@echo "make clean     remove what the other targets made"
 
-$(VENV)/.ready: pyproject.toml constraints.txt
+$(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+
+$(VENV)/.ready: pyproject.toml constraints.txt | $(VENV)/bin/python
+	$(INSTALL) '.[dev,docs]'
+	touch $@ $(VENV)/.demo-ready
+
+# What the demonstration needs, without the test tools and the peers.
+$(VENV)/.demo-ready: pyproject.toml constraints.txt | $(VENV)/bin/python
+	@echo "setting up $(VENV) (once; PyTorch is a large download)"
+	$(INSTALL) '.[torch,plots,serve]'
 	touch $@
 
 env: $(VENV)/.ready
+
+demo: $(VENV)/.demo-ready
+	$(BIN)/leporid demo --output demo
 
 test: env
 	$(BIN)/python -m pytest
@@ -31,5 +49,13 @@ lint: env
 bench: env
 	$(BIN)/python -m benchmarks
 
+pictures: env
+	$(BIN)/python docs/make_pictures.py
+
+docs: env
+	$(BIN)/python docs/make_pages.py
+	$(BIN)/mkdocs build --strict --quiet
+	@echo "open site/index.html"
+
 clean:
-	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) build dist site demo .mypy_cache .ruff_cache .pytest_cache

@@ -27,14 +27,15 @@ def print_json(value: Any) -> None:
 def print_table(title: str, rows: Sequence[Mapping[str, Any]]) -> None:
     """A table on stdout; the keys of the first row are the columns."""
     from rich.console import Console
+    from rich.markup import escape
     from rich.table import Table
 
-    table = Table(title=title)
+    table = Table(title=escape(title))
     for column in rows[0] if rows else ():
         numeric = isinstance(rows[0][column], int | float)
-        table.add_column(column, justify="right" if numeric else "left")
+        table.add_column(escape(column), justify="right" if numeric else "left")
     for row in rows:
-        table.add_row(*(_cell(value) for value in row.values()))
+        table.add_row(*(escape(_cell(value)) for value in row.values()))
     Console().print(table)
 
 

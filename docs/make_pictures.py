@@ -1,0 +1,133 @@
+"""Draw the README's pictures and fill its table from the committed records.
+
+python docs/make_pictures.py [--results DIR] [--dataset NAME] [--readme FILE] [--images DIR]
+
+- images/initialisation.png: HR@10 of DLR2 by initialiser, with 95% intervals over users
+- images/embedding-change.png: the paper's Figure 2 (a simulation, the same on every machine)
+- images/le-dimensions.png: the paper's Figure 1
+- the README between `<!-- results:begin -->` and `<!-- results:end -->`
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from leporid.artifacts import atomic_path
+from leporid.errors import DataError
+from leporid.experiments.embedding_change import simulate_embedding_change
+from leporid.experiments.figures import draw_embedding_change, draw_le_dimensions
+from leporid.experiments.le_dimensions import le_dimensions
+from leporid.experiments.outputs import paper_table
+from leporid.experiments.record import RunRecord
+from leporid.experiments.tables import PaperTable, TableRow
+
+ROOT = Path(__file__).resolve().parents[1]
+BEGIN, END = "<!-- results:begin -->", "<!-- results:end -->"
+SHOWN = ("HR@10", "F1@10")
+
+
+def dlr2_rows(table: PaperTable) -> dict[str, tuple[RunRecord, ...]]:
+    """DLR2 runs by initialiser; of several recipes the one with most initialisers."""
+    recipes: dict[str, dict[str, tuple[RunRecord, ...]]] = {}
+    for row in table.rows:
+        if row.key[0].startswith("dlr2") and row.records:
+            recipes.setdefault(row.key[0], {})[row.key[1]] = row.records
+    return max(recipes.values(), key=len, default={})
+
+
+def draw_initialisation(runs: dict[str, tuple[RunRecord, ...]], dataset: str) -> Any:
+    """Bars of the mean over seeds; the whisker is the mean 95% interval over users."""
+    from matplotlib.figure import Figure
+
+    rows = []
+    for init, found in runs.items():
+        values = [record.metrics["HR@10"] for record in found]
+        ends = [r.extra.get("confidence_95", {}).get("HR@10") for r in found]
+        known = [pair[-2:] for pair in ends if pair]
+        low, high = (sum(p[i] for p in known) / len(known) if known else None for i in (0, 1))
+        rows.append((sum(values) / len(values), init, low, high))
+    rows.sort()
+    figure = Figure(figsize=(6.8, 0.9 + 0.36 * len(rows)), layout="constrained")
+    axes = figure.subplots()
+    colours = ["tab:orange" if init == "leporid" else "0.7" for _, init, _, _ in rows]
+    axes.barh([init for _, init, _, _ in rows], [value for value, *_ in rows], color=colours)
+    for place, (value, _, low, high) in enumerate(rows):
+        if low is not None and high is not None:
+            axes.plot([low, high], [place, place], color="black", linewidth=1.4)
+        axes.text(0.005, place, f"{value:.3f}", va="center", fontsize="small")
+    axes.set_xlabel(f"HR@10 of DLR2 on {dataset}, by where its vectors start")
+    axes.spines[["top", "right"]].set_visible(False)
+    return figure
+
+
+def readme_table(tables: dict[str, PaperTable]) -> str:
+    """Ours and the paper's, two metrics, rows that were run here, best first."""
+    parts = []
+    for title, table in tables.items():
+        if any(row.records for row in table.rows):
+            parts += [f"**{title}** ({table.dataset})", "", _markdown(table), ""]
+            parts += [note for note in table.notes if not note.startswith("Not run here")] + [""]
+    return "\n".join(parts).strip() or "No records yet: `leporid reproduce table2` makes them."
+
+
+def _markdown(table: PaperTable) -> str:
+    header = [*table.key_columns, *(c for m in SHOWN for c in (f"{m}, ours", "paper"))]
+    lines = ["| " + " | ".join(header) + " |"]
+    lines.append("|" + "---|" * len(table.key_columns) + "---:|" * (2 * len(SHOWN)))
+    run = [row for row in table.rows if row.values["HR@10"].ours is not None]
+    lines += [_line(row) for row in sorted(run, key=lambda r: -(r.values["HR@10"].ours or 0))]
+    return "\n".join(lines)
+
+
+def _line(row: TableRow) -> str:
+    cells = list(row.key)
+    for metric in SHOWN:
+        value = row.values[metric]
+        cells.append("-" if value.ours is None else f"{value.ours:.4f}")
+        cells.append("-" if value.paper is None else f"{value.paper:.4f}")
+    return "| " + " | ".join(cells) + " |"
+
+
+def fill(text: str, table: str) -> str:
+    """`text` with everything between the markers replaced."""
+    before, begin, rest = text.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not begin or not end:
+        raise DataError(f"the README needs the markers {BEGIN} and {END}")
+    return f"{before}{BEGIN}\n{table}\n{END}{after}"
+
+
+def main() -> None:
+    """Draw everything there are records for."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--results", type=Path, default=ROOT / "results")
+    parser.add_argument("--dataset", default="ml-1m-r3")
+    parser.add_argument("--readme", type=Path, default=ROOT / "README.md")
+    parser.add_argument("--images", type=Path, default=ROOT / "docs" / "images")
+    parser.add_argument("--no-simulations", action="store_true", help="records only")
+    chosen = parser.parse_args()
+    chosen.images.mkdir(parents=True, exist_ok=True)
+    tables = {
+        title: paper_table(name, chosen.dataset, chosen.results)
+        for title, name in (("Models by where they start", "table2"), ("Algorithms", "table3"))
+    }
+    figures = {}
+    if runs := dlr2_rows(tables["Models by where they start"]):
+        figures["initialisation"] = draw_initialisation(runs, chosen.dataset)
+    if not chosen.no_simulations:
+        figures["embedding-change"] = draw_embedding_change(simulate_embedding_change())
+        figures["le-dimensions"] = draw_le_dimensions(le_dimensions())
+    for name, figure in figures.items():
+        figure.savefig(chosen.images / f"{name}.png", dpi=150, metadata={"Software": None})
+        print(f"wrote {chosen.images / name}.png")
+    text = chosen.readme.read_text(encoding="utf-8")
+    filled = fill(text, readme_table(tables))
+    with atomic_path(chosen.readme) as path:
+        path.write_text(filled, encoding="utf-8")
+    print(f"filled the table of {chosen.readme} from {chosen.results / chosen.dataset}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,116 @@
+"""The demonstration, on a small log and with few steps: every stage really runs."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+pytest.importorskip("torch")
+pytest.importorskip("matplotlib")
+
+from leporid import Recommender, synthesize
+from leporid.cli.app import app
+from leporid.data.write import write_log
+from leporid.demo import DemoSettings, run_demo
+from leporid.errors import ConfigError, DataError
+from leporid.experiments.record import RunRecord
+from leporid.progress import NullProgress
+
+runner = CliRunner()
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("demo") / "films.csv"
+    write_log(synthesize(90, 70, 2600, seed=4), path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def shown(log: Path) -> str:
+    arguments = ["demo", "--data", log, "--core", 5, "--steps", 4, "-o", log.parent / "out"]
+    result = runner.invoke(app, list(map(str, arguments)), catch_exceptions=False)
+    assert result.exit_code == 0
+    return result.output
+
+
+def test_it_prints_the_table_the_list_and_the_report(shown: str, log: Path) -> None:
+    for name in ("TopPop", "ItemKNN", "random", "LEPORID", "recommends to user"):
+        assert name in shown
+    assert "DLR2 took 4 steps of" in shown
+    page = (log.parent / "out" / "report.html").read_text(encoding="utf-8")
+    assert page.count("<svg") == 3
+    assert "src=" not in page  # nothing from elsewhere
+
+
+def test_it_names_every_stage(shown: str) -> None:
+    stages = ["neighbours", "measuring", "fitting TopPop", "testing ItemKNN",
+              "training DLR2, random start", "training DLR2, LEPORID start", "report"]  # fmt: skip
+    places = [shown.index(stage) for stage in stages]
+    assert places == sorted(places)
+
+
+def test_the_runs_can_be_compared_and_used(shown: str, log: Path) -> None:
+    out = log.parent / "out"
+    runs = [str(out / name) for name in ("toppop", "random", "leporid")]
+    told = json.loads(runner.invoke(app, ["compare", *runs, "--json"]).stdout)
+    assert [row["init"] for row in told["runs"]] == [None, "random", "leporid"]
+    record = RunRecord.read(out / "leporid" / "record.json")
+    assert told["runs"][2]["HR@10"]["mean"] == record.metrics["HR@10"]
+    model = Recommender.load(out / "leporid" / "model")
+    arguments = ["recommend", runs[2], "--user", str(model.users.values[0]), "--json"]
+    listed = runner.invoke(app, [*arguments, "--items", str(out / "items.parquet")])
+    assert json.loads(listed.stdout)[0]["items"][0]["title"].startswith("item ")
+
+
+def test_both_starts_get_the_same_number_of_steps(shown: str, log: Path) -> None:
+    out = log.parent / "out"
+    configs = [RunRecord.read(out / n / "record.json").config for n in ("random", "leporid")]
+    assert configs[0] == configs[1]
+    assert configs[0]["steps"] == 4
+
+
+def test_without_a_network_the_data_are_synthetic_and_it_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from leporid.demo import stages
+
+    def unreachable(name: str, progress: object = None) -> None:
+        raise DataError("no route to host")
+
+    def smaller(users: int, items: int, interactions: int, seed: int) -> object:
+        assert (users, items, interactions) == (943, 1682, 100_000)
+        return synthesize(90, 70, 2600, seed=seed)
+
+    monkeypatch.setattr(stages, "fetch", unreachable)
+    monkeypatch.setattr(stages.leporid, "synthesize", smaller)
+    settings = DemoSettings(steps=1, seconds=0, core=5)
+    result = run_demo(tmp_path, settings, NullProgress())
+    assert "SYNTHETIC" in result.source
+    assert "no route to host" in result.source
+    assert result.steps == 1
+
+
+def test_a_slow_machine_makes_fewer_steps(log: Path, tmp_path: Path) -> None:
+    settings = DemoSettings(data=str(log), core=5, steps=10**6, seconds=0.3)
+    assert 1 <= run_demo(tmp_path, settings, NullProgress()).steps < 1000
+
+
+def test_a_failure_is_not_exit_code_zero(tmp_path: Path) -> None:
+    empty = tmp_path / "empty.csv"
+    empty.write_text("user,item,timestamp\n")
+    done = subprocess.run(
+        [sys.executable, "-m", "leporid", "demo", "--data", str(empty), "-o", str(tmp_path / "o")],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert done.stderr.startswith("error: ")
+    with pytest.raises(ConfigError, match="steps must be at least 1"):
+        DemoSettings(steps=0)

@@ -1,0 +1,174 @@
+"""The documentation tells the truth: code runs, commands exist, links lead somewhere."""
+
+from __future__ import annotations
+
+import re
+import runpy
+import shlex
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer.main
+
+import leporid
+from leporid.artifacts import write_json
+from leporid.cli.app import app
+from leporid.errors import DataError
+
+ROOT = Path(__file__).parents[1]
+PAGES = sorted([*(ROOT / "docs").glob("*.md"), ROOT / "README.md", ROOT / "ARCHITECTURE.md"])
+BLOCK = re.compile(r"^```([a-z]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def blocks(page: Path, *languages: str) -> list[str]:
+    found = BLOCK.findall(page.read_text(encoding="utf-8"))
+    return [text for language, text in found if language in languages]
+
+
+def test_the_tutorial_runs_from_top_to_bottom() -> None:
+    names: dict[str, Any] = {}
+    for number, block in enumerate(blocks(ROOT / "docs" / "tutorial.md", "python"), 1):
+        exec(compile(block, f"tutorial.md, block {number}", "exec"), names)
+    assert names["vectors"].users.vectors.shape == (150, 16)
+    assert set(names["tables"]) == {"leporid", "random"}
+
+
+def test_the_how_to_for_ones_own_model_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    torch = pytest.importorskip("torch")
+    monkeypatch.setenv("LEPORID_CACHE", str(tmp_path))
+    train = leporid.temporal_split(leporid.synthesize(150, 90, 4000, seed=5)).train
+    module = torch.nn.ModuleDict(
+        {
+            "user_embedding": torch.nn.Embedding(train.n_users, 64),
+            "item_embedding": torch.nn.Embedding(train.n_items, 64),
+        }
+    )
+    names: dict[str, Any] = {"train": train, "my_module": module}
+    exec(blocks(ROOT / "docs" / "own-model.md", "python")[0], names)
+    wanted = names["made"].standardized(0.1).items.vectors
+    assert torch.allclose(module["item_embedding"].weight.detach(), torch.from_numpy(wanted))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_python_blocks_are_python_and_name_what_exists(page: Path) -> None:
+    for block in blocks(page, "python"):
+        compile(block, str(page), "exec")
+        for name in re.findall(r"\bleporid\.([A-Za-z_]+)", block):
+            assert name in dir(leporid) or (ROOT / "src" / "leporid" / name).is_dir(), name
+
+
+def commands() -> dict[str, Any]:
+    root: Any = typer.main.get_command(app)
+    return dict(root.commands)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_commands_in_the_text_exist_with_their_options(page: Path) -> None:
+    known = commands()
+    text = "\n".join(blocks(page, "", "console", "sh", "bash")).replace("\\\n", " ")
+    for line in text.splitlines():
+        if not line.removeprefix("$ ").startswith("leporid "):
+            continue
+        words = shlex.split(line.removeprefix("$ "), comments=True)
+        if len(words) < 2 or words[1].startswith("-"):
+            continue
+        name, rest = words[1], words[2:]
+        if name == "serve" and name not in known:
+            continue
+        assert name in known, f"{page.name}: leporid {name}"
+        command = known[name]
+        if hasattr(command, "commands"):
+            assert rest[0] in command.commands, f"{page.name}: leporid {name} {rest[0]}"
+            command = command.commands[rest[0]]
+        options = {o for p in command.params for o in (*p.opts, *p.secondary_opts)}
+        for word in rest:
+            if word.startswith("--"):
+                assert word.partition("=")[0] in options, f"{page.name}: {line}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_between_pages_lead_somewhere(page: Path) -> None:
+    waiting = {"docs/images/initialisation.png"}  # drawn from the final records
+    for target in re.findall(r"\]\(([^)#\s]+)", page.read_text(encoding="utf-8")):
+        if "://" not in target and target not in waiting:
+            assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def test_nothing_comes_from_another_host() -> None:
+    config = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    assert "font: false" in config
+    assert "http" not in config
+    for page in PAGES:
+        assert not re.search(r"!\[[^]]*\]\(https?:", page.read_text(encoding="utf-8")), page
+
+
+def script(name: str) -> dict[str, Any]:
+    return runpy.run_path(str(ROOT / "docs" / name))
+
+
+def test_the_benchmark_page_is_made_of_the_records() -> None:
+    record = {
+        "benchmark": "toy",
+        "machine": {"processor": "abacus", "cores": 1},
+        "date": "2026-01-02",
+        "settings": {"rows": 3},
+        "rows": [{"what": "a|b", "rate": 1234.5678}, {"what": "c", "ratio": 2.0}],
+        "notes": ["A note."],
+    }
+    text = script("make_pages.py")["page"]([record])
+    assert "| a\\|b | 1235 |  |" in text
+    assert "| c |  | 2 |" in text
+    assert "abacus, 1 cores, 2026-01-02." in text
+    assert "- A note." in text
+
+
+def test_the_readme_is_filled_from_records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = script("make_pictures.py")
+    for init, value in (("random", 0.25), ("leporid", 0.75)):
+        record = {
+            "dataset": "ml-1m-r3", "experiment": "initialisers", "model": "dlr2", "init": init,
+            "recipe": "paper", "seed": 1, "config": {}, "valid_metrics": {}, "tail_metrics": {},
+            "metrics": {"HR@10": value, "F1@10": value / 10, "HR@5": 0.1, "F1@5": 0.1},
+            "seconds": 1.0, "peak_memory_mb": 1.0, "device": "cpu", "versions": {},
+            "spec_hash": init, "extra": {"confidence_95": {"HR@10": [value - 0.1, value + 0.1]}},
+        }  # fmt: skip
+        folder = tmp_path / "results" / "ml-1m-r3" / "initialisers"
+        write_json(folder / f"dlr2-{init}-1-x.json", record)
+    readme = tmp_path / "README.md"
+    readme.write_text("before\n<!-- results:begin -->\nold\n<!-- results:end -->\nafter\n")
+    arguments = ["--results", tmp_path / "results", "--readme", readme, "--images", tmp_path]
+    monkeypatch.setattr(sys, "argv", ["make", *map(str, arguments), "--no-simulations"])
+    made["main"]()
+    text = readme.read_text()
+    assert text.startswith("before\n")
+    assert text.endswith("after\n")
+    assert "old" not in text
+    first, second = re.findall(r"^\| dlr2 \| (\w+) \| (0\.\d+)", text, re.MULTILINE)[:2]
+    assert (first, second) == (("leporid", "0.7500"), ("random", "0.2500"))
+    assert (tmp_path / "initialisation.png").stat().st_size > 5000
+    with pytest.raises(DataError, match="markers"):
+        made["fill"]("no markers", "table")
+
+
+def test_formulas_become_mathml() -> None:
+    pytest.importorskip("latex2mathml")
+    made = script("hooks.py")["on_page_content"]
+    text = made('<p><span class="arithmatex">\\(a &lt; b\\)</span></p>')
+    assert "<math" in text
+    assert "<mi>a</mi>" in text
+    assert "arithmatex" not in text
+
+
+@pytest.mark.slow
+def test_the_site_builds_strictly(tmp_path: Path) -> None:
+    build = pytest.importorskip("mkdocs.commands.build")
+    config = pytest.importorskip("mkdocs.config")
+    loaded = config.load_config(str(ROOT / "mkdocs.yml"), site_dir=str(tmp_path), strict=True)
+    build.build(loaded)
+    method = (tmp_path / "method" / "index.html").read_text(encoding="utf-8")
+    assert "<math" in method
+    assert not re.search(r'(src|href)="https?://[^"]+\.(js|css|woff2?)"', method)
