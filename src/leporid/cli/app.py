@@ -43,6 +43,7 @@ COMMANDS = (
     "compare",
     "inspect",
     "export",
+    "serve",
     "doctor",
 )
 """Each is a module of this package with a function `register(app)`."""

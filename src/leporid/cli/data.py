@@ -212,3 +212,25 @@ def list_datasets(json_output: JsonOption = False) -> None:
         print_json({"cache": str(cache_dir()), "datasets": rows})
     else:
         print_table(f"data sets (kept in {cache_dir()})", rows)
+
+
+@_data.command("import")
+def import_events(
+    output: Annotated[Path, typer.Option("--output", "-o", help="Parquet or CSV file to write.")],
+    store: Annotated[
+        str, typer.Option("--from-store", help="Store of `leporid serve`: a file or URL.")
+    ],
+    log: Annotated[str | None, typer.Argument(help="A log the events are added to.")] = None,
+    json_output: JsonOption = False,
+) -> None:
+    """Write the events a service has kept as a log for the next training."""
+    from leporid.data.write import write_log
+    from leporid.serve.export import merged_log
+
+    data = merged_log(store, None if log is None else _load(log, 0, json_output))
+    write_log(data, output)
+    figures = data.stats().as_dict()
+    if json_output:
+        print_json({"output": str(output), **figures})
+    else:
+        print_table(str(output), [figures])

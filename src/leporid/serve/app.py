@@ -1,0 +1,241 @@
+"""`create_app`: the HTTP side. Every answer that is not a success is one sentence in JSON."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import hmac
+import os
+from collections.abc import AsyncIterator
+from pathlib import Path as FilePath
+from typing import Annotated, Any
+
+from fastapi import FastAPI, Header, Path, Query, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse, PlainTextResponse, Response
+from starlette.exceptions import HTTPException
+
+from leporid._version import __version__
+from leporid.errors import DataError, LeporidError, UnknownIdError
+from leporid.models.base import HistoryUnsupportedError
+from leporid.serve import schemas as s
+from leporid.serve.batching import OverloadedError
+from leporid.serve.limits import ServeLimits
+from leporid.serve.middleware import Guard
+from leporid.serve.page import add_page
+from leporid.serve.service import RequestError, Service
+from leporid.serve.store import open_store
+
+__all__ = ["ADMIN_TOKEN", "TOKEN", "create_app"]
+
+TOKEN = "LEPORID_TOKEN"
+"""The environment variable with the token for writing events."""
+ADMIN_TOKEN = "LEPORID_ADMIN_TOKEN"
+"""The environment variable with the token for reloading."""
+
+_PROBLEMS: dict[int | str, dict[str, Any]] = {
+    400: {"model": s.Problem, "description": "The body is not JSON."},
+    413: {"model": s.Problem, "description": "The body is too large."},
+    422: {"model": s.Problem, "description": "An unknown id, or a value out of bounds."},
+    503: {"model": s.Problem, "description": "Too many requests are waiting."},
+}
+_LOCKED: dict[int | str, dict[str, Any]] = {
+    401: {"model": s.Problem, "description": "The bearer token is missing or wrong."},
+    403: {"model": s.Problem, "description": "The server was started read-only."},
+    **_PROBLEMS,
+}
+_STATUS: tuple[tuple[type[LeporidError], int], ...] = (
+    (UnknownIdError, 422),
+    (RequestError, 422),
+    (HistoryUnsupportedError, 422),
+    (OverloadedError, 503),
+)
+
+_Id = Annotated[str, Path(max_length=256)]
+_Run = Annotated[s.RunName, Query(description="Which of the served runs.")]
+_Count = Annotated[int, Query(ge=1, description="How many at most.")]
+_Bearer = Annotated[str | None, Header(description="Bearer and the token.")]
+
+
+def create_app(
+    run_dir: str | FilePath,
+    *,
+    items: str | FilePath | None = None,
+    compare: str | FilePath | None = None,
+    store: str | FilePath | None = None,
+    token: str | None = None,
+    admin_token: str | None = None,
+    limits: ServeLimits | None = None,
+) -> FastAPI:
+    """The application that serves a run.
+
+    Parameters
+    ----------
+    run_dir : folder that `leporid train -o` wrote.
+    items : file or data set with titles; an items.parquet beside the run is found by itself.
+    compare : a second run, for the page and for `"run": "compare"`.
+    store : SQLite file or postgresql:// URL for new events; without one none are kept.
+    token, admin_token : for POST /events and POST /reload; None reads LEPORID_TOKEN and
+        LEPORID_ADMIN_TOKEN, and where those are not set either, nobody may.
+    limits : bounds on requests.
+    """
+    token = token or os.environ.get(TOKEN)
+    admin_token = admin_token or os.environ.get(ADMIN_TOKEN)
+    service = Service(
+        run_dir,
+        items=items,
+        compare=compare,
+        store=open_store(store) if store is not None else None,
+        limits=limits,
+    )
+
+    @contextlib.asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        yield
+        service.close()
+
+    app = FastAPI(
+        title="leporid",
+        version=__version__,
+        description="Recommendations from a trained run.",
+        docs_url=None,  # its scripts come from another host; `add_page` has one without
+        redoc_url=None,
+        lifespan=lifespan,
+    )
+    app.state.service = service
+    app.add_middleware(Guard, body_bytes=service.limits.body_bytes, metrics=service.metrics)
+    _add_failures(app)
+    _add_reading(app, service, writable=bool(token and store is not None))
+    _add_writing(app, service, token, admin_token)
+    add_page(app)
+    return app
+
+
+def _add_reading(app: FastAPI, service: Service, *, writable: bool) -> None:
+    @app.get("/health")
+    async def health() -> s.Health:
+        """Whether the server answers, and which runs it serves."""
+        return s.Health(
+            status="ok", version=__version__, writable=writable, runs=service.run_infos()
+        )
+
+    @app.post("/recommend", response_model=s.RecommendAnswer, responses=_PROBLEMS)
+    async def recommend(request: s.RecommendRequest) -> Response:
+        """The best items for known users, or for histories of people never seen."""
+        # Made from our own values: checking each of them again would cost more than scoring.
+        return JSONResponse(await service.recommend(request))
+
+    @app.get("/similar/{item}", response_model=s.SimilarAnswer, responses=_PROBLEMS)
+    async def similar(item: _Id, n: _Count = 10, run: _Run = "main") -> Response:
+        """The nearest neighbours of an item on the item graph."""
+        service.check_n(n)
+        found = service.run(run)
+        index = found.model.items.index(item)
+        near = [{**found.item(i), "similarity": w} for i, w in found.similar(index, n)]
+        return JSONResponse({"item": found.item(index), "similar": near})
+
+    @app.get("/users/{user}", response_model=s.UserAnswer, responses=_PROBLEMS)
+    async def users(user: _Id) -> Response:
+        """What is known of a user."""
+        return JSONResponse(await service.user(user))
+
+    @app.get("/items", response_model=s.ItemsAnswer, responses=_PROBLEMS)
+    async def items(
+        query: Annotated[str, Query(max_length=256, description="Words of the title.")] = "",
+        n: _Count = 20,
+        run: _Run = "main",
+    ) -> Response:
+        """Items by title, the most popular first; all words must occur."""
+        service.check_n(n)
+        found = service.run(run)
+        return JSONResponse({"items": [found.item(i) for i in found.search(query, n)]})
+
+    @app.get("/map", response_model=s.MapAnswer, responses=_PROBLEMS)
+    def item_map(run: _Run = "main") -> Response:
+        """Two coordinates and the colours of every item."""
+        found = service.run(run)
+        position = found.map.position.astype(float).round(4)
+        return JSONResponse(
+            {
+                "ids": found.model.items.ids.to_pylist(),
+                "titles": found.titles,
+                "x": position[:, 0].tolist(),
+                "y": position[:, 1].tolist(),
+                "genres": found.map.genres,
+                "genre": found.map.genre.tolist(),
+                "cluster": found.map.cluster.tolist(),
+            }
+        )
+
+    @app.get("/metrics", response_class=PlainTextResponse)
+    async def metrics() -> Response:
+        """Counters for Prometheus."""
+        text = service.metrics.text(service.gauges())
+        return PlainTextResponse(text, media_type="text/plain; version=0.0.4")
+
+
+def _add_writing(
+    app: FastAPI, service: Service, token: str | None, admin_token: str | None
+) -> None:
+    @app.post("/events", responses=_LOCKED)
+    async def events(request: s.EventsRequest, authorization: _Bearer = None) -> s.EventsAnswer:
+        """Keep new interactions; they count for the next recommendation. Needs the token."""
+        _check(authorization, token, TOKEN)
+        return s.EventsAnswer(stored=await service.store_events(request))
+
+    @app.post(
+        "/reload",
+        responses={**_LOCKED, 409: {"model": s.Problem, "description": "The folder is broken."}},
+    )
+    async def reload(authorization: _Bearer = None) -> s.ReloadAnswer:
+        """Read the run's folder again and serve what is there now. Needs the admin token."""
+        _check(authorization, admin_token, ADMIN_TOKEN)
+        try:
+            await service.reload()
+        except DataError as error:
+            raise HTTPException(409, f"the old run is still served: {error}") from error
+        return s.ReloadAnswer(runs=service.run_infos())
+
+
+def _check(authorization: str | None, token: str | None, variable: str) -> None:
+    """Compare digests in constant time: neither the token nor its length shows in the timing."""
+    if not token:
+        raise HTTPException(403, f"this server does not allow it: start it with {variable} set")
+    scheme, _, given = (authorization or "").partition(" ")
+    digests = (hashlib.sha256(text.encode()).digest() for text in (given, token))
+    if not hmac.compare_digest(*digests) or scheme.lower() != "bearer":
+        raise HTTPException(
+            401, "the bearer token is missing or wrong", {"WWW-Authenticate": "Bearer"}
+        )
+
+
+def _add_failures(app: FastAPI) -> None:
+    def problem(status: int, text: str, headers: Any = None) -> JSONResponse:
+        # A lone surrogate in an id cannot be encoded as UTF-8.
+        text = text.encode("utf-8", "backslashreplace").decode()
+        return JSONResponse({"error": text}, status, headers)
+
+    async def ours(_: Request, error: Exception) -> Response:
+        status = next((code for kind, code in _STATUS if isinstance(error, kind)), 500)
+        if status == 500:
+            # A path on the server's disk is nobody else's business.
+            return problem(500, "the server could not answer; its log says why")
+        return problem(status, str(error), {"Retry-After": "1"} if status == 503 else None)
+
+    async def spoken(_: Request, error: Exception) -> Response:
+        assert isinstance(error, HTTPException)
+        return problem(error.status_code, str(error.detail), error.headers)
+
+    async def invalid(_: Request, error: Exception) -> Response:
+        assert isinstance(error, RequestValidationError)
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        return problem(400 if first["type"] == "json_invalid" else 422, f"{where}: {first['msg']}")
+
+    async def unexpected(_: Request, error: Exception) -> Response:
+        return problem(500, "the server could not answer; its log says why")
+
+    app.add_exception_handler(LeporidError, ours)
+    app.add_exception_handler(HTTPException, spoken)
+    app.add_exception_handler(RequestValidationError, invalid)
+    app.add_exception_handler(Exception, unexpected)

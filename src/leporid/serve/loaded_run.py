@@ -1,0 +1,135 @@
+"""`LoadedRun`: everything the service knows of one run, loaded once and never changed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leporid.artifacts import read_json
+from leporid.data.item_titles import ItemInfo, load_items
+from leporid.errors import DataError
+from leporid.graph.neighbours import Neighbours, top_k_neighbours
+from leporid.models.base import Recommender
+from leporid.serve.item_map import ItemMap, item_map, item_vectors
+
+__all__ = ["LoadedRun", "load_run"]
+
+_NEIGHBOURS = 100
+"""Neighbours kept for each item: for similar items and for the reasons of a recommendation."""
+
+
+@dataclass(frozen=True, eq=False)
+class LoadedRun:
+    """A model with titles, the item graph and the map."""
+
+    path: Path
+    label: str
+    """What people call it: model and starting vectors."""
+    model: Recommender
+    titles: tuple[str, ...]
+    genres: tuple[tuple[str, ...], ...]
+    spelled: tuple[str, ...]
+    """Titles as they are compared with a search."""
+    popularity: NDArray[np.int64]
+    """int64[n_items]: interactions in the data of the fit."""
+    neighbours: Neighbours
+    """On the item graph: Jaccard of the two sets of users."""
+    map: ItemMap
+    metrics: Mapping[str, float]
+    """On test, from the record; empty where there is none."""
+    loaded_at: float
+    """Seconds since 1970."""
+
+    def item(self, index: int) -> dict[str, Any]:
+        """An item as the answers show it."""
+        return {
+            "id": self.model.items.external(index),
+            "title": self.titles[index],
+            "genres": list(self.genres[index]),
+        }
+
+    def search(self, query: str, n: int) -> list[int]:
+        """Items whose title has every word of the query; titles that begin with it come first."""
+        words = query.casefold().split()
+        begin = " ".join(words)
+        found = [
+            index
+            for index, title in enumerate(self.spelled)
+            if all(word in title for word in words)
+        ]
+        found.sort(key=lambda i: (not self.spelled[i].startswith(begin), -self.popularity[i], i))
+        return found[:n]
+
+    def similar(self, index: int, n: int) -> list[tuple[int, float]]:
+        """Nearest neighbours on the item graph, with their Jaccard similarity."""
+        near = self.neighbours.indices[index][:n]
+        weight = self.neighbours.weights[index][:n]
+        return [(int(i), float(w)) for i, w in zip(near, weight, strict=True) if i >= 0]
+
+    def reasons(
+        self, index: int, history: NDArray[np.int32], n: int = 3
+    ) -> list[tuple[int, float]]:
+        """Which items of a history are joined to an item on the graph, nearest first."""
+        near, weight = self.neighbours.indices, self.neighbours.weights
+        found: dict[int, float] = {}
+        own = np.isin(near[index], history)
+        found.update(zip(near[index][own].tolist(), weight[index][own].tolist(), strict=True))
+        row, column = np.nonzero(near[history] == index)
+        found.update(zip(history[row].tolist(), weight[history[row], column].tolist(), strict=True))
+        return sorted(found.items(), key=lambda pair: (-pair[1], pair[0]))[:n]
+
+
+def load_run(path: str | Path, items: str | Path | None = None) -> LoadedRun:
+    """Read a run's folder (or a model's own) and prepare what the answers need.
+
+    `items` names a file or data set with titles; an `items.parquet` beside the run or its
+    neighbours is found by itself.
+    """
+    from leporid.interop.trained import find_model
+
+    path = Path(path)
+    folder = find_model(path)
+    if folder is None:
+        raise DataError(f"{path} holds no trained model: give a folder that leporid train -o wrote")
+    model: Recommender = Recommender.load(folder)
+    information = _information(path, model, items)
+    record = read_json(path / "record.json") if (path / "record.json").is_file() else {}
+    matrix = model.known.csr()
+    titles = tuple(info.title for info in information)
+    genres = tuple(info.genres for info in information)
+    return LoadedRun(
+        path=path,
+        label=f"{model.name}, {record['init']} start" if record.get("init") else model.name,
+        model=model,
+        titles=titles,
+        genres=genres,
+        spelled=tuple(" ".join(title.casefold().split()) for title in titles),
+        popularity=np.bincount(model.known.item, minlength=len(model.items)).astype(np.int64),
+        neighbours=top_k_neighbours(matrix.T.tocsr(), _NEIGHBOURS),
+        map=item_map(item_vectors(folder, matrix), genres),
+        metrics=record.get("metrics", {}),
+        loaded_at=time.time(),
+    )
+
+
+def _information(path: Path, model: Recommender, items: str | Path | None) -> list[ItemInfo]:
+    """Title and genres of every item of the model, in the order of its indices."""
+    if items is None:
+        beside = (path / "items.parquet", path.parent / "items.parquet")
+        # A model's own folder has an items.parquet too: ids without titles.
+        items = next((p for p in beside if p.is_file() and not _is_id_list(p)), None)
+    named = {str(key): info for key, info in load_items(items).items()} if items else {}
+    keys = [str(key) for key in model.items.ids.to_pylist()]
+    if named and not any(key in named for key in keys):
+        raise DataError(f"{items} has the title of none of the {len(keys)} items of {path}")
+    return [named.get(key) or ItemInfo(key) for key in keys]
+
+
+def _is_id_list(path: Path) -> bool:
+    return (path.parent / "model.json").is_file()

@@ -1,0 +1,52 @@
+"""One uvicorn process for one application."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+
+from leporid.errors import ConfigError, MissingExtraError
+
+__all__ = ["serve_forever"]
+
+
+def serve_forever(
+    run: str | Path,
+    *,
+    compare: str | Path | None = None,
+    items: str | Path | None = None,
+    host: str = "127.0.0.1",
+    port: int = 8000,
+    store: str | None = None,
+) -> None:
+    """Serve until interrupted; prints the address once it accepts connections."""
+    try:
+        import uvicorn
+    except ImportError as error:
+        raise MissingExtraError("the service", "serve") from error
+    from leporid.serve import create_app
+
+    listening = _listen(host, port)
+    with listening:
+        app = create_app(run, compare=compare, items=items, store=store)
+        address = listening.getsockname()
+        shown = f"[{address[0]}]" if ":" in address[0] else address[0]
+        print(f"serving {run} on http://{shown}:{address[1]} (Ctrl-C stops)", flush=True)
+        settings = uvicorn.Config(
+            app, log_level="warning", access_log=False, server_header=False, timeout_keep_alive=30
+        )
+        uvicorn.Server(settings).run(sockets=[listening])
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    """Taken before the model is loaded: a port in use is known at once."""
+    if not 0 <= port <= 65535:
+        raise ConfigError(f"--port must be in 0 .. 65535, not {port}")
+    try:
+        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+        listening = socket.socket(family, socket.SOCK_STREAM)
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind((host, port))
+    except OSError as error:
+        raise ConfigError(f"cannot listen on {host}:{port}: {error.strerror or error}") from error
+    return listening

@@ -1,0 +1,256 @@
+"""`Service`: the runs that are served, and what each endpoint does with them."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leporid.errors import DataError, LeporidError, UnknownIdError
+from leporid.serve import schemas as s
+from leporid.serve.batching import Batcher
+from leporid.serve.engine import Engine, Person, Ranked
+from leporid.serve.limits import ServeLimits
+from leporid.serve.loaded_run import LoadedRun, load_run
+from leporid.serve.metrics import Metrics
+from leporid.serve.store import Event, EventStore
+
+__all__ = ["RequestError", "Service"]
+
+_SHOWN = 100
+"""Items of a user's history that are listed."""
+
+
+class RequestError(LeporidError):
+    """The request is readable, but asks for too much or for nothing."""
+
+
+class Service:
+    """Owns the loaded runs; replaces them as a whole, so a request sees one state or the other."""
+
+    def __init__(
+        self,
+        run_dir: str | Path,
+        *,
+        items: str | Path | None = None,
+        compare: str | Path | None = None,
+        store: EventStore | None = None,
+        limits: ServeLimits | None = None,
+    ) -> None:
+        self.limits = limits or ServeLimits()
+        self.store = store
+        self.metrics = Metrics()
+        self._folders: dict[s.RunName, str | Path] = {"main": run_dir}
+        if compare is not None:
+            self._folders["compare"] = compare
+        self._items = items
+        self._engine = Engine(self.limits, store)
+        self._reloading = asyncio.Lock()
+        waiting = self.limits.waiting
+        self._scoring: Batcher[Person, Ranked] = Batcher(
+            self._engine.rank, batch=self.limits.batch, waiting=waiting, name="scoring"
+        )
+        self._writing: Batcher[list[Event], int] = Batcher(
+            self._add, batch=256, waiting=waiting, name="events"
+        )
+        self.runs = self._load()
+        self._engine.rank([_first_person(run) for run in self.runs.values()])
+
+    def _load(self) -> dict[s.RunName, LoadedRun]:
+        return {name: load_run(path, self._items) for name, path in self._folders.items()}
+
+    async def reload(self) -> None:
+        """Load the folders again and swap; requests meanwhile are answered by the old runs."""
+        async with self._reloading:
+            fresh = await asyncio.get_running_loop().run_in_executor(None, self._load)
+            # The first score of a model prepares what it keeps: before the swap, not after.
+            await self._scoring.submit([_first_person(run) for run in fresh.values()])
+            self.runs = fresh
+            self.metrics.count("leporid_reloads_total")
+
+    def run(self, name: s.RunName) -> LoadedRun:
+        """A served run by its name."""
+        found = self.runs.get(name)
+        if found is None:
+            raise RequestError("there is no run to compare with: start with --compare RUN2")
+        return found
+
+    def run_infos(self) -> list[s.RunInfo]:
+        """The served runs, for people and monitors."""
+        return [
+            s.RunInfo(
+                name=name,
+                label=run.label,
+                model=run.model.name,
+                users=len(run.model.users),
+                items=len(run.model.items),
+                metrics=dict(run.metrics),
+                loaded_at=run.loaded_at,
+            )
+            for name, run in self.runs.items()
+        ]
+
+    async def recommend(self, request: s.RecommendRequest) -> dict[str, Any]:
+        """The answer of POST /recommend."""
+        limits, run = self.limits, self.run(request.run)
+        asked = len(request.users) + len(request.histories)
+        if asked == 0:
+            raise RequestError("give at least one user or one history")
+        self._bound("people", asked, limits.people)
+        self.check_n(request.n)
+        self._bound("items in exclude", len(request.exclude), limits.item_list)
+        for number, history in enumerate(request.histories):
+            if not history:
+                raise RequestError(f"history {number} is empty: give at least one item id")
+            self._bound(f"items in history {number}", len(history), limits.history_length)
+        candidates = None
+        if request.candidates is not None:
+            self._bound("items in candidates", len(request.candidates), limits.item_list)
+            candidates = run.model.items.indices(request.candidates)
+        shared: dict[str, Any] = {
+            "run": run,
+            "n": request.n,
+            "excluded": run.model.items.indices(request.exclude),
+            "candidates": candidates,
+            "exclude_seen": request.exclude_seen,
+            "explain": request.explain,
+        }
+        people = [Person(user=_user_key(run, user), **shared) for user in request.users]
+        people += [
+            Person(history=_distinct(run.model.items.indices(history)), **shared)
+            for history in request.histories
+        ]
+        ranked = await self._scoring.submit(people)
+        names = [*request.users, *([None] * len(request.histories))]
+        results = [_result(run, user, row) for user, row in zip(names, ranked, strict=True)]
+        return {"run": run.label, "results": results}
+
+    async def store_events(self, request: s.EventsRequest) -> int:
+        """Keep events; when this returns they are on disk."""
+        run, now = self.runs["main"], int(time.time())
+        self._bound("events", len(request.events), self.limits.events)
+        events = []
+        for event in request.events:
+            if not 0 < len(str(event.user)) <= self.limits.id_length:
+                raise RequestError(f"a user id has 1 to {self.limits.id_length} characters")
+            item = run.model.items.external(run.model.items.index(event.item))
+            when = now if event.time is None else event.time
+            events.append(Event(_user_key(run, event.user), str(item), when))
+        if self.store is None:
+            raise RequestError("this server keeps no events: start it with --store FILE")
+        [stored] = await self._writing.submit([events])
+        self.metrics.count("leporid_events_total", stored)
+        return stored
+
+    def _add(self, requests: list[list[Event]]) -> list[int | LeporidError]:
+        """Several requests in one transaction: they share the wait for the disk."""
+        assert self.store is not None
+        self.store.add([event for events in requests for event in events])
+        return [len(events) for events in requests]
+
+    async def user(self, name: str) -> dict[str, Any]:
+        """The answer of GET /users/{id}."""
+        run = self.runs["main"]
+        key, stored = _user_key(run, name), dict[str, list[str]]()
+        if self.store is not None:
+            stored = await asyncio.get_running_loop().run_in_executor(
+                None, self.store.items_of, [key], self.limits.history_length
+            )
+        return self._user(run, name, stored.get(key, []))
+
+    def _user(self, run: LoadedRun, name: str, stored: list[str]) -> dict[str, Any]:
+        users, items = run.model.users, run.model.items
+        new = items.encode(_as_ids(run, stored))
+        try:
+            index: int | None = users.index(name)
+        except UnknownIdError:
+            if not stored:
+                raise
+            index = None
+        before = np.empty(0, np.int32)
+        if index is not None:
+            before = run.model.known.sequences().of(index)
+        recent = np.concatenate([before, new[new >= 0]])[-_SHOWN:]
+        return {
+            "id": name if index is None else users.external(index),
+            "known": index is not None,
+            "interactions": len(before),
+            "new_events": len(stored),
+            "recent": [run.item(i) for i in recent],
+        }
+
+    def check_n(self, n: int) -> None:
+        """Refuse lists that are too long."""
+        self._bound("n", n, self.limits.n)
+
+    def _bound(self, what: str, value: int, limit: int) -> None:
+        if value > limit:
+            raise RequestError(f"{what}: {value} is more than this server allows ({limit})")
+
+    def gauges(self) -> dict[str, float]:
+        """What the metrics page adds to the counters."""
+        return {
+            "leporid_waiting": self._scoring.waiting,
+            "leporid_model_loaded_timestamp_seconds": self.runs["main"].loaded_at,
+            "leporid_items": len(self.runs["main"].model.items),
+        }
+
+    def close(self) -> None:
+        """Finish, and let go of the store."""
+        self._scoring.close()
+        self._writing.close()
+        if self.store is not None:
+            self.store.close()
+
+
+def _first_person(run: LoadedRun) -> Person:
+    """Someone every run knows, to score once before it is served."""
+    if len(run.model.users) == 0 or len(run.model.items) == 0:
+        raise DataError(f"the model of {run.path} has no users or no items: nothing to serve")
+    return Person(run, n=1, user=str(run.model.users.external(0)))
+
+
+def _user_key(run: LoadedRun, user: int | str) -> str:
+    """A user's id as the store spells it: '042' is another person than 42, 42 is '42'."""
+    try:
+        return str(run.model.users.external(run.model.users.index(user)))
+    except UnknownIdError:
+        return str(user)
+
+
+def _as_ids(run: LoadedRun, texts: Sequence[str]) -> list[Any]:
+    if not run.model.items.is_integer:
+        return list(texts)
+    return [int(text) for text in texts if text.removeprefix("-").isdecimal()]
+
+
+def _distinct(items: NDArray[np.int32]) -> NDArray[np.int32]:
+    """The first of each item, in order."""
+    return items[np.sort(np.unique(items, return_index=True)[1])]
+
+
+def _result(run: LoadedRun, user: int | str | None, ranked: Ranked) -> dict[str, Any]:
+    items = [
+        {**run.item(index), "score": score, "because": None}
+        for index, score in zip(ranked.items, ranked.scores, strict=True)
+    ]
+    for item, reasons in zip(items, ranked.reasons or [], strict=False):
+        item["because"] = [
+            {
+                "id": run.model.items.external(index),
+                "title": run.titles[index],
+                "similarity": similarity,
+            }
+            for index, similarity in reasons
+        ]
+    return {
+        "user": user,
+        "folded_in": ranked.folded_in,
+        "new_events": ranked.n_events,
+        "items": items,
+    }
