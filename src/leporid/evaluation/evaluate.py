@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from numba import njit
+from numba import njit, prange
 from numpy.typing import NDArray
 
 from leporid.data.id_map import IdMap
@@ -68,18 +68,14 @@ def evaluate(
     relevant = held_out.sequences()
     users = np.flatnonzero(np.diff(relevant.indptr)).astype(np.int32)
     top = _top_items(model, split, users, cuts[-1], part, batch_size, make_progress(progress))
-    popularity = np.bincount(split.train.item, minlength=split.n_items).astype(np.int32)
-    classes = popularity_class(popularity)[held_out.item]
-    n_classes = len(ITEM_STRATA)
-    by_class = np.bincount(
-        held_out.user.astype(np.int64) * n_classes + classes, minlength=split.n_users * n_classes
-    )
+    popularity = _count_items(split.train.item, split.n_items)
+    classes = popularity_class(popularity)
     return MetricTable(
         user=users,
         users=split.users,
         top=top,
         hits=_find_hits(top, users, relevant.indptr, relevant.items),
-        relevant=by_class.reshape(-1, n_classes)[users].astype(np.int32),
+        relevant=_count_classes(users, relevant.indptr, relevant.items, classes, len(ITEM_STRATA)),
         activity=np.diff(split.train.sequences().indptr).astype(np.int32),
         popularity=popularity,
         at=cuts,
@@ -196,12 +192,15 @@ def _check_families(names: Sequence[str] | None) -> tuple[str, ...]:
     return tuple(family for family in FAMILIES if family in names)
 
 
-@njit(cache=True)
+@njit(cache=True, parallel=True)
 def _find_hits(top, users, indptr, relevant):  # type: ignore[no-untyped-def]
-    """bool[m, k]: whether each listed item is among the user's held-out ones (few: a scan)."""
+    """bool[m, k]: whether each listed item is among the user's held-out ones (few: a scan).
+
+    Column by column in memory, since metrics add up ranks over all users at once.
+    """
     m, k = top.shape
-    hits = np.zeros((m, k), dtype=np.bool_)
-    for row in range(m):
+    hits = np.zeros((k, m), dtype=np.bool_).T
+    for row in prange(m):
         for rank in range(k):
             item = top[row, rank]
             for position in range(indptr[users[row]], indptr[users[row] + 1]):
@@ -209,3 +208,22 @@ def _find_hits(top, users, indptr, relevant):  # type: ignore[no-untyped-def]
                     hits[row, rank] = True
                     break
     return hits
+
+
+@njit(cache=True)
+def _count_items(items, n_items):  # type: ignore[no-untyped-def]
+    """int32[n_items]: how often each item occurs."""
+    counts = np.zeros(n_items, dtype=np.int32)
+    for item in items:
+        counts[item] += 1
+    return counts
+
+
+@njit(cache=True)
+def _count_classes(users, indptr, relevant, classes, n_classes):  # type: ignore[no-untyped-def]
+    """int32[m, n_classes]: each user's held-out items by class."""
+    counts = np.zeros((len(users), n_classes), dtype=np.int32)
+    for row in range(len(users)):
+        for position in range(indptr[users[row]], indptr[users[row] + 1]):
+            counts[row, classes[relevant[position]]] += 1
+    return counts

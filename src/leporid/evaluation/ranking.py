@@ -1,9 +1,10 @@
 """From scores to ranked lists: masked top-n, ties to the smaller item index.
 
-A list needs at most n items, so most of a row need never be compared item by item: the row is
-cut into strips, and the n-th largest of the strips' maxima bounds the n-th best score from
-below. Only strips that reach it are searched, with a heap of the n best and a running threshold.
-Each thread masks in a buffer of one row; the scores are neither copied as a whole nor changed.
+A list needs at most n items, so most of a row need never be compared item by item: the items
+are dealt to lanes in turn, and the n-th largest of the lanes' maxima bounds the n-th best score
+from below. Only lanes that reach it are searched, with a heap of the n best. Lane by lane the
+maxima are plain vector instructions, without a reduction across a vector. Each thread masks in
+a buffer of one row; the scores are neither copied as a whole nor changed.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ if TYPE_CHECKING:
 
 __all__ = ["NanScoreError", "masked_top_k", "masked_top_k_torch", "rows_of"]
 
-_STRIP = 32
-"""Length of a strip, fixed so that its maximum compiles to a few vector instructions."""
+_LANES = 128
+"""The number of lanes is the multiple of this that is at least eight times n."""
 
 
 class NanScoreError(DataError):
@@ -204,15 +205,15 @@ def _copy_row(scores, row):  # type: ignore[no-untyped-def]
     return bool(np.isnan(scores).any())
 
 
-@njit(cache=True, fastmath={"nnan", "nsz"})
-def _strip_maxima(row, maxima):  # type: ignore[no-untyped-def]
-    for s in range(len(maxima)):
-        largest = np.float32(-np.inf)
-        for j in range(_STRIP):
-            score = row[s * _STRIP + j]
-            if score > largest:
-                largest = score
-        maxima[s] = largest
+@njit(cache=True)
+def _lane_maxima(row, maxima):  # type: ignore[no-untyped-def]
+    """maxima[lane] = max of row[lane], row[lane + lanes], ...; whole turns only."""
+    lanes = len(maxima)
+    maxima[:] = row[:lanes]
+    for turn in range(1, len(row) // lanes):
+        part = row[turn * lanes : (turn + 1) * lanes]
+        for lane in range(lanes):
+            maxima[lane] = part[lane] if part[lane] > maxima[lane] else maxima[lane]
 
 
 @njit(cache=True)
@@ -236,27 +237,29 @@ def _push(items, best, size, item, score):  # type: ignore[no-untyped-def]
 @njit(cache=True)
 def _search(row, maxima, items, best):  # type: ignore[no-untyped-def]
     """Fill one list; `items`, `best` come as -1, -inf."""
-    n = len(items)
-    threshold = np.float32(-np.inf)
-    if len(maxima) > n:
-        size = 0
-        for s in range(len(maxima)):
-            if size < n or maxima[s] > best[0]:
-                size = _push(items, best, size, s, maxima[s])
-        # As many scores as wanted reach this bound; one step below it, so that they pass.
-        threshold = np.nextafter(best[0], threshold)
-        items[:] = -1
-        best[:] = -np.inf
+    n, lanes = len(items), len(maxima)
+    size, half = 0, lanes // 2
+    for lane in range(half):
+        # Pairs of lanes give nearly as good a bound at half the cost.
+        largest = max(maxima[lane], maxima[lane + half])
+        if size < n or largest > best[0]:
+            size = _push(items, best, size, lane, largest)
+    # Pairs outnumber n, so as many scores as wanted reach this bound.
+    bound = best[0]
+    items[:] = -1
+    best[:] = -np.inf
     size = 0
-    for s in range(len(maxima)):
-        if maxima[s] <= threshold:
+    for lane in range(lanes):
+        if maxima[lane] < bound:
             continue
-        for j in range(s * _STRIP, (s + 1) * _STRIP):
-            # Later items lose ties: their index is larger than any in the heap.
-            if row[j] > threshold:
-                size = _push(items, best, size, j, row[j])
+        for j in range(lane, len(row), lanes):
+            score = row[j]
+            if score < bound or score == -np.inf:
+                continue
+            if size < n or _worse(best[0], items[0], score, j):
+                size = _push(items, best, size, j, score)
                 if size == n:
-                    threshold = best[0]
+                    bound = best[0]
     for last in range(size - 1, 0, -1):
         items[0], items[last] = items[last], items[0]
         best[0], best[last] = best[last], best[0]
@@ -268,15 +271,16 @@ def _top_rows(  # type: ignore[no-untyped-def]
     scores, indptr, seen, blocked, items, best, undefined, n_blocks
 ):
     m, n_items = scores.shape
-    n_strips = (n_items + _STRIP - 1) // _STRIP
+    lanes = (8 * items.shape[1] + _LANES - 1) // _LANES * _LANES
+    turns = max(1, (n_items + lanes - 1) // lanes)
     for block in prange(n_blocks):
-        row = np.full(n_strips * _STRIP, -np.inf, dtype=np.float32)
-        maxima = np.empty(n_strips, dtype=np.float32)
+        row = np.full(turns * lanes, -np.inf, dtype=np.float32)
+        maxima = np.empty(lanes, dtype=np.float32)
         for user in range(m * block // n_blocks, m * (block + 1) // n_blocks):
             undefined[user] = _copy_row(scores[user], row)
             for position in range(indptr[user], indptr[user + 1]):
                 row[seen[position]] = -np.inf
             for item in blocked:
                 row[item] = -np.inf
-            _strip_maxima(row, maxima)
+            _lane_maxima(row, maxima)
             _search(row, maxima, items[user], best[user])
