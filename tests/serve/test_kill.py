@@ -23,10 +23,10 @@ SERVE = [sys.executable, "-m", "leporid", "serve"]
 
 
 @contextlib.contextmanager
-def server(run_dir: Path, store: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
+def server(run_dir: Path, store: Path, *more: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """A `leporid serve` process and its address."""
     process = subprocess.Popen(
-        [*SERVE, str(run_dir), "--port", "0", "--store", str(store)],
+        [*SERVE, str(run_dir), "--port", "0", "--store", str(store), *more],
         stdout=subprocess.PIPE,
         text=True,
         env={**os.environ, "LEPORID_TOKEN": "write"},

@@ -29,6 +29,8 @@ def serve_forever(
     listening = _listen(host, port)
     with listening:
         app = create_app(run, compare=compare, items=items, store=store)
+        # From here on a connection waits instead of being refused, so the line below is true.
+        listening.listen(2048)
         address = listening.getsockname()
         shown = f"[{address[0]}]" if ":" in address[0] else address[0]
         print(f"serving {run} on http://{shown}:{address[1]} (Ctrl-C stops)", flush=True)

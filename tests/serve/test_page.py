@@ -1,0 +1,138 @@
+"""The page in a real browser: search, click, change, map, error, phone width."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.serve.chromium import Page, browser, find_chromium
+from tests.serve.test_kill import server
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        find_chromium() is None, reason="no Chromium: install Debian's package `chromium`"
+    ),
+]
+FIRST = "document.querySelector('#runs .run li button').textContent"
+
+
+@pytest.fixture
+def pictures(tmp_path: Path) -> Path:
+    """Where screenshots are kept: LEPORID_SCREENSHOTS, else a folder of this test."""
+    return Path(os.environ.get("LEPORID_SCREENSHOTS") or tmp_path / "pictures")
+
+
+@pytest.fixture
+def page(tmp_path: Path) -> Iterator[Page]:
+    with browser(tmp_path / "profile") as found:
+        yield found
+
+
+def listed(page: Page, where: str) -> list[str]:
+    found: list[str] = page.run(
+        f"[...document.querySelectorAll('{where}')].map((e) => e.textContent)"
+    )
+    return found
+
+
+def test_a_person_finds_clicks_and_sees(
+    page: Page, run_dir: Path, tmp_path: Path, pictures: Path
+) -> None:
+    other = run_dir.parent / "toppop"
+    with server(run_dir, tmp_path / "events.db", "--compare", str(other)) as (process, address):
+        page.size(1280, 1400)
+        page.call("Page.navigate", url=address + "/")
+        page.wait("document.body && document.body.dataset.ready === 'yes'")
+
+        # Search by keyboard only, add the first title with Enter.
+        page.press("/", "/")
+        assert page.run("document.activeElement.id") == "query"
+        for letter in "part 3":
+            page.press(letter, letter)
+        page.wait(
+            "document.querySelectorAll('#found li').length && "
+            "[...document.querySelectorAll('#found li > button:first-child')]"
+            ".every((e) => e.textContent.includes('3'))"
+        )
+        page.press("Enter", "\r")
+        page.wait("document.querySelectorAll('#history li').length === 1")
+        page.wait("document.querySelectorAll('#runs .run').length === 2")
+        before = listed(page, "#runs .run:first-child li button:first-child")
+        assert len(before) == 10
+        assert any("near Film" in why for why in listed(page, "#runs .why"))
+
+        # A recommendation that is clicked joins the history, and the list changes.
+        page.run("document.querySelector('#runs .run li button').click()")
+        page.wait(f"document.querySelectorAll('#history li').length === 2 && {FIRST} !== 'x'")
+        page.wait(f"{FIRST} !== {before[0]!r}")
+        assert before[0] in listed(page, "#history li button:first-child")
+
+        # The map: a point under the pointer says its title, a click adds it, zoom changes it.
+        page.run("document.getElementById('map').scrollIntoView()")
+        spot = page.run(
+            "(() => { const i = maps.main.ids.findIndex((id) => "
+            "!history_.some((h) => h.id === id)); const [x, y] = map.screen(i); "
+            "const r = map.canvas.getBoundingClientRect(); const j = map.at(x, y); "
+            "return [r.left + x, r.top + y, maps.main.titles[j]]; })()"
+        )
+        page.mouse("mouseMoved", spot[0], spot[1])
+        page.wait(f"document.getElementById('tip').textContent === {spot[2]!r}")
+        page.mouse("mousePressed", spot[0], spot[1])
+        page.mouse("mouseReleased", spot[0], spot[1])
+        page.wait("document.querySelectorAll('#history li').length === 3")
+        page.run("document.getElementById('zoom-in').click()")
+        assert page.run("map.view.scale") == pytest.approx(1.5)
+        page.run("document.getElementById('zoom-all').click()")
+        page.run("document.querySelector('#history .small').click()")
+        page.wait("document.querySelectorAll('#similar li').length > 3")
+        page.screenshot(pictures / "page-light.png")
+
+        # On a phone nothing is wider than the window.
+        page.size(390, 844, dark=True)
+        page.wait("document.documentElement.scrollWidth <= 390")
+        page.screenshot(pictures / "page-phone-dark.png")
+
+        # Every control has a name a screen reader can say.
+        nameless = page.run(
+            "[...document.querySelectorAll('button, input, select, canvas')].filter((e) => "
+            "!(e.getAttribute('aria-label') || e.textContent.trim() || e.labels?.length)).length"
+        )
+        assert nameless == 0
+
+        # What the server refuses is shown in words; so is a server that has gone.
+        page.run("add({ id: 'no-such-film', title: 'A film nobody knows' })")
+        page.wait("document.getElementById('problem').textContent.includes('no-such-film')")
+        process.kill()
+        process.wait()
+        page.run("recommend()")
+        page.wait("document.getElementById('problem').textContent.includes('does not answer')")
+
+
+def test_ten_thousand_points_are_drawn_within_a_frame_or_two(
+    page: Page, run_dir: Path, tmp_path: Path
+) -> None:
+    with server(run_dir, tmp_path / "events.db") as (_, address):
+        page.size(1280, 900)
+        page.call("Page.navigate", url=address + "/")
+        page.wait("document.body && document.body.dataset.ready === 'yes'")
+        drawn = page.run(
+            "(async () => { const n = 10000, r = () => Array.from({length: n}, () => "
+            "Math.random() * 2 - 1); map.setData({ids: [...Array(n).keys()], "
+            "titles: Array(n).fill('t'), x: r(), y: r()}); "
+            "map.setGroups(Array.from({length: n}, (_, i) => i % 12)); "
+            "for (let i = 0; i < 20; i++) { map.zoom(1.02); "
+            "await new Promise(requestAnimationFrame); "
+            "await new Promise(requestAnimationFrame); } return map.frames; })()"
+        )
+        assert drawn >= 20
+        print("milliseconds a frame:", page.run(_PAINT))
+
+
+_PAINT = (
+    "(() => { const t = performance.now(); for (let i = 0; i < 20; i++) map.paint(); "
+    "return (performance.now() - t) / 20; })()"
+)
