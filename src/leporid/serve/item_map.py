@@ -72,9 +72,10 @@ def _principal(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
     position = centred @ axes[:, ::-1][:, :2].astype(np.float32)
     if position.shape[1] < 2:
         position = np.pad(position, ((0, 0), (0, 2 - position.shape[1])))
-    # A few far items would squeeze all others into a dot: clip at the 99.5th percentile.
-    reach = np.maximum(np.quantile(np.abs(position), 0.995, axis=0), 1e-9)
-    return np.asarray(np.clip(position / reach, -1, 1), dtype=np.float32)
+    # A few far items would squeeze all others into a dot: they stand at the edge instead.
+    low, high = np.quantile(position, [0.005, 0.995], axis=0)
+    reach = np.maximum((high - low) / 2, 1e-9)
+    return np.asarray(np.clip((position - (low + high) / 2) / reach, -1, 1), dtype=np.float32)
 
 
 def _clusters(vectors: NDArray[np.float32]) -> NDArray[np.int32]:
@@ -91,11 +92,11 @@ def _genres(genres: Sequence[tuple[str, ...]]) -> tuple[tuple[str, ...], NDArray
     if not count:
         return (), np.full(len(genres), -1, np.int32)
     common = [name for name, _ in count.most_common(_GENRES)]
-    order = (*common, "other")
     index = [
         common.index(min((g for g in names if g in common), key=lambda g: count[g]))
         if any(g in common for g in names)
         else len(common)
         for names in genres
     ]
-    return order, np.asarray(index, dtype=np.int32)
+    rest = ("other",) if len(common) in index else ()
+    return (*common, *rest), np.asarray(index, dtype=np.int32)

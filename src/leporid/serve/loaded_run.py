@@ -85,11 +85,13 @@ class LoadedRun:
         return sorted(found.items(), key=lambda pair: (-pair[1], pair[0]))[:n]
 
 
-def load_run(path: str | Path, items: str | Path | None = None) -> LoadedRun:
+def load_run(
+    path: str | Path, items: str | Path | None = None, like: LoadedRun | None = None
+) -> LoadedRun:
     """Read a run's folder (or a model's own) and prepare what the answers need.
 
     `items` names a file or data set with titles; an `items.parquet` beside the run or its
-    neighbours is found by itself.
+    neighbours is found by itself. `like` lends its item graph where the data is the same.
     """
     from leporid.interop.trained import find_model
 
@@ -101,6 +103,10 @@ def load_run(path: str | Path, items: str | Path | None = None) -> LoadedRun:
     information = _information(path, model, items)
     record = read_json(path / "record.json") if (path / "record.json").is_file() else {}
     matrix = model.known.csr()
+    if like is not None and like.model.known.digest == model.known.digest:
+        neighbours = like.neighbours
+    else:
+        neighbours = top_k_neighbours(matrix.T.tocsr(), _NEIGHBOURS)
     titles = tuple(info.title for info in information)
     genres = tuple(info.genres for info in information)
     return LoadedRun(
@@ -111,7 +117,7 @@ def load_run(path: str | Path, items: str | Path | None = None) -> LoadedRun:
         genres=genres,
         spelled=tuple(" ".join(title.casefold().split()) for title in titles),
         popularity=np.bincount(model.known.item, minlength=len(model.items)).astype(np.int64),
-        neighbours=top_k_neighbours(matrix.T.tocsr(), _NEIGHBOURS),
+        neighbours=neighbours,
         map=item_map(item_vectors(folder, matrix), genres),
         metrics=record.get("metrics", {}),
         loaded_at=time.time(),

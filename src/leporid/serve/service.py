@@ -62,7 +62,10 @@ class Service:
         self._engine.rank([_first_person(run) for run in self.runs.values()])
 
     def _load(self) -> dict[s.RunName, LoadedRun]:
-        return {name: load_run(path, self._items) for name, path in self._folders.items()}
+        runs: dict[s.RunName, LoadedRun] = {}
+        for name, path in self._folders.items():
+            runs[name] = load_run(path, self._items, like=runs.get("main"))
+        return runs
 
     async def reload(self) -> None:
         """Load the folders again and swap; requests meanwhile are answered by the old runs."""

@@ -128,9 +128,11 @@ class ItemMap {
     const w = this.canvas.clientWidth, h = this.canvas.clientHeight, style = getComputedStyle(document.documentElement);
     c.setTransform(ratio, 0, 0, ratio, 0, 0);
     c.clearRect(0, 0, w, h);
-    const side = Math.min(7, 2.2 + Math.sqrt(this.view.scale)), half = side / 2;
+    /* Few points may be large; ten thousand must leave each other room. */
+    const base = Math.min(6, Math.max(2.2, 150 / Math.sqrt(this.data.x.length)));
+    const side = Math.min(9, base + Math.sqrt(this.view.scale) - 0.5), half = side / 2;
     const ax = this.wide(), ay = this.tall(), bx = w / 2 - this.view.x * ax, by = h / 2 + this.view.y * ay;
-    c.globalAlpha = this.history.length + this.recommended.length ? 0.45 : 0.8;
+    c.globalAlpha = this.history.length + this.recommended.length ? 0.55 : 0.85;
     for (const [group, members] of this.byGroup) {
       c.fillStyle = ItemMap.colour(group);
       for (const i of members) {
