@@ -6,13 +6,15 @@ import datetime
 import importlib.metadata
 import os
 import platform
-import resource
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from leporid.artifacts import atomic_path, write_json
+from leporid.experiments.record import peak_memory_mb
+
+__all__ = ["machine", "peak_memory_mb", "timed", "write_record"]
 
 RECORDS = Path(__file__).parent / "records"
 PACKAGES = ("numpy", "scipy", "numba", "torch", "pyarrow", "similaripy", "implicit", "scikit-learn")
@@ -26,11 +28,6 @@ def timed(function: Callable[[], Any], repeat: int = 1) -> tuple[float, Any]:
         result = function()
         best = min(best, time.perf_counter() - start)
     return best, result
-
-
-def peak_memory_mb() -> float:
-    """Peak resident memory of this process so far."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
 def machine() -> dict[str, Any]:

@@ -17,7 +17,15 @@ from leporid.artifacts import read_json, write_json
 from leporid.config import canonical_hash
 from leporid.errors import DataError, closest
 
-__all__ = ["Meter", "RunRecord", "record_path", "safe_name", "spec_hash", "versions"]
+__all__ = [
+    "Meter",
+    "RunRecord",
+    "peak_memory_mb",
+    "record_path",
+    "safe_name",
+    "spec_hash",
+    "versions",
+]
 
 _PACKAGES = ("leporid", "numpy", "scipy", "numba", "pyarrow", "torch", "optuna")
 
@@ -163,7 +171,7 @@ class Meter:
 
     def __exit__(self, *_: object) -> None:
         self.seconds = time.perf_counter() - self._start
-        self.peak_memory_mb = _peak_mb()
+        self.peak_memory_mb = peak_memory_mb()
 
 
 def _reset_peak() -> None:
@@ -174,7 +182,8 @@ def _reset_peak() -> None:
         return
 
 
-def _peak_mb() -> float:
+def peak_memory_mb() -> float:
+    """Highest resident memory of this process since it started (or since a `Meter` did), MiB."""
     try:
         status = Path("/proc/self/status").read_text(encoding="utf-8")
     except OSError:
