@@ -37,6 +37,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "hgn": {**_NEURAL, "history": 3, "targets": 2},
     "lightgcn": _NEURAL,
     "sasrec": {**_NEURAL, "length": 5, "heads": 2},
+    "dlr2": {**_NEURAL, "length": 3},
 }
 """Registry name -> settings for the fixture below (31 users, 17 items)."""
 

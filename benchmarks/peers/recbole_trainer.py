@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import sys
+import tempfile
 import time
 
 import torch
@@ -18,6 +20,8 @@ from recbole.utils import get_model, get_trainer, init_seed
 
 def main() -> None:
     """Train a few epochs, time each, print one line of JSON."""
+    # RecBole writes logs and folders wherever it is started.
+    os.chdir(tempfile.mkdtemp())
     name, epochs, threads, batch_size, dim = sys.argv[1], *map(int, sys.argv[2:6])
     sys.argv = sys.argv[:1]
     settings = {

@@ -12,7 +12,7 @@ from torch.nn import functional
 from leporid.errors import ConfigError
 from leporid.models.dgcf import DGCF, distance_correlation
 from leporid.models.lightgcn import LightGCN
-from tests.models.neural_data import DIM, N_USERS, initial_vectors, small_split
+from tests.models.neural_data import DIM, N_ITEMS, N_USERS, initial_vectors, small_split
 
 ALL = np.arange(N_USERS, dtype=np.int32)
 FIXED: dict[str, Any] = {
@@ -82,6 +82,17 @@ def test_distance_correlation_is_the_definition() -> None:
     expected = np.sqrt((x * y).mean()) / ((x * x).mean() * (y * y).mean()) ** 0.25
     found = distance_correlation(torch.from_numpy(a), torch.from_numpy(b)).item()
     assert found == pytest.approx(expected, rel=1e-3)
+    c = torch.from_numpy(rng.normal(size=(9, 1)))
+    ab, ac, bc = (
+        distance_correlation(x, y).item()
+        for x, y in (
+            (torch.from_numpy(a), torch.from_numpy(b)),
+            (torch.from_numpy(a), c),
+            (torch.from_numpy(b), c),
+        )
+    )
+    all_three = distance_correlation(torch.from_numpy(a), torch.from_numpy(b), c).item()
+    assert all_three == pytest.approx((ab + ac + bc) / 3, rel=1e-6)
     same = distance_correlation(torch.from_numpy(a), torch.from_numpy(3 * a + 1)).item()
     assert same == pytest.approx(1.0, rel=1e-3)
 
@@ -90,6 +101,23 @@ def test_the_correlation_loss_has_a_finite_gradient_for_equal_rows() -> None:
     x = torch.ones(5, 2, requires_grad=True)
     distance_correlation(x[:, :1], x[:, 1:]).backward()
     assert torch.isfinite(x.grad).all()
+
+
+def test_the_loss_has_the_mean_correlation_of_the_intents() -> None:
+    model = fitted(intents=2, correlation_weight=0.5, correlation_nodes=400)
+    with torch.no_grad():
+        vectors = model.net()
+        with torch.random.fork_rng():
+            torch.manual_seed(0)
+            found = model.vector_loss(vectors)
+        # Many draws with equal shares of users and items come near the whole table.
+        users, items = vectors.split([N_USERS, N_ITEMS])
+        every = torch.cat([users.repeat(N_ITEMS, 1), items.repeat(N_USERS, 1)])
+        expected = 0.5 * distance_correlation(*every.chunk(2, dim=1))
+    assert found is not None
+    assert found.item() == pytest.approx(expected.item(), abs=0.03)
+    assert fitted(intents=1).vector_loss(vectors) is None
+    assert fitted(intents=2, correlation_weight=0.0).vector_loss(vectors) is None
 
 
 def test_settings_out_of_range_are_refused() -> None:

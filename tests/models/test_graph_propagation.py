@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 from torch import Tensor
 
+from leporid.models import graph_propagation
 from leporid.models.graph_propagation import EdgeProducts, Propagation, bipartite, normalized
 
 
@@ -61,7 +62,7 @@ def test_edge_products_and_their_gradients_are_the_obvious_ones(intents: int) ->
     edges = EdgeProducts(ratings(1, 5, 7))
     source = torch.Generator().manual_seed(intents)
     n, dim = 12, 6
-    head, tail = edges.head, edges.tail.long()
+    head, tail = edges.head.long(), edges.tail.long()
 
     def rand(*shape: int) -> Tensor:
         return torch.randn(*shape, generator=source).requires_grad_()
@@ -73,10 +74,15 @@ def test_edge_products_and_their_gradients_are_the_obvious_ones(intents: int) ->
     def slow_dot(a: Tensor, b: Tensor) -> Tensor:
         return (a[head] * b[tail]).view(-1, intents, dim // intents).sum(-1).T
 
+    def slow_laplacian(weight: Tensor) -> Tensor:
+        degree = torch.zeros(intents, n).index_add(1, head, weight)
+        return weight / (degree[:, head] * degree[:, tail]).sqrt()
+
     weight, x, y = rand(intents, edges.n_edges), rand(n, dim), rand(n, dim)
     for fast, slow, inputs in (
         (edges.propagate, slow_sum, (weight, x)),
         (lambda a, b: edges.affinity(a, b, intents), slow_dot, (x, y)),
+        (edges.laplacian, slow_laplacian, (weight.detach().abs().requires_grad_(),)),
     ):
         result, expected = fast(*inputs), slow(*inputs)
         torch.testing.assert_close(result, expected)
@@ -84,3 +90,13 @@ def test_edge_products_and_their_gradients_are_the_obvious_ones(intents: int) ->
         got = torch.autograd.grad((result * towards).sum(), inputs)
         wanted = torch.autograd.grad((expected * towards).sum(), inputs)
         torch.testing.assert_close(got, wanted)
+
+
+def test_gathered_dots_are_the_sampled_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The path of accelerators, in several parts, on the CPU."""
+    edges = EdgeProducts(ratings(2, 6, 8))
+    a, b = torch.randn(14, 6), torch.randn(14, 6)
+    expected = edges.affinity(a, b, 3)
+    monkeypatch.setattr(graph_propagation, "_EDGES", 5)
+    found = graph_propagation._gathered_dots(a, b, 3, edges.head, edges.tail)
+    torch.testing.assert_close(found, expected)

@@ -130,6 +130,12 @@ def test_scores_are_those_of_the_newest_state_for_anyone_with_that_history() -> 
     sequences = small_split().train_valid.sequences()
     histories = [sequences.of(u) for u in range(N_USERS) if u != 5]
     known = np.delete(model.score(ALL), 5, axis=0)
+    newest = histories[0][-LENGTH:].astype(np.int64)
+    with torch.no_grad():
+        place = torch.arange(LENGTH - len(newest), LENGTH)
+        state = model.net(torch.from_numpy(newest)[None], place[None])[0, -1]
+        expected = (state @ model.tables[0].weight.T).numpy()
+    np.testing.assert_allclose(known[0], expected, rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(model.score_histories(histories), known, rtol=1e-4, atol=1e-5)
 
 

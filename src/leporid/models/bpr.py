@@ -34,6 +34,7 @@ class BPRConfig(TrainingConfig):
 
     batch_size: int = 2048
     steps: int = 3000
+    lr: float = 3e-3
     regularization: float = 0.01
     """lambda, on the vectors of the batch."""
     negatives: int = 1

@@ -12,15 +12,14 @@ repeats, t = 1 .. T:
 
 and gives out the last e_ku; the layers are averaged. The loss is BPR with L2 plus the distance
 correlation between every two intents (Eq. 15), on a sample of the nodes at each step.
-As in the authors' program both sides of the dot product in Eq. 11 are scaled to length one, and
-layers are averaged (the paper's Eq. 14 adds them up: the same ranking).
+As in the authors' program both sides of the dot product in Eq. 11 are scaled to length one, layers
+are averaged (Eq. 14 adds them up: the same ranking), and so are the pairs of intents.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import combinations
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -31,7 +30,6 @@ from leporid.models.graph_propagation import EdgeProducts
 from leporid.models.lightgcn import GraphRecommender
 from leporid.models.neural import BuildContext
 from leporid.training.config import TrainingConfig
-from leporid.training.sampler import Batch
 from leporid.tuning.space import Choice, Float, Int, SearchSpace
 
 __all__ = ["DGCF", "DGCFConfig", "DGCFNetwork", "distance_correlation"]
@@ -43,6 +41,7 @@ class DGCFConfig(TrainingConfig):
 
     batch_size: int = 2048
     steps: int = 3000
+    lr: float = 5e-3
     intents: int = 4
     """K; must divide `dim`."""
     layers: int = 1
@@ -51,8 +50,8 @@ class DGCFConfig(TrainingConfig):
     """T, routing iterations in a layer; 1 does not route."""
     correlation_weight: float = 0.01
     """Weight of the distance correlation between intents."""
-    correlation_nodes: int = 256
-    """Users and items in a step whose intents are compared."""
+    correlation_nodes: int = 64
+    """Users, and as many items, whose intents are compared in a step."""
     regularization: float = 1e-3
     """lambda, on the layer-0 vectors of the batch."""
 
@@ -110,12 +109,18 @@ class DGCFNetwork(nn.Module):
         return functional.normalize(x.reshape(len(x), self.config.intents, -1), dim=2).flatten(1)
 
 
-def distance_correlation(a: Tensor, b: Tensor) -> Tensor:
-    """dCor of two samples, float32[n, d] each (Szekely et al. 2007): 0 iff independent."""
-    x, y = _centred_distances(a), _centred_distances(b)
-    covariance = (x * y).mean().clamp(min=0).sqrt()
-    variance = ((x * x).mean() * (y * y).mean()).clamp(min=1e-16).sqrt()
-    return covariance / variance.sqrt()
+def distance_correlation(*samples: Tensor) -> Tensor:
+    """The mean dCor of all pairs of samples, float32[n, d] each: 0 iff independent.
+
+    dCor = dCov(X, Y) / sqrt(dVar(X) dVar(Y)), Szekely et al. 2007.
+    """
+    centred = torch.stack([_centred_distances(sample).flatten() for sample in samples])
+    products = centred @ centred.T / centred.shape[1]
+    covariance = products.clamp(min=1e-16).sqrt()
+    variance = covariance.diagonal().clamp(min=1e-8).sqrt()
+    correlation = covariance / (variance[:, None] * variance[None, :])
+    pairs = torch.triu_indices(len(samples), len(samples), offset=1, device=products.device)
+    return correlation[pairs[0], pairs[1]].mean()
 
 
 def _centred_distances(x: Tensor) -> Tensor:
@@ -151,24 +156,14 @@ class DGCF(GraphRecommender):
         edges = EdgeProducts(context.train.csr())
         return DGCFNetwork(context.user_table(), context.item_table(), edges, self.config)
 
-    def loss(self, batch: Batch) -> Tensor:
-        """BPR and L2, plus the correlation between intents."""
-        loss = super().loss(batch)
-        config = self.config
-        if config.intents > 1 and config.correlation_weight:
-            loss = loss + config.correlation_weight * self._correlation()
-        return loss
-
-    def _correlation(self) -> Tensor:
-        """Sum over pairs of intents, for users and for items, on a random sample of each."""
-        net: Any = self.net
-        total = torch.zeros((), device=self.device)
-        with torch.autocast(self.device.type, enabled=False):
-            for table in (net.users, net.items):
-                rows = torch.randint(
-                    len(table.weight), (self.config.correlation_nodes,), device=self.device
-                )
-                chunks = table(rows).chunk(self.config.intents, dim=1)
-                for a, b in combinations(chunks, 2):
-                    total = total + distance_correlation(a, b)
-        return total
+    def vector_loss(self, vectors: Tensor) -> Tensor | None:
+        """The mean correlation of two intents, on a random sample of users and items."""
+        config, n_users = self.config, self.train.n_users
+        if config.intents == 1 or config.correlation_weight == 0:
+            return None
+        size = (config.correlation_nodes,)
+        users = torch.randint(n_users, size, device=vectors.device)
+        items = torch.randint(n_users, len(vectors), size, device=vectors.device)
+        chunks = vectors.index_select(0, torch.cat([users, items])).chunk(config.intents, dim=1)
+        with torch.autocast(vectors.device.type, enabled=False):
+            return config.correlation_weight * distance_correlation(*chunks)

@@ -17,6 +17,9 @@ from torch import Tensor, nn
 
 __all__ = ["EdgeProducts", "Propagation", "bipartite", "normalized"]
 
+_EDGES = 2**19
+"""Edges whose vectors are gathered at once on an accelerator: bounds memory."""
+
 
 def bipartite(train: sparse.csr_array) -> sparse.csr_array:
     """float32[n_users + n_items, n_users + n_items]: [[0, R], [R^T, 0]], indices sorted."""
@@ -74,7 +77,7 @@ class EdgeProducts(nn.Module):
         self.register_buffer("indptr", _int32(graph.indptr), persistent=False)
         self.register_buffer("tail", _int32(graph.indices), persistent=False)
         self.register_buffer("mirror", torch.from_numpy(mirror), persistent=False)
-        self.register_buffer("head", torch.from_numpy(head), persistent=False)
+        self.register_buffer("head", _int32(head), persistent=False)
 
     @property
     def n_edges(self) -> int:
@@ -86,18 +89,15 @@ class EdgeProducts(nn.Module):
 
         weight: float32[K, n_edges]; x and the result: float32[n, K * d].
         """
-        return _apply(_EdgeSum, weight, x, self.indptr, self.tail, self.mirror)
+        return _apply(_EdgeSum, weight, x, self.indptr, self.head, self.tail, self.mirror)
 
     def affinity(self, a: Tensor, b: Tensor, intents: int) -> Tensor:
         """float32[K, n_edges]: the dot product of chunk k of a[head] and of b[tail]."""
-        return _apply(_EdgeDot, a, b, intents, self.indptr, self.tail, self.mirror)
+        return _apply(_EdgeDot, a, b, intents, self.indptr, self.head, self.tail, self.mirror)
 
     def laplacian(self, weight: Tensor) -> Tensor:
         """float32[K, n_edges]: weight / sqrt(D_k(head) D_k(tail)), D_k the sums over a head."""
-        ones = weight.new_ones(len(self.indptr) - 1, weight.shape[0])
-        degree = self.propagate(weight, ones).T
-        root = degree.clamp(min=1e-12).rsqrt()
-        return weight * root[:, self.head] * root[:, self.tail]
+        return _apply(_Laplacian, weight, self.indptr, self.head, self.tail, self.mirror)
 
 
 def csr_tensor(indptr: Tensor, indices: Tensor, values: Tensor) -> Tensor:
@@ -143,60 +143,123 @@ def _chunked_product(
     parts = x.chunk(weight.shape[0], dim=1)
     products = []
     for values, part in zip(weight, parts, strict=True):
-        values = values.contiguous() if order is None else values[order]
+        values = values.contiguous() if order is None else values.index_select(0, order)
         products.append(_product(csr_tensor(indptr, tail, values), part))
     return torch.cat(products, dim=1)
 
 
-def _chunked_dots(a: Tensor, b: Tensor, intents: int, indptr: Tensor, tail: Tensor) -> Tensor:
-    """`EdgeProducts.affinity`: K sampled matrix products, never a [n_edges, d] array."""
+def _chunked_dots(
+    a: Tensor, b: Tensor, intents: int, indptr: Tensor, head: Tensor, tail: Tensor
+) -> Tensor:
+    """`EdgeProducts.affinity` without an array of size [n_edges, d]."""
+    a, b = a.float(), b.float()
+    if a.device.type == "cpu":
+        return _sampled_dots(a, b, intents, indptr, tail)
+    # The sampled product of CUDA is far slower than plain gathers.
+    return _gathered_dots(a, b, intents, head, tail)
+
+
+def _gathered_dots(a: Tensor, b: Tensor, intents: int, head: Tensor, tail: Tensor) -> Tensor:
+    out = torch.empty(intents, len(tail), device=a.device)
+    for start in range(0, len(tail), _EDGES):
+        part = slice(start, start + _EDGES)
+        product = a.index_select(0, head[part]) * b.index_select(0, tail[part])
+        out[:, part] = product.view(len(product), intents, -1).sum(dim=2).T
+    return out
+
+
+def _sampled_dots(a: Tensor, b: Tensor, intents: int, indptr: Tensor, tail: Tensor) -> Tensor:
     pattern = csr_tensor(indptr, tail, torch.zeros(len(tail), device=a.device))
     with torch.autocast(a.device.type, enabled=False):
         return torch.stack(
             [
                 torch.sparse.sampled_addmm(
-                    pattern, u.float().contiguous(), v.float().contiguous().T, beta=0.0
+                    pattern, u.contiguous(), v.contiguous().T, beta=0.0
                 ).values()
                 for u, v in zip(a.chunk(intents, dim=1), b.chunk(intents, dim=1), strict=True)
             ]
         )
 
 
+def _row_sums(weight: Tensor, indptr: Tensor, tail: Tensor, order: Tensor | None) -> Tensor:
+    """float32[K, n]: sums over the edges of each head, or with `order` (mirror) of each tail."""
+    ones = weight.new_ones(len(indptr) - 1, weight.shape[0])
+    return _chunked_product(weight, ones, indptr, tail, order).T
+
+
+class _Laplacian(torch.autograd.Function):
+    """l_e = w_e r_h r_t with r = D^-1/2.
+
+    Backward of g: g_e r_h r_t, and through D of the head -1/2 r^2 (sums of g_e l_e over the
+    edges that leave it and over those that enter it).
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any, weight: Tensor, indptr: Tensor, head: Tensor, tail: Tensor, mirror: Tensor
+    ) -> Tensor:
+        degree = _row_sums(weight, indptr, tail, None)
+        root = degree.clamp(min=1e-12).rsqrt()
+        scale = root.index_select(1, head).mul_(root.index_select(1, tail))
+        ctx.save_for_backward(weight, root, scale, indptr, head, tail, mirror)
+        return weight * scale
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None, None, None]:
+        weight, root, scale, indptr, head, tail, mirror = ctx.saved_tensors
+        result = grads[0] * scale
+        flow = result * weight
+        sums = _row_sums(flow, indptr, tail, None) + _row_sums(flow, indptr, tail, mirror)
+        through = sums.mul_(root).mul_(root).mul_(-0.5)
+        return result.add_(through.index_select(1, head)), None, None, None, None
+
+
 class _EdgeSum(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any, weight: Tensor, x: Tensor, indptr: Tensor, tail: Tensor, mirror: Tensor
+        ctx: Any,
+        weight: Tensor,
+        x: Tensor,
+        indptr: Tensor,
+        head: Tensor,
+        tail: Tensor,
+        mirror: Tensor,
     ) -> Tensor:
-        ctx.save_for_backward(weight, x, indptr, tail, mirror)
+        ctx.save_for_backward(weight, x, indptr, head, tail, mirror)
         return _chunked_product(weight, x, indptr, tail, None)
 
     @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, Tensor | None, None, None, None]:
-        weight, x, indptr, tail, mirror = ctx.saved_tensors
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Any, ...]:
+        weight, x, indptr, head, tail, mirror = ctx.saved_tensors
         grad_weight = grad_x = None
         if ctx.needs_input_grad[0]:
-            grad_weight = _chunked_dots(grads[0], x, len(weight), indptr, tail)
+            grad_weight = _chunked_dots(grads[0], x, len(weight), indptr, head, tail)
         if ctx.needs_input_grad[1]:
             grad_x = _chunked_product(weight, grads[0], indptr, tail, mirror)
-        return grad_weight, grad_x, None, None, None
+        return grad_weight, grad_x, None, None, None, None
 
 
 class _EdgeDot(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any, a: Tensor, b: Tensor, intents: int, indptr: Tensor, tail: Tensor, mirror: Tensor
+        ctx: Any,
+        a: Tensor,
+        b: Tensor,
+        intents: int,
+        indptr: Tensor,
+        head: Tensor,
+        tail: Tensor,
+        mirror: Tensor,
     ) -> Tensor:
         ctx.save_for_backward(a, b, indptr, tail, mirror)
-        return _chunked_dots(a, b, intents, indptr, tail)
+        return _chunked_dots(a, b, intents, indptr, head, tail)
 
     @staticmethod
-    def backward(
-        ctx: Any, *grads: Tensor
-    ) -> tuple[Tensor | None, Tensor | None, None, None, None, None]:
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Any, ...]:
         a, b, indptr, tail, mirror = ctx.saved_tensors
         grad_a = grad_b = None
         if ctx.needs_input_grad[0]:
             grad_a = _chunked_product(grads[0], b, indptr, tail, None)
         if ctx.needs_input_grad[1]:
             grad_b = _chunked_product(grads[0], a, indptr, tail, mirror)
-        return grad_a, grad_b, None, None, None, None
+        return grad_a, grad_b, None, None, None, None, None

@@ -37,7 +37,7 @@ class HGNConfig(TrainingConfig):
     """Settings of HGN."""
 
     batch_size: int = 4096
-    steps: int = 3000
+    steps: int = 4000
     history: int = 5
     """L, items read."""
     targets: int = 3

@@ -37,6 +37,7 @@ class LightGCNConfig(TrainingConfig):
 
     batch_size: int = 2048
     steps: int = 3000
+    lr: float = 5e-3
     layers: int = 3
     """L, applications of the adjacency."""
     regularization: float = 1e-4
@@ -81,17 +82,23 @@ class GraphRecommender(NeuralRecommender):
         return Sampling("pairs", negatives=1)
 
     def loss(self, batch: Batch) -> Tensor:
-        """BPR on the final vectors, L2 on those of layer 0."""
+        """BPR on the final vectors, L2 on those of layer 0, and what a model adds."""
         net: Any = self.net
         config: Any = self.config
         first = self.train.n_users
-        loss = node_bpr_loss(net(), batch.users, batch.positives + first, batch.negatives + first)
+        vectors = net()
+        loss = node_bpr_loss(vectors, batch.users, batch.positives + first, batch.negatives + first)
         if config.regularization:
             rows = torch.cat([batch.positives, batch.negatives.reshape(-1)])
             penalty = row_penalty(net.users.weight, batch.users, len(batch))
             penalty = penalty + row_penalty(net.items.weight, rows, len(batch))
             loss = loss + config.regularization * penalty
-        return loss
+        extra = self.vector_loss(vectors)
+        return loss if extra is None else loss + extra
+
+    def vector_loss(self, vectors: Tensor) -> Tensor | None:
+        """A further term on the final vectors of users, then items."""
+        return None
 
     def prepare(self) -> tuple[Tensor, Tensor, NewUserVectors]:
         """Final vectors of all users and all items, and what places new people among them."""

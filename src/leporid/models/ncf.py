@@ -41,6 +41,7 @@ class NCFConfig(TrainingConfig):
     batch_size: int = 1024
     """Positives in a step; each brings its negatives."""
     steps: int = 5000
+    lr: float = 2e-3
     layers: tuple[int, ...] = (64, 32, 16)
     """Widths of the perceptron after the 2 D inputs."""
     negatives: int = 4

@@ -41,6 +41,7 @@ class NGCFConfig(TrainingConfig):
 
     batch_size: int = 2048
     steps: int = 3000
+    lr: float = 5e-3
     layers: tuple[int, ...] = (64, 64, 64)
     """Width of each propagation layer."""
     message_dropout: float = 0.1
@@ -94,7 +95,7 @@ class NGCFNetwork(nn.Module):
             x = torch.addmm(aggregate(sent + x), sent * x, interact.T)
             x = functional.leaky_relu(x, _SLOPE, inplace=True)
             x = functional.dropout(x, config.message_dropout, self.training)
-            joined.append(_unit_rows(x) if config.normalize_layers else x)
+            joined.append(_unit_rows(x.float()) if config.normalize_layers else x)
         return torch.cat(joined, dim=1)
 
 

@@ -40,7 +40,7 @@ class SASRecConfig(TrainingConfig):
 
     batch_size: int = 128
     """Sequences in a step."""
-    steps: int = 4000
+    steps: int = 5000
     length: int = 100
     """n, the longest sequence read."""
     layers: int = 2
