@@ -42,8 +42,9 @@ class GraphBertConfig(InitializerConfig):
     """Intimate nodes of a subgraph."""
     alpha: float = 0.15
     """Restart probability of PageRank."""
-    tolerance: float = 5e-5
-    """Push tolerance of the intimacy; smaller is more exact and slower."""
+    tolerance: float = 1e-6
+    """Push tolerance of the intimacy; smaller is more exact and slower. Above about 1 over the
+    product of two typical degrees, the neighbours of a node cannot be told apart."""
     attributes: int = 64
     """Length of the random attribute vector of a node."""
     layers: int = 2
@@ -89,9 +90,12 @@ class GraphBert(Initializer):
 
         config = self.config
         indptr, indices = bipartite_adjacency(train.csr())
+        # A numba kernel can change the thread count of torch too, and with it the rounding.
+        threads = torch.get_num_threads()
         contexts, intimacy = intimate_nodes(
             indptr, indices, config.k, config.alpha, config.tolerance, progress
         )
+        torch.set_num_threads(threads)
         device = config.device
         if device == "auto":
             device = "cuda" if torch.cuda.is_available() else "cpu"
