@@ -2,7 +2,7 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
-# For example: make demo PIP_FLAGS="--extra-index-url https://download.pytorch.org/whl/cpu"
+# Further arguments of pip, for instance an index with a CPU-only build of PyTorch.
 PIP_FLAGS ?=
 INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check $(PIP_FLAGS) --constraint constraints.txt --editable
 

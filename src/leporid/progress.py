@@ -80,7 +80,9 @@ class RichProgress(NullProgress):
         if self._task is None:
             return
         note = "  ".join(f"{key} {_short(value)}" for key, value in fields.items())
-        self._progress.update(self._task, advance=steps, **({"note": note} if note else {}))
+        self._progress.update(self._task, advance=steps)
+        if note:
+            self._progress.update(self._task, note=note)
 
     def close(self) -> None:
         """Fill the last bar and leave the terminal as it was."""

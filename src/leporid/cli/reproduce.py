@@ -65,6 +65,7 @@ def register(app: typer.Typer) -> None:
             target,
             suffix="-quick" if quick else "",
             stats=_stats(names, dataset, source, core),
+            skip_missing=what == "all",
             progress=show_progress(json_output),
         )
         if json_output:
