@@ -64,8 +64,8 @@ def table_section(table: PaperTable, root: str | Path) -> str:
     figure = draw_bars(
         [" / ".join(row.key) for row in shown],
         [row.values[metric].ours or 0.0 for row in shown],
-        [_interval(row.records[0], metric) for row in shown],
-        f"{metric}, 95% bootstrap interval over users",
+        [_interval(row.records, metric) for row in shown],
+        f"{metric}, mean over seeds, with the mean 95% interval over users",
     )
     text += figure_html(figure, f"{table.title}: {metric} on {table.dataset}")
     tests = against_best(table, root)
@@ -93,9 +93,12 @@ def training_section(records: Sequence[RunRecord]) -> str:
     return rows_html(rows, "Training: steps to the best value, and drift from the start")
 
 
-def _interval(record: RunRecord, metric: str) -> tuple[float, float] | None:
-    given = record.extra.get("confidence_95", {}).get(metric)
-    return None if given is None else (given[0], given[1])
+def _interval(records: Sequence[RunRecord], metric: str) -> tuple[float, float] | None:
+    given = [r.extra["confidence_95"][metric] for r in records if "confidence_95" in r.extra]
+    if len(given) < len(records):
+        return None
+    low, high = (sum(pair[end] for pair in given) / len(given) for end in (0, 1))
+    return low, high
 
 
 def _environment() -> str:
