@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from leporid.errors import ConfigError
-from leporid.initializers.bpr import BPR, bpr_update
+from leporid.initializers.bpr import BPR, bpr_update, partner
 from tests.initializers.helpers import make_interactions, planted
 
 
@@ -62,6 +62,12 @@ def test_held_out_items_rank_high_on_planted_data() -> None:
     )
     assert found > best - 0.05
     assert found > 0.75
+
+
+def test_no_two_tasks_of_a_round_share_items_and_every_pair_of_blocks_meets() -> None:
+    rounds = [[int(partner(b, turn, 5)) for b in range(5)] for turn in range(5)]
+    assert all(sorted(met) == list(range(5)) for met in rounds)
+    assert all(sorted(met[b] for met in rounds) == list(range(5)) for b in range(5))
 
 
 def test_same_bits_on_any_number_of_threads_and_other_bits_for_another_seed() -> None:

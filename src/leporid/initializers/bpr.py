@@ -26,7 +26,7 @@ from leporid.initializers.counter_rng import below, next_state, stream, to_bits
 from leporid.progress import ProgressLike
 from leporid.spectral.embedding import Embedding
 
-__all__ = ["BPR", "BPRConfig", "bpr_update"]
+__all__ = ["BPR", "BPRConfig", "bpr_update", "partner"]
 
 _BLOCKS = 16
 """B: the most threads one epoch can use. Fixed, so that results do not depend on the machine."""
@@ -149,6 +149,12 @@ def _contains(row: Any, value: Any) -> bool:
     return bool(low < len(row) and row[low] == value)
 
 
+@numba.njit(cache=True)
+def partner(block: Any, turn: Any, blocks: Any) -> Any:
+    """The item block that user block `block` meets in a round: another one for every task."""
+    return (block + turn) % blocks
+
+
 @numba.njit(cache=True, parallel=True, fastmath=True, error_model="numpy")
 def _round(
     users: Any,
@@ -168,9 +174,9 @@ def _round(
     step: Any,
     regularization: Any,
 ) -> None:
-    """One round: task b works on user block b and item block (b + turn) mod B."""
+    """One round: task b works on user block b and the item block that is its partner."""
     for block in numba.prange(blocks):
-        item_block = (block + turn) % blocks
+        item_block = partner(block, turn, blocks)
         cell = block * blocks + item_block
         start, count = pair_ptr[cell], pair_ptr[cell + 1] - pair_ptr[cell]
         first, size = member_ptr[item_block], member_ptr[item_block + 1] - member_ptr[item_block]
