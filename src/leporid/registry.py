@@ -8,7 +8,7 @@ from __future__ import annotations
 import importlib
 from typing import Any, Generic, TypeVar
 
-from leporid.errors import ConfigError, UnknownNameError
+from leporid.errors import ConfigError, MissingExtraError, UnknownNameError
 
 T = TypeVar("T")
 
@@ -34,7 +34,12 @@ class Registry(Generic[T]):
         if name not in self._classes:
             module, _, attribute = self._paths[name].partition(":")
             if module:
-                loaded: Any = getattr(importlib.import_module(module), attribute)
+                try:
+                    loaded: Any = getattr(importlib.import_module(module), attribute)
+                except ModuleNotFoundError as error:
+                    if error.name != "torch":
+                        raise
+                    raise MissingExtraError(f"the {self._kind} {name!r}", "torch") from None
                 self._classes[name] = loaded
         return self._classes[name]
 
