@@ -8,36 +8,32 @@ from __future__ import annotations
 
 import abc
 import hashlib
-import inspect
-from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from leporid.artifacts import read_arrays, read_json, write_arrays, write_json
-from leporid.errors import ConfigError, DataError, NotFittedError, UnknownNameError
+from leporid.errors import ConfigError, DataError
 from leporid.graph.types import KnnGraph
 from leporid.progress import ProgressLike, make_progress
 from leporid.spectral.eigenpairs import Device, Solver, laplacian_eigenpairs
 from leporid.spectral.embedding import Embedding
 from leporid.spectral.extension import (
     Extension,
-    choice_thresholds,
     identical_rows,
     neighbour_weights,
 )
 from leporid.spectral.inputs import interaction_rows
 from leporid.spectral.laplacian import as_graph
+from leporid.spectral.saved import SavedEstimator
 
 __all__ = ["LaplacianEigenmaps", "Leporid"]
 
 Metric = Literal["jaccard", "precomputed"]
 
 
-class SpectralEstimator(abc.ABC):
+class SpectralEstimator(SavedEstimator, abc.ABC):
     """What both estimators share. Parameters are the arguments of `__init__`, as they were."""
 
     method: ClassVar[str]
@@ -64,45 +60,6 @@ class SpectralEstimator(abc.ABC):
     """The graph; not there after `load` unless it was saved too."""
     n_iter_: int
     n_features_in_: int
-
-    # -- parameters, the way scikit-learn's `clone` and pipelines expect them ---------------
-
-    @classmethod
-    def _parameter_names(cls) -> list[str]:
-        return [name for name in inspect.signature(cls.__init__).parameters if name != "self"]
-
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """The parameters by name."""
-        return {name: getattr(self, name) for name in self._parameter_names()}
-
-    def set_params(self, **parameters: Any) -> Self:
-        """Change parameters; an unknown name is an error that suggests the closest one."""
-        known = self._parameter_names()
-        for name in parameters:
-            if name not in known:
-                raise _UnknownParameterError(name, known)
-        for name, value in parameters.items():
-            setattr(self, name, value)
-        return self
-
-    def __repr__(self) -> str:
-        shown = ", ".join(f"{name}={value!r}" for name, value in self.get_params().items())
-        return f"{type(self).__name__}({shown})"
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "embedding_")
-
-    def __sklearn_tags__(self) -> Any:
-        """Only scikit-learn calls this, so only scikit-learn has to be there."""
-        from sklearn.utils import InputTags, Tags, TargetTags, TransformerTags
-
-        return Tags(
-            estimator_type="transformer",
-            target_tags=TargetTags(required=False),
-            transformer_tags=TransformerTags(preserves_dtype=["float32"]),
-            input_tags=InputTags(sparse=True, pairwise=self.metric == "precomputed"),
-            requires_fit=True,
-        )
 
     # -- fitting ------------------------------------------------------------------------------
 
@@ -215,97 +172,10 @@ class SpectralEstimator(abc.ABC):
             provenance["data"] = hasher.hexdigest()[:16]
         return Embedding(self.embedding_, self.eigenvalues_, provenance)
 
-    def save(self, path: str | Path, *, graph: bool = False) -> Path:
-        """Write `spectral.safetensors` and `spectral.json` into the directory `path`.
-
-        All `transform` needs is saved; the graph itself, which is far larger, only on request.
-        """
-        self._check_fitted()
-        path = Path(path)
-        arrays: dict[str, NDArray[Any]] = {
-            "embedding": self.embedding_,
-            "eigenvalues": self.eigenvalues_,
-            "residuals": self.residuals_,
-            "degrees": self.degrees_,
-        }
-        if self._rows is not None:
-            arrays["thresholds"] = self._choices()
-            arrays["rows.indptr"] = np.asarray(self._rows.indptr, dtype=np.int64)
-            arrays["rows.indices"] = np.asarray(self._rows.indices, dtype=np.int32)
-        about: dict[str, Any] = {
-            "estimator": type(self).__name__,
-            "parameters": self.get_params(),
-            "n_features": self.n_features_in_,
-            "n_iter": self.n_iter_,
-            "k_used": self._k_used,
-        }
-        if graph:
-            if not hasattr(self, "graph_"):
-                raise NotFittedError(f"this {type(self).__name__} was loaded without its graph")
-            arrays["graph.indptr"] = self.graph_.indptr
-            arrays["graph.indices"] = self.graph_.indices
-            arrays["graph.weights"] = self.graph_.weights
-            about["graph"] = {"side": self.graph_.side, "similarity": self.graph_.similarity}
-        write_arrays(path / "spectral.safetensors", arrays)
-        write_json(path / "spectral.json", about)
-        return path
-
-    @classmethod
-    def load(cls, path: str | Path) -> Self:
-        """Read what `save` wrote."""
-        path = Path(path)
-        about = read_json(path / "spectral.json")
-        if about.get("estimator") != cls.__name__:
-            raise DataError(f"{path} holds a {about.get('estimator')}, not a {cls.__name__}")
-        arrays, _ = read_arrays(path / "spectral.safetensors")
-        estimator = cls(**about["parameters"])
-        estimator._restore(about, arrays)
-        return estimator
-
-    def _restore(self, about: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
-        self.embedding_, self.eigenvalues_ = arrays["embedding"], arrays["eigenvalues"]
-        self.residuals_, self.degrees_ = arrays["residuals"], arrays["degrees"]
-        self.n_features_in_, self.n_iter_ = about["n_features"], about["n_iter"]
-        self._loaded_k = about["k_used"]
-        self._thresholds = arrays.get("thresholds")
-        self._rows = None
-        if "rows.indptr" in arrays:
-            indices = arrays["rows.indices"]
-            self._rows = sparse.csr_array(
-                (np.ones(len(indices), dtype=np.float32), indices, arrays["rows.indptr"]),
-                shape=(len(self.embedding_), self.n_features_in_),
-            )
-        if "graph" in about:
-            self.graph_ = KnnGraph(
-                arrays["graph.indptr"],
-                arrays["graph.indices"],
-                arrays["graph.weights"],
-                k=self._loaded_k,
-                **about["graph"],
-            )
-
-    # -- shared pieces ------------------------------------------------------------------------
-
-    _rows: sparse.csr_array | None
-    _loaded_k: int
-
     @property
     @abc.abstractmethod
     def _alpha(self) -> float:
         """The strength of popularity regularisation."""
-
-    @property
-    def _k_used(self) -> int:
-        return self.graph_.k if hasattr(self, "graph_") else self._loaded_k
-
-    def _choices(self) -> NDArray[np.float32]:
-        if self._thresholds is None:
-            self._thresholds = choice_thresholds(self.graph_)
-        return self._thresholds
-
-    def _check_fitted(self) -> None:
-        if not hasattr(self, "embedding_"):
-            raise NotFittedError(f"this {type(self).__name__} is not fitted yet: call fit first")
 
 
 class Leporid(SpectralEstimator):
@@ -384,13 +254,6 @@ class LaplacianEigenmaps(SpectralEstimator):
     @property
     def _alpha(self) -> float:
         return 0.0
-
-
-class _UnknownParameterError(UnknownNameError, ValueError):
-    """`set_params` was given a name the estimator does not have."""
-
-    def __init__(self, name: str, known: list[str]) -> None:
-        super().__init__("parameter", name, known)
 
 
 def _same_pattern(one: sparse.csr_array, other: sparse.csr_array) -> bool:
