@@ -302,6 +302,39 @@ def test_two_stages_with_all_candidates_are_the_full_ranking(fitted: DLR2) -> No
     assert recalls[0] <= 1 / 3 + 1e-6
 
 
+@pytest.mark.parametrize("inference", ["mixture", "discriminative", "generative"])
+@pytest.mark.parametrize("objective", ["margin", "softmax"])
+def test_what_g_retrieves_is_ranked_by_the_scores_of_the_model(
+    split: Split, inference: str, objective: str
+) -> None:
+    tiny = {**TINY, "objective": objective, "mixture": 0.25}
+    model = DLR2(**tiny).fit(split, seed=3, device="cpu")
+    past = [model.known.sequences().of(int(user)) for user in USERS]
+    # Hidden are the user's own items and one more.
+    more = [np.append(row, (user * 5) % 14).astype(np.int32) for user, row in enumerate(past)]
+    made = model.infer_by("generative")
+    retrieval = (made.score(USERS), made.score_histories(past))
+    model.infer_by(inference)  # type: ignore[arg-type]
+    full = (model.score(USERS), model.score_histories(past))
+    hidden = as_sequences(more)
+    staged = (
+        model.two_stage(USERS, 3, candidates=5, hidden=hidden),
+        model.two_stage_histories(as_sequences(past), 3, candidates=5, hidden=hidden),
+    )
+    for first, second, top in zip(retrieval, full, staged, strict=True):
+        for user, row in enumerate(more):
+            first[user, row] = -np.inf
+            unseen = int(np.isfinite(first[user]).sum())
+            picked = np.sort(np.argsort(-first[user], kind="stable")[: min(5, unseen)])
+            best = picked[np.argsort(-second[user, picked], kind="stable")][:3]
+            shown = top.items[user][top.items[user] >= 0]
+            np.testing.assert_array_equal(shown, best)
+            np.testing.assert_allclose(
+                top.scores[user, : len(best)], second[user, best], rtol=1e-4, atol=1e-5
+            )
+            assert (top.items[user, len(best) :] == -1).all()
+
+
 def test_a_user_without_history_gets_finite_scores(split: Split) -> None:
     train = split.train.select(split.train.user != 5)
     valid = split.valid.select(split.valid.user != 5)

@@ -1,4 +1,4 @@
-"""DLR2 in two stages: the same scores as in one, for fewer items."""
+"""DLR2 is served in two stages, and candidates are ranked in full."""
 
 from __future__ import annotations
 
@@ -8,55 +8,24 @@ import numpy as np
 import pytest
 
 import leporid
-from leporid.models.base import Recommender
+from leporid.models.dlr2 import DLR2
 from leporid.serve import ServeLimits, create_app
-from leporid.serve.engine import _sequences
-from leporid.serve.two_stage import two_stage_scores, wants_two_stages
+from leporid.serve.engine import _sequences, wants_two_stages
 from tests.serve.conftest import post
 
 
 @pytest.fixture(scope="module")
-def dlr2(split: leporid.Split) -> Recommender:
+def dlr2(split: leporid.Split) -> DLR2:
     # The recipe ranks by a mixture of S and G.
-    return leporid.train(
+    model = leporid.train(
         "dlr2", split, init="random", recipe="softmax", steps=3, batch_size=16, dim=8, device="cpu"
     )
+    assert isinstance(model, DLR2)
+    return model
 
 
-@pytest.mark.parametrize("inference", ["mixture", "discriminative"])
-def test_retrieved_items_have_the_scores_of_the_model(dlr2: Recommender, inference: str) -> None:
-    dlr2.infer_by(inference)  # type: ignore[attr-defined]
-    users = np.asarray([7, 0, 31], np.int32)
-    past = [dlr2.known.sequences().of(user) for user in users]
-    seen = _sequences(past)
-    both = (
-        (two_stage_scores(dlr2, 9, seen, users=users), dlr2.score(users)),
-        (two_stage_scores(dlr2, 9, seen, histories=seen), dlr2.score_histories(past)),
-    )
-    dlr2.infer_by("generative")  # type: ignore[attr-defined]
-    made = (dlr2.score(users), dlr2.score_histories(past))
-    for (found, full), retrieved in zip(both, made, strict=True):
-        kept = np.isfinite(found)
-        np.testing.assert_allclose(found[kept], full[kept], rtol=1e-4, atol=1e-6)
-        for row in range(len(users)):
-            retrieved[row, past[row]] = -np.inf
-            best = np.argsort(-retrieved[row], kind="stable")[:9]
-            assert set(np.flatnonzero(kept[row])) == set(best)
-
-
-def test_fewer_unseen_items_than_the_first_stage_keeps(dlr2: Recommender) -> None:
-    dlr2.infer_by("discriminative")  # type: ignore[attr-defined]
-    n_items = len(dlr2.items)
-    seen = _sequences([np.arange(1, n_items - 2, dtype=np.int32)])
-    found = two_stage_scores(dlr2, 9, seen, users=np.asarray([4], np.int32))
-    assert np.flatnonzero(np.isfinite(found[0])).tolist() == [0, n_items - 2, n_items - 1]
-
-
-def test_the_service_uses_it_and_ranks_candidates_in_full(
-    dlr2: Recommender, tmp_path: Path
-) -> None:
-    dlr2.infer_by("discriminative")  # type: ignore[attr-defined]
-    dlr2.save(tmp_path / "model")
+def test_the_service_uses_it_and_ranks_candidates_in_full(dlr2: DLR2, tmp_path: Path) -> None:
+    dlr2.infer_by("discriminative").save(tmp_path / "model")
     assert wants_two_stages(dlr2, 9)
     assert not wants_two_stages(dlr2, len(dlr2.items))
     user = dlr2.users.external(3)
@@ -68,5 +37,25 @@ def test_the_service_uses_it_and_ranks_candidates_in_full(
     for app, request in ((all_items, ask), (fast, among)):
         [result] = post(app, "/recommend", request).json()["results"]
         assert [item["id"] for item in result["items"]] == full.tolist()
-    [quick] = post(fast, "/recommend", ask).json()["results"]
-    assert len(quick["items"]) == 4
+
+
+def test_answers_are_those_of_the_models_two_stages(dlr2: DLR2, tmp_path: Path) -> None:
+    dlr2.infer_by("mixture").save(tmp_path / "model")
+    app = create_app(tmp_path, limits=ServeLimits(two_stage=9))
+    known, past = np.asarray([7, 31], np.int32), dlr2.known.sequences().of(5)
+    left_out = int(dlr2.two_stage(known, 1, 9).items[0, 0])
+    ask = {
+        "users": [dlr2.users.external(i) for i in known],
+        "histories": [[dlr2.items.external(i) for i in past]],
+        "exclude": [dlr2.items.external(left_out)],
+        "n": 4,
+    }
+    results = post(app, "/recommend", ask).json()["results"]
+    rows = [*(dlr2.known.sequences().of(i) for i in known), past]
+    hidden = [np.append(row, left_out).astype(np.int32) for row in rows]
+    expected = [
+        *dlr2.two_stage(known, 4, 9, hidden=_sequences(hidden[:2])).items,
+        *dlr2.two_stage_histories(_sequences([past]), 4, 9, hidden=_sequences(hidden[2:])).items,
+    ]
+    for result, items in zip(results, expected, strict=True):
+        assert [item["id"] for item in result["items"]] == [dlr2.items.external(i) for i in items]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Callable
 from typing import Self
 
 import numpy as np
@@ -19,6 +20,7 @@ from torch.nn import functional
 from leporid.data.interactions import Sequences
 from leporid.data.split import Split
 from leporid.errors import LeporidWarning
+from leporid.evaluation.ranking import masked_top_k, rows_of
 from leporid.evaluation.topk import TopK
 from leporid.models.dlr2_config import RECIPES, Branch, DLR2Config
 from leporid.models.dlr2_features import FeatureNetwork
@@ -223,10 +225,35 @@ class DLR2(NeuralRecommender):
         n: int = 10,
         candidates: int = 200,
         history: Sequences | None = None,
+        *,
+        hidden: Sequences | None = None,
     ) -> TopK:
-        """The best `n` unseen items: G retrieves `candidates`, S ranks those only."""
-        top, _ = self._two_stage(users, n, candidates, history, compare=False)
-        return top
+        """The best `n` items: G retrieves `candidates`, and only those get their full score.
+
+        The scores are the model's own (S, or the mixture); an item that G does not retrieve
+        cannot appear. `hidden` has one row a user: items not to retrieve, by default what the
+        user has had.
+        """
+        sequences = self.known.sequences() if history is None else history
+        if hidden is None:
+            hidden = rows_of(sequences, users)
+        return self._two_stage(lambda: self._user_states(users, sequences), n, candidates, hidden)
+
+    def two_stage_histories(
+        self,
+        histories: Sequences,
+        n: int = 10,
+        candidates: int = 200,
+        *,
+        hidden: Sequences | None = None,
+    ) -> TopK:
+        """`two_stage` for people never seen; `hidden` is by default what is in the histories."""
+        everyone = np.arange(len(histories), dtype=np.int32)
+
+        def states() -> Tensor:
+            return self._new_states(self._recent(histories, everyone), histories)
+
+        return self._two_stage(states, n, candidates, histories if hidden is None else hidden)
 
     def two_stage_recall(
         self,
@@ -235,9 +262,10 @@ class DLR2(NeuralRecommender):
         candidates: int = 200,
         history: Sequences | None = None,
     ) -> float:
-        """Share of S's own top `n` over all items that `two_stage` finds, mean over users."""
-        top, full = self._two_stage(users, n, candidates, history, compare=True)
-        assert full is not None
+        """Share of the full ranking's top `n` that `two_stage` finds, mean over users."""
+        top = self.two_stage(users, n, candidates, history)
+        sequences = self.known.sequences() if history is None else history
+        full = masked_top_k(self.score(users, history), n, seen=rows_of(sequences, users))
         found = [
             len(np.intersect1d(a[a >= 0], b[b >= 0])) / max(1, int((b >= 0).sum()))
             for a, b in zip(top.items, full.items, strict=True)
@@ -245,54 +273,51 @@ class DLR2(NeuralRecommender):
         return float(np.mean(found)) if found else 1.0
 
     def _two_stage(
-        self,
-        users: NDArray[np.int32],
-        n: int,
-        candidates: int,
-        history: Sequences | None,
-        compare: bool,
-    ) -> tuple[TopK, TopK | None]:
-        from leporid.evaluation.ranking import masked_top_k, rows_of
-
+        self, states: Callable[[], Tensor], n: int, candidates: int, hidden: Sequences
+    ) -> TopK:
         self._check_n(n)
-        sequences = self.known.sequences() if history is None else history
-        seen = rows_of(sequences, users)
-        rows = torch.from_numpy(np.asarray(users, dtype=np.int64)).to(self.device)
-        full = None
+        net, config = self.network, self.config
         with self._scoring():
-            net = self.network
-            s = self._states(net.users(rows), self._recent(sequences, users))
-            retrieved = self._scores(s, "generative").float().cpu().numpy()
-            picked = masked_top_k(retrieved, min(candidates, self.train.n_items), seen=seen).items
-            index = torch.from_numpy(picked.astype(np.int64)).to(self.device)
-            judged = net.discriminative(s, net.items(index.clamp(min=0))).float()
-            judged = -judged if self.config.objective == "margin" else judged
-            if compare:
-                everything = self._scores(s, "discriminative").float().cpu().numpy()
-                full = masked_top_k(everything, n, seen=seen)
-        value, place = judged.masked_fill(index < 0, -torch.inf).sort(
-            dim=1, descending=True, stable=True
-        )
-        items = index.gather(1, place)[:, :n].to(torch.int32).cpu().numpy()
-        scores = value[:, :n].cpu().numpy()
+            s = states()
+            made = net.generative_scores(net.wanted(s)).float()
+            kept = min(candidates, self.train.n_items)
+            found = masked_top_k(made.cpu().numpy(), kept, seen=hidden).items
+            # Equal scores go to the smaller index, as in a full ranking.
+            index = torch.from_numpy(np.sort(found, axis=1).astype(np.int64)).to(self.device)
+            place = index.clamp(min=0)
+            scores = made.gather(1, place)
+            if config.inference != "generative":
+                judged = net.discriminative.some_items(s, self.prepared()[place]).float()
+                judged = -judged if config.objective == "margin" else judged
+                share = config.mixture if config.inference == "mixture" else 1.0
+                scores = share * judged + (1 - share) * scores if share < 1 else judged
+        scores = scores.masked_fill(index < 0, -torch.inf)
+        value, order = scores.sort(dim=1, descending=True, stable=True)
+        items = index.gather(1, order)[:, :n].to(torch.int32).cpu().numpy()
         short = ((0, 0), (0, n - items.shape[1]))
-        top = TopK(
+        return TopK(
             np.pad(items, short, constant_values=-1),
-            np.pad(scores, short, constant_values=-np.inf),
+            np.pad(value[:, :n].cpu().numpy(), short, constant_values=-np.inf),
         )
-        return top, full
+
+    def _user_states(self, users: NDArray[np.int32], sequences: Sequences) -> Tensor:
+        rows = torch.from_numpy(np.asarray(users, dtype=np.int64)).to(self.device)
+        return self._states(self.network.users(rows), self._recent(sequences, users))
 
     # -- people never seen -----------------------------------------------------------------
 
     def history_scores(self, recent: Tensor | None, histories: Sequences) -> Tensor:
         """Scores for new people: their row is placed by their neighbours among the fitted."""
         assert recent is not None
+        return self._scores(self._new_states(recent, histories), self.config.inference)
+
+    def _new_states(self, recent: Tensor, histories: Sequences) -> Tensor:
         table = self.network.users.weight
         if self._new_users is None:
             trained = table.detach().float().cpu().numpy()
             self._new_users = NewUserRows(self.train, trained, self.config.neighbours)
         rows = torch.from_numpy(self._new_users.place(histories)).to(table)
-        return self._scores(self._states(rows, recent), self.config.inference)
+        return self._states(rows, recent)
 
     def weights_changed(self) -> None:
         """Forget what was derived from the weights."""

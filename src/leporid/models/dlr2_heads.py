@@ -51,8 +51,11 @@ class Discriminative(nn.Module):
 
     def forward(self, s: Tensor, items: Tensor) -> Tensor:
         """S of some items each: s [B, D], items [B, k, D] -> [B, k]."""
-        hidden = (self.user_half(s).unsqueeze(1) + self.item_half(items)).relu()
-        return self._after(hidden)
+        return self.some_items(s, self.item_half(items))
+
+    def some_items(self, s: Tensor, halves: Tensor) -> Tensor:
+        """`forward` on item halves that are known already: [B, k, 256] -> [B, k]."""
+        return self._after((self.user_half(s).unsqueeze(1) + halves).relu())
 
     def _after(self, hidden: Tensor) -> Tensor:
         out: Tensor = self.last(self.third(self.second(hidden).relu()).relu()).squeeze(-1)

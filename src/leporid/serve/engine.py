@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,9 +16,12 @@ from leporid.models.base import HistoryUnsupportedError
 from leporid.serve.limits import ServeLimits
 from leporid.serve.loaded_run import LoadedRun
 from leporid.serve.store import EventStore
-from leporid.serve.two_stage import two_stage_scores, wants_two_stages
 
-__all__ = ["Engine", "Person", "Ranked"]
+if TYPE_CHECKING:
+    from leporid.models.base import Recommender
+    from leporid.models.dlr2 import DLR2
+
+__all__ = ["Engine", "Person", "Ranked", "wants_two_stages"]
 
 _NO_ITEMS = np.empty(0, np.int32)
 
@@ -133,38 +137,47 @@ class Engine:
         return [next(ranked) if row.known is not None else error for row in rows]
 
     def _group(self, rows: list[_Row], folds_in: bool, all_items: bool) -> list[Ranked]:
-        run = rows[0].person.run
-        hidden = _sequences([row.hidden for row in rows])
-        scores = self._scores(run, rows, folds_in, all_items, hidden)
-        longest = max(row.person.n for row in rows)
-        if not all_items:
-            top = masked_top_k(scores, longest, seen=hidden)
-            lists = [(top.items[i], top.scores[i]) for i in range(len(rows))]
-        else:
-            lists = []
-            for i, row in enumerate(rows):
-                allowed = np.zeros(scores.shape[1], np.bool_)
-                allowed[row.person.candidates] = True
-                own = masked_top_k(
-                    scores[i : i + 1], row.person.n, seen=_sequences([row.hidden]), allowed=allowed
-                )
-                lists.append((own.items[0], own.scores[0]))
-        return [_ranked(row, *found, folds_in) for row, found in zip(rows, lists, strict=True)]
-
-    def _scores(
-        self, run: LoadedRun, rows: list[_Row], folds_in: bool, all_items: bool, hidden: Sequences
-    ) -> NDArray[np.float32]:
-        """float32[len(rows), n_items]."""
-        model = run.model
+        run, hidden = rows[0].person.run, _sequences([row.hidden for row in rows])
         # The newest part of a long history says most, and bounds the work.
         recent = [row.history[-self._limits.history_length :] for row in rows] if folds_in else []
         users = np.asarray([] if folds_in else [row.known for row in rows], np.int32)
-        kept = max(self._limits.two_stage, *(2 * row.person.n for row in rows), 0)
-        if self._limits.two_stage and not all_items and wants_two_stages(model, kept):
+        longest = max(row.person.n for row in rows)
+        kept = max(self._limits.two_stage, 2 * longest)
+        if not all_items and self._limits.two_stage and wants_two_stages(run.model, kept):
+            dlr2 = cast("DLR2", run.model)
             if folds_in:
-                return two_stage_scores(model, kept, hidden, histories=_sequences(recent))
-            return two_stage_scores(model, kept, hidden, users=users)
-        return model.score_histories(recent) if folds_in else model.score(users)
+                top = dlr2.two_stage_histories(_sequences(recent), longest, kept, hidden=hidden)
+            else:
+                top = dlr2.two_stage(users, longest, kept, hidden=hidden)
+            lists = list(zip(top.items, top.scores, strict=True))
+        else:
+            scores = run.model.score_histories(recent) if folds_in else run.model.score(users)
+            lists = _all_items(scores, rows, hidden, longest, all_items)
+        return [_ranked(row, *found, folds_in) for row, found in zip(rows, lists, strict=True)]
+
+
+def wants_two_stages(model: Recommender, candidates: int) -> bool:
+    """Whether the model is a DLR2 that ranks by S and has more items than G would retrieve."""
+    if model.name != "dlr2" or not 0 < candidates < len(model.items):
+        return False
+    config = cast("DLR2", model).config
+    return config.losses == "both" and config.inference != "generative"
+
+
+def _all_items(
+    scores: NDArray[np.float32], rows: list[_Row], hidden: Sequences, n: int, all_items: bool
+) -> list[tuple[NDArray[np.int32], NDArray[np.float32]]]:
+    """The best of scores float32[len(rows), n_items], for each among their own candidates."""
+    if not all_items:
+        top = masked_top_k(scores, n, seen=hidden)
+        return list(zip(top.items, top.scores, strict=True))
+    lists = []
+    for row, own in zip(rows, scores, strict=True):
+        allowed = np.zeros(len(own), np.bool_)
+        allowed[row.person.candidates] = True
+        top = masked_top_k(own[None], row.person.n, seen=_sequences([row.hidden]), allowed=allowed)
+        lists.append((top.items[0], top.scores[0]))
+    return lists
 
 
 def _index(run: LoadedRun, item: str) -> int:
