@@ -52,6 +52,23 @@ def test_small_blocks_and_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
     assert_same(on_tensors(X, 21), expected)
 
 
+def test_edges_come_to_the_host_only_when_asked_for() -> None:
+    X = matrices.skewed(300, 120, seed=5)
+    graph, expected = on_tensors(X, 15), knn_graph(X, 15)
+    assert (graph.n, graph.n_edges, graph.k) == (expected.n, expected.n_edges, expected.k)
+    np.testing.assert_allclose(graph.degrees(), expected.degrees(), rtol=1e-12)
+    assert "indices" not in vars(graph)
+    assert "weights" not in vars(graph)
+    assert_same(graph, expected)
+    with pytest.raises(AttributeError):
+        graph.k = 3  # type: ignore[misc]
+
+
+def test_a_row_without_edges_has_degree_zero() -> None:
+    X = np.array([[1, 1, 0, 0], [1, 0, 0, 0], [0, 0, 1, 0], [1, 1, 1, 0], [0, 0, 0, 1]])
+    np.testing.assert_allclose(on_tensors(X, 2).degrees(), knn_graph(X, 2).degrees())
+
+
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
 @pytest.mark.parametrize("similarity", ["jaccard", "cosine"])
 def test_cuda_equals_cpu(similarity: str) -> None:

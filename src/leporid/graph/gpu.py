@@ -13,7 +13,11 @@ Nothing here is tied to CUDA: `torch.device("cpu")` gives the same graph, for te
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from leporid.graph.matrix import Members
 from leporid.graph.similarity import Similarity
@@ -23,7 +27,7 @@ from leporid.progress import ProgressLike
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["GraphTensors", "graph_tensors", "knn_graph_on"]
+__all__ = ["DeviceGraph", "GraphTensors", "graph_tensors", "knn_graph_on"]
 
 HALF_EXACT = 2048
 """Largest count up to which half precision holds every integer."""
@@ -39,9 +43,47 @@ class GraphTensors(NamedTuple):
     indptr: torch.Tensor
     """int64[n + 1]."""
     indices: torch.Tensor
-    """int64 or int32[nnz], ascending within a row."""
+    """int32[nnz], ascending within a row."""
     weights: torch.Tensor
     """float32[nnz]."""
+
+
+class DeviceGraph(KnnGraph):
+    """A `KnnGraph` that stays where it was made.
+
+    The solver on that device reads its tensors; the edges come to the host only when somebody
+    asks for them, which takes longer than finding them did.
+    """
+
+    tensors: GraphTensors
+
+    def __init__(self, tensors: GraphTensors, side: Side, k: int, similarity: str) -> None:
+        # Frozen as its base is, but `indices` and `weights` are found later.
+        self.__dict__.update(
+            indptr=tensors.indptr.cpu().numpy(),
+            side=side,
+            k=k,
+            similarity=similarity,
+            tensors=tensors,
+        )
+
+    @cached_property
+    def indices(self) -> NDArray[np.int32]:
+        """int32[nnz], copied from the device once."""
+        return np.asarray(self.tensors.indices.cpu().numpy())
+
+    @cached_property
+    def weights(self) -> NDArray[np.float32]:
+        """float32[nnz], copied from the device once."""
+        return np.asarray(self.tensors.weights.cpu().numpy())
+
+    @cached_property
+    def _degrees(self) -> NDArray[np.float64]:
+        import torch
+
+        weights = self.tensors.weights.double()
+        sums = torch.segment_reduce(weights, "sum", offsets=self.tensors.indptr, initial=0)
+        return np.asarray(sums.cpu().numpy())
 
 
 def knn_graph_on(
@@ -54,16 +96,7 @@ def knn_graph_on(
 ) -> KnnGraph:
     """`knn_graph` by way of a torch device ("auto" and "cuda" mean the current GPU)."""
     made = graph_tensors(members, k, device, similarity, progress)
-    made = made._replace(indices=made.indices.int())
-    return KnnGraph(
-        made.indptr.cpu().numpy(),
-        made.indices.cpu().numpy(),
-        made.weights.cpu().numpy(),
-        side,
-        k,
-        similarity.name,
-        made,
-    )
+    return DeviceGraph(made, side, k, similarity.name)
 
 
 def graph_tensors(
@@ -237,4 +270,4 @@ def _symmetrise(
     row = torch.div(key, n, rounding_mode="floor")
     indptr = torch.zeros(n + 1, dtype=torch.int64, device=key.device)
     torch.cumsum(torch.bincount(row, minlength=n), dim=0, out=indptr[1:])
-    return GraphTensors(indptr, key - row * n, weight)
+    return GraphTensors(indptr, (key - row * n).int(), weight)

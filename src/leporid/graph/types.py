@@ -33,7 +33,7 @@ class KnnGraph:
     """The K actually used, at most n - 1."""
     similarity: str = "jaccard"
     tensors: GraphTensors | None = field(default=None, repr=False)
-    """The same graph on the device that made it; spares the solver there a transfer."""
+    """The same graph on the device that made it (`graph.gpu.DeviceGraph`)."""
 
     @property
     def n(self) -> int:
@@ -43,7 +43,7 @@ class KnnGraph:
     @property
     def n_edges(self) -> int:
         """Number of stored entries (twice the number of undirected edges)."""
-        return len(self.indices)
+        return int(self.indptr[-1])
 
     def csr(self) -> sparse.csr_array:
         """The weights as a scipy matrix (shares memory)."""

@@ -94,7 +94,7 @@ def laplacian_eigenpairs(
         dtype = "float64"
     if found == 0:
         solution = Solution(np.zeros(0), np.zeros((operator.n, 0)), np.zeros(0), 0, kind)
-    elif kind == "lanczos" and resolve_device(device) == "cuda":
+    elif kind == "lanczos" and not _elsewhere(operator) and resolve_device(device) == "cuda":
         solution = torch_solution(operator, found, wanted, dtype, seed, reporter, v0, "cuda")
     else:
         small = operator.graph.n_edges < ONE_THREAD_BELOW
@@ -122,7 +122,7 @@ def torch_solution(
     def solve(dtype: str, start: NDArray[np.floating[Any]] | None) -> Solution:
         engine = TorchEngine(operator, columns + WIDTH, dtype, device)
         solution = lanczos(operator, engine, dim, tol, seed, progress, start)
-        return finish(engine.exact, solution)
+        return engine.finish(solution)
 
     # The small dense problems are solved on the host; many BLAS threads only slow them down.
     with full_precision(), one_thread_pool(1):
@@ -149,7 +149,7 @@ def _on_cpu(
     progress: ProgressLike,
     v0: NDArray[np.floating[Any]] | None,
 ) -> Solution:
-    product = BlockProduct.prepare(operator)
+    product = _elsewhere(operator) or BlockProduct.prepare(operator)
     exact = partial(wide_product, product)
     if solver == "dense":
         return finish(exact, dense(operator, dim))
@@ -162,6 +162,12 @@ def _on_cpu(
         return finish(exact, lanczos(operator, engine, dim, tol, seed, progress, start))
 
     return _precise(solve, dtype, v0, tol)
+
+
+def _elsewhere(operator: LaplacianOperator) -> Any:
+    """The product of a graph whose edges are not here (`distributed.graph`), or None."""
+    made = getattr(operator.graph, "block_product", None)
+    return None if made is None else made(operator)
 
 
 def _precise(

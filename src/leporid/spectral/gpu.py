@@ -11,6 +11,7 @@ import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from numpy.typing import NDArray
 
 from leporid.errors import ConfigError, MissingExtraError
 from leporid.spectral.laplacian import LaplacianOperator
+from leporid.spectral.solvers import Solution, ritz
 
 if TYPE_CHECKING:
     import torch
@@ -140,12 +142,22 @@ class TorchEngine:
         """float[n, count]: the first columns of the basis."""
         return np.asarray(self._rows[:count].T.contiguous().cpu().numpy())
 
-    def exact(self, x: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
-        """float64[n, d]: M x in float64 arithmetic."""
+    def finish(self, solution: Solution) -> Solution:
+        """`solvers.finish` without leaving the device: only d x d matrices do."""
         import torch
 
-        matrix = self._csr(torch.float64)
-        return self._get(self._multiply(matrix, self._put(x, torch.float64)))
+        vectors = self._put(solution.vectors, torch.float64)
+        image = self._multiply(self._csr(torch.float64), vectors)
+        values, rotation = ritz(self._get(vectors.T @ image), self._get(vectors.T @ vectors))
+        turn = self._put(rotation, None)
+        vectors = vectors @ turn
+        residuals = (image @ turn - vectors * self._put(values, None)).norm(dim=0)
+        return replace(
+            solution,
+            values=values,
+            vectors=self._get(vectors),
+            residuals=self._get(residuals),
+        )
 
     def _csr(self, kind: torch.dtype) -> torch.Tensor:
         import torch

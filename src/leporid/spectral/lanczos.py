@@ -69,9 +69,6 @@ class Engine(Protocol):
     def vectors(self, count: int) -> NDArray[Any]:
         """float[n, count]: the first columns of the basis."""
 
-    def exact(self, x: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
-        """float64[n, d]: M x in float64 arithmetic."""
-
 
 def basis_size(dim: int, width: int) -> tuple[int, int]:
     """(columns of the basis, columns kept at a restart) for `dim` wanted vectors."""

@@ -17,7 +17,7 @@ import numpy as np
 import scipy.linalg.cython_blas  # noqa: F401
 from numpy.typing import NDArray
 
-from leporid.spectral.spmm import BLOCK, BlockProduct, huge_zeros, wide_product
+from leporid.spectral.spmm import BLOCK, BlockProduct, huge_zeros
 
 __all__ = ["ROWS", "PanelEngine"]
 
@@ -127,10 +127,6 @@ class PanelEngine:
         """float[n, count]: the first columns as an ordinary matrix."""
         wide = self._columns[:, :count].transpose(0, 2, 1).reshape(-1, count)
         return np.ascontiguousarray(wide[: self.n])
-
-    def exact(self, x: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
-        """float64[n, d]: M x in float64 arithmetic."""
-        return wide_product(self.product, x)
 
     def _cast(self, small: NDArray[np.float64]) -> NDArray[Any]:
         return np.ascontiguousarray(small, dtype=self._columns.dtype)

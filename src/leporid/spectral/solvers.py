@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from leporid.spectral.laplacian import LaplacianOperator
 from leporid.spectral.spmm import BlockProduct, wide_product
 
-__all__ = ["Solution", "arpack", "dense", "finish"]
+__all__ = ["Solution", "arpack", "dense", "finish", "ritz"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,13 +114,19 @@ def finish(
     One more product improves the eigenvalues to the square of the residual and undoes the
     rotation that float32 arithmetic leaves among close pairs.
     """
-    from scipy.linalg import eigh
-
     vectors = solution.vectors.astype(np.float64)
     image = exact(vectors)
-    small, gram = vectors.T @ image, vectors.T @ vectors
-    values, rotation = eigh((small + small.T) / 2.0, (gram + gram.T) / 2.0)
-    values, rotation = values[::-1].copy(), rotation[:, ::-1]
+    values, rotation = ritz(vectors.T @ image, vectors.T @ vectors)
     vectors = vectors @ rotation
     residuals = np.linalg.norm(image @ rotation - vectors * values, axis=0)
-    return Solution(values, vectors, residuals, solution.iterations, solution.solver)
+    return replace(solution, values=values, vectors=vectors, residuals=residuals)
+
+
+def ritz(
+    small: NDArray[np.float64], gram: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Values, descending, and rotation of the projected problem V^T M V y = mu V^T V y."""
+    from scipy.linalg import eigh
+
+    values, rotation = eigh((small + small.T) / 2.0, (gram + gram.T) / 2.0)
+    return values[::-1].copy(), rotation[:, ::-1]
