@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from tests.chromium import Page, browser
 
 
 @pytest.fixture(scope="session")
@@ -16,3 +19,16 @@ def real_data() -> Path:
     if not (folder / "ml-1m-r3.parquet").is_file():
         pytest.skip(f"real data not found: set LEPORID_DATA (looked in {folder})")
     return folder
+
+
+@pytest.fixture
+def pictures(tmp_path: Path) -> Path:
+    """Where screenshots are kept: LEPORID_SCREENSHOTS, else a folder of this test."""
+    return Path(os.environ.get("LEPORID_SCREENSHOTS") or tmp_path / "pictures")
+
+
+@pytest.fixture
+def page(tmp_path: Path) -> Iterator[Page]:
+    """A tab of a headless Chromium with an empty profile."""
+    with browser(tmp_path / "profile") as found:
+        yield found

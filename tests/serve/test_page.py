@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.serve.chromium import Page, browser, find_chromium
+from tests.chromium import Page, find_chromium
 from tests.serve.test_kill import server
 
 pytestmark = [
@@ -18,18 +16,6 @@ pytestmark = [
     ),
 ]
 FIRST = "document.querySelector('#runs .run li button').textContent"
-
-
-@pytest.fixture
-def pictures(tmp_path: Path) -> Path:
-    """Where screenshots are kept: LEPORID_SCREENSHOTS, else a folder of this test."""
-    return Path(os.environ.get("LEPORID_SCREENSHOTS") or tmp_path / "pictures")
-
-
-@pytest.fixture
-def page(tmp_path: Path) -> Iterator[Page]:
-    with browser(tmp_path / "profile") as found:
-        yield found
 
 
 def listed(page: Page, where: str) -> list[str]:

@@ -107,15 +107,17 @@ def _latex(table: PaperTable) -> str:
 
 def _html(table: PaperTable) -> str:
     places = _places(table)
-    head = "".join(f"<th scope='col'>{html.escape(c)}</th>" for c in table.key_columns)
+    head = "".join(
+        f"<th scope='col' class='words'>{html.escape(c)}</th>" for c in table.key_columns
+    )
     for metric in table.metrics:
         head += f"<th scope='col'>{metric}</th><th scope='col'>paper</th><th scope='col'>diff</th>"
     body = "".join(_html_row(table, number, row, places) for number, row in enumerate(table.rows))
     notes = "".join(f"<p class='note'>{html.escape(note)}</p>" for note in table.notes)
     return (
-        f"<table class='sortable'><caption>{html.escape(table.title)}, "
-        f"{html.escape(table.dataset)}</caption><thead><tr>{head}</tr></thead>"
-        f"<tbody>{body}</tbody></table>{notes}\n"
+        "<div class='scroll'><table class='sortable paper-table'>"
+        f"<caption>{html.escape(table.title)}, {html.escape(table.dataset)}</caption>"
+        f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>{notes}\n"
     )
 
 
@@ -127,7 +129,8 @@ def _html_row(
         value = row.values[metric]
         style = {0: " class='best'", 1: " class='second'"}.get(places.get((number, metric), 2), "")
         sort = "" if value.ours is None else f" data-sort='{value.ours:.6f}'"
-        cells += f"<td{style}{sort}>{_ours(value)}</td>"
+        text = _ours(value).replace(" ± ", " <span class='spread'>± ")
+        cells += f"<td{style}{sort}>{text}{'</span>' if '<span' in text else ''}</td>"
         cells += f"<td class='paper'>{_number(value.paper)}</td>"
         cells += f"<td class='paper'>{_signed(value.difference)}</td>"
     return f"<tr>{cells}</tr>"

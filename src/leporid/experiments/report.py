@@ -22,9 +22,12 @@ def write_report(
     path: str | Path, title: str, sections: Sequence[tuple[str, str]], *, environment: bool = True
 ) -> Path:
     """Write the page atomically. A section is a heading and its HTML."""
-    body = "".join(f"<h2>{html.escape(heading)}</h2>\n{text}\n" for heading, text in sections)
-    if environment:
-        body += f"<h2>Environment</h2>{_environment()}"
+    sections = [*sections, ("Environment", _environment())] if environment else sections
+    body = _contents([heading for heading, _ in sections]) if len(sections) > 3 else ""
+    body += "".join(
+        f"<h2 id='part-{number}'>{html.escape(heading)}</h2>\n{text}\n"
+        for number, (heading, text) in enumerate(sections)
+    )
     page = resources.files("leporid.experiments").joinpath("report.html").read_text("utf-8")
     page = page.replace("{{title}}", html.escape(title)).replace("{{body}}", body)
     with atomic_path(path) as target:
@@ -38,13 +41,17 @@ def figure_html(figure: Any, caption: str) -> str:
 
 
 def rows_html(rows: Sequence[Mapping[str, Any]], caption: str) -> str:
-    """Any list of dictionaries as a sortable table."""
+    """Any list of dictionaries as a sortable table; columns of words are set left."""
     if not rows:
         return "<p class='note'>Nothing to show.</p>"
-    head = "".join(f"<th scope='col'>{html.escape(str(key))}</th>" for key in rows[0])
+    words = {key for key in rows[0] if all(isinstance(row.get(key), str) for row in rows)}
+    style = {key: " class='words'" if key in words else "" for key in rows[0]}
+    head = "".join(f"<th scope='col'{style[key]}>{html.escape(str(key))}</th>" for key in rows[0])
     body = "".join(
         "<tr>"
-        + "".join(f"<td>{html.escape(_cell(value))}</td>" for value in row.values())
+        + "".join(
+            f"<td{style[key]}{_sort_key(row[key])}>{_cell(key, row[key])}</td>" for key in row
+        )
         + "</tr>"
         for row in rows
     )
@@ -56,19 +63,21 @@ def rows_html(rows: Sequence[Mapping[str, Any]], caption: str) -> str:
 
 def table_section(table: PaperTable, root: str | Path) -> str:
     """The table, a plot with 95% intervals over users, and who differs from the best."""
-    text = f"<div class='scroll'>{render(table, 'html')}</div>"
+    text = render(table, "html")
     shown = [row for row in table.rows if row.records]
     if not shown:
         return text
     metric = "HR@10"
+    # The records keep intervals and hits of all users together, which say nothing of a stratum.
+    tail = table.name == "table4"
     figure = draw_bars(
-        [" / ".join(row.key) for row in shown],
+        [" / ".join(part for part in row.key if part != "-") for row in shown],
         [row.values[metric].ours or 0.0 for row in shown],
-        [_interval(row.records, metric) for row in shown],
-        f"{metric}, mean over seeds, with the mean 95% interval over users",
+        [None if tail else _interval(row.records, metric) for row in shown],
+        f"{metric}, mean over seeds" + ("" if tail else ", with the mean 95% interval over users"),
     )
     text += figure_html(figure, f"{table.title}: {metric} on {table.dataset}")
-    tests = against_best(table, root)
+    tests = [] if tail else against_best(table, root)
     if tests:
         text += rows_html(tests, "F1@10 per user against the best row (Wilcoxon, Holm-corrected)")
     return text
@@ -80,17 +89,25 @@ def training_section(records: Sequence[RunRecord]) -> str:
     for record in records:
         summary = record.extra.get("training")
         if summary:
-            plain = {key: value for key, value in summary.items() if not isinstance(value, dict)}
+            plain = {
+                key.replace("_", " "): value
+                for key, value in summary.items()
+                if not isinstance(value, dict)
+            }
             rows.append(
                 {
-                    "model": record.model,
+                    "model": f"{record.model} ({record.recipe})" if record.recipe else record.model,
                     "init": record.init or "-",
                     "seed": record.seed,
                     **plain,
-                    "seconds": round(record.seconds, 1),
+                    "seconds": record.seconds,
                 }
             )
-    return rows_html(rows, "Training: steps to the best value, and drift from the start")
+    text = rows_html(rows, "Training: steps to the best value, and drift from the start")
+    return text + (
+        "<p class='note'>Drift is how far each embedding table moved from its initial vectors, "
+        "relative to their norm, in the order the model made its tables (users first).</p>"
+    )
 
 
 def _interval(records: Sequence[RunRecord], metric: str) -> tuple[float, float] | None:
@@ -106,7 +123,34 @@ def _environment() -> str:
     return rows_html(rows, "The report was made with")
 
 
-def _cell(value: Any) -> str:
-    if isinstance(value, float):
-        return f"{value:.3g}" if abs(value) < 1e-3 and value else f"{value:.4f}"
-    return str(value)
+def _contents(headings: Sequence[str]) -> str:
+    links = "".join(
+        f"<li><a href='#part-{number}'>{html.escape(heading)}</a></li>"
+        for number, heading in enumerate(headings)
+    )
+    return f"<nav aria-label='Contents'><ul>{links}</ul></nav>"
+
+
+def _sort_key(value: Any) -> str:
+    number = value[0] if isinstance(value, list) and value else value
+    plain = isinstance(number, int | float) and not isinstance(number, bool)
+    return f" data-sort='{number!r}'" if plain else ""
+
+
+def _cell(key: str, value: Any) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, list):
+        return ", ".join(f"{part:.2f}" for part in value)
+    if isinstance(value, int) and not isinstance(value, bool):
+        return f"{value:,}" if abs(value) > 9999 else str(value)
+    if not isinstance(value, float):
+        return html.escape(str(value))
+    if key in ("p", "p_holm") and value < 1e-4:
+        # A p-value below the smallest double is stored as 0; so small a figure has no meaning.
+        return "&lt; 0.0001"
+    if key == "seconds":
+        return f"{value:,.1f}"
+    if abs(value) >= 1000:
+        return f"{value:,.0f}"
+    return f"{value:.4f}" if abs(value) >= 5e-5 or not value else f"{value:.1e}"

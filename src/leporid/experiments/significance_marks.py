@@ -36,11 +36,15 @@ def against_best(table: PaperTable, root: str | Path, n: int = 10) -> list[dict[
             continue
         gap = best - np.mean([run.f1(n) for run in runs], axis=0)
         p = 1.0 if not np.any(gap) else float(wilcoxon(gap).pvalue)
-        results.append({"row": " ".join(table.rows[number].key), "gap": float(gap.mean()), "p": p})
+        results.append({"row": _name(table.rows[number]), "gap": float(gap.mean()), "p": p})
     for result, corrected in zip(results, holm([r["p"] for r in results]), strict=True):
         result["p_holm"] = float(corrected)
-        result["best"] = " ".join(table.rows[best_number].key)
+        result["best"] = _name(table.rows[best_number])
     return results
+
+
+def _name(row: TableRow) -> str:
+    return " ".join(part for part in row.key if part != "-")
 
 
 def _outcomes(row: TableRow, root: str | Path) -> Sequence[UserOutcomes]:

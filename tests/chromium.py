@@ -1,4 +1,4 @@
-"""Chromium driven over a pipe: the few DevTools commands the page's test needs."""
+"""Chromium driven over a pipe: the few DevTools commands the tests of our pages need."""
 
 from __future__ import annotations
 
@@ -38,12 +38,15 @@ class Page:
     def __init__(self, to: int, back: int) -> None:
         self._to, self._back = to, back
         self._number, self._buffer, self._session = 0, b"", ""
+        self._events: list[dict[str, Any]] = []
         target = self.call("Target.createTarget", url="about:blank")["targetId"]
         attached = self.call("Target.attachToTarget", targetId=target, flatten=True)
         self._session = attached["sessionId"]
+        for domain in ("Network", "Runtime", "Log"):
+            self.call(f"{domain}.enable")
 
     def call(self, method: str, **params: Any) -> dict[str, Any]:
-        """One DevTools command and its result; events in between are dropped."""
+        """One DevTools command and its result; events in between are kept."""
         self._number += 1
         message: dict[str, Any] = {"id": self._number, "method": method, "params": params}
         if self._session:
@@ -55,6 +58,38 @@ class Page:
                 assert "error" not in answer, answer["error"]
                 result: dict[str, Any] = answer["result"]
                 return result
+            self._events.append(answer)
+
+    def requests(self) -> list[str]:
+        """Every address the page has asked for so far."""
+        return [
+            event["params"]["request"]["url"]
+            for event in self._events
+            if event["method"] == "Network.requestWillBeSent"
+        ]
+
+    def complaints(self) -> list[str]:
+        """What the console shows in red: uncaught errors, refused loads, console.error."""
+        red = []
+        for event in self._events:
+            said = event.get("params", {})
+            if (
+                event["method"] == "Runtime.exceptionThrown"
+                or (event["method"] == "Log.entryAdded" and said["entry"]["level"] == "error")
+                or (event["method"] == "Runtime.consoleAPICalled" and said["type"] == "error")
+            ):
+                red.append(json.dumps(said))
+        return red
+
+    def click(self, selector: str) -> None:
+        """Press and release the left button in the middle of an element."""
+        x, y = self.run(
+            f"(() => {{ const e = document.querySelector({selector!r}); e.scrollIntoView("
+            "{block: 'center'}); const r = e.getBoundingClientRect(); "
+            "return [r.left + r.width / 2, r.top + r.height / 2]; })()"
+        )
+        self.mouse("mousePressed", x, y)
+        self.mouse("mouseReleased", x, y)
 
     def _read(self) -> dict[str, Any]:
         while b"\0" not in self._buffer:
