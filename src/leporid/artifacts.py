@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import mmap
 import os
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -19,7 +20,14 @@ from numpy.typing import NDArray
 
 from leporid.errors import DataError
 
-__all__ = ["atomic_path", "read_arrays", "read_json", "write_arrays", "write_json"]
+__all__ = ["atomic_path", "map_arrays", "read_arrays", "read_json", "write_arrays", "write_json"]
+
+_DTYPES = {
+    "BOOL": "?",
+    **{f"{kind}{8 * size}": f"<{kind.lower()}{size}" for kind in "IU" for size in (1, 2, 4, 8)},
+    **{f"F{8 * size}": f"<f{size}" for size in (2, 4, 8)},
+}
+"""How safetensors names the number formats that numpy has."""
 
 
 @contextlib.contextmanager
@@ -83,3 +91,43 @@ def read_arrays(path: str | Path) -> tuple[dict[str, NDArray[Any]], dict[str, st
             return {name: file.get_tensor(name) for name in file.keys()}, file.metadata() or {}  # noqa: SIM118
     except SafetensorError as error:
         raise DataError(f"{path} is not a safetensors file: {error}") from None
+
+
+def map_arrays(path: str | Path) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:
+    """`read_arrays` without reading: the arrays are the file's pages, loaded when touched.
+
+    Processes that map the same file share the memory. The arrays can be written to; changes stay
+    in this process and never reach the file. They live on when the file is replaced by a rename,
+    which is how everything here writes; a file that is cut short in place takes the process down.
+    """
+    from safetensors import SafetensorError, safe_open
+
+    if not Path(path).is_file():
+        raise DataError(f"no such file: {path}")
+    try:
+        with open(path, "rb") as file:
+            # Opened once: what is checked is what is mapped, even if the name changes hands.
+            with safe_open(f"/dev/fd/{file.fileno()}", framework="numpy") as checked:
+                metadata = checked.metadata() or {}
+            pages = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
+    except SafetensorError as error:
+        raise DataError(f"{path} is not a safetensors file: {error}") from None
+    length = int.from_bytes(pages[:8], "little")
+    header: dict[str, Any] = json.loads(pages[8 : 8 + length])
+    header.pop("__metadata__", None)
+    odd = [about["dtype"] for about in header.values() if about["dtype"] not in _DTYPES]
+    if odd:
+        raise DataError(f"{path} holds numbers of the kind {odd[0]}, which numpy does not have")
+    return {name: _mapped(pages, 8 + length, about) for name, about in header.items()}, metadata
+
+
+def _mapped(pages: mmap.mmap, start: int, about: Mapping[str, Any]) -> NDArray[Any]:
+    """One tensor of the file; it keeps the mapping alive."""
+    dtype = np.dtype(_DTYPES[about["dtype"]])
+    begin, shape = start + about["data_offsets"][0], tuple(about["shape"])
+    count = int(np.prod(shape, dtype=np.int64))
+    if count == 0:
+        return np.empty(shape, dtype)
+    flat = np.frombuffer(pages, dtype, count, begin)
+    # Other writers may have packed numbers across the boundaries the processor likes.
+    return (flat if flat.flags.aligned else flat.copy()).reshape(shape)

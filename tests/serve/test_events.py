@@ -226,7 +226,9 @@ def test_a_broken_folder_leaves_the_old_run_in_place(run_dir: Path, tmp_path: Pa
     served = tmp_path / "run"
     shutil.copytree(run_dir, served)
     app = serve(served)
-    (served / "model" / "weights.safetensors").write_bytes(b"half a file")
+    # Replaced, not cut in place: the served weights are the file's own pages.
+    (tmp_path / "half").write_bytes(b"half a file")
+    (tmp_path / "half").replace(served / "model" / "weights.safetensors")
     answer = post(app, "/reload", headers=ADMIN)
     assert answer.status_code == 409
     assert "still served" in answer.json()["error"]

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from leporid.artifacts import read_arrays, read_json
+from leporid.artifacts import map_arrays, read_json
 from leporid.data.id_map import IdMap
 from leporid.errors import ConfigError, DataError, UnknownNameError
 from leporid.initializers.base import InitialEmbeddings
@@ -44,7 +44,7 @@ def read_trained(
     """
     path = Path(path)
     meta = read_json(path / "model.json")
-    arrays, _ = read_arrays(path / "weights.safetensors")
+    arrays, _ = map_arrays(path / "weights.safetensors")
     provenance = {"model": meta.get("model"), "config": meta.get("config", {})}
     sides, maps = [], []
     for side, name in (("users", users), ("items", items)):
@@ -77,4 +77,4 @@ def _table(
     if wanted.removesuffix(".weight") not in fitting:
         raise UnknownNameError(f"{side} table", wanted, fitting)
     table = fitting[wanted.removesuffix(".weight")]
-    return np.ascontiguousarray(table, dtype=np.float32)
+    return np.array(table, dtype=np.float32)

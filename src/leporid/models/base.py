@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from leporid.artifacts import read_arrays, read_json, write_arrays, write_json
+from leporid.artifacts import map_arrays, read_arrays, read_json, write_arrays, write_json
 from leporid.config import Config
 from leporid.data.id_map import IdMap
 from leporid.data.interactions import Interactions, Sequences
@@ -223,8 +223,12 @@ class Recommender(abc.ABC):
         return path
 
     @classmethod
-    def load(cls, path: str | Path) -> Self:
-        """Read what `save` wrote. Called on `Recommender`, it finds the class by name."""
+    def load(cls, path: str | Path, *, mapped: bool = False) -> Self:
+        """Read what `save` wrote. Called on `Recommender`, it finds the class by name.
+
+        With `mapped` the weights stay in the file and are paged in when used; processes that
+        serve the same folder share them.
+        """
         from leporid import models
 
         path = Path(path)
@@ -235,7 +239,7 @@ class Recommender(abc.ABC):
         if not issubclass(found, cls):
             raise DataError(f"{path} holds a {meta['model']} model, not a {cls.__name__}")
         model: Self = found(found.config_class.from_dict(meta["config"]))
-        arrays, _ = read_arrays(path / "weights.safetensors")
+        arrays, _ = (map_arrays if mapped else read_arrays)(path / "weights.safetensors")
         try:
             model._known = Interactions(
                 arrays["known.user"],

@@ -25,7 +25,7 @@ from leporid.initializers.base import InitialEmbeddings
 from leporid.models.base import HistoryUnsupportedError, Recommender
 from leporid.progress import ProgressLike
 from leporid.spectral.embedding import Embedding
-from leporid.training.checkpoint import load_tensors, to_arrays
+from leporid.training.checkpoint import adopt_tensors, to_arrays
 from leporid.training.config import TrainingConfig
 from leporid.training.data import as_sequences, recent_items
 from leporid.training.history import TrainingHistory
@@ -334,7 +334,7 @@ class NeuralRecommender(Recommender):
         place = np.arange(len(known)) - known.sequences().indptr[:-1][known.user]
         self._train = known.select(place < lengths[known.user])
         self._build(BuildContext(self._train, self.config.dim, None), seed=0)
-        load_tensors(self.net, weights, f"the saved {self.name}")
+        adopt_tensors(self.net, weights, f"the saved {self.name}")
         self.net.eval()
 
 

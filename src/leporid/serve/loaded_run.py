@@ -15,6 +15,7 @@ from leporid.artifacts import read_json
 from leporid.data.item_titles import ItemInfo, load_items
 from leporid.errors import DataError
 from leporid.graph.neighbours import Neighbours, top_k_neighbours
+from leporid.interop.trained import find_model
 from leporid.models.base import Recommender
 from leporid.serve.item_map import ItemMap, item_map, item_vectors
 
@@ -22,6 +23,8 @@ __all__ = ["LoadedRun", "load_run"]
 
 _NEIGHBOURS = 100
 """Neighbours kept for each item: for similar items and for the reasons of a recommendation."""
+_TRIES = 5
+"""How often a folder that is replaced while it is read is read again."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,13 +96,36 @@ def load_run(
     `items` names a file or data set with titles; an `items.parquet` beside the run or its
     neighbours is found by itself. `like` lends its item graph where the data is the same.
     """
-    from leporid.interop.trained import find_model
-
     path = Path(path)
+    for _ in range(_TRIES):
+        before = _identity(path)
+        try:
+            run = _load(path, items, like)
+        except DataError:
+            if _identity(path) == before:
+                raise
+        else:
+            # Half of one model and half of the next would fit together only by chance.
+            if _identity(path) == before:
+                return run
+    raise DataError(f"{path} was replaced again and again while it was read: try once more")
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    """Which folder has the model's name at this moment: `save` replaces it as a whole."""
+    folder = find_model(path)
+    try:
+        found = None if folder is None else folder.stat()
+    except FileNotFoundError:
+        found = None
+    return None if found is None else (found.st_dev, found.st_ino)
+
+
+def _load(path: Path, items: str | Path | None, like: LoadedRun | None) -> LoadedRun:
     folder = find_model(path)
     if folder is None:
         raise DataError(f"{path} holds no trained model: give a folder that leporid train -o wrote")
-    model: Recommender = Recommender.load(folder)
+    model: Recommender = Recommender.load(folder, mapped=True)
     information = _information(path, model, items)
     record = read_json(path / "record.json") if (path / "record.json").is_file() else {}
     matrix = model.known.csr()

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from leporid.artifacts import read_arrays, write_arrays
 from leporid.errors import ConfigError, DataError
 
-__all__ = ["FILE_NAME", "TrainingState", "load_tensors", "to_arrays"]
+__all__ = ["FILE_NAME", "TrainingState", "adopt_tensors", "load_tensors", "to_arrays"]
 
 FILE_NAME = "checkpoint.safetensors"
 
@@ -31,20 +31,48 @@ def to_arrays(tensors: dict[str, Tensor]) -> dict[str, NDArray[Any]]:
 
 def load_tensors(module: nn.Module, arrays: dict[str, NDArray[Any]], where: str) -> None:
     """Put arrays into a module; a missing, extra or misshapen one is a `DataError`."""
+    with torch.no_grad():
+        for tensor, array in _pairs(module, arrays, where):
+            tensor.copy_(torch.from_numpy(np.array(array)))
+
+
+def adopt_tensors(module: nn.Module, arrays: dict[str, NDArray[Any]], where: str) -> None:
+    """`load_tensors` without a copy: the module keeps the arrays' own memory, mapped or not.
+
+    Only weights that lie in another order in memory (convolutions) are copied.
+    """
+    own = dict(module.named_parameters(remove_duplicate=False))
+    own |= dict(module.named_buffers(remove_duplicate=False))
+    with torch.no_grad():
+        for name, (tensor, array) in zip(
+            module.state_dict(), _pairs(module, arrays, where), strict=True
+        ):
+            given = torch.from_numpy(array)
+            if tensor.stride() == given.stride() and tensor.dtype == given.dtype:
+                own[name].data = given
+            else:
+                tensor.copy_(given)
+
+
+def _pairs(
+    module: nn.Module, arrays: dict[str, NDArray[Any]], where: str
+) -> list[tuple[Tensor, NDArray[Any]]]:
+    """Every tensor of the module's state beside its array, in the tensor's shape."""
     state = module.state_dict()
     if set(state) != set(arrays):
         odd = sorted(set(state) ^ set(arrays))
         raise DataError(f"{where} does not fit the model: unexpected or missing {', '.join(odd)}")
-    with torch.no_grad():
-        for name, tensor in state.items():
-            # Files store a scalar as one entry.
-            array = arrays[name].reshape(tensor.shape) if tensor.ndim == 0 else arrays[name]
-            if tuple(array.shape) != tuple(tensor.shape):
-                raise DataError(
-                    f"{where}: {name} has shape {list(array.shape)}, "
-                    f"the model needs {list(tensor.shape)}"
-                )
-            tensor.copy_(torch.from_numpy(np.array(array)))
+    pairs = []
+    for name, tensor in state.items():
+        # Files store a scalar as one entry.
+        array = arrays[name].reshape(tensor.shape) if tensor.ndim == 0 else arrays[name]
+        if tuple(array.shape) != tuple(tensor.shape):
+            raise DataError(
+                f"{where}: {name} has shape {list(array.shape)}, "
+                f"the model needs {list(tensor.shape)}"
+            )
+        pairs.append((tensor, array))
+    return pairs
 
 
 @dataclass
