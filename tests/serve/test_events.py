@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,6 @@ from typer.testing import CliRunner
 
 import leporid
 from leporid.cli.app import app as command
-from leporid.errors import DataError
 from leporid.models.base import Recommender
 from leporid.serve import Event, create_app, open_store
 from tests.serve.conftest import get, history_of, post, run_loop
@@ -125,29 +123,6 @@ def test_one_unknown_item_stores_none_of_the_request(
     assert answer.status_code == 422
     assert "ghost" in answer.json()["error"]
     assert list(open_store(tmp_path / "events.db").events()) == []
-
-
-def test_the_store_is_safe_from_several_threads(tmp_path: Path) -> None:
-    store = open_store(tmp_path / "deep" / "events.db")
-
-    def write(writer: int) -> None:
-        for i in range(20):
-            store.add([Event(f"u{writer}", str(i), i)])
-            assert store.items_of([f"u{writer}"], 5)[f"u{writer}"][-1] == str(i)
-
-    threads = [threading.Thread(target=write, args=(w,)) for w in range(3)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(list(store.events())) == 60
-    assert store.items_of(["u1", "nobody"], 3) == {"u1": ["17", "18", "19"]}
-
-
-def test_a_file_that_is_no_store_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "notes.txt").write_text("not a database, but long enough to look at " * 50)
-    with pytest.raises(DataError, match=r"notes\.txt is no store"):
-        open_store(tmp_path / "notes.txt")
 
 
 def test_events_become_part_of_the_next_log(split: leporid.Split, tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import hmac
+import logging
 import os
 from collections.abc import AsyncIterator
 from pathlib import Path as FilePath
@@ -33,6 +34,7 @@ TOKEN = "LEPORID_TOKEN"
 ADMIN_TOKEN = "LEPORID_ADMIN_TOKEN"
 """The environment variable with the token for reloading."""
 
+_LOG = logging.getLogger(__name__)
 _PROBLEMS: dict[int | str, dict[str, Any]] = {
     400: {"model": s.Problem, "description": "The body is not JSON."},
     413: {"model": s.Problem, "description": "The body is too large."},
@@ -219,6 +221,7 @@ def _add_failures(app: FastAPI) -> None:
         status = next((code for kind, code in _STATUS if isinstance(error, kind)), 500)
         if status == 500:
             # A path on the server's disk is nobody else's business.
+            _LOG.error("a request failed: %s", error, exc_info=error)
             return problem(500, "the server could not answer; its log says why")
         return problem(status, str(error), {"Retry-After": "1"} if status == 503 else None)
 

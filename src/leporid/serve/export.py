@@ -29,7 +29,8 @@ def merged_log(store: str | Path, log: Interactions | None = None) -> Interactio
     events = list(opened.events())
     opened.close()
     if not events:
-        raise DataError(f"{store} holds no events yet")
+        # A URL may hold a password.
+        raise DataError(f"{'the store' if '://' in str(store) else store} holds no events yet")
     if log is not None and log.time is None:
         raise DataError("the log has no times, so events cannot be put in order with it")
     sides = []

@@ -141,6 +141,8 @@ class Service:
         for event in request.events:
             if not 0 < len(str(event.user)) <= self.limits.id_length:
                 raise RequestError(f"a user id has 1 to {self.limits.id_length} characters")
+            if "\0" in str(event.user):
+                raise RequestError("a user id must not contain NUL: no database would keep it")
             item = run.model.items.external(run.model.items.index(event.item))
             when = now if event.time is None else event.time
             events.append(Event(_user_key(run, event.user), str(item), when))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import sqlite3
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -123,37 +123,46 @@ class PostgresStore:
         try:
             import psycopg
         except ImportError as error:
-            raise MissingExtraError("a PostgreSQL store (package psycopg)", "serve") from error
-        self._failure = psycopg.Error
-        self._lock = threading.Lock()
-        try:
-            self._link = psycopg.connect(url, autocommit=True)
-            self._link.execute(
+            raise MissingExtraError("a PostgreSQL store", "postgres") from error
+        self._connect, self._failure, self._url = psycopg.connect, psycopg.Error, url
+        # As with SQLite: readers must not wait for a writer's commit.
+        self._writer, self._reader = _Link(self._open), _Link(self._open)
+        with self._told(), self._writer as link, link.transaction():
+            # Two servers that start together would both find no table.
+            link.execute("SELECT pg_advisory_xact_lock(hashtext('leporid events'))")
+            link.execute(
                 "CREATE TABLE IF NOT EXISTS events (id BIGSERIAL PRIMARY KEY, "
                 '"user" TEXT NOT NULL, item TEXT NOT NULL, time BIGINT NOT NULL)'
             )
-            self._link.execute(
-                'CREATE INDEX IF NOT EXISTS events_user ON events ("user", time, id)'
-            )
-        except psycopg.Error as error:
+            link.execute('CREATE INDEX IF NOT EXISTS events_user ON events ("user", time, id)')
+
+    def _open(self) -> Any:
+        link = self._connect(self._url, autocommit=True, connect_timeout=10)
+        # Whatever the server's default is: a commit that returned is on its disk.
+        link.execute("SET synchronous_commit = on")
+        return link
+
+    @contextlib.contextmanager
+    def _told(self) -> Iterator[None]:
+        try:
+            yield
+        except self._failure as error:
             raise DataError(f"the PostgreSQL store does not answer: {error}") from error
 
     def add(self, events: Sequence[Event]) -> None:
         """Keep events in one transaction."""
-        try:
-            with self._lock, self._link.transaction(), self._link.cursor() as cursor:
-                cursor.executemany(
-                    'INSERT INTO events ("user", item, time) VALUES (%s, %s, %s)', list(events)
-                )
-        except self._failure as error:
-            raise DataError(f"the PostgreSQL store does not answer: {error}") from error
+        with self._told(), self._writer as link, link.transaction(), link.cursor() as cursor:
+            cursor.executemany(
+                'INSERT INTO events ("user", item, time) VALUES (%s, %s, %s)', list(events)
+            )
 
     def items_of(self, users: Sequence[str], last: int) -> dict[str, list[str]]:
         """The `last` items of each user that has any, in order of time."""
         found: dict[str, list[str]] = {}
-        with self._lock:
-            for user in users:
-                rows = self._link.execute(
+        with self._told(), self._reader as link:
+            # PostgreSQL has no text with a NUL in it, so nobody is called that.
+            for user in (user for user in users if "\0" not in user):
+                rows = link.execute(
                     'SELECT item FROM events WHERE "user" = %s '
                     "ORDER BY time DESC, id DESC LIMIT %s",
                     (user, last),
@@ -164,13 +173,46 @@ class PostgresStore:
 
     def events(self) -> Iterator[Event]:
         """Everything, in the order it was added."""
-        with self._lock:
-            rows: Iterable[Any] = self._link.execute(
-                'SELECT "user", item, time FROM events ORDER BY id'
-            ).fetchall()
-        for row in rows:
-            yield Event(*row)
+        # A named cursor, which needs a transaction: rows stay on the server until asked for.
+        with (
+            self._told(),
+            self._open() as link,
+            link.transaction(),
+            link.cursor("events") as cursor,
+        ):
+            cursor.execute('SELECT "user", item, time FROM events ORDER BY id')
+            for row in cursor:
+                yield Event(*row)
 
     def close(self) -> None:
-        """Close the connection."""
-        self._link.close()
+        """Close both connections."""
+        self._reader.close()
+        self._writer.close()
+
+
+class _Link:
+    """A connection for one thread at a time, made again where it was lost."""
+
+    def __init__(self, connect: Callable[[], Any]) -> None:
+        self._connect = connect
+        self._link: Any = None
+        self._lock = threading.Lock()
+
+    def __enter__(self) -> Any:
+        self._lock.acquire()
+        try:
+            if self._link is None or self._link.closed:
+                self._link = self._connect()
+        except BaseException:
+            self._lock.release()
+            raise
+        return self._link
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
+
+    def close(self) -> None:
+        """Let go of the connection; waits for who uses it."""
+        with self._lock:
+            if self._link is not None:
+                self._link.close()

@@ -41,8 +41,8 @@ def adopt_tensors(module: nn.Module, arrays: dict[str, NDArray[Any]], where: str
 
     Only weights that lie in another order in memory (convolutions) are copied.
     """
-    own = dict(module.named_parameters(remove_duplicate=False))
-    own |= dict(module.named_buffers(remove_duplicate=False))
+    own: dict[str, Tensor] = dict(module.named_buffers(remove_duplicate=False))
+    own.update(module.named_parameters(remove_duplicate=False))
     with torch.no_grad():
         for name, (tensor, array) in zip(
             module.state_dict(), _pairs(module, arrays, where), strict=True
