@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -30,6 +32,13 @@ def embed(
     alpha: Annotated[
         float | None, typer.Option(help="Popularity regularisation (leporid) [0.5].")
     ] = None,
+    landmarks: Annotated[
+        float | None,
+        typer.Option(
+            help="Fit on this many users (below 1: this share) and place the others among them "
+            "(le, leporid); for millions of users."
+        ),
+    ] = None,
     format: Annotated[
         str,
         typer.Option(help="safetensors, parquet, npy, csv, word2vec, recbole or implicit."),
@@ -40,6 +49,10 @@ def embed(
     seed: Annotated[int, typer.Option(help="Seed of every random choice.")] = 0,
     device: Annotated[
         str | None, typer.Option(help="auto, cpu or cuda, for methods that can use a GPU.")
+    ] = None,
+    scheduler: Annotated[
+        str | None,
+        typer.Option(help="Compute on a Dask cluster: tcp://host:port (le, leporid)."),
     ] = None,
     setting: Annotated[
         list[str] | None, typer.Option("--set", help="Another setting of the method, NAME=VALUE.")
@@ -73,12 +86,15 @@ def embed(
         for key, value in (("k", k), ("alpha", alpha), ("device", device))
         if value is not None
     }
+    if landmarks is not None:
+        settings["landmarks"] = landmarks if landmarks < 1 else int(landmarks)
     initializer = initializers.get(method)(**settings)
     train = load(data, user=user, item=item, time=time)
     if core:
         train = train.core(core)
     start = perf_counter()
-    made = cached_fit(initializer, train, use_cache=cache, progress=show_progress(json_output))
+    with _on_cluster(initializer, scheduler):
+        made = cached_fit(initializer, train, use_cache=cache, progress=show_progress(json_output))
     seconds = perf_counter() - start
     files = write_embeddings(made, output, format, name=name)
 
@@ -100,6 +116,26 @@ def embed(
 
         typer.echo("\nAdd to RecBole's configuration (also in recbole.yaml):\n")
         typer.echo(CONFIG_LINES)
+
+
+@contextmanager
+def _on_cluster(initializer: Any, scheduler: str | None) -> Iterator[None]:
+    """Let the initialiser use the Dask cluster of this scheduler, if one is named."""
+    from leporid.errors import ConfigError
+
+    if scheduler is None:
+        yield
+        return
+    if not hasattr(initializer, "client"):
+        raise ConfigError(f"--scheduler is for le and leporid: {initializer.name} runs here")
+    from leporid.distributed.cluster import connect
+
+    with connect(scheduler) as client:
+        initializer.client = client
+        try:
+            yield
+        finally:
+            initializer.client = None
 
 
 def _describe(side: str, embedding: Any) -> dict[str, Any]:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from leporid.data.interactions import Interactions
-from leporid.initializers.base import InitialEmbeddings, Initializer
-from leporid.initializers.spectral_sides import SpectralConfig, fit_sides
+from leporid.initializers.base import InitialEmbeddings
+from leporid.initializers.spectral_sides import SpectralConfig, SpectralInitializer, fit_sides
 from leporid.progress import ProgressLike
+from leporid.spectral.landmarks import Landmarks
 
 __all__ = ["LE", "LEConfig"]
 
@@ -17,7 +18,7 @@ class LEConfig(SpectralConfig):
     """Settings of `LE`."""
 
 
-class LE(Initializer):
+class LE(SpectralInitializer):
     """Eigenvectors of the Laplacian without popularity regularisation."""
 
     name = "le"
@@ -29,13 +30,15 @@ class LE(Initializer):
 
         config = self.config
 
-        def make() -> LaplacianEigenmaps:
+        def make(landmarks: Landmarks) -> LaplacianEigenmaps:
             return LaplacianEigenmaps(
                 dim=config.dim,
                 k=config.k,
                 normalized=config.normalized,
                 seed=config.seed,
                 device=config.device,
+                landmarks=landmarks,
             )
 
-        return fit_sides(make, train, self.provenance(train), config.dim, progress)
+        provenance = self.provenance(train)
+        return fit_sides(make, train, provenance, config, progress, self.client)

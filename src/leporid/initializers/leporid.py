@@ -6,9 +6,10 @@ from dataclasses import dataclass
 
 from leporid.data.interactions import Interactions
 from leporid.errors import ConfigError
-from leporid.initializers.base import InitialEmbeddings, Initializer
-from leporid.initializers.spectral_sides import SpectralConfig, fit_sides
+from leporid.initializers.base import InitialEmbeddings
+from leporid.initializers.spectral_sides import SpectralConfig, SpectralInitializer, fit_sides
 from leporid.progress import ProgressLike
+from leporid.spectral.landmarks import Landmarks
 
 __all__ = ["LEPORID", "LEPORIDConfig"]
 
@@ -27,7 +28,7 @@ class LEPORIDConfig(SpectralConfig):
             raise ConfigError(f"alpha must lie in [0, 1], not {self.alpha}")
 
 
-class LEPORID(Initializer):
+class LEPORID(SpectralInitializer):
     """Eigenvectors of L_regsym = I - D_reg^-1/2 W D_reg^-1/2."""
 
     name = "leporid"
@@ -39,7 +40,7 @@ class LEPORID(Initializer):
 
         config = self.config
 
-        def make() -> Leporid:
+        def make(landmarks: Landmarks) -> Leporid:
             return Leporid(
                 dim=config.dim,
                 k=config.k,
@@ -47,6 +48,8 @@ class LEPORID(Initializer):
                 normalized=config.normalized,
                 seed=config.seed,
                 device=config.device,
+                landmarks=landmarks,
             )
 
-        return fit_sides(make, train, self.provenance(train), config.dim, progress)
+        provenance = self.provenance(train)
+        return fit_sides(make, train, provenance, config, progress, self.client)

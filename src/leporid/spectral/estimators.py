@@ -22,9 +22,15 @@ from leporid.spectral.embedding import Embedding
 from leporid.spectral.extension import (
     Extension,
     identical_rows,
-    neighbour_weights,
+    place_rows,
 )
 from leporid.spectral.inputs import interaction_rows
+from leporid.spectral.landmarks import (
+    Landmarks,
+    choose_landmarks,
+    landmark_count,
+    landmark_neighbours,
+)
 from leporid.spectral.laplacian import as_graph
 from leporid.spectral.saved import SavedEstimator
 
@@ -47,6 +53,7 @@ class SpectralEstimator(SavedEstimator, abc.ABC):
     seed: int
     device: Device
     threads: int | None
+    landmarks: Landmarks
 
     embedding_: NDArray[np.float32]
     """float32[n, dim]: one vector a fitted row."""
@@ -55,21 +62,35 @@ class SpectralEstimator(SavedEstimator, abc.ABC):
     residuals_: NDArray[np.float64]
     """float64[dim]: ||A q - mu q||, computed in float64."""
     degrees_: NDArray[np.float64]
-    """float64[n]: d = W 1."""
+    """float64[n]: d = W 1; outside the landmarks, the sum of a row's weights to them."""
+    landmarks_: NDArray[np.int64] | None
+    """int64[m], ascending: the rows that were fitted; None for all of them."""
     graph_: KnnGraph
-    """The graph; not there after `load` unless it was saved too."""
+    """The graph, of the landmarks where there are some; not there after a fit on a cluster, or
+    after `load` unless it was saved too."""
     n_iter_: int
     n_features_in_: int
 
     # -- fitting ------------------------------------------------------------------------------
 
-    def fit(self, X: Any, y: Any = None, *, progress: bool | ProgressLike | None = None) -> Self:
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        progress: bool | ProgressLike | None = None,
+        client: Any | None = None,
+    ) -> Self:
         """Embed the rows of X.
 
         X is the interaction matrix (scipy sparse or an array; every non-zero entry is an
         interaction), or a `KnnGraph`. A square matrix counts as interactions too, unless
-        `metric="precomputed"` says that it is a graph. `y` is ignored.
+        `metric="precomputed"` says that it is a graph. `y` is ignored. With `client`, a
+        `distributed.Client`, interactions are embedded on its Dask cluster: the same vectors, but
+        the graph stays there and `graph_` does not exist afterwards.
         """
+        if client is not None and (isinstance(X, KnnGraph) or self.metric == "precomputed"):
+            raise ConfigError("client= takes interactions: a graph is embedded without it")
         if isinstance(X, KnnGraph):
             return self.fit_graph(X, progress=progress)
         if self.metric == "precomputed":
@@ -83,13 +104,30 @@ class SpectralEstimator(SavedEstimator, abc.ABC):
         if rows.shape[0] < 2:
             raise DataError(f"{rows.shape[0]} sample is too few: a graph needs at least 2 rows")
         reporter = make_progress(progress)
-        graph = knn_graph(
-            rows, k=self.k, device=self.device, threads=self.threads, progress=reporter
-        )
-        self._fit_graph(graph, reporter)
+        count = landmark_count(self.landmarks, rows.shape[0])
+        chosen = choose_landmarks(rows, count, self.seed) if count < rows.shape[0] else None
+        fitted = rows if chosen is None else rows[chosen]
+        k = landmark_neighbours(self.k, count, rows.shape[0])
+        if client is not None:
+            self._fit_on_cluster(client, fitted, k, reporter)
+        else:
+            graph = knn_graph(
+                fitted, k=k, device=self.device, threads=self.threads, progress=reporter
+            )
+            self._fit_graph(graph, reporter)
         self.n_features_in_ = rows.shape[1]
-        self._rows = rows
+        self._rows = fitted
+        if chosen is not None:
+            self._place_others(rows, chosen, reporter)
         return self
+
+    def _place_others(
+        self, rows: sparse.csr_array, chosen: NDArray[np.int64], progress: ProgressLike
+    ) -> None:
+        """Fill up the embedding and the degrees of the landmarks with all other rows."""
+        vectors, degrees = self._place(rows, progress)
+        vectors[chosen], degrees[chosen] = self.embedding_, self.degrees_
+        self.embedding_, self.degrees_, self.landmarks_ = vectors, degrees, chosen
 
     def fit_graph(self, graph: Any, *, progress: bool | ProgressLike | None = None) -> Self:
         """Embed the nodes of a `KnnGraph` or of a symmetric scipy matrix of weights.
@@ -121,13 +159,29 @@ class SpectralEstimator(SavedEstimator, abc.ABC):
         self.eigenvalues_ = pairs.values
         self.residuals_ = pairs.residuals
         self.n_iter_ = pairs.iterations
+        self.landmarks_ = None
         self._thresholds: NDArray[np.float32] | None = None
 
+    def _fit_on_cluster(
+        self, client: Any, rows: sparse.csr_array, k: int, progress: ProgressLike
+    ) -> None:
+        from leporid.distributed.fit import cluster_graph
+
+        graph = cluster_graph(client, rows, k, self.device, self.solver, progress)
+        self._fit_graph(graph, progress)
+        self._loaded_k, self._thresholds = graph.k, graph.blocks.thresholds
+        del self.graph_
+
     def fit_transform(
-        self, X: Any, y: Any = None, *, progress: bool | ProgressLike | None = None
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        progress: bool | ProgressLike | None = None,
+        client: Any | None = None,
     ) -> NDArray[np.float32]:
         """`fit`, then the embedding of the fitted rows."""
-        return self.fit(X, y, progress=progress).embedding_
+        return self.fit(X, y, progress=progress, client=client).embedding_
 
     # -- after the fit ------------------------------------------------------------------------
 
@@ -141,26 +195,47 @@ class SpectralEstimator(SavedEstimator, abc.ABC):
         """
         self._check_fitted()
         rows = interaction_rows(X, type(self).__name__, self.n_features_in_, binary=False)
-        extension = Extension(
-            self.embedding_, self.eigenvalues_, self.degrees_, self._alpha, self.normalized
-        )
         if self._rows is None:
             if (rows.data < 0.0).any():
                 raise DataError("weights to the fitted nodes must not be negative")
-            return extension.embed(rows)
+            return self._extension().embed(rows)
         rows.data[:] = 1.0
-        if _same_pattern(rows, self._rows):
+        if self.landmarks_ is None and _same_pattern(rows, self._rows):
             return self.embedding_.copy()
+        return self._place(rows, make_progress(None))[0]
+
+    def _place(
+        self, rows: sparse.csr_array, progress: ProgressLike
+    ) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
+        """Vectors float32[m, dim] and degrees float64[m] of rows, by the fitted rows."""
+        assert self._rows is not None
+        extension = self._extension()
         same = identical_rows(rows, self._rows)
-        out = self.embedding_[np.maximum(same, 0)]
+        vectors = extension.vectors[np.maximum(same, 0)]
+        degrees = extension.degrees[np.maximum(same, 0)]
         fresh = np.flatnonzero(same < 0)
         if len(fresh):
-            out[fresh] = extension.embed(
-                neighbour_weights(
-                    rows[fresh], self._rows, self._k_used, self._choices(), self.threads
-                )
+            vectors[fresh], degrees[fresh] = place_rows(
+                rows[fresh],
+                self._rows,
+                extension,
+                self._k_used,
+                self._choices(),
+                self.threads,
+                progress,
             )
-        return out
+        return vectors, degrees
+
+    def _extension(self) -> Extension:
+        """The formula for new rows, over the rows that were fitted."""
+        fitted = slice(None) if self.landmarks_ is None else self.landmarks_
+        return Extension(
+            self.embedding_[fitted],
+            self.eigenvalues_,
+            self.degrees_[fitted],
+            self._alpha,
+            self.normalized,
+        )
 
     def to_embedding(self) -> Embedding:
         """The fitted vectors with their eigenvalues and where they came from."""
@@ -184,6 +259,8 @@ class Leporid(SpectralEstimator):
     The rows of the interaction matrix become nodes of their exact Jaccard top-k graph; the
     embedding is the `dim` smallest eigenvectors of L_regsym = I - D_reg^-1/2 W D_reg^-1/2,
     all of them kept. `alpha` moves every degree towards the largest one: 0 is plain LE.
+    With `landmarks` (a number of rows or a share of them) only those rows are fitted exactly, and
+    all others are placed among them as new rows are: time linear in the rows, for millions.
     """
 
     method = "leporid"
@@ -201,6 +278,7 @@ class Leporid(SpectralEstimator):
         seed: int = 0,
         device: Device = "auto",
         threads: int | None = None,
+        landmarks: Landmarks = None,
     ) -> None:
         self.dim = dim
         self.k = k
@@ -213,6 +291,7 @@ class Leporid(SpectralEstimator):
         self.seed = seed
         self.device = device
         self.threads = threads
+        self.landmarks = landmarks
 
     @property
     def _alpha(self) -> float:
@@ -222,7 +301,8 @@ class Leporid(SpectralEstimator):
 class LaplacianEigenmaps(SpectralEstimator):
     """Laplacian Eigenmaps (LE) on the same graph: no popularity regularisation (alpha = 0).
 
-    All `dim` vectors are kept, the first too, and they are not rescaled by D^-1/2.
+    All `dim` vectors are kept, the first too, and they are not rescaled by D^-1/2. `landmarks` as
+    in `Leporid`.
     """
 
     method = "le"
@@ -239,6 +319,7 @@ class LaplacianEigenmaps(SpectralEstimator):
         seed: int = 0,
         device: Device = "auto",
         threads: int | None = None,
+        landmarks: Landmarks = None,
     ) -> None:
         self.dim = dim
         self.k = k
@@ -250,6 +331,7 @@ class LaplacianEigenmaps(SpectralEstimator):
         self.seed = seed
         self.device = device
         self.threads = threads
+        self.landmarks = landmarks
 
     @property
     def _alpha(self) -> float:

@@ -12,21 +12,25 @@ q_new = sum_j w_j q_j / (d_reg_new + mu).
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numba import int64, uint64
 from numpy.typing import NDArray
 from scipy import sparse
 
+from leporid.graph.jit import kernel
+from leporid.graph.new_rows import fitted_columns, new_row_blocks
+from leporid.graph.simd import fetch_add
 from leporid.graph.types import KnnGraph
+from leporid.progress import ProgressLike, make_progress
 from leporid.spectral.laplacian import regularized_degrees
+from leporid.threads import on_each_thread, resolve_threads
 
-__all__ = ["Extension", "choice_thresholds", "identical_rows", "neighbour_weights"]
+__all__ = ["Extension", "choice_thresholds", "identical_rows", "neighbour_weights", "place_rows"]
 
 SMALLEST_EIGENVALUE = 1e-6
 """Components whose eigenvalue is nearer to zero cannot be divided by; new rows get 0 there."""
-
-BATCH_ENTRIES = 1 << 23
-"""Similarities held at once while the neighbours of new rows are found."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,18 +48,28 @@ class Extension:
 
     def embed(self, weights: sparse.csr_array) -> NDArray[np.float32]:
         """float32[m, d] from csr[m, n] weights to the fitted rows; no weights, zero vector."""
-        maximum = self.degrees.max(initial=0.0)
-        regularized = regularized_degrees(self.degrees, self.alpha)
         weights = weights.astype(np.float64)
-        new = (1.0 - self.alpha) * np.asarray(weights.sum(axis=1)).ravel() + self.alpha * maximum
+        return self.finish(weights @ self.table(), np.asarray(weights.sum(axis=1)).ravel())
+
+    def table(self) -> NDArray[np.float64]:
+        """float64[n, d]: what a new row sums up, q_j / sqrt(d_reg_j) (q_j when unnormalised)."""
+        if not self.normalized:
+            return self.vectors.astype(np.float64)
+        factor = np.zeros_like(self.degrees)
+        regularized = regularized_degrees(self.degrees, self.alpha)
+        np.divide(1.0, np.sqrt(regularized), out=factor, where=self.degrees > 0.0)
+        return factor[:, None] * self.vectors
+
+    def finish(
+        self, sums: NDArray[np.floating[Any]], totals: NDArray[np.float64]
+    ) -> NDArray[np.float32]:
+        """float32[m, d] from sums over `table` (float[m, d]) and sums of weights (float64[m])."""
+        maximum = self.degrees.max(initial=0.0)
+        new = (1.0 - self.alpha) * totals + self.alpha * maximum
         if self.normalized:
-            factor = np.zeros_like(regularized)
-            np.divide(1.0, np.sqrt(regularized), out=factor, where=self.degrees > 0.0)
-            sums = weights @ (factor[:, None] * self.vectors)
             denominator = np.sqrt(new)[:, None] * self.values
             smallest = SMALLEST_EIGENVALUE * np.sqrt(new)[:, None]
         else:
-            sums = weights @ self.vectors.astype(np.float64)
             denominator = new[:, None] + self.values
             smallest = np.full((len(new), 1), SMALLEST_EIGENVALUE * max(maximum, 1e-300))
         out = np.zeros(sums.shape)
@@ -90,26 +104,77 @@ def neighbour_weights(
     j is a neighbour of the new row when it is among the row's own top-K, or when the new row
     would be among the top-K of j.
     """
-    from leporid.graph.neighbours import top_k_neighbours
-
-    n = fitted.shape[0]
-    batch = max(1, BATCH_ENTRIES // max(n, 1))
-    parts = []
-    for start in range(0, new.shape[0], batch):
-        rows = new[start : start + batch]
-        found = top_k_neighbours(rows, n, against=fitted, exclude_self=False, threads=threads)
-        chosen = found.weights > thresholds[found.indices]
-        chosen[:, :k] = True
-        chosen &= (found.indices >= 0) & (found.weights > 0.0)
-        indptr = np.concatenate([[0], np.cumsum(chosen.sum(axis=1))])
-        parts.append(
-            sparse.csr_array(
-                (found.weights[chosen], found.indices[chosen], indptr), shape=(rows.shape[0], n)
-            )
-        )
+    columns = fitted_columns(fitted, thresholds)
+    blocks = new_row_blocks(new, columns, k, resolve_threads(threads)) if new.shape[0] else ()
+    parts = [block.csr() for block in blocks]
     if not parts:
-        return sparse.csr_array((0, n), dtype=np.float32)
+        return sparse.csr_array((0, fitted.shape[0]), dtype=np.float32)
     return sparse.csr_array(sparse.vstack(parts, format="csr"))
+
+
+def place_rows(
+    new: sparse.csr_array,
+    fitted: sparse.csr_array,
+    extension: Extension,
+    k: int,
+    thresholds: NDArray[np.float32],
+    threads: int | None = None,
+    progress: ProgressLike | None = None,
+) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
+    """Vectors float32[m, d] and degrees float64[m] of new rows, in streamed blocks.
+
+    `extension.embed(neighbour_weights(...))` without ever holding the weights of all new rows:
+    memory is the result and one block, time is linear in m. Sums run in float32.
+    """
+    workers = resolve_threads(threads)
+    table = np.ascontiguousarray(extension.table(), dtype=np.float32)
+    vectors = np.empty((new.shape[0], table.shape[1]), np.float32)
+    degrees = np.empty(new.shape[0])
+    reporter = make_progress(progress)
+    reporter.start("other rows", new.shape[0])
+    if new.shape[0] == 0:
+        return vectors, degrees
+    columns = fitted_columns(fitted, thresholds)
+    for block in new_row_blocks(new, columns, k, workers):
+        rows = len(block.length)
+        sums, totals = np.zeros((rows, table.shape[1]), np.float32), np.zeros(rows)
+        turn = np.zeros(1, np.int64)
+
+        def work(_: int, args: Any = (*block[1:], table, turn, sums, totals)) -> None:
+            _sum_block(*args)
+
+        on_each_thread(work, workers)
+        part = slice(block.first, block.first + rows)
+        vectors[part], degrees[part] = extension.finish(sums, totals), totals
+        reporter.advance(rows)
+    return vectors, degrees
+
+
+@kernel
+def _sum_block(
+    indices: NDArray[np.int32],
+    weights: NDArray[np.float32],
+    length: NDArray[np.int64],
+    table: NDArray[np.float32],
+    turn: NDArray[np.int64],
+    sums: NDArray[np.float32],
+    totals: NDArray[np.float64],
+) -> None:
+    """sums[i] = sum_j w_ij table[j] and totals[i] = sum_j w_ij; several threads share `turn`."""
+    width: Any = uint64(table.shape[1])
+    while True:
+        row = fetch_add(turn, int64(1))
+        if row >= len(length):
+            break
+        total = 0.0
+        neighbours: Any = uint64(length[row])
+        for position in range(neighbours):
+            j = uint64(indices[row, position])
+            weight = weights[row, position]
+            total += weight
+            for column in range(width):
+                sums[row, column] += weight * table[j, column]
+        totals[row] = total
 
 
 def identical_rows(new: sparse.csr_array, fitted: sparse.csr_array) -> NDArray[np.int64]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +26,7 @@ class SavedEstimator(Parameters):
     eigenvalues_: NDArray[np.float64]
     residuals_: NDArray[np.float64]
     degrees_: NDArray[np.float64]
+    landmarks_: NDArray[np.int64] | None
     graph_: KnnGraph
     n_iter_: int
     n_features_in_: int
@@ -46,6 +47,8 @@ class SavedEstimator(Parameters):
             "residuals": self.residuals_,
             "degrees": self.degrees_,
         }
+        if self.landmarks_ is not None:
+            arrays["landmarks"] = self.landmarks_
         if self._rows is not None:
             arrays["thresholds"] = self._choices()
             arrays["rows.indptr"] = np.asarray(self._rows.indptr, dtype=np.int64)
@@ -58,8 +61,6 @@ class SavedEstimator(Parameters):
             "k_used": self._k_used,
         }
         if graph:
-            if not hasattr(self, "graph_"):
-                raise NotFittedError(f"this {type(self).__name__} was loaded without its graph")
             arrays["graph.indptr"] = self.graph_.indptr
             arrays["graph.indices"] = self.graph_.indices
             arrays["graph.weights"] = self.graph_.weights
@@ -86,12 +87,13 @@ class SavedEstimator(Parameters):
         self.n_features_in_, self.n_iter_ = about["n_features"], about["n_iter"]
         self._loaded_k = about["k_used"]
         self._thresholds = arrays.get("thresholds")
+        self.landmarks_ = arrays.get("landmarks")
         self._rows = None
         if "rows.indptr" in arrays:
             indices = arrays["rows.indices"]
             self._rows = sparse.csr_array(
                 (np.ones(len(indices), dtype=np.float32), indices, arrays["rows.indptr"]),
-                shape=(len(self.embedding_), self.n_features_in_),
+                shape=(len(arrays["rows.indptr"]) - 1, self.n_features_in_),
             )
         if "graph" in about:
             self.graph_ = KnnGraph(
@@ -101,6 +103,18 @@ class SavedEstimator(Parameters):
                 k=self._loaded_k,
                 **about["graph"],
             )
+
+    if not TYPE_CHECKING:  # attributes are checked by their declarations above
+
+        def __getattr__(self, name: str) -> Any:
+            """Say where the graph is; everything else is an ordinary missing attribute."""
+            if name == "graph_" and "embedding_" in self.__dict__:
+                raise NotFittedError(
+                    f"this {type(self).__name__} is without its graph: it was loaded from files "
+                    f"that do not have it, or fitted on a Dask cluster, where it stayed; "
+                    f"fit without client= to have it here"
+                )
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     @property
     def _k_used(self) -> int:
