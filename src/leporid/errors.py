@@ -10,6 +10,7 @@ import difflib
 from collections.abc import Iterable
 
 __all__ = [
+    "ClusterError",
     "ConfigError",
     "DataError",
     "GraphError",
@@ -38,6 +39,10 @@ class ConfigError(LeporidError, ValueError):
 
 class GraphError(LeporidError, ValueError):
     """A matrix or graph does not have the form the method needs."""
+
+
+class ClusterError(LeporidError, RuntimeError):
+    """A Dask cluster cannot be reached, has no workers left, or keeps losing them."""
 
 
 class NotFittedError(LeporidError, AttributeError, ValueError):

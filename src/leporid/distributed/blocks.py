@@ -1,0 +1,148 @@
+"""The blocks of a KNN graph on the workers of a Dask cluster: how they are made and multiplied."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leporid.distributed.cluster import Cluster
+from leporid.distributed.neighbours import Limits, block_limits, block_neighbours, join_limits
+from leporid.distributed.product import RowBlock, column_bounds, multiply_block, prepare_block
+from leporid.distributed.shuffle import Rows, merge_block, piece_of, reverse_edges
+from leporid.graph.matrix import Members
+from leporid.progress import NullProgress, ProgressLike
+
+__all__ = ["GraphBlocks", "RowSums"]
+
+BLOCKS_PER_WORKER = 4
+"""Blocks are the unit of work, of progress, and of what has to be done again after a loss."""
+MOST_BLOCKS = 64
+"""The shuffle has a task for every pair of blocks."""
+FEWEST_ROWS = 128
+"""Smaller blocks would cost more in messages than they save."""
+
+
+class RowSums(NamedTuple):
+    """What the client keeps of a block of rows."""
+
+    lengths: NDArray[np.int64]
+    """int64[rows]: edges of each row."""
+    degrees: NDArray[np.float64]
+    """float64[rows]: the sum of their weights."""
+
+
+class GraphBlocks:
+    """Block rows of W on the workers; the client has arrays of one number a row.
+
+    The neighbour lists stay on the workers as well, and every worker has the matrix: what is lost
+    with a worker is that worker's share, and Dask computes it again from these. Where the last
+    copy of something was lost, all of it is made again.
+    """
+
+    sums: RowSums
+    """Of all rows."""
+    thresholds: NDArray[np.float32]
+    """float32[n]: the k-th similarity of each row, 0 where it has fewer neighbours."""
+
+    def __init__(self, cluster: Cluster, members: Members, k: int, progress: ProgressLike) -> None:
+        self._cluster, self._members, self._k = cluster, members, k
+        n = members.n
+        wanted = min(BLOCKS_PER_WORKER * len(cluster.threads), MOST_BLOCKS, n // FEWEST_ROWS)
+        self.size = -(-n // max(wanted, 1))
+        self._firsts = range(0, n, self.size)
+        self._products = 0
+        cluster.persevere(lambda _attempt: self._build(progress), "the neighbour search")
+
+    def __len__(self) -> int:
+        return len(self._firsts)
+
+    def multiply(self, x: NDArray[Any]) -> NDArray[Any]:
+        """float[n, 16]: W x, in the precision of x."""
+        return self._cluster.persevere(lambda attempt: self._multiply(x, attempt), "a product")
+
+    def gather(self) -> list[RowBlock]:
+        """All blocks, brought here."""
+
+        def bring(attempt: int) -> list[RowBlock]:
+            self._repair(attempt)
+            return self._cluster.gather(self._blocks)
+
+        return self._cluster.persevere(bring, "gathering the graph")
+
+    def _build(self, progress: ProgressLike) -> None:
+        """Neighbours, shuffle, merge."""
+        cluster, n, size, k = self._cluster, self._members.n, self.size, self._k
+        self._run = run = uuid.uuid4().hex[:8]
+        sizes = [min(first + size, n) - first for first in self._firsts]
+
+        def each(name: str, task: Callable[..., Any], *lists: Sequence[Any]) -> list[Any]:
+            keys = [(f"leporid-{name}-{run}", block) for block in range(len(sizes))]
+            return cluster.submit(keys, task, *lists)
+
+        def same(value: Any) -> list[Any]:
+            return [value] * len(sizes)
+
+        def report(stage: str) -> Callable[[int], None]:
+            progress.start(stage, n)
+            return lambda block: progress.advance(sizes[block])
+
+        matrix = cluster.send((f"leporid-matrix-{run}", 0), self._members, everywhere=True)
+        stops = [first + rows for first, rows in zip(self._firsts, sizes, strict=True)]
+        found = each("neighbours", block_neighbours, same(matrix), self._firsts, stops, same(k))
+        cluster.wait(found, report("neighbours"))
+
+        parts = each("limits", block_limits, found, same(k))
+        (limits,) = cluster.submit([(f"leporid-limits-{run}", -1)], join_limits, [parts])
+        reverse = each("reverse", reverse_edges, found, same(limits), self._firsts, same(size))
+        places = range(len(sizes))
+        pieces = [
+            cluster.submit(
+                [(f"leporid-shuffle-{run}", source, target) for source in places],
+                piece_of,
+                reverse,
+                same(target),
+            )
+            for target in places
+        ]
+        rows = each("merge", merge_block, found, pieces)
+        sums = each("sums", row_sums, rows)
+        cluster.wait(sums, report("graph"))
+        made: list[RowSums] = cluster.gather(sums)
+        self.sums = RowSums(*(np.concatenate(arrays) for arrays in zip(*made, strict=True)))
+        known: Limits = cluster.gather([limits])[0]
+        self.thresholds = np.asarray(known.least)
+
+        bounds = column_bounds(n, int(self.sums.lengths.sum()))
+        self._blocks = each("block", prepare_block, rows, same(bounds))
+        cluster.wait(self._blocks)
+        # With these a lost block costs a merge, and not a search of all rows.
+        self._kept = [matrix, *found]
+
+    def _multiply(self, x: NDArray[Any], attempt: int) -> NDArray[Any]:
+        self._repair(attempt)
+        self._products += 1
+        name, number = f"leporid-product-{self._run}", self._products
+        panel = self._cluster.send((f"leporid-panel-{self._run}", number), x, everywhere=False)
+        keys = [(name, number, place) for place in range(len(self))]
+        parts = self._cluster.submit(keys, multiply_block, self._blocks, [panel] * len(keys))
+        return np.concatenate(self._cluster.gather(parts))
+
+    def _repair(self, attempt: int) -> None:
+        """Make everything again where the first attempt found that blocks are gone for good."""
+        if attempt and any(block.status in ("cancelled", "error") for block in self._blocks):
+            self._build(NullProgress())
+
+
+def row_sums(rows: Rows) -> RowSums:
+    """Lengths and degrees of a block's rows, summed as `KnnGraph.degrees` does."""
+    lengths = np.diff(rows.indptr)
+    degrees = np.zeros(len(lengths))
+    filled = lengths > 0
+    starts = rows.indptr[:-1][filled]
+    if len(starts):
+        degrees[filled] = np.add.reduceat(rows.weights, starts, dtype=np.float64)
+    return RowSums(lengths, degrees)

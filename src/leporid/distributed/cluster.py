@@ -1,0 +1,199 @@
+"""A Dask cluster as this room sees it: checked at the door, waited for with patience that ends.
+
+Dask itself runs a lost task again. What it cannot bring back is data that came from the client and
+lay on no other worker: then a call of ours ends in one of `lost()`, and whoever made it sends the
+data again. Neither goes on for ever.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+from leporid._version import __version__
+from leporid.errors import ClusterError, ConfigError, MissingExtraError
+
+__all__ = ["Cluster", "connect"]
+
+ATTEMPTS = 4
+"""How often data is sent again, and work begun again, before giving up."""
+PATIENCE = 60.0
+"""Seconds to wait for a worker when none is left: a supervisor may be starting one."""
+LOOK_EVERY = 2.0
+"""Seconds between two looks at whether any worker is left."""
+CONNECT_SECONDS = 10.0
+
+T = TypeVar("T")
+
+
+@contextmanager
+def connect(address: str) -> Iterator[Any]:
+    """A `distributed.Client` of the scheduler at `address`, closed at the end."""
+    distributed = _distributed("--scheduler")
+    if "://" not in address:
+        raise ConfigError(f"a scheduler's address looks like tcp://host:8786, not {address!r}")
+    try:
+        client = distributed.Client(
+            address, timeout=CONNECT_SECONDS, set_as_default=False, name="leporid"
+        )
+    except (OSError, TimeoutError, ValueError):
+        raise ClusterError(
+            f"no Dask scheduler answers at {address}: start one with 'dask scheduler' or "
+            f"check the address"
+        ) from None
+    with client:
+        yield client
+
+
+class Cluster:
+    """The client, the names of our tasks, and what to do when workers go."""
+
+    def __init__(self, client: Any) -> None:
+        distributed = _distributed("fit(client=...)")
+        if not isinstance(client, distributed.Client):
+            raise ConfigError(
+                f"client must be a distributed.Client, not a {type(client).__name__}: "
+                f"Client('tcp://host:8786')"
+            )
+        if client.asynchronous:
+            raise ConfigError("client must not be asynchronous: make it with asynchronous=False")
+        self.client = client
+        self.await_workers()
+        self._check_versions()
+
+    @property
+    def threads(self) -> list[int]:
+        """Threads of each worker."""
+        try:
+            return list(self.client.nthreads().values())
+        except (OSError, TimeoutError) as error:
+            raise self._gone() from error
+
+    def await_workers(self) -> None:
+        """Return once there is a worker; give up after `PATIENCE` seconds."""
+        deadline = time.monotonic() + PATIENCE
+        while not self.threads:
+            if time.monotonic() > deadline:
+                raise ClusterError(
+                    f"the Dask cluster at {self._address} has had no worker for {PATIENCE:.0f} "
+                    f"seconds: start workers with 'dask worker {self._address}' and fit again"
+                )
+            time.sleep(min(0.2, PATIENCE))
+
+    def send(self, key: tuple[str, int], value: Any, *, everywhere: bool) -> Any:
+        """A future of data put on one worker, or on every worker there is now."""
+        if self.client.status != "running":
+            raise self._gone()
+        sent = self.client.scatter(
+            {key: value}, broadcast=everywhere, hash=False, timeout=LOOK_EVERY
+        )
+        return sent[key]
+
+    def submit(
+        self, keys: Sequence[tuple[Any, ...]], task: Callable[..., Any], *lists: Sequence[Any]
+    ) -> list[Any]:
+        """Futures of `task` for the first of every list, the second, ...; futures among them too.
+
+        The dashboard shows the names in the keys.
+        """
+        return list(self.client.map(task, *lists, key=list(keys), pure=False, batch_size=None))
+
+    def wait(self, futures: Sequence[Any], done: Callable[[int], None] | None = None) -> None:
+        """Wait for all futures; `done(position)` is called as each finishes.
+
+        Raises what a task raised, or that its data was lost.
+        """
+        wait: Any = _distributed("fit(client=...)").wait
+        places = {future: position for position, future in enumerate(futures)}
+        until = "ALL_COMPLETED" if done is None else "FIRST_COMPLETED"
+        while places:
+            try:
+                with self.client.as_current():
+                    finished = wait(list(places), timeout=LOOK_EVERY, return_when=until)
+            except TimeoutError:
+                self.await_workers()
+                continue
+            for future in finished.done:
+                if future.status != "finished":
+                    future.result()
+                place = places.pop(future)
+                if done is not None:
+                    done(place)
+
+    def gather(self, futures: Sequence[Any]) -> list[Any]:
+        """The results of futures, in order."""
+        self.wait(futures)
+        return list(self.client.gather(list(futures)))
+
+    def persevere(self, work: Callable[[int], T], what: str) -> T:
+        """`work(attempt)`, again where data was lost with its worker, at most `ATTEMPTS` times."""
+        from distributed import KilledWorker
+
+        for attempt in range(ATTEMPTS):
+            try:
+                return work(attempt)
+            except KilledWorker as error:
+                raise ClusterError(
+                    f"{what} killed {self._failures()} workers of the Dask cluster one after the "
+                    f"other, most likely for lack of memory: use more workers, or larger ones"
+                ) from error
+            except _lost():
+                if self.client.status != "running":
+                    raise self._gone() from None
+                self.await_workers()
+        raise ClusterError(
+            f"{what} lost its data {ATTEMPTS} times as workers of the Dask cluster at "
+            f"{self._address} disappeared: look into their logs, then fit again"
+        )
+
+    @property
+    def _address(self) -> str:
+        scheduler = self.client.scheduler
+        return str(scheduler.address if scheduler is not None else "its address")
+
+    def _gone(self) -> ClusterError:
+        return ClusterError(
+            f"the Dask scheduler at {self._address} no longer answers: restart it and fit again"
+        )
+
+    @staticmethod
+    def _failures() -> int:
+        import dask
+
+        return int(dask.config.get("distributed.scheduler.allowed-failures", 3)) + 1
+
+    def _check_versions(self) -> None:
+        """Tasks are sent by name, so every worker must have the code they name."""
+        found = self.client.run(_worker_version, on_error="return")
+        for address, version in found.items():
+            if isinstance(version, ImportError):
+                raise ClusterError(
+                    f"the Dask worker at {address} has no leporid: install leporid=={__version__} "
+                    f"there"
+                )
+            if isinstance(version, str) and version != __version__:
+                raise ClusterError(
+                    f"the Dask worker at {address} has leporid {version} and this process has "
+                    f"{__version__}: install the same version on both"
+                )
+
+
+def _worker_version() -> str:
+    return __version__
+
+
+def _lost() -> tuple[type[BaseException], ...]:
+    """What a call raises when data or a connection went with its worker."""
+    from concurrent.futures import CancelledError
+
+    return (CancelledError, OSError, TimeoutError)
+
+
+def _distributed(feature: str) -> Any:
+    try:
+        import distributed
+    except ImportError:
+        raise MissingExtraError(feature, "distributed") from None
+    return distributed
