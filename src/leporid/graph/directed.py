@@ -39,27 +39,32 @@ def directed_neighbours(
     exclude_self: bool,
     threads: int,
     progress: ProgressLike,
+    *,
+    only: NDArray[np.int64] | None = None,
+    found: Found | None = None,
 ) -> Found:
     """The k most similar fitted rows of every query row; `k` >= 1.
 
     Order is by the similarity as a float32 number, then by smaller index; a similarity of zero is
-    no neighbour. Memory: n x k results, the layout of the rows, and some buffers a thread.
+    no neighbour. Memory: n x k results, the layout of the rows, and some buffers a thread. `only`
+    names the query rows to search for; `found`, where the results go (others stay as they are).
     """
     columns = rank_columns(fitted)
     terms = similarity.terms(queries.degrees, fitted.degrees)
     base = fitted_rows(fitted, columns, terms.b)
     wanted = query_rows(queries, columns, terms)
-    found = Found(
-        np.empty((queries.n, k), np.int32),
-        np.empty((queries.n, k), np.float32),
-        np.zeros(queries.n, np.int32),
-    )
+    if found is None:
+        found = Found(
+            np.empty((queries.n, k), np.int32),
+            np.empty((queries.n, k), np.float32),
+            np.zeros(queries.n, np.int32),
+        )
     stride, rank = _sampling(base, fitted.n, k)
     scratch = _scratch(base, wanted, k, stride, threads)
-    everyone = np.arange(queries.n, dtype=np.int64)
-    batch = max(-(-queries.n // BATCHES), QUERIES * threads * 4)
-    progress.start("neighbours", queries.n)
-    for first in range(0, queries.n, batch):
+    everyone = np.arange(queries.n, dtype=np.int64) if only is None else only
+    batch = max(-(-len(everyone) // BATCHES), QUERIES * threads * 4)
+    progress.start("neighbours", len(everyone))
+    for first in range(0, len(everyone), batch):
         part = everyone[first : first + batch]
         _search(part, base, wanted, scratch, k, exclude_self, stride, rank, found)
         failed = part[found.length[part] < 0]

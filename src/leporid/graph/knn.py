@@ -15,7 +15,7 @@ from leporid.graph.types import KnnGraph, Side
 from leporid.progress import ProgressLike, make_progress
 from leporid.threads import resolve_threads
 
-__all__ = ["knn_graph"]
+__all__ = ["knn_graph", "uses_gpu"]
 
 SYMMETRIC = ("jaccard", "cosine")
 """Similarities with sim(i, j) = sim(j, i) to the bit."""
@@ -68,7 +68,7 @@ def knn_graph(
             np.zeros(2, np.int64), nothing, nothing.astype(np.float32), side, 0, similarity
         )
     reporter = make_progress(progress)
-    if _uses_gpu(device, members.n):
+    if uses_gpu(device, members.n):
         from leporid.graph.gpu import knn_graph_on
 
         graph = knn_graph_on(members, k, device, measure, side, reporter)
@@ -81,7 +81,7 @@ def knn_graph(
     return graph
 
 
-def _uses_gpu(device: str, n: int) -> bool:
+def uses_gpu(device: str, n: int) -> bool:
     """Whether to take the torch path; "cuda" without torch or CUDA is an error."""
     if device == "cpu":
         return False

@@ -32,14 +32,14 @@ from leporid.spectral.landmarks import (
     landmark_neighbours,
 )
 from leporid.spectral.laplacian import as_graph
-from leporid.spectral.saved import SavedEstimator
+from leporid.spectral.refresh import RefreshedEstimator
 
 __all__ = ["LaplacianEigenmaps", "Leporid"]
 
 Metric = Literal["jaccard", "precomputed"]
 
 
-class SpectralEstimator(SavedEstimator, abc.ABC):
+class SpectralEstimator(RefreshedEstimator, abc.ABC):
     """What both estimators share. Parameters are the arguments of `__init__`, as they were."""
 
     method: ClassVar[str]
@@ -139,7 +139,9 @@ class SpectralEstimator(SavedEstimator, abc.ABC):
         self._rows = None
         return self
 
-    def _fit_graph(self, graph: KnnGraph, progress: ProgressLike) -> None:
+    def _fit_graph(
+        self, graph: KnnGraph, progress: ProgressLike, v0: NDArray[np.float32] | None = None
+    ) -> None:
         pairs = laplacian_eigenpairs(
             graph,
             self.dim,
@@ -152,6 +154,7 @@ class SpectralEstimator(SavedEstimator, abc.ABC):
             device=self.device,
             threads=self.threads,
             progress=progress,
+            v0=v0,
         )
         self.graph_ = graph
         self.degrees_ = graph.degrees()
@@ -160,6 +163,8 @@ class SpectralEstimator(SavedEstimator, abc.ABC):
         self.residuals_ = pairs.residuals
         self.n_iter_ = pairs.iterations
         self.landmarks_ = None
+        self.rotation_ = np.eye(self.dim)
+        self._spare = None
         self._thresholds: NDArray[np.float32] | None = None
 
     def _fit_on_cluster(

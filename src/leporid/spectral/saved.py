@@ -16,6 +16,9 @@ from leporid.graph.types import KnnGraph
 from leporid.spectral.extension import choice_thresholds
 from leporid.spectral.parameters import Parameters
 
+if TYPE_CHECKING:
+    from leporid.graph.refresh import Spare
+
 __all__ = ["SavedEstimator"]
 
 
@@ -27,11 +30,15 @@ class SavedEstimator(Parameters):
     residuals_: NDArray[np.float64]
     degrees_: NDArray[np.float64]
     landmarks_: NDArray[np.int64] | None
+    rotation_: NDArray[np.float64]
+    """float64[dim, dim]: `embedding_ @ rotation_` lies in the coordinates of the first fit, before
+    any `refresh`; the identity after `fit`."""
     graph_: KnnGraph
     n_iter_: int
     n_features_in_: int
     _rows: sparse.csr_array | None
     _thresholds: NDArray[np.float32] | None
+    _spare: Spare | None
     _loaded_k: int
 
     def save(self, path: str | Path, *, graph: bool = False) -> Path:
@@ -46,6 +53,7 @@ class SavedEstimator(Parameters):
             "eigenvalues": self.eigenvalues_,
             "residuals": self.residuals_,
             "degrees": self.degrees_,
+            "rotation": self.rotation_,
         }
         if self.landmarks_ is not None:
             arrays["landmarks"] = self.landmarks_
@@ -88,6 +96,8 @@ class SavedEstimator(Parameters):
         self._loaded_k = about["k_used"]
         self._thresholds = arrays.get("thresholds")
         self.landmarks_ = arrays.get("landmarks")
+        self.rotation_ = arrays.get("rotation", np.eye(self.embedding_.shape[1]))
+        self._spare = None
         self._rows = None
         if "rows.indptr" in arrays:
             indices = arrays["rows.indices"]
