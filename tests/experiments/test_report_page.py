@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from leporid.data.interactions import Interactions
 from leporid.data.synthetic import synthesize
+from leporid.data.write import write_log
 from leporid.experiments.grid import run_grid
 from leporid.experiments.outputs import write_outputs
 from leporid.experiments.spec import ExperimentSpec
@@ -32,7 +32,7 @@ def column(page: Page, number: int) -> list[str]:
 @pytest.fixture
 def report(tmp_path: Path) -> Path:
     """Table 3 and Figure 1 on toy data: three models without vectors, BPR from two starts."""
-    log = tmp_path / "log.csv"
+    log = tmp_path / "log.parquet"
     write_log(synthesize(90, 70, 1800, seed=3), log)
     shared = {"dataset": "toy", "source": str(log), "core": 1}
     specs = [
@@ -43,11 +43,6 @@ def report(tmp_path: Path) -> Path:
     names = ["table3", "table4", "figure1"]
     out = tmp_path / "out"
     return write_outputs(names, "toy", tmp_path / "results", out, skip_missing=True)
-
-
-def write_log(data: Interactions, path: Path) -> None:
-    rows = zip(data.user, data.item, range(len(data)), strict=True)
-    path.write_text("user,item,time\n" + "".join(f"{u},{i},{t}\n" for u, i, t in rows))
 
 
 def test_the_report_stands_alone_and_a_click_sorts(

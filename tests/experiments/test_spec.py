@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from leporid.errors import ConfigError, UnknownNameError
-from leporid.experiments.reproduce import GROUPS, TABLE_GROUPS, paper_spec
+from leporid.experiments.reproduce import GROUPS, TABLE_GROUPS, paper_spec, paper_specs
 from leporid.experiments.spec import ExperimentSpec
 
 EXPERIMENTS = Path(__file__).parents[2] / "experiments"
@@ -95,3 +95,15 @@ def test_the_committed_files_say_what_reproduce_runs(group: str) -> None:
 
 def test_every_table_is_made_from_known_groups() -> None:
     assert {group for groups in TABLE_GROUPS.values() for group in groups} == set(GROUPS)
+
+
+def test_a_table_runs_only_the_cells_it_shows() -> None:
+    cells = [cell for spec in paper_specs(["table3"], "ml-1m") for cell in spec.cells()]
+    trained = [(cell.model, cell.init) for cell in cells if cell.experiment == "initialisers"]
+    others = [(model, "leporid") for model in ("ncf", "ngcf", "dgcf", "hgn", "dlr2")]
+    assert sorted(trained) == sorted([*others, ("dlr2", "le")])
+    # The same cells as Table 2 has, so that neither runs what the other has done.
+    whole = {cell.spec_hash for cell in paper_spec("initialisers", "ml-1m").cells()}
+    assert {c.spec_hash for c in cells if c.experiment == "initialisers"} < whole
+    both = paper_specs(["table2", "table3"], "ml-1m")
+    assert sum(len(spec.cells()) for spec in both if spec.name == "initialisers") == 40

@@ -44,17 +44,15 @@ def register(app: typer.Typer) -> None:
     ) -> None:
         """Run what a table or figure needs, then write it with the paper's values beside ours."""
         from leporid.experiments.outputs import write_outputs
-        from leporid.experiments.reproduce import TABLE_GROUPS, paper_spec
+        from leporid.experiments.reproduce import QUICK_SUFFIX, paper_specs
 
         names = (*_TABLES, *_FIGURES) if what == "all" else (what,)
         for name in names:
             if name not in (*_TABLES, *_FIGURES):
                 raise UnknownNameError("table or figure", name, (*_TABLES, *_FIGURES, "all"))
-        groups = dict.fromkeys(group for name in names for group in TABLE_GROUPS.get(name, ()))
-        specs = [
-            paper_spec(group, dataset, source=source, seeds=_seeds(seeds), core=core, quick=quick)
-            for group in groups
-        ]
+        specs = paper_specs(
+            names, dataset, source=source, seeds=_seeds(seeds), core=core, quick=quick
+        )
         if specs and not render_only:
             run_with_view(specs, root, workers, device, retry_failed, quiet=json_output)
         target = out or Path("reports") / dataset / what
@@ -63,7 +61,7 @@ def register(app: typer.Typer) -> None:
             dataset,
             root,
             target,
-            suffix="-quick" if quick else "",
+            suffix=QUICK_SUFFIX if quick else "",
             stats=_stats(names, dataset, source, core),
             skip_missing=what == "all",
             progress=show_progress(json_output),

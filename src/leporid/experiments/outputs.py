@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ from leporid.experiments.report import (
     training_section,
     write_report,
 )
-from leporid.experiments.reproduce import TABLE_GROUPS
+from leporid.experiments.reproduce import QUICK_NOTE, QUICK_SUFFIX, TABLE_GROUPS
 from leporid.experiments.tables import PaperTable, build_table, read_records
 
 __all__ = ["dataset_rows", "paper_table", "sensitivity_points", "write_outputs"]
@@ -40,7 +41,10 @@ def paper_table(name: str, dataset: str, root: str | Path, suffix: str = "") -> 
         records = [r for r in records if r.init in keep or (r.model, r.init) in _TABLE3_ALSO]
     elif name == "table4":
         records = [r for r in records if r.model == "dlr2"]
-    return build_table(name, records, dataset)
+    table = build_table(name, records, dataset)
+    if suffix == QUICK_SUFFIX:
+        table = replace(table, notes=(QUICK_NOTE, *table.notes))
+    return table
 
 
 READ_TOO = {"table3": ("models", "softmax")}

@@ -50,17 +50,21 @@ def _markdown(table: PaperTable) -> str:
     places = _places(table)
     header = [*table.key_columns]
     for metric in table.metrics:
-        header += [metric, "paper", "diff"]
+        header += [metric, "paper", "diff"] if table.compared else [metric]
     lines = [f"### {table.title} ({table.dataset})", ""]
     lines += ["| " + " | ".join(header) + " |"]
-    lines += ["|" + "---|" * len(table.key_columns) + "---:|" * (3 * len(table.metrics))]
+    lines += [
+        "|" + "---|" * len(table.key_columns) + "---:|" * (len(header) - len(table.key_columns))
+    ]
     for number, row in enumerate(table.rows):
         cells = list(row.key)
         for metric in table.metrics:
             value = row.values[metric]
             mark = {0: "**", 1: "_"}.get(places.get((number, metric), 2), "")
             text = f"{mark}{_ours(value)}{mark}" if value.ours is not None else "-"
-            cells += [text, _number(value.paper), _signed(value.difference)]
+            cells.append(text)
+            if table.compared:
+                cells += [_number(value.paper), _signed(value.difference)]
         lines.append("| " + " | ".join(cells) + " |")
     lines += ["", "Best in bold, second in italics; ± is the standard deviation over seeds."]
     lines += [f"{note}" for note in table.notes]
@@ -82,12 +86,12 @@ def _csv(table: PaperTable) -> str:
 
 def _latex(table: PaperTable) -> str:
     places = _places(table)
-    columns = "l" * len(table.key_columns) + "rr" * len(table.metrics)
+    columns = "l" * len(table.key_columns) + ("rr" if table.compared else "r") * len(table.metrics)
     lines = [r"\begin{table}", r"\centering", rf"\caption{{{_tex(table.title)}}}"]
     lines += [rf"\begin{{tabular}}{{{columns}}}", r"\toprule"]
     header = [_tex(c) for c in table.key_columns]
     for metric in table.metrics:
-        header += [_tex(metric), "paper"]
+        header += [_tex(metric), "paper"] if table.compared else [_tex(metric)]
     lines += [" & ".join(header) + r" \\", r"\midrule"]
     for number, row in enumerate(table.rows):
         cells = [_tex(part) for part in row.key]
@@ -99,7 +103,9 @@ def _latex(table: PaperTable) -> str:
                 text = rf"\textbf{{{text}}}"
             elif place == 1:
                 text = rf"\underline{{{text}}}"
-            cells += [text, "--" if value.paper is None else f"{value.paper:.4f}"]
+            cells.append(text)
+            if table.compared:
+                cells.append("--" if value.paper is None else f"{value.paper:.4f}")
         lines.append(" & ".join(cells) + r" \\")
     lines += [r"\bottomrule", r"\end{tabular}", r"\end{table}"]
     return "\n".join(lines) + "\n"
@@ -111,7 +117,9 @@ def _html(table: PaperTable) -> str:
         f"<th scope='col' class='words'>{html.escape(c)}</th>" for c in table.key_columns
     )
     for metric in table.metrics:
-        head += f"<th scope='col'>{metric}</th><th scope='col'>paper</th><th scope='col'>diff</th>"
+        head += f"<th scope='col'>{metric}</th>"
+        if table.compared:
+            head += "<th scope='col'>paper</th><th scope='col'>diff</th>"
     body = "".join(_html_row(table, number, row, places) for number, row in enumerate(table.rows))
     notes = "".join(f"<p class='note'>{html.escape(note)}</p>" for note in table.notes)
     return (
@@ -131,8 +139,9 @@ def _html_row(
         sort = "" if value.ours is None else f" data-sort='{value.ours:.6f}'"
         text = _ours(value).replace(" ± ", " <span class='spread'>± ")
         cells += f"<td{style}{sort}>{text}{'</span>' if '<span' in text else ''}</td>"
-        cells += f"<td class='paper'>{_number(value.paper)}</td>"
-        cells += f"<td class='paper'>{_signed(value.difference)}</td>"
+        if table.compared:
+            cells += f"<td class='paper'>{_number(value.paper)}</td>"
+            cells += f"<td class='paper'>{_signed(value.difference)}</td>"
     return f"<tr>{cells}</tr>"
 
 

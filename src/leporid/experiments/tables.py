@@ -64,6 +64,11 @@ class PaperTable:
     rows: tuple[TableRow, ...]
     notes: tuple[str, ...] = field(default=())
 
+    @property
+    def compared(self) -> bool:
+        """Whether the paper prints anything to compare with."""
+        return any(value.paper is not None for row in self.rows for value in row.values.values())
+
     def ranked(self, metric: str, group: str | None = None) -> list[int]:
         """Row numbers with one of our values, best first, within a group (first key column)."""
         scored = [
