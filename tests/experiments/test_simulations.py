@@ -6,7 +6,11 @@ import numpy as np
 import pytest
 
 from leporid.errors import ConfigError
-from leporid.experiments.embedding_change import barabasi_albert, simulate_embedding_change
+from leporid.experiments.embedding_change import (
+    barabasi_albert,
+    draw_insertions,
+    simulate_embedding_change,
+)
 from leporid.experiments.le_dimensions import le_dimensions
 
 
@@ -42,8 +46,22 @@ def test_simulation_is_deterministic_whatever_the_threads() -> None:
     assert np.array_equal(one.count, two.count)
 
 
+def test_every_node_gets_its_insertions_and_no_edge_twice() -> None:
+    rng = np.random.default_rng(4)
+    adjacency = barabasi_albert(40, 6, rng)
+    pairs = draw_insertions(adjacency, 9, rng)
+    assert np.all(adjacency[pairs[:, 0], pairs[:, 1]] == 0)
+    assert np.all(pairs[:, 0] != pairs[:, 1])
+    assert len({frozenset(pair) for pair in pairs.tolist()}) == len(pairs)
+    ends = np.bincount(pairs.ravel(), minlength=40)
+    free = 39 - adjacency.sum(axis=1)
+    assert np.all(ends >= np.minimum(9, free))
+    # Shared between both ends: hardly more edges than half of what the nodes need.
+    assert len(pairs) < 1.2 * 40 * 9 / 2
+
+
 def test_change_equals_a_plain_loop() -> None:
-    """An oracle without sharing, batching or weights: one decomposition an insertion."""
+    """An oracle without batching: one decomposition an insertion, each end by itself."""
     settings = {"graphs": 1, "nodes": 14, "edges": 3, "dim": 5, "insertions": 4, "seed": 9}
     result = simulate_embedding_change(**settings)
     rng = np.random.default_rng(np.random.SeedSequence(9).spawn(1)[0])
@@ -56,16 +74,17 @@ def test_change_equals_a_plain_loop() -> None:
 
     before = embed(adjacency)
     by_degree: dict[int, list[float]] = {}
-    for node in range(14):
-        free = [j for j in range(14) if j != node and adjacency[node, j] == 0]
-        moves = []
-        for other in rng.choice(np.array(free), 4):
-            changed = adjacency.copy()
-            changed[node, other] = changed[other, node] = 1
-            after = embed(changed)
-            after *= np.sign((before * after).sum(axis=0))
-            moves.append(np.linalg.norm(after[node] - before[node]))
-        by_degree.setdefault(int(adjacency[node].sum()), []).append(float(np.mean(moves)))
+    moves: dict[int, list[float]] = {}
+    for pair in draw_insertions(adjacency, 4, rng):
+        changed = adjacency.copy()
+        changed[pair[0], pair[1]] = changed[pair[1], pair[0]] = 1
+        after = embed(changed)
+        after *= np.sign((before * after).sum(axis=0))
+        for node in pair:
+            distance = np.linalg.norm(after[node] - before[node])
+            moves.setdefault(int(node), []).append(float(distance))
+    for node, distances in moves.items():
+        by_degree.setdefault(int(adjacency[node].sum()), []).append(float(np.mean(distances)))
     assert result.degree.tolist() == sorted(by_degree)
     expected = [np.mean(by_degree[d]) for d in sorted(by_degree)]
     np.testing.assert_allclose(result.change, expected, atol=1e-8)

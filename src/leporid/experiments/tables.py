@@ -101,7 +101,9 @@ def build_table(name: str, records: Sequence[RunRecord], dataset: str) -> PaperT
     printed = {_paper_key(row, by_variant): row for row in paper_rows(name, dataset)}
     ours: dict[tuple[str, ...], list[RunRecord]] = {}
     for record in records:
-        ours.setdefault(_record_key(record, by_variant), []).append(record)
+        # A variant is another experiment: it must not enter the mean of the plain runs.
+        if by_variant or not _variant(record):
+            ours.setdefault(_record_key(record, by_variant), []).append(record)
     keys = [*printed, *(key for key in ours if key not in printed)]
     rows = []
     for key in keys:
@@ -128,11 +130,16 @@ def _paper_key(row: Mapping[str, Any], by_variant: bool) -> tuple[str, ...]:
 
 def _record_key(record: RunRecord, by_variant: bool) -> tuple[str, ...]:
     if by_variant:
-        return (str(record.extra.get("cell", {}).get("variant")),)
+        return (str(_variant(record)),)
     model = record.model
     if record.recipe not in (None, "paper"):
         model = f"{model} ({record.recipe})"
     return (model, record.init or "-")
+
+
+def _variant(record: RunRecord) -> str | None:
+    name: str | None = record.extra.get("cell", {}).get("variant")
+    return name
 
 
 def _metrics(record: RunRecord, tail: bool) -> Mapping[str, float]:
