@@ -18,7 +18,15 @@ from leporid.data.raw import RawTable
 from leporid.data.timestamps import to_int64
 from leporid.errors import DataError, LeporidWarning
 
-__all__ = ["apply_policies"]
+__all__ = [
+    "apply_policies",
+    "compact_ids",
+    "external_ids",
+    "is_null",
+    "listed",
+    "plain_values",
+    "whole_floats",
+]
 
 _WHOLE = r"^(0|-?[1-9][0-9]*)(\.0+)?$"
 """An integer as a program would print it: no leading zero, no plus sign."""
@@ -53,8 +61,8 @@ def apply_policies(
     leave_out("missing item", item < 0)
     time = unit = None
     if "time" in raw.columns:
-        arrow_time, unit = to_int64(_plain(raw.columns["time"]), raw.report.columns["time"])
-        leave_out("missing time", _is_null(arrow_time))
+        arrow_time, unit = to_int64(plain_values(raw.columns["time"]), raw.report.columns["time"])
+        leave_out("missing time", is_null(arrow_time))
         time = np.asarray(pc.fill_null(arrow_time, 0).to_numpy(), dtype=np.int64)
     missing = sum(dropped.values())
     if min_rating is not None:
@@ -73,13 +81,13 @@ def apply_policies(
             stacklevel=3,
         )
     if not keep.any():
-        raise DataError(f"{origin}: no rows are left of {n:,}: {_listed(dropped)}")
+        raise DataError(f"{origin}: no rows are left of {n:,}: {listed(dropped)}")
     if dropped:
         user, item = user[keep], item[keep]
         time = None if time is None else time[keep]
     if shape is None:
-        user, users = _compact(user, user_ids, "user")
-        item, items = _compact(item, item_ids, "item")
+        user, users = compact_ids(user, user_ids, "user")
+        item, items = compact_ids(item, item_ids, "item")
     else:
         user, item = user_ids.to_numpy()[user], item_ids.to_numpy()[item]
         users, items = IdMap.range(shape[0], "user"), IdMap.range(shape[1], "item")
@@ -87,11 +95,11 @@ def apply_policies(
     return replace(data, source=replace(raw.report, time_unit=unit))
 
 
-def _listed(dropped: Mapping[str, int]) -> str:
+def listed(dropped: Mapping[str, int]) -> str:
     return ", ".join(f"{count:,} {reason}" for reason, count in dropped.items())
 
 
-def _plain(values: pa.ChunkedArray) -> pa.ChunkedArray:
+def plain_values(values: pa.ChunkedArray) -> pa.ChunkedArray:
     """Strings in the one layout every kernel knows, dictionaries decoded."""
     if pa.types.is_dictionary(values.type):
         values = values.cast(values.type.value_type)
@@ -101,7 +109,7 @@ def _plain(values: pa.ChunkedArray) -> pa.ChunkedArray:
     return values
 
 
-def _is_null(values: pa.ChunkedArray) -> NDArray[np.bool_]:
+def is_null(values: pa.ChunkedArray) -> NDArray[np.bool_]:
     # `to_numpy` of a chunked array may share read-only memory, and the mask is written to.
     return np.array(pc.is_null(values, nan_is_null=True).to_numpy(), dtype=bool)
 
@@ -114,7 +122,7 @@ def _ratings(raw: RawTable) -> NDArray[np.float64]:
             f"which min_rating needs: name it with rating=... (--rating on the command line)"
         )
     try:
-        column = _plain(raw.columns["rating"]).cast(pa.float64())
+        column = plain_values(raw.columns["rating"]).cast(pa.float64())
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         name = raw.report.columns["rating"]
         raise DataError(f"{raw.report.origin}: column {name!r} is no number: {error}") from None
@@ -128,21 +136,21 @@ def _codes(values: pa.ChunkedArray, kind: str, origin: str) -> tuple[NDArray[Any
     Codes of equal ids may differ (' 7' and '7'): the id map merges them.
     """
     if pa.types.is_floating(values.type):
-        values = _whole_floats(values, kind, origin)
+        values = whole_floats(values, kind, origin)
     if not pa.types.is_dictionary(values.type):
-        values = pc.dictionary_encode(_plain(values))
+        values = pc.dictionary_encode(plain_values(values))
     encoded = values.unify_dictionaries().combine_chunks()
     if isinstance(encoded, pa.ChunkedArray):
         encoded = pa.concat_arrays(encoded.chunks)
     codes = np.asarray(pc.fill_null(encoded.indices, -1).to_numpy(zero_copy_only=False))
-    ids = _ids(encoded.dictionary, kind, origin)
+    ids = external_ids(encoded.dictionary, kind, origin)
     if ids.null_count:
         blank = np.array(pc.is_null(ids))
         codes = np.where((codes >= 0) & ~blank[codes], codes, -1)
     return codes.astype(np.int32, copy=False), ids
 
 
-def _whole_floats(values: pa.ChunkedArray, kind: str, origin: str) -> pa.ChunkedArray:
+def whole_floats(values: pa.ChunkedArray, kind: str, origin: str) -> pa.ChunkedArray:
     """Integers that passed through a float column (pandas does this where a value is missing)."""
     values = values.cast(pa.float64())
     finite = pc.if_else(pc.is_finite(values), values, pa.scalar(None, pa.float64()))
@@ -152,7 +160,7 @@ def _whole_floats(values: pa.ChunkedArray, kind: str, origin: str) -> pa.Chunked
         raise DataError(f"{origin}: a {kind} id is a number with a fraction: {error}") from None
 
 
-def _ids(distinct: pa.Array, kind: str, origin: str) -> pa.Array:
+def external_ids(distinct: pa.Array, kind: str, origin: str) -> pa.Array:
     """Distinct ids as int64 where all are integers, else as strings; blank ones are null."""
     type_ = distinct.type
     if pa.types.is_integer(type_):
@@ -176,7 +184,7 @@ def _ids(distinct: pa.Array, kind: str, origin: str) -> pa.Array:
     return text
 
 
-def _compact(codes: NDArray[Any], ids: pa.Array, kind: str) -> tuple[NDArray[np.int32], IdMap]:
+def compact_ids(codes: NDArray[Any], ids: pa.Array, kind: str) -> tuple[NDArray[np.int32], IdMap]:
     """Indices into a map of the ids that are left."""
     used = np.flatnonzero(np.bincount(codes, minlength=len(ids)))
     left = ids.take(pa.array(used))

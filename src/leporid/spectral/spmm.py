@@ -159,7 +159,8 @@ def _narrow(indices: Any, out: Any) -> None:
 class BlockProduct:
     """The operator, made ready for products with blocks of 16 columns.
 
-    Column numbers take 16 bits while n < 65,536; the weights are the graph's own memory.
+    Column numbers take 16 bits while n < 65,536; the weights are the graph's own memory. A graph
+    that is mapped from a file is not copied into memory.
     """
 
     operator: LaplacianOperator
@@ -175,7 +176,7 @@ class BlockProduct:
         graph = operator.graph
         n, edges = graph.n, graph.n_edges
         columns: Any = graph.indices.view(np.uint32)
-        if n <= 1 << 16:
+        if n <= 1 << 16 and not isinstance(graph.indices.base, np.memmap):
             columns = np.empty(edges, dtype=np.uint16)
             _narrow(graph.indices, columns)
         panels = min(-(-n * BLOCK * 4 // PANEL_BYTES), edges // (FEWEST_EDGES * max(n, 1)))
