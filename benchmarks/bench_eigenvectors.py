@@ -12,11 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
 from benchmarks.harness import peak_memory_mb, timed, write_record
-from leporid.graph.types import KnnGraph
+from leporid.experiments.time_cost import explicit_matrix, residual
 
 K, DIM, ALPHA, TOL = 1000, 64, 0.5, 1e-6
 ANIME = {"users": 47_143, "items": 6_535, "interactions": 4_300_000}
@@ -34,23 +33,6 @@ def interactions(name: str) -> sparse.csr_array:
     return temporal_split(load(DATA / "ml-1m-r3.parquet").core(20)).train.csr()
 
 
-def scaled_matrix(graph: KnnGraph, kind: Any) -> sparse.csr_array:
-    """A = D_reg^-1/2 W D_reg^-1/2 as scipy's solvers take it: an explicit matrix."""
-    degrees = graph.degrees()
-    root = 1.0 / np.sqrt((1.0 - ALPHA) * degrees + ALPHA * degrees.max())
-    root[degrees == 0.0] = 0.0
-    rows = np.repeat(root, np.diff(graph.indptr))
-    data = graph.weights * rows * root[graph.indices]
-    return sparse.csr_array((data.astype(kind), graph.indices, graph.indptr), shape=(graph.n,) * 2)
-
-
-def residual(A: sparse.csr_array, values: NDArray[Any], vectors: NDArray[Any]) -> float:
-    """max ||A q - mu q|| in float64, with scipy's product."""
-    q = np.asarray(vectors.real, dtype=np.float64)
-    q = q / np.linalg.norm(q, axis=0)
-    return float(np.linalg.norm(A @ q - q * values.real, axis=0).max())
-
-
 def compare(name: str) -> list[dict[str, Any]]:
     """Ours and the peers on one graph."""
     from scipy.sparse.linalg import eigs, eigsh
@@ -63,7 +45,7 @@ def compare(name: str) -> list[dict[str, Any]]:
     settings: dict[str, Any] = {"alpha": ALPHA, "tol": TOL, "solver": "lanczos", "device": "cpu"}
     first, _ = timed(lambda: laplacian_eigenpairs(graph, DIM, **settings))
     ours, pairs = timed(lambda: laplacian_eigenpairs(graph, DIM, **settings), repeat=2)
-    double, single = (scaled_matrix(graph, kind) for kind in (np.float64, np.float32))
+    double, single = (explicit_matrix(graph, ALPHA, kind) for kind in (np.float64, np.float32))
     start = np.random.default_rng(0).standard_normal(graph.n)
     start32 = start.astype(np.float32)
     peers = {

@@ -70,6 +70,27 @@ def test_variants_name_the_rows_of_ablation_tables() -> None:
     assert row.values["F1@10"].paper == 0.1162
 
 
+def test_a_variant_does_not_enter_the_mean_of_plain_runs() -> None:
+    runs = [
+        record("dlr2", "random", 1, 0.5),
+        record("dlr2", "random", 1, 0.1, cell={"variant": "random-0.3"}),
+    ]
+    table = build_table("table2", runs, "ml-1m-r3")
+    row = next(row for row in table.rows if row.key == ("dlr2", "random"))
+    assert row.values["HR@10"].ours == pytest.approx(0.5)
+
+
+def test_an_order_that_differs_from_the_papers_is_said() -> None:
+    runs = [record("dlr2", "leporid", 1, 0.70), record("dlr2", "le", 1, 0.60)]
+    assert not any("Against" in n for n in build_table("table2", runs, "ml-1m-r3").notes)
+    runs.append(record("dlr2", "svd", 1, 0.75))
+    said = [n for n in build_table("table2", runs, "ml-1m-r3").notes if "Against" in n]
+    assert said == [
+        "Against the paper: dlr2 reaches a higher HR@10 here from svd (0.7500) than from "
+        "leporid (0.7000)."
+    ]
+
+
 def test_markdown_marks_the_best_of_each_model() -> None:
     runs = [
         record("dlr2", "random", 1, 0.5),

@@ -12,7 +12,7 @@ from leporid.cli.run import DeviceOption, RetryOption, RootOption, WorkersOption
 from leporid.errors import UnknownNameError
 
 _TABLES = ("table1", "table2", "table3", "table4", "table5", "table6")
-_FIGURES = ("figure1", "figure2", "alpha", "neighbours")
+_FIGURES = ("figure1", "figure2", "alpha", "neighbours", "timecost")
 
 
 def register(app: typer.Typer) -> None:
@@ -63,6 +63,7 @@ def register(app: typer.Typer) -> None:
             target,
             suffix=QUICK_SUFFIX if quick else "",
             stats=_stats(names, dataset, source, core),
+            users=_users(names, dataset, source, core),
             skip_missing=what == "all",
             progress=show_progress(json_output),
         )
@@ -95,3 +96,11 @@ def _stats(
     import leporid
 
     return {dataset: leporid.load(source or dataset).core(core).stats().as_dict()}
+
+
+def _users(names: tuple[str, ...], dataset: str, source: str | None, core: int) -> Any:
+    if "timecost" not in names:
+        return None
+    from leporid.experiments.cell import load_split
+
+    return load_split(source or dataset, core, "temporal").train.csr()

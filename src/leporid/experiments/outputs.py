@@ -8,6 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from scipy import sparse
+
 from leporid.artifacts import atomic_path, write_json
 from leporid.errors import DataError
 from leporid.experiments import figures
@@ -26,6 +28,7 @@ from leporid.experiments.report import (
 )
 from leporid.experiments.reproduce import QUICK_NOTE, QUICK_SUFFIX, TABLE_GROUPS
 from leporid.experiments.tables import PaperTable, build_table, read_records
+from leporid.experiments.time_cost import time_cost
 
 __all__ = ["dataset_rows", "paper_table", "sensitivity_points", "write_outputs"]
 
@@ -95,11 +98,13 @@ def write_outputs(
     *,
     suffix: str = "",
     stats: dict[str, dict[str, Any]] | None = None,
+    users: sparse.csr_array | None = None,
     skip_missing: bool = False,
     progress: bool = False,
 ) -> Path:
     """Write the named tables and figures (Markdown, CSV, LaTeX, PNG) and one HTML report.
 
+    `users` is the training matrix the time cost is measured on.
     A table without a single record is an error, or with `skip_missing` a sentence in the report.
     """
     out = Path(out)
@@ -110,6 +115,9 @@ def write_outputs(
             rows = dataset_rows(stats or {})
             write_json(out / "table1.json", rows)
             sections.append(("Table 1: data sets", rows_html(rows, "After the core filter")))
+        elif name == "timecost":
+            if users is not None:
+                sections.append(_time_cost(users, out))
         elif name in ("figure1", "figure2"):
             sections.append(_simulated(name, out, progress))
         elif name in ("alpha", "neighbours"):
@@ -139,6 +147,13 @@ def write_outputs(
     if trained:
         sections.append(("Training", training_section(trained)))
     return write_report(out / "report.html", f"leporid on {dataset}", sections)
+
+
+def _time_cost(users: sparse.csr_array, out: Path) -> tuple[str, str]:
+    rows = time_cost(users)
+    write_json(out / "timecost.json", rows)
+    note = "The paper: 172 seconds for 64 eigenvectors of the 47,143 users of Anime, by scipy eigs."
+    return "Time cost", rows_html(rows, "Of the user graph") + f"<p class='note'>{note}</p>"
 
 
 def _simulated(name: str, out: Path, progress: bool) -> tuple[str, str]:

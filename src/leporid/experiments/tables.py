@@ -170,7 +170,33 @@ def _notes(dataset: str, rows: Sequence[TableRow]) -> list[str]:
             f"Ours is measured on {dataset}, the paper's on {counterpart}: "
             "close, not the same data."
         )
+    notes += _against_the_paper(rows)
     missing = [" ".join(row.key) for row in rows if row.values["HR@10"].ours is None]
     if missing:
         notes.append(f"Not run here: {', '.join(missing)}.")
+    return notes
+
+
+def _against_the_paper(rows: Sequence[TableRow]) -> list[str]:
+    """A sentence for each model where the paper prints LEPORID above a start and ours is below."""
+    notes = []
+    values = {row.key: row.values["HR@10"] for row in rows if len(row.key) == 2}
+    for model in dict.fromkeys(key[0] for key in values):
+        own = values.get((model, "leporid"))
+        if own is None or own.ours is None or own.paper is None:
+            continue
+        above = [
+            f"{key[1]} ({value.ours:.4f})"
+            for key, value in values.items()
+            if key[0] == model
+            and value.ours is not None
+            and value.paper is not None
+            and value.ours > own.ours
+            and value.paper < own.paper
+        ]
+        if above:
+            notes.append(
+                f"Against the paper: {model} reaches a higher HR@10 here from "
+                f"{', '.join(above)} than from leporid ({own.ours:.4f})."
+            )
     return notes
