@@ -99,6 +99,7 @@ RECIPES: dict[str, dict[str, Any]] = {
         "item_bias": True,
         "image_dropout": 0.2,
         "feature_dropout": 0.3,
+        "clip_norm": 1.0,
         "ema_decay": 0.999,
         "init_scale": 0.3,
         "optimizer": "adamw",
