@@ -155,6 +155,16 @@ def test_transform_and_files(tmp_path):
     assert refitted.graph_.n == 150
 
 
+def test_an_estimator_says_the_recall_of_its_neighbours(tmp_path):
+    pytest.importorskip("faiss")
+    rows = leporid.synthesize(users=600, items=200, interactions=12_000, seed=2).csr()
+    model = Leporid(dim=4, k=5, neighbours="approximate").fit(rows)
+    assert model.recall_ == model.graph_.recall
+    assert 0.3 < model.recall_ < 1.0
+    assert Leporid.load(model.save(tmp_path / "model")).recall_ == model.recall_
+    assert Leporid(dim=4, k=5).fit(rows).recall_ is None
+
+
 def test_blocks_bound_memory_and_change_nothing():
     from leporid.graph.new_rows import fitted_columns, new_row_blocks
 

@@ -13,9 +13,10 @@ from scipy import sparse
 if TYPE_CHECKING:
     from leporid.graph.gpu import GraphTensors
 
-__all__ = ["KnnGraph", "Side"]
+__all__ = ["KnnGraph", "Method", "Side"]
 
 Side = Literal["users", "items", "rows"]
+Method = Literal["auto", "exact", "approximate"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,6 +35,8 @@ class KnnGraph:
     similarity: str = "jaccard"
     tensors: GraphTensors | None = field(default=None, repr=False)
     """The same graph on the device that made it (`graph.gpu.DeviceGraph`)."""
+    recall: float | None = None
+    """Recall@K of an approximate graph, measured on a sample of rows; None for an exact one."""
 
     @property
     def n(self) -> int:

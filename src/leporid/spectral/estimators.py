@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from leporid.errors import ConfigError, DataError
-from leporid.graph.types import KnnGraph
+from leporid.graph.types import KnnGraph, Method
 from leporid.progress import ProgressLike, make_progress
 from leporid.spectral.eigenpairs import Device, Solver, laplacian_eigenpairs
 from leporid.spectral.embedding import Embedding
@@ -54,6 +54,7 @@ class SpectralEstimator(RefreshedEstimator, abc.ABC):
     device: Device
     threads: int | None
     landmarks: Landmarks
+    neighbours: Method
 
     embedding_: NDArray[np.float32]
     """float32[n, dim]: one vector a fitted row."""
@@ -65,6 +66,8 @@ class SpectralEstimator(RefreshedEstimator, abc.ABC):
     """float64[n]: d = W 1; outside the landmarks, the sum of a row's weights to them."""
     landmarks_: NDArray[np.int64] | None
     """int64[m], ascending: the rows that were fitted; None for all of them."""
+    recall_: float | None
+    """Recall@k of approximate neighbours, measured on a sample of rows; None for exact ones."""
     graph_: KnnGraph
     """The graph, of the landmarks where there are some; not there after a fit on a cluster, or
     after `load` unless it was saved too."""
@@ -112,7 +115,13 @@ class SpectralEstimator(RefreshedEstimator, abc.ABC):
             self._fit_on_cluster(client, fitted, k, reporter)
         else:
             graph = knn_graph(
-                fitted, k=k, device=self.device, threads=self.threads, progress=reporter
+                fitted,
+                k=k,
+                method=self.neighbours,
+                device=self.device,
+                threads=self.threads,
+                seed=self.seed,
+                progress=reporter,
             )
             self._fit_graph(graph, reporter)
         self.n_features_in_ = rows.shape[1]
@@ -162,7 +171,7 @@ class SpectralEstimator(RefreshedEstimator, abc.ABC):
         self.eigenvalues_ = pairs.values
         self.residuals_ = pairs.residuals
         self.n_iter_ = pairs.iterations
-        self.landmarks_ = None
+        self.landmarks_, self.recall_ = None, graph.recall
         self.rotation_ = np.eye(self.dim)
         self._spare = None
         self._thresholds: NDArray[np.float32] | None = None
@@ -266,6 +275,7 @@ class Leporid(SpectralEstimator):
     all of them kept. `alpha` moves every degree towards the largest one: 0 is plain LE.
     With `landmarks` (a number of rows or a share of them) only those rows are fitted exactly, and
     all others are placed among them as new rows are: time linear in the rows, for millions.
+    `neighbours` is the `method` of `knn_graph`: exact, approximate, or the one for the size.
     """
 
     method = "leporid"
@@ -284,6 +294,7 @@ class Leporid(SpectralEstimator):
         device: Device = "auto",
         threads: int | None = None,
         landmarks: Landmarks = None,
+        neighbours: Method = "auto",
     ) -> None:
         self.dim = dim
         self.k = k
@@ -297,6 +308,7 @@ class Leporid(SpectralEstimator):
         self.device = device
         self.threads = threads
         self.landmarks = landmarks
+        self.neighbours = neighbours
 
     @property
     def _alpha(self) -> float:
@@ -306,8 +318,8 @@ class Leporid(SpectralEstimator):
 class LaplacianEigenmaps(SpectralEstimator):
     """Laplacian Eigenmaps (LE) on the same graph: no popularity regularisation (alpha = 0).
 
-    All `dim` vectors are kept, the first too, and they are not rescaled by D^-1/2. `landmarks` as
-    in `Leporid`.
+    All `dim` vectors are kept, the first too, and they are not rescaled by D^-1/2. `landmarks`
+    and `neighbours` as in `Leporid`.
     """
 
     method = "le"
@@ -325,6 +337,7 @@ class LaplacianEigenmaps(SpectralEstimator):
         device: Device = "auto",
         threads: int | None = None,
         landmarks: Landmarks = None,
+        neighbours: Method = "auto",
     ) -> None:
         self.dim = dim
         self.k = k
@@ -337,6 +350,7 @@ class LaplacianEigenmaps(SpectralEstimator):
         self.device = device
         self.threads = threads
         self.landmarks = landmarks
+        self.neighbours = neighbours
 
     @property
     def _alpha(self) -> float:

@@ -30,6 +30,7 @@ class SavedEstimator(Parameters):
     residuals_: NDArray[np.float64]
     degrees_: NDArray[np.float64]
     landmarks_: NDArray[np.int64] | None
+    recall_: float | None
     rotation_: NDArray[np.float64]
     """float64[dim, dim]: `embedding_ @ rotation_` lies in the coordinates of the first fit, before
     any `refresh`; the identity after `fit`."""
@@ -67,6 +68,7 @@ class SavedEstimator(Parameters):
             "n_features": self.n_features_in_,
             "n_iter": self.n_iter_,
             "k_used": self._k_used,
+            "recall": self.recall_,
         }
         if graph:
             arrays["graph.indptr"] = self.graph_.indptr
@@ -95,7 +97,7 @@ class SavedEstimator(Parameters):
         self.n_features_in_, self.n_iter_ = about["n_features"], about["n_iter"]
         self._loaded_k = about["k_used"]
         self._thresholds = arrays.get("thresholds")
-        self.landmarks_ = arrays.get("landmarks")
+        self.landmarks_, self.recall_ = arrays.get("landmarks"), about.get("recall")
         self.rotation_ = arrays.get("rotation", np.eye(self.embedding_.shape[1]))
         self._spare = None
         self._rows = None
