@@ -20,6 +20,8 @@ __all__ = ["directed_neighbours", "usable_k"]
 
 BATCHES = 40
 """Calls into the kernel: progress is shown, and an interrupt seen, between two of them."""
+LEAST_BATCH = 1024
+"""Rows in a call, at least: threads wait for one another at its end."""
 SAMPLE = 1024
 """Rows from which a first threshold is guessed, at least."""
 
@@ -62,7 +64,7 @@ def directed_neighbours(
     stride, rank = _sampling(base, fitted.n, k)
     scratch = _scratch(base, wanted, k, stride, threads)
     everyone = np.arange(queries.n, dtype=np.int64) if only is None else only
-    batch = max(-(-len(everyone) // BATCHES), QUERIES * threads * 4)
+    batch = max(-(-len(everyone) // BATCHES), QUERIES * threads * 4, LEAST_BATCH)
     progress.start("neighbours", len(everyone))
     for first in range(0, len(everyone), batch):
         part = everyone[first : first + batch]
