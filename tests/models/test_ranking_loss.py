@@ -8,13 +8,19 @@ from torch.nn import functional
 
 from leporid.models.ranking_loss import node_bpr_loss, row_penalty, table_bpr_loss
 
+# float32 goes through the compiled kernel, float64 through torch, as float32 on a GPU does.
+DTYPES = [torch.float32, torch.float64]
 
+
+@pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("negatives", [1, 3])
 @pytest.mark.parametrize("penalty", [0.0, 0.4])
-def test_the_table_loss_and_its_gradients(negatives: int, penalty: float) -> None:
+def test_the_table_loss_and_its_gradients(
+    negatives: int, penalty: float, dtype: torch.dtype
+) -> None:
     source = torch.Generator().manual_seed(negatives)
-    left = torch.randn(5, 3, generator=source).requires_grad_()
-    right = torch.randn(7, 3, generator=source).requires_grad_()
+    left = torch.randn(5, 3, generator=source, dtype=dtype).requires_grad_()
+    right = torch.randn(7, 3, generator=source, dtype=dtype).requires_grad_()
     users, positives = torch.tensor([0, 4, 4, 2]), torch.tensor([6, 1, 1, 3])
     others = torch.randint(7, (4, negatives), generator=source)
     margin = (left[users][:, None] * (right[positives][:, None] - right[others])).sum(-1)
@@ -27,8 +33,20 @@ def test_the_table_loss_and_its_gradients(negatives: int, penalty: float) -> Non
     )
 
 
-def test_one_table_on_both_sides_gets_both_gradients() -> None:
-    table = torch.randn(6, 2, generator=torch.Generator().manual_seed(0)).requires_grad_()
+def test_scores_far_apart_neither_overflow_nor_vanish() -> None:
+    left = torch.tensor([[300.0, 0.0]]).requires_grad_()
+    right = torch.tensor([[1.0, 0.0], [-1.0, 0.0]]).requires_grad_()
+    users, first, second = torch.tensor([0, 0]), torch.tensor([0, 1]), torch.tensor([[1], [0]])
+    loss = table_bpr_loss(left, right, users, first, second)
+    assert loss.item() == pytest.approx(300.0)
+    (found,) = torch.autograd.grad(loss, right)
+    torch.testing.assert_close(found, torch.tensor([[150.0, 0.0], [-150.0, 0.0]]))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_one_table_on_both_sides_gets_both_gradients(dtype: torch.dtype) -> None:
+    source = torch.Generator().manual_seed(0)
+    table = torch.randn(6, 2, generator=source, dtype=dtype).requires_grad_()
     users, positives, others = torch.tensor([0, 1]), torch.tensor([3, 4]), torch.tensor([[5], [3]])
     margin = (table[users] * (table[positives] - table[others[:, 0]])).sum(-1)
     expected = torch.autograd.grad(-functional.logsigmoid(margin).mean(), table)

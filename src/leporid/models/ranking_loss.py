@@ -2,7 +2,7 @@
 
 On a CPU a step of these models is dispatch and memory traffic. The gradients are short, so they
 are given in closed form: no intermediate of the chain rule is stored, and rows go back into a
-table by one `index_add`.
+table by one `index_add`, or on a CPU in one pass of `ranking_kernel`.
 """
 
 from __future__ import annotations
@@ -63,6 +63,10 @@ class _TableBpr(torch.autograd.Function):
         penalty: float,
     ) -> Tensor:
         items = left if right is None else right
+        ctx.ready = _compiled(left) and _compiled(items)
+        if ctx.ready:
+            ctx.grads, loss = _rows_at_once(left, right, users, positives, negatives, penalty)
+            return loss
         user = left.index_select(0, users)
         positive = items.index_select(0, positives)
         negative = items.index_select(0, negatives.reshape(-1)).view(*negatives.shape, -1)
@@ -82,6 +86,13 @@ class _TableBpr(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor | None, None, None, None, None]:
+        if ctx.ready:
+            # Handed over, not copied: a graph is walked once.
+            made, ctx.grads = ctx.grads, None
+            factor = grads[0].item()
+            if factor != 1:
+                made = [grad.mul_(factor) for grad in made]
+            return made[0], made[1] if len(made) > 1 else None, None, None, None, None
         users, positives, negatives, user, difference, margin, *rows = ctx.saved_tensors
         # d/dx of -ln sigmoid(x) is -sigmoid(-x).
         slope = margin.neg().sigmoid_().mul_(-grads[0] / margin.numel())[..., None]
@@ -99,6 +110,33 @@ class _TableBpr(torch.autograd.Function):
         items.index_add_(0, positives, to_positive)
         items.index_add_(0, negatives.reshape(-1), to_negative.view(-1, user.shape[1]))
         return left, right, None, None, None, None
+
+
+def _compiled(table: Tensor) -> bool:
+    """Whether the kernel can read a table: on the CPU, in float32, rows one after another."""
+    plain = table.device.type == "cpu" and table.dtype == torch.float32 and table.is_contiguous()
+    return plain and not torch.compiler.is_compiling()
+
+
+def _rows_at_once(
+    left: Tensor,
+    right: Tensor | None,
+    users: Tensor,
+    positives: Tensor,
+    negatives: Tensor,
+    penalty: float,
+) -> tuple[list[Tensor], Tensor]:
+    """Gradients of the tables, for an upstream gradient of 1, and the loss."""
+    from leporid.models import ranking_kernel
+
+    kernel: Any = ranking_kernel.bpr_rows
+    tables = [left] if right is None else [left, right]
+    grads = [torch.zeros_like(table) for table in tables]
+    rows = [t.detach().contiguous().numpy() for t in (users, positives, negatives)]
+    arrays = [table.detach().numpy() for table in tables]
+    sums = [grad.numpy() for grad in grads]
+    loss = kernel(arrays[0], arrays[-1], *rows, penalty, sums[0], sums[-1])
+    return grads, left.new_tensor(loss)
 
 
 class _RowPenalty(torch.autograd.Function):

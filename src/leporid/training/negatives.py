@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import numba
 import torch
 from torch import Tensor
 
@@ -51,9 +54,20 @@ class NegativeSampler:
 
         A user who has every item has none and gets -1.
         """
-        free = self._free[users][:, None]
         # 2**62 values folded into at most n_items: the bias of the remainder is below 2**-30.
         draw = torch.randint(2**62, (len(users), count), generator=generator, device=users.device)
+        item = (
+            self.place_on_cpu(users, draw)
+            if users.device.type == "cpu"
+            else self.place(users, draw)
+        )
+        if not self._uniform:
+            item = torch.where(item < 0, -1, torch.searchsorted(self._ends, item, right=True))
+        return item
+
+    def place(self, users: Tensor, draw: Tensor) -> Tensor:
+        """Where each draw lies on the whole line; -1 where nothing is left of it."""
+        free = self._free[users][:, None]
         place = draw % free.clamp(min=1)
         # The positives whose free length before them is at most r lie before the r-th free place.
         query = users[:, None] * (self._total + 1) + place
@@ -61,7 +75,44 @@ class NegativeSampler:
         last = (after - 1).clamp(min=0)
         some = after > self._indptr[users][:, None]
         skipped = torch.where(some, self._taken_before[last] + self._taken[last], 0)
-        item = place + skipped
-        if not self._uniform:
-            item = torch.searchsorted(self._ends, item, right=True)
-        return torch.where(free > 0, item, -1)
+        return torch.where(free > 0, place + skipped, -1)
+
+    def place_on_cpu(self, users: Tensor, draw: Tensor) -> Tensor:
+        """The same numbers in one compiled pass, searching among the user's positives only."""
+        place = torch.empty_like(draw)
+        given = (users.contiguous(), draw, self._free, self._indptr, self._keys)
+        more = (self._taken_before, self._taken, place)
+        kernel: Any = _map_back
+        kernel(self._total + 1, *(tensor.numpy() for tensor in (*given, *more)))
+        return place
+
+
+@numba.njit(cache=True, nogil=True)
+def _map_back(
+    stride: Any,
+    users: Any,
+    draw: Any,
+    free: Any,
+    indptr: Any,
+    keys: Any,
+    taken_before: Any,
+    taken: Any,
+    place: Any,
+) -> None:
+    for row in range(len(users)):
+        user = users[row]
+        for column in range(draw.shape[1]):
+            if free[user] <= 0:
+                place[row, column] = -1
+                continue
+            left = draw[row, column] % free[user]
+            first, last = indptr[user], indptr[user + 1]
+            while first < last:
+                middle = (first + last) // 2
+                if keys[middle] <= user * stride + left:
+                    first = middle + 1
+                else:
+                    last = middle
+            place[row, column] = left
+            if first > indptr[user]:
+                place[row, column] += taken_before[first - 1] + taken[first - 1]
