@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 PIP_FLAGS ?=
 INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check $(PIP_FLAGS) --constraint constraints.txt --editable
 
-.PHONY: help env demo test test-all lint bench bench-serve docs pictures clean
+.PHONY: help env browser demo test test-all lint bench bench-serve docs pictures clean
 help:
 	@echo "make demo      set up and show LEPORID against a random start, on MovieLens-100K"
 	@echo "make test      set up and run the fast tests"
@@ -39,7 +39,14 @@ demo: $(VENV)/.demo-ready
 test: env
 	$(BIN)/python -m pytest
 
-test-all: env
+# Debian's browser for the tests of the pages, and its PostgreSQL for those of the event store.
+browser:
+	@command -v chromium > /dev/null && ls /usr/lib/postgresql/*/bin/initdb > /dev/null 2>&1 || \
+	{ [ "$$(id -u)" = 0 ] && command -v apt-get > /dev/null && apt-get update -qq && \
+	  apt-get install -y -qq chromium postgresql > /dev/null; } || \
+	echo "could not install chromium and postgresql: tests that need them will be skipped"
+
+test-all: env browser
 	$(BIN)/python -m pytest -m ''
 
 lint: env

@@ -31,7 +31,7 @@ def test_a_person_finds_clicks_and_sees(
     other = run_dir.parent / "toppop"
     with server(run_dir, tmp_path / "events.db", "--compare", str(other)) as (process, address):
         page.size(1280, 1400)
-        page.call("Page.navigate", url=address + "/")
+        page.open(address + "/")
         page.wait("document.body && document.body.dataset.ready === 'yes'")
 
         # Search by keyboard only, add the first title with Enter.
@@ -76,6 +76,12 @@ def test_a_person_finds_clicks_and_sees(
         page.run("document.querySelector('#history .small').click()")
         page.wait("document.querySelectorAll('#similar li').length > 3")
         page.screenshot(pictures / "page-light.png")
+        page.size(1280, 1400, dark=True)
+        page.screenshot(pictures / "page-dark.png")
+
+        # Nothing came from elsewhere, and nothing went wrong on the way.
+        assert {url.startswith(address) for url in page.requests()} == {True}
+        assert page.complaints() == []
 
         # On a phone nothing is wider than the window.
         page.size(390, 844, dark=True)
@@ -103,7 +109,7 @@ def test_ten_thousand_points_are_drawn_within_a_frame_or_two(
 ) -> None:
     with server(run_dir, tmp_path / "events.db") as (_, address):
         page.size(1280, 900)
-        page.call("Page.navigate", url=address + "/")
+        page.open(address + "/")
         page.wait("document.body && document.body.dataset.ready === 'yes'")
         drawn = page.run(
             "(async () => { const n = 10000, r = () => Array.from({length: n}, () => "

@@ -104,7 +104,7 @@ def _print(result: DemoResult, report: Path, output: Path) -> None:
     typer.echo(f"  leporid compare {runs}")
     typer.echo(f"  leporid recommend {output}/leporid --user 42 --items {output}/items.parquet")
     if "serve" in COMMANDS:
-        typer.echo(f"  leporid serve {output}/leporid")
+        typer.echo(f"  leporid serve {output}/leporid --compare {output}/random")
 
 
 def _progress(json_output: bool) -> ProgressLike:

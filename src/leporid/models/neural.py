@@ -315,12 +315,15 @@ class NeuralRecommender(Recommender):
     def _scoring(self) -> Any:
         """Evaluation mode without gradients; training mode comes back after it."""
         was_training = self.net.training
-        self.net.eval()
+        # Switching walks through all layers: for a single user that is time that counts.
+        if was_training:
+            self.net.eval()
         try:
             with torch.no_grad():
                 yield
         finally:
-            self.net.train(was_training)
+            if was_training:
+                self.net.train()
 
     def _arrays(self) -> dict[str, NDArray[Any]]:
         lengths = np.diff(self.train.sequences().indptr).astype(np.int32)

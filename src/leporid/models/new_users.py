@@ -27,6 +27,7 @@ class NewUserRows:
 
     def __init__(self, train: Interactions, table: NDArray[np.float32], neighbours: int) -> None:
         self._fitted = train.csr()
+        self._by_item = self._fitted.T.tocsr()
         self._sizes = np.diff(self._fitted.indptr).astype(np.float32)
         self._table = table
         self._k = neighbours
@@ -63,7 +64,7 @@ class NewUserRows:
         out = np.empty((rows.shape[0], self._table.shape[1]), np.float32)
         for start in range(0, rows.shape[0], _AT_ONCE):
             part = slice(start, start + _AT_ONCE)
-            shared = (rows[part] @ self._fitted.T).toarray()
+            shared = (rows[part] @ self._by_item).toarray()
             union = sizes[part, None] + self._sizes[None, :] - shared
             jaccard = np.divide(shared, union, out=np.zeros_like(shared), where=union > 0)
             if own is not None:

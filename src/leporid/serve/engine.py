@@ -16,6 +16,7 @@ from leporid.models.base import HistoryUnsupportedError
 from leporid.serve.limits import ServeLimits
 from leporid.serve.loaded_run import LoadedRun
 from leporid.serve.store import EventStore
+from leporid.serve.threads import use_threads
 
 if TYPE_CHECKING:
     from leporid.models.base import Recommender
@@ -142,6 +143,7 @@ class Engine:
         recent = [row.history[-self._limits.history_length :] for row in rows] if folds_in else []
         users = np.asarray([] if folds_in else [row.known for row in rows], np.int32)
         longest = max(row.person.n for row in rows)
+        use_threads(run.threads)
         kept = max(self._limits.two_stage, 2 * longest)
         if not all_items and self._limits.two_stage and wants_two_stages(run.model, kept):
             dlr2 = cast("DLR2", run.model)

@@ -18,11 +18,14 @@ from leporid.graph.neighbours import Neighbours, top_k_neighbours
 from leporid.interop.trained import find_model
 from leporid.models.base import Recommender
 from leporid.serve.item_map import ItemMap, item_map, item_vectors
+from leporid.serve.threads import choose_threads
 
 __all__ = ["LoadedRun", "load_run"]
 
 _NEIGHBOURS = 100
 """Neighbours kept for each item: for similar items and for the reasons of a recommendation."""
+_TIMED = 8
+"""Users scored at once to choose the number of threads."""
 _TRIES = 5
 """How often a folder that is replaced while it is read is read again."""
 
@@ -46,6 +49,8 @@ class LoadedRun:
     map: ItemMap
     metrics: Mapping[str, float]
     """On test, from the record; empty where there is none."""
+    threads: int | None
+    """Torch's threads while this model scores; None where it is not torch's."""
     loaded_at: float
     """Seconds since 1970."""
 
@@ -133,6 +138,7 @@ def _load(path: Path, items: str | Path | None, like: LoadedRun | None) -> Loade
         neighbours = like.neighbours
     else:
         neighbours = top_k_neighbours(matrix.T.tocsr(), _NEIGHBOURS)
+    some = np.arange(min(_TIMED, len(model.users)), dtype=np.int32)
     titles = tuple(info.title for info in information)
     genres = tuple(info.genres for info in information)
     return LoadedRun(
@@ -146,6 +152,7 @@ def _load(path: Path, items: str | Path | None, like: LoadedRun | None) -> Loade
         neighbours=neighbours,
         map=item_map(item_vectors(folder, matrix), genres),
         metrics=record.get("metrics", {}),
+        threads=choose_threads(lambda: model.score(some)) if hasattr(model, "net") else None,
         loaded_at=time.time(),
     )
 

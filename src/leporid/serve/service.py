@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +58,8 @@ class Service:
         self._writing: Batcher[list[Event], int] = Batcher(
             self._add, batch=256, waiting=waiting, name="events"
         )
+        self.after_load: Callable[[], None] = _nothing
+        """Called when runs were loaded: the process that serves tidies its memory then."""
         self.runs = self._load()
         self._engine.rank([_first_person(run) for run in self.runs.values()])
 
@@ -74,6 +76,8 @@ class Service:
             # The first score of a model prepares what it keeps: before the swap, not after.
             await self._scoring.submit([_first_person(run) for run in fresh.values()])
             self.runs = fresh
+            del fresh
+            self.after_load()
             self.metrics.count("leporid_reloads_total")
 
     def run(self, name: s.RunName) -> LoadedRun:
@@ -211,6 +215,10 @@ class Service:
         self._writing.close()
         if self.store is not None:
             self.store.close()
+
+
+def _nothing() -> None:
+    """An application inside somebody else's process leaves its memory alone."""
 
 
 def _first_person(run: LoadedRun) -> Person:

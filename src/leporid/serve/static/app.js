@@ -66,7 +66,7 @@ async function recommend() {
   const answers = await Promise.all(runs.map((run) => ask("/recommend", { ...body, run: run.name })));
   if (turn !== asked || answers.some((answer) => !answer)) return;
   runs.forEach((run, i) => { lists[run.name] = answers[i].results[0].items; });
-  $("status").textContent = `For your ${history_.length} item${history_.length > 1 ? "s" : ""}:`;
+  $("status").textContent = `For your ${history_.length} item${history_.length > 1 ? "s" : ""}.`;
   showLists();
 }
 function reason(item) {
@@ -77,7 +77,7 @@ function showLists() {
   const shared = (item, name) => runs.every((run) => run.name === name || (lists[run.name] || []).some((other) => other.id === item.id));
   $("runs").replaceChildren(...(Object.keys(lists).length ? runs : []).map((run) => {
     const rows = lists[run.name].map((item) => {
-      const row = make("li", {}, itemButton(item, "Add to history", () => add(item)), " ", similarButton(item), make("span", { className: "why", textContent: reason(item) }));
+      const row = make("li", {}, make("div", { className: "row" }, itemButton(item, "Add to history", () => add(item)), similarButton(item)), make("span", { className: "why", textContent: reason(item) }));
       if (!shared(item, run.name)) row.className = "only";
       return row;
     });
