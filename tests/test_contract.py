@@ -1,13 +1,14 @@
 """What every model must do, whatever it is: one suite over the registry.
 
-A model joins by its registry name in `SETTINGS`, with settings small enough for a test.
+A model joins by its registry name in `SETTINGS`, with settings small enough for a test; a second
+recipe of it by the two names with a dash between.
 """
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -37,7 +38,9 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "hgn": {**_NEURAL, "history": 3, "targets": 2},
     "lightgcn": _NEURAL,
     "sasrec": {**_NEURAL, "length": 5, "heads": 2},
-    "dlr2": {**_NEURAL, "length": 3},
+    "sasrec-paper": {**_NEURAL, "length": 5, "heads": 2},
+    "dlr2-paper": {**_NEURAL, "length": 3},
+    "dlr2-softmax": {**_NEURAL, "length": 3, "architecture": "no_conv", "negatives": 4},
 }
 """Registry name -> settings for the fixture below (31 users, 17 items)."""
 
@@ -68,20 +71,49 @@ def split() -> Split:
     return make_split()
 
 
+class Fitted(NamedTuple):
+    """A key of `SETTINGS` and what it made."""
+
+    key: str
+    model: Recommender
+
+
 @pytest.fixture(scope="module", params=list(SETTINGS))
-def fitted(request: pytest.FixtureRequest, split: Split) -> Recommender:
-    return fit(request.param, split)
+def made(request: pytest.FixtureRequest, split: Split) -> Fitted:
+    return Fitted(request.param, fit(request.param, split))
 
 
-def make(name: str) -> Recommender:
-    return models.get(name)(**SETTINGS[name])
+@pytest.fixture(scope="module")
+def key(made: Fitted) -> str:
+    return made.key
 
 
-def fit(name: str, split: Split, seed: int = 3) -> Recommender:
-    return make(name).fit(split, seed=seed)
+@pytest.fixture(scope="module")
+def fitted(made: Fitted) -> Recommender:
+    return made.model
+
+
+def make(key: str, **changes: Any) -> Recommender:
+    name, _, recipe = key.partition("-")
+    cls: Any = models.get(name)
+    settings = {**SETTINGS[key], **changes}
+    model: Recommender = cls.from_recipe(recipe, **settings) if recipe else cls(**settings)
+    return model
+
+
+def fit(key: str, split: Split, seed: int = 3) -> Recommender:
+    return make(key).fit(split, seed=seed)
 
 
 ALL = np.arange(N_USERS, dtype=np.int32)
+
+
+def test_every_registered_model_and_recipe_is_here() -> None:
+    named = {tuple(key.split("-")) for key in SETTINGS}
+    assert {name for name, *_ in named} == set(models.available())
+    for name in models.available():
+        for recipe in getattr(models.get(name), "recipes", {}):
+            assert (name, recipe) in named
 
 
 def test_scores_are_finite_float32_of_the_right_shape(fitted: Recommender) -> None:
@@ -157,18 +189,18 @@ def test_users_beyond_one_chunk_of_memory_get_the_same_lists(
     np.testing.assert_allclose(whole.scores, parts.scores, rtol=1e-4, atol=1e-6)
 
 
-def test_a_refit_equals_a_fresh_fit(fitted: Recommender, split: Split) -> None:
-    again = make(fitted.name).fit(make_split(seed=1), seed=5).fit(split, seed=3)
+def test_a_refit_equals_a_fresh_fit(key: str, fitted: Recommender, split: Split) -> None:
+    again = make(key).fit(make_split(seed=1), seed=5).fit(split, seed=3)
     np.testing.assert_array_equal(again.score(ALL), fitted.score(ALL))
 
 
-def test_the_same_seed_gives_the_same_bits(fitted: Recommender, split: Split) -> None:
-    np.testing.assert_array_equal(fit(fitted.name, split).score(ALL), fitted.score(ALL))
+def test_the_same_seed_gives_the_same_bits(key: str, fitted: Recommender, split: Split) -> None:
+    np.testing.assert_array_equal(fit(key, split).score(ALL), fitted.score(ALL))
 
 
-def test_the_test_part_is_never_read(fitted: Recommender, split: Split) -> None:
+def test_the_test_part_is_never_read(key: str, fitted: Recommender, split: Split) -> None:
     empty = split.test.select(np.zeros(len(split.test), dtype=bool))
-    blind = fit(fitted.name, Split(split.train, split.valid, empty, "contract"))
+    blind = fit(key, Split(split.train, split.valid, empty, "contract"))
     np.testing.assert_array_equal(blind.score(ALL), fitted.score(ALL))
 
 
@@ -191,12 +223,12 @@ def test_save_and_load_are_inverse(fitted: Recommender, tmp_path: Path) -> None:
 
 
 def test_saving_twice_replaces_the_model_and_keeps_other_files(
-    fitted: Recommender, split: Split, tmp_path: Path
+    key: str, fitted: Recommender, tmp_path: Path
 ) -> None:
     path = fitted.save(tmp_path / "run")
     (path / "notes").mkdir()
     (path / "notes" / "log.txt").write_text("mine")
-    other = fit(fitted.name, make_split(seed=1))
+    other = fit(key, make_split(seed=1))
     other.save(path)
     np.testing.assert_array_equal(Recommender.load(path).score(ALL), other.score(ALL))
     assert (path / "notes" / "log.txt").read_text() == "mine"
@@ -283,7 +315,7 @@ def test_an_unfitted_model_says_so(name: str, tmp_path: Path) -> None:
         lambda: model.score(ALL),
         lambda: model.save(tmp_path / "x"),
     ):
-        with pytest.raises(NotFittedError, match=f"{name} is not fitted"):
+        with pytest.raises(NotFittedError, match=f"{model.name} is not fitted"):
             call()
 
 
