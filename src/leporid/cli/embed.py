@@ -54,6 +54,20 @@ def embed(
         str | None,
         typer.Option(help="Compute on a Dask cluster: tcp://host:port (le, leporid)."),
     ] = None,
+    memory: Annotated[
+        str | None,
+        typer.Option(
+            help="Stay within this much memory, such as 2GB: DATA streams from a parquet file or a "
+            "folder of them (le, leporid)."
+        ),
+    ] = None,
+    refresh: Annotated[
+        Path | None,
+        typer.Option(
+            help="Vectors of an earlier run, before DATA grew: start from them and stay in their "
+            "coordinates (le, leporid)."
+        ),
+    ] = None,
     setting: Annotated[
         list[str] | None, typer.Option("--set", help="Another setting of the method, NAME=VALUE.")
     ] = None,
@@ -89,12 +103,22 @@ def embed(
     if landmarks is not None:
         settings["landmarks"] = landmarks if landmarks < 1 else int(landmarks)
     initializer = initializers.get(method)(**settings)
-    train = load(data, user=user, item=item, time=time)
-    if core:
-        train = train.core(core)
+    columns = {"user": user, "item": item, "time": time}
+    progress = show_progress(json_output)
     start = perf_counter()
-    with _on_cluster(initializer, scheduler):
-        made = cached_fit(initializer, train, use_cache=cache, progress=show_progress(json_output))
+    if memory is not None:
+        _refuse_with_memory(scheduler=scheduler, refresh=refresh)
+        made = _within(memory, initializer, data, output, core, columns, progress)
+    else:
+        train = load(data, user=user, item=item, time=time)
+        if core:
+            train = train.core(core)
+        _start_from(initializer, refresh)
+        start = perf_counter()
+        with _on_cluster(initializer, scheduler):
+            made = cached_fit(
+                initializer, train, use_cache=cache and refresh is None, progress=progress
+            )
     seconds = perf_counter() - start
     files = write_embeddings(made, output, format, name=name)
 
@@ -136,6 +160,57 @@ def _on_cluster(initializer: Any, scheduler: str | None) -> Iterator[None]:
             yield
         finally:
             initializer.client = None
+
+
+def _refuse_with_memory(**others: Any) -> None:
+    from leporid.errors import ConfigError
+
+    given = [f"--{name}" for name, value in others.items() if value is not None]
+    if given:
+        raise ConfigError(f"--memory and {given[0]} do not go together: leave one out")
+
+
+def _within(
+    memory: str,
+    initializer: Any,
+    data: str,
+    output: Path,
+    core: int,
+    columns: dict[str, str | None],
+    progress: bool,
+) -> Any:
+    """Out of core, with the files it needs meanwhile beside the output."""
+    from leporid.errors import DataError
+    from leporid.initializers.out_of_core import embed_stored
+
+    try:
+        output.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise DataError(f"could not write {output}: {error.strerror or error}") from error
+    return embed_stored(
+        initializer,
+        data,
+        memory,
+        scratch=output.parent,
+        core=core,
+        progress=progress,
+        user=columns["user"],
+        item=columns["item"],
+        time=columns["time"],
+    )
+
+
+def _start_from(initializer: Any, folder: Path | None) -> None:
+    """Give a spectral initialiser the vectors of an earlier run."""
+    if folder is None:
+        return
+    from leporid.errors import ConfigError
+    from leporid.initializers.spectral_sides import SpectralInitializer
+    from leporid.interop.formats import read_embeddings
+
+    if not isinstance(initializer, SpectralInitializer):
+        raise ConfigError(f"--refresh works with le and leporid, not {initializer.name}")
+    initializer.previous = read_embeddings(folder)
 
 
 def _describe(side: str, embedding: Any) -> dict[str, Any]:

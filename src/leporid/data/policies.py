@@ -137,6 +137,8 @@ def _codes(values: pa.ChunkedArray, kind: str, origin: str) -> tuple[NDArray[Any
     """
     if pa.types.is_floating(values.type):
         values = whole_floats(values, kind, origin)
+    if pa.types.is_null(values.type):  # nothing but missing values
+        values = values.cast(pa.int64())
     if not pa.types.is_dictionary(values.type):
         values = pc.dictionary_encode(plain_values(values))
     encoded = values.unify_dictionaries().combine_chunks()

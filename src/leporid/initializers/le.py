@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from leporid.data.interactions import Interactions
-from leporid.initializers.base import InitialEmbeddings
-from leporid.initializers.spectral_sides import SpectralConfig, SpectralInitializer, fit_sides
-from leporid.progress import ProgressLike
+from leporid.initializers.spectral_sides import SpectralConfig, SpectralInitializer
 from leporid.spectral.landmarks import Landmarks
+
+if TYPE_CHECKING:
+    from leporid.spectral.estimators import LaplacianEigenmaps
 
 __all__ = ["LE", "LEConfig"]
 
@@ -25,20 +26,16 @@ class LE(SpectralInitializer):
     config_class = LEConfig
     config: LEConfig
 
-    def _fit(self, train: Interactions, progress: ProgressLike) -> InitialEmbeddings:
+    def estimator(self, landmarks: Landmarks = None) -> LaplacianEigenmaps:
+        """An estimator with these settings."""
         from leporid.spectral.estimators import LaplacianEigenmaps
 
         config = self.config
-
-        def make(landmarks: Landmarks) -> LaplacianEigenmaps:
-            return LaplacianEigenmaps(
-                dim=config.dim,
-                k=config.k,
-                normalized=config.normalized,
-                seed=config.seed,
-                device=config.device,
-                landmarks=landmarks,
-            )
-
-        provenance = self.provenance(train)
-        return fit_sides(make, train, provenance, config, progress, self.client)
+        return LaplacianEigenmaps(
+            dim=config.dim,
+            k=config.k,
+            normalized=config.normalized,
+            seed=config.seed,
+            device=config.device,
+            landmarks=landmarks,
+        )

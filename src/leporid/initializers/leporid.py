@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from leporid.data.interactions import Interactions
 from leporid.errors import ConfigError
-from leporid.initializers.base import InitialEmbeddings
-from leporid.initializers.spectral_sides import SpectralConfig, SpectralInitializer, fit_sides
-from leporid.progress import ProgressLike
+from leporid.initializers.spectral_sides import SpectralConfig, SpectralInitializer
 from leporid.spectral.landmarks import Landmarks
+
+if TYPE_CHECKING:
+    from leporid.spectral.estimators import Leporid
 
 __all__ = ["LEPORID", "LEPORIDConfig"]
 
@@ -35,21 +36,17 @@ class LEPORID(SpectralInitializer):
     config_class = LEPORIDConfig
     config: LEPORIDConfig
 
-    def _fit(self, train: Interactions, progress: ProgressLike) -> InitialEmbeddings:
+    def estimator(self, landmarks: Landmarks = None) -> Leporid:
+        """An estimator with these settings."""
         from leporid.spectral.estimators import Leporid
 
         config = self.config
-
-        def make(landmarks: Landmarks) -> Leporid:
-            return Leporid(
-                dim=config.dim,
-                k=config.k,
-                alpha=config.alpha,
-                normalized=config.normalized,
-                seed=config.seed,
-                device=config.device,
-                landmarks=landmarks,
-            )
-
-        provenance = self.provenance(train)
-        return fit_sides(make, train, provenance, config, progress, self.client)
+        return Leporid(
+            dim=config.dim,
+            k=config.k,
+            alpha=config.alpha,
+            normalized=config.normalized,
+            seed=config.seed,
+            device=config.device,
+            landmarks=landmarks,
+        )

@@ -137,6 +137,39 @@ class RefreshedEstimator(SavedEstimator, abc.ABC):
             return self.fit(X, progress=progress)
         return self.refresh(X, added=True, progress=progress)
 
+    def fit_from(
+        self,
+        X: Any,
+        start: NDArray[np.floating[Any]],
+        *,
+        progress: bool | ProgressLike | None = None,
+    ) -> Self:
+        """`fit` from vectors of an earlier fit, where only they were kept.
+
+        `start` float[n, dim] holds the old vector of every row of X, zeros for a row that is new.
+        The solver starts from them, and signs and `rotation_` agree with them.
+        """
+        rows = interaction_rows(X, type(self).__name__)
+        old = np.asarray(start, dtype=np.float32)
+        if old.shape != (rows.shape[0], self.dim):
+            raise DataError(
+                f"the old vectors are {old.shape[0]} x {old.shape[1]}, but {rows.shape[0]} rows "
+                f"and dim={self.dim} were asked for"
+            )
+        if getattr(self, "landmarks", None) is not None:
+            raise ConfigError("old vectors start a fit on all rows: leave out landmarks=")
+        from leporid.graph.knn import knn_graph
+
+        reporter = make_progress(progress)
+        graph = knn_graph(
+            rows, k=self.k, device=self.device, threads=self.threads, progress=reporter
+        )
+        self._fit_graph(graph, reporter, old)
+        self.embedding_ = align_columns(self.embedding_, self.eigenvalues_, old, self.tol)
+        self.rotation_ = procrustes(self.embedding_[old.any(axis=1)], old[old.any(axis=1)])
+        self.n_features_in_, self._rows = rows.shape[1], rows
+        return self
+
     def _refuse(self, rows: sparse.csr_array, before: sparse.csr_array) -> None:
         """Errors for what cannot be refreshed."""
         if self.landmarks_ is not None:

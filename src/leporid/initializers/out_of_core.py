@@ -1,0 +1,143 @@
+"""`embed_stored`: LE and LEPORID vectors of a log that does not fit into memory.
+
+The interactions stream from parquet files into a matrix on disk (`data.stored`), the neighbour
+lists and the graph are files too (`graph.stored`). In memory are the ids, the rows laid out for
+the search, and the solver's basis; before each stage its need is held against the limit.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leporid.data.stored import StoredInteractions, store_interactions, transpose
+from leporid.errors import ConfigError, DataError
+from leporid.graph.matrix import Members
+from leporid.graph.stored import search_bytes, stored_knn_graph
+from leporid.initializers.base import InitialEmbeddings, Initializer
+from leporid.initializers.spectral_sides import SpectralInitializer, side_embedding
+from leporid.memory import format_bytes, memory_left, parse_memory
+from leporid.progress import ProgressLike, make_progress
+from leporid.spectral.embedding import Embedding
+from leporid.spectral.lanczos import basis_size
+from leporid.spectral.spmm import BLOCK
+from leporid.threads import resolve_threads
+
+if TYPE_CHECKING:
+    from leporid.graph.types import Side
+
+__all__ = ["embed_stored", "solver_bytes"]
+
+
+def embed_stored(
+    initializer: Initializer,
+    source: str | Path,
+    memory: str | int,
+    *,
+    scratch: str | Path | None = None,
+    core: int = 0,
+    user: str | int | None = None,
+    item: str | int | None = None,
+    time: str | int | None = None,
+    threads: int | None = None,
+    progress: bool | ProgressLike | None = None,
+) -> InitialEmbeddings:
+    """`initializer.fit(load(source).core(core))` within a memory limit, for `le` and `leporid`.
+
+    `source` is a parquet file or a directory of them. `scratch` is where files are put meanwhile,
+    in a folder of their own that is removed in any case; the system's folder for such by default.
+    """
+    if not isinstance(initializer, SpectralInitializer):
+        raise ConfigError(f"a memory limit works with le and leporid, not {initializer.name}")
+    config = initializer.config
+    if config.landmarks is not None or config.item_landmarks is not None:
+        raise ConfigError("a memory limit works without landmarks: leave one of the two out")
+    limit, reporter = parse_memory(memory), make_progress(progress)
+    try:
+        folder = tempfile.TemporaryDirectory(prefix=".leporid-", dir=scratch)
+    except OSError as error:
+        raise DataError(f"could not write into {scratch}: {error.strerror or error}") from None
+    with folder as name:
+        stored = store_interactions(source, name, limit, core=core, user=user, item=item, time=time)
+        provenance = {
+            "method": initializer.name,
+            "parameters": config.to_dict(),
+            "data": _digest(stored),
+            "code": initializer.version,
+            "memory": limit,
+        }
+        workers = resolve_threads(threads)
+        users = Members(stored.indptr, stored.items_of, stored.n_items)
+        sides = [_side(initializer, users, "users", stored, limit, workers, reporter)]
+        flipped = transpose(
+            stored.indptr, stored.items_of, stored.n_items, stored.folder, stored.block_rows
+        )
+        items = Members(*flipped, stored.n_users)
+        sides.append(_side(initializer, items, "items", stored, limit, workers, reporter))
+        made = [replace(side, provenance={**provenance, **side.provenance}) for side in sides]
+    reporter.close()
+    return InitialEmbeddings(made[0], made[1], stored.users, stored.items)
+
+
+def solver_bytes(n: int, dim: int) -> int:
+    """What the eigensolver holds for `n` rows: its basis, and the float64 check at the end."""
+    columns, _ = basis_size(dim, BLOCK)
+    basis = 4 * (columns + BLOCK) + 12 * BLOCK
+    check = 8 * (6 * dim + 3 * BLOCK) + 8 * 36
+    return n * (basis + check) + 32_000_000
+
+
+def _side(
+    initializer: SpectralInitializer,
+    members: Members,
+    side: Side,
+    stored: StoredInteractions,
+    limit: int,
+    threads: int,
+    progress: ProgressLike,
+) -> Embedding:
+    config = initializer.config
+    n = members.n
+    if n < 2:
+        raise DataError(f"{n} of the {side} is too few: a graph needs at least 2 rows")
+    left = memory_left(limit)
+    _refuse(side, n, config.dim, left, limit, search_bytes(members, config.k, threads))
+    graph = stored_knn_graph(
+        members, config.k, stored.folder, left // 2, side=side, threads=threads, progress=progress
+    )
+    fitted = initializer.estimator().set_params(device="cpu", threads=threads)
+    fitted.fit_graph(graph, progress=progress)
+    return side_embedding(fitted, config.dim, {})
+
+
+def _refuse(side: str, n: int, dim: int, left: int, limit: int, search: int) -> None:
+    """An error that says what would fit, where the search or the solver does not."""
+    solver = solver_bytes(n, dim)
+    if max(solver, search) <= left:
+        return
+    needed = format_bytes(1.05 * (limit - left + max(solver, search)))
+    hints = [f"--memory {needed.replace(' ', '')}"]
+    smaller = [size for size in (32, 16, 8) if size < dim and solver_bytes(n, size) <= left]
+    if search <= left and smaller:
+        hints.append(f"--dim {smaller[0]}")
+    raise ConfigError(
+        f"{n:,} {side} do not fit into {format_bytes(limit)}: the neighbour search needs "
+        f"{format_bytes(search)} and the eigensolver {format_bytes(solver)} beside what is in use; "
+        f"what would fit: {', or '.join(hints)}"
+    )
+
+
+def _digest(stored: StoredInteractions) -> str:
+    hasher = hashlib.sha256(np.ascontiguousarray(stored.indptr).tobytes())
+    columns: NDArray[np.int32] = stored.items_of
+    for start in range(0, len(columns), stored.block_rows):
+        hasher.update(columns[start : start + stored.block_rows].tobytes())
+    hasher.update(stored.users.digest.encode())
+    hasher.update(stored.items.digest.encode())
+    return hasher.hexdigest()[:16]
