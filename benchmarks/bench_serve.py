@@ -26,7 +26,7 @@ from leporid.models.dlr2 import DLR2
 from leporid.serve import ServeLimits
 from leporid.training.data import as_sequences
 
-MODELS = ("dlr2", "sasrec")
+MODELS = ("sasrec", "dlr2")
 CONNECTIONS = (1, 8, 32)
 _LENGTH = re.compile(rb"content-length: (\d+)", re.IGNORECASE)
 N = 10
@@ -41,12 +41,12 @@ class Sizes:
     users: int = 6_000
     items: int = 3_100
     interactions: int = 570_000
-    requests: int = 2_000
+    requests: int = 1_500
     """Of each kind at each number of connections."""
-    seconds: float = 20.0
+    seconds: float = 10.0
     """Each measurement stops then."""
     memory_requests: int = 50_000
-    memory_seconds: float = 400.0
+    memory_seconds: float = 300.0
 
 
 QUICK = Sizes(300, 200, 9_000, requests=60, seconds=5, memory_requests=200, memory_seconds=5)
@@ -66,16 +66,17 @@ def run(sizes: Sizes = Sizes()) -> None:  # noqa: B008
     ]
     for name in MODELS:
         with tempfile.TemporaryDirectory() as folder:
-            settings = {"recipe": "softmax"} if name == "dlr2" else {}
-            model = leporid.train(name, split, init="random", steps=1, device="cpu", **settings)
+            settings: dict[str, Any] = {"recipe": "softmax"} if name == "dlr2" else {}
+            settings = {**settings, "steps": 1, "eval_every": 0}
+            model = leporid.train(name, split, init="random", device="cpu", **settings)
             model.save(Path(folder) / "model")
             found, told = measure(name, Recommender.load(Path(folder) / "model"), folder, sizes)
-            rows += found
-            notes += told
-    for row in rows:
-        print(row)
-    if sizes == Sizes():
-        write_record("serve", rows, sizes.__dict__, notes)
+        for row in found:
+            print(row, flush=True)
+        rows += found
+        notes += told
+        if sizes == Sizes():
+            write_record("serve", rows, sizes.__dict__, notes)
 
 
 def measure(
