@@ -30,7 +30,7 @@ def initialisation_gains(
 
     A user's value is the mean over the seeds; the interval is a 95% percentile bootstrap over
     users of the paired difference. It speaks of other users, not of other seeds: the spread over
-    seeds stands beside it.
+    seeds stands beside it. The last two columns are the HR@n of tail users.
     """
     groups: dict[tuple[str, str | None], dict[str, list[RunRecord]]] = {}
     for record in records:
@@ -52,8 +52,14 @@ def initialisation_gains(
             by_seed = sides[name].mean(axis=1)
             row[f"{name} HR@{n}"] = float(by_seed.mean())
             row[f"{name} seeds"] = f"{by_seed.min():.4f} to {by_seed.max():.4f}"
-        rows.append({**row, "gain": float(gap.mean()), "low": low, "high": high})
+        row |= {"gain": float(gap.mean()), "low": low, "high": high}
+        rows.append(row | {f"{name} tail": _tail(runs[name], n) for name in (init, base)})
     return rows
+
+
+def _tail(records: Sequence[RunRecord], n: int) -> float:
+    values = [record.tail_metrics.get(f"HR@{n}", float("nan")) for record in records]
+    return float(np.mean(values))
 
 
 def _hit_rates(records: Sequence[RunRecord], root: str | Path, n: int) -> NDArray[np.float64]:
