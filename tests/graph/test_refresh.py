@@ -15,6 +15,7 @@ from leporid.graph import refresh
 from leporid.graph.knn import knn_graph
 from leporid.graph.refresh import refresh_graph
 from tests.graph.matrices import random_sets, skewed
+from tests.graph.oracle import similarities
 
 
 @pytest.fixture(autouse=True)
@@ -22,6 +23,8 @@ def _merge_always(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lists are merged at any share of changed rows, so that small matrices try it."""
     monkeypatch.setattr(refresh, "SEARCH_ALL_FROM", 2.0)
     monkeypatch.setattr(refresh, "MERGE_ROWS", 37)
+    monkeypatch.setattr(refresh, "FEWEST_NEAR", 1)
+    monkeypatch.setattr(refresh, "NEAR", 1)
 
 
 def grown(X: Any, rows: int, columns: int, share: float, seed: int, lose: bool) -> Any:
@@ -73,6 +76,11 @@ def test_two_refreshes_equal_two_fresh_graphs(
     third = grown(second, 1, 0, share / 2, seed + 2, lose)
     once = refresh_graph(knn_graph(first, k), first, second, k, threads=2)
     assert_same(once.graph, knn_graph(second, k))
+    # the lists of every row to the end of what is known of them
+    for row in np.flatnonzero(once.spare.complete):
+        edges = once.graph.indptr[row + 1] - once.graph.indptr[row]
+        known = min(edges, once.graph.k) + once.spare.length[row]
+        assert known == (similarities(second[[row]], second) > 0).sum() - (second[[row]].nnz > 0)
     twice = refresh_graph(once.graph, second, third, k, spare=once.spare, threads=1)
     assert_same(twice.graph, knn_graph(third, k))
 

@@ -39,6 +39,12 @@ SEARCH_ALL_FROM = 0.3
 so many rows, and merging, costs what it saves."""
 MERGE_ROWS = 8192
 """Rows merged at a time."""
+NEAR = 4
+"""An unchanged row is compared with all changed ones; of those it chose so many times as many as
+their share of all rows lets expect are kept. Rows that choose more are searched for anew."""
+
+FEWEST_NEAR = 32
+"""And at least so many."""
 
 
 class Spare(NamedTuple):
@@ -159,7 +165,8 @@ def _merge_all(
     movers = np.flatnonzero(changed)
     base = _rows_of(new, movers)
     unchanged = np.flatnonzero(~changed)
-    width = min(len(movers), limits.room)
+    expected = limits.wanted * len(movers) // new.n
+    width = min(len(movers), limits.room, NEAR * expected + FEWEST_NEAR)
     longest = int(np.diff(graph.indptr).max()) + spare.rows.shape[1] + width + 64
     scratch = [np.zeros((2, 2, longest), np.uint32) for _ in range(threads)]
     for first in range(0, len(unchanged), MERGE_ROWS):
@@ -289,9 +296,20 @@ def _merge(
             weight = spare.weights[row, place]
             if weight < least or (weight == least and other > last):
                 least, last = weight, other
+        close = near.length[position]
+        everything = spare.complete[row]
+        if close == near.rows.shape[1] and close < len(movers):
+            # More changed rows may follow: what lies behind the last of these is not known.
+            low, at = np.float32(np.inf), uint32(0)
+            for place in range(close):
+                if near.weights[position, place] <= low:
+                    low = near.weights[position, place]
+                    at = uint32(movers[near.rows[position, place]])
+            if everything or low > least or (low == least and at < last):
+                least, last = low, at
+            everything = False
         # Three ascending lists of different rows become one.
         a, b, c, total = 0, 0, 0, 0
-        close = near.length[position]
         nobody = uint32(0xFFFFFFFF)
         while a < count or b < extra or c < close:
             first = own[a] if a < count else nobody
@@ -309,13 +327,14 @@ def _merge(
                 weight, other = spare.weights[row, b], second
                 taken = not changed[second]
                 b += 1
-            if taken:
+            certain = everything or weight > least or (weight == least and other <= last)
+            if taken and certain:
                 best[total] = other
                 best_weights[total] = weight
                 total += 1
-        if total < limits.wanted and not spare.complete[row]:
+        if total < limits.wanted and not everything:
             continue
-        complete[row] = spare.complete[row] and total <= limits.room
+        complete[row] = everything and total <= limits.room
         if total > limits.room:
             _pad(best_bits, total)
             keep_best(best_bits, best, uint64(total), limits.room, uint32(0))
