@@ -1,0 +1,73 @@
+"""What makes answers quick: no waiting for acknowledgements, threads that pay, no collections."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import socket
+import time
+from pathlib import Path
+
+import pytest
+
+from leporid.serve.server import _listen, _settle
+from leporid.serve.service import Service
+from leporid.serve.threads import choose_threads, use_threads
+
+
+def test_an_answer_in_two_parts_does_not_wait_for_an_acknowledgement() -> None:
+    async def accepted() -> int:
+        found: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+
+        def connected(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            link = writer.get_extra_info("socket")
+            found.set_result(link.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
+            writer.close()
+
+        with _listen("127.0.0.1", 0) as listening:
+            listening.listen()
+            server = await asyncio.start_server(connected, sock=listening)
+            _, writer = await asyncio.open_connection(*listening.getsockname())
+            value = await found
+            writer.close()
+            server.close()
+        return value
+
+    assert asyncio.run(accepted())
+
+
+@pytest.mark.parametrize(("all_cores", "expected"), [(0.004, "all"), (0.02, "one"), (0.03, "one")])
+def test_more_threads_are_used_where_they_pay(all_cores: float, expected: str) -> None:
+    torch = pytest.importorskip("torch")
+    before = torch.get_num_threads()
+    torch.set_num_threads(3)
+    try:
+        chosen = choose_threads(
+            lambda: time.sleep(0.02 if torch.get_num_threads() == 1 else all_cores)
+        )
+        assert chosen == {"all": 3, "one": 1}[expected]
+        assert torch.get_num_threads() == 3
+        use_threads(chosen)
+        assert torch.get_num_threads() == chosen
+        use_threads(None)
+        assert torch.get_num_threads() == chosen
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_what_is_loaded_leaves_garbage_collection_at_the_start_and_after_a_reload(
+    run_dir: Path,
+) -> None:
+    service = Service(run_dir)
+    called = []
+    service.after_load = lambda: called.append(service.runs["main"])
+    old = service.runs["main"]
+    asyncio.run(service.reload())
+    assert called == [service.runs["main"]]
+    assert called[0] is not old
+    service.close()
+    try:
+        _settle()
+        assert gc.get_freeze_count() > 0
+    finally:
+        gc.unfreeze()
