@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import sys
 import time
 from pathlib import Path
+
+import pytest
 
 from leporid.experiments.claims import STALE_SECONDS, claim, claimed_by_other
 
@@ -29,6 +32,26 @@ def test_a_stale_claim_is_taken_over(tmp_path: Path) -> None:
         assert mine
         assert claimed_by_other(path)
     assert list(tmp_path.iterdir()) == []
+
+
+def _hold(path: Path) -> None:
+    with claim(path):
+        time.sleep(60)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="asks /proc whether a process lives")
+def test_the_claim_of_a_killed_process_is_free_at_once(tmp_path: Path) -> None:
+    path = tmp_path / "cell.claim"
+    worker = multiprocessing.get_context("spawn").Process(target=_hold, args=(path,))
+    worker.start()
+    while not (path.exists() and path.read_bytes()):
+        time.sleep(0.01)
+    assert claimed_by_other(path)
+    worker.kill()
+    worker.join()
+    assert path.exists()
+    with claim(path) as mine:
+        assert mine
 
 
 def _race(path: Path, barrier: object, won: object) -> None:

@@ -1,7 +1,8 @@
 """Several processes, one directory, no cell run twice.
 
 A worker claims a cell by creating a file exclusively, and touches it while it works. A claim that
-has not been touched for a while belongs to a process that died, and may be taken over.
+has not been touched for a while belongs to a process that died, and may be taken over; one of this
+machine whose process is gone at once, so that a killed run goes on where it was.
 """
 
 from __future__ import annotations
@@ -24,9 +25,30 @@ _HEARTBEAT_SECONDS = 5.0
 def claimed_by_other(path: Path) -> bool:
     """Whether a living worker holds the claim `path`."""
     try:
-        return time.time() - path.stat().st_mtime < STALE_SECONDS
+        fresh = time.time() - path.stat().st_mtime < STALE_SECONDS
+        return fresh and not _is_of_the_dead(path.read_bytes())
     except FileNotFoundError:
         return False
+
+
+def _is_of_the_dead(owner: bytes) -> bool:
+    """Whether a claim names a process of this machine that no longer runs."""
+    here = _machine()
+    try:
+        said = json.loads(owner)
+    except json.JSONDecodeError:
+        # Made a moment ago, not yet written.
+        return False
+    return bool(here) and said.get("machine") == here and not Path(f"/proc/{said['pid']}").exists()
+
+
+def _machine() -> str:
+    """This boot and process namespace (Linux), where a process number means one thing; else ''."""
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+        return f"{boot} {os.readlink('/proc/self/ns/pid')}"
+    except OSError:
+        return ""
 
 
 @contextmanager
@@ -48,7 +70,8 @@ def claim(path: Path) -> Iterator[bool]:
 
 
 def _take(path: Path) -> bool:
-    owner = json.dumps({"host": socket.gethostname(), "pid": os.getpid()}).encode()
+    name = {"host": socket.gethostname(), "machine": _machine(), "pid": os.getpid()}
+    owner = json.dumps(name).encode()
     if path.exists() and not claimed_by_other(path):
         # Rename before removing: of several workers that see a dead claim, one wins the rename.
         grave = path.with_name(f"{path.name}.{socket.gethostname()}.{os.getpid()}.dead")
