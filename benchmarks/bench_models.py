@@ -62,6 +62,11 @@ def run(names: list[str] | None = None, threads: int = 2) -> None:
         }
         print("  " + "  ".join(f"{k} {v:.3g}" if k != "model" else v for k, v in row.items()))
         rows.append(row)
+        # After every model: the last ones take minutes, and what is measured should not be lost.
+        _write(rows, threads)
+
+
+def _write(rows: list[dict[str, Any]], threads: int) -> None:
     write_record(
         "models",
         rows,
