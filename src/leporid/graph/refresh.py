@@ -6,8 +6,8 @@ unchanged rows is known down to the last row it chose, and its new choice is kno
 does not reach below that. Where changed rows fell behind it and too few came up, the row is
 searched for anew as well.
 
-That would be half of all rows, so a few more neighbours than K are kept of every row that is
-searched (`Spare`): a list then may lose that many before it has to be searched for again.
+So that this stays rare, a few more neighbours than K are kept of every row that is searched for
+(`Spare`): a list then may lose that many before it has to be searched for again.
 """
 
 from __future__ import annotations
