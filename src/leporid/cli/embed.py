@@ -32,6 +32,13 @@ def embed(
     alpha: Annotated[
         float | None, typer.Option(help="Popularity regularisation (leporid) [0.5].")
     ] = None,
+    neighbours: Annotated[
+        str | None,
+        typer.Option(
+            help="exact, approximate (needs the extra 'approximate'), or auto by the number of "
+            "rows (le, leporid) [auto]."
+        ),
+    ] = None,
     landmarks: Annotated[
         float | None,
         typer.Option(
@@ -100,6 +107,8 @@ def embed(
         for key, value in (("k", k), ("alpha", alpha), ("device", device))
         if value is not None
     }
+    if neighbours is not None:
+        settings["neighbours"] = neighbours
     if landmarks is not None:
         settings["landmarks"] = landmarks if landmarks < 1 else int(landmarks)
     initializer = initializers.get(method)(**settings)
@@ -132,7 +141,7 @@ def embed(
         report["files"] = [str(file) for file in files]
         print_json(report)
         return
-    print_table(f"{method}, {seconds:.2f} s", rows)
+    print_table(f"{method}, {seconds:.2f} s", _shown(rows))
     for file in files:
         typer.echo(f"wrote {file}")
     if format == "recbole":
@@ -214,15 +223,25 @@ def _start_from(initializer: Any, folder: Path | None) -> None:
 
 
 def _describe(side: str, embedding: Any) -> dict[str, Any]:
-    residual = embedding.provenance.get("residual")
+    known = embedding.provenance
+    residual = known.get("residual")
     zero = int((~embedding.vectors.any(axis=1)).sum())
+    recall = known.get("recall")
     return {
         "side": side,
         "rows": embedding.n,
         "dim": embedding.dim,
-        "isolated": int(embedding.provenance.get("isolated", zero)),
+        "isolated": int(known.get("isolated", zero)),
+        "landmarks": known.get("landmarks"),
+        "recall": None if recall is None else float(f"{recall:.3g}"),
         "largest residual": None if residual is None else float(f"{residual:.3g}"),
     }
+
+
+def _shown(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """For people: columns that say something, "-" where a side has nothing to say."""
+    told = [key for key in rows[0] if any(row[key] is not None for row in rows)]
+    return [{key: "-" if row[key] is None else row[key] for key in told} for row in rows]
 
 
 def _parse_settings(pairs: list[str]) -> dict[str, Any]:

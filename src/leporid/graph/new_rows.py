@@ -21,7 +21,7 @@ from leporid.errors import GraphError
 from leporid.graph.jit import kernel
 from leporid.graph.matrix import Members, members_of
 from leporid.graph.selection import kth_largest
-from leporid.graph.simd import fetch_add
+from leporid.graph.simd import bits_in, compress_lanes, fetch_add, load_lanes, mask_above
 from leporid.threads import on_each_thread
 
 __all__ = ["BLOCK_ENTRIES", "FittedColumns", "NewRows", "fitted_columns", "new_row_blocks"]
@@ -96,9 +96,7 @@ def new_row_blocks(
     indices = np.empty((block, n), np.int32)
     weights = np.empty((block, n), np.float32)
     length = np.empty(block, np.int64)
-    padded = -(-n // 16) * 16
-    counters = np.zeros((threads, padded), np.uint32)
-    scratch = np.zeros((threads, padded), np.float32)
+    scratch = [_scratch(n) for _ in range(threads)]
     for first in range(0, queries.n, block):
         stop = min(first + block, queries.n)
         turn = np.zeros(1, np.int64)
@@ -111,10 +109,8 @@ def new_row_blocks(
                 stop,
                 turn,
                 fitted,
-                min(k, n),
-                counters[thread],
+                k,
                 scratch[thread],
-                scratch[thread].view(np.uint32),
                 indices,
                 weights,
                 length,
@@ -123,6 +119,33 @@ def new_row_blocks(
         on_each_thread(work, threads)
         rows = stop - first
         yield NewRows(first, indices[:rows], weights[:rows], length[:rows])
+
+
+class _Scratch(NamedTuple):
+    """Work space of one thread, a multiple of 16 and 16 more of each."""
+
+    counters: NDArray[np.uint32]
+    """All zero between rows."""
+    numbers: NDArray[np.uint32]
+    """0, 1, 2, ..."""
+    rows: NDArray[np.uint32]
+    counts: NDArray[np.uint32]
+    weights: NDArray[np.float32]
+    bits: NDArray[np.uint32]
+    """`weights`, seen as integers."""
+
+
+def _scratch(n: int) -> _Scratch:
+    room = -(-n // 16) * 16 + 16
+    weights = np.zeros(room, np.float32)
+    return _Scratch(
+        np.zeros(room, np.uint32),
+        np.arange(room, dtype=np.uint32),
+        np.zeros(room, np.uint32),
+        np.zeros(room, np.uint32),
+        weights,
+        weights.view(np.uint32),
+    )
 
 
 @kernel
@@ -134,47 +157,56 @@ def _weigh_block(
     turn: NDArray[np.int64],
     fitted: FittedColumns,
     k: int,
-    counters: NDArray[np.uint32],
-    weights: NDArray[np.float32],
-    bits: NDArray[np.uint32],
+    scratch: _Scratch,
     out_indices: NDArray[np.int32],
     out_weights: NDArray[np.float32],
     out_length: NDArray[np.int64],
 ) -> None:
     """Neighbours of the rows [first, stop), a few at a time; several threads share `turn`."""
-    n = uint64(len(fitted.sizes))
+    counters, numbers = scratch.counters, scratch.numbers
+    rows, counts = scratch.rows, scratch.counts
+    weights, bits = scratch.weights, scratch.bits
+    n: Any = uint64(len(fitted.sizes))
     while True:
         start = first + fetch_add(turn, int64(_TURN))
         if start >= stop:
             break
         for row in range(start, min(start + _TURN, stop)):
             size = float64(indptr[row + 1] - indptr[row])
-            for position in range(uint64(indptr[row]), uint64(indptr[row + 1])):
-                column = uint64(columns[position])
-                for at in range(
-                    uint64(fitted.start[column]), uint64(fitted.start[column + uint64(1)])
-                ):
-                    counters[uint64(fitted.rows[at])] += uint32(1)
-            for j in range(n):
-                count = float64(counters[j])
-                weights[j] = float32(count / (size + fitted.sizes[j] - count))
-                counters[j] = uint32(0)
-            bound = kth_largest(bits, n, k, 0, 32)
-            above = uint64(0)
-            for j in range(n):
-                above += uint64(bits[j] > bound)
-            ties = uint64(k) - above
-            filled = uint64(0)
+            for position in range(indptr[row], indptr[row + 1]):
+                column = columns[position]
+                for at in range(fitted.start[column], fitted.start[column + 1]):
+                    counters[uint64(fitted.rows[uint64(at)])] += uint32(1)
+            some: Any = uint64(0)
+            for place in range(uint64(0), n, uint64(16)):
+                lanes = load_lanes(counters, place)
+                mask = mask_above(lanes, uint32(0))
+                compress_lanes(lanes, mask, counts, some)
+                compress_lanes(load_lanes(numbers, place), mask, rows, some)
+                some += bits_in(mask)
+            counters[:] = uint32(0)
+            for place in range(some):
+                count = float64(counts[place])
+                other = fitted.sizes[uint64(rows[place])]
+                weights[place] = float32(count / (size + other - count))
+            for place in range(some, some + uint64(16)):
+                bits[place] = uint32(0)
+            bound = uint32(0)
+            ties: Any = uint64(0)
+            if some > uint64(k):
+                bound = uint32(kth_largest(bits, some, k, 0, 32))
+                ties = uint64(k)
+                for place in range(some):
+                    ties -= uint64(bits[place] > bound)
+            filled: Any = uint64(0)
             out = uint64(row - first)
-            for j in range(n):
-                if bits[j] == uint32(0):
-                    continue
-                own = bits[j] > bound
-                if bits[j] == bound and ties > uint64(0):
+            for place in range(some):
+                own = bits[place] > bound
+                if bits[place] == bound and ties > uint64(0):
                     own = True
                     ties -= uint64(1)
-                if own or weights[j] > fitted.thresholds[j]:
-                    out_indices[out, filled] = j
-                    out_weights[out, filled] = weights[j]
+                if own or weights[place] > fitted.thresholds[uint64(rows[place])]:
+                    out_indices[out, filled] = rows[place]
+                    out_weights[out, filled] = weights[place]
                     filled += uint64(1)
             out_length[out] = filled

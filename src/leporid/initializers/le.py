@@ -38,4 +38,5 @@ class LE(SpectralInitializer):
             seed=config.seed,
             device=config.device,
             landmarks=landmarks,
+            neighbours=config.neighbours,
         )

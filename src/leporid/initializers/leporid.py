@@ -49,4 +49,5 @@ class LEPORID(SpectralInitializer):
             seed=config.seed,
             device=config.device,
             landmarks=landmarks,
+            neighbours=config.neighbours,
         )

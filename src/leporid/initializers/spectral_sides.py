@@ -34,7 +34,8 @@ class SpectralConfig(InitializerConfig):
     """The symmetrically normalised Laplacian; False takes the unnormalised one."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """'cpu', 'cuda', or 'auto' for a GPU where there is one."""
-
+    neighbours: Literal["auto", "exact", "approximate"] = "auto"
+    """How neighbours are found: 'auto' is exact up to 500,000 rows (`knn_graph`)."""
     landmarks: int | float | None = None
     """Fit on this many users (below 1: this share) and place the others among them; None: all."""
     item_landmarks: int | float | None = None
@@ -120,6 +121,7 @@ def side_embedding(
     report = {
         "isolated": int(np.count_nonzero(fitted.degrees_ == 0)),
         "landmarks": None if fitted.landmarks_ is None else len(fitted.landmarks_),
+        "recall": fitted.recall_,
         "residual": float(np.max(fitted.residuals_, initial=0.0)),
     }
     if rotated:
