@@ -58,6 +58,10 @@ def test_one_iteration_stays_near_our_start_and_far_from_its_own(name: str) -> N
         np.testing.assert_array_equal(fitted.user_factors[:, 8], 1.0)
         if name == "lmf":
             np.testing.assert_array_equal(fitted.item_factors[:, 9], 1.0)
+    # The biases themselves start at zero; implicit writes the constants again, not these.
+    assert np.abs(ours.item_factors[:, 8]).max() < 0.1
+    if name == "lmf":
+        assert np.abs(ours.user_factors[:, 9]).max() < 0.1
     start = made.standardized().users.vectors
     moved = np.linalg.norm(ours.user_factors[:, :8] - start)
     assert 0 < moved < 0.05 * np.linalg.norm(start)
