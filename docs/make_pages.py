@@ -1,6 +1,9 @@
-"""Write docs/benchmarks.md from benchmarks/records/*.json: no number on it was typed by hand.
+"""Write docs/benchmarks.md, and the tables of docs/models.md, from committed records.
 
-python docs/make_pages.py [--output FILE]
+No number there was typed by hand. Tables stand between `<!-- NAME:begin -->` and
+`<!-- NAME:end -->`.
+
+python docs/make_pages.py [--output FILE] [--models FILE]
 """
 
 from __future__ import annotations
@@ -10,6 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from leporid.artifacts import atomic_path, read_json
+from leporid.errors import DataError
+from leporid.experiments.gains import initialisation_gains
+from leporid.experiments.record import RunRecord
+from leporid.experiments.tables import read_records
 
 ROOT = Path(__file__).resolve().parents[1]
 HEAD = """# Benchmarks
@@ -44,15 +51,75 @@ def _cell(value: Any) -> str:
     return text.replace("|", "\\|")
 
 
+def scale_table(record: dict[str, Any]) -> str:
+    """Each model's default scale beside what every scale reached; the best is bold."""
+    scales = [key for key in record["rows"][0] if key not in ("model", "default", "steps")]
+    lines = [
+        "| model | default | " + " | ".join(scales) + " |",
+        "|---|---:|" + "---:|" * len(scales),
+    ]
+    for row in record["rows"]:
+        best = max(row[scale] for scale in scales)
+        cells = [f"**{row[s]:.4f}**" if row[s] == best else f"{row[s]:.4f}" for s in scales]
+        lines.append(f"| {row['model']} | {row['default']:g} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def gain_table(records: list[RunRecord], root: Path) -> str:
+    """Random against LEPORID vectors on test, one line a model and recipe."""
+    lines = [
+        "| model | seeds | HR@10 random | HR@10 LEPORID | F1@10 random | F1@10 LEPORID "
+        "| HR@10 gain (95% interval) |",
+        "|---|---:|---:|---:|---:|---:|---:|",
+    ]
+    for row in initialisation_gains(records, root):
+        recipe = None if row["recipe"] == "-" else row["recipe"]
+        runs = [r for r in records if (r.model, r.recipe) == (row["model"], recipe)]
+        sides = {init: [r for r in runs if r.init == init] for init in ("random", "leporid")}
+        f1 = {init: sum(r.metrics["F1@10"] for r in of) / len(of) for init, of in sides.items()}
+        seeds = "/".join(dict.fromkeys(str(len(of)) for of in sides.values()))
+        lines.append(
+            f"| {row['model']}{f' ({recipe})' if recipe else ''} | {seeds} "
+            f"| {row['random HR@10']:.4f} | {row['leporid HR@10']:.4f} "
+            f"| {f1['random']:.4f} | {f1['leporid']:.4f} "
+            f"| {row['gain']:+.4f} ({row['low']:+.4f} to {row['high']:+.4f}) |"
+        )
+    return "\n".join(lines)
+
+
+def fill(text: str, name: str, table: str) -> str:
+    """Replace what stands between the markers of a table."""
+    begin, end = f"<!-- {name}:begin -->", f"<!-- {name}:end -->"
+    before, found, rest = text.partition(begin)
+    _, closed, after = rest.partition(end)
+    if not found or not closed:
+        raise DataError(f"docs/models.md needs the markers {begin} and {end}")
+    return f"{before}{begin}\n\n{table}\n\n{end}{after}"
+
+
+def models_page(text: str) -> str:
+    """docs/models.md with its tables made again."""
+    results = ROOT / "results"
+    for dataset, groups in (("ml-1m-r3", ("models", "initialisers")), ("ml-100k", ("models",))):
+        text = fill(text, dataset, gain_table(read_records(results, dataset, groups), results))
+    scales = ROOT / "benchmarks/records/scales.json"
+    return fill(text, "scales", scale_table(read_json(scales)))
+
+
 def main() -> None:
     """Read, write."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--output", type=Path, default=ROOT / "docs" / "benchmarks.md")
-    target = parser.parse_args().output
+    parser.add_argument("--models", type=Path, default=ROOT / "docs" / "models.md")
+    given = parser.parse_args()
+    target = given.output
     records = [read_json(path) for path in sorted((ROOT / "benchmarks/records").glob("*.json"))]
     with atomic_path(target) as path:
         path.write_text(page(records), encoding="utf-8")
-    print(f"wrote {target}: {len(records)} records")
+    text = models_page(given.models.read_text(encoding="utf-8"))
+    with atomic_path(given.models) as path:
+        path.write_text(text, encoding="utf-8")
+    print(f"wrote {target}: {len(records)} records; {given.models}")
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import typer.main
 
@@ -16,6 +17,8 @@ import leporid
 from leporid.artifacts import write_json
 from leporid.cli.app import app
 from leporid.errors import DataError
+from leporid.experiments.outcomes import UserOutcomes
+from leporid.experiments.record import RunRecord
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([*(ROOT / "docs").glob("*.md"), ROOT / "README.md", ROOT / "ARCHITECTURE.md"])
@@ -124,6 +127,38 @@ def test_the_benchmark_page_is_made_of_the_records() -> None:
     assert "| c |  | 2 |" in text
     assert "abacus, 1 cores, 2026-01-02." in text
     assert "- A note." in text
+
+
+def test_the_tables_of_the_models_are_made_of_the_records(tmp_path: Path) -> None:
+    made = script("make_pages.py")
+    rows = [{"model": "bpr", "default": 0.1, "0.1": 0.25, "1.0": 0.125, "steps": 7}]
+    table = made["scale_table"]({"rows": rows})
+    assert "| bpr | 0.1 | **0.2500** | 0.1250 |" in table
+    text = made["fill"]("a <!-- x:begin -->old<!-- x:end --> b", "x", table)
+    assert table in text
+    assert "old" not in text
+    assert text.startswith("a ")
+    assert text.endswith(" b")
+    with pytest.raises(DataError, match="markers"):
+        made["fill"]("no markers", "x", table)
+
+
+def test_the_table_of_gains_pairs_users_and_averages_seeds(tmp_path: Path) -> None:
+    records = []
+    for init, hits in (("random", [1, 0, 0, 0]), ("leporid", [1, 1, 1, 0])):
+        for seed in (1, 2):
+            record = RunRecord.make(
+                dataset="toy", experiment="models", model="bpr", init=init, recipe=None,
+                seed=seed, config={}, metrics={"F1@10": sum(hits) / 40}, valid_metrics={},
+                tail_metrics={}, seconds=1.0, peak_memory_mb=1.0, device="cpu",
+                spec_hash=f"{init}{seed}",
+            )  # fmt: skip
+            users = np.arange(4, dtype=np.int32)
+            outcomes = UserOutcomes(users, np.array(hits, np.int32), np.ones(4, np.int32))
+            outcomes.write(record.path(tmp_path).with_suffix(".users.parquet"))
+            records.append(record)
+    table = script("make_pages.py")["gain_table"](records, tmp_path)
+    assert "| bpr | 2 | 0.2500 | 0.7500 | 0.0250 | 0.0750 | +0.5000 (" in table
 
 
 def test_the_readme_is_filled_from_records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
