@@ -50,7 +50,7 @@ def two_workers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 @pytest.fixture
 def client(two_workers: Any) -> Iterator[Any]:
     with distributed.Client(two_workers, set_as_default=False) as made:
-        made.wait_for_workers(2, timeout=60)
+        made.wait_for_workers(2, timeout=300)
         yield made
 
 
@@ -127,12 +127,36 @@ def test_a_cluster_gives_what_one_machine_gives(
         there.save(tmp_path, graph=True)
 
 
-def test_nothing_is_left_on_the_workers(client: Any, X: sparse.csr_array) -> None:
-    Leporid(**SETTINGS).fit(X, client=client)
-    deadline = time.monotonic() + 20
-    while any(client.has_what().values()) and time.monotonic() < deadline:
-        time.sleep(0.1)
-    assert not any(client.has_what().values())
+def test_the_graph_is_on_the_workers_under_names_people_can_read_and_then_gone(
+    two_workers: Any, X: sparse.csr_array, here: Leporid
+) -> None:
+    """Also with a client that talks to the workers itself."""
+    from dask.utils import key_split
+
+    held: dict[str, set[Any]] = {}
+    with distributed.Client(two_workers, direct_to_workers=True) as client:
+        client.wait_for_workers(2, timeout=300)
+
+        def look() -> None:
+            for address, keys in client.has_what().items():
+                for key in keys:
+                    held.setdefault(key_split(key), set()).add((address, key))
+
+        progress = Stages("eigenvectors", 3, look)
+        assert_same_fit(Leporid(**SETTINGS).fit(X, client=client, progress=progress), here)
+        assert {"leporid-matrix", "leporid-neighbours", "leporid-block"} <= set(held)
+        assert len({key for _, key in held["leporid-block"]}) == 8
+        deadline = time.monotonic() + 20
+        while any(client.has_what().values()) and time.monotonic() < deadline:
+            time.sleep(0.1)
+        assert not any(client.has_what().values())
+
+
+def test_landmarks_are_fitted_on_the_cluster(client: Any, X: sparse.csr_array) -> None:
+    settings = {**SETTINGS, "landmarks": 600}
+    there, here = Leporid(**settings).fit(X, client=client), Leporid(**settings).fit(X)
+    np.testing.assert_array_equal(there.landmarks_, here.landmarks_)
+    np.testing.assert_array_equal(there.embedding_, here.embedding_)
 
 
 def test_unnormalised_and_small_graphs_too(client: Any, X: sparse.csr_array) -> None:
@@ -164,7 +188,7 @@ def test_a_killed_worker_changes_nothing(
     there = Leporid(**SETTINGS).fit(X, client=client, progress=progress)
     assert progress.acted
     assert_same_fit(there, here)
-    client.wait_for_workers(2, timeout=60)
+    client.wait_for_workers(2, timeout=300)
     assert set(client.run(os.getpid).values()) != before
 
 

@@ -38,9 +38,9 @@ class RowSums(NamedTuple):
 class GraphBlocks:
     """Block rows of W on the workers; the client has arrays of one number a row.
 
-    The neighbour lists stay on the workers as well, and every worker has the matrix: what is lost
-    with a worker is that worker's share, and Dask computes it again from these. Where the last
-    copy of something was lost, all of it is made again.
+    The neighbour lists stay on the workers as well, and the scheduler has the matrix: what is lost
+    with a worker is that worker's share, and Dask computes it again from these. Where Dask gives
+    up, all of it is made again.
     """
 
     sums: RowSums
@@ -55,6 +55,8 @@ class GraphBlocks:
         self.size = -(-n // max(wanted, 1))
         self._firsts = range(0, n, self.size)
         self._products = 0
+        self._kept: list[Any] = []
+        self._blocks: list[Any] = []
         cluster.persevere(lambda _attempt: self._build(progress), "the neighbour search")
 
     def __len__(self) -> int:
@@ -73,15 +75,30 @@ class GraphBlocks:
 
         return self._cluster.persevere(bring, "gathering the graph")
 
+    def release(self) -> None:
+        """Free the workers' memory."""
+        self._cluster.release([*self._kept, *self._blocks])
+        self._kept, self._blocks = [], []
+
     def _build(self, progress: ProgressLike) -> None:
-        """Neighbours, shuffle, merge."""
+        """Neighbours, shuffle, merge; what only served on the way is freed, also after an error."""
+        self.release()
+        passing: list[Any] = []
+        try:
+            self._build_with(passing, progress)
+        finally:
+            kept = {*self._kept, *self._blocks}
+            self._cluster.release(future for future in passing if future not in kept)
+
+    def _build_with(self, passing: list[Any], progress: ProgressLike) -> None:
         cluster, n, size, k = self._cluster, self._members.n, self.size, self._k
         self._run = run = uuid.uuid4().hex[:8]
         sizes = [min(first + size, n) - first for first in self._firsts]
 
         def each(name: str, task: Callable[..., Any], *lists: Sequence[Any]) -> list[Any]:
             keys = [(f"leporid-{name}-{run}", block) for block in range(len(sizes))]
-            return cluster.submit(keys, task, *lists)
+            passing.extend(made := cluster.submit(keys, task, *lists))
+            return made
 
         def same(value: Any) -> list[Any]:
             return [value] * len(sizes)
@@ -90,13 +107,15 @@ class GraphBlocks:
             progress.start(stage, n)
             return lambda block: progress.advance(sizes[block])
 
-        matrix = cluster.send((f"leporid-matrix-{run}", 0), self._members, everywhere=True)
+        matrix = cluster.keep((f"leporid-matrix-{run}", 0), self._members)
+        passing.append(matrix)
         stops = [first + rows for first, rows in zip(self._firsts, sizes, strict=True)]
         found = each("neighbours", block_neighbours, same(matrix), self._firsts, stops, same(k))
         cluster.wait(found, report("neighbours"))
 
         parts = each("limits", block_limits, found, same(k))
         (limits,) = cluster.submit([(f"leporid-limits-{run}", -1)], join_limits, [parts])
+        passing.append(limits)
         reverse = each("reverse", reverse_edges, found, same(limits), self._firsts, same(size))
         places = range(len(sizes))
         pieces = [
@@ -108,17 +127,19 @@ class GraphBlocks:
             )
             for target in places
         ]
+        passing.extend(piece for column in pieces for piece in column)
         rows = each("merge", merge_block, found, pieces)
         sums = each("sums", row_sums, rows)
         cluster.wait(sums, report("graph"))
-        made: list[RowSums] = cluster.gather(sums)
-        self.sums = RowSums(*(np.concatenate(arrays) for arrays in zip(*made, strict=True)))
+        gathered: list[RowSums] = cluster.gather(sums)
+        self.sums = RowSums(*(np.concatenate(arrays) for arrays in zip(*gathered, strict=True)))
         known: Limits = cluster.gather([limits])[0]
         self.thresholds = np.asarray(known.least)
 
         bounds = column_bounds(n, int(self.sums.lengths.sum()))
-        self._blocks = each("block", prepare_block, rows, same(bounds))
-        cluster.wait(self._blocks)
+        blocks = each("block", prepare_block, rows, same(bounds))
+        cluster.wait(blocks)
+        self._blocks = blocks
         # With these a lost block costs a merge, and not a search of all rows.
         self._kept = [matrix, *found]
 
@@ -126,14 +147,18 @@ class GraphBlocks:
         self._repair(attempt)
         self._products += 1
         name, number = f"leporid-product-{self._run}", self._products
-        panel = self._cluster.send((f"leporid-panel-{self._run}", number), x, everywhere=False)
+        panel = self._cluster.send((f"leporid-panel-{self._run}", number), x)
         keys = [(name, number, place) for place in range(len(self))]
         parts = self._cluster.submit(keys, multiply_block, self._blocks, [panel] * len(keys))
-        return np.concatenate(self._cluster.gather(parts))
+        try:
+            return np.concatenate(self._cluster.gather(parts))
+        finally:
+            self._cluster.release([panel, *parts])
 
     def _repair(self, attempt: int) -> None:
         """Make everything again where the first attempt found that blocks are gone for good."""
-        if attempt and any(block.status in ("cancelled", "error") for block in self._blocks):
+        gone = any(block.status in ("cancelled", "error") for block in self._blocks)
+        if attempt and (gone or not self._blocks):
             self._build(NullProgress())
 
 

@@ -8,7 +8,7 @@ data again. Neither goes on for ever.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
@@ -23,7 +23,8 @@ PATIENCE = 60.0
 """Seconds to wait for a worker when none is left: a supervisor may be starting one."""
 LOOK_EVERY = 2.0
 """Seconds between two looks at whether any worker is left."""
-CONNECT_SECONDS = 10.0
+CONNECT_SECONDS = 30.0
+"""A scheduler that is being started may take this long to answer."""
 
 T = TypeVar("T")
 
@@ -82,14 +83,22 @@ class Cluster:
                 )
             time.sleep(min(0.2, PATIENCE))
 
-    def send(self, key: tuple[str, int], value: Any, *, everywhere: bool) -> Any:
-        """A future of data put on one worker, or on every worker there is now."""
+    def send(self, key: tuple[str, int], value: Any) -> Any:
+        """A future of data put on a worker: for a short life, since it is lost with that worker."""
         if self.client.status != "running":
             raise self._gone()
-        sent = self.client.scatter(
-            {key: value}, broadcast=everywhere, hash=False, timeout=LOOK_EVERY
-        )
-        return sent[key]
+        return self.client.scatter({key: value}, hash=False, timeout=LOOK_EVERY)[key]
+
+    def keep(self, key: tuple[str, int], value: Any) -> Any:
+        """A future of data the scheduler has a copy of: Dask gives it to workers again and again.
+
+        (Copies on several workers would not do: Dask removes those that no task waits for.)
+        """
+        import dask
+
+        with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1TB"}):
+            (future,) = self.submit([key], _same, [value])
+        return future
 
     def submit(
         self, keys: Sequence[tuple[Any, ...]], task: Callable[..., Any], *lists: Sequence[Any]
@@ -126,6 +135,16 @@ class Cluster:
         """The results of futures, in order."""
         self.wait(futures)
         return list(self.client.gather(list(futures)))
+
+    @staticmethod
+    def release(futures: Iterable[Any]) -> None:
+        """Free what workers hold for these futures now, whoever still refers to them.
+
+        Left to the garbage collector it could be late: the traceback of a wait that timed out
+        keeps them alive in a cycle.
+        """
+        for future in futures:
+            future.release()
 
     def persevere(self, work: Callable[[int], T], what: str) -> T:
         """`work(attempt)`, again where data was lost with its worker, at most `ATTEMPTS` times."""
@@ -178,6 +197,10 @@ class Cluster:
                     f"the Dask worker at {address} has leporid {version} and this process has "
                     f"{__version__}: install the same version on both"
                 )
+
+
+def _same(value: T) -> T:
+    return value
 
 
 def _worker_version() -> str:

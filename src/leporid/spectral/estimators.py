@@ -182,7 +182,10 @@ class SpectralEstimator(RefreshedEstimator, abc.ABC):
         from leporid.distributed.fit import cluster_graph
 
         graph = cluster_graph(client, rows, k, self.device, self.solver, progress)
-        self._fit_graph(graph, progress)
+        try:
+            self._fit_graph(graph, progress)
+        finally:
+            graph.blocks.release()
         self._loaded_k, self._thresholds = graph.k, graph.blocks.thresholds
         del self.graph_
 
