@@ -6,13 +6,14 @@ BIN := $(VENV)/bin
 PIP_FLAGS ?=
 INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check $(PIP_FLAGS) --constraint constraints.txt --editable
 
-.PHONY: help env browser demo test test-all lint bench bench-serve docs pictures clean
+.PHONY: help env browser demo test test-all lint bench bench-scale bench-serve docs pictures clean
 help:
 	@echo "make demo      set up and show LEPORID against a random start, on MovieLens-100K"
 	@echo "make test      set up and run the fast tests"
 	@echo "make test-all  also the slow tests and those on real data"
 	@echo "make lint      ruff and mypy --strict"
 	@echo "make bench     speed against peers, as ratios in one run"
+	@echo "make bench-scale  growth from 50,000 to a million users (half an hour)"
 	@echo "make bench-serve  the service under load, on loopback"
 	@echo "make docs      build the documentation into site/, warnings are errors"
 	@echo "make pictures  draw the README's pictures and tables from results/"
@@ -53,6 +54,9 @@ lint: env
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+bench-scale: env
+	$(BIN)/python -m benchmarks scale
 
 bench: env
 	$(BIN)/python -m benchmarks

@@ -1,4 +1,4 @@
-"""`python -m benchmarks [name ...]`: run all benchmarks, or those named, one after another."""
+"""`python -m benchmarks [name ...]`: run the benchmarks named, or all that take minutes."""
 
 from __future__ import annotations
 
@@ -6,11 +6,14 @@ import importlib
 import sys
 from pathlib import Path
 
+LONG = ("scale",)
+"""Takes half an hour: only when named."""
+
 
 def main() -> None:
     """Each `bench_<name>.py` has a function `run()` that writes its own record."""
     known = sorted(p.stem.removeprefix("bench_") for p in Path(__file__).parent.glob("bench_*.py"))
-    for name in sys.argv[1:] or known:
+    for name in sys.argv[1:] or [name for name in known if name not in LONG]:
         if name not in known:
             raise SystemExit(f"unknown benchmark {name!r}: choose from {', '.join(known)}")
         print(f"== {name}", flush=True)
