@@ -49,7 +49,7 @@ def test_the_report_stands_alone_and_a_click_sorts(
     page: Page, report: Path, tmp_path: Path, pictures: Path
 ) -> None:
     page.size(1280, 1000)
-    page.call("Page.navigate", url=report.as_uri())
+    page.open(report.as_uri())
     page.wait(
         "document.readyState === 'complete' && document.querySelector('thead button') !== null"
     )
