@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -67,6 +68,22 @@ def test_the_runs_can_be_compared_and_used(shown: str, log: Path) -> None:
     arguments = ["recommend", runs[2], "--user", str(model.users.values[0]), "--json"]
     listed = runner.invoke(app, [*arguments, "--items", str(out / "items.parquet")])
     assert json.loads(listed.stdout)[0]["items"][0]["title"].startswith("item ")
+
+
+def test_the_printed_command_serves_both_starts_side_by_side(shown: str) -> None:
+    from leporid.serve import create_app
+    from tests.serve.conftest import get, post
+
+    [line] = [line.strip() for line in shown.splitlines() if line.startswith("  leporid serve")]
+    _, _, run, option, other = shlex.split(line)
+    assert option == "--compare"
+    served = create_app(run, compare=other)
+    told = get(served, "/health").json()["runs"]
+    assert [row["label"] for row in told] == ["dlr2, leporid start", "dlr2, random start"]
+    history = [row["id"] for row in get(served, "/items?n=3").json()["items"]]
+    for name in ("main", "compare"):
+        answer = post(served, "/recommend", {"histories": [history], "run": name, "explain": True})
+        assert len(answer.json()["results"][0]["items"]) == 10
 
 
 def test_both_starts_get_the_same_number_of_steps(shown: str, log: Path) -> None:
