@@ -124,12 +124,6 @@ def test_a_log_larger_than_the_limit_of_the_process(tmp_path: Path) -> None:
     run_limited(tmp_path, users=2000, items=300, rows=4_000_000, extra=80_000_000)
 
 
-@pytest.mark.slow
-@pytest.mark.skipif(sys.platform != "linux", reason="RLIMIT_DATA counts mappings on Linux only")
-def test_a_large_log_within_300_mb(tmp_path: Path) -> None:
-    run_limited(tmp_path, users=20_000, items=2000, rows=28_000_000, extra=300_000_000)
-
-
 def test_what_does_not_fit_says_what_would(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source = write_log(tmp_path / "log", 150, 40, 3000)
     initializer = initializers.get("leporid")(dim=64, k=12)
