@@ -35,7 +35,7 @@ def run(names: list[str] | None = None, seed: int = 1) -> None:
 
     import leporid
 
-    # One thread: a batch is small, and the bits are the same on every machine.
+    # One thread: a batch is small, and a busy machine makes two wait for each other.
     torch.set_num_threads(1)
     split = leporid.temporal_split(leporid.load("ml-100k").core(20))
     vectors = leporid.initializers.get("leporid")(seed=0).fit(split.train)
