@@ -1,9 +1,9 @@
-"""Write docs/benchmarks.md, and the tables of docs/models.md, from committed records.
+"""Write docs/benchmarks.md, and tables of docs/models.md and docs/scale.md, from committed records.
 
 No number there was typed by hand. Tables stand between `<!-- NAME:begin -->` and
 `<!-- NAME:end -->`.
 
-python docs/make_pages.py [--output FILE] [--models FILE]
+python docs/make_pages.py [--output FILE] [--models FILE] [--scale FILE]
 """
 
 from __future__ import annotations
@@ -74,7 +74,9 @@ def gain_table(records: list[RunRecord], root: Path) -> str:
     ]
     for row in initialisation_gains(records, root):
         recipe = None if row["recipe"] == "-" else row["recipe"]
-        runs = [r for r in records if (r.model, r.recipe) == (row["model"], recipe)]
+        runs = [
+            r for r in records if (r.model, r.recipe) == (row["model"], recipe) and not _variant(r)
+        ]
         sides = {init: [r for r in runs if r.init == init] for init in ("random", "leporid")}
         f1 = {init: sum(r.metrics["F1@10"] for r in of) / len(of) for init, of in sides.items()}
         seeds = "/".join(dict.fromkeys(str(len(of)) for of in sides.values()))
@@ -87,20 +89,57 @@ def gain_table(records: list[RunRecord], root: Path) -> str:
     return "\n".join(lines)
 
 
+def landmark_table(record: dict[str, Any], results: Path) -> str:
+    """Time and angle of each share of landmarks beside what DLR2 makes of the vectors."""
+    exact = [
+        r
+        for r in read_records(results, "ml-1m-r3", ["initialisers"])
+        if (r.model, r.init) == ("dlr2", "leporid")
+    ]
+    runs = {"all": exact}
+    for run in read_records(results, "ml-1m-r3", ["landmarks"]):
+        share = run.extra["cell"]["init_settings"]["landmarks"]
+        runs.setdefault(f"1/{round(1 / share)}", []).append(run)
+    lines = [
+        "| landmarks | rows | seconds | mean angle | first 16 | seeds | HR@10 | F1@10 |",
+        "|---|---:|---:|---:|---:|---:|---:|---:|",
+    ]
+    shown: set[str] = set()
+    for row in record["rows"]:
+        # The first row of a share is the K that `landmarks=` takes.
+        found = runs.get(row["landmarks"], [])
+        if row["landmarks"] in shown or not found:
+            continue
+        shown.add(row["landmarks"])
+        angles = [row.get(key) for key in ("mean angle", "mean angle, first 16")]
+        means = [sum(r.metrics[m] for r in found) / len(found) for m in ("HR@10", "F1@10")]
+        cells = [row["landmarks"], str(row["rows"]), f"{row['seconds']:.2f}"]
+        cells += ["-" if angle is None or angle == "" else f"{angle:.1f}" for angle in angles]
+        cells += [str(len(found)), *(f"{mean:.4f}" for mean in means)]
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def _variant(record: RunRecord) -> str | None:
+    name: str | None = record.extra.get("cell", {}).get("variant")
+    return name
+
+
 def fill(text: str, name: str, table: str) -> str:
     """Replace what stands between the markers of a table."""
     begin, end = f"<!-- {name}:begin -->", f"<!-- {name}:end -->"
     before, found, rest = text.partition(begin)
     _, closed, after = rest.partition(end)
     if not found or not closed:
-        raise DataError(f"docs/models.md needs the markers {begin} and {end}")
+        raise DataError(f"the page needs the markers {begin} and {end}")
     return f"{before}{begin}\n\n{table}\n\n{end}{after}"
 
 
 def models_page(text: str) -> str:
     """docs/models.md with its tables made again."""
     results = ROOT / "results"
-    for dataset, groups in (("ml-1m-r3", ("models", "initialisers")), ("ml-100k", ("models",))):
+    of_ml_1m = ("models", "initialisers", "softmax")
+    for dataset, groups in (("ml-1m-r3", of_ml_1m), ("ml-100k", ("models",))):
         text = fill(text, dataset, gain_table(read_records(results, dataset, groups), results))
     scales = ROOT / "benchmarks/records/scales.json"
     return fill(text, "scales", scale_table(read_json(scales)))
@@ -111,6 +150,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--output", type=Path, default=ROOT / "docs" / "benchmarks.md")
     parser.add_argument("--models", type=Path, default=ROOT / "docs" / "models.md")
+    parser.add_argument("--scale", type=Path, default=ROOT / "docs" / "scale.md")
     given = parser.parse_args()
     target = given.output
     records = [read_json(path) for path in sorted((ROOT / "benchmarks/records").glob("*.json"))]
@@ -119,7 +159,12 @@ def main() -> None:
     text = models_page(given.models.read_text(encoding="utf-8"))
     with atomic_path(given.models) as path:
         path.write_text(text, encoding="utf-8")
-    print(f"wrote {target}: {len(records)} records; {given.models}")
+    found = read_json(ROOT / "benchmarks/records/landmarks.json")
+    table = landmark_table(found, ROOT / "results")
+    text = fill(given.scale.read_text(encoding="utf-8"), "landmarks", table)
+    with atomic_path(given.scale) as path:
+        path.write_text(text, encoding="utf-8")
+    print(f"wrote {target}: {len(records)} records; {given.models}; {given.scale}")
 
 
 if __name__ == "__main__":

@@ -146,5 +146,8 @@ def test_what_cannot_be_refreshed_says_why():
         model.set_params(dim=5).refresh(Y)
     with pytest.raises(ConfigError, match="landmarks"):
         Leporid(dim=4, k=30, landmarks=200).fit(X).refresh(Y)
+    pytest.importorskip("faiss")
+    with pytest.raises(ConfigError, match="were approximate"):
+        Leporid(dim=4, k=30, neighbours="approximate").fit(X).refresh(Y)
     with pytest.raises(DataError, match="a fit on a graph"):
         Leporid(dim=4).fit(model.graph_).refresh(X)

@@ -15,7 +15,7 @@ from leporid.graph.jit import kernel
 from leporid.graph.layout import Found
 from leporid.graph.matrix import Members
 from leporid.graph.similarity import Similarity
-from leporid.graph.symmetrise import _limits
+from leporid.graph.symmetrise import row_limits
 from leporid.progress import NullProgress
 
 __all__ = ["Limits", "block_limits", "block_neighbours", "join_limits", "worker_threads"]
@@ -70,7 +70,7 @@ def block_limits(found: Found, k: int) -> Limits:
     """The limits of the rows of a block."""
     size = len(found.length)
     limits = Limits(np.empty(size, np.float32), np.empty(size, np.int32))
-    _limits(writable(found), k, 0, size, limits.least, limits.last)
+    row_limits(writable(found), k, 0, size, limits.least, limits.last)
     return limits
 
 

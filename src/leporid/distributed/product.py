@@ -15,7 +15,7 @@ from leporid.distributed.neighbours import one_at_a_time, worker_threads
 from leporid.distributed.shuffle import Rows
 from leporid.distributed.wire import writable
 from leporid.graph.jit import kernel
-from leporid.spectral.spmm import BLOCK, FEWEST_EDGES, PANEL_BYTES, _add_edges, huge_zeros
+from leporid.spectral.spmm import BLOCK, FEWEST_EDGES, PANEL_BYTES, add_edges, huge_zeros
 from leporid.threads import on_each_thread
 
 __all__ = ["RowBlock", "column_bounds", "multiply_block", "prepare_block"]
@@ -92,4 +92,4 @@ def _multiply(
         for i in range(first, stop):
             start, end = cuts[panel, i], cuts[panel + 1, i]
             if start < end:
-                _add_edges(columns, weights, x, out, start, end, np.int64(i))
+                add_edges(columns, weights, x, out, start, end, np.int64(i))

@@ -17,7 +17,7 @@ from leporid.distributed.neighbours import Limits
 from leporid.distributed.wire import writable
 from leporid.graph.jit import kernel
 from leporid.graph.layout import Found
-from leporid.graph.symmetrise import _merge
+from leporid.graph.symmetrise import merge_rows
 
 __all__ = ["Reverse", "Rows", "merge_block", "piece_of", "reverse_edges"]
 
@@ -79,7 +79,7 @@ def merge_block(found: Found, pieces: list[Reverse]) -> Rows:
     cursor = indptr[:-1] + found.length
     for piece in pieces:
         _place(*writable(piece), cursor, made.indices, made.weights)
-    _merge(found, 0, rows, *made)
+    merge_rows(found, 0, rows, *made)
     return made
 
 

@@ -24,7 +24,7 @@ from leporid.graph.layout import Found
 from leporid.graph.matrix import Members
 from leporid.graph.search import CHUNK_GROUPS, QUERIES
 from leporid.graph.similarity import Similarity
-from leporid.graph.symmetrise import _count, _limits, _merge
+from leporid.graph.symmetrise import count_missing, merge_rows, row_limits
 from leporid.graph.types import KnnGraph, Side
 from leporid.memory import format_bytes
 from leporid.progress import ProgressLike
@@ -96,10 +96,10 @@ def _symmetrise(
     missing = np.zeros((threads, n), np.int64)
     share = np.linspace(0, n, threads + 1).astype(np.int64)
     on_each_thread(
-        lambda thread: _limits(found, k, share[thread], share[thread + 1], least, last), threads
+        lambda thread: row_limits(found, k, share[thread], share[thread + 1], least, last), threads
     )
     on_each_thread(
-        lambda thread: _count(
+        lambda thread: count_missing(
             found, share[thread], share[thread + 1], least, last, missing[thread]
         ),
         threads,
@@ -119,7 +119,7 @@ def _symmetrise(
         def work(thread: int, part: NDArray[np.int64] = part) -> None:
             begin, end = part[thread], part[thread + 1]
             _spread_to(found, begin, end, least, last, cursor, indices, weights)
-            _merge(found, begin, end, indptr, indices, weights)
+            merge_rows(found, begin, end, indptr, indices, weights)
 
         on_each_thread(work, threads)
         progress.advance(stop - first)

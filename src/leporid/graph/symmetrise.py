@@ -19,7 +19,7 @@ from leporid.graph.layout import Found
 from leporid.graph.types import KnnGraph, Side
 from leporid.threads import on_each_thread
 
-__all__ = ["symmetrise"]
+__all__ = ["count_missing", "merge_rows", "row_limits", "symmetrise"]
 
 
 def symmetrise(found: Found, k: int, side: Side, similarity: str, threads: int) -> KnnGraph:
@@ -36,8 +36,10 @@ def symmetrise(found: Found, k: int, side: Side, similarity: str, threads: int) 
     def each(work: Any) -> None:
         on_each_thread(lambda thread: work(thread, bounds[thread], bounds[thread + 1]), threads)
 
-    each(lambda _, first, stop: _limits(found, k, first, stop, least, last))
-    each(lambda thread, first, stop: _count(found, first, stop, least, last, missing[thread]))
+    each(lambda _, first, stop: row_limits(found, k, first, stop, least, last))
+    each(
+        lambda thread, first, stop: count_missing(found, first, stop, least, last, missing[thread])
+    )
     lengths = found.length + missing.sum(axis=0)
     indptr = np.zeros(n + 1, np.int64)
     np.cumsum(lengths, out=indptr[1:])
@@ -50,12 +52,12 @@ def symmetrise(found: Found, k: int, side: Side, similarity: str, threads: int) 
             found, first, stop, least, last, cursor[thread], indices, weights
         )
     )
-    each(lambda _, first, stop: _merge(found, first, stop, indptr, indices, weights))
+    each(lambda _, first, stop: merge_rows(found, first, stop, indptr, indices, weights))
     return KnnGraph(indptr, indices, weights, side, k, similarity)
 
 
 @kernel
-def _limits(
+def row_limits(
     found: Found,
     k: int,
     first: int,
@@ -80,7 +82,7 @@ def _limits(
 
 
 @kernel
-def _count(
+def count_missing(
     found: Found,
     first: int,
     stop: int,
@@ -109,7 +111,7 @@ def _spread(
     indices: NDArray[np.int32],
     weights: NDArray[np.float32],
 ) -> None:
-    """Write the entries counted by `_count`."""
+    """Write the entries counted by `count_missing`."""
     for row in range(first, stop):
         for position in range(uint64(found.length[row])):
             other = uint64(found.rows[row, position])
@@ -122,7 +124,7 @@ def _spread(
 
 
 @kernel
-def _merge(
+def merge_rows(
     found: Found,
     first: int,
     stop: int,

@@ -125,7 +125,7 @@ class LightGCN(GraphRecommender):
     name = "lightgcn"
     config_class = LightGCNConfig
     config: LightGCNConfig
-    default_init_scale: ClassVar[float] = 0.1
+    default_init_scale: ClassVar[float] = 0.3
     search_space: ClassVar[SearchSpace] = {
         "lr": Float(1e-4, 1e-2, log=True),
         "regularization": Float(1e-5, 1e-2, log=True),

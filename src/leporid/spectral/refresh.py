@@ -174,6 +174,10 @@ class RefreshedEstimator(SavedEstimator, abc.ABC):
         """Errors for what cannot be refreshed."""
         if self.landmarks_ is not None:
             raise ConfigError("refresh needs a fit on all rows: with landmarks=, call fit again")
+        if self.recall_ is not None:
+            raise ConfigError(
+                "refresh merges exact neighbour lists, and these were approximate: call fit again"
+            )
         if self.embedding_.shape[1] != self.dim:
             raise ConfigError(
                 f"dim was {self.embedding_.shape[1]} and is {self.dim} now: call fit for other "

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from leporid.spectral.laplacian import LaplacianOperator
 
-__all__ = ["BLOCK", "BlockProduct", "huge_zeros", "wide_product"]
+__all__ = ["BLOCK", "BlockProduct", "add_edges", "huge_zeros", "wide_product"]
 
 BLOCK = 16
 """Columns of a block."""
@@ -104,7 +104,7 @@ def _emit_edges(
     return types.void(columns, weights, x, out, start, end, row), code
 
 
-_add_edges: Any = intrinsic(_emit_edges)
+add_edges: Any = intrinsic(_emit_edges)
 
 
 @numba.njit(parallel=True, cache=True)
@@ -131,7 +131,7 @@ def _multiply(
             for i in range(chunks[piece], chunks[piece + 1]):
                 start, end = cuts[panel, i], cuts[panel + 1, i]
                 if start < end:
-                    _add_edges(columns, weights, scaled, out, start, end, np.int64(i))
+                    add_edges(columns, weights, scaled, out, start, end, np.int64(i))
     for piece in numba.prange(len(chunks) - 1):
         for i in range(chunks[piece], chunks[piece + 1]):
             for c in range(BLOCK):
