@@ -129,9 +129,9 @@ def test_what_does_not_fit_says_what_would(tmp_path: Path, monkeypatch: pytest.M
     initializer = initializers.get("leporid")(dim=64, k=12)
     left = solver_bytes(150, 16)
     monkeypatch.setattr("leporid.initializers.out_of_core.memory_left", lambda _: left)
-    with pytest.raises(ConfigError, match="150 users do not fit into 1 GB") as caught:
-        embed_stored(initializer, source, "1GB", scratch=tmp_path)
-    assert "--memory 1.0" in str(caught.value)
+    with pytest.raises(ConfigError, match="150 users do not fit into 100 GB") as caught:
+        embed_stored(initializer, source, PLENTY, scratch=tmp_path)
+    assert "--memory 105GB" in str(caught.value)
     assert "--dim 16" in str(caught.value)
     assert sorted(file.name for file in tmp_path.iterdir()) == ["log"]
 
