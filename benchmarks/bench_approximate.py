@@ -61,7 +61,8 @@ class Case:
 def exact(case: Case) -> NDArray[Any]:
     """Our exact search of all rows."""
     members, threads = case.members, resolve_threads(None)
-    found = directed_neighbours(members, members, K, JACCARD, True, threads, NullProgress())
+    own = np.arange(members.n)
+    found = directed_neighbours(members, members, K, JACCARD, own, threads, NullProgress())
     return found.rows[case.sample]
 
 

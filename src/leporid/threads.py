@@ -14,7 +14,7 @@ from typing import Any
 
 from leporid.errors import ConfigError
 
-__all__ = ["on_each_thread", "one_thread_pool", "resolve_threads"]
+__all__ = ["on_each_share", "on_each_thread", "one_thread_pool", "resolve_threads"]
 
 
 def resolve_threads(threads: int | None) -> int:
@@ -67,3 +67,11 @@ def on_each_thread(work: Callable[[int], Any], threads: int) -> None:
     with ThreadPoolExecutor(threads) as pool:
         for _ in pool.map(work, range(threads)):
             pass
+
+
+def on_each_share(
+    work: Callable[[int, int, int], Any], first: int, stop: int, threads: int
+) -> None:
+    """`work(thread, begin, end)` on each thread, with its share of the rows [first, stop)."""
+    bounds = [first + (stop - first) * thread // threads for thread in range(threads + 1)]
+    on_each_thread(lambda thread: work(thread, bounds[thread], bounds[thread + 1]), threads)

@@ -12,11 +12,12 @@ from scipy import sparse
 
 from leporid import knn_graph
 from leporid.distributed.blocks import row_sums
-from leporid.distributed.neighbours import Limits, block_limits, block_neighbours, join_limits
+from leporid.distributed.neighbours import block_limits, block_neighbours, join_limits
 from leporid.distributed.product import column_bounds, multiply_block, prepare_block
 from leporid.distributed.shuffle import Rows, merge_block, piece_of, reverse_edges
 from leporid.distributed.wire import writable
 from leporid.graph.matrix import members_of
+from leporid.graph.symmetrise import Limits
 from leporid.graph.types import KnnGraph
 from leporid.spectral.extension import choice_thresholds
 from leporid.spectral.laplacian import laplacian_operator

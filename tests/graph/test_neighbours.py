@@ -9,8 +9,11 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from leporid.errors import GraphError, UnknownNameError
+from leporid.graph.directed import directed_neighbours
+from leporid.graph.matrix import members_of, take_rows
 from leporid.graph.neighbours import top_k_neighbours
-from leporid.graph.similarity import SIMILARITIES
+from leporid.graph.similarity import SIMILARITIES, Similarity
+from leporid.progress import NullProgress
 from tests.graph import matrices, oracle
 
 
@@ -109,6 +112,27 @@ def test_sorted_by_weight_then_index_and_padded() -> None:
         order = np.lexsort((indices[taken], -weights[taken]))
         np.testing.assert_array_equal(order, np.arange(taken.sum()))
     assert (found.indices[-2:] == -1).all()
+
+
+def test_a_row_is_left_out_wherever_it_stands() -> None:
+    """Some fitted rows in another order, every fifth of them asked for as if it were new."""
+    fitted = matrices.skewed(300, 120, seed=9)
+    rows = np.random.default_rng(4).permutation(300)[:110]
+    own = rows.copy()
+    own[::5] = -1
+    weights = oracle.similarities(fitted[rows], fitted)
+    known = np.flatnonzero(own >= 0)
+    weights[known, own[known]] = 0.0
+    indices, values = oracle.top_k(weights, 17)
+    members = members_of(fitted)
+    found = directed_neighbours(
+        take_rows(members, rows), members, 17, Similarity("jaccard"), own, 2, NullProgress()
+    )
+    for place, length in enumerate(found.length):
+        order = np.argsort(indices[place, :length])
+        assert length == (indices[place] >= 0).sum()
+        np.testing.assert_array_equal(found.rows[place, :length], indices[place, order])
+        np.testing.assert_array_equal(found.weights[place, :length], values[place, order])
 
 
 def test_new_rows_find_what_fitted_rows_find() -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from leporid.errors import ConfigError
 from leporid.graph.selection import keep_best, kth_largest
-from leporid.threads import on_each_thread, one_thread_pool, resolve_threads
+from leporid.threads import on_each_share, on_each_thread, one_thread_pool, resolve_threads
 
 
 @settings(deadline=None, max_examples=100)
@@ -51,6 +51,19 @@ def test_threads_are_resolved_and_restored() -> None:
     assert numba.get_num_threads() == before
     with pytest.raises(ConfigError, match="at least 1"):
         resolve_threads(0)
+
+
+@pytest.mark.parametrize(
+    ("first", "stop", "threads"), [(0, 10, 1), (3, 20, 4), (5, 7, 3), (2, 2, 2)]
+)
+def test_shares_are_all_rows_once(first: int, stop: int, threads: int) -> None:
+    shares: list[range] = [range(0)] * threads
+
+    def work(thread: int, begin: int, end: int) -> None:
+        shares[thread] = range(begin, end)
+
+    on_each_share(work, first, stop, threads)
+    assert [row for share in shares for row in share] == list(range(first, stop))
 
 
 def test_errors_of_threads_are_raised() -> None:

@@ -10,10 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leporid.distributed.cluster import Cluster
-from leporid.distributed.neighbours import Limits, block_limits, block_neighbours, join_limits
+from leporid.distributed.neighbours import block_limits, block_neighbours, join_limits
 from leporid.distributed.product import RowBlock, column_bounds, multiply_block, prepare_block
 from leporid.distributed.shuffle import Rows, merge_block, piece_of, reverse_edges
 from leporid.graph.matrix import Members
+from leporid.graph.symmetrise import Limits
 from leporid.progress import NullProgress, ProgressLike
 
 __all__ = ["GraphBlocks", "RowSums"]

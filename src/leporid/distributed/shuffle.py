@@ -13,11 +13,10 @@ import numpy as np
 from numba import int64, uint64
 from numpy.typing import NDArray
 
-from leporid.distributed.neighbours import Limits
 from leporid.distributed.wire import writable
 from leporid.graph.jit import kernel
 from leporid.graph.layout import Found
-from leporid.graph.symmetrise import merge_rows
+from leporid.graph.symmetrise import Limits, lacks, merge_rows
 
 __all__ = ["Reverse", "Rows", "merge_block", "piece_of", "reverse_edges"]
 
@@ -46,15 +45,15 @@ class Rows(NamedTuple):
 
 def reverse_edges(found: Found, limits: Limits, first: int, size: int) -> list[Reverse]:
     """For every block of `size` rows, what the block that starts at `first` has to tell it."""
-    found, (least, last) = writable(found), writable(limits)
-    blocks = -(-len(least) // size)
+    found, limits = writable(found), writable(limits)
+    blocks = -(-len(limits.least) // size)
     counts = np.zeros(blocks, np.int64)
-    _count(found, first, size, least, last, counts)
+    _count(found, first, size, limits, counts)
     total = int(counts.sum())
     targets, sources = np.empty(total, np.int32), np.empty(total, np.int32)
     weights = np.empty(total, np.float32)
     ends = np.cumsum(counts)
-    _spread(found, first, size, least, last, ends - counts, targets, sources, weights)
+    _spread(found, first, size, limits, ends - counts, targets, sources, weights)
     parts = [slice(end - count, end) for end, count in zip(ends, counts, strict=True)]
     return [
         Reverse(targets[part].copy(), sources[part].copy(), weights[part].copy()) for part in parts
@@ -88,8 +87,7 @@ def _count(
     found: Found,
     first: int,
     size: int,
-    least: NDArray[np.float32],
-    last: NDArray[np.int32],
+    limits: Limits,
     counts: NDArray[np.int64],
 ) -> None:
     """How many edges each block lacks."""
@@ -97,7 +95,7 @@ def _count(
         for position in range(uint64(found.length[row])):
             other = int64(found.rows[row, position])
             weight = found.weights[row, position]
-            if weight < least[other] or (weight == least[other] and row + first > last[other]):
+            if lacks(limits, other, row + first, weight):
                 counts[other // size] += 1
 
 
@@ -106,8 +104,7 @@ def _spread(
     found: Found,
     first: int,
     size: int,
-    least: NDArray[np.float32],
-    last: NDArray[np.int32],
+    limits: Limits,
     cursor: NDArray[np.int64],
     targets: NDArray[np.int32],
     sources: NDArray[np.int32],
@@ -118,7 +115,7 @@ def _spread(
         for position in range(uint64(found.length[row])):
             other = int64(found.rows[row, position])
             weight = found.weights[row, position]
-            if weight < least[other] or (weight == least[other] and row + first > last[other]):
+            if lacks(limits, other, row + first, weight):
                 at = cursor[other // size]
                 cursor[other // size] = at + 1
                 targets[at] = other % size

@@ -13,10 +13,8 @@ How many are is measured: `measured_recall` searches a sample of rows exactly.
 from __future__ import annotations
 
 import itertools
-from typing import Any
 
 import numpy as np
-from numba import uint64
 from numpy.typing import NDArray
 from scipy import sparse
 
@@ -24,7 +22,7 @@ from leporid.errors import MissingExtraError
 from leporid.graph.directed import directed_neighbours
 from leporid.graph.jit import kernel
 from leporid.graph.layout import Found
-from leporid.graph.matrix import Members
+from leporid.graph.matrix import Members, take_rows
 from leporid.graph.offer import offer_in_return
 from leporid.graph.similarity import Similarity
 from leporid.progress import NullProgress, ProgressLike
@@ -113,15 +111,14 @@ def measured_recall(
     if sample < members.n:
         rows = np.sort(np.random.default_rng([seed, 2]).choice(members.n, sample, replace=False))
     exact = directed_neighbours(
-        _take(members, rows), members, k + 1, similarity, False, threads, NullProgress()
+        take_rows(members, rows), members, k, similarity, rows, threads, NullProgress()
     )
     right = total = 0
     for place, row in enumerate(rows):
-        others = exact.rows[place, : exact.length[place]] != row
-        best = np.sort(exact.weights[place, : exact.length[place]][others])[::-1][:k]
+        best = exact.weights[place, : exact.length[place]]
         if len(best):
             weights = found.weights[row, : found.length[row]]
-            right += min(int((weights >= best[-1]).sum()), len(best))
+            right += min(int((weights >= best.min()).sum()), len(best))
             total += len(best)
     return right / total if total else 1.0
 
@@ -187,66 +184,30 @@ def _search_cell(
     found: Found,
 ) -> None:
     """Exact neighbours of the rows `own` among the rows `others`, without themselves."""
+    # Of cells with the same centre, one may be searched and the other, whose rows these are, not.
+    place = np.searchsorted(others, own)
+    place[others[np.minimum(place, len(others) - 1)] != own] = -1
     part = directed_neighbours(
-        _take(members, own),
-        _take(members, others),
-        min(k + 1, len(others)),
+        take_rows(members, own),
+        take_rows(members, others),
+        min(k, len(others)),
         similarity,
-        False,
+        place,
         1,
         NullProgress(),
     )
-    _write_back(own, others, part, k, found)
+    _write_back(own, others, part, found)
 
 
 @kernel
 def _write_back(
-    own: NDArray[np.int64], others: NDArray[np.int64], part: Found, k: int, found: Found
+    own: NDArray[np.int64], others: NDArray[np.int64], part: Found, found: Found
 ) -> None:
-    """Back to the numbers of all rows; a row itself is left out, else the last of k + 1."""
+    """Back to the numbers of all rows."""
     for place in range(len(own)):
         row = own[place]
         length = part.length[place]
-        drop = -1
-        least = np.float32(np.inf)
         for position in range(length):
-            if others[part.rows[place, position]] == row:
-                drop = position
-                break
-        if drop < 0 and length > k:
-            for position in range(length):
-                if part.weights[place, position] <= least:
-                    least = part.weights[place, position]
-                    drop = position
-        filled = 0
-        for position in range(length):
-            if position != drop:
-                found.rows[row, filled] = others[part.rows[place, position]]
-                found.weights[row, filled] = part.weights[place, position]
-                filled += 1
-        found.length[row] = filled
-
-
-def _take(members: Members, rows: NDArray[np.int64]) -> Members:
-    """Some rows, in the order given."""
-    indptr = np.zeros(len(rows) + 1, np.int64)
-    np.cumsum(members.degrees[rows], out=indptr[1:])
-    columns = np.empty(int(indptr[-1]), np.int32)
-    _copy_rows(members.indptr, members.columns, rows, indptr, columns)
-    return Members(indptr, columns, members.n_columns)
-
-
-@kernel
-def _copy_rows(
-    indptr: NDArray[np.int64],
-    columns: NDArray[np.int32],
-    rows: NDArray[np.int64],
-    starts: NDArray[np.int64],
-    out: NDArray[np.int32],
-) -> None:
-    for place in range(len(rows)):
-        at: Any = uint64(starts[place])
-        row = rows[place]
-        for position in range(indptr[row], indptr[row + 1]):
-            out[at] = columns[position]
-            at += uint64(1)
+            found.rows[row, position] = others[part.rows[place, position]]
+            found.weights[row, position] = part.weights[place, position]
+        found.length[row] = length

@@ -89,14 +89,18 @@ def fitted_rows(members: Members, columns: Columns, b: NDArray[np.float64]) -> F
     )
 
 
-def query_rows(members: Members, columns: Columns, terms: Terms) -> Queries:
-    """The rows whose neighbours are wanted."""
+def query_rows(
+    members: Members, columns: Columns, terms: Terms, own: NDArray[np.int64] | None
+) -> Queries:
+    """The rows whose neighbours are wanted; `own` as in `Queries`, None for -1 everywhere."""
     words = np.zeros(max(members.n * columns.panels * WORDS, 1), np.uint32)
     rare_start = np.zeros(members.n + 1, np.int64)
     rare_columns = _fill_queries(
         members.indptr, members.columns, columns.rank, columns.panels, words, rare_start
     )
-    return Queries(words, rare_start, rare_columns, terms.x, terms.y, terms.g)
+    if own is None:
+        own = np.full(members.n, -1, np.int64)
+    return Queries(words, rare_start, rare_columns, own, terms.x, terms.y, terms.g)
 
 
 @kernel

@@ -38,7 +38,7 @@ def directed_neighbours(
     fitted: Members,
     k: int,
     similarity: Similarity,
-    exclude_self: bool,
+    own: NDArray[np.int64] | None,
     threads: int,
     progress: ProgressLike,
     *,
@@ -47,6 +47,9 @@ def directed_neighbours(
 ) -> Found:
     """The k most similar fitted rows of every query row; `k` >= 1.
 
+    `own` int64[queries]: the fitted row that each query is itself (-1: none), which is no neighbour
+    of it; None leaves nothing out.
+
     Order is by the similarity as a float32 number, then by smaller index; a similarity of zero is
     no neighbour. Memory: n x k results, the layout of the rows, and some buffers a thread. `only`
     names the query rows to search for; `found`, where the results go (others stay as they are).
@@ -54,7 +57,7 @@ def directed_neighbours(
     columns = rank_columns(fitted)
     terms = similarity.terms(queries.degrees, fitted.degrees)
     base = fitted_rows(fitted, columns, terms.b)
-    wanted = query_rows(queries, columns, terms)
+    wanted = query_rows(queries, columns, terms, own)
     if found is None:
         found = Found(
             np.empty((queries.n, k), np.int32),
@@ -68,10 +71,10 @@ def directed_neighbours(
     progress.start("neighbours", len(everyone))
     for first in range(0, len(everyone), batch):
         part = everyone[first : first + batch]
-        _search(part, base, wanted, scratch, k, exclude_self, stride, rank, found)
+        _search(part, base, wanted, scratch, k, stride, rank, found)
         failed = part[found.length[part] < 0]
         if len(failed):
-            _search(failed, base, wanted, scratch, k, exclude_self, 1, 0, found)
+            _search(failed, base, wanted, scratch, k, 1, 0, found)
         progress.advance(len(part))
     return found
 
@@ -82,7 +85,6 @@ def _search(
     wanted: Queries,
     scratch: list[Scratch],
     k: int,
-    exclude_self: bool,
     stride: int,
     rank: int,
     found: Found,
@@ -90,7 +92,7 @@ def _search(
     turn = np.zeros(1, np.int64)
     on_each_thread(
         lambda thread: search_rows(
-            rows, turn, base, wanted, scratch[thread], k, exclude_self, stride, rank, found
+            rows, turn, base, wanted, scratch[thread], k, stride, rank, found
         ),
         len(scratch),
     )

@@ -85,7 +85,9 @@ def knn_graph(
         graph = knn_graph_on(members, k, device, measure, side, reporter)
     else:
         workers = resolve_threads(threads)
-        found = directed_neighbours(members, members, k, measure, True, workers, reporter)
+        found = directed_neighbours(
+            members, members, k, measure, np.arange(members.n), workers, reporter
+        )
         graph = symmetrise(found, k, side, similarity, workers)
     if progress is True:
         reporter.close()

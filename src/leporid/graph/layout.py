@@ -38,6 +38,8 @@ class Queries(NamedTuple):
     rare_start: NDArray[np.int64]
     """int64[n + 1]."""
     rare_columns: NDArray[np.uint32]
+    own: NDArray[np.int64]
+    """int64[n]: the fitted row that a query is itself, which is left out; -1 where it is none."""
     x: NDArray[np.float64]
     """float64[n]."""
     y: NDArray[np.float64]

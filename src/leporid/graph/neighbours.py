@@ -80,8 +80,8 @@ def top_k_neighbours(
             f"X has {queries.n_columns} columns and the fitted rows have {fitted.n_columns}: "
             "both must use the same columns"
         )
-    own = against is None and exclude_self
-    k = usable_k(k, fitted.n - 1 if own else fitted.n)
+    own = np.arange(fitted.n) if against is None and exclude_self else None
+    k = usable_k(k, fitted.n if own is None else fitted.n - 1)
     if k == 0:
         none = np.zeros((queries.n, 0), np.int32)
         return Neighbours(none, none.astype(np.float32), fitted.n)

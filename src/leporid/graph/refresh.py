@@ -22,13 +22,13 @@ from leporid.errors import GraphError
 from leporid.graph.directed import directed_neighbours, usable_k
 from leporid.graph.jit import kernel
 from leporid.graph.layout import Found
-from leporid.graph.matrix import Members, members_of
-from leporid.graph.selection import keep_best
+from leporid.graph.matrix import Members, members_of, take_rows
+from leporid.graph.selection import keep_best, ranks_behind
 from leporid.graph.similarity import Similarity
 from leporid.graph.symmetrise import symmetrise
 from leporid.graph.types import KnnGraph
 from leporid.progress import NullProgress, ProgressLike, make_progress
-from leporid.threads import on_each_thread, resolve_threads
+from leporid.threads import on_each_share, resolve_threads
 
 __all__ = ["RefreshedGraph", "Spare", "refresh_graph"]
 
@@ -121,7 +121,15 @@ def refresh_graph(
     search = np.flatnonzero(found.length < 0).astype(np.int64)
     if len(search):
         directed_neighbours(
-            new, new, limits.room, measure, True, workers, reporter, only=search, found=found
+            new,
+            new,
+            limits.room,
+            measure,
+            np.arange(new.n),
+            workers,
+            reporter,
+            only=search,
+            found=found,
         )
         complete[search] = found.length[search] < limits.room
     kept, rest = _split(found, complete, limits)
@@ -163,7 +171,7 @@ def _merge_all(
 ) -> None:
     """New lists of the unchanged rows, where they are certain; a length of -1 where not."""
     movers = np.flatnonzero(changed)
-    base = _rows_of(new, movers)
+    base = take_rows(new, movers)
     unchanged = np.flatnonzero(~changed)
     expected = limits.wanted * len(movers) // new.n
     width = min(len(movers), limits.room, NEAR * expected + FEWEST_NEAR)
@@ -173,17 +181,14 @@ def _merge_all(
         rows = unchanged[first : first + MERGE_ROWS]
         if width:
             near = directed_neighbours(
-                _rows_of(new, rows), base, width, measure, False, threads, NullProgress()
+                take_rows(new, rows), base, width, measure, None, threads, NullProgress()
             )
         else:
             none = np.zeros((len(rows), 1), np.int32)
             near = Found(none, none.astype(np.float32), none[:, 0])
-        bounds = np.linspace(0, len(rows), threads + 1).astype(np.int64)
 
-        def work(
-            thread: int, rows: Any = rows, near: Found = near, bounds: NDArray[Any] = bounds
-        ) -> None:
-            part = slice(bounds[thread], bounds[thread + 1])
+        def work(thread: int, begin: int, end: int, rows: Any = rows, near: Found = near) -> None:
+            part = slice(begin, end)
             _merge(
                 graph.indptr,
                 graph.indices,
@@ -200,15 +205,7 @@ def _merge_all(
                 complete,
             )
 
-        on_each_thread(work, threads)
-
-
-def _rows_of(members: Members, rows: NDArray[np.int64]) -> Members:
-    """The members of some rows, in the order given."""
-    lengths = members.degrees[rows]
-    indptr = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-    place = np.repeat(members.indptr[rows] - indptr[:-1], lengths) + np.arange(indptr[-1])
-    return Members(indptr, members.columns[place], members.n_columns)
+        on_each_share(work, 0, len(rows), threads)
 
 
 def _split(found: Found, complete: NDArray[np.bool_], limits: _Limits) -> tuple[Found, Spare]:
@@ -294,7 +291,7 @@ def _merge(
         for place in range(extra):
             other = uint32(spare.rows[row, place])
             weight = spare.weights[row, place]
-            if weight < least or (weight == least and other > last):
+            if ranks_behind(weight, other, least, last):
                 least, last = weight, other
         close = near.length[position]
         everything = spare.complete[row]
@@ -305,7 +302,7 @@ def _merge(
                 if near.weights[position, place] <= low:
                     low = near.weights[position, place]
                     at = uint32(movers[near.rows[position, place]])
-            if everything or low > least or (low == least and at < last):
+            if everything or ranks_behind(least, last, low, at):
                 least, last = low, at
             everything = False
         # Three ascending lists of different rows become one.
@@ -318,7 +315,7 @@ def _merge(
             if third < first and third < second:
                 weight = near.weights[position, c]
                 other = third
-                taken = spare.complete[row] or weight > least or (weight == least and other <= last)
+                taken = spare.complete[row] or not ranks_behind(weight, other, least, last)
                 c += 1
             elif first < second:
                 weight, other, taken = own_weights[a], first, not changed[first]
@@ -327,7 +324,7 @@ def _merge(
                 weight, other = spare.weights[row, b], second
                 taken = not changed[second]
                 b += 1
-            certain = everything or weight > least or (weight == least and other <= last)
+            certain = everything or not ranks_behind(weight, other, least, last)
             if taken and certain:
                 best[total] = other
                 best_weights[total] = weight
@@ -378,7 +375,7 @@ def _keep_k(
                     last = names[place]
             for place in range(count):
                 value, name = bits[start + place], uint32(rows[start + place])
-                if value < least or (value == least and name > last):
+                if ranks_behind(value, name, least, last):
                     rest.rows[row, left], rest_bits[row, left] = name, value
                     left += 1
         rest.length[row] = left

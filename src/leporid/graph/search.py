@@ -238,7 +238,6 @@ def search_rows(
     queries: Queries,
     scratch: Scratch,
     k: int,
-    exclude_self: bool,
     stride: int,
     rank: int,
     found: Found,
@@ -330,8 +329,8 @@ def search_rows(
                         )
                     else:
                         _filter(groups, counters, place, p, q, r, fitted.term32, group * 16, masks)
-                    own = query - group * 16
-                    if exclude_self and 0 <= own < groups * 16:
+                    own = queries.own[query] - group * 16
+                    if 0 <= own < groups * 16:
                         masks[own >> 4] &= uint16(~(uint32(1) << uint32(own & 15)))
                     filled[slot] = _collect(
                         mask_words,

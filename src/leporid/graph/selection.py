@@ -15,7 +15,17 @@ from numpy.typing import NDArray
 from leporid.graph.jit import kernel
 from leporid.graph.simd import bits_in, compress_lanes, load_lanes, mask_above, mask_equal
 
-__all__ = ["keep_best", "kth_largest"]
+__all__ = ["keep_best", "kth_largest", "ranks_behind"]
+
+
+@kernel
+def ranks_behind(weight: Any, row: Any, least: Any, last: Any) -> Any:
+    """Whether `row`, at `weight`, comes after the row `last`, at `least`, in a ranking.
+
+    The one order of neighbours there is: by weight, then by smaller index. Where a list of the K
+    best ends with `last`, the rows that rank behind it are those the list lacks.
+    """
+    return weight < least or (weight == least and row > last)
 
 
 @kernel

@@ -13,22 +13,19 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numba import int64, uint64
-from numpy.typing import NDArray
 
 from leporid.errors import GraphError
 from leporid.graph.bitset import PANEL, rank_columns
 from leporid.graph.directed import directed_neighbours, usable_k
-from leporid.graph.jit import kernel
 from leporid.graph.layout import Found
 from leporid.graph.matrix import Members
 from leporid.graph.search import CHUNK_GROUPS, QUERIES
 from leporid.graph.similarity import Similarity
-from leporid.graph.symmetrise import count_missing, merge_rows, row_limits
+from leporid.graph.symmetrise import count_lacking, merge_rows, spread
 from leporid.graph.types import KnnGraph, Side
 from leporid.memory import format_bytes
 from leporid.progress import ProgressLike
-from leporid.threads import on_each_thread
+from leporid.threads import on_each_share
 
 __all__ = ["search_bytes", "stored_knn_graph"]
 
@@ -73,7 +70,7 @@ def stored_knn_graph(
         np.zeros(n, np.int32),
     )
     directed_neighbours(
-        members, members, k, Similarity("jaccard"), True, threads, progress, found=found
+        members, members, k, Similarity("jaccard"), np.arange(n), threads, progress, found=found
     )
     graph = _symmetrise(found, k, folder, memory, side, threads, progress)
     del found
@@ -92,18 +89,7 @@ def _symmetrise(
     progress: ProgressLike,
 ) -> KnnGraph:
     n = len(found.length)
-    least, last = np.empty(n, np.float32), np.empty(n, np.int32)
-    missing = np.zeros((threads, n), np.int64)
-    share = np.linspace(0, n, threads + 1).astype(np.int64)
-    on_each_thread(
-        lambda thread: row_limits(found, k, share[thread], share[thread + 1], least, last), threads
-    )
-    on_each_thread(
-        lambda thread: count_missing(
-            found, share[thread], share[thread + 1], least, last, missing[thread]
-        ),
-        threads,
-    )
+    limits, missing = count_lacking(found, k, threads)
     indptr = np.zeros(n + 1, np.int64)
     np.cumsum(found.length + missing.sum(axis=0), out=indptr[1:])
     cursor = indptr[:-1] + found.length
@@ -114,49 +100,15 @@ def _symmetrise(
     while first < n:
         room = indptr[first] + max(memory // EDGE, 1)
         stop = max(first + 1, int(np.searchsorted(indptr, room, side="right")) - 1)
-        part = np.linspace(first, stop, threads + 1).astype(np.int64)
 
-        def work(thread: int, part: NDArray[np.int64] = part) -> None:
-            begin, end = part[thread], part[thread + 1]
-            _spread_to(found, begin, end, least, last, cursor, indices, weights)
+        def work(_: int, begin: int, end: int) -> None:
+            spread(found, 0, n, begin, end, limits, cursor, indices, weights)
             merge_rows(found, begin, end, indptr, indices, weights)
 
-        on_each_thread(work, threads)
+        on_each_share(work, first, stop, threads)
         progress.advance(stop - first)
         first = stop
     return KnnGraph(indptr, indices, weights, side, k, "jaccard")
-
-
-@kernel
-def _spread_to(
-    found: Found,
-    begin: int,
-    end: int,
-    least: NDArray[np.float32],
-    last: NDArray[np.int32],
-    cursor: NDArray[np.int64],
-    indices: NDArray[np.int32],
-    weights: NDArray[np.float32],
-) -> None:
-    """Write what the rows [begin, end) lack, from every list, by ascending row."""
-    for row in range(len(found.length)):
-        low, high = int64(0), int64(found.length[row])
-        stop = high
-        while low < high:
-            middle = (low + high) >> 1
-            if found.rows[row, uint64(middle)] < begin:
-                low = middle + 1
-            else:
-                high = middle
-        while low < stop and found.rows[row, uint64(low)] < end:
-            other = uint64(found.rows[row, uint64(low)])
-            weight = found.weights[row, uint64(low)]
-            if weight < least[other] or (weight == least[other] and row > last[other]):
-                at = uint64(cursor[other])
-                cursor[other] = at + uint64(1)
-                indices[at] = row
-                weights[at] = weight
-            low += 1
 
 
 def _mapped(path: Path, kind: Any, size: int) -> Any:

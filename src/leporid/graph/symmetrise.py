@@ -8,7 +8,7 @@ belong to, and a merge from the front puts the row in order without a second buf
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import int64, uint64
@@ -16,10 +16,20 @@ from numpy.typing import NDArray
 
 from leporid.graph.jit import kernel
 from leporid.graph.layout import Found
+from leporid.graph.selection import ranks_behind
 from leporid.graph.types import KnnGraph, Side
-from leporid.threads import on_each_thread
+from leporid.threads import on_each_share
 
-__all__ = ["count_missing", "merge_rows", "row_limits", "symmetrise"]
+__all__ = ["Limits", "count_lacking", "lacks", "merge_rows", "row_limits", "spread", "symmetrise"]
+
+
+class Limits(NamedTuple):
+    """What decides whether a row chose another one, without its list."""
+
+    least: NDArray[np.float32]
+    """float32[n]: the K-th weight; 0 where a row has fewer than K neighbours."""
+    last: NDArray[np.int32]
+    """int32[n]: the last row taken at that weight, or -1."""
 
 
 def symmetrise(found: Found, k: int, side: Side, similarity: str, threads: int) -> KnnGraph:
@@ -28,18 +38,7 @@ def symmetrise(found: Found, k: int, side: Side, similarity: str, threads: int) 
     Needs a similarity that is symmetric to the bit. The lists in `found` stay as they are.
     """
     n = len(found.length)
-    bounds = np.linspace(0, n, threads + 1).astype(np.int64)
-    least = np.empty(n, np.float32)
-    last = np.empty(n, np.int32)
-    missing = np.zeros((threads, n), np.int64)
-
-    def each(work: Any) -> None:
-        on_each_thread(lambda thread: work(thread, bounds[thread], bounds[thread + 1]), threads)
-
-    each(lambda _, first, stop: row_limits(found, k, first, stop, least, last))
-    each(
-        lambda thread, first, stop: count_missing(found, first, stop, least, last, missing[thread])
-    )
+    limits, missing = count_lacking(found, k, threads)
     lengths = found.length + missing.sum(axis=0)
     indptr = np.zeros(n + 1, np.int64)
     np.cumsum(lengths, out=indptr[1:])
@@ -47,13 +46,42 @@ def symmetrise(found: Found, k: int, side: Side, similarity: str, threads: int) 
     cursor = indptr[:-1] + found.length + np.cumsum(missing, axis=0) - missing
     indices = np.empty(indptr[-1], np.int32)
     weights = np.empty(indptr[-1], np.float32)
-    each(
-        lambda thread, first, stop: _spread(
-            found, first, stop, least, last, cursor[thread], indices, weights
-        )
-    )
-    each(lambda _, first, stop: merge_rows(found, first, stop, indptr, indices, weights))
+
+    def write(thread: int, first: int, stop: int) -> None:
+        spread(found, first, stop, 0, n, limits, cursor[thread], indices, weights)
+
+    def merge(_: int, first: int, stop: int) -> None:
+        merge_rows(found, first, stop, indptr, indices, weights)
+
+    on_each_share(write, 0, n, threads)
+    on_each_share(merge, 0, n, threads)
     return KnnGraph(indptr, indices, weights, side, k, similarity)
+
+
+def count_lacking(found: Found, k: int, threads: int) -> tuple[Limits, NDArray[np.int64]]:
+    """The limits of all rows, and how many entries they lack.
+
+    int64[threads, n]: for each thread's share of the rows, how many of them a row must take in.
+    """
+    n = len(found.length)
+    limits = Limits(np.empty(n, np.float32), np.empty(n, np.int32))
+    missing = np.zeros((threads, n), np.int64)
+
+    def limit(_: int, first: int, stop: int) -> None:
+        row_limits(found, k, first, stop, limits)
+
+    def count(thread: int, first: int, stop: int) -> None:
+        _count(found, first, stop, limits, missing[thread])
+
+    on_each_share(limit, 0, n, threads)
+    on_each_share(count, 0, n, threads)
+    return limits, missing
+
+
+@kernel
+def lacks(limits: Limits, row: int, other: int, weight: float) -> Any:
+    """Whether `row` did not choose `other`, which chose it at `weight`."""
+    return ranks_behind(weight, other, limits.least[row], limits.last[row])
 
 
 @kernel
@@ -62,14 +90,13 @@ def row_limits(
     k: int,
     first: int,
     stop: int,
-    least: NDArray[np.float32],
-    last: NDArray[np.int32],
+    limits: Limits,
 ) -> None:
     """The weight a row's neighbours have at least, and the last row taken at that weight."""
     for row in range(first, stop):
         length = found.length[row]
-        least[row] = 0.0
-        last[row] = -1
+        limits.least[row] = 0.0
+        limits.last[row] = -1
         if length == k:
             low = found.weights[row, 0]
             for position in range(uint64(length)):
@@ -77,17 +104,16 @@ def row_limits(
             place = int64(length) - 1
             while found.weights[row, uint64(place)] != low:
                 place -= 1
-            least[row] = low
-            last[row] = found.rows[row, uint64(place)]
+            limits.least[row] = low
+            limits.last[row] = found.rows[row, uint64(place)]
 
 
 @kernel
-def count_missing(
+def _count(
     found: Found,
     first: int,
     stop: int,
-    least: NDArray[np.float32],
-    last: NDArray[np.int32],
+    limits: Limits,
     missing: NDArray[np.int64],
 ) -> None:
     """How many of the rows [first, stop) each row must take in as its neighbours."""
@@ -95,32 +121,43 @@ def count_missing(
         for position in range(uint64(found.length[row])):
             other = uint64(found.rows[row, position])
             weight = found.weights[row, position]
-            missing[other] += weight < least[other] or (
-                weight == least[other] and row > last[other]
-            )
+            missing[other] += lacks(limits, other, row, weight)
 
 
 @kernel
-def _spread(
+def spread(
     found: Found,
     first: int,
     stop: int,
-    least: NDArray[np.float32],
-    last: NDArray[np.int32],
+    begin: int,
+    end: int,
+    limits: Limits,
     cursor: NDArray[np.int64],
     indices: NDArray[np.int32],
     weights: NDArray[np.float32],
 ) -> None:
-    """Write the entries counted by `count_missing`."""
+    """Write what the rows [begin, end) lack, from the lists of [first, stop), by ascending row.
+
+    A list is ascending, so the part of it that names those rows is found by bisection.
+    """
     for row in range(first, stop):
-        for position in range(uint64(found.length[row])):
-            other = uint64(found.rows[row, position])
-            weight = found.weights[row, position]
-            if weight < least[other] or (weight == least[other] and row > last[other]):
+        low, high = int64(0), int64(found.length[row])
+        length = high
+        while low < high:
+            middle = (low + high) >> 1
+            if found.rows[row, uint64(middle)] < begin:
+                low = middle + 1
+            else:
+                high = middle
+        while low < length and found.rows[row, uint64(low)] < end:
+            other = uint64(found.rows[row, uint64(low)])
+            weight = found.weights[row, uint64(low)]
+            if lacks(limits, other, row, weight):
                 at = uint64(cursor[other])
                 cursor[other] = at + uint64(1)
                 indices[at] = row
                 weights[at] = weight
+            low += 1
 
 
 @kernel
