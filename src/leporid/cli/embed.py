@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from leporid.cli.output import JsonOption, print_json, print_table, show_progress
+from leporid.cli.settings import parse_settings
 
 __all__ = ["register"]
 
@@ -101,7 +102,7 @@ def embed(
 
     if format not in FORMATS:
         raise UnknownNameError("format", format, FORMATS)
-    settings = {"dim": dim, "seed": seed, **_parse_settings(setting or [])}
+    settings = {"dim": dim, "seed": seed, **parse_settings(setting)}
     settings |= {
         key: value
         for key, value in (("k", k), ("alpha", alpha), ("device", device))
@@ -242,21 +243,3 @@ def _shown(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """For people: columns that say something, "-" where a side has nothing to say."""
     told = [key for key in rows[0] if any(row[key] is not None for row in rows)]
     return [{key: "-" if row[key] is None else row[key] for key in told} for row in rows]
-
-
-def _parse_settings(pairs: list[str]) -> dict[str, Any]:
-    """NAME=VALUE with TOML values; a bare word is a string."""
-    import tomllib
-
-    from leporid.errors import ConfigError
-
-    parsed: dict[str, Any] = {}
-    for pair in pairs:
-        key, equals, value = pair.partition("=")
-        if not equals or not key:
-            raise ConfigError(f"--set takes NAME=VALUE, not {pair!r}")
-        try:
-            parsed[key] = tomllib.loads(f"value = {value}")["value"]
-        except tomllib.TOMLDecodeError:
-            parsed[key] = value
-    return parsed

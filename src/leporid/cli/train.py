@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from leporid.cli.output import JsonOption, print_json, print_table, show_progress
+from leporid.cli.settings import parse_settings
 from leporid.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -77,7 +78,8 @@ def train(
     from leporid.experiments.run_folder import CUTS, make_record, write_run
     from leporid.progress import make_progress
 
-    settings = _parse(setting or [])
+    settings = parse_settings(setting)
+    init_settings = parse_settings(init_setting, "--init-set")
     if steps is not None:
         settings["steps"] = steps
     found = leporid.models.get(model)
@@ -94,7 +96,7 @@ def train(
     try:
         with Meter() as meter:
             vectors = _vectors(
-                chosen, split, settings, found, recipe, seed, _parse(init_setting or []), reporter
+                chosen, split, settings, found, recipe, seed, init_settings, reporter
             )
             fitted = leporid.train(
                 model,
@@ -157,19 +159,3 @@ def _vectors(
     maker = initializers.get(name)(**{"dim": dim, "seed": seed, **init_settings})
     with kept_torch_threads():
         return cached_fit(maker, split.train, progress=progress)
-
-
-def _parse(pairs: list[str]) -> dict[str, Any]:
-    """NAME=VALUE with TOML values; a bare word is a string."""
-    import tomllib
-
-    parsed: dict[str, Any] = {}
-    for pair in pairs:
-        key, equals, value = pair.partition("=")
-        if not equals or not key:
-            raise ConfigError(f"--set takes NAME=VALUE, not {pair!r}")
-        try:
-            parsed[key] = tomllib.loads(f"value = {value}")["value"]
-        except tomllib.TOMLDecodeError:
-            parsed[key] = value
-    return parsed
