@@ -50,7 +50,7 @@ class InitialEmbeddings:
         """
         arrays: dict[str, NDArray[Any]] = {}
         provenance: dict[str, Any] = {}
-        for side, embedding, ids in self._sides():
+        for side, embedding, ids in self.sides():
             arrays[side] = embedding.vectors
             provenance[side] = dict(embedding.provenance)
             if embedding.eigenvalues is not None:
@@ -95,7 +95,8 @@ class InitialEmbeddings:
         ]
         return cls(made[0], made[1], ids[0], ids[1])
 
-    def _sides(self) -> list[tuple[str, Embedding, IdMap | None]]:
+    def sides(self) -> list[tuple[str, Embedding, IdMap | None]]:
+        """Name, vectors and ids of the users and of the items."""
         return [("users", self.users, self.user_ids), ("items", self.items, self.item_ids)]
 
 

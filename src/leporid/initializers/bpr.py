@@ -23,6 +23,7 @@ from leporid.data.interactions import Interactions
 from leporid.errors import ConfigError
 from leporid.initializers.base import InitialEmbeddings, Initializer, InitializerConfig
 from leporid.initializers.counter_rng import below, next_state, stream, to_bits
+from leporid.initializers.sorted_rows import in_row
 from leporid.progress import ProgressLike
 from leporid.spectral.embedding import Embedding
 
@@ -138,18 +139,6 @@ def bpr_update(u: Any, i: Any, j: Any, step: Any, regularization: Any) -> None:
 
 
 @numba.njit(cache=True)
-def _contains(row: Any, value: Any) -> bool:
-    low, high = 0, len(row)
-    while low < high:
-        middle = (low + high) >> 1
-        if row[middle] < value:
-            low = middle + 1
-        else:
-            high = middle
-    return bool(low < len(row) and row[low] == value)
-
-
-@numba.njit(cache=True)
 def partner(block: Any, turn: Any, blocks: Any) -> Any:
     """The item block that user block `block` meets in a round: another one for every task."""
     return (block + turn) % blocks
@@ -185,10 +174,9 @@ def _round(
             state = next_state(state)
             pair = pairs[start + below(to_bits(state), count)]
             u, i = pair_user[pair], pair_item[pair]
-            seen = indices[indptr[u] : indptr[u + 1]]
             for _try in range(_TRIES):
                 state = next_state(state)
                 j = members[first + below(to_bits(state), size)]
-                if not _contains(seen, j):
+                if not in_row(indptr, indices, u, j):
                     bpr_update(users[u], items[i], items[j], step, regularization)
                     break

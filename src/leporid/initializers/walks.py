@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from leporid.initializers.counter_rng import below, next_state, stream, to_bits, uniform
+from leporid.initializers.sorted_rows import in_row
 
 __all__ = ["biased_step", "bipartite_adjacency", "count_visits", "walk_into"]
 
@@ -32,18 +33,6 @@ def bipartite_adjacency(
     )
     indices = np.concatenate([matrix.indices + n_users, transposed.indices]).astype(np.int32)
     return indptr, indices
-
-
-@numba.njit(cache=True)
-def _linked(indptr: Any, indices: Any, a: Any, b: Any) -> bool:
-    low, high = indptr[a], indptr[a + 1]
-    while low < high:
-        middle = (low + high) >> 1
-        if indices[middle] < b:
-            low = middle + 1
-        else:
-            high = middle
-    return bool(low < indptr[a + 1] and indices[low] == b)
 
 
 @numba.njit(cache=True)
@@ -67,7 +56,7 @@ def biased_step(
             return candidate, state
         if candidate == previous:
             weight = back
-        elif _linked(indptr, indices, previous, candidate):
+        elif in_row(indptr, indices, previous, candidate):
             weight = 1.0
         else:
             weight = out

@@ -40,8 +40,7 @@ def read_implicit(folder: Path) -> InitialEmbeddings:
 
 
 def _write(embeddings: InitialEmbeddings, folder: Path, names: tuple[tuple[str, str], ...]) -> None:
-    sides = ((embeddings.users, embeddings.user_ids), (embeddings.items, embeddings.item_ids))
-    for (embedding, ids), (file, id_file) in zip(sides, names, strict=True):
+    for (_, embedding, ids), (file, id_file) in zip(embeddings.sides(), names, strict=True):
         np.save(folder / file, embedding.vectors, allow_pickle=False)
         values = ids_of(ids, embedding.n)
         plain = np.array(values.to_pylist()) if len(values) else np.empty(0, np.int64)

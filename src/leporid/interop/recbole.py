@@ -6,7 +6,6 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from leporid.errors import DataError
 from leporid.initializers.base import InitialEmbeddings
@@ -14,8 +13,8 @@ from leporid.interop.sides import (
     SIDES,
     Side,
     assemble,
-    ids_of,
     read_provenance,
+    text_ids,
     text_lines,
     write_provenance,
 )
@@ -42,16 +41,10 @@ and `("iid")`; its models do not read them by themselves, `leporid.initialize` p
 
 def write_recbole(embeddings: InitialEmbeddings, folder: Path, name: str) -> None:
     """`<name>.useremb`, `<name>.itememb` and `recbole.yaml`; `name` is RecBole's dataset name."""
-    sides = ((embeddings.users, embeddings.user_ids), (embeddings.items, embeddings.item_ids))
-    for side, (embedding, ids) in zip(SIDES, sides, strict=True):
+    for side, embedding, ids in embeddings.sides():
         suffix, key, field = _FIELDS[side]
-        values = ids_of(ids, embedding.n).cast(pa.string())
-        bad = values.filter(pc.match_substring_regex(values, r"[\t\r\n]|^$"))
-        if len(bad):
-            raise DataError(
-                f"{len(bad)} {side[:-1]} ids are empty or contain tabs or line breaks, the first "
-                f"is {bad[0].as_py()!r}: RecBole's files cannot hold them, choose another format"
-            )
+        problem = "are empty or contain tabs or line breaks"
+        values = text_ids(ids, embedding.n, side, r"[\t\r\n]|^$", problem, "RecBole's files")
         lines = [f"{key}:token\t{field}:float_seq", *text_lines(values, embedding.vectors, "\t")]
         (folder / f"{name}.{suffix}").write_text("\n".join(lines) + "\n", encoding="utf-8")
     (folder / "recbole.yaml").write_text(CONFIG_LINES, encoding="utf-8")

@@ -27,6 +27,7 @@ __all__ = [
     "atomic_directory",
     "ids_of",
     "read_provenance",
+    "text_ids",
     "text_lines",
     "write_provenance",
 ]
@@ -67,13 +68,24 @@ def ids_of(ids: IdMap | None, n: int) -> pa.Array:
     return pa.array(np.arange(n)) if ids is None else ids.ids
 
 
+def text_ids(
+    ids: IdMap | None, n: int, side: str, refused: str, problem: str, where: str
+) -> pa.Array:
+    """The ids as text; an error where one matches `refused`, which says `problem` of `where`."""
+    values = ids_of(ids, n).cast(pa.string())
+    bad = values.filter(pc.match_substring_regex(values, refused))
+    if len(bad):
+        raise DataError(
+            f"{len(bad)} {side[:-1]} ids {problem}, the first is {bad[0].as_py()!r}: "
+            f"{where} cannot hold them, choose another format"
+        )
+    return values
+
+
 def write_provenance(folder: Path, embeddings: InitialEmbeddings) -> None:
     """Keep what a bare table of numbers cannot say."""
     sides: dict[str, Any] = {}
-    for side, embedding, ids in (
-        ("users", embeddings.users, embeddings.user_ids),
-        ("items", embeddings.items, embeddings.item_ids),
-    ):
+    for side, embedding, ids in embeddings.sides():
         values = embedding.eigenvalues
         sides[side] = {
             "provenance": dict(embedding.provenance),

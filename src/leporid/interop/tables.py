@@ -27,7 +27,7 @@ __all__ = ["read_csv", "read_parquet", "write_csv", "write_parquet"]
 
 def write_parquet(embeddings: InitialEmbeddings, folder: Path, name: str) -> None:
     """`users.parquet` and `items.parquet`: `id`, and `vector` as a fixed-size list."""
-    for side, embedding, ids in _sides(embeddings):
+    for side, embedding, ids in embeddings.sides():
         vector = pa.FixedSizeListArray.from_arrays(
             pa.array(embedding.vectors.ravel()), embedding.dim
         )
@@ -62,7 +62,7 @@ def read_parquet(folder: Path) -> InitialEmbeddings:
 
 def write_csv(embeddings: InitialEmbeddings, folder: Path, name: str) -> None:
     """`users.csv` and `items.csv`: a header, then the id and the D entries of each row."""
-    for side, embedding, ids in _sides(embeddings):
+    for side, embedding, ids in embeddings.sides():
         columns: dict[str, Any] = {"id": ids_of(ids, embedding.n)}
         for index, column in enumerate(embedding.vectors.T.copy()):
             columns[f"v{index}"] = column
@@ -92,10 +92,3 @@ def read_csv(folder: Path) -> InitialEmbeddings:
         vectors = np.column_stack([table.column(c).to_numpy() for c in header[1:]])
         sides.append((table.column(0).combine_chunks(), vectors.astype(np.float32)))
     return assemble(sides[0], sides[1], read_provenance(folder), folder)
-
-
-def _sides(embeddings: InitialEmbeddings) -> list[tuple[str, Any, Any]]:
-    return [
-        ("users", embeddings.users, embeddings.user_ids),
-        ("items", embeddings.items, embeddings.item_ids),
-    ]

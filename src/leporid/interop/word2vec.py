@@ -6,7 +6,6 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from leporid.errors import DataError
 from leporid.initializers.base import InitialEmbeddings
@@ -14,8 +13,8 @@ from leporid.interop.sides import (
     SIDES,
     Side,
     assemble,
-    ids_of,
     read_provenance,
+    text_ids,
     text_lines,
     write_provenance,
 )
@@ -25,15 +24,10 @@ __all__ = ["read_word2vec", "write_word2vec"]
 
 def write_word2vec(embeddings: InitialEmbeddings, folder: Path, name: str) -> None:
     """`users.w2v.txt` and `items.w2v.txt`."""
-    sides = ((embeddings.users, embeddings.user_ids), (embeddings.items, embeddings.item_ids))
-    for side, (embedding, ids) in zip(SIDES, sides, strict=True):
-        values = ids_of(ids, embedding.n).cast(pa.string())
-        bad = values.filter(pc.match_substring_regex(values, r"[\s\p{Z}]|^$"))
-        if len(bad):
-            raise DataError(
-                f"{len(bad)} {side[:-1]} ids contain spaces, the first is {bad[0].as_py()!r}: "
-                f"the word2vec format cannot hold them, choose another format"
-            )
+    for side, embedding, ids in embeddings.sides():
+        values = text_ids(
+            ids, embedding.n, side, r"[\s\p{Z}]|^$", "contain spaces", "the word2vec format"
+        )
         lines = [f"{embedding.n} {embedding.dim}", *text_lines(values, embedding.vectors, " ")]
         (folder / f"{side}.w2v.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
     write_provenance(folder, embeddings)
