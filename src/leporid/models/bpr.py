@@ -64,10 +64,20 @@ class BPR(NeuralRecommender):
     config_class = BPRConfig
     config: BPRConfig
     default_init_scale: ClassVar[float] = 0.1
+    recordable: ClassVar[bool] = True
+    recipes: ClassVar[dict[str, dict[str, Any]]] = {
+        "paper": {},
+        "tuned": {
+            "batch_size": 8192,
+            "steps": 3000,
+            "lr": 0.005,
+            "regularization": 0.02,
+        },
+    }
     search_space: ClassVar[SearchSpace] = {
         "lr": Float(1e-4, 1e-2, log=True),
         "regularization": Float(1e-4, 1e-1, log=True),
-        "init_scale": Choice(0.03, 0.1, 0.3),
+        "init_scale": Choice(0.01, 0.03, 0.1, 0.3),
     }
 
     def build(self, context: BuildContext) -> nn.Module:

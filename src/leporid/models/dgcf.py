@@ -19,7 +19,7 @@ are averaged (Eq. 14 adds them up: the same ranking), and so are the pairs of in
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -143,12 +143,25 @@ class DGCF(GraphRecommender):
     config_class = DGCFConfig
     config: DGCFConfig
     default_init_scale: ClassVar[float] = 0.1
+    recipes: ClassVar[dict[str, dict[str, Any]]] = {
+        "paper": {},
+        "tuned": {
+            "batch_size": 16384,
+            "steps": 1200,
+            "eval_every": 200,
+            "lr": 0.00899,
+            "regularization": 0.005506,
+            "correlation_weight": 0.006739,
+            "layers": 2,
+            "init_scale": 0.03,
+        },
+    }
     search_space: ClassVar[SearchSpace] = {
         "lr": Float(1e-4, 1e-2, log=True),
         "regularization": Float(1e-5, 1e-2, log=True),
         "correlation_weight": Float(1e-3, 1e-1, log=True),
         "layers": Int(1, 2),
-        "init_scale": Choice(0.03, 0.1, 0.3),
+        "init_scale": Choice(0.01, 0.03, 0.1, 0.3),
     }
 
     def build(self, context: BuildContext) -> nn.Module:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable
-from typing import Self
+from typing import ClassVar, Self
 
 import numpy as np
 import torch
@@ -96,6 +96,7 @@ class DLR2(NeuralRecommender):
     config: DLR2Config
     recipes = RECIPES
     default_init_scale = 1.0
+    recordable: ClassVar[bool] = True
     _new_users: NewUserRows | None = None
 
     def sampling(self) -> Sampling:

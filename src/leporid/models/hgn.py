@@ -99,12 +99,20 @@ class HGN(NeuralRecommender):
     config_class = HGNConfig
     config: HGNConfig
     default_init_scale: ClassVar[float] = 0.1
+    recordable: ClassVar[bool] = True
+    recipes: ClassVar[dict[str, dict[str, Any]]] = {
+        "paper": {},
+        "tuned": {
+            "steps": 4000,
+            "regularization": 0.0001,
+        },
+    }
     search_space: ClassVar[SearchSpace] = {
         "lr": Float(1e-4, 1e-2, log=True),
         "regularization": Float(1e-5, 1e-2, log=True),
         "history": Int(3, 10),
         "targets": Int(1, 3),
-        "init_scale": Choice(0.03, 0.1, 0.3),
+        "init_scale": Choice(0.01, 0.03, 0.1, 0.3),
     }
 
     def build(self, context: BuildContext) -> nn.Module:

@@ -77,6 +77,8 @@ class GraphRecommender(NeuralRecommender):
     The network is called without arguments and returns the final vectors of users, then items.
     """
 
+    recordable: ClassVar[bool] = True
+
     def sampling(self) -> Sampling:
         """(u, i, j): an item the user has and one the user has not."""
         return Sampling("pairs", negatives=1)
@@ -126,11 +128,23 @@ class LightGCN(GraphRecommender):
     config_class = LightGCNConfig
     config: LightGCNConfig
     default_init_scale: ClassVar[float] = 0.3
+    recipes: ClassVar[dict[str, dict[str, Any]]] = {
+        "paper": {},
+        "tuned": {
+            "batch_size": 16384,
+            "steps": 3000,
+            "eval_every": 200,
+            "lr": 0.004696,
+            "regularization": 0.001006,
+            "layers": 4,
+            "init_scale": 0.3,
+        },
+    }
     search_space: ClassVar[SearchSpace] = {
         "lr": Float(1e-4, 1e-2, log=True),
         "regularization": Float(1e-5, 1e-2, log=True),
         "layers": Int(1, 4),
-        "init_scale": Choice(0.03, 0.1, 0.3),
+        "init_scale": Choice(0.01, 0.03, 0.1, 0.3),
     }
 
     def build(self, context: BuildContext) -> nn.Module:

@@ -111,12 +111,26 @@ class NCF(NeuralRecommender):
     config_class = NCFConfig
     config: NCFConfig
     default_init_scale: ClassVar[float] = 0.1
+    recordable: ClassVar[bool] = True
+    recipes: ClassVar[dict[str, dict[str, Any]]] = {
+        "paper": {},
+        "tuned": {
+            "batch_size": 4096,
+            "steps": 2500,
+            "eval_every": 125,
+            "lr": 0.001177,
+            "weight_decay": 3.881e-07,
+            "negatives": 6,
+            "dropout": 0.0,
+            "init_scale": 0.03,
+        },
+    }
     search_space: ClassVar[SearchSpace] = {
         "lr": Float(1e-4, 1e-2, log=True),
         "weight_decay": Float(1e-7, 1e-3, log=True),
         "negatives": Int(1, 8),
         "dropout": Choice(0.0, 0.2, 0.5),
-        "init_scale": Choice(0.03, 0.1, 0.3),
+        "init_scale": Choice(0.01, 0.03, 0.1, 0.3),
     }
 
     def build(self, context: BuildContext) -> nn.Module:

@@ -97,6 +97,9 @@ class NeuralRecommender(Recommender):
     default_init_scale: ClassVar[float] = 1.0
     """Scale of z-scored initial vectors where the settings say None."""
     takes_initial_vectors: ClassVar[bool] = True
+    recordable: ClassVar[bool] = False
+    """Whether `loss` may be recorded as a CUDA graph: it must not wait for the device, and no
+    shape inside it may depend on values."""
 
     def __init__(self, config: TrainingConfig | None = None, **settings: Any) -> None:
         super().__init__(config, **settings)

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import ClassVar, cast
+from typing import Any, ClassVar, cast
 
 import torch
 from torch import Tensor, nn
@@ -119,12 +119,25 @@ class NGCF(GraphRecommender):
     config_class = NGCFConfig
     config: NGCFConfig
     default_init_scale: ClassVar[float] = 0.1
+    recipes: ClassVar[dict[str, dict[str, Any]]] = {
+        "paper": {},
+        "tuned": {
+            "batch_size": 8192,
+            "steps": 2500,
+            "eval_every": 250,
+            "lr": 0.002052,
+            "regularization": 0.0002706,
+            "message_dropout": 0.3018,
+            "node_dropout": 0.3621,
+            "init_scale": 0.03,
+        },
+    }
     search_space: ClassVar[SearchSpace] = {
         "lr": Float(1e-4, 1e-2, log=True),
         "regularization": Float(1e-5, 1e-2, log=True),
         "message_dropout": Float(0.0, 0.5),
         "node_dropout": Float(0.0, 0.5),
-        "init_scale": Choice(0.03, 0.1, 0.3),
+        "init_scale": Choice(0.01, 0.03, 0.1, 0.3),
     }
 
     def build(self, context: BuildContext) -> nn.Module:

@@ -138,8 +138,10 @@ class SASRec(NeuralRecommender):
     config_class = SASRecConfig
     config: SASRecConfig
     default_init_scale: ClassVar[float] = 0.1
+    recordable: ClassVar[bool] = True
     recipes: ClassVar[dict[str, dict[str, Any]]] = {
         "paper": {"loss": "sampled", "length": 200, "schedule": "constant"},
+        "tuned": {"dropout": 0.1, "steps": 5000},
     }
     search_space: ClassVar[SearchSpace] = {
         "lr": Float(1e-4, 1e-2, log=True),
@@ -147,7 +149,7 @@ class SASRec(NeuralRecommender):
         "dropout": Float(0.1, 0.6),
         "layers": Int(1, 3),
         "heads": Choice(1, 2, 4),
-        "init_scale": Choice(0.03, 0.1, 0.3),
+        "init_scale": Choice(0.01, 0.03, 0.1, 0.3),
     }
 
     def build(self, context: BuildContext) -> nn.Module:

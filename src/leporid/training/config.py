@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal, Self
 
 from leporid.config import Config
 from leporid.errors import ConfigError
@@ -19,6 +20,10 @@ class TrainingConfig(Config):
     """D, the length of the user and item vectors."""
     steps: int = 5000
     """Optimiser steps of a full run."""
+    passes: float = 0.0
+    """Stop after this many passes over the training examples (and 750 steps) if `steps` would go
+    on; the rate and the validations are spread over the fewer steps. 0 counts steps alone, and so
+    does a model that is given `steps` without `passes`."""
     batch_size: int = 256
     """Examples in a step, over all processes together."""
     lr: float = 1e-3
@@ -36,6 +41,8 @@ class TrainingConfig(Config):
     """`auto`: bfloat16 on a GPU, float32 on a CPU. `bf16` asks for it on a CPU too."""
     compile: bool = False
     """Compile the loss with torch.compile: slow to start, faster steps."""
+    cuda_graph: bool = True
+    """On a GPU record the operations of a step once and replay them, where the model allows it."""
     freeze_steps: int = 0
     """Keep the initial vectors as they are for the first steps; -1 for good."""
     init_scale: float | None = None
@@ -55,12 +62,22 @@ class TrainingConfig(Config):
     checkpoint_every: int = 500
     """Steps between checkpoints, where a folder for them was given."""
 
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Self:
+        """As of any settings; but steps that were asked for are taken, all of them."""
+        if "steps" in values and "passes" not in values:
+            values = {**values, "passes": 0.0}
+        return super().from_dict(values)
+
     def validate(self) -> None:
         """Refuse values outside their range."""
         for name in ("dim", "steps", "batch_size", "checkpoint_every"):
             if getattr(self, name) < 1:
                 raise ConfigError(f"{name} must be at least 1, not {getattr(self, name)}")
-        for name in ("weight_decay", "clip_norm", "eval_every", "patience", "eval_users"):
+        for name in (
+            *("passes", "weight_decay", "clip_norm"),
+            *("eval_every", "patience", "eval_users"),
+        ):
             if getattr(self, name) < 0:
                 raise ConfigError(f"{name} must not be negative, it is {getattr(self, name)}")
         if self.lr <= 0:

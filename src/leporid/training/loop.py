@@ -7,6 +7,7 @@ from them. Stopping anywhere and going on therefore gives the weights of an unbr
 from __future__ import annotations
 
 import hashlib
+import math
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,6 +18,7 @@ from torch import Tensor, nn
 from leporid.data.split import Split
 from leporid.errors import TrainingInterruptedError
 from leporid.progress import ProgressLike
+from leporid.training.backward import backward_of
 from leporid.training.checkpoint import FILE_NAME, TrainingState, to_arrays
 from leporid.training.config import TrainingConfig
 from leporid.training.data import TrainingData
@@ -36,6 +38,8 @@ __all__ = ["train_loop"]
 
 _LOG_EVERY = 50
 """Steps between two looks at the loss; each look waits for the device."""
+_FEWEST_STEPS = 750
+"""`passes` never asks for fewer: a network has to learn something from the smallest log too."""
 
 
 def train_loop(
@@ -48,10 +52,11 @@ def train_loop(
     resume: bool = False,
 ) -> TrainingHistory:
     """Train `model.module` in place and leave the best weights in it."""
-    config, module, device = model.config, model.net, model.device
+    module, device = model.net, model.device
     group = Group(device)
     data = TrainingData.from_interactions(split.train, device)
-    sampler = Sampler(data, model.sampling(), config.batch_size, seed)
+    sampler = Sampler(data, model.sampling(), model.config.batch_size, seed)
+    config = _spread(model.config, sampler)
     validation = Validation(model, split, seed) if config.eval_every and len(split.valid) else None
     optimizer = _optimizer(config, module)
     state = TrainingState(module, optimizer, average=_copy(module) if config.ema_decay else {})
@@ -67,7 +72,7 @@ def train_loop(
     group.share(module.state_dict().values())
 
     log = _Log(state, config, progress, f"training {model.name}")
-    loss_of = torch.compile(model.loss) if config.compile else model.loss
+    backward = backward_of(model, group.world)
     finished = _stale(config, state)
     module.train()
     with Interrupt() as interrupt, own_generators(device), kept_torch_threads():
@@ -78,14 +83,8 @@ def train_loop(
             whole = sampler.batch(step)
             batch = whole.shard(group.rank, group.world)
             seed_default(device, derive_seed(seed, "layers", step, group.rank))
-            with model.autocast():
-                loss = loss_of(batch)
             # Shares may differ by one row: weighted, their sum is the mean of the batch.
-            loss = loss * (len(batch) / len(whole))
-            optimizer.zero_grad(set_to_none=True)
-            # A model of tables alone has nothing to learn while they are frozen.
-            if loss.requires_grad:
-                loss.backward()  # type: ignore[no-untyped-call]
+            loss = backward(batch, len(batch) / len(whole))
             group.sum_gradients(module.parameters())
             if config.clip_norm:
                 nn.utils.clip_grad_norm_(module.parameters(), config.clip_norm)
@@ -95,7 +94,7 @@ def train_loop(
             state.step = step + 1
 
             last = state.step == config.steps
-            log.add(loss.detach(), len(whole))
+            log.add(loss, len(whole))
             metric = None
             judge = validation is not None and (last or state.step % config.eval_every == 0)
             if judge and validation is not None:
@@ -113,10 +112,23 @@ def train_loop(
             if stopping and not (last or finished):
                 raise TrainingInterruptedError(_how_to_go_on(state, config, checkpoint))
     _freeze(model, frozen=False)
+    module.zero_grad(set_to_none=True)
     _load(module, state.best or state.average)
     group.share(module.state_dict().values())
     model.weights_changed()
     return log.history()
+
+
+def _spread(config: TrainingConfig, sampler: Sampler) -> TrainingConfig:
+    """The settings with the steps that `passes` allows, and as many validations as before."""
+    if not config.passes:
+        return config
+    allowed = math.ceil(config.passes * sampler.n_examples / sampler.batch_size)
+    allowed = max(allowed, _FEWEST_STEPS)
+    if allowed >= config.steps:
+        return config
+    apart = -(-config.eval_every * allowed // config.steps)
+    return config.replace(steps=allowed, eval_every=apart)
 
 
 def _optimizer(config: TrainingConfig, module: nn.Module) -> torch.optim.Optimizer:

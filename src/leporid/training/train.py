@@ -47,7 +47,7 @@ def train(
         None starts a neural model from small random numbers. Classical models have no tables
         to fill and take no `init`.
     seed : seeds the initialiser and the training
-    recipe : a named set of settings of the model ("paper", "softmax" for dlr2)
+    recipe : a named set of settings of the model ("paper" or "tuned"; dlr2: "paper" or "softmax")
     device : "auto", "cpu", "cuda", "cuda:1"
     checkpoint : a folder; the run can then be stopped and taken up by `resume=True`
     settings : settings of the model, over those of the recipe

@@ -1,0 +1,114 @@
+"""Loss and gradients of one batch: launched operation by operation, or replayed as one graph.
+
+A step of a small network on a GPU is hundreds of short kernels, and launching them takes longer
+than running them. A CUDA graph records them once; a step then copies its batch into the recorded
+inputs and launches everything at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import fields
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from leporid.training.sampler import Batch
+from leporid.training.seeding import own_generators
+
+if TYPE_CHECKING:
+    from leporid.models.neural import NeuralRecommender
+
+__all__ = ["Backward", "backward_of"]
+
+Backward = Callable[[Batch, float], Tensor]
+"""(batch, weight) -> weight * loss; its gradients are left in the parameters."""
+
+_WARM_UPS = 3
+"""Runs before recording, in which libraries choose their kernels and allocate their buffers."""
+
+
+def backward_of(model: NeuralRecommender, world: int) -> Backward:
+    """The fastest way this model, device and group of processes allow."""
+    config = model.config
+    recordable = model.device.type == "cuda" and world == 1 and model.recordable
+    if config.cuda_graph and recordable and not config.compile:
+        return Recorded(model)
+    return Eager(model)
+
+
+class Eager:
+    """One operation after the other."""
+
+    def __init__(self, model: NeuralRecommender) -> None:
+        self._model = model
+        self._loss = torch.compile(model.loss) if model.config.compile else model.loss
+
+    def __call__(self, batch: Batch, weight: float) -> Tensor:
+        """See `Backward`."""
+        self._model.net.zero_grad(set_to_none=True)
+        with self._model.autocast():
+            loss = self._loss(batch) * weight
+        # A model of tables alone has nothing to learn while they are frozen.
+        if loss.requires_grad:
+            loss.backward()  # type: ignore[no-untyped-call]
+        return loss.detach()
+
+
+class Recorded:
+    """A CUDA graph of loss and gradients, recorded anew whenever other parameters are trained."""
+
+    def __init__(self, model: NeuralRecommender) -> None:
+        self._model, self._eager = model, Eager(model)
+        self._trained: tuple[bool, ...] = ()
+        self._graph: torch.cuda.CUDAGraph | None = None
+        self._inputs: Batch | None = None
+        self._loss: Tensor | None = None
+
+    def __call__(self, batch: Batch, weight: float) -> Tensor:
+        """See `Backward`."""
+        trained = tuple(p.requires_grad for p in self._model.net.parameters())
+        if trained != self._trained:
+            # Nor must it draw random numbers that this step is to draw.
+            with own_generators(self._model.device):
+                self._record(batch, weight)
+            self._trained = trained
+        if self._graph is None or self._inputs is None or self._loss is None:
+            return self._eager(batch, weight)
+        for ours, new in zip(_tensors(self._inputs), _tensors(batch), strict=True):
+            ours.copy_(new)
+        self._graph.replay()
+        return self._loss.clone()
+
+    def _record(self, batch: Batch, weight: float) -> None:
+        """Batches of one run all have the same shape, and with one process the weight is 1."""
+        net = self._model.net
+        self._graph = self._inputs = self._loss = None
+        if not any(p.requires_grad for p in net.parameters()):
+            return
+        inputs = Batch(*(None if t is None else t.clone() for t in _all(batch)))  # type: ignore[arg-type]
+        # Trying the loss out must not show in running statistics.
+        kept = {n: t.clone() for n, t in net.named_buffers() if t.layout == torch.strided}
+        side = torch.cuda.Stream(self._model.device)  # type: ignore[no-untyped-call]
+        side.wait_stream(torch.cuda.current_stream(self._model.device))
+        with torch.cuda.stream(side):
+            for _ in range(_WARM_UPS):
+                self._eager(inputs, weight)
+        torch.cuda.current_stream(self._model.device).wait_stream(side)
+        graph = torch.cuda.CUDAGraph()
+        # Without gradients to add to, the recorded run writes them: no step has to clear them.
+        net.zero_grad(set_to_none=True)
+        with torch.cuda.graph(graph):
+            loss = self._eager(inputs, weight)
+        for name, tensor in kept.items():
+            net.get_buffer(name).copy_(tensor)
+        self._graph, self._inputs, self._loss = graph, inputs, loss
+
+
+def _all(batch: Batch) -> list[Tensor | None]:
+    return [getattr(batch, field.name) for field in fields(batch)]
+
+
+def _tensors(batch: Batch) -> list[Tensor]:
+    return [tensor for tensor in _all(batch) if tensor is not None]

@@ -1,0 +1,111 @@
+"""Gradients of a recorded step are those of the same operations launched one by one."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor
+
+import leporid
+from leporid.models.neural import NeuralRecommender
+from leporid.training.backward import Eager, Recorded, backward_of
+from leporid.training.data import TrainingData
+from leporid.training.sampler import Batch, Sampler
+from leporid.training.seeding import own_generators, seed_default
+
+NEURAL = ("bpr", "ncf", "ngcf", "dgcf", "hgn", "lightgcn", "sasrec", "dlr2")
+needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="records on a CUDA device")
+
+
+@pytest.fixture(scope="module")
+def split() -> leporid.Split:
+    return leporid.temporal_split(leporid.synthesize(120, 80, 4000, seed=5))
+
+
+def fitted(name: str, split: leporid.Split, device: str, **settings: object) -> NeuralRecommender:
+    settings = {"steps": 1, "eval_every": 0, "dim": 16, "batch_size": 64, **settings}
+    model = leporid.train(name, split, init="svd", seed=1, device=device, **settings)
+    assert isinstance(model, NeuralRecommender)
+    model.net.train()
+    return model
+
+
+def batches(model: NeuralRecommender, split: leporid.Split, count: int) -> list[Batch]:
+    data = TrainingData.from_interactions(split.train, model.device)
+    sampler = Sampler(data, model.sampling(), model.config.batch_size, seed=2)
+    return [sampler.batch(step) for step in range(count)]
+
+
+def gradients(model: NeuralRecommender) -> list[Tensor]:
+    return [p.grad.clone() for p in model.net.parameters() if p.grad is not None]
+
+
+def test_a_cpu_a_group_and_an_unwilling_model_run_eagerly(split: leporid.Split) -> None:
+    model = fitted("bpr", split, "cpu")
+    assert isinstance(backward_of(model, world=1), Eager)
+    assert isinstance(backward_of(model, world=2), Eager)
+
+
+def test_eager_weights_the_loss_and_clears_old_gradients(split: leporid.Split) -> None:
+    model = fitted("bpr", split, "cpu")
+    (batch,) = batches(model, split, 1)
+    backward = Eager(model)
+    whole = backward(batch, 1.0)
+    before = gradients(model)
+    half = backward(batch, 0.5)
+    assert half.item() == pytest.approx(whole.item() / 2)
+    for a, b in zip(before, gradients(model), strict=True):
+        torch.testing.assert_close(b, a / 2)
+
+
+@needs_gpu
+@pytest.mark.parametrize("name", NEURAL)
+def test_recorded_gradients_equal_eager_ones(name: str, split: leporid.Split) -> None:
+    quiet = {"ngcf": {"message_dropout": 0.0, "node_dropout": 0.0}, "sasrec": {"dropout": 0.0}}
+    model = fitted(name, split, "cuda", precision="fp32", **quiet.get(name, {}))
+    eager, recorded = Eager(model), backward_of(model, world=1)
+    assert isinstance(recorded, Recorded)
+    buffers = {n: t.clone() for n, t in model.net.state_dict().items()}
+    for step, batch in enumerate(batches(model, split, 3)):
+        model.net.load_state_dict(buffers)
+        seed_default(model.device, step)
+        expected = eager(batch, 1.0)
+        wanted = gradients(model)
+        model.net.load_state_dict(buffers)
+        seed_default(model.device, step)
+        found = recorded(batch, 1.0)
+        torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-6)
+        for a, b in zip(gradients(model), wanted, strict=True):
+            torch.testing.assert_close(a, b, rtol=1e-3, atol=1e-5)
+
+
+@needs_gpu
+def test_a_replay_draws_what_the_seed_says(split: leporid.Split) -> None:
+    model = fitted("sasrec", split, "cuda", dropout=0.5)
+    recorded = backward_of(model, world=1)
+    (batch,) = batches(model, split, 1)
+    losses = []
+    with own_generators(model.device):
+        for seed in (7, 8, 7):
+            seed_default(model.device, seed)
+            losses.append(recorded(batch, 1.0).item())
+    assert losses[0] == pytest.approx(losses[2], rel=1e-5)
+    assert abs(losses[0] - losses[1]) > 1e-4
+
+
+@needs_gpu
+def test_recording_leaves_running_statistics_alone_and_follows_freezing(
+    split: leporid.Split,
+) -> None:
+    model = fitted("dlr2", split, "cuda")
+    recorded = backward_of(model, world=1)
+    first, second = batches(model, split, 2)
+    seen = "features.body.down.1.num_batches_tracked"
+    before = int(model.net.state_dict()[seen])
+    recorded(first, 1.0)
+    assert int(model.net.state_dict()[seen]) == before + 1
+    for table in model.tables:
+        table.weight.requires_grad_(False)
+    recorded(second, 1.0)
+    assert all(table.weight.grad is None for table in model.tables)
+    assert gradients(model)
