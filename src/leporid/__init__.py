@@ -18,7 +18,12 @@ if TYPE_CHECKING:
     from leporid.data.interactions import Interactions
     from leporid.data.load import load
     from leporid.data.split import Split
-    from leporid.data.splitting import global_time_split, leave_last_out, temporal_split
+    from leporid.data.splitting import (
+        global_time_split,
+        leave_last_out,
+        rehearsal,
+        temporal_split,
+    )
     from leporid.data.synthetic import synthesize
     from leporid.evaluation.evaluate import evaluate
     from leporid.evaluation.metric_table import MetricTable
@@ -50,6 +55,7 @@ __all__ = [
     "leave_last_out",
     "load",
     "models",
+    "rehearsal",
     "synthesize",
     "temporal_split",
     "train",
@@ -71,6 +77,7 @@ _HOMES = {
     "knn_graph": "leporid.graph.knn",
     "leave_last_out": "leporid.data.splitting",
     "load": "leporid.data.load",
+    "rehearsal": "leporid.data.splitting",
     "synthesize": "leporid.data.synthetic",
     "temporal_split": "leporid.data.splitting",
     "train": "leporid.training.train",

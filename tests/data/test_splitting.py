@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from leporid import Split, global_time_split, leave_last_out, temporal_split
+from leporid import Split, global_time_split, leave_last_out, rehearsal, temporal_split
 from leporid.artifacts import read_json, write_json
 from leporid.data.splitting import split_by
 from leporid.errors import ConfigError, DataError, UnknownNameError
@@ -139,3 +139,37 @@ def test_files_that_do_not_belong_together_are_refused(tmp_path: Path) -> None:
     write_json(tmp_path / "one" / "split.json", {**summary, "format": "other"})
     with pytest.raises(DataError, match="does not describe a split"):
         Split.load(tmp_path / "one")
+
+
+@given(rows, st.sampled_from(["temporal", "leave-last-out", "global-time"]))
+@settings(deadline=None, max_examples=80)
+def test_a_rehearsal_is_the_protocol_on_what_is_known_before_test(
+    log: list[Row], protocol: str
+) -> None:
+    split = split_by(protocol, interactions_of(log))
+    if len(split.train_valid) == 0:
+        return
+    again = rehearsal(split)
+    train, valid, test = parts(again)
+    assert sorted(train + valid + test) == sorted(external_rows(split.train_valid))
+    assert again.users is split.users
+    assert again.items is split.items
+    if protocol != "global-time":
+        expected = split_by(protocol, split.train_valid)
+        assert parts(again) == parts(expected)
+
+
+def test_a_rehearsal_keeps_the_shares_and_the_distance() -> None:
+    split = temporal_split(interactions_of([(0, item, item) for item in range(100)]), 0.5, 0.2)
+    again = rehearsal(split)
+    assert again.protocol == "temporal(0.5, 0.2)"
+    assert (len(again.train), len(again.valid), len(again.test)) == (35, 14, 21)
+    clock = rehearsal(global_time_split(interactions_of([(0, i, i) for i in range(100)])))
+    assert (len(clock.train), len(clock.valid), len(clock.test)) == (56, 8, 16)
+
+
+def test_a_rehearsal_of_an_unknown_protocol_is_refused() -> None:
+    split = temporal_split(interactions_of([(0, item, item) for item in range(10)]))
+    strange = Split(split.train, split.valid, split.test, "by hand")
+    with pytest.raises(ConfigError, match="'by hand' is none of temporal"):
+        rehearsal(strange)

@@ -70,6 +70,45 @@ def test_the_test_part_does_not_matter() -> None:
     assert values[0] == values[1]
 
 
+def test_a_rehearsed_study_is_judged_on_the_test_part_of_the_rehearsal() -> None:
+    split = leporid.temporal_split(make_split().train_valid)
+    again = leporid.rehearsal(split)
+    result = tune("ease", split, trials=3, metric="NDCG@3", seed=1, rehearse=True)
+    for trial in result.trials:
+        model = EASE(**trial["settings"]).fit(again)
+        value = leporid.evaluate(model, again, at=(3,), part="test").mean()["NDCG@3"]
+        assert trial["value"] == pytest.approx(value)
+    assert result.study != tune("ease", split, trials=1, metric="NDCG@3", seed=1).study
+
+
+def test_the_test_part_does_not_matter_to_a_rehearsal_either() -> None:
+    split = leporid.temporal_split(make_split().train_valid)
+    other = split.test.select(np.arange(len(split.test)) % 2 == 0)
+    values = [
+        [t["value"] for t in tune("ease", s, trials=3, seed=1, rehearse=True).trials]
+        for s in (split, Split(split.train, split.valid, other, split.protocol))
+    ]
+    assert values[0] == values[1]
+
+
+def test_initial_vectors_are_computed_once_for_all_trials(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("LEPORID_CACHE", "off")
+    maker = leporid.initializers.get("svd")
+    plain, fits = maker.fit, []
+
+    def fit(self: Any, *given: Any, **options: Any) -> Any:
+        fits.append(self)
+        return plain(self, *given, **options)
+
+    monkeypatch.setattr(maker, "fit", fit)
+    settings = {"dim": 4, "steps": 3, "eval_every": 0, "batch_size": 16}
+    result = tune("bpr", make_split(), trials=3, init="svd", device="cpu", **settings)
+    assert len(result.trials) == 3
+    assert len(fits) == 1
+
+
 def test_the_same_seed_searches_the_same_settings() -> None:
     split = make_split()
     runs = [tune("rp3beta", split, trials=11, seed=seed) for seed in (5, 5, 6)]

@@ -33,7 +33,7 @@ def train(
         typer.Option(help="Initialiser of the embedding tables, or none [leporid]."),
     ] = None,
     recipe: Annotated[
-        str | None, typer.Option(help="Named settings: paper or softmax for dlr2.")
+        str | None, typer.Option(help="Named settings: paper, tuned; for dlr2 paper or softmax.")
     ] = None,
     seed: Annotated[int, typer.Option(help="Seed of every random choice.")] = 123,
     steps: Annotated[int | None, typer.Option(help="Optimiser steps.")] = None,

@@ -46,6 +46,13 @@ def tune(
     timeout: Annotated[
         float | None, typer.Option(help="Begin no further trial after this many seconds.")
     ] = None,
+    rehearse: Annotated[
+        bool,
+        typer.Option(
+            "--rehearse",
+            help="Judge on a cut as far from its training data as test is, not on validation.",
+        ),
+    ] = False,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help=f"With {_ALL}: folder for run records.")
     ] = None,
@@ -67,10 +74,10 @@ def tune(
     'all-classical' reports them once for the settings it has chosen.
     """
     if model == _ALL:
-        if study or fixed or init or recipe or device or timeout:
+        if study or fixed or init or recipe or device or timeout or rehearse:
             raise ConfigError(
-                f"--study, --set, --init, --recipe, --device and --timeout go with one model, "
-                f"not with {_ALL}"
+                f"--study, --set, --init, --recipe, --device, --timeout and --rehearse go with one "
+                f"model, not with {_ALL}"
             )
         name = dataset or Path(data).stem
         shared = {"trials": trials, "metric": metric, "seed": seed, "storage": storage}
@@ -97,6 +104,7 @@ def tune(
         device=device,
         progress=show_progress(json_output),
         timeout=timeout,
+        rehearse=rehearse,
         **dict(_setting(text) for text in fixed or []),
     )
     if json_output:
@@ -113,9 +121,8 @@ def tune(
         }
         for trial in best
     ]
-    print_table(
-        f"{model}: the best of {len(result.trials)} trials, by {metric} on validation", rows
-    )
+    judge = "the rehearsed test" if rehearse else "validation"
+    print_table(f"{model}: the best of {len(result.trials)} trials, by {metric} on {judge}", rows)
     typer.echo(
         " ".join(["best:", *(f"--set {k}={_short(result.best_config[k])}" for k in searched)])
     )

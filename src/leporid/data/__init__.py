@@ -16,7 +16,12 @@ from leporid.data.interactions import Interactions, Sequences
 from leporid.data.load import load
 from leporid.data.raw import LoadReport
 from leporid.data.split import Split
-from leporid.data.splitting import global_time_split, leave_last_out, temporal_split
+from leporid.data.splitting import (
+    global_time_split,
+    leave_last_out,
+    rehearsal,
+    temporal_split,
+)
 from leporid.data.stats import DatasetStats, dataset_stats
 
 if TYPE_CHECKING:
@@ -46,6 +51,7 @@ __all__ = [
     "load",
     "load_items",
     "recovery_score",
+    "rehearsal",
     "synthesize",
     "synthesize_planted",
     "temporal_split",

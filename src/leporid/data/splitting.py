@@ -15,7 +15,14 @@ from leporid.data.interactions import Interactions
 from leporid.data.split import Split
 from leporid.errors import ConfigError, DataError, UnknownNameError
 
-__all__ = ["PROTOCOLS", "global_time_split", "leave_last_out", "split_by", "temporal_split"]
+__all__ = [
+    "PROTOCOLS",
+    "global_time_split",
+    "leave_last_out",
+    "rehearsal",
+    "split_by",
+    "temporal_split",
+]
 
 PROTOCOLS = ("temporal", "leave-last-out", "global-time")
 
@@ -82,6 +89,28 @@ def global_time_split(
         valid=data.select((data.time >= valid_time) & (data.time < test_time)),
         test=data.select(data.time >= test_time),
         protocol=f"global-time({valid_time}, {test_time})",
+    )
+
+
+def rehearsal(split: Split) -> Split:
+    """The same protocol once more, on what is known before test: train and validation.
+
+    Its test part lies as far behind its training part as the real one does, so choosing settings
+    on it rehearses the test without a look at it. All parts keep the id maps of `split`.
+    """
+    name, _, rest = split.protocol.partition("(")
+    if name == "leave-last-out":
+        return leave_last_out(split.train_valid)
+    if name == "temporal":
+        train, valid = (float(share) for share in rest.rstrip(")").split(","))
+        return temporal_split(split.train_valid, train, valid)
+    if name == "global-time":
+        everything = len(split.train_valid) + len(split.test)
+        shares = len(split.train) / everything, len(split.valid) / everything
+        return global_time_split(split.train_valid, train=shares[0], valid=shares[1])
+    raise ConfigError(
+        f"a rehearsal repeats the protocol of the split, and {split.protocol!r} is none of "
+        f"{', '.join(PROTOCOLS)}"
     )
 
 

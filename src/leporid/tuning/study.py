@@ -6,7 +6,7 @@ import contextlib
 import math
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +17,7 @@ from leporid.tuning.ledger import Ledger, import_optuna, open_study
 from leporid.tuning.space import Choice, Float, Int, SearchSpace, active, check_space
 
 if TYPE_CHECKING:
-    from leporid.data.split import Split
+    from leporid.data.split import Part, Split
     from leporid.models.base import Recommender
 
 __all__ = ["TuningResult", "tune"]
@@ -57,6 +57,7 @@ def tune(
     device: str | None = None,
     progress: bool | ProgressLike | None = None,
     timeout: float | None = None,
+    rehearse: bool = False,
     **fixed: Any,
 ) -> TuningResult:
     """Search the space declared beside `model`, judged by `metric` on validation only.
@@ -72,6 +73,10 @@ def tune(
     init, recipe, device : for neural models, as in `leporid.train`.
     fixed : settings that are not searched.
     timeout : seconds after which no further trial is begun (the first always is).
+    rehearse : judge on the test part of `leporid.rehearsal(split)` instead of on validation. It is
+        cut out of train and validation as test was cut out of everything, so it lies as far
+        behind its training data as test does; validation lies next to them, and settings that do
+        best there may be too close to what was learnt.
     """
     cls = _resolve(model)
     cutoff = _cutoff(metric)
@@ -79,10 +84,15 @@ def tune(
         raise ConfigError(f"trials must be at least 1, not {trials}")
     if len(split.valid) == 0:
         raise DataError("the validation part of the split is empty: nothing to tune on")
+    part: Part = "test" if rehearse else "valid"
+    if rehearse:
+        from leporid.data.splitting import rehearsal
+
+        split = rehearsal(split)
     searched = {k: v for k, v in (space or cls.search_space).items() if k not in fixed}
     check_space(searched, {f.name for f in fields(cls.config_class)}, cls.name)
     given = {**_recipe(cls, recipe), **fixed}
-    run = _Run(cls, split, metric, cutoff, searched, given, seed, init, device)
+    run = _Run(cls, split, part, metric, cutoff, searched, given, seed, init, device)
     budget = trials if searched else 1
 
     with _quiet():
@@ -111,6 +121,7 @@ class _Run:
 
     cls: type[Recommender]
     split: Split
+    part: Part
     metric: str
     cutoff: int
     space: SearchSpace
@@ -118,6 +129,8 @@ class _Run:
     seed: int
     init: Any
     device: str | None
+    vectors: dict[int, Any] = field(default_factory=dict)
+    """Initial vectors by their length, computed once for all trials."""
 
     @property
     def name(self) -> str:
@@ -184,15 +197,30 @@ class _Run:
             from leporid.training.train import train
 
             where: dict[str, Any] = {} if self.device is None else {"device": self.device}
+            init = self._vectors(self.cls.config_class.from_dict(settings).to_dict()["dim"])
             model: Recommender = train(
-                self.cls.name, self.split, init=self.init, seed=self.seed, **where, **settings
+                self.cls.name, self.split, init=init, seed=self.seed, **where, **settings
             )
         else:
             model = self.cls(**settings).fit(self.split, seed=self.seed)
-        value = evaluate(model, self.split, at=(self.cutoff,), part="valid").mean()[self.metric]
+        value = evaluate(model, self.split, at=(self.cutoff,), part=self.part).mean()[self.metric]
         if not math.isfinite(value):
             raise DataError(f"{self.metric} of {self.cls.name} is not finite on validation")
         return float(value)
+
+    def _vectors(self, dim: int) -> Any:
+        """`init`, computed (or read from the cache) where it is a name."""
+        if not isinstance(self.init, str) or self.init == "none":
+            return self.init
+        if dim not in self.vectors:
+            from leporid import initializers
+            from leporid.initializers.cache import cached_fit
+            from leporid.training.torch_threads import kept_torch_threads
+
+            maker = initializers.get(self.init)(dim=dim, seed=self.seed)
+            with kept_torch_threads():
+                self.vectors[dim] = cached_fit(maker, self.split.train)
+        return self.vectors[dim]
 
 
 def _recipe(cls: type[Recommender], recipe: str | None) -> dict[str, Any]:
