@@ -89,6 +89,30 @@ def gain_table(records: list[RunRecord], root: Path) -> str:
     return "\n".join(lines)
 
 
+def study_table(studies: list[dict[str, Any]]) -> str:
+    """Trials with the same settings from both starts: who is ahead, and by how much."""
+    values: dict[str, dict[str, dict[str, float]]] = {}
+    for study in studies:
+        sides = values.setdefault(study["model"], {})
+        sides[study["init"]] = {repr(t["settings"]): t["value"] for t in study["trials"]}
+    lines = [
+        "| model | settings | LEPORID ahead | mean, random | mean, LEPORID | worst, random "
+        "| worst, LEPORID | best, random | best, LEPORID |",
+        "|---|---:|---:|---:|---:|---:|---:|---:|---:|",
+    ]
+    for model, sides in values.items():
+        random, leporid = sides["random"], sides["leporid"]
+        both = [(random[key], leporid[key]) for key in random if key in leporid]
+        ahead = sum(ours > other for other, ours in both)
+        columns = [[pair[side] for pair in both] for side in (0, 1)]
+        cells = [sum(column) / len(column) for column in columns]
+        cells += [min(column) for column in columns]
+        cells += [max(sides[init].values()) for init in ("random", "leporid")]
+        numbers = " | ".join(f"{cell:.4f}" for cell in cells)
+        lines.append(f"| {model} | {len(both)} | {ahead} | {numbers} |")
+    return "\n".join(lines)
+
+
 def landmark_table(record: dict[str, Any], results: Path) -> str:
     """Time and angle of each share of landmarks beside what DLR2 makes of the vectors."""
     exact = [
@@ -139,8 +163,15 @@ def models_page(text: str) -> str:
     """docs/models.md with its tables made again."""
     results = ROOT / "results"
     of_ml_1m = ("models", "initialisers", "softmax")
-    for dataset, groups in (("ml-1m-r3", of_ml_1m), ("ml-100k", ("models",))):
-        text = fill(text, dataset, gain_table(read_records(results, dataset, groups), results))
+    tables = {
+        "rehearsed": ("ml-1m-r3", ("rehearsed",)),
+        "ml-1m-r3": ("ml-1m-r3", of_ml_1m),
+        "ml-100k": ("ml-100k", ("models",)),
+    }
+    for name, (dataset, groups) in tables.items():
+        text = fill(text, name, gain_table(read_records(results, dataset, groups), results))
+    studies = read_json(results / "ml-1m-r3" / "rehearsed-studies.json")["studies"]
+    text = fill(text, "studies", study_table(studies))
     scales = ROOT / "benchmarks/records/scales.json"
     return fill(text, "scales", scale_table(read_json(scales)))
 
