@@ -68,34 +68,38 @@ class Recorded:
 
     def __call__(self, batch: Batch, weight: float) -> Tensor:
         """See `Backward`."""
+        device = self._model.device
         trained = tuple(p.requires_grad for p in self._model.net.parameters())
-        if trained != self._trained:
-            # Nor must it draw random numbers that this step is to draw.
-            with own_generators(self._model.device):
-                self._record(batch, weight)
-            self._trained = trained
-        if self._graph is None or self._inputs is None or self._loss is None:
-            return self._eager(batch, weight)
-        for ours, new in zip(_tensors(self._inputs), _tensors(batch), strict=True):
-            ours.copy_(new)
-        self._graph.replay()
-        return self._loss.clone()
+        with torch.cuda.device(device):
+            if trained != self._trained:
+                with own_generators(device):
+                    self._record(batch, weight)
+                self._trained = trained
+            if self._graph is None or self._inputs is None or self._loss is None:
+                return self._eager(batch, weight)
+            for ours, new in zip(_tensors(self._inputs), _tensors(batch), strict=True):
+                ours.copy_(new)
+            self._graph.replay()
+            return self._loss.clone()
 
     def _record(self, batch: Batch, weight: float) -> None:
-        """Batches of one run all have the same shape, and with one process the weight is 1."""
+        """Batches of one run all have the same shape, and with one process the weight is 1.
+
+        Trying the loss out shows neither in running statistics, which are put back here, nor in
+        the random numbers of this step: the caller keeps the generators.
+        """
         net = self._model.net
         self._graph = self._inputs = self._loss = None
         if not any(p.requires_grad for p in net.parameters()):
             return
         inputs = Batch(*(None if t is None else t.clone() for t in _all(batch)))  # type: ignore[arg-type]
-        # Trying the loss out must not show in running statistics.
         kept = {n: t.clone() for n, t in net.named_buffers() if t.layout == torch.strided}
-        side = torch.cuda.Stream(self._model.device)  # type: ignore[no-untyped-call]
-        side.wait_stream(torch.cuda.current_stream(self._model.device))
+        side = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+        side.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(side):
             for _ in range(_WARM_UPS):
                 self._eager(inputs, weight)
-        torch.cuda.current_stream(self._model.device).wait_stream(side)
+        torch.cuda.current_stream().wait_stream(side)
         graph = torch.cuda.CUDAGraph()
         # Without gradients to add to, the recorded run writes them: no step has to clear them.
         net.zero_grad(set_to_none=True)
