@@ -302,6 +302,15 @@ def test_two_stages_with_all_candidates_are_the_full_ranking(fitted: DLR2) -> No
     assert recalls[0] <= 1 / 3 + 1e-6
 
 
+def test_a_record_says_what_two_stages_find(fitted: DLR2, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert fitted.training_summary()["two_stage_recall@10"] == 1.0  # 200 candidates of 14 items
+    monkeypatch.setattr(DLR2, "two_stage_recall", lambda self, users: users.tolist())
+    everyone = list(range(fitted.train.n_users))
+    assert fitted.training_summary()["two_stage_recall@10"] == everyone
+    monkeypatch.setattr("leporid.models.dlr2._RECALL_PAIRS", 3 * fitted.train.n_items)
+    assert fitted.training_summary()["two_stage_recall@10"] == everyone[:3]
+
+
 @pytest.mark.parametrize("inference", ["mixture", "discriminative", "generative"])
 @pytest.mark.parametrize("objective", ["margin", "softmax"])
 def test_what_g_retrieves_is_ranked_by_the_scores_of_the_model(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
@@ -33,6 +33,9 @@ from leporid.training.sampler import Batch, Sampling
 __all__ = ["DLR2", "DLR2Config"]
 
 _USERS_AT_ONCE = 256
+_RECALL_USERS, _RECALL_PAIRS = 500, 2_000_000
+"""Users whose full ranking a record compares with two stages, and pairs scored for it: a second or
+two on a CPU."""
 
 
 class DLR2Network(nn.Module):
@@ -272,6 +275,15 @@ class DLR2(NeuralRecommender):
             for a, b in zip(top.items, full.items, strict=True)
         ]
         return float(np.mean(found)) if found else 1.0
+
+    def training_summary(self) -> dict[str, Any]:
+        """As of every neural model, and what two stages find of the full top 10, of some users."""
+        summary = super().training_summary()
+        if self.config.losses == "both":
+            some = max(1, min(_RECALL_USERS, _RECALL_PAIRS // self.train.n_items))
+            users = np.arange(min(some, self.train.n_users), dtype=np.int32)
+            summary["two_stage_recall@10"] = self.two_stage_recall(users)
+        return summary
 
     def _two_stage(
         self, states: Callable[[], Tensor], n: int, candidates: int, hidden: Sequences
