@@ -47,9 +47,14 @@ class P3Alpha(ItemWeights):
         "normalize": Choice(False, True),
     }
 
+    @property
+    def popularity_power(self) -> float:
+        """By which power of its popularity a target is held back: none here."""
+        return 0.0
+
     def _fit(self, split: Split, *, seed: int, progress: ProgressLike) -> None:
         progress.start(self.name, 1)
         c = self.config
         profiles = self._remember(split.train)
-        self._weights = walk_weights(profiles, c.top_k, c.alpha, 0.0, c.normalize)
+        self._weights = walk_weights(profiles, c.top_k, c.alpha, self.popularity_power, c.normalize)
         progress.advance(1)

@@ -5,39 +5,21 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from leporid.config import Config
-from leporid.data.split import Split
-from leporid.errors import ConfigError
-from leporid.models._profiles import ItemWeights
-from leporid.models._random_walk import walk_weights
-from leporid.progress import ProgressLike
+from leporid.models.p3alpha import P3Alpha, P3AlphaConfig
 from leporid.tuning.space import Choice, Float, Int, SearchSpace
 
 __all__ = ["RP3Beta", "RP3BetaConfig"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class RP3BetaConfig(Config):
+class RP3BetaConfig(P3AlphaConfig):
     """Settings of RP3beta."""
 
-    top_k: int = 400
-    """Targets kept for each item."""
-    alpha: float = 1.0
-    """Every transition probability is raised to this power; 1 is the plain walk."""
     beta: float = 0.6
     """A target is divided by its popularity to this power; 0 is P3alpha."""
-    normalize: bool = False
-    """Whether the weights kept for an item are made to sum to 1."""
-
-    def validate(self) -> None:
-        """Refuse an empty list and a walk that prefers unlikely steps."""
-        if self.top_k < 1:
-            raise ConfigError(f"top_k must be at least 1, not {self.top_k}")
-        if self.alpha < 0:
-            raise ConfigError(f"alpha must not be negative, but is {self.alpha}")
 
 
-class RP3Beta(ItemWeights):
+class RP3Beta(P3Alpha):
     """W_ij = sum_u P(u | i)^alpha P(j | u)^alpha / d_j^beta, d_j the popularity of j."""
 
     name = "rp3beta"
@@ -50,9 +32,7 @@ class RP3Beta(ItemWeights):
         "normalize": Choice(False, True),
     }
 
-    def _fit(self, split: Split, *, seed: int, progress: ProgressLike) -> None:
-        progress.start(self.name, 1)
-        c = self.config
-        profiles = self._remember(split.train)
-        self._weights = walk_weights(profiles, c.top_k, c.alpha, c.beta, c.normalize)
-        progress.advance(1)
+    @property
+    def popularity_power(self) -> float:
+        """Beta."""
+        return self.config.beta
