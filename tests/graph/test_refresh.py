@@ -22,6 +22,7 @@ from tests.graph.oracle import similarities
 def _merge_always(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lists are merged at any share of changed rows, so that small matrices try it."""
     monkeypatch.setattr(refresh, "SEARCH_ALL_FROM", 2.0)
+    monkeypatch.setattr(refresh, "SEARCH_ALL_BELOW", 0)
     monkeypatch.setattr(refresh, "MERGE_ROWS", 37)
     monkeypatch.setattr(refresh, "FEWEST_NEAR", 1)
     monkeypatch.setattr(refresh, "NEAR", 1)
@@ -115,6 +116,18 @@ def test_many_changed_rows_search_for_all(monkeypatch: pytest.MonkeyPatch) -> No
     result = refresh_graph(knn_graph(X, 20), X, later, 20)
     assert result.searched == 200
     assert_same(result.graph, knn_graph(later, 20))
+
+
+def test_few_rows_are_all_searched_for_unless_nothing_changed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(refresh, "SEARCH_ALL_BELOW", 201)
+    X = skewed(200, 40, seed=8)
+    graph, later = knn_graph(X, 20), grown(X, 0, 0, 0.05, 9, lose=False)
+    result = refresh_graph(graph, X, later, 20)
+    assert 0 < result.changed < result.searched == 200
+    assert_same(result.graph, knn_graph(later, 20))
+    assert refresh_graph(graph, X, X, 20).searched == 0
 
 
 def test_rows_and_columns_keep_their_places() -> None:

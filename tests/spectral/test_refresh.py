@@ -36,6 +36,11 @@ X = log()
 Y = later(X)
 
 
+@pytest.fixture(autouse=True)
+def _merge_small_logs_too(monkeypatch):
+    monkeypatch.setattr("leporid.graph.refresh.SEARCH_ALL_BELOW", 0)
+
+
 @pytest.mark.parametrize("make", [Leporid, LaplacianEigenmaps])
 @pytest.mark.parametrize("normalized", [True, False])
 def test_a_refresh_is_a_fit(make, normalized):

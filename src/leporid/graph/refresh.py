@@ -34,9 +34,11 @@ __all__ = ["RefreshedGraph", "Spare", "refresh_graph"]
 
 SPARE = 16
 """One spare neighbour for so many of the K."""
-SEARCH_ALL_FROM = 0.3
-"""Share of changed rows from which on all lists are searched for again: comparing the others with
-so many rows, and merging, costs what it saves."""
+SEARCH_ALL_FROM = 0.5
+"""Share of changed rows from which on all lists are searched for again. Measured up to there at
+Anime's size (`benchmarks/bench_refresh_share.py`), where merging still takes 0.84 of the time."""
+SEARCH_ALL_BELOW = 10_000
+"""Rows below which they are whatever the share: with 5,741 of them that is quicker."""
 MERGE_ROWS = 8192
 """Rows merged at a time."""
 NEAR = 4
@@ -115,7 +117,8 @@ def refresh_graph(
     _compare(old.indptr, old.columns, new.indptr, new.columns, changed)
     n_changed = int(changed.sum())
     # A larger K needs places of the ranking that the old lists may not have.
-    if n_changed < SEARCH_ALL_FROM * new.n:
+    few = n_changed < SEARCH_ALL_FROM * new.n
+    if n_changed == 0 or (few and new.n >= SEARCH_ALL_BELOW):
         known = _no_spare(graph) if spare is None else spare
         _merge_all(graph, known, new, changed, limits, measure, found, complete, workers)
     search = np.flatnonzero(found.length < 0).astype(np.int64)
