@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import pytest
 import torch
 from torch import Tensor
 
 import leporid
+from leporid.errors import LeporidError
 from leporid.models.neural import NeuralRecommender
 from leporid.training.backward import Eager, Recorded, backward_of
 from leporid.training.data import TrainingData
@@ -56,6 +59,21 @@ def test_eager_weights_the_loss_and_clears_old_gradients(split: leporid.Split) -
     assert half.item() == pytest.approx(whole.item() / 2)
     for a, b in zip(before, gradients(model), strict=True):
         torch.testing.assert_close(b, a / 2)
+
+
+def test_a_step_that_cannot_be_recorded_says_what_to_do(
+    split: leporid.Split, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = fitted("bpr", split, "cpu")
+    (batch,) = batches(model, split, 1)
+
+    def refuse(*_: object) -> None:
+        raise RuntimeError("operation not permitted when stream is capturing\nmore")
+
+    monkeypatch.setattr(Recorded, "_record", refuse)
+    monkeypatch.setattr("torch.cuda.device", contextlib.nullcontext)
+    with pytest.raises(LeporidError, match=r"bpr .* is capturing\): train with cuda_graph=False$"):
+        Recorded(model)(batch, 1.0)
 
 
 @needs_gpu

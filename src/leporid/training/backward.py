@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from leporid.errors import LeporidError
 from leporid.training.sampler import Batch
 from leporid.training.seeding import own_generators
 
@@ -72,8 +73,14 @@ class Recorded:
         trained = tuple(p.requires_grad for p in self._model.net.parameters())
         with torch.cuda.device(device):
             if trained != self._trained:
-                with own_generators(device):
-                    self._record(batch, weight)
+                try:
+                    with own_generators(device):
+                        self._record(batch, weight)
+                except RuntimeError as error:
+                    raise LeporidError(
+                        f"a step of {self._model.name} could not be recorded as a CUDA graph "
+                        f"({str(error).splitlines()[0]}): train with cuda_graph=False"
+                    ) from error
                 self._trained = trained
             if self._graph is None or self._inputs is None or self._loss is None:
                 return self._eager(batch, weight)
