@@ -91,6 +91,16 @@ def test_tune_prints_the_best_settings(log: Path, tmp_path: Path) -> None:
     assert "best of 3 trials" in table.stdout
 
 
+def test_a_rehearsed_search_is_another_study_and_says_what_it_judged_on(log: Path) -> None:
+    arguments = ["tune", "ease", str(log), "--core", "2", "--trials", "2", "--set", "l2=3.5"]
+    studies = []
+    for more, judge in (([], "on validation"), (["--rehearse"], "on the rehearsed test")):
+        assert judge in " ".join(runner.invoke(app, [*arguments, *more]).stdout.split())
+        studies.append(json.loads(runner.invoke(app, [*arguments, *more, "--json"]).stdout))
+    assert studies[0]["study"] != studies[1]["study"]
+    assert studies[1]["best_config"]["l2"] == 3.5
+
+
 def test_all_baselines_are_recorded_by_one_command(log: Path, tmp_path: Path) -> None:
     arguments = ["tune", "all-classical", str(log), "--core", "2", "--trials", "2", "--seed", "7"]
     out = runner.invoke(app, [*arguments, "-o", str(tmp_path), "--only", "toppop,ease"])

@@ -168,8 +168,9 @@ def test_a_rehearsal_keeps_the_shares_and_the_distance() -> None:
     assert (len(clock.train), len(clock.valid), len(clock.test)) == (56, 8, 16)
 
 
-def test_a_rehearsal_of_an_unknown_protocol_is_refused() -> None:
+@pytest.mark.parametrize("protocol", ["by hand", "temporal"])
+def test_a_rehearsal_of_an_unknown_protocol_is_refused(protocol: str) -> None:
     split = temporal_split(interactions_of([(0, item, item) for item in range(10)]))
-    strange = Split(split.train, split.valid, split.test, "by hand")
-    with pytest.raises(ConfigError, match="'by hand' is none of temporal"):
+    strange = Split(split.train, split.valid, split.test, protocol)
+    with pytest.raises(ConfigError, match=f"'{protocol}' is none of temporal"):
         rehearsal(strange)

@@ -43,10 +43,21 @@ def gradients(model: NeuralRecommender) -> list[Tensor]:
     return [p.grad.clone() for p in model.net.parameters() if p.grad is not None]
 
 
-def test_a_cpu_a_group_and_an_unwilling_model_run_eagerly(split: leporid.Split) -> None:
+def test_only_one_process_on_a_gpu_records_and_only_a_willing_model(
+    split: leporid.Split, monkeypatch: pytest.MonkeyPatch
+) -> None:
     model = fitted("bpr", split, "cpu")
     assert isinstance(backward_of(model, world=1), Eager)
+    monkeypatch.setattr(NeuralRecommender, "device", torch.device("cuda"))
+    assert isinstance(backward_of(model, world=1), Recorded)
     assert isinstance(backward_of(model, world=2), Eager)
+    for change in ({"cuda_graph": False}, {"compile": True}):
+        monkeypatch.setattr(model, "config", model.config.replace(**change))
+        assert isinstance(backward_of(model, world=1), Eager)
+        monkeypatch.undo()
+        monkeypatch.setattr(NeuralRecommender, "device", torch.device("cuda"))
+    monkeypatch.setattr(type(model), "recordable", False)
+    assert isinstance(backward_of(model, world=1), Eager)
 
 
 def test_eager_weights_the_loss_and_clears_old_gradients(split: leporid.Split) -> None:
@@ -70,7 +81,8 @@ def test_a_step_that_cannot_be_recorded_says_what_to_do(
     def refuse(*_: object) -> None:
         raise RuntimeError("operation not permitted when stream is capturing\nmore")
 
-    monkeypatch.setattr(Recorded, "_record", refuse)
+    monkeypatch.setattr(Recorded, "_warm_up", lambda *_: None)
+    monkeypatch.setattr(Recorded, "_capture", refuse)
     monkeypatch.setattr("torch.cuda.device", contextlib.nullcontext)
     with pytest.raises(LeporidError, match=r"bpr .* is capturing\): train with cuda_graph=False$"):
         Recorded(model)(batch, 1.0)

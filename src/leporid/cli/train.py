@@ -149,13 +149,10 @@ def _vectors(
     """The starting vectors, from the cache where they have been computed before."""
     if name == "none":
         return None
-    from leporid import initializers
-    from leporid.initializers.cache import cached_fit
     from leporid.models.neural import NeuralRecommender
-    from leporid.training.torch_threads import kept_torch_threads
+    from leporid.training.train import start_vectors
 
     assert issubclass(model, NeuralRecommender)
     dim = model.from_recipe(recipe, **settings).config.dim
-    maker = initializers.get(name)(**{"dim": dim, "seed": seed, **init_settings})
-    with kept_torch_threads():
-        return cached_fit(maker, split.train, progress=progress)
+    given = {"dim": dim, "seed": seed, **init_settings}
+    return start_vectors(name, split, progress=progress, **given)

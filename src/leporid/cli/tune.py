@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from leporid.cli.output import JsonOption, print_json, print_table, show_progress
+from leporid.cli.settings import parse_settings
 from leporid.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -105,7 +106,7 @@ def tune(
         progress=show_progress(json_output),
         timeout=timeout,
         rehearse=rehearse,
-        **dict(_setting(text) for text in fixed or []),
+        **parse_settings(fixed),
     )
     if json_output:
         print_json(vars(result))
@@ -161,19 +162,6 @@ def _split(data: str, core: int) -> Split:
 
     log = load(data)
     return temporal_split(log.core(core) if core else log)
-
-
-def _setting(text: str) -> tuple[str, Any]:
-    """'l2=3.5' -> ('l2', 3.5); numbers, booleans and text, as in TOML."""
-    import tomllib
-
-    name, found, value = text.partition("=")
-    if not found:
-        raise ConfigError(f"--set takes name=value, not {text!r}")
-    try:
-        return name, tomllib.loads(f"value = {value}")["value"]
-    except tomllib.TOMLDecodeError:
-        return name, value
 
 
 def _short(value: Any) -> Any:

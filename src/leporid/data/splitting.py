@@ -6,6 +6,7 @@ without times is split in file order.
 
 from __future__ import annotations
 
+import re
 from fractions import Fraction
 
 import numpy as np
@@ -98,16 +99,15 @@ def rehearsal(split: Split) -> Split:
     Its test part lies as far behind its training part as the real one does, so choosing settings
     on it rehearses the test without a look at it. All parts keep the id maps of `split`.
     """
-    name, _, rest = split.protocol.partition("(")
-    if name == "leave-last-out":
+    shares = re.fullmatch(r"temporal\((.+), (.+)\)", split.protocol)
+    if shares:
+        return temporal_split(split.train_valid, float(shares[1]), float(shares[2]))
+    if split.protocol == "leave-last-out":
         return leave_last_out(split.train_valid)
-    if name == "temporal":
-        train, valid = (float(share) for share in rest.rstrip(")").split(","))
-        return temporal_split(split.train_valid, train, valid)
-    if name == "global-time":
+    if split.protocol.startswith("global-time("):
         everything = len(split.train_valid) + len(split.test)
-        shares = len(split.train) / everything, len(split.valid) / everything
-        return global_time_split(split.train_valid, train=shares[0], valid=shares[1])
+        train, valid = (len(part) / everything for part in (split.train, split.valid))
+        return global_time_split(split.train_valid, train=train, valid=valid)
     raise ConfigError(
         f"a rehearsal repeats the protocol of the split, and {split.protocol!r} is none of "
         f"{', '.join(PROTOCOLS)}"

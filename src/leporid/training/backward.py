@@ -8,7 +8,6 @@ inputs and launches everything at once.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import fields
 from typing import TYPE_CHECKING
 
 import torch
@@ -73,14 +72,8 @@ class Recorded:
         trained = tuple(p.requires_grad for p in self._model.net.parameters())
         with torch.cuda.device(device):
             if trained != self._trained:
-                try:
-                    with own_generators(device):
-                        self._record(batch, weight)
-                except RuntimeError as error:
-                    raise LeporidError(
-                        f"a step of {self._model.name} could not be recorded as a CUDA graph "
-                        f"({str(error).splitlines()[0]}): train with cuda_graph=False"
-                    ) from error
+                with own_generators(device):
+                    self._record(batch, weight)
                 self._trained = trained
             if self._graph is None or self._inputs is None or self._loss is None:
                 return self._eager(batch, weight)
@@ -99,27 +92,40 @@ class Recorded:
         self._graph = self._inputs = self._loss = None
         if not any(p.requires_grad for p in net.parameters()):
             return
-        inputs = Batch(*(None if t is None else t.clone() for t in _all(batch)))  # type: ignore[arg-type]
+        history = None if batch.history is None else batch.history.clone()
+        inputs = Batch(
+            batch.users.clone(), batch.positives.clone(), batch.negatives.clone(), history
+        )
         kept = {n: t.clone() for n, t in net.named_buffers() if t.layout == torch.strided}
+        self._warm_up(inputs, weight)
+        try:
+            self._graph, self._loss = self._capture(inputs, weight)
+        except RuntimeError as error:
+            raise LeporidError(
+                f"a step of {self._model.name} could not be recorded as a CUDA graph "
+                f"({str(error).splitlines()[0]}): train with cuda_graph=False"
+            ) from error
+        self._inputs = inputs
+        for name, tensor in kept.items():
+            net.get_buffer(name).copy_(tensor)
+
+    def _warm_up(self, inputs: Batch, weight: float) -> None:
         side = torch.cuda.Stream()  # type: ignore[no-untyped-call]
         side.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(side):
             for _ in range(_WARM_UPS):
                 self._eager(inputs, weight)
         torch.cuda.current_stream().wait_stream(side)
+
+    def _capture(self, inputs: Batch, weight: float) -> tuple[torch.cuda.CUDAGraph, Tensor]:
         graph = torch.cuda.CUDAGraph()
         # Without gradients to add to, the recorded run writes them: no step has to clear them.
-        net.zero_grad(set_to_none=True)
+        self._model.net.zero_grad(set_to_none=True)
         with torch.cuda.graph(graph):
             loss = self._eager(inputs, weight)
-        for name, tensor in kept.items():
-            net.get_buffer(name).copy_(tensor)
-        self._graph, self._inputs, self._loss = graph, inputs, loss
-
-
-def _all(batch: Batch) -> list[Tensor | None]:
-    return [getattr(batch, field.name) for field in fields(batch)]
+        return graph, loss
 
 
 def _tensors(batch: Batch) -> list[Tensor]:
-    return [tensor for tensor in _all(batch) if tensor is not None]
+    always = [batch.users, batch.positives, batch.negatives]
+    return always if batch.history is None else [*always, batch.history]

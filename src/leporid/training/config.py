@@ -74,10 +74,8 @@ class TrainingConfig(Config):
         for name in ("dim", "steps", "batch_size", "checkpoint_every"):
             if getattr(self, name) < 1:
                 raise ConfigError(f"{name} must be at least 1, not {getattr(self, name)}")
-        for name in (
-            *("passes", "weight_decay", "clip_norm"),
-            *("eval_every", "patience", "eval_users"),
-        ):
+        counts = ("eval_every", "patience", "eval_users")
+        for name in ("passes", "weight_decay", "clip_norm", *counts):
             if getattr(self, name) < 0:
                 raise ConfigError(f"{name} must not be negative, it is {getattr(self, name)}")
         if self.lr <= 0:

@@ -15,7 +15,7 @@ from leporid.progress import ProgressLike, make_progress
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["DEFAULT_INIT", "train"]
+__all__ = ["DEFAULT_INIT", "start_vectors", "train"]
 
 
 class _DefaultName(str):
@@ -79,3 +79,14 @@ def train(
         checkpoint=checkpoint,
         resume=resume,
     )
+
+
+def start_vectors(
+    name: str, split: Split, *, progress: ProgressLike | None = None, **settings: Any
+) -> InitialEmbeddings:
+    """What the initialiser `name` makes of the training part, from the cache where it is there."""
+    from leporid.initializers.cache import cached_fit
+    from leporid.training.torch_threads import kept_torch_threads
+
+    with kept_torch_threads():
+        return cached_fit(initializers.get(name)(**settings), split.train, progress=progress)

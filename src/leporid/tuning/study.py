@@ -213,13 +213,9 @@ class _Run:
         if not isinstance(self.init, str) or self.init == "none":
             return self.init
         if dim not in self.vectors:
-            from leporid import initializers
-            from leporid.initializers.cache import cached_fit
-            from leporid.training.torch_threads import kept_torch_threads
+            from leporid.training.train import start_vectors
 
-            maker = initializers.get(self.init)(dim=dim, seed=self.seed)
-            with kept_torch_threads():
-                self.vectors[dim] = cached_fit(maker, self.split.train)
+            self.vectors[dim] = start_vectors(self.init, self.split, dim=dim, seed=self.seed)
         return self.vectors[dim]
 
 
