@@ -11,7 +11,7 @@ help:
 	@echo "make demo      set up and show LEPORID against a random start, on MovieLens-100K"
 	@echo "make test      set up and run the fast tests"
 	@echo "make test-all  also the slow tests and those on real data"
-	@echo "make lint      ruff and mypy --strict"
+	@echo "make lint      ruff, mypy --strict and the import contracts of the rooms"
 	@echo "make bench     speed against peers, as ratios in one run"
 	@echo "make bench-scale  growth from 50,000 to a million users (half an hour)"
 	@echo "make bench-serve  the service under load, on loopback"
@@ -54,6 +54,7 @@ lint: env
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports
 
 bench-scale: env
 	$(BIN)/python -m benchmarks scale

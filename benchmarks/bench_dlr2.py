@@ -14,7 +14,7 @@ from torch import Tensor, nn
 import leporid
 from benchmarks.harness import write_record
 from leporid.data.split import Split
-from leporid.models.dlr2 import DLR2
+from leporid.models.dlr2.model import DLR2
 from leporid.training.backward import Backward, Eager, backward_of
 from leporid.training.data import TrainingData, recent_items
 from leporid.training.sampler import Batch, Sampler

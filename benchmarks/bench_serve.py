@@ -21,8 +21,8 @@ import numpy as np
 import leporid
 from benchmarks.harness import write_record
 from leporid.data.synthetic import synthesize
-from leporid.models.base import Recommender
-from leporid.models.dlr2 import DLR2
+from leporid.models.dlr2.model import DLR2
+from leporid.models.shared.base import Recommender
 from leporid.serve import ServeLimits
 from leporid.training.data import as_sequences
 

@@ -14,9 +14,9 @@ from typing import Any
 
 from leporid.artifacts import atomic_path, read_json
 from leporid.errors import DataError
-from leporid.experiments.gains import initialisation_gains
-from leporid.experiments.record import RunRecord
-from leporid.experiments.tables import read_records
+from leporid.paper.tables import read_records
+from leporid.runs.gains import initialisation_gains
+from leporid.runs.record import RunRecord
 
 ROOT = Path(__file__).resolve().parents[1]
 HEAD = """# Benchmarks

@@ -17,13 +17,13 @@ from typing import Any
 
 from leporid.artifacts import atomic_path
 from leporid.errors import DataError
-from leporid.experiments.embedding_change import simulate_embedding_change
-from leporid.experiments.figures import draw_embedding_change, draw_le_dimensions
-from leporid.experiments.gains import initialisation_gains
-from leporid.experiments.le_dimensions import le_dimensions
-from leporid.experiments.outputs import paper_table
-from leporid.experiments.record import RunRecord
-from leporid.experiments.tables import PaperTable, TableRow, read_records
+from leporid.paper.embedding_change import simulate_embedding_change
+from leporid.paper.figures import draw_embedding_change, draw_le_dimensions
+from leporid.paper.le_dimensions import le_dimensions
+from leporid.paper.outputs import paper_table
+from leporid.paper.tables import PaperTable, TableRow, read_records
+from leporid.runs.gains import initialisation_gains
+from leporid.runs.record import RunRecord
 
 ROOT = Path(__file__).resolve().parents[1]
 BEGIN, END = "<!-- results:begin -->", "<!-- results:end -->"

@@ -18,7 +18,7 @@ from leporid.data.id_map import IdMap
 from leporid.data.interactions import Interactions
 from leporid.data.split import Split
 from leporid.errors import ConfigError, DataError, NotFittedError, UnknownIdError
-from leporid.models.base import HistoryUnsupportedError, Recommender
+from leporid.models.shared.base import HistoryUnsupportedError, Recommender
 
 _NEURAL = {"dim": 8, "steps": 6, "batch_size": 24, "lr": 0.02, "eval_every": 3}
 
@@ -185,7 +185,7 @@ def test_users_beyond_one_chunk_of_memory_get_the_same_lists(
     fitted: Recommender, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = fitted.top_k(ALL, 4)
-    monkeypatch.setattr("leporid.models.base._SCORE_CHUNK_BYTES", 4 * N_ITEMS * 3)
+    monkeypatch.setattr("leporid.models.shared.base._SCORE_CHUNK_BYTES", 4 * N_ITEMS * 3)
     parts = fitted.top_k(ALL, 4)
     np.testing.assert_array_equal(whole.items, parts.items)
     np.testing.assert_allclose(whole.scores, parts.scores, rtol=1e-4, atol=1e-6)
@@ -245,7 +245,7 @@ def test_a_failed_save_leaves_the_old_model(
     def full_disk(*_: Any) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("leporid.models.base.write_ids", full_disk)
+    monkeypatch.setattr("leporid.models.shared.base.write_ids", full_disk)
     with pytest.raises(DataError, match="No space left"):
         fitted.save(path)
     np.testing.assert_array_equal(Recommender.load(path).score(ALL), fitted.score(ALL))
@@ -342,7 +342,7 @@ def test_users_and_items_without_training_rows_are_no_trouble(name: str, split: 
 def test_a_search_space_names_settings_that_exist(name: str) -> None:
     from dataclasses import fields
 
-    from leporid.tuning.space import check_space
+    from leporid.space import check_space
 
     try:
         cls = models.get(name)

@@ -16,7 +16,7 @@ from leporid import initializers, models
 from leporid.data.split import Split
 from leporid.errors import TrainingInterruptedError
 from leporid.initializers.base import InitialEmbeddings
-from leporid.models.neural import NeuralRecommender
+from leporid.models.shared.neural import NeuralRecommender
 from leporid.progress import NullProgress
 from leporid.spectral.embedding import Embedding, standardize
 from tests.test_contract import N_ITEMS, N_USERS, SETTINGS, make, make_split

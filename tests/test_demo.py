@@ -19,8 +19,8 @@ from leporid.cli.app import app
 from leporid.data.write import write_log
 from leporid.demo import DemoSettings, run_demo
 from leporid.errors import ConfigError, DataError
-from leporid.experiments.record import RunRecord
 from leporid.progress import NullProgress
+from leporid.runs.record import RunRecord
 
 runner = CliRunner()
 

@@ -17,8 +17,8 @@ import leporid
 from leporid.artifacts import write_json
 from leporid.cli.app import app
 from leporid.errors import DataError
-from leporid.experiments.outcomes import UserOutcomes
-from leporid.experiments.record import RunRecord
+from leporid.runs.outcomes import UserOutcomes
+from leporid.runs.record import RunRecord
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([*(ROOT / "docs").glob("*.md"), ROOT / "README.md", ROOT / "ARCHITECTURE.md"])

@@ -10,6 +10,7 @@ import contextlib
 import json
 import mmap
 import os
+import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -20,7 +21,15 @@ from numpy.typing import NDArray
 
 from leporid.errors import DataError
 
-__all__ = ["atomic_path", "map_arrays", "read_arrays", "read_json", "write_arrays", "write_json"]
+__all__ = [
+    "atomic_folder",
+    "atomic_path",
+    "map_arrays",
+    "read_arrays",
+    "read_json",
+    "write_arrays",
+    "write_json",
+]
 
 _DTYPES = {
     "BOOL": "?",
@@ -48,6 +57,53 @@ def atomic_path(target: str | Path) -> Iterator[Path]:
         raise DataError(f"could not write {target}: {error.strerror or error}") from error
     finally:
         temporary.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def atomic_folder(target: str | Path) -> Iterator[Path]:
+    """Yield a folder beside `target` that takes its place on success, and vanishes otherwise.
+
+    It starts empty. What else lies in `target` (checkpoints, logs) is taken over in the end, as
+    hard links where the file system has them.
+    """
+    target = Path(target)
+    if target.exists() and not target.is_dir():
+        raise DataError(f"could not write {target}: it is a file, choose a folder")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        aside = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
+    except OSError as error:
+        raise DataError(f"could not write {target}: {error.strerror or error}") from error
+    fresh, retired = aside / "new", aside / "old"
+    try:
+        fresh.mkdir()
+        yield fresh
+        if target.exists():
+            for old in target.iterdir():
+                if not (fresh / old.name).exists():
+                    _take_over(old, fresh / old.name)
+            target.replace(retired)
+        fresh.replace(target)
+    except OSError as error:
+        if retired.exists() and not target.exists():
+            retired.replace(target)
+        raise DataError(f"could not write {target}: {error.strerror or error}") from error
+    finally:
+        shutil.rmtree(aside, ignore_errors=True)
+
+
+def _take_over(source: Path, destination: Path) -> None:
+    if source.is_dir():
+        shutil.copytree(source, destination, copy_function=_link)
+    else:
+        _link(str(source), str(destination))
+
+
+def _link(source: str, destination: str) -> None:
+    try:
+        os.link(source, destination)
+    except OSError:
+        shutil.copy2(source, destination)
 
 
 def write_json(target: str | Path, value: Any) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+import operator
 import tomllib
 import types
 import typing
@@ -18,13 +19,32 @@ from typing import Any, Self
 
 from leporid.errors import ConfigError, DataError, closest
 
-__all__ = ["Config", "canonical_hash"]
+__all__ = ["Config", "canonical_hash", "setting"]
 
 
 def canonical_hash(value: Any, length: int = 16) -> str:
     """A short hash of any JSON-able value, independent of key order."""
     text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return hashlib.sha256(text.encode()).hexdigest()[:length]
+
+
+_BOUNDS = {
+    "at_least": ("at least", operator.ge),
+    "above": ("above", operator.gt),
+    "at_most": ("at most", operator.le),
+    "below": ("below", operator.lt),
+}
+
+
+def setting(default: Any, **bounds: float) -> Any:
+    """A field with a range: `dim: int = setting(64, at_least=1)`.
+
+    The bounds are `at_least`, `above`, `at_most` and `below`. None and text are not compared, so
+    that `int | None` may be left out; each entry of a tuple is.
+    """
+    if not bounds.keys() <= _BOUNDS.keys():
+        raise TypeError(f"unknown bound in {sorted(bounds)}: known are {sorted(_BOUNDS)}")
+    return dataclasses.field(default=default, metadata=bounds)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -38,10 +58,11 @@ class Config:
             checked = _check(value, hints[field.name], f"{type(self).__name__}.{field.name}")
             if checked is not value:
                 object.__setattr__(self, field.name, checked)
+            _check_bounds(checked, field.metadata, field.name)
         self.validate()
 
     def validate(self) -> None:
-        """Check ranges; raise `ConfigError` naming the field. Subclasses override."""
+        """Check what a range of one field cannot say. Subclasses override."""
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
@@ -75,6 +96,15 @@ class Config:
     def replace(self, **changes: Any) -> Self:
         """A copy with some settings changed, checked as strictly as a new one."""
         return type(self).from_dict({**dataclasses.asdict(self), **changes})
+
+
+def _check_bounds(value: Any, bounds: Mapping[str, float], name: str) -> None:
+    for number in value if isinstance(value, tuple) else (value,):
+        if isinstance(number, bool) or not isinstance(number, int | float):
+            continue
+        if not all(_BOUNDS[kind][1](number, limit) for kind, limit in bounds.items()):
+            words = " and ".join(f"{_BOUNDS[kind][0]} {limit:g}" for kind, limit in bounds.items())
+            raise ConfigError(f"{name} must be {words}, not {value!r}")
 
 
 def _check(value: Any, hint: Any, where: str) -> Any:

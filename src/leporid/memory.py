@@ -10,14 +10,15 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import psutil
+
 from leporid.errors import ConfigError
 
-__all__ = ["format_bytes", "memory_left", "parse_memory"]
+__all__ = ["format_bytes", "free_memory", "memory_left", "parse_memory"]
 
 _UNITS = {"": 1, "b": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
 _BINARY = {"ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
-AT_START = 300_000_000
-"""What Python and the libraries take, where the system does not say."""
+_CGROUP = Path("/sys/fs/cgroup")
 LIBRARIES = 120_000_000
 """What the libraries and kernels that are not loaded yet will take."""
 
@@ -46,12 +47,7 @@ def format_bytes(count: float) -> str:
 
 def memory_left(limit: int) -> int:
     """Bytes of `limit` that the process has not taken yet; an error where there are none."""
-    taken = AT_START
-    status = Path("/proc/self/status")
-    if status.is_file():
-        for line in status.read_text().splitlines():
-            if line.startswith("RssAnon:"):
-                taken = int(line.split()[1]) * 1024
+    taken = _own_memory()
     left = limit - taken - LIBRARIES
     if left <= 0:
         raise ConfigError(
@@ -59,3 +55,20 @@ def memory_left(limit: int) -> int:
             f"take: give at least {format_bytes(1.5 * (taken + LIBRARIES))}"
         )
     return left
+
+
+def free_memory() -> int:
+    """Bytes this process may still take: the machine's, or its control group's if that is less."""
+    free = int(psutil.virtual_memory().available)
+    try:
+        limit = int((_CGROUP / "memory.max").read_text())
+        used = int((_CGROUP / "memory.current").read_text())
+    except (OSError, ValueError):
+        return free
+    return max(0, min(free, limit - used))
+
+
+def _own_memory() -> int:
+    """Anonymous bytes of this process: without the pages of mapped files, where that is known."""
+    usage = psutil.Process().memory_info()
+    return int(usage.rss - getattr(usage, "shared", 0))

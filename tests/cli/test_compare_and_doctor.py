@@ -15,8 +15,8 @@ from leporid.cli.app import app
 from leporid.data.write import write_log
 from leporid.errors import ConfigError, DataError, UnknownNameError
 from leporid.evaluation.significance import compare
-from leporid.experiments.compare_runs import paired_tests, read_run
-from leporid.experiments.record import RunRecord
+from leporid.runs.compare_runs import paired_tests, read_run
+from leporid.runs.record import RunRecord
 
 runner = CliRunner()
 
@@ -135,7 +135,7 @@ def test_doctor_finds_a_healthy_installation() -> None:
 def test_doctor_notices_a_broken_kernel_and_a_missing_extra(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from leporid import doctor
+    from leporid.diagnostics import doctor
 
     monkeypatch.setattr(doctor, "_graph_error", lambda: 0.5)
     monkeypatch.setitem(doctor.EXTRAS, "tune", ("no_such_module",))

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from leporid.data.id_map import IdMap
 from leporid.data.split import Split
 from leporid.errors import ConfigError, DataError, UnknownNameError
-from leporid.evaluation import chunks
-from leporid.evaluation import evaluate as evaluate_module
-from leporid.evaluation.evaluate import evaluate
-from leporid.evaluation.ranking import masked_top_k, masked_top_k_torch
-from leporid.evaluation.topk import TopK
+from leporid.evaluation import evaluator as evaluate_module
+from leporid.evaluation.evaluator import evaluate
+from leporid.ranking import chunks
+from leporid.ranking.masked import masked_top_k, masked_top_k_torch
+from leporid.ranking.topk import TopK
 from tests.evaluation.helpers import make_split, random_split
 
 

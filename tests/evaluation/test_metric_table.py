@@ -11,7 +11,7 @@ import pytest
 
 from leporid.errors import ConfigError, DataError, UnknownNameError
 from leporid.evaluation.bootstrap import bootstrap_means, percentile_interval
-from leporid.evaluation.evaluate import evaluate
+from leporid.evaluation.evaluator import evaluate
 from leporid.evaluation.metric_table import MetricTable
 from leporid.evaluation.strata import popularity_class, user_stratum
 from tests.evaluation.helpers import make_split, random_split

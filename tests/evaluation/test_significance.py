@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from leporid.errors import ConfigError, DataError, UnknownNameError
-from leporid.evaluation.evaluate import evaluate
+from leporid.evaluation.evaluator import evaluate
 from leporid.evaluation.metric_table import MetricTable
 from leporid.evaluation.significance import compare, holm
 from tests.evaluation.helpers import random_split

@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from leporid.errors import ConfigError
-from leporid.models._sparse import canonical
 from leporid.models.ials import IALS, IALSConfig, solve_factors
+from leporid.models.shared.sparse import canonical
 from tests.test_contract import make_split
 
 

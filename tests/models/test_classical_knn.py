@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from leporid.errors import ConfigError
-from leporid.models._neighbourhood import KNNConfig, neighbour_weights
-from leporid.models._sparse import canonical
 from leporid.models.itemknn import ItemKNN
+from leporid.models.shared.neighbourhood import KNNConfig, neighbour_weights
+from leporid.models.shared.sparse import canonical
 from leporid.models.userknn import UserKNN
 from tests.test_contract import make_split
 

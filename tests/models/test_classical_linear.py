@@ -9,8 +9,8 @@ from scipy import sparse
 from sklearn.linear_model import ElasticNet
 
 from leporid.errors import ConfigError, DataError
-from leporid.models._sparse import canonical
 from leporid.models.ease import EASE, ease_weights
+from leporid.models.shared.sparse import canonical
 from leporid.models.slim import SLIM, SLIMConfig, slim_weights
 from tests.test_contract import make_split
 

@@ -14,10 +14,10 @@ from torch.nn import functional
 from leporid.data.interactions import Interactions
 from leporid.data.split import Split
 from leporid.errors import ConfigError, LeporidWarning
-from leporid.models.dlr2 import DLR2
-from leporid.models.dlr2_features import FeatureNetwork, ResNet, ReversibleBlock, Stem
-from leporid.models.dlr2_heads import Discriminative
-from leporid.models.new_users import NewUserRows
+from leporid.models.dlr2.features import FeatureNetwork, ResNet, ReversibleBlock, Stem
+from leporid.models.dlr2.heads import Discriminative
+from leporid.models.dlr2.model import DLR2
+from leporid.models.shared.new_users import NewUserRows
 from leporid.training.data import TrainingData, as_sequences
 from leporid.training.sampler import Batch, Sampler
 from tests.training.toy import make_split
@@ -307,7 +307,7 @@ def test_a_record_says_what_two_stages_find(fitted: DLR2, monkeypatch: pytest.Mo
     monkeypatch.setattr(DLR2, "two_stage_recall", lambda self, users: users.tolist())
     everyone = list(range(fitted.train.n_users))
     assert fitted.training_summary()["two_stage_recall@10"] == everyone
-    monkeypatch.setattr("leporid.models.dlr2._RECALL_PAIRS", 3 * fitted.train.n_items)
+    monkeypatch.setattr("leporid.models.dlr2.model._RECALL_PAIRS", 3 * fitted.train.n_items)
     assert fitted.training_summary()["two_stage_recall@10"] == everyone[:3]
 
 

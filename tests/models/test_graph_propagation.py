@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from scipy import sparse
 from torch import Tensor
 
-from leporid.models import graph_propagation
-from leporid.models.graph_propagation import EdgeProducts, Propagation, bipartite, normalized
+from leporid.models.shared import graph_propagation
+from leporid.models.shared.graph_propagation import EdgeProducts, Propagation, bipartite, normalized
 
 
 def ratings(seed: int, users: int, items: int) -> sparse.csr_array:

@@ -8,7 +8,7 @@ import pytest
 
 import leporid
 from leporid.artifacts import read_json
-from leporid.models.neural import NeuralRecommender
+from leporid.models.shared.neural import NeuralRecommender
 
 RECORDS = Path(__file__).resolve().parents[2] / "results" / "ml-1m-r3" / "rehearsed"
 TUNED = ("bpr", "ncf", "ngcf", "dgcf", "hgn", "lightgcn", "sasrec")

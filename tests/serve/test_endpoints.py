@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from leporid.errors import DataError
-from leporid.models.base import Recommender
+from leporid.models.shared.base import Recommender
 from leporid.serve import ServeLimits, create_app
 from tests.serve.conftest import get, history_of, post, talk
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import leporid
-from leporid.models.dlr2 import DLR2
+from leporid.models.dlr2.model import DLR2
 from leporid.serve import ServeLimits, create_app
 from leporid.serve.engine import _sequences, wants_two_stages
 from tests.serve.conftest import post

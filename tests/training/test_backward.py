@@ -10,7 +10,7 @@ from torch import Tensor
 
 import leporid
 from leporid.errors import LeporidError
-from leporid.models.neural import NeuralRecommender
+from leporid.models.shared.neural import NeuralRecommender
 from leporid.training.backward import Eager, Recorded, backward_of
 from leporid.training.data import TrainingData
 from leporid.training.sampler import Batch, Sampler

@@ -19,8 +19,8 @@ from torch import Tensor
 from leporid.data.split import Split
 from leporid.errors import ConfigError, DataError, LeporidError, TrainingInterruptedError
 from leporid.initializers.base import InitialEmbeddings
-from leporid.models.base import Recommender
-from leporid.models.dlr2 import DLR2
+from leporid.models.dlr2.model import DLR2
+from leporid.models.shared.base import Recommender
 from leporid.spectral.embedding import Embedding
 from leporid.training import loop
 from leporid.training.config import TrainingConfig

@@ -13,8 +13,8 @@ import leporid
 from leporid.cli.app import app
 from leporid.data.split import Split
 from leporid.errors import ConfigError, UnknownNameError
-from leporid.models.base import Recommender
-from leporid.training.train import DEFAULT_INIT, train
+from leporid.models.shared.base import Recommender
+from leporid.models.shared.fitting import DEFAULT_INIT, train
 
 QUICK = {"dim": 4, "steps": 2, "batch_size": 8, "length": 3}
 

@@ -15,8 +15,8 @@ from torch import Tensor, nn
 from leporid.data.id_map import IdMap
 from leporid.data.interactions import Interactions
 from leporid.data.split import Split
-from leporid.models.dlr2 import DLR2
-from leporid.models.neural import BuildContext, NeuralRecommender
+from leporid.models.dlr2.model import DLR2
+from leporid.models.shared.neural import BuildContext, NeuralRecommender
 from leporid.training.config import TrainingConfig
 from leporid.training.sampler import Batch, Sampling
 

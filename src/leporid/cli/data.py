@@ -47,7 +47,7 @@ def _load(source: str, core: int, json_output: bool, **options: Any) -> Interact
     """Load, say what was guessed and left out (on stderr), and filter."""
     import warnings
 
-    from leporid.data.load import load
+    from leporid.data.loading import load
     from leporid.errors import LeporidWarning
 
     if options.get("separator") in ("tab", "\\t"):

@@ -19,7 +19,7 @@ def doctor(json_output: JsonOption = False) -> None:
 
     Exit code 0 when every self-test passed; a missing extra is not a failure.
     """
-    from leporid.doctor import examine
+    from leporid.diagnostics.doctor import examine
 
     found = examine()
     if json_output:

@@ -95,7 +95,7 @@ def embed(
     from time import perf_counter
 
     from leporid import initializers
-    from leporid.data.load import load
+    from leporid.data.loading import load
     from leporid.errors import UnknownNameError
     from leporid.initializers.cache import cached_fit
     from leporid.interop.formats import FORMATS, write_embeddings

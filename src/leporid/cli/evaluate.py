@@ -73,8 +73,8 @@ def evaluate(
         raise UnknownNameError("protocol", protocol, _PROTOCOLS)
     cuts = _numbers(at)
 
-    from leporid.data.load import load
-    from leporid.evaluation.evaluate import evaluate as evaluate_model
+    from leporid.data.loading import load
+    from leporid.evaluation.evaluator import evaluate as evaluate_model
 
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", LeporidWarning)
@@ -167,7 +167,7 @@ def _lists(path: Path, columns: str) -> Any:
 
 
 def _load_model(path: Path | None) -> Any:
-    from leporid.models.base import Recommender
+    from leporid.models.shared.base import Recommender
 
     folder = Path(path or "")
     for place in (folder, folder / "model"):

@@ -51,7 +51,7 @@ def inspect(
         titles = load_items(items)
     train = None
     if data is not None:
-        from leporid.data.load import load
+        from leporid.data.loading import load
 
         train = load(data)
     found = inspect_embeddings(

@@ -45,7 +45,7 @@ def recommend(
     if bool(user) == bool(history):
         raise ConfigError("give either --user ID or --history ID,ID,..., at least once")
 
-    from leporid.models.base import Recommender
+    from leporid.models.shared.base import Recommender
 
     model = Recommender.load(_saved(run))
     options: dict[str, Any] = {

@@ -43,8 +43,8 @@ def register(app: typer.Typer) -> None:
         json_output: JsonOption = False,
     ) -> None:
         """Run what a table or figure needs, then write it with the paper's values beside ours."""
-        from leporid.experiments.outputs import write_outputs
-        from leporid.experiments.reproduce import QUICK_SUFFIX, paper_specs
+        from leporid.paper.outputs import write_outputs
+        from leporid.paper.reproduce import QUICK_SUFFIX, paper_specs
 
         names = (*_TABLES, *_FIGURES) if what == "all" else (what,)
         for name in names:
@@ -101,6 +101,6 @@ def _stats(
 def _users(names: tuple[str, ...], dataset: str, source: str | None, core: int) -> Any:
     if "timecost" not in names:
         return None
-    from leporid.experiments.cell import load_split
+    from leporid.runs.cell import load_split
 
     return load_split(source or dataset, core, "temporal").train.csr()

@@ -10,8 +10,8 @@ import typer
 from leporid.cli.output import JsonOption, print_json, print_table, show_progress
 
 if TYPE_CHECKING:
-    from leporid.experiments.grid import GridStatus
-    from leporid.experiments.spec import Cell, ExperimentSpec
+    from leporid.runs.grid import GridStatus
+    from leporid.runs.spec import Cell, ExperimentSpec
 
 RootOption = Annotated[Path, typer.Option("--root", help="Where records are kept.")]
 WorkersOption = Annotated[
@@ -36,7 +36,7 @@ def register(app: typer.Typer) -> None:
         json_output: JsonOption = False,
     ) -> None:
         """Run an experiment grid; what is done already is skipped, what was killed goes on."""
-        from leporid.experiments.spec import ExperimentSpec
+        from leporid.runs.spec import ExperimentSpec
 
         experiment = ExperimentSpec.from_toml(spec)
         cells = experiment.cells()
@@ -63,7 +63,7 @@ def run_with_view(
     from rich.console import Console
     from rich.live import Live
 
-    from leporid.experiments.grid import run_grid
+    from leporid.runs.grid import run_grid
 
     cells = [cell for spec in specs for cell in spec.cells()]
     live = show_progress(quiet)

@@ -14,7 +14,7 @@ from leporid.errors import ConfigError
 
 if TYPE_CHECKING:
     from leporid.data.split import Split
-    from leporid.models.base import Recommender
+    from leporid.models.shared.base import Recommender
 
 __all__ = ["register"]
 
@@ -74,9 +74,9 @@ def train(
     test. Ctrl-C leaves a checkpoint; the same command with --resume goes on from it.
     """
     import leporid
-    from leporid.experiments.record import Meter
-    from leporid.experiments.run_folder import CUTS, make_record, write_run
     from leporid.progress import make_progress
+    from leporid.runs.record import Meter
+    from leporid.runs.run_folder import CUTS, make_record, write_run
 
     settings = parse_settings(setting)
     init_settings = parse_settings(init_setting, "--init-set")
@@ -149,8 +149,8 @@ def _vectors(
     """The starting vectors, from the cache where they have been computed before."""
     if name == "none":
         return None
-    from leporid.models.neural import NeuralRecommender
-    from leporid.training.train import start_vectors
+    from leporid.models.shared.fitting import start_vectors
+    from leporid.models.shared.neural import NeuralRecommender
 
     assert issubclass(model, NeuralRecommender)
     dim = model.from_recipe(recipe, **settings).config.dim

@@ -132,7 +132,7 @@ def tune(
 def _baselines(
     split: Split, dataset: str, only: str | None, json_output: bool, **options: Any
 ) -> None:
-    from leporid.experiments.baselines import CLASSICAL, tune_baselines
+    from leporid.runs.baselines import CLASSICAL, tune_baselines
 
     names = only.split(",") if only else CLASSICAL
     progress = show_progress(json_output)
@@ -157,7 +157,7 @@ def _baselines(
 
 
 def _split(data: str, core: int) -> Split:
-    from leporid.data.load import load
+    from leporid.data.loading import load
     from leporid.data.splitting import temporal_split
 
     log = load(data)

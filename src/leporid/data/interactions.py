@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -33,9 +33,27 @@ class Sequences:
     def __len__(self) -> int:
         return len(self.indptr) - 1
 
+    @classmethod
+    def from_rows(cls, rows: Sequence[NDArray[np.int32]]) -> Sequences:
+        """One sequence per array of `rows`."""
+        indptr = np.zeros(len(rows) + 1, dtype=np.int64)
+        np.cumsum([len(row) for row in rows], out=indptr[1:])
+        items = np.concatenate(rows) if len(rows) else np.empty(0, dtype=np.int32)
+        return cls(indptr, items.astype(np.int32, copy=False))
+
     def of(self, user: int) -> NDArray[np.int32]:
         """The items of one user, oldest first."""
         return self.items[self.indptr[user] : self.indptr[user + 1]]
+
+    def take(self, users: NDArray[Any]) -> Sequences:
+        """The sequences of these users, in this order; consecutive users share the memory."""
+        users = np.asarray(users)
+        if len(users) and np.array_equal(users, np.arange(users[0], users[0] + len(users))):
+            return Sequences(self.indptr[users[0] : users[-1] + 2], self.items)
+        lengths = np.diff(self.indptr)[users]
+        indptr = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+        shift = np.repeat(self.indptr[users] - indptr[:-1], lengths)
+        return Sequences(indptr, self.items[shift + np.arange(indptr[-1])])
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,5 +1,9 @@
-"""The demonstration: real films, four recommenders, a few minutes on a laptop."""
+"""LEPORID against a random start on MovieLens-100K, in about a minute.
 
-from leporid.demo.stages import DemoResult, DemoSettings, run_demo
+page    The demonstration as one HTML page: the table, two plots, a map of the films, one user
+stages  The stages of `leporid demo`, one function each, in the order they run
+"""
 
-__all__ = ["DemoResult", "DemoSettings", "run_demo"]
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

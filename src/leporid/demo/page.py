@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from leporid.demo.stages import DemoResult
-from leporid.experiments.figures import draw_bars
-from leporid.experiments.report import figure_html, rows_html, write_report
+from leporid.paper.figures import draw_bars
+from leporid.paper.report import figure_html, rows_html, write_report
 
 __all__ = ["write_page"]
 

@@ -17,15 +17,15 @@ from leporid.data.item_titles import ItemInfo, load_items
 from leporid.errors import ConfigError, DataError
 from leporid.evaluation.metric_table import MetricTable
 from leporid.evaluation.significance import Significance, compare
-from leporid.experiments.record import Meter, RunRecord
-from leporid.experiments.run_folder import CUTS, make_record, write_run
 from leporid.progress import ProgressLike
+from leporid.runs.record import Meter, RunRecord
+from leporid.runs.run_folder import CUTS, make_record, write_run
 
 if TYPE_CHECKING:
     from leporid.data.interactions import Interactions
     from leporid.data.split import Split
     from leporid.initializers.base import InitialEmbeddings
-    from leporid.models.base import Recommender
+    from leporid.models.shared.base import Recommender
 
 __all__ = ["DemoResult", "DemoSettings", "run_demo"]
 

@@ -77,12 +77,12 @@ class Inspection:
 
     def write(self, folder: str | Path, title: str) -> list[Path]:
         """Pictures as PNG and SVG and `index.html`, all at once or not at all."""
+        from leporid.artifacts import atomic_folder
         from leporid.diagnostics import pictures
         from leporid.diagnostics.page import render_page
-        from leporid.interop.sides import atomic_directory
 
         sections = []
-        with atomic_directory(folder) as draft:
+        with atomic_folder(folder) as draft:
             for side, summary in self.summaries.items():
                 vectors, degrees = getattr(self.embeddings, side).vectors, self.degrees[side]
                 drawn = {"spectrum": pictures.draw_spectrum(summary, side)}

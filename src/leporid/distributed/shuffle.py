@@ -14,9 +14,9 @@ from numba import int64, uint64
 from numpy.typing import NDArray
 
 from leporid.distributed.wire import writable
-from leporid.graph.jit import kernel
 from leporid.graph.layout import Found
 from leporid.graph.symmetrise import Limits, lacks, merge_rows
+from leporid.kernel import kernel
 
 __all__ = ["Reverse", "Rows", "merge_block", "piece_of", "reverse_edges"]
 

@@ -1,47 +1,14 @@
-"""Masked top-k, metrics, strata, intervals and significance.
+"""Metrics per user, strata, intervals and paired tests of anything that ranks.
 
-Names are loaded on first use: `models` needs `TopK` without the compiled kernels.
+bootstrap        Bootstrap over users: means of resampled rows, many columns at once
+evaluator        `evaluate`: one full ranking of every candidate, for a model or for lists from else
+metric_table     `MetricTable`: one row a user. Means, strata, intervals and exports derive from it
+metrics          The metrics, one pure function each
+recommendations  Recommendations that came from elsewhere: a file with user, item and score
+significance     Is one run better than another on the same users, or was it luck? Paired tests
+strata           Named groups of users (by activity) and of items (by popularity), from training cou
 """
 
-from __future__ import annotations
+import lazy_loader
 
-import importlib
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from leporid.evaluation.metric_table import Interval, MetricTable
-    from leporid.evaluation.ranking import masked_top_k, masked_top_k_torch
-    from leporid.evaluation.recommendations import Recommendations
-    from leporid.evaluation.significance import Comparison, Significance, compare
-    from leporid.evaluation.topk import TopK
-
-_HOMES = {
-    "Comparison": "significance",
-    "Interval": "metric_table",
-    "MetricTable": "metric_table",
-    "Recommendations": "recommendations",
-    "Significance": "significance",
-    "TopK": "topk",
-    "compare": "significance",
-    "masked_top_k": "ranking",
-    "masked_top_k_torch": "ranking",
-}
-
-__all__ = [
-    "Comparison",
-    "Interval",
-    "MetricTable",
-    "Recommendations",
-    "Significance",
-    "TopK",
-    "compare",
-    "masked_top_k",
-    "masked_top_k_torch",
-]
-
-
-def __getattr__(name: str) -> Any:
-    if name in _HOMES:
-        module = importlib.import_module(f"leporid.evaluation.{_HOMES[name]}")
-        return getattr(module, name)
-    raise AttributeError(f"module 'leporid.evaluation' has no attribute {name!r}")
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from leporid.data.id_map import IdMap
 from leporid.data.split import Split
 from leporid.errors import DataError, LeporidWarning, UnknownIdError, UnknownNameError
-from leporid.evaluation.topk import TopK
+from leporid.ranking.topk import TopK
 
 __all__ = ["Recommendations"]
 

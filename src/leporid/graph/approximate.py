@@ -20,11 +20,11 @@ from scipy import sparse
 
 from leporid.errors import MissingExtraError
 from leporid.graph.directed import directed_neighbours
-from leporid.graph.jit import kernel
 from leporid.graph.layout import Found
 from leporid.graph.matrix import Members, take_rows
 from leporid.graph.offer import offer_in_return
 from leporid.graph.similarity import Similarity
+from leporid.kernel import kernel
 from leporid.progress import NullProgress, ProgressLike
 from leporid.threads import on_each_thread
 

@@ -13,11 +13,11 @@ import numpy as np
 from numba import uint32, uint64
 from numpy.typing import NDArray
 
-from leporid.graph.jit import kernel
 from leporid.graph.layout import Fitted, Queries
 from leporid.graph.matrix import Members
 from leporid.graph.simd import LANES, WORDS
 from leporid.graph.similarity import Terms
+from leporid.kernel import kernel
 
 __all__ = ["Columns", "fitted_rows", "query_rows", "rank_columns"]
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from leporid.errors import GraphError
-from leporid.graph.jit import kernel
+from leporid.kernel import kernel
 
 __all__ = ["Members", "members_of", "take_rows"]
 

@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from leporid.errors import GraphError
-from leporid.graph.jit import kernel
 from leporid.graph.matrix import Members, members_of
 from leporid.graph.selection import kth_largest
 from leporid.graph.simd import bits_in, compress_lanes, fetch_add, load_lanes, mask_above
+from leporid.kernel import kernel
 from leporid.threads import on_each_thread
 
 __all__ = ["BLOCK_ENTRIES", "FittedColumns", "NewRows", "fitted_columns", "new_row_blocks"]

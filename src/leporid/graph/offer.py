@@ -12,10 +12,10 @@ import numpy as np
 from numba import int64, uint32, uint64
 from numpy.typing import NDArray
 
-from leporid.graph.jit import kernel
 from leporid.graph.layout import Found
 from leporid.graph.selection import keep_best
 from leporid.graph.simd import fetch_add
+from leporid.kernel import kernel
 from leporid.threads import on_each_thread
 
 __all__ = ["offer_in_return"]

@@ -20,13 +20,13 @@ from numpy.typing import NDArray
 
 from leporid.errors import GraphError
 from leporid.graph.directed import directed_neighbours, usable_k
-from leporid.graph.jit import kernel
 from leporid.graph.layout import Found
 from leporid.graph.matrix import Members, members_of, take_rows
 from leporid.graph.selection import keep_best, ranks_behind
 from leporid.graph.similarity import Similarity
 from leporid.graph.symmetrise import symmetrise
 from leporid.graph.types import KnnGraph
+from leporid.kernel import kernel
 from leporid.progress import NullProgress, ProgressLike, make_progress
 from leporid.threads import on_each_share, resolve_threads
 

@@ -20,7 +20,6 @@ import numpy as np
 from numba import float32, float64, int64, uint16, uint32, uint64
 from numpy.typing import NDArray
 
-from leporid.graph.jit import kernel
 from leporid.graph.layout import Fitted, Found, Queries, Scratch
 from leporid.graph.selection import keep_best, kth_largest
 from leporid.graph.simd import (
@@ -38,6 +37,7 @@ from leporid.graph.simd import (
     store_counters,
     store_similarity,
 )
+from leporid.kernel import kernel
 
 __all__ = ["CHUNK_GROUPS", "QUERIES", "search_rows"]
 

@@ -12,8 +12,8 @@ import numpy as np
 from numba import uint16, uint32, uint64
 from numpy.typing import NDArray
 
-from leporid.graph.jit import kernel
 from leporid.graph.simd import bits_in, compress_lanes, load_lanes, mask_above, mask_equal
+from leporid.kernel import kernel
 
 __all__ = ["keep_best", "kth_largest", "ranks_behind"]
 

@@ -16,7 +16,7 @@ from numba.core import cgutils, types
 from numba.core.datamodel import models
 from numba.extending import register_model
 
-from leporid.graph.jit import vector_code
+from leporid.kernel import vector_code
 
 __all__ = [
     "LANES",

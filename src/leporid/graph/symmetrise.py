@@ -14,10 +14,10 @@ import numpy as np
 from numba import int64, uint64
 from numpy.typing import NDArray
 
-from leporid.graph.jit import kernel
 from leporid.graph.layout import Found
 from leporid.graph.selection import ranks_behind
 from leporid.graph.types import KnnGraph, Side
+from leporid.kernel import kernel
 from leporid.threads import on_each_share
 
 __all__ = ["Limits", "count_lacking", "lacks", "merge_rows", "row_limits", "spread", "symmetrise"]

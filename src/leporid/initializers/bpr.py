@@ -22,9 +22,9 @@ from numpy.typing import NDArray
 from leporid.data.interactions import Interactions
 from leporid.errors import ConfigError
 from leporid.initializers.base import InitialEmbeddings, Initializer, InitializerConfig
-from leporid.initializers.counter_rng import below, next_state, stream, to_bits
 from leporid.initializers.sorted_rows import in_row
 from leporid.progress import ProgressLike
+from leporid.random_stream import below, next_state, stream, to_bits
 from leporid.spectral.embedding import Embedding
 
 __all__ = ["BPR", "BPRConfig", "bpr_update", "partner"]

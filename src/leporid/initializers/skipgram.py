@@ -17,8 +17,8 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from leporid.initializers.counter_rng import below, next_state, stream, to_bits, uniform
 from leporid.initializers.walks import walk_into
+from leporid.random_stream import below, next_state, stream, to_bits, uniform
 
 __all__ = ["alias_table", "merge_replicas", "sigmoid_table", "train_round", "update_position"]
 

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from leporid.initializers.counter_rng import below, next_state, stream, to_bits, uniform
 from leporid.initializers.sorted_rows import in_row
+from leporid.random_stream import below, next_state, stream, to_bits, uniform
 
 __all__ = ["biased_step", "bipartite_adjacency", "count_visits", "walk_into"]
 

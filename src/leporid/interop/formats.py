@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from leporid.artifacts import atomic_folder
 from leporid.errors import DataError, UnknownNameError
 from leporid.initializers.base import InitialEmbeddings
 from leporid.interop.arrays import read_implicit, read_npy, write_implicit, write_npy
 from leporid.interop.recbole import read_recbole, write_recbole
-from leporid.interop.sides import atomic_directory
 from leporid.interop.tables import read_csv, read_parquet, write_csv, write_parquet
 from leporid.interop.word2vec import read_word2vec, write_word2vec
 
@@ -69,7 +69,7 @@ def write_embeddings(
         if format != "safetensors":
             raise DataError(f"{path} names a safetensors file but the format is {format!r}")
         return [embeddings.save(path)]
-    with atomic_directory(path) as folder:
+    with atomic_folder(path) as folder:
         _WRITERS[format](embeddings, folder, name or path.resolve().name)
         files = sorted(file.name for file in folder.iterdir())
     return [path / file for file in files]

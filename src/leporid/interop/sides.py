@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-import shutil
-import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +21,6 @@ __all__ = [
     "PROVENANCE",
     "SIDES",
     "assemble",
-    "atomic_directory",
     "ids_of",
     "read_provenance",
     "text_ids",
@@ -37,30 +33,6 @@ PROVENANCE = "provenance.json"
 
 Side = tuple[Any, NDArray[np.float32]]
 """External ids in file order, and float32[n, d]."""
-
-
-@contextlib.contextmanager
-def atomic_directory(target: str | Path) -> Iterator[Path]:
-    """Yield a temporary folder beside `target`; its files appear in `target` on success only."""
-    target = Path(target)
-    if target.exists() and not target.is_dir():
-        raise DataError(f"{target} is a file: give a folder for the embeddings")
-    temporary = None
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        temporary = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
-        yield temporary
-        temporary.chmod(0o755)
-        if target.exists():
-            for file in sorted(temporary.iterdir()):
-                file.replace(target / file.name)
-        else:
-            temporary.rename(target)
-    except OSError as error:
-        raise DataError(f"could not write {target}: {error.strerror or error}") from error
-    finally:
-        if temporary is not None:
-            shutil.rmtree(temporary, ignore_errors=True)
 
 
 def ids_of(ids: IdMap | None, n: int) -> pa.Array:

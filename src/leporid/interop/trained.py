@@ -13,7 +13,7 @@ from leporid.data.id_map import IdMap
 from leporid.errors import ConfigError, DataError, UnknownNameError
 from leporid.initializers.base import InitialEmbeddings
 from leporid.interop.formats import read_embeddings
-from leporid.models._files import read_ids
+from leporid.models.shared.files import read_ids
 from leporid.spectral.embedding import Embedding
 
 __all__ = ["find_model", "read_any", "read_trained"]

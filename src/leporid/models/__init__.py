@@ -1,38 +1,24 @@
-"""The catalogue of recommenders: one file a model, one registry."""
+"""The catalogue of recommenders: one file per model, one registry.
 
-from __future__ import annotations
+bpr       Matrix factorisation with the BPR criterion
+dgcf      DGCF: one graph per intent, found by routing
+dlr2/     see its front door
+ease      EASE: a linear item-to-item model with a closed form (Steck, WWW 2019)
+hgn       HGN: gates that choose features and items of the recent past
+ials      iALS: implicit-feedback matrix factorisation by exact alternating least squares
+itemknn   ItemKNN: items whose users are most like those of the items in a profile
+lightgcn  LightGCN: graph convolution with nothing but the neighbourhood average
+ncf       NCF: NeuMF, a product tower and a perceptron tower
+ngcf      NGCF: graph convolution with feature interaction
+p3alpha   P3alpha: a random walk item -> user -> item (Cooper et al., WWW 2014)
+rp3beta   RP3beta: P3alpha with popular targets held back (Paudel et al., TiiS 2017)
+sasrec    SASRec: causal self-attention over the sequence of a user
+shared/   see its front door
+slim      SLIM: a sparse linear item-to-item model by elastic net (Ning and Karypis, ICDM 2011)
+toppop    TopPop: the same list for everyone, the items with the most training interactions
+userknn   UserKNN: what the most similar users have, weighted by how similar they are
+"""
 
-from typing import TYPE_CHECKING
+import lazy_loader
 
-from leporid.registry import Registry
-
-if TYPE_CHECKING:
-    from leporid.models.base import Recommender
-
-__all__ = ["available", "get", "register"]
-
-_registry: Registry[Recommender] = Registry(
-    "model",
-    {
-        "toppop": "leporid.models.toppop:TopPop",
-        "userknn": "leporid.models.userknn:UserKNN",
-        "itemknn": "leporid.models.itemknn:ItemKNN",
-        "slim": "leporid.models.slim:SLIM",
-        "ease": "leporid.models.ease:EASE",
-        "p3alpha": "leporid.models.p3alpha:P3Alpha",
-        "rp3beta": "leporid.models.rp3beta:RP3Beta",
-        "ials": "leporid.models.ials:IALS",
-        "bpr": "leporid.models.bpr:BPR",
-        "ncf": "leporid.models.ncf:NCF",
-        "ngcf": "leporid.models.ngcf:NGCF",
-        "dgcf": "leporid.models.dgcf:DGCF",
-        "hgn": "leporid.models.hgn:HGN",
-        "lightgcn": "leporid.models.lightgcn:LightGCN",
-        "sasrec": "leporid.models.sasrec:SASRec",
-        "dlr2": "leporid.models.dlr2:DLR2",
-    },
-)
-
-available = _registry.available
-get = _registry.get
-register = _registry.register
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -26,11 +26,11 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from leporid.errors import ConfigError
-from leporid.models.graph_propagation import EdgeProducts
 from leporid.models.lightgcn import GraphRecommender
-from leporid.models.neural import BuildContext
+from leporid.models.shared.graph_propagation import EdgeProducts
+from leporid.models.shared.neural import BuildContext
+from leporid.space import Choice, Float, Int, SearchSpace
 from leporid.training.config import TrainingConfig
-from leporid.tuning.space import Choice, Float, Int, SearchSpace
 
 __all__ = ["DGCF", "DGCFConfig", "DGCFNetwork", "distance_correlation"]
 

@@ -12,9 +12,9 @@ from scipy import linalg, sparse
 from leporid.config import Config
 from leporid.data.split import Split
 from leporid.errors import ConfigError, DataError
-from leporid.models._profiles import ProfileRecommender
+from leporid.models.shared.profiles import ProfileRecommender
 from leporid.progress import ProgressLike
-from leporid.tuning.space import Float, SearchSpace
+from leporid.space import Float, SearchSpace
 
 __all__ = ["EASE", "EASEConfig", "ease_weights"]
 

@@ -22,12 +22,12 @@ from torch import Tensor, nn
 
 from leporid.data.interactions import Sequences
 from leporid.errors import ConfigError
-from leporid.models.neural import BuildContext, NeuralRecommender
-from leporid.models.new_user_vectors import NewUserVectors
-from leporid.models.ranking_loss import bpr_loss, row_penalty
+from leporid.models.shared.neural import BuildContext, NeuralRecommender
+from leporid.models.shared.new_user_vectors import NewUserVectors
+from leporid.models.shared.ranking_loss import bpr_loss, row_penalty
+from leporid.space import Choice, Float, Int, SearchSpace
 from leporid.training.config import TrainingConfig
 from leporid.training.sampler import Batch, Sampling
-from leporid.tuning.space import Choice, Float, Int, SearchSpace
 
 __all__ = ["HGN", "HGNConfig", "HGNNetwork"]
 

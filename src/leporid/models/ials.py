@@ -17,11 +17,11 @@ from leporid.config import Config
 from leporid.data.interactions import Sequences
 from leporid.data.split import Split
 from leporid.errors import ConfigError
-from leporid.models._profiles import ProfileRecommender
-from leporid.models._sparse import canonical
+from leporid.models.shared.profiles import ProfileRecommender
+from leporid.models.shared.sparse import canonical
 from leporid.progress import ProgressLike
+from leporid.space import Float, Int, SearchSpace
 from leporid.threads import one_thread_pool
-from leporid.tuning.space import Float, Int, SearchSpace
 
 __all__ = ["IALS", "IALSConfig", "solve_factors"]
 

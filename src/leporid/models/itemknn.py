@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import ClassVar
 
 from leporid.data.split import Split
-from leporid.models._neighbourhood import NEIGHBOUR_SPACE, KNNConfig, neighbour_weights
-from leporid.models._profiles import ItemWeights
-from leporid.models._sparse import canonical
+from leporid.models.shared.neighbourhood import NEIGHBOUR_SPACE, KNNConfig, neighbour_weights
+from leporid.models.shared.profiles import ItemWeights
+from leporid.models.shared.sparse import canonical
 from leporid.progress import ProgressLike
-from leporid.tuning.space import SearchSpace
+from leporid.space import SearchSpace
 
 __all__ = ["ItemKNN", "ItemKNNConfig"]
 

@@ -22,11 +22,11 @@ from torch.nn import functional
 
 from leporid.data.interactions import Sequences
 from leporid.errors import ConfigError
-from leporid.models.neural import BuildContext, NeuralRecommender
-from leporid.models.new_user_vectors import NewUserVectors
+from leporid.models.shared.neural import BuildContext, NeuralRecommender
+from leporid.models.shared.new_user_vectors import NewUserVectors
+from leporid.space import Choice, Float, Int, SearchSpace
 from leporid.training.config import TrainingConfig
 from leporid.training.sampler import Batch, Sampling
-from leporid.tuning.space import Choice, Float, Int, SearchSpace
 
 __all__ = ["NCF", "NCFConfig", "NCFNetwork"]
 

@@ -23,11 +23,11 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from leporid.errors import ConfigError
-from leporid.models.graph_propagation import Propagation
 from leporid.models.lightgcn import GraphRecommender
-from leporid.models.neural import BuildContext
+from leporid.models.shared.graph_propagation import Propagation
+from leporid.models.shared.neural import BuildContext
+from leporid.space import Choice, Float, SearchSpace
 from leporid.training.config import TrainingConfig
-from leporid.tuning.space import Choice, Float, SearchSpace
 
 __all__ = ["NGCF", "NGCFConfig", "NGCFNetwork"]
 

@@ -8,10 +8,10 @@ from typing import ClassVar
 from leporid.config import Config
 from leporid.data.split import Split
 from leporid.errors import ConfigError
-from leporid.models._profiles import ItemWeights
-from leporid.models._random_walk import walk_weights
+from leporid.models.shared.profiles import ItemWeights
+from leporid.models.shared.random_walk import walk_weights
 from leporid.progress import ProgressLike
-from leporid.tuning.space import Choice, Float, Int, SearchSpace
+from leporid.space import Choice, Float, Int, SearchSpace
 
 __all__ = ["P3Alpha", "P3AlphaConfig"]
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from leporid.models.p3alpha import P3Alpha, P3AlphaConfig
-from leporid.tuning.space import Choice, Float, Int, SearchSpace
+from leporid.space import Choice, Float, Int, SearchSpace
 
 __all__ = ["RP3Beta", "RP3BetaConfig"]
 

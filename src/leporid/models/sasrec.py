@@ -26,10 +26,10 @@ from torch.nn import functional
 
 from leporid.data.interactions import Sequences
 from leporid.errors import ConfigError
-from leporid.models.neural import BuildContext, NeuralRecommender
+from leporid.models.shared.neural import BuildContext, NeuralRecommender
+from leporid.space import Choice, Float, Int, SearchSpace
 from leporid.training.config import TrainingConfig
 from leporid.training.sampler import Batch, Sampling
-from leporid.tuning.space import Choice, Float, Int, SearchSpace
 
 __all__ = ["SASRec", "SASRecConfig", "SASRecNetwork"]
 

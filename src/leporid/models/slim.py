@@ -11,12 +11,12 @@ from scipy import sparse
 from leporid.config import Config
 from leporid.data.split import Split
 from leporid.errors import ConfigError
-from leporid.models._elastic_net import elastic_net_columns
-from leporid.models._profiles import ItemWeights
-from leporid.models._sparse import canonical, top_k_to_csr
+from leporid.models.shared.elastic_net import elastic_net_columns
+from leporid.models.shared.profiles import ItemWeights
+from leporid.models.shared.sparse import canonical, top_k_to_csr
 from leporid.progress import NullProgress, ProgressLike
+from leporid.space import Float, Int, SearchSpace
 from leporid.threads import one_thread_pool
-from leporid.tuning.space import Float, Int, SearchSpace
 
 __all__ = ["SLIM", "SLIMConfig", "slim_weights"]
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from leporid.config import Config
 from leporid.data.interactions import Sequences
 from leporid.data.split import Split
-from leporid.models.base import Recommender
+from leporid.models.shared.base import Recommender
 from leporid.progress import ProgressLike
 
 __all__ = ["TopPop", "TopPopConfig"]

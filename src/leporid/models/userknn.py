@@ -10,11 +10,11 @@ from scipy import sparse
 
 from leporid.data.interactions import Sequences
 from leporid.data.split import Split
-from leporid.models._neighbourhood import NEIGHBOUR_SPACE, KNNConfig, neighbour_weights
-from leporid.models._profiles import ProfileRecommender, csr_arrays, csr_from
-from leporid.models._sparse import rows_times
+from leporid.models.shared.neighbourhood import NEIGHBOUR_SPACE, KNNConfig, neighbour_weights
+from leporid.models.shared.profiles import ProfileRecommender, csr_arrays, csr_from
+from leporid.models.shared.sparse import rows_times
 from leporid.progress import ProgressLike
-from leporid.tuning.space import SearchSpace
+from leporid.space import SearchSpace
 
 __all__ = ["UserKNN", "UserKNNConfig"]
 

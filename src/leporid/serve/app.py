@@ -18,7 +18,7 @@ from starlette.exceptions import HTTPException
 
 from leporid._version import __version__
 from leporid.errors import DataError, LeporidError, UnknownIdError
-from leporid.models.base import HistoryUnsupportedError
+from leporid.models.shared.base import HistoryUnsupportedError
 from leporid.serve import schemas as s
 from leporid.serve.batching import OverloadedError
 from leporid.serve.limits import ServeLimits

@@ -11,16 +11,16 @@ from numpy.typing import NDArray
 
 from leporid.data.interactions import Sequences
 from leporid.errors import LeporidError, UnknownIdError
-from leporid.evaluation.ranking import masked_top_k
-from leporid.models.base import HistoryUnsupportedError
+from leporid.models.shared.base import HistoryUnsupportedError
+from leporid.ranking.masked import masked_top_k
 from leporid.serve.limits import ServeLimits
 from leporid.serve.loaded_run import LoadedRun
 from leporid.serve.store import EventStore
 from leporid.serve.threads import use_threads
 
 if TYPE_CHECKING:
-    from leporid.models.base import Recommender
-    from leporid.models.dlr2 import DLR2
+    from leporid.models.dlr2.model import DLR2
+    from leporid.models.shared.base import Recommender
 
 __all__ = ["Engine", "Person", "Ranked", "wants_two_stages"]
 

@@ -1,40 +1,22 @@
-"""Laplacians (LE, LEPORID), eigensolvers, the two estimators, and their extension to new rows.
+"""Laplacians, eigensolvers, `Leporid` and `LaplacianEigenmaps`, and their extension to new rows.
 
-Names are loaded on first use: the other rooms need `Embedding` without the kernels.
+eigenpairs  `laplacian_eigenpairs`: a graph in, the top eigenpairs of its operator out
+embedding   `Embedding`: one vector a row, and where it came from
+estimators  `Leporid` and `LaplacianEigenmaps`: estimators in the manner of scikit-learn
+extension   New rows without a refit: each is placed by its neighbours among the fitted rows
+gpu         The same Lanczos on a torch device: cuSPARSE for the product, full-precision matrix prod
+inputs      The door of the estimators: any matrix becomes a binary CSR matrix, or a clear error
+lanczos     Block Lanczos with thick restart, for the algebraically largest eigenpairs
+landmarks   Landmarks: fit on some rows, place all the others by the out-of-sample formula
+laplacian   Degrees, popularity regularisation, and the operator whose top eigenvectors are wanted
+panels      Dense algebra on a tall basis, row panel by row panel, from numba's own threads
+parameters  Parameters the way scikit-learn's `clone` and pipelines expect them, without scikit-lear
+refresh     `refresh`: the embedding of a log that has grown, from the embedding it had
+saved       Fitted estimators on disk: `spectral.safetensors` beside `spectral.json`, never a pickle
+solvers     What every solver hands back, the float64 check, and the two solvers that are not ours
+spmm        The sparse x block product: 16 columns at a time, row-parallel
 """
 
-from __future__ import annotations
+import lazy_loader
 
-import importlib
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from leporid.spectral.eigenpairs import Eigenpairs, laplacian_eigenpairs
-    from leporid.spectral.embedding import Embedding, standardize
-    from leporid.spectral.estimators import LaplacianEigenmaps, Leporid
-
-__all__ = [
-    "Eigenpairs",
-    "Embedding",
-    "LaplacianEigenmaps",
-    "Leporid",
-    "laplacian_eigenpairs",
-    "standardize",
-]
-
-_HOMES = {
-    "Eigenpairs": "eigenpairs",
-    "Embedding": "embedding",
-    "LaplacianEigenmaps": "estimators",
-    "Leporid": "estimators",
-    "laplacian_eigenpairs": "eigenpairs",
-    "standardize": "embedding",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'leporid.spectral' has no attribute {name!r}")
-    value = getattr(importlib.import_module(f"leporid.spectral.{_HOMES[name]}"), name)
-    globals()[name] = value
-    return value
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -18,7 +18,7 @@ from leporid.training.sampler import Batch
 from leporid.training.seeding import own_generators
 
 if TYPE_CHECKING:
-    from leporid.models.neural import NeuralRecommender
+    from leporid.models.shared.neural import NeuralRecommender
 
 __all__ = ["Backward", "backward_of"]
 

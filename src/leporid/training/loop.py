@@ -32,7 +32,7 @@ from leporid.training.torch_threads import kept_torch_threads
 from leporid.training.validation import Validation
 
 if TYPE_CHECKING:
-    from leporid.models.neural import NeuralRecommender
+    from leporid.models.shared.neural import NeuralRecommender
 
 __all__ = ["train_loop"]
 

@@ -12,7 +12,7 @@ from leporid.training.seeding import derive_seed
 from leporid.training.torch_threads import kept_torch_threads
 
 if TYPE_CHECKING:
-    from leporid.models.neural import NeuralRecommender
+    from leporid.models.shared.neural import NeuralRecommender
 
 __all__ = ["Validation"]
 
@@ -32,7 +32,7 @@ class Validation:
 
     def __call__(self) -> float:
         """The metric of the present weights."""
-        from leporid.evaluation.evaluate import evaluate
+        from leporid.evaluation.evaluator import evaluate
 
         with kept_torch_threads():
             table = evaluate(self._model, self._split, at=(self._depth,), part="valid")

@@ -1,8 +1,9 @@
-"""Choosing settings on validation, with the same budget for every model."""
+"""Choosing settings on validation, with the same budget for every model.
 
-from __future__ import annotations
+ledger  The budget of a study that may be killed, resumed, and shared by several processes
+study   `tune`: the settings of a model that do best on validation, found with Optuna
+"""
 
-from leporid.tuning.space import Choice, Float, Int, SearchSpace
-from leporid.tuning.study import TuningResult, tune
+import lazy_loader
 
-__all__ = ["Choice", "Float", "Int", "SearchSpace", "TuningResult", "tune"]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

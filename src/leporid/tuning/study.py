@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 from leporid.config import canonical_hash
 from leporid.errors import ConfigError, DataError, LeporidError, UnknownNameError
 from leporid.progress import ProgressLike, make_progress
+from leporid.space import Choice, Float, Int, SearchSpace, active, check_space
 from leporid.tuning.ledger import Ledger, import_optuna, open_study
-from leporid.tuning.space import Choice, Float, Int, SearchSpace, active, check_space
 
 if TYPE_CHECKING:
     from leporid.data.split import Part, Split
-    from leporid.models.base import Recommender
+    from leporid.models.shared.base import Recommender
 
 __all__ = ["TuningResult", "tune"]
 
@@ -191,10 +191,10 @@ class _Run:
         study.tell(trial, value)
 
     def _judge(self, settings: Mapping[str, Any]) -> float:
-        from leporid.evaluation.evaluate import evaluate
+        from leporid.evaluation.evaluator import evaluate
 
         if self.cls.takes_initial_vectors:
-            from leporid.training.train import train
+            from leporid.models.shared.fitting import train
 
             where: dict[str, Any] = {} if self.device is None else {"device": self.device}
             init = self._vectors(self.cls.config_class.from_dict(settings).to_dict()["dim"])
@@ -213,7 +213,7 @@ class _Run:
         if not isinstance(self.init, str) or self.init == "none":
             return self.init
         if dim not in self.vectors:
-            from leporid.training.train import start_vectors
+            from leporid.models.shared.fitting import start_vectors
 
             self.vectors[dim] = start_vectors(self.init, self.split, dim=dim, seed=self.seed)
         return self.vectors[dim]

@@ -1,0 +1,2 @@
+from .cluster import Cluster as Cluster
+from .cluster import connect as connect

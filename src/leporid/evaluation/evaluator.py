@@ -1,0 +1,229 @@
+"""`evaluate`: one full ranking of every candidate, for a model or for lists from elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numba import njit, prange
+from numpy.typing import NDArray
+
+from leporid.data.id_map import IdMap
+from leporid.data.interactions import Sequences
+from leporid.data.split import Part, Split
+from leporid.errors import ConfigError, DataError, UnknownNameError
+from leporid.evaluation.metric_table import MetricTable
+from leporid.evaluation.metrics import FAMILIES
+from leporid.evaluation.recommendations import Recommendations
+from leporid.evaluation.strata import ITEM_STRATA, popularity_class
+from leporid.progress import ProgressLike, make_progress
+from leporid.ranking.chunks import chunk_rows
+from leporid.ranking.masked import NanScoreError, masked_top_k, masked_top_k_torch
+from leporid.ranking.topk import TopK
+
+__all__ = ["evaluate"]
+
+Scorer = Callable[[NDArray[np.int32]], Any]
+
+
+def evaluate(
+    model: Any,
+    split: Split,
+    at: Sequence[int] = (1, 5, 10),
+    part: Part = "test",
+    *,
+    batch_size: int | None = None,
+    progress: bool | ProgressLike | None = None,
+    metrics: Sequence[str] | None = None,
+) -> MetricTable:
+    """Rank every candidate for every user with items in `part`, and compare.
+
+    Candidates are the items the user does not have in `split.known(part)`; nothing is sampled,
+    ties go to the smaller item index. Users are scored in chunks of a size chosen from the
+    free memory (`leporid.ranking.chunks`); it never changes the result. Users without items
+    in `part` are left out and counted in `.skipped`.
+
+    Parameters
+    ----------
+    model : one of
+        a `Recommender`, or any object with `score(users, history)`; one with
+        `score_tensor(users, history)` is ranked on the device its tensor is on;
+        a callable `(users int32[m], history Sequences) -> float32[m, n_items]`;
+        float32[n_users, n_items] scores; a `TopK` with one list for each user of the split;
+        `Recommendations`. Lists are judged as given, scores are masked first.
+    at : cut-offs N, positive
+    part : 'test' or 'valid'
+    batch_size : users scored at once, instead of the automatic choice
+    progress : True for a bar on the terminal
+    metrics : names without cut-off ('HR', 'F1'), all by default
+    """
+    cuts = _check_at(at)
+    families = _check_families(metrics)
+    if part not in ("valid", "test"):
+        raise UnknownNameError("part", str(part), ["valid", "test"])
+    held_out = split.part(part)
+    if len(held_out) == 0:
+        raise DataError(f"the {part} part of the split is empty: there is nothing to evaluate on")
+    relevant = held_out.sequences()
+    users = np.flatnonzero(np.diff(relevant.indptr)).astype(np.int32)
+    top = _top_items(model, split, users, cuts[-1], part, batch_size, make_progress(progress))
+    popularity = _count_items(split.train.item, split.n_items)
+    classes = popularity_class(popularity)
+    return MetricTable(
+        user=users,
+        users=split.users,
+        top=top,
+        hits=_find_hits(top, users, relevant.indptr, relevant.items),
+        relevant=_count_classes(users, relevant.indptr, relevant.items, classes, len(ITEM_STRATA)),
+        activity=np.diff(split.train.sequences().indptr).astype(np.int32),
+        popularity=popularity,
+        at=cuts,
+        families=families,
+        part=part,
+        protocol=split.protocol,
+    )
+
+
+def _top_items(
+    model: Any,
+    split: Split,
+    users: NDArray[np.int32],
+    n: int,
+    part: Part,
+    batch_size: int | None,
+    progress: ProgressLike,
+) -> NDArray[np.int32]:
+    if isinstance(model, Recommendations):
+        return model.lists(split, users, n).items
+    if isinstance(model, TopK):
+        return _given_lists(model, split, users, n)
+    known = split.known(part).sequences()
+    scorer = _scorer(model, split, known)
+    top = np.empty((len(users), n), dtype=np.int32)
+    step = chunk_rows(split.n_items, batch_size)
+    progress.start("evaluate", total=len(users))
+    for start in range(0, len(users), step):
+        chunk = users[start : start + step]
+        scores = scorer(chunk)
+        if tuple(scores.shape) != (len(chunk), split.n_items):
+            raise DataError(
+                f"the model gave scores of shape {tuple(scores.shape)} for {len(chunk)} users and "
+                f"{split.n_items} items: it must give one row a user and one column an item"
+            )
+        rank = masked_top_k if isinstance(scores, np.ndarray) else masked_top_k_torch
+        try:
+            top[start : start + step] = rank(scores, n, seen=known.take(chunk)).items
+        except NanScoreError as error:
+            user = split.users.external(int(chunk[error.row]))
+            raise DataError(f"the model scored an item for user {user!r} as NaN") from error
+        del scores
+        progress.advance(len(chunk))
+    progress.close()
+    return top
+
+
+def _scorer(model: Any, split: Split, known: Sequences) -> Scorer:
+    """One function from user indices to scores, whatever the model is."""
+    if isinstance(model, np.ndarray):
+        if model.shape != (split.n_users, split.n_items):
+            raise DataError(
+                f"the scores have shape {model.shape}, the split has {split.n_users} users and "
+                f"{split.n_items} items"
+            )
+        return lambda users: _rows(model, users)
+    for side in ("users", "items"):
+        fitted = getattr(model, side, None)
+        if isinstance(fitted, IdMap) and fitted != getattr(split, side):
+            raise DataError(
+                f"the model was fitted on other {side} than those of the split: "
+                f"load and filter the data as for the fit"
+            )
+    if hasattr(model, "score_tensor"):
+        return lambda users: _on_device(model.score_tensor(users, history=known))
+    if hasattr(model, "score"):
+        return lambda users: np.asarray(model.score(users, history=known))
+    if callable(model):
+        return lambda users: np.asarray(model(users, known))
+    raise ConfigError(
+        f"cannot evaluate a {type(model).__name__}: give a model with score(users, history), a "
+        f"function, an array of scores, a TopK or Recommendations"
+    )
+
+
+def _on_device(scores: Any) -> Any:
+    """A CUDA tensor as it is, anything else as a numpy array (the faster path on a CPU)."""
+    return scores if getattr(scores, "is_cuda", False) else np.asarray(scores.detach())
+
+
+def _rows(scores: NDArray[Any], users: NDArray[np.int32]) -> NDArray[Any]:
+    """Rows of a score matrix, a view where the users are neighbours."""
+    if users[-1] - users[0] == len(users) - 1:
+        return scores[users[0] : users[-1] + 1]
+    return scores[users]
+
+
+def _given_lists(lists: TopK, split: Split, users: NDArray[np.int32], n: int) -> NDArray[np.int32]:
+    rows, k = lists.items.shape
+    if rows != split.n_users:
+        raise DataError(f"there are {rows} lists for the {split.n_users} users of the split")
+    if k < n:
+        raise ConfigError(f"the lists have {k} items, the largest cut-off needs {n}")
+    if lists.items.max(initial=-1) >= split.n_items:
+        raise DataError(f"the lists name items beyond the {split.n_items} of the split")
+    return np.ascontiguousarray(lists.items[users, :n], dtype=np.int32)
+
+
+def _check_at(at: Sequence[int]) -> tuple[int, ...]:
+    for n in at:
+        if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 1:
+            raise ConfigError(f"at must list whole numbers of at least 1, not {n!r}")
+    if len(at) == 0:
+        raise ConfigError("at must list at least one cut-off, for example (1, 5, 10)")
+    return tuple(sorted({int(n) for n in at}))
+
+
+def _check_families(names: Sequence[str] | None) -> tuple[str, ...]:
+    if names is None:
+        return FAMILIES
+    for name in names:
+        if name not in FAMILIES:
+            raise UnknownNameError("metric", name, FAMILIES)
+    return tuple(family for family in FAMILIES if family in names)
+
+
+@njit(cache=True, parallel=True)
+def _find_hits(top, users, indptr, relevant):  # type: ignore[no-untyped-def]
+    """bool[m, k]: whether each listed item is among the user's held-out ones (few: a scan).
+
+    Column by column in memory, since metrics add up ranks over all users at once.
+    """
+    m, k = top.shape
+    hits = np.zeros((k, m), dtype=np.bool_).T
+    for row in prange(m):
+        for rank in range(k):
+            item = top[row, rank]
+            for position in range(indptr[users[row]], indptr[users[row] + 1]):
+                if relevant[position] == item:
+                    hits[row, rank] = True
+                    break
+    return hits
+
+
+@njit(cache=True)
+def _count_items(items, n_items):  # type: ignore[no-untyped-def]
+    """int32[n_items]: how often each item occurs."""
+    counts = np.zeros(n_items, dtype=np.int32)
+    for item in items:
+        counts[item] += 1
+    return counts
+
+
+@njit(cache=True)
+def _count_classes(users, indptr, relevant, classes, n_classes):  # type: ignore[no-untyped-def]
+    """int32[m, n_classes]: each user's held-out items by class."""
+    counts = np.zeros((len(users), n_classes), dtype=np.int32)
+    for row in range(len(users)):
+        for position in range(indptr[users[row]], indptr[users[row] + 1]):
+            counts[row, classes[relevant[position]]] += 1
+    return counts

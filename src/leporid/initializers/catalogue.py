@@ -1,0 +1,30 @@
+"""The names of the initialisers, resolved when they are asked for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from leporid.registry import Registry
+
+if TYPE_CHECKING:
+    from leporid.initializers.base import Initializer
+
+__all__ = ["available", "get", "register"]
+
+_registry: Registry[Initializer] = Registry(
+    "initialiser",
+    {
+        "random": "leporid.initializers.random:Random",
+        "svd": "leporid.initializers.svd:SVD",
+        "bpr": "leporid.initializers.bpr:BPR",
+        "netmf": "leporid.initializers.netmf:NetMF",
+        "node2vec": "leporid.initializers.node2vec:Node2Vec",
+        "graph_bert": "leporid.initializers.graph_bert:GraphBert",
+        "le": "leporid.initializers.le:LE",
+        "leporid": "leporid.initializers.leporid:LEPORID",
+    },
+)
+
+available = _registry.available
+get = _registry.get
+register = _registry.register

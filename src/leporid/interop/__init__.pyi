@@ -1,0 +1,5 @@
+from .formats import FORMATS as FORMATS
+from .formats import read_embeddings as read_embeddings
+from .formats import write_embeddings as write_embeddings
+from .implicit import to_implicit as to_implicit
+from .torch_modules import initialize as initialize

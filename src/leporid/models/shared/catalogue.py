@@ -1,0 +1,38 @@
+"""The names of the models, resolved when they are asked for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from leporid.registry import Registry
+
+if TYPE_CHECKING:
+    from leporid.models.shared.base import Recommender
+
+__all__ = ["available", "get", "register"]
+
+_registry: Registry[Recommender] = Registry(
+    "model",
+    {
+        "toppop": "leporid.models.toppop:TopPop",
+        "userknn": "leporid.models.userknn:UserKNN",
+        "itemknn": "leporid.models.itemknn:ItemKNN",
+        "slim": "leporid.models.slim:SLIM",
+        "ease": "leporid.models.ease:EASE",
+        "p3alpha": "leporid.models.p3alpha:P3Alpha",
+        "rp3beta": "leporid.models.rp3beta:RP3Beta",
+        "ials": "leporid.models.ials:IALS",
+        "bpr": "leporid.models.bpr:BPR",
+        "ncf": "leporid.models.ncf:NCF",
+        "ngcf": "leporid.models.ngcf:NGCF",
+        "dgcf": "leporid.models.dgcf:DGCF",
+        "hgn": "leporid.models.hgn:HGN",
+        "lightgcn": "leporid.models.lightgcn:LightGCN",
+        "sasrec": "leporid.models.sasrec:SASRec",
+        "dlr2": "leporid.models.dlr2.model:DLR2",
+    },
+)
+
+available = _registry.available
+get = _registry.get
+register = _registry.register

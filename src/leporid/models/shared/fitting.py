@@ -1,0 +1,92 @@
+"""`train`: a model by name, an initialiser by name, a split; a fitted model comes back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from leporid import initializers, models
+from leporid.data.split import Split
+from leporid.errors import ConfigError
+from leporid.initializers.base import InitialEmbeddings
+from leporid.models.shared.base import Recommender
+from leporid.progress import ProgressLike, make_progress
+
+if TYPE_CHECKING:
+    import torch
+
+__all__ = ["DEFAULT_INIT", "start_vectors", "train"]
+
+
+class _DefaultName(str):
+    """A name that nobody typed."""
+
+
+DEFAULT_INIT = _DefaultName("leporid")
+"""LEPORID for models with embedding tables; quietly nothing for those without."""
+
+
+def train(
+    name: str,
+    split: Split,
+    init: str | InitialEmbeddings | None = DEFAULT_INIT,
+    *,
+    seed: int = 123,
+    recipe: str | None = None,
+    device: str | torch.device = "auto",
+    progress: bool | ProgressLike | None = None,
+    checkpoint: str | Path | None = None,
+    resume: bool = False,
+    **settings: Any,
+) -> Recommender:
+    """Fit the model `name` on `split`, from the vectors of `init`.
+
+    Parameters
+    ----------
+    init : the name of an initialiser, vectors already computed, or None (or "none")
+        None starts a neural model from small random numbers. Classical models have no tables
+        to fill and take no `init`.
+    seed : seeds the initialiser and the training
+    recipe : a named set of settings of the model ("paper" or "tuned"; dlr2: "paper" or "softmax")
+    device : "auto", "cpu", "cuda", "cuda:1"
+    checkpoint : a folder; the run can then be stopped and taken up by `resume=True`
+    settings : settings of the model, over those of the recipe
+    """
+    found = models.get(name)
+    reporter = make_progress(progress)
+    chosen = None if init is None or init == "none" else init
+    if not found.takes_initial_vectors:
+        if chosen is not None and init is not DEFAULT_INIT:
+            raise ConfigError(f"{name} has no embedding tables to fill: leave `init` out")
+        if recipe is not None:
+            raise ConfigError(f"{name} has no recipes: leave `recipe` out")
+        return found(**settings).fit(split, seed=seed, progress=reporter)
+    from leporid.models.shared.neural import NeuralRecommender
+    from leporid.training.torch_threads import kept_torch_threads
+
+    assert issubclass(found, NeuralRecommender)
+    model = found.from_recipe(recipe, **settings)
+    if isinstance(chosen, str):
+        maker = initializers.get(str(chosen))(dim=model.config.dim, seed=seed)
+        with kept_torch_threads():
+            chosen = maker.fit(split.train, progress=reporter)
+    return model.fit(
+        split,
+        seed=seed,
+        progress=reporter,
+        init=chosen,
+        device=device,
+        checkpoint=checkpoint,
+        resume=resume,
+    )
+
+
+def start_vectors(
+    name: str, split: Split, *, progress: ProgressLike | None = None, **settings: Any
+) -> InitialEmbeddings:
+    """What the initialiser `name` makes of the training part, from the cache where it is there."""
+    from leporid.initializers.cache import cached_fit
+    from leporid.training.torch_threads import kept_torch_threads
+
+    with kept_torch_threads():
+        return cached_fit(initializers.get(name)(**settings), split.train, progress=progress)

@@ -1,0 +1,363 @@
+"""`NeuralRecommender`: what a neural model says of itself; everything else is done here once.
+
+A model says four things: its network (`build`), what a batch holds (`sampling`), its loss on a
+batch (`loss`) and its scores (`scores`). Training is `leporid.training.loop`.
+"""
+
+from __future__ import annotations
+
+import abc
+import contextlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar, Self, cast
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from leporid.data.interactions import Interactions, Sequences
+from leporid.data.split import Split
+from leporid.errors import ConfigError, DataError, LeporidError, NotFittedError, UnknownNameError
+from leporid.initializers.base import InitialEmbeddings
+from leporid.models.shared.base import HistoryUnsupportedError, Recommender
+from leporid.progress import ProgressLike
+from leporid.spectral.embedding import Embedding
+from leporid.training.checkpoint import adopt_tensors, to_arrays
+from leporid.training.config import TrainingConfig
+from leporid.training.data import as_sequences, recent_items
+from leporid.training.history import TrainingHistory
+from leporid.training.parallel import resolve_device
+from leporid.training.precision import mixed_precision
+from leporid.training.sampler import Batch, Sampling
+from leporid.training.seeding import derive_seed, own_generators, seed_default
+
+__all__ = ["BuildContext", "NeuralRecommender"]
+
+_RANDOM_SCALE = 0.01
+"""Without initial vectors the tables are drawn from N(0, 0.01^2), as in the paper."""
+
+
+@dataclass
+class BuildContext:
+    """What a network is built from."""
+
+    train: Interactions
+    """The training part: graph models derive their adjacency from it."""
+    dim: int
+    """D."""
+    init: InitialEmbeddings | None
+    """The starting vectors as they go into the tables (standardised and scaled already)."""
+    tables: list[tuple[nn.Embedding, Tensor]] = field(default_factory=list)
+    """Every table made here, with the vectors it was given."""
+
+    @property
+    def n_users(self) -> int:
+        """Rows of the user table."""
+        return self.train.n_users
+
+    @property
+    def n_items(self) -> int:
+        """Rows of the item table."""
+        return self.train.n_items
+
+    def user_table(self) -> nn.Embedding:
+        """A trainable float32[n_users, D] table that holds the initial user vectors."""
+        return self._table(self.n_users, self.init.users if self.init else None)
+
+    def item_table(self) -> nn.Embedding:
+        """A trainable float32[n_items, D] table that holds the initial item vectors."""
+        return self._table(self.n_items, self.init.items if self.init else None)
+
+    def _table(self, rows: int, given: Embedding | None) -> nn.Embedding:
+        vectors = (
+            torch.randn(rows, self.dim) * _RANDOM_SCALE
+            if given is None
+            else torch.from_numpy(np.array(given.vectors, dtype=np.float32))
+        )
+        if tuple(vectors.shape) != (rows, self.dim):
+            raise ConfigError(
+                f"the initial vectors have shape {list(vectors.shape)}, the model needs "
+                f"{[rows, self.dim]}: fit the initialiser on this training part with "
+                f"dim={self.dim}"
+            )
+        table = nn.Embedding(rows, self.dim, _weight=vectors)
+        self.tables.append((table, vectors.clone()))
+        return table
+
+
+class NeuralRecommender(Recommender):
+    """Base class of all neural models."""
+
+    config: TrainingConfig
+    recipes: ClassVar[dict[str, dict[str, Any]]] = {}
+    """Named settings, chosen with `recipe=`."""
+    default_init_scale: ClassVar[float] = 1.0
+    """Scale of z-scored initial vectors where the settings say None."""
+    takes_initial_vectors: ClassVar[bool] = True
+    recordable: ClassVar[bool] = False
+    """Whether `loss` may be recorded as a CUDA graph: it must not wait for the device, and no
+    shape inside it may depend on values."""
+
+    def __init__(self, config: TrainingConfig | None = None, **settings: Any) -> None:
+        super().__init__(config, **settings)
+        self.module: nn.Module | None = None
+        self.history = TrainingHistory()
+        self.tables: list[nn.Embedding] = []
+        """The tables that hold initial vectors (what `freeze_steps` freezes)."""
+        self._train: Interactions | None = None
+        self._prepared: Any = None
+        self._drift: list[float] = []
+
+    @classmethod
+    def from_recipe(cls, recipe: str | None = None, **settings: Any) -> Self:
+        """A model with the settings of a named recipe, some of them changed."""
+        if recipe is not None and recipe not in cls.recipes:
+            if not cls.recipes:
+                raise ConfigError(f"{cls.name} has no recipes: leave `recipe` out")
+            raise UnknownNameError(f"recipe of {cls.name}", recipe, cls.recipes)
+        return cls(**{**cls.recipes.get(recipe or "", {}), **settings})
+
+    # -- what a model implements ---------------------------------------------------------
+
+    @abc.abstractmethod
+    def build(self, context: BuildContext) -> nn.Module:
+        """The network. Initial vectors come in `context.user_table()` / `.item_table()`."""
+
+    @abc.abstractmethod
+    def sampling(self) -> Sampling:
+        """What a batch holds."""
+
+    @abc.abstractmethod
+    def loss(self, batch: Batch) -> Tensor:
+        """Scalar: the mean over the rows of the batch. Called in training mode."""
+
+    @abc.abstractmethod
+    def scores(self, users: Tensor, recent: Tensor | None) -> Tensor:
+        """[m, n_items]: higher is better. Called in evaluation mode without gradients.
+
+        users: int64[m] on the model's device. recent: int64[m, length], the newest items of
+        each user for models that sample windows or sequences, padded as in training; None for
+        pairs. A user without any history has -1 throughout.
+        """
+
+    def prepare(self) -> Any:
+        """What scoring shares between calls (all item vectors, say); kept until weights change."""
+        return None
+
+    def history_scores(self, recent: Tensor | None, histories: Sequences) -> Tensor:
+        """`scores` for people who were not in the training data; optional."""
+        raise HistoryUnsupportedError(
+            f"{self.name} cannot recommend from a history alone; "
+            f"refit it with these people, or choose a model that can (dlr2, sasrec, itemknn)"
+        )
+
+    # -- what every model gets -------------------------------------------------------------
+
+    def fit(
+        self,
+        split: Split,
+        *,
+        seed: int = 0,
+        progress: bool | ProgressLike | None = None,
+        init: InitialEmbeddings | None = None,
+        device: str | torch.device = "auto",
+        checkpoint: str | Path | None = None,
+        resume: bool = False,
+    ) -> Self:
+        """Train on the training part from the vectors of `init`; returns self.
+
+        Without `init` the tables start random. With `checkpoint` (a folder) the run can be
+        stopped and taken up again by `resume=True`.
+        """
+        self._run = _Run(init, resolve_device(device), checkpoint, resume)
+        return super().fit(split, seed=seed, progress=progress)
+
+    def _fit(self, split: Split, *, seed: int, progress: ProgressLike) -> None:
+        from leporid.training.loop import train_loop
+
+        run = self._run
+        self._known = None
+        self._train = split.train
+        init = None if run.init is None else self._scaled(run.init)
+        self._build(BuildContext(split.train, self.config.dim, init), seed)
+        start = [table.weight.detach().clone() for table in self.tables]
+        self.net.to(run.device)
+        self.history = train_loop(
+            self,
+            split,
+            seed=seed,
+            progress=progress,
+            checkpoint=None if run.checkpoint is None else Path(run.checkpoint),
+            resume=run.resume,
+        )
+        self.net.eval()
+        self.weights_changed()
+        self._drift = self._measure_drift(start)
+
+    def training_summary(self) -> dict[str, Any]:
+        """What a record keeps of the training: steps, the best validation, speed, drift."""
+        rows = self.history.rows
+        return {
+            "steps": rows[-1]["step"] if rows else 0,
+            "best_step": self.history.best_step,
+            "best_metric": self.history.best_metric,
+            "examples_per_second": rows[-1]["examples_per_second"] if rows else None,
+            "drift": self._drift,
+        }
+
+    def _measure_drift(self, start: list[Tensor]) -> list[float]:
+        """How far each table moved: ||now - start|| / ||start||."""
+        now = [table.weight.detach().float().cpu() for table in self.tables]
+        return [
+            float((a - b).norm() / b.norm().clamp(min=1e-12))
+            for a, b in zip(now, start, strict=True)
+        ]
+
+    def _build(self, context: BuildContext, seed: int) -> None:
+        cpu = torch.device("cpu")
+        with own_generators(cpu):
+            seed_default(cpu, derive_seed(seed, "build"))
+            self.module = self.build(context)
+        for table, vectors in context.tables:
+            if not torch.equal(table.weight, vectors):
+                raise LeporidError(f"{self.name} overwrote initial vectors in build()")
+        self.tables = [table for table, _ in context.tables]
+        self.weights_changed()
+
+    def _scaled(self, init: InitialEmbeddings) -> InitialEmbeddings:
+        """The vectors as the tables take them."""
+        config = self.config
+        standardize = config.standardize
+        if standardize is None:
+            standardize = _standardize_by_default(init.items.provenance.get("method"))
+        if standardize:
+            scale = self.default_init_scale if config.init_scale is None else config.init_scale
+            return init.standardized(scale)
+        factor = np.float32(1.0 if config.init_scale is None else config.init_scale)
+        return InitialEmbeddings(
+            Embedding(init.users.vectors * factor, None, init.users.provenance),
+            Embedding(init.items.vectors * factor, None, init.items.provenance),
+        )
+
+    @property
+    def net(self) -> nn.Module:
+        """The network of a fitted model."""
+        if self.module is None:
+            raise NotFittedError(f"{self.name} is not fitted yet: call fit(split) first")
+        return self.module
+
+    @property
+    def train(self) -> Interactions:
+        """The training part the model was fitted on."""
+        if self._train is None:
+            raise NotFittedError(f"{self.name} is not fitted yet: call fit(split) first")
+        return self._train
+
+    @property
+    def device(self) -> torch.device:
+        """Where the network is."""
+        return next(self.net.parameters()).device
+
+    def to(self, device: str | torch.device) -> Self:
+        """Move the network; returns self."""
+        self.net.to(resolve_device(device))
+        self.weights_changed()
+        return self
+
+    def autocast(self) -> contextlib.AbstractContextManager[Any]:
+        """Mixed precision as the settings and the device have it."""
+        return mixed_precision(self.config.precision, self.device)
+
+    def weights_changed(self) -> None:
+        """Forget what `prepare` made."""
+        self._prepared = None
+
+    def prepared(self) -> Any:
+        """What `prepare` made from the present weights."""
+        if self._prepared is None:
+            self._prepared = self.prepare()
+        return self._prepared
+
+    def score_tensor(self, users: NDArray[np.int32], history: Sequences | None = None) -> Tensor:
+        """`score` as a float32 tensor on the model's device."""
+        if len(users) and (np.min(users) < 0 or np.max(users) >= self.train.n_users):
+            raise DataError(f"user indices must lie in [0, {self.train.n_users})")
+        recent = None
+        if self.sampling().length:
+            sequences = self.known.sequences() if history is None else history
+            recent = self._recent(sequences, users)
+        rows = torch.from_numpy(np.asarray(users, dtype=np.int64)).to(self.device)
+        with self._scoring():
+            return self.scores(rows, recent).float()
+
+    def score(
+        self, users: NDArray[np.int32], history: Sequences | None = None
+    ) -> NDArray[np.float32]:
+        """float32[len(users), n_items] on the CPU."""
+        return cast(NDArray[np.float32], self.score_tensor(users, history).cpu().numpy())
+
+    def score_histories(self, histories: Sequence[NDArray[np.int32]]) -> NDArray[np.float32]:
+        """float32[len(histories), n_items] for people never seen."""
+        sequences = as_sequences(histories)
+        recent = None
+        if self.sampling().length:
+            recent = self._recent(sequences, np.arange(len(histories), dtype=np.int32))
+        with self._scoring():
+            scores = self.history_scores(recent, sequences).float()
+        return cast(NDArray[np.float32], scores.cpu().numpy())
+
+    def _recent(self, sequences: Sequences, users: NDArray[np.int32]) -> Tensor:
+        sampling = self.sampling()
+        repeat = sampling.kind == "windows"
+        return recent_items(sequences, users, sampling.length, repeat).to(self.device)
+
+    @contextlib.contextmanager
+    def _scoring(self) -> Any:
+        """Evaluation mode without gradients; training mode comes back after it."""
+        was_training = self.net.training
+        # Switching walks through all layers: for a single user that is time that counts.
+        if was_training:
+            self.net.eval()
+        try:
+            with torch.no_grad():
+                yield
+        finally:
+            if was_training:
+                self.net.train()
+
+    def _arrays(self) -> dict[str, NDArray[Any]]:
+        lengths = np.diff(self.train.sequences().indptr).astype(np.int32)
+        return {"train_lengths": lengths, **to_arrays(self.net.state_dict())}
+
+    def _restore(self, arrays: dict[str, NDArray[Any]]) -> None:
+        weights = dict(arrays)
+        lengths = weights.pop("train_lengths")
+        known = self.known
+        # Within a user the training part comes first, then validation.
+        place = np.arange(len(known)) - known.sequences().indptr[:-1][known.user]
+        self._train = known.select(place < lengths[known.user])
+        self._build(BuildContext(self._train, self.config.dim, None), seed=0)
+        adopt_tensors(self.net, weights, f"the saved {self.name}")
+        self.net.eval()
+
+
+@dataclass(frozen=True)
+class _Run:
+    """How `fit` was asked to run."""
+
+    init: InitialEmbeddings | None
+    device: torch.device
+    checkpoint: str | Path | None
+    resume: bool
+
+
+def _standardize_by_default(method: str | None) -> bool:
+    """Ask the initialiser that made the vectors; those of unknown origin are z-scored."""
+    from leporid import initializers
+
+    if method is None or method not in initializers.available():
+        return True
+    return initializers.get(method).standardize_by_default

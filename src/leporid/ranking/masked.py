@@ -1,0 +1,275 @@
+"""From scores to ranked lists: masked top-n, ties to the smaller item index.
+
+A list needs at most n items, so most of a row need never be compared item by item: the items
+are dealt to lanes in turn, and the n-th largest of the lanes' maxima bounds the n-th best score
+from below. Only lanes that reach it are searched, with a heap of the n best. Lane by lane the
+maxima are plain vector instructions, without a reduction across a vector. Each thread masks in
+a buffer of one row; the scores are neither copied as a whole nor changed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numba import get_num_threads, njit, prange
+from numpy.typing import NDArray
+
+from leporid.data.interactions import Sequences
+from leporid.errors import ConfigError, DataError
+from leporid.ranking.topk import TopK
+
+if TYPE_CHECKING:
+    import torch
+
+__all__ = ["NanScoreError", "masked_top_k", "masked_top_k_torch"]
+
+_LANES = 128
+"""The number of lanes is the multiple of this that is at least eight times n."""
+
+
+class NanScoreError(DataError):
+    """A row of scores contains NaN, so it has no order."""
+
+    def __init__(self, row: int) -> None:
+        self.row = row
+        super().__init__(
+            f"row {row} of the scores contains NaN: a ranking needs numbers, check the model"
+        )
+
+
+def masked_top_k(
+    scores: NDArray[np.float32],
+    n: int,
+    *,
+    seen: Sequences | None = None,
+    allowed: NDArray[np.bool_] | None = None,
+) -> TopK:
+    """The `n` best items of each row, best first; equal scores go to the smaller index.
+
+    Parameters
+    ----------
+    scores : float32[m, n_items]
+        Higher is better. Never changed, and not copied if float32 and C-contiguous. An item
+        scored -inf is never recommended. NaN anywhere is a `NanScoreError` naming the row.
+    n : int
+        Length of the lists; where fewer candidates remain, -1 and -inf fill the row.
+    seen : Sequences over the m rows, optional
+        Items to leave out, row by row.
+    allowed : bool[n_items], optional
+        The only items to rank, the same for all rows.
+    """
+    scores = np.ascontiguousarray(scores, dtype=np.float32)
+    m, _ = _check(scores.shape, n, seen, allowed)
+    blocked = np.empty(0, np.int64) if allowed is None else np.flatnonzero(~allowed)
+    if seen is None:
+        seen = Sequences(np.zeros(m + 1, np.int64), np.empty(0, np.int32))
+    items = np.full((m, n), -1, dtype=np.int32)
+    best = np.full((m, n), -np.inf, dtype=np.float32)
+    undefined = np.zeros(m, dtype=np.bool_)
+    n_blocks = max(1, min(m, get_num_threads() * 4))
+    _top_rows(scores, seen.indptr, seen.items, blocked, items, best, undefined, n_blocks)
+    if undefined.any():
+        raise NanScoreError(int(np.argmax(undefined)))
+    return TopK(items, best)
+
+
+def masked_top_k_torch(
+    scores: torch.Tensor,
+    n: int,
+    *,
+    seen: Sequences | None = None,
+    allowed: NDArray[np.bool_] | None = None,
+) -> TopK:
+    """`masked_top_k` where the scores are: only the lists leave the device.
+
+    `scores` is a float tensor [m, n_items] on any device, left as it is; the result equals
+    that of `masked_top_k` on the same float32 numbers, ties included. Works on one copy of the
+    scores.
+    """
+    import torch
+
+    m, n_items = _check(tuple(scores.shape), n, seen, allowed)
+    device = scores.device
+    # Adding zero copies, and turns -0.0 into 0.0, which radix selection would tell apart.
+    work = scores.detach().to(torch.float32) + 0.0
+    undefined = torch.isnan(work).any(dim=1)
+    if bool(undefined.any()):
+        raise NanScoreError(int(torch.nonzero(undefined)[0, 0]))
+    if seen is not None and m:
+        first, last = int(seen.indptr[0]), int(seen.indptr[-1])
+        row = np.repeat(np.arange(m, dtype=np.int64), np.diff(seen.indptr))
+        flat = torch.from_numpy(row * n_items + seen.items[first:last]).to(device)
+        work.view(-1)[flat] = -torch.inf
+    if allowed is not None:
+        work.masked_fill_(torch.from_numpy(~allowed).to(device), -torch.inf)
+    k = min(n, n_items)
+    values, index = torch.topk(work, k, dim=1)
+    if k:
+        # The values are right whatever the ties; the members at the last place may not be.
+        place = values[:, -1:]
+        tied = (work == place).sum(1) > (values == place).sum(1)
+        tied &= place[:, 0] > -torch.inf
+        for rows in torch.split(torch.nonzero(tied)[:, 0], max(1, 2**24 // n_items)):
+            index[rows] = _unique_order_top_k(work[rows], k)
+            values[rows] = work[rows].gather(1, index[rows])
+        index, by_index = index.sort(dim=1)
+        values, by_value = values.gather(1, by_index).sort(dim=1, descending=True, stable=True)
+        index = index.gather(1, by_value)
+    items = np.full((m, n), -1, dtype=np.int32)
+    best = np.full((m, n), -np.inf, dtype=np.float32)
+    items[:, :k] = torch.where(values == -torch.inf, -1, index).to(torch.int32).cpu().numpy()
+    best[:, :k] = values.cpu().numpy()
+    return TopK(items, best)
+
+
+def _check(
+    shape: tuple[int, ...], n: int, seen: Sequences | None, allowed: NDArray[np.bool_] | None
+) -> tuple[int, int]:
+    if n < 1:
+        raise ConfigError(f"n must be at least 1, not {n}")
+    if len(shape) != 2:
+        raise DataError(f"scores must have one row a user and one column an item, not {shape}")
+    m, n_items = shape
+    if seen is not None:
+        if len(seen) != m:
+            raise DataError(f"scores have {m} rows, but seen items were given for {len(seen)}")
+        used = seen.items[seen.indptr[0] : seen.indptr[-1]]
+        if len(used) and (used.min() < 0 or used.max() >= n_items):
+            raise DataError(f"seen items must be indices in 0 .. {n_items - 1}")
+    if allowed is not None and (allowed.shape != (n_items,) or allowed.dtype != np.bool_):
+        raise DataError(f"allowed must be bool[{n_items}], not {allowed.dtype}{allowed.shape}")
+    return m, n_items
+
+
+def _unique_order_top_k(scores: torch.Tensor, k: int) -> torch.Tensor:
+    """int64[m, k] best columns by (score descending, column ascending), by distinct int64 keys.
+
+    The bits of a float, read as a signed integer, are in the order of the numbers once the
+    lower bits of negative ones are flipped.
+    """
+    import torch
+
+    bits = scores.view(torch.int32)
+    ordered = torch.where(bits < 0, bits ^ 0x7FFFFFFF, bits).to(torch.int64)
+    n_items = scores.shape[1]
+    column = torch.arange(n_items - 1, -1, -1, device=scores.device)
+    return (n_items - 1) - torch.topk((ordered << 32) | column, k, dim=1).values % 2**32
+
+
+@njit(cache=True)
+def _worse(score_a, item_a, score_b, item_b):  # type: ignore[no-untyped-def]
+    return score_a < score_b or (score_a == score_b and item_a > item_b)
+
+
+@njit(cache=True)
+def _sift_down(items, best, size):  # type: ignore[no-untyped-def]
+    """Restore the heap (worst entry at the root) below a new root."""
+    item, score, parent = items[0], best[0], 0
+    while True:
+        child = 2 * parent + 1
+        if child >= size:
+            break
+        if child + 1 < size and _worse(
+            best[child + 1], items[child + 1], best[child], items[child]
+        ):
+            child += 1
+        if not _worse(best[child], items[child], score, item):
+            break
+        items[parent], best[parent] = items[child], best[child]
+        parent = child
+    items[parent], best[parent] = item, score
+
+
+@njit(cache=True, fastmath={"reassoc"})
+def _copy_row(scores, row):  # type: ignore[no-untyped-def]
+    """Copy one row; True if it holds a NaN."""
+    total = np.float32(0)
+    for j in range(len(scores)):
+        row[j] = scores[j]
+        total += scores[j] * np.float32(0)
+    if total == total:
+        return False
+    # The sum is NaN for infinities too, which are allowed.
+    return bool(np.isnan(scores).any())
+
+
+@njit(cache=True)
+def _lane_maxima(row, maxima):  # type: ignore[no-untyped-def]
+    """maxima[lane] = max of row[lane], row[lane + lanes], ...; whole turns only."""
+    lanes = len(maxima)
+    maxima[:] = row[:lanes]
+    for turn in range(1, len(row) // lanes):
+        part = row[turn * lanes : (turn + 1) * lanes]
+        for lane in range(lanes):
+            maxima[lane] = part[lane] if part[lane] > maxima[lane] else maxima[lane]
+
+
+@njit(cache=True)
+def _push(items, best, size, item, score):  # type: ignore[no-untyped-def]
+    """Add an entry to the heap, in place of the worst one if it is full; the new size."""
+    if size == len(items):
+        items[0], best[0] = item, score
+        _sift_down(items, best, size)
+        return size
+    child = size
+    while child > 0:
+        parent = (child - 1) // 2
+        if not _worse(score, item, best[parent], items[parent]):
+            break
+        items[child], best[child] = items[parent], best[parent]
+        child = parent
+    items[child], best[child] = item, score
+    return size + 1
+
+
+@njit(cache=True)
+def _search(row, maxima, items, best):  # type: ignore[no-untyped-def]
+    """Fill one list; `items`, `best` come as -1, -inf."""
+    n, lanes = len(items), len(maxima)
+    size, half = 0, lanes // 2
+    for lane in range(half):
+        # Pairs of lanes give nearly as good a bound at half the cost.
+        largest = max(maxima[lane], maxima[lane + half])
+        if size < n or largest > best[0]:
+            size = _push(items, best, size, lane, largest)
+    # Pairs outnumber n, so as many scores as wanted reach this bound.
+    bound = best[0]
+    items[:] = -1
+    best[:] = -np.inf
+    size = 0
+    for lane in range(lanes):
+        if maxima[lane] < bound:
+            continue
+        for j in range(lane, len(row), lanes):
+            score = row[j]
+            if score < bound or score == -np.inf:
+                continue
+            if size < n or _worse(best[0], items[0], score, j):
+                size = _push(items, best, size, j, score)
+                if size == n:
+                    bound = best[0]
+    for last in range(size - 1, 0, -1):
+        items[0], items[last] = items[last], items[0]
+        best[0], best[last] = best[last], best[0]
+        _sift_down(items, best, last)
+
+
+@njit(cache=True, parallel=True)
+def _top_rows(  # type: ignore[no-untyped-def]
+    scores, indptr, seen, blocked, items, best, undefined, n_blocks
+):
+    m, n_items = scores.shape
+    lanes = (8 * items.shape[1] + _LANES - 1) // _LANES * _LANES
+    turns = max(1, (n_items + lanes - 1) // lanes)
+    for block in prange(n_blocks):
+        row = np.full(turns * lanes, -np.inf, dtype=np.float32)
+        maxima = np.empty(lanes, dtype=np.float32)
+        for user in range(m * block // n_blocks, m * (block + 1) // n_blocks):
+            undefined[user] = _copy_row(scores[user], row)
+            for position in range(indptr[user], indptr[user + 1]):
+                row[seen[position]] = -np.inf
+            for item in blocked:
+                row[item] = -np.inf
+            _lane_maxima(row, maxima)
+            _search(row, maxima, items[user], best[user])

@@ -1,0 +1,2 @@
+from .study import TuningResult as TuningResult
+from .study import tune as tune

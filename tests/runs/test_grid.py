@@ -1,0 +1,107 @@
+"""The grid runner on a real, tiny data set: resume, failure, and two workers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import leporid
+from leporid.data.write import write_log
+from leporid.errors import DataError
+from leporid.paper.outputs import write_outputs
+from leporid.runs.grid import cell_path, grid_status, run_grid, work
+from leporid.runs.outcomes import UserOutcomes
+from leporid.runs.record import RunRecord
+from leporid.runs.spec import ExperimentSpec
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory: pytest.TempPathFactory) -> str:
+    path = tmp_path_factory.mktemp("data") / "toy.parquet"
+    write_log(leporid.synthesize(users=60, items=40, interactions=1500, seed=3), path)
+    return str(path)
+
+
+def spec(log: str, **changes: object) -> ExperimentSpec:
+    values = {
+        "name": "baselines",
+        "dataset": "toy",
+        "source": log,
+        "core": 2,
+        "models": ["toppop", "itemknn"],
+        "seeds": [1],
+    }
+    return ExperimentSpec.from_dict({**values, **changes})
+
+
+def test_every_cell_leaves_a_record_that_evaluation_confirms(log: str, tmp_path: Path) -> None:
+    experiment = spec(log)
+    status = run_grid([experiment], tmp_path)
+    assert status.count("done") == 2
+    cell = experiment.cells()[0]
+    record = RunRecord.read(cell_path(cell, tmp_path))
+    assert record.path(tmp_path) == cell_path(cell, tmp_path)
+    split = leporid.temporal_split(leporid.load(log).core(2))
+    table = leporid.evaluate(leporid.train("toppop", split), split)
+    assert record.metrics == pytest.approx(table.mean())
+    outcomes = UserOutcomes.read(cell_path(cell, tmp_path).with_suffix(".users.parquet"))
+    assert outcomes.hit_rate(10).mean() == pytest.approx(record.metrics["HR@10"])
+    assert outcomes.hit_rate(1).mean() == pytest.approx(record.metrics["HR@1"])
+    assert outcomes.f1(10).mean() == pytest.approx(record.metrics["UserF1@10"])
+
+
+def test_a_second_start_runs_nothing(log: str, tmp_path: Path) -> None:
+    cells = spec(log).cells()
+    ran: list[str] = []
+    work(cells, tmp_path, on_done=lambda cell, _: ran.append(cell.model))
+    before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.json")}
+    work(cells, tmp_path, on_done=lambda cell, _: ran.append(cell.model))
+    assert ran == ["toppop", "itemknn"]
+    assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.json")} == before
+
+
+def test_a_failing_cell_is_recorded_and_the_rest_goes_on(log: str, tmp_path: Path) -> None:
+    experiment = spec(log, settings={"itemknn": {"neighbors": 3}}, models=["itemknn", "toppop"])
+    status = run_grid([experiment], tmp_path)
+    states = [status.states[cell.spec_hash] for cell in experiment.cells()]
+    assert states == ["failed", "done"]
+    (failure,) = tmp_path.rglob("*.error.json")
+    assert "neighbors" in failure.read_text()
+    assert work(experiment.cells(), tmp_path) == 0
+    assert work(experiment.cells(), tmp_path, retry_failed=True) == 1
+
+
+def test_two_workers_share_the_cells(log: str, tmp_path: Path) -> None:
+    experiment = spec(log, seeds=[1, 2])
+    status = run_grid([experiment], tmp_path, workers=2)
+    assert status.count("done") == 4
+    assert not list(tmp_path.rglob("*.claim"))
+
+
+def test_status_of_an_empty_directory_is_waiting(log: str, tmp_path: Path) -> None:
+    assert grid_status(spec(log).cells(), tmp_path).count("waiting") == 2
+
+
+def test_the_report_holds_the_table_and_asks_for_runs_where_there_are_none(
+    log: str, tmp_path: Path
+) -> None:
+    run_grid([spec(log)], tmp_path / "results")
+    page = write_outputs(["table3"], "toy", tmp_path / "results", tmp_path / "out")
+    text = page.read_text(encoding="utf-8")
+    assert "toppop" in text
+    assert "<svg" in text
+    assert "<link" not in text
+    assert "src=" not in text
+    assert "itemknn" in (tmp_path / "out" / "table3.md").read_text(encoding="utf-8")
+    assert "Quick settings" not in text
+    with pytest.raises(DataError, match="leporid reproduce table5"):
+        write_outputs(["table5"], "toy", tmp_path / "results", tmp_path / "out")
+
+
+def test_a_table_of_quick_runs_says_so(log: str, tmp_path: Path) -> None:
+    run_grid([spec(log, name="baselines-quick")], tmp_path / "results")
+    out = tmp_path / "out"
+    page = write_outputs(["table3"], "toy", tmp_path / "results", out, suffix="-quick")
+    assert "Quick settings" in page.read_text(encoding="utf-8")
+    assert "Quick settings" in (out / "table3.md").read_text(encoding="utf-8")

@@ -1,0 +1,109 @@
+"""Experiment specs: strict, and a stable name for every cell."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from leporid.errors import ConfigError, UnknownNameError
+from leporid.paper.reproduce import GROUPS, TABLE_GROUPS, paper_spec, paper_specs
+from leporid.runs.spec import ExperimentSpec
+
+EXPERIMENTS = Path(__file__).parents[2] / "experiments"
+
+
+def spec(**changes: object) -> ExperimentSpec:
+    values = {"name": "x", "dataset": "toy", "models": ["toppop"], "seeds": [1, 2]}
+    return ExperimentSpec.from_dict({**values, **changes})
+
+
+def test_classical_models_are_run_once_a_seed_whatever_the_initialisers() -> None:
+    cells = spec(inits=["random", "le", "leporid"]).cells()
+    assert [(cell.model, cell.init, cell.seed) for cell in cells] == [
+        ("toppop", None, 1),
+        ("toppop", None, 2),
+    ]
+
+
+def test_grid_is_models_times_initialisers_times_seeds_plus_variants() -> None:
+    grid = spec(
+        models=["toppop", "dlr2"],
+        inits=["random", "leporid"],
+        settings={"dlr2": {"steps": 7}},
+        recipes={"dlr2": "paper"},
+        variants=[{"name": "only-g", "model": "dlr2", "settings": {"loss": "generative"}}],
+    )
+    cells = grid.cells()
+    assert len(cells) == 2 * (1 + 2) + 2
+    assert cells[-1].variant == "only-g"
+    assert cells[-1].settings == {"steps": 7, "loss": "generative"}
+    assert len({cell.spec_hash for cell in cells}) == len(cells)
+
+
+def test_where_the_data_lies_does_not_change_the_hash_but_settings_do() -> None:
+    here = spec(source="a.parquet").cells()[0]
+    there = spec(source="b/c.parquet").cells()[0]
+    other = spec(source="a.parquet", core=5).cells()[0]
+    assert here.spec_hash == there.spec_hash != other.spec_hash
+
+
+def test_unknown_key_is_refused_with_the_closest_name() -> None:
+    with pytest.raises(ConfigError, match="did you mean 'models'"):
+        ExperimentSpec.from_dict({"name": "x", "dataset": "y", "modls": ["toppop"]})
+
+
+def test_unknown_model_initialiser_and_variant_key_are_refused() -> None:
+    with pytest.raises(UnknownNameError, match="toppop"):
+        spec(models=["topop"])
+    with pytest.raises(UnknownNameError, match="leporid"):
+        spec(inits=["leporrid"])
+    with pytest.raises(ConfigError, match="settings"):
+        spec(variants=[{"name": "a", "model": "dlr2", "setings": {}}])
+
+
+def test_an_experiment_without_models_or_seeds_is_refused() -> None:
+    with pytest.raises(ConfigError, match="neither models nor variants"):
+        spec(models=[])
+    with pytest.raises(ConfigError, match="no seeds"):
+        spec(seeds=[])
+
+
+def test_spec_survives_a_round_trip() -> None:
+    original = paper_spec("losses", "ml-1m", seeds=(1, 2))
+    again = ExperimentSpec.from_dict(original.to_dict())
+    assert [c.spec_hash for c in again.cells()] == [c.spec_hash for c in original.cells()]
+
+
+FILES = {
+    "baselines": "table3-baselines",
+    "bpr": "table3-bpr",
+    "initialisers": "table2",
+    "standardised": "table2-standardised",
+    "losses": "table5",
+    "architectures": "table6",
+    "alpha": "figure-alpha",
+    "neighbours": "figure-neighbours",
+}
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_the_committed_files_say_what_reproduce_runs(group: str) -> None:
+    committed = ExperimentSpec.from_toml(EXPERIMENTS / f"{FILES[group]}-ml-1m.toml")
+    assert committed == paper_spec(group, "ml-1m")
+
+
+def test_every_table_is_made_from_known_groups() -> None:
+    assert {group for groups in TABLE_GROUPS.values() for group in groups} == set(GROUPS)
+
+
+def test_a_table_runs_only_the_cells_it_shows() -> None:
+    cells = [cell for spec in paper_specs(["table3"], "ml-1m") for cell in spec.cells()]
+    trained = [(cell.model, cell.init) for cell in cells if cell.experiment == "initialisers"]
+    others = [(model, "leporid") for model in ("ncf", "ngcf", "dgcf", "hgn", "dlr2")]
+    assert sorted(trained) == sorted([*others, ("dlr2", "le")])
+    # The same cells as Table 2 has, so that neither runs what the other has done.
+    whole = {cell.spec_hash for cell in paper_spec("initialisers", "ml-1m").cells()}
+    assert {c.spec_hash for c in cells if c.experiment == "initialisers"} < whole
+    both = paper_specs(["table2", "table3"], "ml-1m")
+    assert sum(len(spec.cells()) for spec in both if spec.name == "initialisers") == 40
