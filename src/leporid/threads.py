@@ -14,7 +14,13 @@ from typing import Any
 
 from leporid.errors import ConfigError
 
-__all__ = ["on_each_share", "on_each_thread", "one_thread_pool", "resolve_threads"]
+__all__ = [
+    "kept_torch_threads",
+    "on_each_share",
+    "on_each_thread",
+    "one_thread_pool",
+    "resolve_threads",
+]
 
 
 def resolve_threads(threads: int | None) -> int:
@@ -75,3 +81,24 @@ def on_each_share(
     """`work(thread, begin, end)` on each thread, with its share of the rows [first, stop)."""
     bounds = [first + (stop - first) * thread // threads for thread in range(threads + 1)]
     on_each_thread(lambda thread: work(thread, bounds[thread], bounds[thread + 1]), threads)
+
+
+@contextmanager
+def kept_torch_threads() -> Iterator[None]:
+    """Torch, where it is installed, has as many threads after the block as before it.
+
+    A numba kernel can change the number of OpenMP threads of the whole process, torch's too. Sums
+    over another number of threads round differently, so a run could not be repeated to the bit.
+    Until the count has been set once, MKL also takes fewer threads where it likes.
+    """
+    try:
+        import torch
+    except ModuleNotFoundError:
+        yield
+        return
+    threads = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)

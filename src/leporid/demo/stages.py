@@ -186,7 +186,7 @@ def _data(
 
 
 def _vectors(split: Split, settings: DemoSettings, progress: ProgressLike) -> InitialEmbeddings:
-    from leporid.training.torch_threads import kept_torch_threads
+    from leporid.threads import kept_torch_threads
 
     maker = leporid.initializers.get("leporid")(seed=settings.seed)
     with kept_torch_threads():

@@ -4,3 +4,4 @@ from .base import InitializerConfig as InitializerConfig
 from .catalogue import available as available
 from .catalogue import get as get
 from .catalogue import register as register
+from .starting import start as start

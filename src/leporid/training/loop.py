@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from leporid.data.split import Split
 from leporid.errors import TrainingInterruptedError
 from leporid.progress import ProgressLike
+from leporid.threads import kept_torch_threads
 from leporid.training.backward import backward_of
 from leporid.training.checkpoint import FILE_NAME, TrainingState, to_arrays
 from leporid.training.config import TrainingConfig
@@ -28,7 +29,6 @@ from leporid.training.parallel import Group
 from leporid.training.sampler import Sampler
 from leporid.training.schedule import learning_rate
 from leporid.training.seeding import derive_seed, own_generators, seed_default
-from leporid.training.torch_threads import kept_torch_threads
 from leporid.training.validation import Validation
 
 if TYPE_CHECKING:

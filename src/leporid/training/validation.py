@@ -8,8 +8,8 @@ import numpy as np
 
 from leporid.data.split import Split
 from leporid.errors import ConfigError, UnknownNameError
+from leporid.threads import kept_torch_threads
 from leporid.training.seeding import derive_seed
-from leporid.training.torch_threads import kept_torch_threads
 
 if TYPE_CHECKING:
     from leporid.models.shared.neural import NeuralRecommender

@@ -62,7 +62,7 @@ def train(
             raise ConfigError(f"{name} has no recipes: leave `recipe` out")
         return found(**settings).fit(split, seed=seed, progress=reporter)
     from leporid.models.shared.neural import NeuralRecommender
-    from leporid.training.torch_threads import kept_torch_threads
+    from leporid.threads import kept_torch_threads
 
     assert issubclass(found, NeuralRecommender)
     model = found.from_recipe(recipe, **settings)
@@ -86,7 +86,7 @@ def start_vectors(
 ) -> InitialEmbeddings:
     """What the initialiser `name` makes of the training part, from the cache where it is there."""
     from leporid.initializers.cache import cached_fit
-    from leporid.training.torch_threads import kept_torch_threads
+    from leporid.threads import kept_torch_threads
 
     with kept_torch_threads():
         return cached_fit(initializers.get(name)(**settings), split.train, progress=progress)
