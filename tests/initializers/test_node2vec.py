@@ -12,14 +12,19 @@ from scipy import sparse, stats
 
 from leporid.errors import ConfigError
 from leporid.initializers import node2vec
-from leporid.initializers.node2vec import Node2Vec
-from leporid.initializers.skipgram import (
+from leporid.initializers.bipartite import (
+    biased_step,
+    bipartite_adjacency,
+    count_visits,
+    walk_into,
+)
+from leporid.initializers.node2vec import (
+    Node2Vec,
     alias_table,
     merge_replicas,
     sigmoid_table,
     update_position,
 )
-from leporid.initializers.walks import biased_step, bipartite_adjacency, count_visits, walk_into
 from tests.initializers.helpers import make_interactions, planted
 
 
@@ -171,7 +176,7 @@ def test_nodes_without_edges_get_zeros_and_wrong_settings_an_error() -> None:
     assert not made.items.vectors[5].any()
     assert not made.users.vectors[3].any()
     assert made.users.vectors[4].any()
-    with pytest.raises(ConfigError, match="p must be positive"):
+    with pytest.raises(ConfigError, match="p must be above 0"):
         Node2Vec(p=0.0)
     with pytest.raises(ConfigError, match="length"):
         Node2Vec(length=1)
