@@ -10,9 +10,9 @@ import pytest
 from leporid import initializers
 from leporid.artifacts import read_arrays, write_arrays
 from leporid.errors import ConfigError, DataError, UnknownNameError
-from leporid.initializers.base import InitialEmbeddings, column_signs, padded
+from leporid.initializers.base import InitialEmbeddings
 from leporid.initializers.random import Random
-from leporid.initializers.svd import SVD, SVDConfig
+from leporid.initializers.svd import SVD, SVDConfig, column_signs, padded
 from leporid.spectral.embedding import Embedding
 from tests.initializers.helpers import planted
 

@@ -20,7 +20,7 @@ from leporid.errors import ConfigError, DataError
 from leporid.progress import ProgressLike, make_progress
 from leporid.spectral.embedding import Embedding
 
-__all__ = ["InitialEmbeddings", "Initializer", "InitializerConfig", "column_signs", "padded"]
+__all__ = ["InitialEmbeddings", "Initializer", "InitializerConfig"]
 
 _OLD_NAMES = {"ids.utf8": "bytes", "ids.offsets": "offsets"}
 """What files written before version 0.2 call the arrays of text ids."""
@@ -166,16 +166,3 @@ class Initializer(abc.ABC):
         return InitialEmbeddings(
             Embedding(users, None, provenance), Embedding(items, None, provenance)
         )
-
-
-def padded(vectors: NDArray[Any], dim: int) -> NDArray[np.float32]:
-    """float32[n, dim]: up to `dim` columns, and zeros where there are fewer."""
-    out = np.zeros((len(vectors), dim), dtype=np.float32)
-    out[:, : vectors.shape[1]] = vectors
-    return out
-
-
-def column_signs(vectors: NDArray[Any]) -> NDArray[Any]:
-    """+1 or -1 per column, by which the entry of largest magnitude becomes positive."""
-    peak = vectors[np.abs(vectors).argmax(axis=0), np.arange(vectors.shape[1])]
-    return np.where(peak < 0, -1, 1).astype(vectors.dtype)

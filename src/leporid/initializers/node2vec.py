@@ -75,12 +75,9 @@ class Node2Vec(Initializer):
         rng = np.random.default_rng(config.seed)
         linked = np.flatnonzero(np.diff(indptr)).astype(np.int32)
         starts = np.concatenate([rng.permutation(linked) for _ in range(config.walks)])
-        seed = np.uint64(config.seed)
+        walking, seed = (config.length, config.p, config.q), np.uint64(config.seed)
         progress.start("counting visits", 1)
-        visits = count_visits(
-            indptr, indices, starts, config.length, config.p, config.q, seed,
-            numba.get_num_threads(),
-        )  # fmt: skip
+        visits = count_visits(indptr, indices, starts, *walking, seed, numba.get_num_threads())
         chance, other = alias_table(visits.astype(np.float64) ** 0.75)
 
         replicas = max(1, min(config.replicas, n // _NODES_PER_REPLICA))
@@ -99,9 +96,8 @@ class Node2Vec(Initializer):
             step = np.float32(config.step * max(1 - number / rounds, 1e-3))
             train_round(
                 inputs, outputs, used_in, used_out, indptr, indices, starts,
-                np.int64(firsts[turn]), np.int64(walks), config.length, config.p, config.q,
-                config.window, config.negatives, chance, other, seed, np.int64(epoch), step,
-                sigmoid,
+                np.int64(firsts[turn]), np.int64(walks), *walking, config.window, config.negatives,
+                chance, other, seed, np.int64(epoch), step, sigmoid,
             )  # fmt: skip
             if replicas > 1:
                 merge_replicas(inputs, used_in)

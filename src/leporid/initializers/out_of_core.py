@@ -15,13 +15,9 @@ from leporid.data.stored import StoredInteractions, store_interactions, transpos
 from leporid.errors import ConfigError, DataError
 from leporid.graph.matrix import Members
 from leporid.graph.stored import search_bytes, stored_knn_graph
-from leporid.graph.types import KnnGraph, Side
+from leporid.graph.types import Side
 from leporid.initializers.base import InitialEmbeddings, Initializer
-from leporid.initializers.spectral_sides import (
-    SpectralConfig,
-    SpectralInitializer,
-    side_embedding,
-)
+from leporid.initializers.spectral_sides import SpectralInitializer, side_embedding
 from leporid.memory import format_bytes, memory_left, parse_memory
 from leporid.progress import ProgressLike, make_progress
 from leporid.spectral.embedding import Embedding
@@ -66,7 +62,11 @@ def embed_stored(
         provenance = {**initializer.provenance(_digest(stored)), "memory": limit}
 
         def embed(members: Members, side: Side) -> Embedding:
-            graph = _graph(members, side, config, stored.folder, limit, workers, reporter)
+            left = _memory_for(side, members, config.k, config.dim, limit, workers)
+            graph = stored_knn_graph(
+                members, config.k, stored.folder, left // 2,
+                side=side, threads=workers, progress=reporter,
+            )  # fmt: skip
             fitted = initializer.estimator().set_params(device="cpu", threads=workers)
             fitted.fit_graph(graph, progress=reporter)
             return side_embedding(fitted, config.dim, provenance)
@@ -88,31 +88,14 @@ def solver_bytes(n: int, dim: int) -> int:
     return n * (basis + check) + 32_000_000
 
 
-def _graph(
-    members: Members,
-    side: Side,
-    config: SpectralConfig,
-    folder: Path,
-    limit: int,
-    threads: int,
-    progress: ProgressLike,
-) -> KnnGraph:
-    """The KNN graph of one side, in files; an error where it or the solver does not fit."""
-    if members.n < 2:
-        raise DataError(f"{members.n} of the {side} is too few: a graph needs at least 2 rows")
-    left = memory_left(limit)
-    search = search_bytes(members, config.k, threads)
-    _refuse(side, members.n, config.dim, left, limit, search)
-    return stored_knn_graph(
-        members, config.k, folder, left // 2, side=side, threads=threads, progress=progress
-    )
-
-
-def _refuse(side: str, n: int, dim: int, left: int, limit: int, search: int) -> None:
-    """An error that says what would fit, where the search or the solver does not."""
-    solver = solver_bytes(n, dim)
+def _memory_for(side: str, members: Members, k: int, dim: int, limit: int, threads: int) -> int:
+    """Bytes left; an error that says what would fit where the search or the solver does not."""
+    n, left = members.n, memory_left(limit)
+    if n < 2:
+        raise DataError(f"{n} of the {side} is too few: a graph needs at least 2 rows")
+    search, solver = search_bytes(members, k, threads), solver_bytes(n, dim)
     if max(solver, search) <= left:
-        return
+        return left
     needed = format_bytes(1.05 * (limit - left + max(solver, search)))
     hints = [f"--memory {needed.replace(' ', '')}"]
     smaller = [size for size in (32, 16, 8) if size < dim and solver_bytes(n, size) <= left]

@@ -12,7 +12,8 @@ from leporid.config import setting
 from leporid.data.id_map import IdMap
 from leporid.data.interactions import Interactions
 from leporid.errors import DataError
-from leporid.initializers.base import InitialEmbeddings, Initializer, InitializerConfig, padded
+from leporid.initializers.base import InitialEmbeddings, Initializer, InitializerConfig
+from leporid.initializers.svd import padded
 from leporid.progress import ProgressLike
 from leporid.spectral.embedding import Embedding
 from leporid.spectral.landmarks import Landmarks, check_landmarks
@@ -69,22 +70,20 @@ class SpectralInitializer(Initializer):
         Fewer than `dim` eigenvectors exist when a side has fewer than `dim` nodes: the missing
         columns are zero, so that both sides always have `dim`.
         """
-        config, matrix, provenance = self.config, train.csr(), self.provenance(train.digest)
-        before = [("", None, None)] * 2 if self.previous is None else self.previous.sides()
+        matrix, provenance = train.csr(), self.provenance(train.digest)
         sides = []
-        for X, landmarks, ids, (_, old, old_ids) in zip(
-            (matrix, matrix.T.tocsr()),
-            (config.landmarks, config.item_landmarks),
-            (train.users, train.items),
-            before,
-            strict=True,
-        ):
-            estimator = self.estimator(landmarks)
-            if old is None:
+        rows = [
+            (matrix, train.users, self.config.landmarks),
+            (matrix.T.tocsr(), train.items, self.config.item_landmarks),
+        ]
+        for number, (X, ids, landmarks) in enumerate(rows):
+            estimator, rotated = self.estimator(landmarks), self.previous is not None
+            if self.previous is None:
                 estimator.fit(X, progress=progress, client=self.client)
             else:
+                _, old, old_ids = self.previous.sides()[number]
                 estimator.fit_from(X, _known_rows(old, old_ids, ids), progress=progress)
-            sides.append(side_embedding(estimator, config.dim, provenance, rotated=old is not None))
+            sides.append(side_embedding(estimator, self.config.dim, provenance, rotated=rotated))
         return InitialEmbeddings(sides[0], sides[1])
 
 
@@ -107,8 +106,7 @@ def side_embedding(
     }
     if rotated:
         return Embedding(vectors, None, {**provenance, **report, "rotated": True})
-    eigenvalues = np.asarray(fitted.eigenvalues_, dtype=np.float64)
-    return Embedding(vectors, eigenvalues, {**provenance, **report})
+    return Embedding(vectors, np.asarray(fitted.eigenvalues_, np.float64), {**provenance, **report})
 
 
 def _known_rows(old: Embedding, old_ids: IdMap | None, ids: IdMap) -> NDArray[np.float32]:

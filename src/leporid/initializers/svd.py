@@ -7,6 +7,7 @@ their dot products are the best rank-D approximation of X.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,16 +15,10 @@ from scipy import sparse
 from scipy.sparse.linalg import svds
 
 from leporid.data.interactions import Interactions
-from leporid.initializers.base import (
-    InitialEmbeddings,
-    Initializer,
-    InitializerConfig,
-    column_signs,
-    padded,
-)
+from leporid.initializers.base import InitialEmbeddings, Initializer, InitializerConfig
 from leporid.progress import ProgressLike
 
-__all__ = ["SVD", "SVDConfig", "truncated_svd"]
+__all__ = ["SVD", "SVDConfig", "column_signs", "padded", "truncated_svd"]
 
 _DENSE_SIDE = 256
 """Up to this many rows or columns the dense decomposition is faster than the sparse solver."""
@@ -72,3 +67,16 @@ class SVD(Initializer):
         kept = np.where(s > 1e-9 * max(s[0], 1e-300), s, 0.0)
         users, items = (padded(vectors * np.sqrt(kept), dim) for vectors in (u, v))
         return self._embeddings(train, users, items, singular_values=[float(x) for x in kept])
+
+
+def padded(vectors: NDArray[Any], dim: int) -> NDArray[np.float32]:
+    """float32[n, dim]: up to `dim` columns, and zeros where there are fewer."""
+    out = np.zeros((len(vectors), dim), dtype=np.float32)
+    out[:, : vectors.shape[1]] = vectors
+    return out
+
+
+def column_signs(vectors: NDArray[Any]) -> NDArray[Any]:
+    """+1 or -1 per column, by which the entry of largest magnitude becomes positive."""
+    peak = vectors[np.abs(vectors).argmax(axis=0), np.arange(vectors.shape[1])]
+    return np.where(peak < 0, -1, 1).astype(vectors.dtype)
