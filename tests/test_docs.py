@@ -52,7 +52,7 @@ def test_the_how_to_for_ones_own_model_runs(
     )
     names: dict[str, Any] = {"train": train, "my_module": module}
     exec(blocks(ROOT / "docs" / "own-model.md", "python")[0], names)
-    wanted = names["made"].standardized(0.1).items.vectors
+    wanted = names["vectors"].standardized(0.1).items.vectors
     assert torch.allclose(module["item_embedding"].weight.detach(), torch.from_numpy(wanted))
 
 

@@ -93,7 +93,7 @@ def test_mistakes_are_one_sentence_and_write_nothing(log: Path, tmp_path: Path) 
         (["--method", "lepord"], UnknownNameError, "did you mean 'leporid'"),
         (["--format", "safetensor"], UnknownNameError, "did you mean 'safetensors'"),
         (["--method", "svd", "--alpha", "0.3"], ConfigError, "no setting 'alpha'"),
-        (["--alpha", "1.5"], ConfigError, "must lie in"),
+        (["--alpha", "1.5"], ConfigError, "alpha must be at least 0 and at most 1"),
         (["--set", "alpha"], ConfigError, "NAME=VALUE"),
     ]
     for extra, error, words in cases:
@@ -131,7 +131,7 @@ def test_export_converts(embedded: Path, tmp_path: Path) -> None:
 
 def test_export_reads_trained_models(log: Path, tmp_path: Path) -> None:
     import leporid
-    from leporid.interop.trained import read_trained
+    from leporid.models.shared.trained import read_trained
 
     split = leporid.temporal_split(leporid.load(str(log)))
     model = leporid.train("bpr", split, init="svd", seed=0, steps=2, dim=8, device="cpu")

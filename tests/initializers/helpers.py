@@ -33,3 +33,34 @@ def planted(
     dense = rng.random((n_users, n_items)) < np.where(inside, 0.4, 0.03)
     dense[np.arange(n_users), np.arange(n_users) % n_items] = True
     return make_interactions(dense, **options)
+
+
+class SplitMix:
+    """`leporid.random_stream` in plain Python integers: the stream named (seed, first, second)."""
+
+    STEP = 0x9E3779B97F4A7C15
+
+    def __init__(self, seed: int, first: int, second: int) -> None:
+        self.state = 0
+        for name in (seed, first, second):
+            self.state = self._mix((self.state ^ name) + self.STEP)
+
+    @staticmethod
+    def _mix(z: int) -> int:
+        z &= 2**64 - 1
+        z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9 & (2**64 - 1)
+        z = (z ^ (z >> 27)) * 0x94D049BB133111EB & (2**64 - 1)
+        return z ^ (z >> 31)
+
+    def bits(self) -> int:
+        """The next 64 random bits."""
+        self.state += self.STEP
+        return self._mix(self.state)
+
+    def below(self, n: int) -> int:
+        """The next integer in [0, n)."""
+        return (self.bits() >> 32) * n >> 32
+
+    def uniform(self) -> float:
+        """The next number in [0, 1)."""
+        return (self.bits() >> 11) / 2**53

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from leporid import initializers
-from leporid.artifacts import write_arrays
+from leporid.artifacts import read_arrays, write_arrays
 from leporid.errors import ConfigError, DataError, UnknownNameError
 from leporid.initializers.base import InitialEmbeddings
 from leporid.initializers.random import Random
-from leporid.initializers.svd import SVD, SVDConfig
+from leporid.initializers.svd import SVD, SVDConfig, column_signs, padded
 from leporid.spectral.embedding import Embedding
 from tests.initializers.helpers import planted
 
@@ -37,6 +37,33 @@ def test_eigenvalues_survive(tmp_path: Path) -> None:
     np.testing.assert_array_equal(back.users.eigenvalues, values)
     assert back.items.eigenvalues is None
     assert back.user_ids is None
+
+
+def test_files_with_the_old_names_of_text_ids_are_read(tmp_path: Path) -> None:
+    made = SVD(dim=3).fit(planted(string_items=True))
+    arrays, metadata = read_arrays(made.save(tmp_path / "new"))
+    arrays["items.ids.utf8"] = arrays.pop("items.bytes")
+    arrays["items.ids.offsets"] = arrays.pop("items.offsets")
+    write_arrays(tmp_path / "old", arrays, metadata)
+    back = InitialEmbeddings.load(tmp_path / "old")
+    assert (back.user_ids, back.item_ids) == (made.user_ids, made.item_ids)
+
+
+def test_ids_for_another_number_of_rows_are_refused(tmp_path: Path) -> None:
+    arrays, metadata = read_arrays(SVD(dim=3).fit(planted()).save(tmp_path / "e"))
+    arrays["users.ids"] = arrays["users.ids"][1:]
+    write_arrays(tmp_path / "e", arrays, metadata)
+    with pytest.raises(DataError, match="90 user vectors but 89 ids"):
+        InitialEmbeddings.load(tmp_path / "e")
+
+
+def test_missing_columns_are_zero_and_signs_make_the_largest_entry_positive() -> None:
+    vectors = np.array([[1.0, -3.0], [-2.0, 1.0], [0.5, 2.0]])
+    np.testing.assert_array_equal(
+        padded(vectors, 3), np.column_stack([vectors, np.zeros(3)]).astype(np.float32)
+    )
+    np.testing.assert_array_equal(column_signs(vectors), [-1.0, -1.0])
+    np.testing.assert_array_equal(column_signs(-vectors), [1.0, 1.0])
 
 
 def test_a_file_without_embeddings_is_refused(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from leporid.errors import ConfigError
 from leporid.initializers.bpr import BPR, bpr_update, partner
-from tests.initializers.helpers import make_interactions, planted
+from tests.initializers.helpers import SplitMix, make_interactions, planted
 
 
 def test_update_is_the_gradient_of_the_loss() -> None:
@@ -29,6 +29,50 @@ def test_update_is_the_gradient_of_the_loss() -> None:
     bpr_update(*moved, np.float32(0.5), np.float32(0.1))
     for before, after, slope in zip(rows, moved, gradient, strict=True):
         np.testing.assert_allclose(after, before - 0.5 * slope, atol=1e-5)
+
+
+def reference_bpr(train: Any, config: Any, n_blocks: int = 16) -> tuple[Any, Any]:
+    """`BPR` one triple after another, in plain Python."""
+    rng = np.random.default_rng(config.seed)
+    users, items = (
+        rng.standard_normal((n, config.dim), dtype=np.float32).astype(float) * 0.1 / config.dim**0.5
+        for n in (train.n_users, train.n_items)
+    )
+    owned = [set(row.indices.tolist()) for row in train.csr()]
+    blocks = min(n_blocks, train.n_users, max(train.n_items // 2, 1))
+    for epoch in range(config.epochs):
+        dealt = []
+        for n in (train.n_users, train.n_items):
+            dealt.append(np.empty(n, int))
+            dealt[-1][rng.permutation(n)] = np.arange(n) % blocks
+        for turn in range(blocks):
+            for block in range(blocks):
+                met = (block + turn) % blocks
+                inside = (dealt[0][train.user] == block) & (dealt[1][train.item] == met)
+                pairs, members = np.flatnonzero(inside), np.flatnonzero(dealt[1] == met)
+                stream = SplitMix(config.seed, epoch * blocks + turn, block)
+                for _ in range(len(pairs)):
+                    pair = pairs[stream.below(len(pairs))]
+                    u, i = train.user[pair], train.item[pair]
+                    for _ in range(32):
+                        j = members[stream.below(len(members))]
+                        if j not in owned[u]:
+                            a, b, c = users[u].copy(), items[i].copy(), items[j].copy()
+                            pull = 1 / (1 + np.exp(a @ (b - c)))
+                            users[u] += config.step * (pull * (b - c) - config.regularization * a)
+                            items[i] += config.step * (pull * a - config.regularization * b)
+                            items[j] += config.step * (-pull * a - config.regularization * c)
+                            break
+    return users, items
+
+
+def test_the_kernel_is_plain_stochastic_gradient_descent() -> None:
+    train = planted(40, 34)
+    bpr = BPR(dim=5, epochs=3, seed=8)
+    made = bpr.fit(train)
+    users, items = reference_bpr(train, bpr.config)
+    np.testing.assert_allclose(made.users.vectors, users, atol=1e-4)
+    np.testing.assert_allclose(made.items.vectors, items, atol=1e-4)
 
 
 def auc(users: Any, items: Any, seen: Any, hidden: Any) -> float:
@@ -99,7 +143,7 @@ def test_users_with_every_item_and_tiny_data_do_no_harm() -> None:
 def test_impossible_settings_are_refused() -> None:
     with pytest.raises(ConfigError, match="step"):
         BPR(step=20.0)
-    with pytest.raises(ConfigError, match="step"):
+    with pytest.raises(ConfigError, match="step must be above 0"):
         BPR(step=0.0)
     with pytest.raises(ConfigError, match="epochs"):
         BPR(epochs=0)

@@ -12,15 +12,22 @@ from scipy import sparse, stats
 
 from leporid.errors import ConfigError
 from leporid.initializers import node2vec
-from leporid.initializers.node2vec import Node2Vec
-from leporid.initializers.skipgram import (
+from leporid.initializers.bipartite import (
+    biased_step,
+    bipartite_adjacency,
+    count_visits,
+    in_row,
+    walk_into,
+)
+from leporid.initializers.node2vec import (
+    Node2Vec,
     alias_table,
     merge_replicas,
     sigmoid_table,
+    train_round,
     update_position,
 )
-from leporid.initializers.walks import biased_step, bipartite_adjacency, count_visits, walk_into
-from tests.initializers.helpers import make_interactions, planted
+from tests.initializers.helpers import SplitMix, make_interactions, planted
 
 
 def house() -> tuple[Any, Any, Any]:
@@ -31,6 +38,42 @@ def house() -> tuple[Any, Any, Any]:
         dense[a, b] = dense[b, a] = 1
     matrix = sparse.csr_array(dense)
     return matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32), dense
+
+
+def reference_walk(
+    dense: Any, start: int, length: int, p: float, q: float, seed: int, name: int
+) -> list[int]:
+    """A walk by rejection sampling, in plain Python."""
+    stream = SplitMix(seed, name, 1)
+    near = [np.flatnonzero(row).tolist() for row in dense]
+    walk = [start, near[start][stream.below(len(near[start]))]]
+    weights = {"back": 1 / p, "near": 1.0, "out": 1 / q}
+    while len(walk) < length:
+        previous, current = walk[-2:]
+        following = near[current][stream.below(len(near[current]))]
+        if len(set(weights.values())) > 1:
+            far = "near" if following in near[previous] else "out"
+            kind = "back" if following == previous else far
+            if stream.uniform() * max(weights.values()) >= weights[kind]:
+                continue
+        walk.append(following)
+    return walk
+
+
+@pytest.mark.parametrize(("p", "q"), [(0.25, 3.0), (4.0, 0.5), (1.0, 1.0)])
+def test_walks_are_those_of_the_plain_program(p: float, q: float) -> None:
+    indptr, indices, dense = house()
+    walk = np.empty(40, np.int32)
+    for name in range(12):
+        walk_into(walk, indptr, indices, name % 6, p, q, np.uint64(5), np.uint64(name))
+        assert walk.tolist() == reference_walk(dense, name % 6, 40, p, q, 5, name)
+
+
+def test_in_row_is_membership() -> None:
+    indptr, indices, dense = house()
+    found = [[in_row(indptr, indices, row, value) for value in range(6)] for row in range(6)]
+    np.testing.assert_array_equal(found, dense.astype(bool))
+    assert not in_row(np.array([0, 0, 1]), np.array([3], np.int32), 0, 3)
 
 
 @pytest.mark.parametrize(("p", "q"), [(0.25, 3.0), (4.0, 0.5), (1.0, 1.0)])
@@ -128,6 +171,44 @@ def test_update_is_the_gradient_of_the_skip_gram_loss() -> None:
     np.testing.assert_allclose(b, outputs - 0.1 * slope(inputs, outputs, 1), atol=3e-4)
 
 
+def test_a_round_trains_each_replica_on_walks_of_its_own() -> None:
+    indptr, indices, dense = house()
+    rng = np.random.default_rng(1)
+    tables = [(rng.standard_normal((2, 6, 4)) * 0.4).astype(np.float32) for _ in range(2)]
+    expected = [table.astype(float) for table in tables]
+    used = [np.zeros((2, 6), np.int32) for _ in range(2)]
+    starts = np.array([0, 5, 3, 2, 1], np.int32)
+    chance, other = alias_table(np.array([5.0, 0.5, 1.0, 2.5, 0.1, 3.0]))
+    sigmoid, window, negatives, step, epoch = sigmoid_table(), 3, 2, 0.05, 4
+    train_round(
+        *tables, *used, indptr, indices, starts, 1, 2, 9, 2.0, 0.5, window, negatives,
+        chance, other, np.uint64(7), epoch, np.float32(step), sigmoid,
+    )  # fmt: skip
+    counts = np.zeros((2, 2, 6), int)
+    for w, replica in ((1, 0), (2, 0), (3, 1), (4, 1)):
+        walk = np.array(reference_walk(dense, int(starts[w]), 9, 2.0, 0.5, 7, w))
+        stream = SplitMix(7, w, epoch + 2)
+        inputs, outputs = expected[0][replica], expected[1][replica]
+        for position in range(9):
+            reach = 1 + stream.below(window)
+            near = [x for x in range(9) if x != position and abs(x - position) <= reach]
+            targets = [walk[position]]
+            for _ in range(negatives):
+                cell = stream.below(6)
+                drawn = cell if stream.uniform() < chance[cell] else int(other[cell])
+                targets += [drawn] if drawn != walk[position] else []
+            np.add.at(counts[0, replica], walk[near], 1)
+            np.add.at(counts[1, replica], targets, 1)
+            rows, heads = inputs[walk[near]], outputs[targets]
+            labels = np.arange(len(targets)) == 0
+            gains = (labels - 1 / (1 + np.exp(-rows @ heads.T))) * step
+            np.add.at(inputs, walk[near], gains @ heads)
+            np.add.at(outputs, targets, gains.T @ rows)
+    np.testing.assert_array_equal(used, counts)
+    for table, wanted in zip(tables, expected, strict=True):
+        np.testing.assert_allclose(table, wanted, atol=3e-4)  # the logistic function is a table
+
+
 def test_replicas_are_averaged_by_use() -> None:
     tables = np.arange(12, dtype=np.float32).reshape(2, 3, 2)
     used = np.array([[3, 0, 0], [1, 2, 0]], np.int32)
@@ -171,7 +252,7 @@ def test_nodes_without_edges_get_zeros_and_wrong_settings_an_error() -> None:
     assert not made.items.vectors[5].any()
     assert not made.users.vectors[3].any()
     assert made.users.vectors[4].any()
-    with pytest.raises(ConfigError, match="p must be positive"):
+    with pytest.raises(ConfigError, match="p must be above 0"):
         Node2Vec(p=0.0)
     with pytest.raises(ConfigError, match="length"):
         Node2Vec(length=1)

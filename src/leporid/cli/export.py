@@ -42,8 +42,7 @@ def export(
     json_output: JsonOption = False,
 ) -> None:
     """Write SOURCE's vectors and ids in another format."""
-    from leporid.interop.formats import write_embeddings
-    from leporid.interop.trained import read_any
+    from leporid.interop.formats import read_any, write_embeddings
 
     read = read_any(source, users, items, source_format)
     if scale is not None:

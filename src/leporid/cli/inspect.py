@@ -42,7 +42,7 @@ def inspect(
 ) -> None:
     """Show spectrum, norms, isolated rows, neighbours, a map, and movement in training."""
     from leporid.diagnostics.inspection import inspect_embeddings
-    from leporid.interop.trained import read_any
+    from leporid.interop.formats import read_any
 
     titles = None
     if items is not None:

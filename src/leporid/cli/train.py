@@ -149,10 +149,10 @@ def _vectors(
     """The starting vectors, from the cache where they have been computed before."""
     if name == "none":
         return None
-    from leporid.models.shared.fitting import start_vectors
+    from leporid.initializers.starting import start
     from leporid.models.shared.neural import NeuralRecommender
 
     assert issubclass(model, NeuralRecommender)
     dim = model.from_recipe(recipe, **settings).config.dim
     given = {"dim": dim, "seed": seed, **init_settings}
-    return start_vectors(name, split, progress=progress, **given)
+    return start(name, split.train, progress=progress, **given)

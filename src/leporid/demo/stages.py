@@ -186,11 +186,11 @@ def _data(
 
 
 def _vectors(split: Split, settings: DemoSettings, progress: ProgressLike) -> InitialEmbeddings:
-    from leporid.threads import kept_torch_threads
+    from leporid.initializers.starting import start
 
-    maker = leporid.initializers.get("leporid")(seed=settings.seed)
-    with kept_torch_threads():
-        return maker.fit(split.train, progress=progress)
+    vectors = start("leporid", split.train, cache=False, progress=progress, seed=settings.seed)
+    assert vectors is not None
+    return vectors
 
 
 def _affordable_steps(split: Split, settings: DemoSettings, progress: ProgressLike) -> int:

@@ -19,15 +19,16 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from leporid.config import setting
 from leporid.data.interactions import Interactions
 from leporid.errors import ConfigError
 from leporid.initializers.base import InitialEmbeddings, Initializer, InitializerConfig
-from leporid.initializers.sorted_rows import in_row
+from leporid.initializers.bipartite import in_row
+from leporid.kernel import kernel
 from leporid.progress import ProgressLike
 from leporid.random_stream import below, next_state, stream, to_bits
-from leporid.spectral.embedding import Embedding
 
-__all__ = ["BPR", "BPRConfig", "bpr_update", "partner"]
+__all__ = ["BPR", "BPRConfig", "bpr_update", "partner", "train_round"]
 
 _BLOCKS = 16
 """B: the most threads one epoch can use. Fixed, so that results do not depend on the machine."""
@@ -39,24 +40,17 @@ _TRIES = 32
 class BPRConfig(InitializerConfig):
     """Settings of `BPR`."""
 
-    regularization: float = 0.1
+    regularization: float = setting(0.1, at_least=0)
     """Weight of the squared norms of the three rows of a triple (paper: 0.1)."""
-    step: float = 0.25
+    step: float = setting(0.25, above=0)
     """Learning rate: the factor on the gradient of one triple (paper: 0.25)."""
-    epochs: int = 30
+    epochs: int = setting(30, at_least=1)
     """Passes; each draws as many triples as there are interactions."""
 
     def validate(self) -> None:
         """Refuse steps that cannot converge."""
-        super().validate()
-        if self.regularization < 0:
-            raise ConfigError(f"regularization must be at least 0, not {self.regularization}")
-        if not 0 < self.step * max(self.regularization, 1e-12) < 1 or not self.step > 0:
-            raise ConfigError(
-                f"step must be positive and step * regularization below 1, not {self.step}"
-            )
-        if self.epochs < 1:
-            raise ConfigError(f"epochs must be at least 1, not {self.epochs}")
+        if not self.step * self.regularization < 1:
+            raise ConfigError(f"step * regularization must be below 1, not with step={self.step}")
 
 
 class BPR(Initializer):
@@ -81,23 +75,19 @@ class BPR(Initializer):
         for epoch in range(config.epochs):
             user_block = _deal(rng, train.n_users, blocks)
             item_block = _deal(rng, train.n_items, blocks)
-            members = np.argsort(item_block, kind="stable").astype(np.int32)
-            member_ptr = np.searchsorted(item_block[members], np.arange(blocks + 1))
+            members, member_ptr = _group(item_block, blocks)
             cells = user_block[train.user].astype(np.int32) * blocks + item_block[train.item]
             pairs, pair_ptr = _group(cells, blocks * blocks)
             for turn in range(blocks):
-                _round(
+                train_round(
                     users, items, train.user, train.item, pairs, pair_ptr,
-                    members, member_ptr.astype(np.int64), indptr, matrix.indices,
+                    members, member_ptr, indptr, matrix.indices,
                     np.int64(turn), np.int64(blocks), np.uint64(config.seed),
                     np.uint64(epoch * blocks + turn),
                     np.float32(config.step), np.float32(config.regularization),
                 )  # fmt: skip
             progress.advance()
-        provenance = self.provenance(train)
-        return InitialEmbeddings(
-            Embedding(users, None, provenance), Embedding(items, None, provenance)
-        )
+        return self._embeddings(train, users, items)
 
 
 def _deal(rng: np.random.Generator, n: int, blocks: int) -> NDArray[np.int32]:
@@ -107,24 +97,15 @@ def _deal(rng: np.random.Generator, n: int, blocks: int) -> NDArray[np.int32]:
     return out
 
 
-@numba.njit(cache=True)
-def _group(cells: NDArray[np.int32], n_cells: int) -> Any:
-    """Positions sorted by cell (counting sort), and where each cell starts."""
+def _group(cells: NDArray[np.int32], n_cells: int) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+    """Positions sorted by cell, and int64[n_cells + 1] where each cell begins among them."""
+    order = np.argsort(cells.astype(np.uint16), kind="stable")  # 16 bits: a radix sort
     starts = np.zeros(n_cells + 1, np.int64)
-    for cell in cells:
-        starts[cell + 1] += 1
-    for cell in range(n_cells):
-        starts[cell + 1] += starts[cell]
-    cursor = starts[:-1].copy()
-    order = np.empty(len(cells), np.int32)
-    for position in range(len(cells)):
-        cell = cells[position]
-        order[cursor[cell]] = position
-        cursor[cell] += 1
-    return order, starts
+    np.cumsum(np.bincount(cells, minlength=n_cells), out=starts[1:])
+    return order.astype(np.int32), starts
 
 
-@numba.njit(cache=True, fastmath=True, error_model="numpy")
+@kernel(fastmath=True)
 def bpr_update(u: Any, i: Any, j: Any, step: Any, regularization: Any) -> None:
     """One gradient step on the float32[d] rows of a triple, in place."""
     margin = np.float32(0.0)
@@ -138,31 +119,18 @@ def bpr_update(u: Any, i: Any, j: Any, step: Any, regularization: Any) -> None:
         j[d] = c + step * (-pull * a - regularization * c)
 
 
-@numba.njit(cache=True)
+@kernel
 def partner(block: Any, turn: Any, blocks: Any) -> Any:
     """The item block that user block `block` meets in a round: another one for every task."""
     return (block + turn) % blocks
 
 
-@numba.njit(cache=True, parallel=True, fastmath=True, error_model="numpy")
-def _round(
-    users: Any,
-    items: Any,
-    pair_user: Any,
-    pair_item: Any,
-    pairs: Any,
-    pair_ptr: Any,
-    members: Any,
-    member_ptr: Any,
-    indptr: Any,
-    indices: Any,
-    turn: Any,
-    blocks: Any,
-    seed: Any,
-    name: Any,
-    step: Any,
-    regularization: Any,
-) -> None:
+@kernel(parallel=True, fastmath=True)
+def train_round(
+    users: Any, items: Any, pair_user: Any, pair_item: Any, pairs: Any, pair_ptr: Any,
+    members: Any, member_ptr: Any, indptr: Any, indices: Any,
+    turn: Any, blocks: Any, seed: Any, name: Any, step: Any, regularization: Any,
+) -> None:  # fmt: skip
     """One round: task b works on user block b and the item block that is its partner."""
     for block in numba.prange(blocks):
         item_block = partner(block, turn, blocks)

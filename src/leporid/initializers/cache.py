@@ -1,4 +1,4 @@
-"""Fitted initialisers on disk, found again by what made them.
+"""Fitted vectors on disk, found again by what they were computed from.
 
 The key is a hash of the method, its parameters, the training data and the version of the code.
 A second fit with the same four reads the file; a change of any of them never does.
@@ -10,9 +10,9 @@ import hashlib
 import os
 import warnings
 from pathlib import Path
-from typing import Any
 
 import numpy as np
+import platformdirs
 
 from leporid.artifacts import read_arrays
 from leporid.config import canonical_hash
@@ -24,26 +24,20 @@ from leporid.progress import ProgressLike
 __all__ = ["cache_directory", "cache_path", "cached_fit"]
 
 
-def cache_directory(given: str | Path | None = None) -> Path | None:
+def cache_directory() -> Path | None:
     """Where fitted vectors are kept; None when the cache is switched off.
 
-    `given`, else `$LEPORID_CACHE` (the word `off` switches the cache off), else
-    `leporid` in the user's cache folder.
+    `$LEPORID_CACHE` (the word `off` switches the cache off), else `leporid` in the user's cache.
     """
-    if given is not None:
-        return Path(given)
-    setting = os.environ.get("LEPORID_CACHE")
-    if setting is not None and setting.strip().lower() in {"off", "0", ""}:
-        return None
-    if setting is not None:
-        return Path(setting).expanduser()
-    base = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
-    return Path(base).expanduser() / "leporid"
+    folder = os.environ.get("LEPORID_CACHE")
+    if folder is None:
+        return platformdirs.user_cache_path("leporid", appauthor=False, opinion=False)
+    return None if folder.strip().lower() in {"off", "0", ""} else Path(folder).expanduser()
 
 
 def cache_path(initializer: Initializer, train: Interactions, directory: str | Path) -> Path:
     """The file that holds, or would hold, the vectors of this initialiser for this data."""
-    key = canonical_hash(initializer.provenance(train))
+    key = canonical_hash(initializer.provenance(train.digest))
     return Path(directory) / "initializers" / f"{initializer.name}-{key}.safetensors"
 
 
@@ -60,46 +54,45 @@ def cached_fit(
     A damaged entry is fitted again with a warning; a folder that cannot be written only costs
     the saving, also with a warning.
     """
-    directory = cache_directory(cache_dir) if use_cache else None
-    if directory is None:
+    directory = cache_directory() if cache_dir is None else cache_dir
+    if directory is None or not use_cache:
         return initializer.fit(train, progress=progress)
     path = cache_path(initializer, train, directory)
     if path.is_file():
         try:
-            return _read(path, initializer.provenance(train), train)
+            return _read(path, initializer, train)
         except DataError as error:
-            warnings.warn(
-                f"1 cache entry was damaged and is fitted again: {error}",
-                LeporidWarning,
-                stacklevel=2,
-            )
-    made = initializer.fit(train, progress=progress)
+            _warn(f"1 cache entry was damaged and is fitted again: {error}")
+    embeddings = initializer.fit(train, progress=progress)
     try:
-        made.save(path, {"checksum": _checksum(made)})
+        embeddings.save(path, {"checksum": _checksum(embeddings)})
     except (DataError, OSError) as error:
-        warnings.warn(
-            f"the vectors were not cached: {error}; set LEPORID_CACHE to a writable folder or off",
-            LeporidWarning,
-            stacklevel=2,
+        _warn(
+            f"the vectors were not cached: {error}; set LEPORID_CACHE to a writable folder or off"
         )
-    return made
+    return embeddings
 
 
-def _read(path: Path, wanted: dict[str, Any], train: Interactions) -> InitialEmbeddings:
+def _warn(message: str) -> None:
+    warnings.warn(message, LeporidWarning, stacklevel=3)
+
+
+def _read(path: Path, initializer: Initializer, train: Interactions) -> InitialEmbeddings:
     arrays, metadata = read_arrays(path)
-    made = InitialEmbeddings.from_arrays(arrays, metadata, path)
-    if metadata.get("checksum") != _checksum(made):
+    embeddings = InitialEmbeddings.from_arrays(arrays, metadata, path)
+    if metadata.get("checksum") != _checksum(embeddings):
         raise DataError(f"{path} does not match its checksum")
-    for embedding in (made.users, made.items):
+    wanted = initializer.provenance(train.digest)
+    for embedding in (embeddings.users, embeddings.items):
         # The file name is a shortened hash: what it stands for is compared in full.
         if any(embedding.provenance.get(key) != value for key, value in wanted.items()):
-            raise DataError(f"{path} was made from other data or settings")
-    return InitialEmbeddings(made.users, made.items, train.users, train.items)
+            raise DataError(f"{path} was computed from other data or settings")
+    return InitialEmbeddings(embeddings.users, embeddings.items, train.users, train.items)
 
 
-def _checksum(made: InitialEmbeddings) -> str:
+def _checksum(embeddings: InitialEmbeddings) -> str:
     hasher = hashlib.sha256()
-    for embedding in (made.users, made.items):
+    for embedding in (embeddings.users, embeddings.items):
         for array in (embedding.vectors, embedding.eigenvalues):
             if array is not None:
                 hasher.update(repr((array.shape, str(array.dtype))).encode())

@@ -9,7 +9,7 @@ from leporid.registry import Registry
 if TYPE_CHECKING:
     from leporid.initializers.base import Initializer
 
-__all__ = ["available", "get", "register"]
+__all__ = ["available", "get", "register", "standardizes"]
 
 _registry: Registry[Initializer] = Registry(
     "initialiser",
@@ -28,3 +28,8 @@ _registry: Registry[Initializer] = Registry(
 available = _registry.available
 get = _registry.get
 register = _registry.register
+
+
+def standardizes(method: str | None, otherwise: bool) -> bool:
+    """Whether models z-score the vectors of `method`; `otherwise` for those of unknown origin."""
+    return get(method).standardize_by_default if method in available() else otherwise

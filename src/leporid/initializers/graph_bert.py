@@ -15,63 +15,56 @@ is the side and the logarithm of the degree.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import nn
+from torch.nn import functional
 
+from leporid.config import setting
 from leporid.data.interactions import Interactions
-from leporid.errors import ConfigError, MissingExtraError
+from leporid.errors import ConfigError
 from leporid.initializers.base import InitialEmbeddings, Initializer, InitializerConfig
+from leporid.initializers.bipartite import bipartite_adjacency
 from leporid.initializers.intimacy import intimate_nodes
-from leporid.initializers.walks import bipartite_adjacency
 from leporid.progress import ProgressLike
-from leporid.spectral.embedding import Embedding
+from leporid.threads import kept_torch_threads
 
-if TYPE_CHECKING:
-    import torch
-
-__all__ = ["GraphBert", "GraphBertConfig"]
+__all__ = ["GraphBert", "GraphBertConfig", "SubgraphEncoder", "recovery_loss"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class GraphBertConfig(InitializerConfig):
     """Settings of `GraphBert`."""
 
-    k: int = 7
+    k: int = setting(7, at_least=1)
     """Intimate nodes of a subgraph."""
-    alpha: float = 0.15
+    alpha: float = setting(0.15, above=0, below=1)
     """Restart probability of PageRank."""
-    tolerance: float = 1e-6
+    tolerance: float = setting(1e-6, above=0)
     """Push tolerance of the intimacy; smaller is more exact and slower. Above about 1 over the
     product of two typical degrees, the neighbours of a node cannot be told apart."""
-    attributes: int = 64
+    attributes: int = setting(64, at_least=1)
     """Length of the random attribute vector of a node."""
-    layers: int = 2
+    layers: int = setting(2, at_least=1)
     """Layers of the transformer."""
-    heads: int = 2
+    heads: int = setting(2, at_least=1)
     """Attention heads; must divide `dim`."""
-    steps: int = 1000
+    steps: int = setting(1000, at_least=1)
     """Optimiser steps."""
-    batch: int = 256
+    batch: int = setting(256, at_least=2)
     """Pairs of a step."""
-    learning_rate: float = 1e-3
+    learning_rate: float = setting(1e-3, above=0)
     """Of Adam."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """Where the transformer is trained."""
 
     def validate(self) -> None:
-        """Refuse impossible sizes."""
-        super().validate()
-        for name in ("k", "attributes", "layers", "heads", "steps"):
-            if getattr(self, name) < 1:
-                raise ConfigError(f"{name} must be at least 1, not {getattr(self, name)}")
-        if self.batch < 2:
-            raise ConfigError(f"batch must be at least 2, not {self.batch}")
+        """Refuse heads of unequal size."""
         if self.dim % self.heads:
             raise ConfigError(f"heads must divide dim={self.dim}, not {self.heads}")
-        if not 0 < self.alpha < 1 or not self.tolerance > 0 or not self.learning_rate > 0:
-            raise ConfigError("alpha must lie in (0, 1); tolerance and learning_rate above 0")
 
 
 class GraphBert(Initializer):
@@ -80,35 +73,20 @@ class GraphBert(Initializer):
     name = "graph_bert"
     config_class = GraphBertConfig
     config: GraphBertConfig
+    version = 2
 
     def _fit(self, train: Interactions, progress: ProgressLike) -> InitialEmbeddings:
-        try:
-            import torch
-        except ImportError:
-            raise MissingExtraError("graph_bert", "torch") from None
-        from leporid.initializers.graph_bert_model import SubgraphEncoder, recovery_loss
-
         config = self.config
         indptr, indices = bipartite_adjacency(train.csr())
-        # A numba kernel can change the thread count of torch too, and with it the rounding.
-        threads = torch.get_num_threads()
-        contexts, intimacy = intimate_nodes(
-            indptr, indices, config.k, config.alpha, config.tolerance, progress
-        )
-        torch.set_num_threads(threads)
-        device = config.device
-        if device == "auto":
-            device = "cuda" if torch.cuda.is_available() else "cpu"
+        with kept_torch_threads():
+            contexts, intimacy = intimate_nodes(
+                indptr, indices, config.k, config.alpha, config.tolerance, progress
+            )
+        automatic = "cuda" if torch.cuda.is_available() else "cpu"
+        device = automatic if config.device == "auto" else config.device
         degrees = np.diff(indptr)
-        encoder = SubgraphEncoder(
-            _subgraphs(contexts, indptr, indices),
-            roles=_roles(degrees, train.n_users),
-            dim=config.dim,
-            attributes=config.attributes,
-            layers=config.layers,
-            heads=config.heads,
-            seed=config.seed,
-        ).to(device)
+        subgraphs = _subgraphs(contexts, indptr, indices)
+        encoder = SubgraphEncoder(subgraphs, _roles(degrees, train.n_users), config).to(device)
         optimiser = torch.optim.Adam(encoder.parameters(), lr=config.learning_rate)
         relative = intimacy / np.maximum(intimacy[:, :1], 1e-30)
         rng = np.random.default_rng(config.seed)
@@ -118,9 +96,10 @@ class GraphBert(Initializer):
         for _ in range(config.steps):
             first = rng.choice(linked, min(config.batch, len(linked)), replace=False)
             places = rng.integers(0, (contexts[first] >= 0).sum(axis=1))
-            second = contexts[first, places]
+            second = contexts[first, places].astype(np.int64)
             wanted = torch.from_numpy(relative[first, places]).to(device)
-            loss = recovery_loss(encoder(_index(first)), encoder(_index(second)), wanted)
+            one, other = (encoder(torch.from_numpy(nodes)) for nodes in (first, second))
+            loss = recovery_loss(one, other, wanted)
             optimiser.zero_grad(set_to_none=True)
             loss.backward()  # type: ignore[no-untyped-call]
             optimiser.step()
@@ -129,21 +108,12 @@ class GraphBert(Initializer):
         vectors = encoder.encode_all()
         vectors[degrees == 0] = 0.0
         tenth = max(1, len(losses) // 10)
-        provenance = {
-            **self.provenance(train),
-            "first_loss": float(np.mean(losses[:tenth])),
-            "last_loss": float(np.mean(losses[-tenth:])),
-        }
-        return InitialEmbeddings(
-            Embedding(vectors[: train.n_users].copy(), None, provenance),
-            Embedding(vectors[train.n_users :].copy(), None, provenance),
+        return self._embeddings(
+            train,
+            *np.split(vectors, [train.n_users]),
+            first_loss=float(np.mean(losses[:tenth])),
+            last_loss=float(np.mean(losses[-tenth:])),
         )
-
-
-def _index(nodes: NDArray[Any]) -> torch.Tensor:
-    import torch
-
-    return torch.from_numpy(nodes.astype(np.int64))
 
 
 def _roles(degrees: NDArray[Any], n_users: int) -> NDArray[np.int64]:
@@ -167,3 +137,84 @@ def _subgraphs(
     at = np.minimum(np.searchsorted(edges, keys), max(len(edges) - 1, 0))
     distances = np.where(nodes == own, 0, np.where(edges[at] == keys, 1, 2))
     return nodes.astype(np.int64), distances.astype(np.int64)
+
+
+def recovery_loss(
+    first: torch.Tensor, second: torch.Tensor, intimacy: torch.Tensor
+) -> torch.Tensor:
+    """Mean squared error of cosines against intimacies.
+
+    `first` and `second` are float[b, d]; pair i has `intimacy[i]`, pairs across lines 0. The two
+    kinds weigh the same: there are b times more of the second.
+    """
+    cosine = functional.normalize(first, dim=1) @ functional.normalize(second, dim=1).T
+    pairs = (cosine.diagonal() - intimacy).square().mean()
+    size = len(first)
+    across = (cosine.square().sum() - cosine.diagonal().square().sum()) / max(size * size - size, 1)
+    return pairs + across
+
+
+class SubgraphEncoder(nn.Module):
+    """Node indices int64[b] to vectors float32[b, dim]."""
+
+    attributes: torch.Tensor
+    nodes: torch.Tensor
+    distances: torch.Tensor
+    roles: torch.Tensor
+
+    def __init__(
+        self,
+        subgraphs: tuple[NDArray[np.int64], NDArray[np.int64]],
+        roles: NDArray[np.int64],
+        config: GraphBertConfig,
+    ) -> None:
+        super().__init__()
+        nodes, distances = subgraphs
+        dim, attributes = config.dim, config.attributes
+        random = np.random.default_rng([config.seed, 1]).standard_normal(
+            (len(nodes), attributes), dtype=np.float32
+        )
+        self.register_buffer("attributes", torch.from_numpy(random))
+        self.register_buffer("nodes", torch.from_numpy(nodes))
+        self.register_buffer("distances", torch.from_numpy(distances))
+        self.register_buffer("roles", torch.from_numpy(roles))
+        # Layers draw from torch's global generator when they are built: leave it as it was.
+        with torch.random.fork_rng(devices=[]):
+            torch.default_generator.manual_seed(config.seed)
+            self.from_attributes = nn.Linear(attributes, dim)
+            self.from_role = nn.Embedding(int(roles.max()) + 1, dim)
+            self.from_rank = nn.Embedding(nodes.shape[1], dim)
+            self.from_distance = nn.Embedding(3, dim)
+            layer = nn.TransformerEncoderLayer(
+                dim, config.heads, 2 * dim, dropout=0.0, activation="gelu", batch_first=True
+            )
+            self.encoder = nn.TransformerEncoder(layer, config.layers, enable_nested_tensor=False)
+        generator = torch.Generator().manual_seed(config.seed)
+        for parameter in self.parameters():
+            if parameter.dim() > 1:
+                spread = parameter.shape[-1] ** -0.5
+                with torch.no_grad():
+                    parameter.normal_(0.0, spread, generator=generator)
+
+    def forward(self, index: torch.Tensor) -> torch.Tensor:
+        """float32[b, dim]: the mean of the encoded subgraph of each node."""
+        index = index.to(self.nodes.device)
+        nodes = self.nodes[index]
+        tokens = (
+            self.from_attributes(self.attributes[nodes])
+            + self.from_role(self.roles[nodes])
+            + self.from_rank.weight[None]
+            + self.from_distance(self.distances[index])
+        )
+        out: torch.Tensor = self.encoder(tokens).mean(dim=1)
+        return out
+
+    @torch.no_grad()
+    def encode_all(self, batch: int = 4096) -> NDArray[Any]:
+        """float32[n, dim]: every node."""
+        self.eval()
+        parts = [
+            self(torch.arange(begin, min(begin + batch, len(self.nodes)))).float().cpu().numpy()
+            for begin in range(0, len(self.nodes), batch)
+        ]
+        return np.concatenate(parts)

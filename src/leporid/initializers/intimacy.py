@@ -1,9 +1,9 @@
 """PageRank intimacy: which nodes a random walk from a node, sent home with chance alpha, meets.
 
 s_v = alpha sum_t (1 - alpha)^t (A D^-1)^t e_v. All pairs would be a dense matrix, so each
-node's row is found by forward push: mass is pushed on only where at least
+node's row is computed by forward push: mass is pushed on only where at least
 `tolerance` x degree has gathered. What is left unpushed bounds the error:
-0 <= s_v(u) - found(u), and their sum over u is the unpushed mass.
+0 <= s_v(u) - settled(u), and their sum over u is the unpushed mass.
 """
 
 from __future__ import annotations
@@ -14,28 +14,23 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from leporid.kernel import kernel
+from leporid.progress import ProgressLike
+
 __all__ = ["intimate_nodes", "push"]
 
 
-@numba.njit(cache=True)
+@kernel
 def push(
-    indptr: Any,
-    indices: Any,
-    source: Any,
-    alpha: Any,
-    tolerance: Any,
-    found: Any,
-    waiting: Any,
-    queue: Any,
-    queued: Any,
-    touched: Any,
-) -> Any:
+    indptr: Any, indices: Any, source: Any, alpha: Any, tolerance: Any,
+    settled: Any, waiting: Any, queue: Any, queued: Any, touched: Any,
+) -> Any:  # fmt: skip
     """Forward push from `source`; returns how many nodes are listed in `touched`.
 
-    `found` and `waiting` (float64[n]) hold the estimates and the mass not pushed yet; they and
+    `settled` and `waiting` (float64[n]) hold the estimates and the mass not pushed yet; they and
     `queued` must be zero on entry, on the nodes of `touched` they are left for the caller.
     """
-    n = len(found)
+    n = len(settled)
     n_touched = 1
     touched[0] = source
     waiting[source] = 1.0
@@ -49,14 +44,14 @@ def push(
         queued[node] = 0
         mass = waiting[node]
         waiting[node] = 0.0
-        found[node] += alpha * mass
+        settled[node] += alpha * mass
         degree = indptr[node + 1] - indptr[node]
         if degree == 0:
             continue
         share = (1 - alpha) * mass / degree
         for at in range(indptr[node], indptr[node + 1]):
             other = indices[at]
-            if waiting[other] == 0.0 and found[other] == 0.0 and queued[other] == 0:
+            if waiting[other] == 0.0 and settled[other] == 0.0 and queued[other] == 0:
                 touched[n_touched] = other
                 n_touched += 1
             waiting[other] += share
@@ -70,27 +65,27 @@ def push(
     return n_touched
 
 
-@numba.njit(cache=True, parallel=True)
+@kernel(parallel=True)
 def _rows(
     indptr: Any, indices: Any, k: Any, alpha: Any, tolerance: Any, lanes: Any, begin: Any, end: Any,
     nodes: Any, values: Any,
 ) -> None:  # fmt: skip
     n = len(indptr) - 1
     for lane in numba.prange(lanes):
-        found, waiting = np.zeros(n), np.zeros(n)
+        settled, waiting = np.zeros(n), np.zeros(n)
         queue, touched = np.empty(n, np.int32), np.empty(n + 1, np.int32)
         queued = np.zeros(n, np.uint8)
         for source in range(begin + lane, end, lanes):
             count = push(
                 indptr, indices, np.int32(source), alpha, tolerance,
-                found, waiting, queue, queued, touched,
+                settled, waiting, queue, queued, touched,
             )  # fmt: skip
             for place in range(k):
                 best, best_value = -1, 0.0
                 for at in range(count):
                     node = touched[at]
                     # Unpushed mass counts by the share that would come to rest there.
-                    value = found[node] + alpha * waiting[node]
+                    value = settled[node] + alpha * waiting[node]
                     if node != source and (
                         value > best_value or (value == best_value and node < best)
                     ):
@@ -98,9 +93,9 @@ def _rows(
                 nodes[source, place] = best
                 values[source, place] = best_value
                 if best >= 0:
-                    found[best], waiting[best] = -1.0, 0.0
+                    settled[best], waiting[best] = -1.0, 0.0
             for at in range(count):
-                found[touched[at]] = 0.0
+                settled[touched[at]] = 0.0
                 waiting[touched[at]] = 0.0
 
 
@@ -110,7 +105,7 @@ def intimate_nodes(
     k: int,
     alpha: float,
     tolerance: float,
-    progress: Any,
+    progress: ProgressLike,
 ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
     """int32[n, k] most intimate other nodes (best first, -1 pads) and float32[n, k] intimacies."""
     n = len(indptr) - 1

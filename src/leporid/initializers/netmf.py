@@ -13,50 +13,47 @@ made, used and dropped inside a block Krylov solver.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from leporid.config import setting
 from leporid.data.interactions import Interactions
-from leporid.errors import ConfigError
+from leporid.graph.knn import knn_graph
+from leporid.graph.types import KnnGraph
 from leporid.initializers.base import InitialEmbeddings, Initializer, InitializerConfig
-from leporid.initializers.log_operator import LogOperator, top_singular
+from leporid.initializers.svd import column_signs, padded
 from leporid.progress import ProgressLike
+from leporid.spectral.eigenpairs import laplacian_eigenpairs
 from leporid.spectral.embedding import Embedding
+from leporid.threads import on_each_share, resolve_threads
 
-if TYPE_CHECKING:
-    from leporid.graph.types import KnnGraph
-
-__all__ = ["DENSE_LIMIT", "NetMF", "NetMFConfig", "deepwalk_factors", "deepwalk_filter"]
+__all__ = ["NetMF", "NetMFConfig", "deepwalk_factors", "deepwalk_filter", "top_singular"]
 
 DENSE_LIMIT = 4096
 """Nodes up to which a dense n x n float64 matrix (134 MB) is formed; never above."""
+_BLOCK = 2048
+"""Rows and columns of one block: 16 MB of float32, made and dropped."""
+_OVERSAMPLE = 16
+_STEPS = 10
+_TOLERANCE = 1e-4
 
 
 @dataclass(frozen=True, kw_only=True)
 class NetMFConfig(InitializerConfig):
     """Settings of `NetMF`."""
 
-    k: int = 1000
+    k: int = setting(1000, at_least=1)
     """Neighbours of a node in the KNN graph."""
-    window: int = 10
+    window: int = setting(10, at_least=1)
     """T: the length of the walks' context (paper: 10)."""
-    negatives: float = 1.0
-    """b: negative samples a positive one."""
-    rank: int = 256
+    negatives: float = setting(1.0, above=0)
+    """b: negative samples per positive one."""
+    rank: int = setting(256, at_least=1)
     """Eigenpairs of the graph that approximate M."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """Where the KNN graph and its eigenpairs are computed."""
-
-    def validate(self) -> None:
-        """Refuse impossible sizes."""
-        super().validate()
-        for name in ("k", "window", "rank"):
-            if getattr(self, name) < 1:
-                raise ConfigError(f"{name} must be at least 1, not {getattr(self, name)}")
-        if not self.negatives > 0:
-            raise ConfigError(f"negatives must be positive, not {self.negatives}")
 
 
 class NetMF(Initializer):
@@ -67,41 +64,25 @@ class NetMF(Initializer):
     config: NetMFConfig
 
     def _fit(self, train: Interactions, progress: ProgressLike) -> InitialEmbeddings:
-        from leporid.graph.knn import knn_graph
-
-        matrix = train.csr()
-        made = [
-            self._side(
-                knn_graph(X, k=self.config.k, device=self.config.device, progress=progress),
-                self.provenance(train),
-                progress,
+        config, matrix = self.config, train.csr()
+        computing: dict[str, Any] = {"device": config.device, "progress": progress}
+        sides = []
+        for X in (matrix, matrix.T.tocsr()):
+            graph = knn_graph(X, k=config.k, **computing)
+            left, signs = deepwalk_factors(
+                graph, config.window, config.negatives, config.rank, seed=config.seed, **computing
             )
-            for X in (matrix, matrix.T.tocsr())
-        ]
-        return InitialEmbeddings(made[0], made[1])
-
-    def _side(
-        self, graph: KnnGraph, provenance: dict[str, Any], progress: ProgressLike
-    ) -> Embedding:
-        config = self.config
-        left, signs = deepwalk_factors(
-            graph, config.window, config.negatives, config.rank, config.seed, config.device,
-            progress,
-        )  # fmt: skip
-        found = top_singular(
-            LogOperator(left, signs),
-            min(config.dim, graph.n),
-            dense=graph.n <= DENSE_LIMIT,
-            seed=config.seed,
-            progress=progress,
-        )
-        vectors = np.zeros((graph.n, config.dim), dtype=np.float32)
-        vectors[:, : found.vectors.shape[1]] = found.vectors * np.sqrt(found.values)
-        report = {
-            "isolated": int(np.count_nonzero(np.diff(graph.indptr) == 0)),
-            "residual": found.residual,
-        }
-        return Embedding(vectors, None, {**provenance, **report})
+            values, vectors, residual = top_singular(
+                LogOperator(left, signs),
+                min(config.dim, graph.n),
+                dense=graph.n <= DENSE_LIMIT,
+                seed=config.seed,
+                progress=progress,
+            )
+            isolated = int(np.count_nonzero(np.diff(graph.indptr) == 0))
+            report = {**self.provenance(train.digest), "isolated": isolated, "residual": residual}
+            sides.append(Embedding(padded(vectors * np.sqrt(values), config.dim), None, report))
+        return InitialEmbeddings(sides[0], sides[1])
 
 
 def deepwalk_filter(mu: NDArray[np.float64], window: int) -> NDArray[np.float64]:
@@ -115,29 +96,98 @@ def deepwalk_filter(mu: NDArray[np.float64], window: int) -> NDArray[np.float64]
 
 
 def deepwalk_factors(
-    graph: KnnGraph,
-    window: int,
-    negatives: float,
-    rank: int,
-    seed: int = 0,
-    device: Literal["auto", "cpu", "cuda"] = "auto",
-    progress: ProgressLike | None = None,
+    graph: KnnGraph, window: int, negatives: float, rank: int, **solver: Any
 ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     """L float32[n, h] and signs float32[h] with M = (L * signs) L^T.
 
     With h = n this is exactly M; eigenvalues near zero add nothing and f is negative only for
-    negative ones, so the algebraically largest are those that count.
+    negative ones, so the algebraically largest are those that count. `solver` are `seed`,
+    `device` and `progress` of `laplacian_eigenpairs`.
     """
-    from leporid.spectral.eigenpairs import laplacian_eigenpairs
-
     degrees = graph.degrees()
     linked = int(np.count_nonzero(degrees))
-    pairs = laplacian_eigenpairs(
-        graph, max(1, min(rank, linked)), alpha=0.0, seed=seed, device=device, progress=progress
-    )
+    pairs = laplacian_eigenpairs(graph, max(1, min(rank, linked)), alpha=0.0, **solver)
     filtered = deepwalk_filter(pairs.values, window)
     inverse = np.zeros(graph.n)
     np.divide(1.0, np.sqrt(degrees), out=inverse, where=degrees > 0)
     weights = np.sqrt(np.abs(filtered) * (degrees.sum() / negatives))
     left = pairs.vectors.astype(np.float64) * inverse[:, None] * weights
     return left.astype(np.float32), np.sign(filtered).astype(np.float32)
+
+
+class LogOperator:
+    """Y = log max(1, (L * signs) L^T), symmetric, float32, applied to blocks of vectors."""
+
+    def __init__(self, left: NDArray[np.float32], signs: NDArray[np.float32]) -> None:
+        self._left = left
+        self._right = np.ascontiguousarray((left * signs).T)
+        self.n = left.shape[0]
+
+    def apply(self, vectors: NDArray[np.float32]) -> NDArray[np.float32]:
+        """float32[n, m]: Y times float32[n, m]. Blocks below the diagonal are not computed."""
+        out = np.zeros_like(vectors)
+        for a in range(0, self.n, _BLOCK):
+            rows = slice(a, min(a + _BLOCK, self.n))
+            for b in range(a, self.n, _BLOCK):
+                columns = slice(b, min(b + _BLOCK, self.n))
+                block = self._left[rows] @ self._right[:, columns]
+                _log_in_place(block)
+                out[rows] += block @ vectors[columns]
+                if b > a:
+                    out[columns] += block.T @ vectors[rows]
+        return out
+
+    def dense(self) -> NDArray[np.float64]:
+        """float64[n, n]: Y itself, for graphs below the caller's limit."""
+        product = self._left.astype(np.float64) @ self._right.astype(np.float64)
+        return np.asarray(np.log(np.maximum(product, 1.0)))
+
+
+def _log_in_place(block: NDArray[np.float32]) -> None:
+    """log max(1, x) of every entry; numpy lets go of the interpreter lock inside."""
+
+    def work(_: int, begin: int, end: int) -> None:
+        part = block[begin:end]
+        np.log(np.maximum(part, np.float32(1.0), out=part), out=part)
+
+    on_each_share(work, 0, len(block), resolve_threads(None))
+
+
+def top_singular(
+    operator: LogOperator, dim: int, *, dense: bool, seed: int = 0, progress: ProgressLike
+) -> tuple[NDArray[np.float64], NDArray[np.float32], float]:
+    """Singular values float64[d], descending, and vectors float32[n, d] of Y, and a residual.
+
+    The residual is the largest ||Y u - lambda u|| over the largest singular value. `dense` takes
+    LAPACK (residual 0). Otherwise a block Krylov space grows by one block per step, fully
+    reorthogonalised, until the residual is at most 1e-4, for at most 10 steps.
+    """
+    if dense or 3 * (dim + _OVERSAMPLE) >= operator.n:
+        values, vectors = np.linalg.eigh(operator.dense())
+        order = np.argsort(-np.abs(values), kind="stable")[:dim]
+        vectors = vectors[:, order].astype(np.float32)
+        return np.abs(values[order]), vectors * column_signs(vectors), 0.0
+    width = dim + _OVERSAMPLE
+    rng = np.random.default_rng(seed)
+    block, _ = np.linalg.qr(rng.standard_normal((operator.n, width), dtype=np.float32))
+    basis = np.empty((operator.n, 0), dtype=np.float32)
+    images = np.empty((operator.n, 0), dtype=np.float32)
+    limit = min(_STEPS, operator.n // width)
+    progress.start("singular vectors", limit)
+    for step in range(limit):
+        image = operator.apply(block)
+        basis, images = np.hstack([basis, block]), np.hstack([images, image])
+        small = (basis.T @ images).astype(np.float64)
+        values, mixing = np.linalg.eigh((small + small.T) / 2)
+        order = np.argsort(-np.abs(values), kind="stable")[:dim]
+        values, chosen = values[order], mixing[:, order].astype(np.float32)
+        vectors = basis @ chosen
+        errors = np.linalg.norm(images @ chosen - vectors * values.astype(np.float32), axis=0)
+        residual = float(errors.max() / max(abs(values[0]), 1e-30))
+        progress.advance(1, residual=residual)
+        if residual <= _TOLERANCE or step + 1 == limit:
+            break
+        for _ in range(2):
+            image = image - basis @ (basis.T @ image)
+        block, _ = np.linalg.qr(image)
+    return np.abs(values), vectors * column_signs(vectors), residual

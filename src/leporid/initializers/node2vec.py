@@ -1,68 +1,64 @@
-"""`node2vec`: random walks on the bipartite user-item graph, then skip-gram."""
+"""`node2vec`: random walks on the bipartite user-item graph, then skip-gram, in compiled code.
+
+At every position of a walk the nodes within the window (shrunk at random, as in word2vec) are
+inputs; the node itself and a few negatives, shared by the whole window, are targets.
+
+R replicas of the two tables each train on walks of their own for a round; then every row
+becomes the mean of its replicas weighted by how often each one used it. A row that one replica
+used keeps that replica's whole step. R is a setting and not the number of threads, so the same
+seed gives the same bits on any machine of the same kind.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numba
 import numpy as np
+from numpy.typing import NDArray
 
+from leporid.config import setting
 from leporid.data.interactions import Interactions
-from leporid.errors import ConfigError
 from leporid.initializers.base import InitialEmbeddings, Initializer, InitializerConfig
-from leporid.initializers.skipgram import (
-    alias_table,
-    merge_replicas,
-    sigmoid_table,
-    train_round,
-)
-from leporid.initializers.walks import bipartite_adjacency, count_visits
+from leporid.initializers.bipartite import bipartite_adjacency, count_visits, walk_into
+from leporid.kernel import kernel
 from leporid.progress import ProgressLike
-from leporid.spectral.embedding import Embedding
+from leporid.random_stream import below, next_state, stream, to_bits, uniform
 
-__all__ = ["Node2Vec", "Node2VecConfig"]
+__all__ = ["Node2Vec", "Node2VecConfig", "alias_table", "merge_replicas", "update_position"]
 
 _NODES_PER_REPLICA = 4096
 """Averaging replicas slows learning where every row is busy: small graphs get fewer of them."""
+_REACH, _CELLS = 8.0, 4096
+"""The logistic function is read from a table of this many cells over [-8, 8]."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Node2VecConfig(InitializerConfig):
     """Settings of `Node2Vec`."""
 
-    walks: int = 10
+    walks: int = setting(10, at_least=1)
     """Walks from every node (paper: 10)."""
-    length: int = 80
+    length: int = setting(80, at_least=2)
     """Nodes of a walk (paper: 80)."""
-    p: float = 1.0
+    p: float = setting(1.0, above=0)
     """Return parameter: large values avoid going straight back."""
-    q: float = 1.0
+    q: float = setting(1.0, above=0)
     """In-out parameter: large values stay near. Two neighbours of a node are never linked in a
     bipartite graph, so here only the ratio of p and q counts."""
-    window: int = 10
+    window: int = setting(10, at_least=1)
     """Positions on either side that count as context, shrunk at random."""
-    negatives: int = 5
-    """Negative samples a position, from the visits to the power 3/4."""
-    epochs: int = 1
+    negatives: int = setting(5, at_least=1)
+    """Negative samples per position, from the visits to the power 3/4."""
+    epochs: int = setting(1, at_least=1)
     """Passes over the walks."""
-    step: float = 0.025
+    step: float = setting(0.025, above=0)
     """Learning rate at the start; it falls linearly to a thousandth of it."""
-    replicas: int = 4
-    """Copies trained side by side, at most one for 4096 nodes: the most threads used. They are
+    replicas: int = setting(4, at_least=1)
+    """Copies trained side by side, at most one per 4096 nodes: the most threads used. They are
     part of the result: other numbers of copies give other vectors, other numbers of threads
     do not."""
-
-    def validate(self) -> None:
-        """Refuse impossible sizes."""
-        super().validate()
-        for name in ("walks", "window", "negatives", "epochs", "replicas"):
-            if getattr(self, name) < 1:
-                raise ConfigError(f"{name} must be at least 1, not {getattr(self, name)}")
-        if self.length < 2:
-            raise ConfigError(f"length must be at least 2, not {self.length}")
-        for name in ("p", "q", "step"):
-            if not getattr(self, name) > 0:
-                raise ConfigError(f"{name} must be positive, not {getattr(self, name)}")
 
 
 class Node2Vec(Initializer):
@@ -79,12 +75,9 @@ class Node2Vec(Initializer):
         rng = np.random.default_rng(config.seed)
         linked = np.flatnonzero(np.diff(indptr)).astype(np.int32)
         starts = np.concatenate([rng.permutation(linked) for _ in range(config.walks)])
-        seed = np.uint64(config.seed)
+        walking, seed = (config.length, config.p, config.q), np.uint64(config.seed)
         progress.start("counting visits", 1)
-        visits = count_visits(
-            indptr, indices, starts, config.length, config.p, config.q, seed,
-            numba.get_num_threads(),
-        )  # fmt: skip
+        visits = count_visits(indptr, indices, starts, *walking, seed, numba.get_num_threads())
         chance, other = alias_table(visits.astype(np.float64) ** 0.75)
 
         replicas = max(1, min(config.replicas, n // _NODES_PER_REPLICA))
@@ -103,18 +96,146 @@ class Node2Vec(Initializer):
             step = np.float32(config.step * max(1 - number / rounds, 1e-3))
             train_round(
                 inputs, outputs, used_in, used_out, indptr, indices, starts,
-                np.int64(firsts[turn]), np.int64(walks), config.length, config.p, config.q,
-                config.window, config.negatives, chance, other, seed, np.int64(epoch), step,
-                sigmoid,
+                np.int64(firsts[turn]), np.int64(walks), *walking, config.window, config.negatives,
+                chance, other, seed, np.int64(epoch), step, sigmoid,
             )  # fmt: skip
             if replicas > 1:
                 merge_replicas(inputs, used_in)
                 merge_replicas(outputs, used_out)
             progress.advance()
-        vectors = inputs[0]
+        vectors = inputs[0].copy()
         vectors[np.diff(indptr) == 0] = 0.0
-        provenance = self.provenance(train)
-        return InitialEmbeddings(
-            Embedding(vectors[: train.n_users].copy(), None, provenance),
-            Embedding(vectors[train.n_users :].copy(), None, provenance),
-        )
+        return self._embeddings(train, *np.split(vectors, [train.n_users]))
+
+
+def alias_table(weights: NDArray[Any]) -> tuple[NDArray[np.float32], NDArray[np.int32]]:
+    """Walker's alias table: cell i is kept with chance[i], else it stands for other[i]."""
+    scaled = np.asarray(weights, dtype=np.float64)
+    scaled = scaled * (len(scaled) / scaled.sum())
+    other = np.arange(len(scaled), dtype=np.int32)
+    small = [i for i, x in enumerate(scaled) if x < 1]
+    large = [i for i, x in enumerate(scaled) if x >= 1]
+    chance = np.ones(len(scaled))
+    while small and large:
+        poor, rich = small.pop(), large[-1]
+        chance[poor], other[poor] = scaled[poor], rich
+        scaled[rich] -= 1 - scaled[poor]
+        if scaled[rich] < 1:
+            small.append(large.pop())
+    return chance.astype(np.float32), other
+
+
+def sigmoid_table() -> NDArray[np.float32]:
+    """float32[4096]: the logistic function on [-8, 8]."""
+    x = (np.arange(_CELLS) + 0.5) / _CELLS * 2 * _REACH - _REACH
+    return (1 / (1 + np.exp(-x))).astype(np.float32)
+
+
+@kernel(fastmath=True)
+def update_position(
+    inputs: Any, outputs: Any, contexts: Any, n_contexts: Any, targets: Any, n_targets: Any,
+    step: Any, sigmoid: Any, space: Any,
+) -> None:  # fmt: skip
+    """One gradient step for the pairs (contexts x targets); targets[0] is the true one.
+
+    All dot products use the rows as they were before the step. `space` is working space,
+    float32[n_contexts + 2 n_targets, d].
+    """
+    dim = inputs.shape[1]
+    scale = np.float32(_CELLS / (2 * _REACH))
+    heads, pulls = space[:n_targets], space[n_targets : 2 * n_targets]
+    rows = space[2 * n_targets :]
+    # Copying the rows first lets the processor fetch them all at once: half the time of reading
+    # them one by one. Unsigned indices need no test for negative ones.
+    for t in range(n_targets):
+        source = np.uint32(targets[t])
+        for d in range(dim):
+            heads[t, d] = outputs[source, d]
+            pulls[t, d] = 0.0
+    for c in range(n_contexts):
+        source = np.uint32(contexts[c])
+        for d in range(dim):
+            rows[c, d] = inputs[source, d]
+    for c in range(n_contexts):
+        place = np.uint32(contexts[c])
+        for t in range(n_targets):
+            score = np.float32(0.0)
+            for d in range(dim):
+                score += rows[c, d] * heads[t, d]
+            cell = np.int32((score + np.float32(_REACH)) * scale)
+            cell = max(np.int32(0), min(np.int32(_CELLS - 1), cell))
+            label = np.float32(1.0) if t == 0 else np.float32(0.0)
+            gain = (label - sigmoid[np.uint32(cell)]) * step
+            for d in range(dim):
+                pulls[t, d] += gain * rows[c, d]
+            for d in range(dim):
+                inputs[place, d] += gain * heads[t, d]
+    for t in range(n_targets):
+        place = np.uint32(targets[t])
+        for d in range(dim):
+            outputs[place, d] += pulls[t, d]
+
+
+@kernel(parallel=True, fastmath=True)
+def train_round(
+    inputs: Any, outputs: Any, used_in: Any, used_out: Any, indptr: Any, indices: Any,
+    starts: Any, first: Any, walks: Any, length: Any, p: Any, q: Any, window: Any, negatives: Any,
+    chance: Any, other: Any, seed: Any, epoch: Any, step: Any, sigmoid: Any,
+) -> None:  # fmt: skip
+    """Replica r trains float32[R, n, d] tables on walks first + r * walks ... of this epoch."""
+    n = inputs.shape[1]
+    for r in numba.prange(inputs.shape[0]):
+        walk = np.empty(length, np.int32)
+        contexts = np.empty(2 * window, np.int32)
+        targets = np.empty(negatives + 1, np.int32)
+        space = np.empty((2 * window + 2 * (negatives + 1), inputs.shape[2]), np.float32)
+        begin = first + r * walks
+        for w in range(begin, min(begin + walks, len(starts))):
+            walk_into(walk, indptr, indices, starts[w], p, q, seed, np.uint64(w))
+            state = stream(seed, np.uint64(w), np.uint64(epoch + 2))
+            for position in range(length):
+                state = next_state(state)
+                reach = 1 + below(to_bits(state), window)
+                n_contexts = 0
+                for place in range(max(0, position - reach), min(length, position + reach + 1)):
+                    if place != position:
+                        contexts[n_contexts] = walk[place]
+                        n_contexts += 1
+                        used_in[r, walk[place]] += 1
+                targets[0] = walk[position]
+                n_targets = 1
+                for _ in range(negatives):
+                    state = next_state(state)
+                    cell = below(to_bits(state), n)
+                    state = next_state(state)
+                    if uniform(to_bits(state)) >= chance[cell]:
+                        cell = np.int64(other[cell])
+                    if cell != walk[position]:
+                        targets[n_targets] = cell
+                        n_targets += 1
+                for t in range(n_targets):
+                    used_out[r, targets[t]] += 1
+                update_position(
+                    inputs[r], outputs[r], contexts, n_contexts, targets, n_targets,
+                    step, sigmoid, space,
+                )  # fmt: skip
+
+
+@kernel(parallel=True, fastmath=True)
+def merge_replicas(tables: Any, used: Any) -> None:
+    """Every row of float32[R, n, d] becomes its mean weighted by int32[R, n] `used`, set to 0."""
+    replicas, n, dim = tables.shape
+    for row in numba.prange(n):
+        total = np.int64(0)
+        for r in range(replicas):
+            total += used[r, row]
+        if total > 0:
+            mean = np.zeros(dim, np.float32)
+            for r in range(replicas):
+                share = np.float32(used[r, row] / total)
+                for d in range(dim):
+                    mean[d] += share * tables[r, row, d]
+            for r in range(replicas):
+                used[r, row] = 0
+                for d in range(dim):
+                    tables[r, row, d] = mean[d]

@@ -9,17 +9,13 @@ from __future__ import annotations
 
 import hashlib
 import tempfile
-from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-import numpy as np
-from numpy.typing import NDArray
 
 from leporid.data.stored import StoredInteractions, store_interactions, transpose
 from leporid.errors import ConfigError, DataError
 from leporid.graph.matrix import Members
 from leporid.graph.stored import search_bytes, stored_knn_graph
+from leporid.graph.types import Side
 from leporid.initializers.base import InitialEmbeddings, Initializer
 from leporid.initializers.spectral_sides import SpectralInitializer, side_embedding
 from leporid.memory import format_bytes, memory_left, parse_memory
@@ -28,9 +24,6 @@ from leporid.spectral.embedding import Embedding
 from leporid.spectral.lanczos import basis_size
 from leporid.spectral.spmm import BLOCK
 from leporid.threads import resolve_threads
-
-if TYPE_CHECKING:
-    from leporid.graph.types import Side
 
 __all__ = ["embed_stored", "solver_bytes"]
 
@@ -58,31 +51,33 @@ def embed_stored(
     config = initializer.config
     if config.landmarks is not None or config.item_landmarks is not None:
         raise ConfigError("a memory limit works without landmarks: leave one of the two out")
-    limit, reporter = parse_memory(memory), make_progress(progress)
+    limit, workers = parse_memory(memory), resolve_threads(threads)
+    reporter = make_progress(progress)
     try:
         folder = tempfile.TemporaryDirectory(prefix=".leporid-", dir=scratch)
     except OSError as error:
         raise DataError(f"could not write into {scratch}: {error.strerror or error}") from None
     with folder as name:
         stored = store_interactions(source, name, limit, core=core, user=user, item=item, time=time)
-        provenance = {
-            "method": initializer.name,
-            "parameters": config.to_dict(),
-            "data": _digest(stored),
-            "code": initializer.version,
-            "memory": limit,
-        }
-        workers = resolve_threads(threads)
-        users = Members(stored.indptr, stored.items_of, stored.n_items)
-        sides = [_side(initializer, users, "users", stored, limit, workers, reporter)]
+        provenance = {**initializer.provenance(_digest(stored)), "memory": limit}
+
+        def embed(members: Members, side: Side) -> Embedding:
+            left = _memory_for(side, members, config.k, config.dim, limit, workers)
+            graph = stored_knn_graph(
+                members, config.k, stored.folder, left // 2,
+                side=side, threads=workers, progress=reporter,
+            )  # fmt: skip
+            fitted = initializer.estimator().set_params(device="cpu", threads=workers)
+            fitted.fit_graph(graph, progress=reporter)
+            return side_embedding(fitted, config.dim, provenance)
+
+        users = embed(Members(stored.indptr, stored.items_of, stored.n_items), "users")
         flipped = transpose(
             stored.indptr, stored.items_of, stored.n_items, stored.folder, stored.block_rows
         )
-        items = Members(*flipped, stored.n_users)
-        sides.append(_side(initializer, items, "items", stored, limit, workers, reporter))
-        made = [replace(side, provenance={**provenance, **side.provenance}) for side in sides]
+        items = embed(Members(*flipped, stored.n_users), "items")
     reporter.close()
-    return InitialEmbeddings(made[0], made[1], stored.users, stored.items)
+    return InitialEmbeddings(users, items, stored.users, stored.items)
 
 
 def solver_bytes(n: int, dim: int) -> int:
@@ -93,34 +88,14 @@ def solver_bytes(n: int, dim: int) -> int:
     return n * (basis + check) + 32_000_000
 
 
-def _side(
-    initializer: SpectralInitializer,
-    members: Members,
-    side: Side,
-    stored: StoredInteractions,
-    limit: int,
-    threads: int,
-    progress: ProgressLike,
-) -> Embedding:
-    config = initializer.config
-    n = members.n
+def _memory_for(side: str, members: Members, k: int, dim: int, limit: int, threads: int) -> int:
+    """Bytes left; an error that says what would fit where the search or the solver does not."""
+    n, left = members.n, memory_left(limit)
     if n < 2:
         raise DataError(f"{n} of the {side} is too few: a graph needs at least 2 rows")
-    left = memory_left(limit)
-    _refuse(side, n, config.dim, left, limit, search_bytes(members, config.k, threads))
-    graph = stored_knn_graph(
-        members, config.k, stored.folder, left // 2, side=side, threads=threads, progress=progress
-    )
-    fitted = initializer.estimator().set_params(device="cpu", threads=threads)
-    fitted.fit_graph(graph, progress=progress)
-    return side_embedding(fitted, config.dim, {})
-
-
-def _refuse(side: str, n: int, dim: int, left: int, limit: int, search: int) -> None:
-    """An error that says what would fit, where the search or the solver does not."""
-    solver = solver_bytes(n, dim)
+    search, solver = search_bytes(members, k, threads), solver_bytes(n, dim)
     if max(solver, search) <= left:
-        return
+        return left
     needed = format_bytes(1.05 * (limit - left + max(solver, search)))
     hints = [f"--memory {needed.replace(' ', '')}"]
     smaller = [size for size in (32, 16, 8) if size < dim and solver_bytes(n, size) <= left]
@@ -134,10 +109,8 @@ def _refuse(side: str, n: int, dim: int, left: int, limit: int, search: int) -> 
 
 
 def _digest(stored: StoredInteractions) -> str:
-    hasher = hashlib.sha256(np.ascontiguousarray(stored.indptr).tobytes())
-    columns: NDArray[np.int32] = stored.items_of
-    for start in range(0, len(columns), stored.block_rows):
-        hasher.update(columns[start : start + stored.block_rows].tobytes())
+    hasher = hashlib.sha256(stored.indptr.data)
+    hasher.update(stored.items_of.data)  # no copy: the pages of the file are read in turn
     hasher.update(stored.users.digest.encode())
     hasher.update(stored.items.digest.encode())
     return hasher.hexdigest()[:16]

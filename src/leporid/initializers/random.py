@@ -7,11 +7,10 @@ from typing import ClassVar
 
 import numpy as np
 
+from leporid.config import setting
 from leporid.data.interactions import Interactions
-from leporid.errors import ConfigError
 from leporid.initializers.base import InitialEmbeddings, Initializer, InitializerConfig
 from leporid.progress import ProgressLike
-from leporid.spectral.embedding import Embedding
 
 __all__ = ["Random", "RandomConfig"]
 
@@ -20,14 +19,8 @@ __all__ = ["Random", "RandomConfig"]
 class RandomConfig(InitializerConfig):
     """Settings of `Random`."""
 
-    deviation: float = 0.01
+    deviation: float = setting(0.01, at_least=0)
     """Standard deviation of every entry."""
-
-    def validate(self) -> None:
-        """Refuse a negative deviation."""
-        super().validate()
-        if not self.deviation >= 0:
-            raise ConfigError(f"deviation must be at least 0, not {self.deviation}")
 
 
 class Random(Initializer):
@@ -39,12 +32,11 @@ class Random(Initializer):
     standardize_by_default: ClassVar[bool] = False
 
     def _fit(self, train: Interactions, progress: ProgressLike) -> InitialEmbeddings:
-        provenance = self.provenance(train)
-        streams = np.random.SeedSequence(self.config.seed).spawn(2)
-        sides = []
-        for stream, n in zip(streams, (train.n_users, train.n_items), strict=True):
-            drawn = np.random.default_rng(stream).standard_normal(
-                (n, self.config.dim), dtype=np.float32
-            )
-            sides.append(Embedding(drawn * np.float32(self.config.deviation), None, provenance))
-        return InitialEmbeddings(sides[0], sides[1])
+        config = self.config
+        streams = np.random.SeedSequence(config.seed).spawn(2)
+        users, items = (
+            np.random.default_rng(stream).standard_normal((n, config.dim), dtype=np.float32)
+            * np.float32(config.deviation)
+            for stream, n in zip(streams, (train.n_users, train.n_items), strict=True)
+        )
+        return self._embeddings(train, users, items)

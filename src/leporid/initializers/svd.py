@@ -17,9 +17,8 @@ from scipy.sparse.linalg import svds
 from leporid.data.interactions import Interactions
 from leporid.initializers.base import InitialEmbeddings, Initializer, InitializerConfig
 from leporid.progress import ProgressLike
-from leporid.spectral.embedding import Embedding
 
-__all__ = ["SVD", "SVDConfig", "truncated_svd"]
+__all__ = ["SVD", "SVDConfig", "column_signs", "padded", "truncated_svd"]
 
 _DENSE_SIDE = 256
 """Up to this many rows or columns the dense decomposition is faster than the sparse solver."""
@@ -43,8 +42,7 @@ def truncated_svd(
         u, s, vt = svds(matrix, k=rank, v0=start, solver="arpack")
         order = np.argsort(-s, kind="stable")
         u, s, v = u[:, order], s[order], vt[order].T
-    top = np.argmax(np.abs(u), axis=0)
-    signs = np.where(u[top, np.arange(rank)] < 0, -1.0, 1.0)
+    signs = column_signs(u)
     return u * signs, s, v * signs
 
 
@@ -61,20 +59,24 @@ class SVD(Initializer):
     config: SVDConfig
 
     def _fit(self, train: Interactions, progress: ProgressLike) -> InitialEmbeddings:
+        dim = self.config.dim
         progress.start("singular vectors", 1)
-        u, s, v = truncated_svd(train.csr(), self.config.dim, self.config.seed)
+        u, s, v = truncated_svd(train.csr(), dim, self.config.seed)
         progress.advance()
         # A singular value at rounding level has arbitrary vectors: they say nothing.
         kept = np.where(s > 1e-9 * max(s[0], 1e-300), s, 0.0)
-        provenance = {**self.provenance(train), "singular_values": [float(x) for x in kept]}
-        return InitialEmbeddings(
-            _side(u, kept, self.config.dim, provenance), _side(v, kept, self.config.dim, provenance)
-        )
+        users, items = (padded(vectors * np.sqrt(kept), dim) for vectors in (u, v))
+        return self._embeddings(train, users, items, singular_values=[float(x) for x in kept])
 
 
-def _side(
-    vectors: NDArray[np.float64], s: NDArray[np.float64], dim: int, provenance: dict[str, Any]
-) -> Embedding:
-    out = np.zeros((vectors.shape[0], dim), dtype=np.float32)
-    out[:, : len(s)] = vectors * np.sqrt(s)
-    return Embedding(out, None, provenance)
+def padded(vectors: NDArray[Any], dim: int) -> NDArray[np.float32]:
+    """float32[n, dim]: up to `dim` columns, and zeros where there are fewer."""
+    out = np.zeros((len(vectors), dim), dtype=np.float32)
+    out[:, : vectors.shape[1]] = vectors
+    return out
+
+
+def column_signs(vectors: NDArray[Any]) -> NDArray[Any]:
+    """+1 or -1 per column, by which the entry of largest magnitude becomes positive."""
+    peak = vectors[np.abs(vectors).argmax(axis=0), np.arange(vectors.shape[1])]
+    return np.where(peak < 0, -1, 1).astype(vectors.dtype)

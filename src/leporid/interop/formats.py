@@ -1,52 +1,55 @@
-"""One call to write embeddings in any format, one to read them back."""
+"""One call to write embeddings in any format, one to read them back.
+
+A format names the file of each side and has a pair of functions: one writes the ids and vectors
+of a side, the other reads them. What a bare table of numbers cannot say (method, settings, data,
+eigenvalues, type of the ids) lies in `provenance.json` beside the two files.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from leporid.artifacts import atomic_folder
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from leporid.artifacts import atomic_folder, read_json, write_json
+from leporid.data.id_map import IdMap
 from leporid.errors import DataError, UnknownNameError
 from leporid.initializers.base import InitialEmbeddings
-from leporid.interop.arrays import read_implicit, read_npy, write_implicit, write_npy
-from leporid.interop.recbole import read_recbole, write_recbole
-from leporid.interop.tables import read_csv, read_parquet, write_csv, write_parquet
-from leporid.interop.word2vec import read_word2vec, write_word2vec
+from leporid.interop import tables, text
+from leporid.models.shared.trained import find_model, read_trained
+from leporid.spectral.embedding import Embedding
 
-__all__ = ["FORMATS", "read_embeddings", "write_embeddings"]
+__all__ = ["FORMATS", "read_any", "read_embeddings", "write_embeddings"]
 
 SAFETENSORS = "embeddings.safetensors"
+PROVENANCE = "provenance.json"
 
-_WRITERS: dict[str, Callable[[InitialEmbeddings, Path, str], object]] = {
-    "safetensors": lambda embeddings, folder, name: embeddings.save(folder / SAFETENSORS),
-    "parquet": write_parquet,
-    "npy": write_npy,
-    "csv": write_csv,
-    "word2vec": write_word2vec,
-    "recbole": write_recbole,
-    "implicit": write_implicit,
-}
-_READERS: dict[str, Callable[[Path], InitialEmbeddings]] = {
-    "safetensors": lambda folder: InitialEmbeddings.load(folder / SAFETENSORS),
-    "parquet": read_parquet,
-    "npy": read_npy,
-    "csv": read_csv,
-    "word2vec": read_word2vec,
-    "recbole": read_recbole,
-    "implicit": read_implicit,
-}
-_SIGNS = {
-    "safetensors": SAFETENSORS,
-    "parquet": "users.parquet",
-    "npy": "users.npy",
-    "csv": "users.csv",
-    "word2vec": "users.w2v.txt",
-    "recbole": "*.useremb",
-    "implicit": "user_factors.npy",
-}
-"""The file by which a folder's format is recognised."""
 
-FORMATS = tuple(_WRITERS)
+@dataclass(frozen=True)
+class _Format:
+    file: str
+    """The file of a side ('users'), of its kind ('user') or of the data set's name."""
+    write: Callable[[Path, str, pa.Array, Embedding], None]
+    """Path, kind, ids (int64 or string) and vectors."""
+    read: Callable[[Path], tuple[pa.Array, NDArray[np.float32]]]
+    """Ids in the order of the file, and float32[n, d]."""
+
+
+_FORMATS = {
+    "parquet": _Format("{side}.parquet", tables.write_parquet, tables.read_parquet),
+    "npy": _Format("{side}.npy", tables.write_npy, tables.read_npy),
+    "csv": _Format("{side}.csv", tables.write_csv, tables.read_csv),
+    "word2vec": _Format("{side}.w2v.txt", text.write_word2vec, text.read_word2vec),
+    "recbole": _Format("{name}.{kind}emb", text.write_recbole, text.read_recbole),
+    "implicit": _Format("{kind}_factors.npy", tables.write_npy, tables.read_npy),
+}
+FORMATS = ("safetensors", *_FORMATS)
 
 
 def write_embeddings(
@@ -63,14 +66,25 @@ def write_embeddings(
     once when it is complete, or not at all.
     """
     path = Path(path)
-    if format not in _WRITERS:
+    if format not in FORMATS:
         raise UnknownNameError("format", format, FORMATS)
     if path.suffix == ".safetensors":
         if format != "safetensors":
             raise DataError(f"{path} names a safetensors file but the format is {format!r}")
         return [embeddings.save(path)]
     with atomic_folder(path) as folder:
-        _WRITERS[format](embeddings, folder, name or path.resolve().name)
+        if format == "safetensors":
+            embeddings.save(folder / SAFETENSORS)
+        else:
+            notes = {}
+            for side, embedding, ids in embeddings.sides():
+                file = folder / _file(format, side, name or path.resolve().name)
+                positions = pa.array(np.arange(embedding.n))
+                _FORMATS[format].write(
+                    file, side[:-1], positions if ids is None else ids.ids, embedding
+                )
+                notes[side] = _notes(embedding, ids)
+            write_json(folder / PROVENANCE, notes)
         files = sorted(file.name for file in folder.iterdir())
     return [path / file for file in files]
 
@@ -78,16 +92,90 @@ def write_embeddings(
 def read_embeddings(path: str | Path, format: str | None = None) -> InitialEmbeddings:
     """Read what `write_embeddings` wrote; the format is recognised by the files' names."""
     path = Path(path)
-    if format is not None and format not in _READERS:
+    if format is not None and format not in FORMATS:
         raise UnknownNameError("format", format, FORMATS)
     if path.is_file():
         return InitialEmbeddings.load(path)
     if not path.is_dir():
         raise DataError(f"no such file or folder: {path}")
     if format is None:
-        found = [name for name, sign in _SIGNS.items() if any(path.glob(sign))]
-        if len(found) != 1:
-            held = f"holds {' and '.join(found)}" if found else "holds no embeddings"
-            raise DataError(f"{path} {held}: name the format, one of {', '.join(FORMATS)}")
-        format = found[0]
-    return _READERS[format](path)
+        held = [name for name in FORMATS if any(path.glob(_file(name, "users")))]
+        if len(held) != 1:
+            what = " and ".join(held) or "no embeddings"
+            raise DataError(f"{path} holds {what}: name the format, one of {', '.join(FORMATS)}")
+        format = held[0]
+    if format == "safetensors":
+        return InitialEmbeddings.load(path / SAFETENSORS)
+    notes = read_json(path / PROVENANCE) if (path / PROVENANCE).is_file() else {}
+    if not isinstance(notes, dict):
+        raise DataError(f"{path / PROVENANCE} must hold a JSON object: 'users' and 'items'")
+    users, items = (_read_side(path, format, side, notes) for side in ("users", "items"))
+    return InitialEmbeddings(users[0], items[0], users[1], items[1])
+
+
+def read_any(
+    path: str | Path, users: str | None = None, items: str | None = None, format: str | None = None
+) -> InitialEmbeddings:
+    """Embeddings in any format, or the tables of a trained model or run."""
+    model = find_model(path)
+    return read_embeddings(path, format) if model is None else read_trained(model, users, items)
+
+
+def _file(format: str, side: str, name: str = "*") -> str:
+    """The file of a side, or the pattern for files of any data set."""
+    if format == "safetensors":
+        return SAFETENSORS
+    return _FORMATS[format].file.format(side=side, kind=side[:-1], name=name)
+
+
+def _notes(embedding: Embedding, ids: IdMap | None) -> dict[str, Any]:
+    values = embedding.eigenvalues
+    return {
+        "provenance": dict(embedding.provenance),
+        "rows": embedding.n,
+        "eigenvalues": None if values is None else [float(v) for v in values],
+        "ids": "none" if ids is None else "integer" if ids.is_integer else "string",
+    }
+
+
+def _read_side(
+    folder: Path, format: str, side: str, notes: dict[str, Any]
+) -> tuple[Embedding, IdMap | None]:
+    """Vectors in the order of sorted ids, and the ids; files of others come without notes."""
+    pattern, kind, noted = _file(format, side), side[:-1], notes.get(side, {})
+    paths = sorted(folder.glob(pattern))
+    if len(paths) != 1:
+        raise DataError(f"{folder} must hold exactly one file {pattern}, it holds {len(paths)}")
+    values, vectors = _FORMATS[format].read(paths[0])
+    if noted.get("ids") != "string":
+        values = _as_integers(values)
+    ids = IdMap.from_values(values, kind)
+    if len(ids) != len(values) or len(values) != len(vectors):
+        raise DataError(
+            f"{folder} has {len(vectors)} {kind} vectors for {len(ids)} distinct ids: "
+            f"every {kind} needs exactly one"
+        )
+    if noted.get("rows", len(vectors)) != len(vectors):
+        raise DataError(
+            f"{folder} has {len(vectors)} {kind} vectors where {PROVENANCE} says "
+            f"{noted['rows']}: the file is cut short or from another export"
+        )
+    if not np.all(np.isfinite(vectors)):
+        raise DataError(f"{folder} has {kind} vectors with NaN or infinite entries")
+    order = np.empty(len(ids), dtype=np.int64)
+    order[ids.encode(values)] = np.arange(len(ids))
+    eigenvalues = noted.get("eigenvalues")
+    embedding = Embedding(
+        np.ascontiguousarray(vectors[order], dtype=np.float32),
+        None if eigenvalues is None else np.asarray(eigenvalues, dtype=np.float64),
+        noted.get("provenance", {}),
+    )
+    return embedding, None if noted.get("ids") == "none" else ids
+
+
+def _as_integers(ids: pa.Array) -> pa.Array:
+    """Text becomes integers where every id looks like one."""
+    if not pa.types.is_string(ids.type):
+        return ids
+    whole = pc.all(pc.match_substring_regex(ids, r"^(0|-?[1-9][0-9]{0,17})$")).as_py()
+    return ids.cast(pa.int64()) if whole else ids

@@ -39,7 +39,7 @@ def to_implicit(
     kind = type(model).__name__
     if kind not in _EXTRA_COLUMNS or not type(model).__module__.startswith("implicit.cpu"):
         raise ConfigError(
-            f"{type(model).__module__}.{kind} cannot start from given vectors: use one of "
+            f"{type(model).__module__}.{kind} cannot start from our vectors: use one of "
             f"implicit.cpu's {', '.join(_EXTRA_COLUMNS)}"
         )
     if model.factors != embeddings.users.dim:
@@ -50,13 +50,10 @@ def to_implicit(
     dtype = np.dtype(getattr(model, "dtype", np.float32))
     prepared = embeddings.standardized(scale) if standardize else embeddings
     factors: list[NDArray[Any]] = []
-    for side, extra, embedding, ids in (
-        ("users", _EXTRA_COLUMNS[kind][0], prepared.users, prepared.user_ids),
-        ("items", _EXTRA_COLUMNS[kind][1], prepared.items, prepared.item_ids),
-    ):
-        given = (id_map or {}).get(side)
-        n_rows = embedding.n if given is None else len(given)
-        _, order = match_rows(n_rows, (), embedding.n, ids, given, f"{side[:-1]}_factors", side)
+    for (side, embedding, ids), extra in zip(prepared.sides(), _EXTRA_COLUMNS[kind], strict=True):
+        by_row = (id_map or {}).get(side)
+        n_rows = embedding.n if by_row is None else len(by_row)
+        _, order = match_rows(n_rows, (), embedding.n, ids, by_row, f"{side[:-1]}_factors", side)
         vectors = embedding.vectors[order] * (1.0 if standardize else np.float32(scale))
         constants = np.tile(np.asarray(extra, dtype=dtype), (n_rows, 1))
         factors.append(np.ascontiguousarray(np.hstack([vectors.astype(dtype), constants])))

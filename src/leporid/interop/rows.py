@@ -19,18 +19,18 @@ def match_rows(
     padding: Sequence[int],
     n_vectors: int,
     ids: IdMap | None,
-    given: Any,
+    id_map: Any,
     name: str,
     side: str,
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Rows of the table (padding left out) and, for each, the row of the embeddings.
 
-    `given` is None (same order), a mapping external id -> row, or the external ids by row.
+    `id_map` is None (same order), a mapping external id -> row, or the external ids by row.
     Without external ids of our own (`ids` None) a position in the embeddings is its id.
     """
     free = np.setdiff1d(np.arange(n_rows, dtype=np.int64), padding)
     kind = side[:-1]
-    if given is None:
+    if id_map is None:
         if len(free) != n_vectors:
             rest = f" besides {len(padding)} padding" if padding else ""
             raise DataError(
@@ -38,7 +38,7 @@ def match_rows(
                 f"vectors: give padding_idx or id_map"
             )
         return free, np.arange(n_vectors, dtype=np.int64)
-    by_row = _ids_by_row(given, n_rows, name)
+    by_row = _ids_by_row(id_map, n_rows, name)
     known = IdMap.range(n_vectors, kind) if ids is None else ids
     order = np.empty(len(free), dtype=np.int64)
     missing: list[Any] = []
@@ -61,19 +61,19 @@ def match_rows(
     return free, order
 
 
-def _ids_by_row(given: Any, n_rows: int, name: str) -> dict[int, Any]:
-    if isinstance(given, IdMap):
-        given = given.ids.to_pylist()
-    if not isinstance(given, Mapping):
-        listed = given.tolist() if hasattr(given, "tolist") else list(given)
+def _ids_by_row(id_map: Any, n_rows: int, name: str) -> dict[int, Any]:
+    if isinstance(id_map, IdMap):
+        id_map = id_map.ids.to_pylist()
+    if not isinstance(id_map, Mapping):
+        listed = id_map.tolist() if hasattr(id_map, "tolist") else list(id_map)
         if len(listed) != n_rows:
             raise DataError(
                 f"id_map names {len(listed)} rows but table {name!r} has {n_rows}: "
-                f"give one id a row, None for padding"
+                f"give one id per row, None for padding"
             )
         return {row: external for row, external in enumerate(listed) if external is not None}
     by_row: dict[int, Any] = {}
-    for external, row in given.items():
+    for external, row in id_map.items():
         if not isinstance(row, int | np.integer):
             raise ConfigError(f"id_map must map ids to rows, {external!r} is mapped to {row!r}")
         if not 0 <= row < n_rows:

@@ -15,8 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leporid.data.id_map import IdMap
-from leporid.errors import ConfigError, DataError, LeporidError, MissingExtraError
+from leporid.errors import ConfigError, DataError, LeporidError, MissingExtraError, closest
 from leporid.initializers.base import InitialEmbeddings
+from leporid.initializers.catalogue import standardizes
+from leporid.interop.formats import read_embeddings
 from leporid.interop.rows import match_rows
 from leporid.spectral.embedding import Embedding, standardize
 
@@ -65,7 +67,7 @@ def initialize(
         optimiser that knows the parameters already keeps working.
     users, items : name, list of names, or None
         `nn.Embedding`, `nn.EmbeddingBag` or 2-D parameters, by their dotted names (with or
-        without `.weight`). Several names all receive the same vectors (NeuMF has two a side).
+        without `.weight`). Several names all receive the same vectors (NeuMF has two per side).
     embeddings : InitialEmbeddings, a file or folder of them, or one Embedding or matrix
         A single Embedding or matrix needs exactly one of `users` and `items`.
     id_map : None, or which id lives in which row of the table
@@ -123,47 +125,44 @@ def initialize(
     return {plan.name: len(plan.rows) for plan in plans}
 
 
-def _names(given: Names) -> list[str]:
-    if given is None:
+def _names(names: Names) -> list[str]:
+    if names is None:
         return []
-    return [given] if isinstance(given, str) else list(given)
+    return [names] if isinstance(names, str) else list(names)
 
 
 def _sources(
-    given: Any, names: Mapping[str, list[str]]
+    embeddings: Any, names: Mapping[str, list[str]]
 ) -> dict[str, tuple[Embedding, IdMap | None]]:
     """The embedding and, where known, the ids of each side."""
-    if isinstance(given, str | Path):
-        from leporid.interop.formats import read_embeddings
-
-        given = read_embeddings(given)
-    if isinstance(given, InitialEmbeddings):
-        return {
-            "users": (given.users, given.user_ids),
-            "items": (given.items, given.item_ids),
-        }
+    if isinstance(embeddings, str | Path):
+        embeddings = read_embeddings(embeddings)
+    if isinstance(embeddings, InitialEmbeddings):
+        return {side: (embedding, ids) for side, embedding, ids in embeddings.sides()}
     if all(names.values()):
         raise ConfigError(
             "one matrix cannot fill both users and items: give InitialEmbeddings, "
-            "or name one side a call"
+            "or name one side per call"
         )
-    if not isinstance(given, Embedding):
-        array = np.asarray(given.detach().cpu() if hasattr(given, "detach") else given)
+    if not isinstance(embeddings, Embedding):
+        array = np.asarray(
+            embeddings.detach().cpu() if hasattr(embeddings, "detach") else embeddings
+        )
         if array.ndim != 2 or not np.issubdtype(array.dtype, np.floating):
             raise DataError(
                 f"embeddings must be a matrix of floats, not {array.dtype} of shape {array.shape}"
             )
-        given = Embedding(np.ascontiguousarray(array, dtype=np.float32))
-    return dict.fromkeys(("users", "items"), (given, None))
+        embeddings = Embedding(np.ascontiguousarray(array, dtype=np.float32))
+    return dict.fromkeys(("users", "items"), (embeddings, None))
 
 
-def _per_side(given: Any, names: Mapping[str, list[str]], what: str) -> dict[str, Any]:
+def _per_side(value: Any, names: Mapping[str, list[str]], what: str) -> dict[str, Any]:
     """The same setting for both sides, or one each when it is a mapping of the two words."""
-    if isinstance(given, Mapping) and given and set(given) <= {"users", "items"}:
-        return {"users": given.get("users"), "items": given.get("items")}
-    if what == "id_map" and given is not None and all(names.values()):
+    if isinstance(value, Mapping) and value and set(value) <= {"users", "items"}:
+        return {"users": value.get("users"), "items": value.get("items")}
+    if what == "id_map" and value is not None and all(names.values()):
         raise ConfigError("users and items have different ids: id_map={'users': ..., 'items': ...}")
-    return {"users": given, "items": given}
+    return {"users": value, "items": value}
 
 
 def _find(module: nn.Module, name: str) -> tuple[nn.Parameter, nn.Module | None]:
@@ -191,8 +190,6 @@ class UnknownTableError(LeporidError, LookupError):
     """The module has no parameter of that name."""
 
     def __init__(self, name: str, tables: list[str], owner: str) -> None:
-        from leporid.errors import closest
-
         guess = closest(name, tables)
         hint = f"did you mean {guess!r}?" if guess else f"it has: {', '.join(tables) or 'none'}"
         super().__init__(f"{owner} has no embedding table {name!r}: {hint}")
@@ -218,9 +215,9 @@ def _check_table(
             raise ConfigError(f"tables {plan.name!r} and {name!r} are the same parameter")
 
 
-def _padding(given: Any, holder: nn.Module | None, n_rows: int, name: str) -> list[int]:
+def _padding(chosen: Any, holder: nn.Module | None, n_rows: int, name: str) -> list[int]:
     own = getattr(holder, "padding_idx", None)
-    wanted = own if given is None else given
+    wanted = own if chosen is None else chosen
     if wanted is None:
         return []
     listed = [wanted] if isinstance(wanted, int | np.integer) else list(wanted)
@@ -245,19 +242,11 @@ def _prepare(source: Embedding, wanted: bool | None, factor: Any, name: str) -> 
         bad = int(np.count_nonzero(~np.isfinite(source.vectors).all(axis=1)))
         raise DataError(f"{bad} vectors for table {name!r} have NaN or infinite entries")
     if wanted is None:
-        wanted = _standardize_by_default(source)
+        ready = source.provenance.get("standardized")
+        wanted = not ready and standardizes(source.provenance.get("method"), otherwise=False)
     if wanted:
         return standardize(source.vectors, factor)
     return np.asarray(source.vectors * np.float32(factor), dtype=np.float32)
-
-
-def _standardize_by_default(source: Embedding) -> bool:
-    from leporid import initializers
-
-    method = source.provenance.get("method")
-    if source.provenance.get("standardized") or method not in initializers.available():
-        return False
-    return bool(initializers.get(str(method)).standardize_by_default)
 
 
 def _check_norms(holder: nn.Module | None, vectors: NDArray[np.float32], name: str) -> None:

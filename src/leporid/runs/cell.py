@@ -106,16 +106,12 @@ def train_cell(
 
 def initial_vectors(cell: Cell, split: Split, progress: ProgressLike) -> InitialEmbeddings | None:
     """The starting vectors of a cell, from the cache where they have been computed before."""
-    from leporid import initializers
-    from leporid.initializers.cache import cached_fit
+    from leporid.initializers.starting import start
 
-    if cell.init is None:
-        return None
     # The seed of a cell varies the training. Vectors are computed once for all seeds, except
     # random ones, which are nothing but their seed.
     settings = {"seed": cell.seed if cell.init == "random" else 0, **cell.init_settings}
-    initializer = initializers.get(cell.init)(**settings)
-    return cached_fit(initializer, split.train, progress=progress)
+    return start(cell.init, split.train, progress=progress, **settings)
 
 
 def training_summary(model: Any) -> dict[str, Any]:

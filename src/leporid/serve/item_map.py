@@ -40,7 +40,7 @@ def item_vectors(model_folder: Path, interactions: sparse.csr_array) -> NDArray[
     ----------
     interactions : float32[n_users, n_items]
     """
-    from leporid.interop.trained import read_trained
+    from leporid.models.shared.trained import read_trained
 
     try:
         return read_trained(model_folder).items.vectors

@@ -15,8 +15,8 @@ from leporid.artifacts import read_json
 from leporid.data.item_titles import ItemInfo, load_items
 from leporid.errors import DataError
 from leporid.graph.neighbours import Neighbours, top_k_neighbours
-from leporid.interop.trained import find_model
 from leporid.models.shared.base import Recommender
+from leporid.models.shared.trained import find_model
 from leporid.serve.item_map import ItemMap, item_map, item_vectors
 from leporid.serve.threads import choose_threads
 

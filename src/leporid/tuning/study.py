@@ -213,9 +213,9 @@ class _Run:
         if not isinstance(self.init, str) or self.init == "none":
             return self.init
         if dim not in self.vectors:
-            from leporid.models.shared.fitting import start_vectors
+            from leporid.initializers.starting import start
 
-            self.vectors[dim] = start_vectors(self.init, self.split, dim=dim, seed=self.seed)
+            self.vectors[dim] = start(self.init, self.split.train, dim=dim, seed=self.seed)
         return self.vectors[dim]
 
 

@@ -15,4 +15,5 @@ random_walk        Two steps of a random walk on the bipartite graph: from an it
 ranking_kernel     The BPR loss and its gradients on a CPU, one example after another in compiled co
 ranking_loss       The pairwise loss several models share, with its gradient written down
 sparse             Sparse kernels the classical models share, parallel over rows
+trained            The vectors of a saved model, read from its folder without building the model
 """

@@ -5,17 +5,18 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from leporid import initializers, models
+from leporid import models
 from leporid.data.split import Split
 from leporid.errors import ConfigError
 from leporid.initializers.base import InitialEmbeddings
+from leporid.initializers.starting import start
 from leporid.models.shared.base import Recommender
 from leporid.progress import ProgressLike, make_progress
 
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["DEFAULT_INIT", "start_vectors", "train"]
+__all__ = ["DEFAULT_INIT", "train"]
 
 
 class _DefaultName(str):
@@ -62,31 +63,18 @@ def train(
             raise ConfigError(f"{name} has no recipes: leave `recipe` out")
         return found(**settings).fit(split, seed=seed, progress=reporter)
     from leporid.models.shared.neural import NeuralRecommender
-    from leporid.threads import kept_torch_threads
 
     assert issubclass(found, NeuralRecommender)
     model = found.from_recipe(recipe, **settings)
-    if isinstance(chosen, str):
-        maker = initializers.get(str(chosen))(dim=model.config.dim, seed=seed)
-        with kept_torch_threads():
-            chosen = maker.fit(split.train, progress=reporter)
+    vectors = start(
+        chosen, split.train, cache=False, progress=reporter, dim=model.config.dim, seed=seed
+    )
     return model.fit(
         split,
         seed=seed,
         progress=reporter,
-        init=chosen,
+        init=vectors,
         device=device,
         checkpoint=checkpoint,
         resume=resume,
     )
-
-
-def start_vectors(
-    name: str, split: Split, *, progress: ProgressLike | None = None, **settings: Any
-) -> InitialEmbeddings:
-    """What the initialiser `name` makes of the training part, from the cache where it is there."""
-    from leporid.initializers.cache import cached_fit
-    from leporid.threads import kept_torch_threads
-
-    with kept_torch_threads():
-        return cached_fit(initializers.get(name)(**settings), split.train, progress=progress)

@@ -1,6 +1,6 @@
-"""Second-order random walks (node2vec) in compiled code.
+"""The bipartite user-item graph: its rows, and second-order random walks on it (node2vec).
 
-From `current`, having come from `previous`, the walk goes to a neighbour x with probability
+From `current`, having come from `previous`, a walk goes to a neighbour x with probability
 proportional to 1/p if x is `previous`, 1 if x is a neighbour of `previous`, and 1/q otherwise.
 Rejection sampling: a uniform neighbour is accepted with its weight over the largest weight, so
 nothing is stored per edge.
@@ -15,27 +15,39 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from leporid.initializers.sorted_rows import in_row
+from leporid.kernel import kernel
 from leporid.random_stream import below, next_state, stream, to_bits, uniform
 
-__all__ = ["biased_step", "bipartite_adjacency", "count_visits", "walk_into"]
+__all__ = ["biased_step", "bipartite_adjacency", "count_visits", "in_row", "walk_into"]
 
 
 def bipartite_adjacency(
     matrix: sparse.csr_array,
 ) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
     """indptr int64[n + 1] and indices int32: users 0..m-1, then items; neighbours ascending."""
-    n_users = matrix.shape[0]
     transposed = matrix.T.tocsr()
     transposed.sort_indices()
     indptr = np.concatenate(
         [matrix.indptr.astype(np.int64), matrix.nnz + transposed.indptr[1:].astype(np.int64)]
     )
-    indices = np.concatenate([matrix.indices + n_users, transposed.indices]).astype(np.int32)
-    return indptr, indices
+    indices = np.concatenate([matrix.indices + matrix.shape[0], transposed.indices])
+    return indptr, indices.astype(np.int32)
 
 
-@numba.njit(cache=True)
+@kernel
+def in_row(indptr: Any, indices: Any, row: Any, value: Any) -> bool:
+    """Whether `value` is among the ascending indices of a row; by bisection."""
+    low, high = indptr[row], indptr[row + 1]
+    while low < high:
+        middle = (low + high) >> 1
+        if indices[middle] < value:
+            low = middle + 1
+        else:
+            high = middle
+    return bool(low < indptr[row + 1] and indices[low] == value)
+
+
+@kernel
 def biased_step(
     indptr: Any, indices: Any, previous: Any, current: Any, p: Any, q: Any, state: Any
 ) -> Any:
@@ -64,7 +76,7 @@ def biased_step(
             return candidate, state
 
 
-@numba.njit(cache=True)
+@kernel
 def walk_into(
     walk: Any, indptr: Any, indices: Any, start: Any, p: Any, q: Any, seed: Any, name: Any
 ) -> None:
@@ -76,11 +88,11 @@ def walk_into(
     if len(walk) > 1:
         walk[1] = indices[indptr[start] + below(to_bits(state), degree)]
     for step in range(2, len(walk)):
-        found, state = biased_step(indptr, indices, walk[step - 2], walk[step - 1], p, q, state)
-        walk[step] = found
+        following, state = biased_step(indptr, indices, walk[step - 2], walk[step - 1], p, q, state)
+        walk[step] = following
 
 
-@numba.njit(cache=True, parallel=True)
+@kernel(parallel=True)
 def count_visits(
     indptr: Any, indices: Any, starts: Any, length: Any, p: Any, q: Any, seed: Any, lanes: Any
 ) -> Any:

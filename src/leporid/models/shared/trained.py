@@ -12,11 +12,10 @@ from leporid.artifacts import map_arrays, read_json
 from leporid.data.id_map import IdMap
 from leporid.errors import ConfigError, DataError, UnknownNameError
 from leporid.initializers.base import InitialEmbeddings
-from leporid.interop.formats import read_embeddings
 from leporid.models.shared.files import read_ids
 from leporid.spectral.embedding import Embedding
 
-__all__ = ["find_model", "read_any", "read_trained"]
+__all__ = ["find_model", "read_trained"]
 
 _PREFIX = "model."
 
@@ -27,20 +26,12 @@ def find_model(path: str | Path) -> Path | None:
     return next((p for p in (path, path / "model") if (p / "model.json").is_file()), None)
 
 
-def read_any(
-    path: str | Path, users: str | None = None, items: str | None = None, format: str | None = None
-) -> InitialEmbeddings:
-    """Embeddings in any format, or the tables of a trained model or run."""
-    model = find_model(path)
-    return read_embeddings(path, format) if model is None else read_trained(model, users, items)
-
-
 def read_trained(
     path: str | Path, users: str | None = None, items: str | None = None
 ) -> InitialEmbeddings:
     """The user and item tables of a saved model with the ids of their rows.
 
-    A model with several tables a side (NCF has two) needs their names.
+    A model with several tables per side (NCF has two) needs their names.
     """
     path = Path(path)
     meta = read_json(path / "model.json")

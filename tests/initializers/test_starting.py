@@ -1,0 +1,82 @@
+"""`start`: by name, as given, or nothing; from the cache where it may; torch's threads kept."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from leporid.errors import ConfigError, UnknownNameError
+from leporid.initializers import start
+from leporid.initializers.base import InitialEmbeddings
+from leporid.initializers.catalogue import standardizes
+from leporid.initializers.svd import SVD
+from tests.initializers.helpers import planted
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("LEPORID_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+def test_a_name_is_fitted_with_the_settings_and_read_again(
+    cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    train = planted()
+    expected = SVD(dim=5, seed=3).fit(train)
+    first = start("svd", train, dim=5, seed=3)
+    assert first is not None
+    assert len(list((cache / "initializers").iterdir())) == 1
+    monkeypatch.setattr(SVD, "_fit", lambda *_: pytest.fail("fitted a second time"))
+    again = start("svd", train, dim=5, seed=3)
+    assert again is not None
+    for vectors in (first, again):
+        np.testing.assert_array_equal(vectors.users.vectors, expected.users.vectors)
+        np.testing.assert_array_equal(vectors.items.vectors, expected.items.vectors)
+        assert (vectors.user_ids, vectors.item_ids) == (train.users, train.items)
+
+
+def test_without_the_cache_nothing_is_written(cache: Path) -> None:
+    assert start("svd", planted(), cache=False, dim=3) is not None
+    assert not cache.exists()
+
+
+def test_vectors_pass_through_and_none_stays_none(cache: Path) -> None:
+    train = planted()
+    vectors = SVD(dim=4).fit(train)
+    assert start(vectors, train, dim=64, seed=9) is vectors
+    assert start(None, train, dim=64) is None
+    assert start("none", train, dim=64) is None
+    assert not cache.exists()
+
+
+def test_a_wrong_name_or_setting_is_named(cache: Path) -> None:
+    with pytest.raises(UnknownNameError, match="did you mean 'svd'"):
+        start("svdd", planted())
+    with pytest.raises(ConfigError, match="did you mean 'dim'"):
+        start("svd", planted(), dims=3)
+
+
+def test_a_fit_that_changes_torchs_threads_is_undone(
+    cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    torch = pytest.importorskip("torch")
+    plain = SVD._fit
+
+    def careless(self: SVD, *arguments: object) -> InitialEmbeddings:
+        torch.set_num_threads(torch.get_num_threads() + 1)
+        return plain(self, *arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(SVD, "_fit", careless)
+    before = torch.get_num_threads()
+    start("svd", planted(), dim=3)
+    assert torch.get_num_threads() == before
+
+
+def test_who_standardizes() -> None:
+    assert standardizes("leporid", otherwise=False) is True
+    assert standardizes("random", otherwise=True) is False
+    assert standardizes("somebody's", otherwise=True) is True
+    assert standardizes(None, otherwise=False) is False
