@@ -23,7 +23,8 @@ from leporid.errors import (
 )
 from leporid.models.ease import EASE
 from leporid.progress import NullProgress
-from leporid.tuning import Float, Int, tune
+from leporid.space import Float, Int
+from leporid.tuning import tune
 from tests.test_contract import make_split
 
 

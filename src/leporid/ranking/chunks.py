@@ -1,11 +1,13 @@
-"""How many users to score at once."""
+"""How many users to score at once: the one rule, for evaluation and for recommending."""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
 
 from leporid.errors import ConfigError
 from leporid.memory import free_memory
 
-__all__ = ["chunk_rows"]
+__all__ = ["chunk_rows", "chunk_slices"]
 
 _SHARE = 8
 _LARGEST = 256 * 2**20
@@ -17,8 +19,8 @@ def chunk_rows(n_items: int, batch_size: int | None = None) -> int:
 
     The scores of a chunk take at most an eighth of the free memory, since a model may need
     several such arrays to compute them, and at most 256 MiB; a chunk has at most 2,048 users,
-    since what a neural model keeps for each is not known here, and at least one. A given
-    `batch_size` wins.
+    since what a neural model keeps for each is not known here, and at least one. A `batch_size`
+    overrides the rule.
     """
     if batch_size is not None:
         if batch_size < 1:
@@ -26,3 +28,9 @@ def chunk_rows(n_items: int, batch_size: int | None = None) -> int:
         return batch_size
     rows = min(free_memory() // _SHARE, _LARGEST) // (4 * max(n_items, 1))
     return max(1, min(rows, _MOST_USERS))
+
+
+def chunk_slices(n_rows: int, n_items: int, batch_size: int | None = None) -> Iterator[slice]:
+    """`n_rows` in slices of at most `chunk_rows(n_items, batch_size)`, in order."""
+    step = chunk_rows(n_items, batch_size)
+    return (slice(start, min(start + step, n_rows)) for start in range(0, n_rows, step))
