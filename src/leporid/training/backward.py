@@ -8,17 +8,14 @@ inputs and launches everything at once.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from leporid.errors import LeporidError
+from leporid.training.protocol import Trainable
 from leporid.training.sampler import Batch
 from leporid.training.seeding import own_generators
-
-if TYPE_CHECKING:
-    from leporid.models.shared.neural import NeuralRecommender
 
 __all__ = ["Backward", "backward_of"]
 
@@ -29,7 +26,7 @@ _WARM_UPS = 3
 """Runs before recording, in which libraries choose their kernels and allocate their buffers."""
 
 
-def backward_of(model: NeuralRecommender, world: int) -> Backward:
+def backward_of(model: Trainable, world: int) -> Backward:
     """The fastest way this model, device and group of processes allow."""
     config = model.config
     recordable = model.device.type == "cuda" and world == 1 and model.recordable
@@ -41,7 +38,7 @@ def backward_of(model: NeuralRecommender, world: int) -> Backward:
 class Eager:
     """One operation after the other."""
 
-    def __init__(self, model: NeuralRecommender) -> None:
+    def __init__(self, model: Trainable) -> None:
         self._model = model
         self._loss = torch.compile(model.loss) if model.config.compile else model.loss
 
@@ -59,7 +56,7 @@ class Eager:
 class Recorded:
     """A CUDA graph of loss and gradients, recorded anew whenever other parameters are trained."""
 
-    def __init__(self, model: NeuralRecommender) -> None:
+    def __init__(self, model: Trainable) -> None:
         self._model, self._eager = model, Eager(model)
         self._trained: tuple[bool, ...] = ()
         self._graph: torch.cuda.CUDAGraph | None = None

@@ -2,35 +2,34 @@
 
 from __future__ import annotations
 
+import contextlib
 import signal
 import threading
-from typing import Any, Self
+from collections.abc import Iterator
+from typing import Any
 
-__all__ = ["Interrupt"]
+__all__ = ["interruptible"]
 
 
-class Interrupt:
-    """`with Interrupt() as interrupt:` turns the first Ctrl-C into `interrupt.asked`.
+@contextlib.contextmanager
+def interruptible() -> Iterator[threading.Event]:
+    """`with interruptible() as asked:` turns the first Ctrl-C into `asked.is_set()`.
 
     The second one interrupts at once, as usual. Outside the main thread signals belong to the
     caller, and nothing is changed.
     """
+    asked = threading.Event()
 
-    def __init__(self) -> None:
-        self.asked = False
-        self._before: Any = None
-        self._active = threading.current_thread() is threading.main_thread()
-
-    def __enter__(self) -> Self:
-        if self._active:
-            self._before = signal.signal(signal.SIGINT, self._ask)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._active:
-            signal.signal(signal.SIGINT, self._before)
-
-    def _ask(self, number: int, frame: Any) -> None:
-        if self.asked:
+    def ask(number: int, frame: Any) -> None:
+        if asked.is_set():
             signal.default_int_handler(number, frame)
-        self.asked = True
+        asked.set()
+
+    if threading.current_thread() is not threading.main_thread():
+        yield asked
+        return
+    before = signal.signal(signal.SIGINT, ask)
+    try:
+        yield asked
+    finally:
+        signal.signal(signal.SIGINT, before)

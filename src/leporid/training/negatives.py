@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TypeAlias
 
-import numba
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
+from leporid.kernel import kernel
 from leporid.training.data import TrainingData
 
 __all__ = ["NegativeSampler"]
@@ -38,8 +40,8 @@ class NegativeSampler:
         first = running[data.indptr]
         taken_before = running[:-1] - first[data.user]
         free_before = (self._ends - weight)[data.sorted_item] - taken_before
-        self._taken = torch.cat([taken, taken.new_zeros(1)])
-        self._taken_before = torch.cat([taken_before, taken.new_zeros(1)])
+        self._skipped = torch.cat([taken_before + taken, taken.new_zeros(1)])
+        """int64[n + 1]: length of a user's positives up to and with each of them."""
         self._keys = data.user * (self._total + 1) + free_before
         self._indptr = data.indptr
         self._free = self._total - first.diff()
@@ -56,11 +58,8 @@ class NegativeSampler:
         """
         # 2**62 values folded into at most n_items: the bias of the remainder is below 2**-30.
         draw = torch.randint(2**62, (len(users), count), generator=generator, device=users.device)
-        item = (
-            self.place_on_cpu(users, draw)
-            if users.device.type == "cpu"
-            else self.place(users, draw)
-        )
+        place = self.place_on_cpu if users.device.type == "cpu" else self.place
+        item = place(users, draw)
         if not self._uniform:
             item = torch.where(item < 0, -1, torch.searchsorted(self._ends, item, right=True))
         return item
@@ -74,30 +73,31 @@ class NegativeSampler:
         after = torch.searchsorted(self._keys, query, right=True)
         last = (after - 1).clamp(min=0)
         some = after > self._indptr[users][:, None]
-        skipped = torch.where(some, self._taken_before[last] + self._taken[last], 0)
+        skipped = torch.where(some, self._skipped[last], 0)
         return torch.where(free > 0, place + skipped, -1)
 
     def place_on_cpu(self, users: Tensor, draw: Tensor) -> Tensor:
         """The same numbers in one compiled pass, searching among the user's positives only."""
         place = torch.empty_like(draw)
-        given = (users.contiguous(), draw, self._free, self._indptr, self._keys)
-        more = (self._taken_before, self._taken, place)
-        kernel: Any = _map_back
-        kernel(self._total + 1, *(tensor.numpy() for tensor in (*given, *more)))
+        line = (self._free, self._indptr, self._keys, self._skipped)
+        tensors = (users.contiguous(), draw, *line, place)
+        _map_back(self._total + 1, *(tensor.numpy() for tensor in tensors))
         return place
 
 
-@numba.njit(cache=True, nogil=True)
+Ints: TypeAlias = NDArray[np.int64]
+
+
+@kernel
 def _map_back(
-    stride: Any,
-    users: Any,
-    draw: Any,
-    free: Any,
-    indptr: Any,
-    keys: Any,
-    taken_before: Any,
-    taken: Any,
-    place: Any,
+    stride: int,
+    users: Ints,
+    draw: Ints,
+    free: Ints,
+    indptr: Ints,
+    keys: Ints,
+    skipped: Ints,
+    place: Ints,
 ) -> None:
     for row in range(len(users)):
         user = users[row]
@@ -115,4 +115,4 @@ def _map_back(
                     last = middle
             place[row, column] = left
             if first > indptr[user]:
-                place[row, column] += taken_before[first - 1] + taken[first - 1]
+                place[row, column] += skipped[first - 1]

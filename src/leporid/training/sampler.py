@@ -22,7 +22,7 @@ class Sampling:
 
     kind: Literal["pairs", "windows", "sequences"]
     """`pairs`: every training interaction. `windows`: every interaction from a user's second
-    on, with the items before it. `sequences`: one example a user, the whole sequence."""
+    on, with the items before it. `sequences`: one example per user, the whole sequence."""
     length: int = 0
     """Items of history in windows and sequences."""
     targets: int = 1
@@ -72,7 +72,7 @@ class Sampler:
     def __init__(self, data: TrainingData, sampling: Sampling, batch_size: int, seed: int) -> None:
         self.data, self.sampling, self.seed = data, sampling, seed
         self._negatives = NegativeSampler(data, sampling.negative_power)
-        self._examples = self._find_examples()
+        self._examples = self._usable_examples()
         if len(self._examples) == 0:
             raise DataError(
                 f"no example to train on: {sampling.kind} need users with "
@@ -108,7 +108,7 @@ class Sampler:
             return self._windows(chosen, draws)
         return self._sequences(chosen, draws)
 
-    def _find_examples(self) -> Tensor:
+    def _usable_examples(self) -> Tensor:
         """int64[n_examples]: rows of the training data (pairs, windows) or users (sequences)."""
         data, sampling = self.data, self.sampling
         count = data.indptr.diff()
