@@ -1,4 +1,8 @@
-"""The loop: resume to the bit, kill and interrupt, freezing, averaging, selection, processes."""
+"""The loop: resume to the bit, kill and interrupt, freezing, averaging, selection, processes.
+
+Checkpoints, settings, history, the interrupt, groups of processes and validation are tested here,
+through the loop that uses them.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Batches against loops over the sequences, and as pure functions of the step."""
+"""Batches against loops over the sequences, and as pure functions of the step.
+
+What they are cut from (`data`) and their seeds (`seeding`) are tested here too.
+"""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from leporid.evaluation.recommendations import Recommendations
 from leporid.evaluation.strata import ITEM_STRATA, popularity_class
 from leporid.kernel import kernel
 from leporid.progress import ProgressLike, make_progress
-from leporid.ranking.chunks import chunk_slices
+from leporid.ranking.chunks import chunk_rows
 from leporid.ranking.masked import NanScoreError, masked_top_k, masked_top_k_torch
 from leporid.ranking.topk import TopK
 
@@ -102,8 +102,9 @@ def _top_items(
     scorer = _scorer(model, split, known)
     top = np.empty((len(users), n), dtype=np.int32)
     progress.start("evaluate", total=len(users))
-    for part in chunk_slices(len(users), split.n_items, batch_size):
-        chunk = users[part]
+    step = chunk_rows(split.n_items, batch_size)
+    for start in range(0, len(users), step):
+        chunk = users[start : start + step]
         scores = scorer(chunk)
         if tuple(scores.shape) != (len(chunk), split.n_items):
             raise DataError(
@@ -112,7 +113,7 @@ def _top_items(
             )
         rank = masked_top_k if isinstance(scores, np.ndarray) else masked_top_k_torch
         try:
-            top[part] = rank(scores, n, seen=known.take(chunk)).items
+            top[start : start + step] = rank(scores, n, seen=known.take(chunk)).items
         except NanScoreError as error:
             user = split.users.external(int(chunk[error.row]))
             raise DataError(f"the model scored an item for user {user!r} as NaN") from error

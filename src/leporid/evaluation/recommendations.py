@@ -108,20 +108,17 @@ class Recommendations:
             )
 
     def _warn(self, unknown_items: int, without_list: int) -> None:
-        if unknown_items:
-            warnings.warn(
-                f"{unknown_items:,} recommended items of {self.source} are not in the data: "
-                f"they keep their ranks and count as misses",
-                LeporidWarning,
-                stacklevel=4,
-            )
-        if without_list:
-            warnings.warn(
-                f"{without_list:,} users with items to find have no list in {self.source}: "
-                f"they count with an empty list",
-                LeporidWarning,
-                stacklevel=4,
-            )
+        unknown = (
+            f"{unknown_items:,} recommended items of {self.source} are not in the data: "
+            f"they keep their ranks and count as misses"
+        )
+        missing = (
+            f"{without_list:,} users with items to find have no list in {self.source}: "
+            f"they count with an empty list"
+        )
+        for count, message in ((unknown_items, unknown), (without_list, missing)):
+            if count:
+                warnings.warn(message, LeporidWarning, stacklevel=4)
 
 
 def _read_table(path: Path) -> pa.Table:

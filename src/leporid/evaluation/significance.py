@@ -12,7 +12,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,7 +42,7 @@ class PairedTest:
     """Two-sided p-values of the differences first - second, user by user."""
 
     difference: float
-    """Mean of the differences."""
+    """first - second, in the mean."""
     t_p: float
     wilcoxon_p: float
     t_holm: float
@@ -50,25 +50,21 @@ class PairedTest:
     """p-values corrected over the family of tests; equal to the others for a test by itself."""
 
 
-@dataclass(frozen=True)
-class Comparison:
-    """One pair of runs under one metric."""
+Test = TypeVar("Test", bound=PairedTest)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Comparison(PairedTest):
+    """One pair of runs under one metric, corrected over all comparisons of the call."""
 
     metric: str
     first: str
     second: str
     first_mean: float
     second_mean: float
-    difference: float
-    """first - second."""
     low: float
     high: float
     """Bootstrap interval of the difference."""
-    t_p: float
-    wilcoxon_p: float
-    t_holm: float
-    wilcoxon_holm: float
-    """p-values corrected over all comparisons of the call."""
 
 
 @dataclass(frozen=True)
@@ -114,7 +110,7 @@ def paired_test(first: Values, second: Values) -> PairedTest:
     return PairedTest(float(differences.mean()), t_p, wilcoxon_p, t_p, wilcoxon_p)
 
 
-def correct(tests: Sequence[PairedTest]) -> list[PairedTest]:
+def correct(tests: Sequence[Test]) -> list[Test]:
     """The same tests as one family: p-values corrected by Holm's method over all of them."""
     t_holm = holm([test.t_p for test in tests])
     wilcoxon_holm = holm([test.wilcoxon_p for test in tests])
@@ -165,30 +161,39 @@ def compare(
     pairs = list(itertools.combinations(tables, 2))
     if against is not None:
         pairs = [(name, against) for name in tables if name != against]
-    drafts: list[dict[str, Any]] = []
-    tests: list[PairedTest] = []
-    for metric in [metrics] if isinstance(metrics, str) else metrics:
-        tested = metric.replace("F1@", "UserF1@") if metric.startswith("F1@") else metric
-        for names in pairs:
-            first, second = (
-                np.column_stack([tables[name].per_user(m, stratum) for m in ingredients(metric)])
-                for name in names
-            )
-            low, high = paired_interval(first, second, level=level, resamples=resamples, seed=seed)
-            means = np.column_stack([first, second]).mean(axis=0)
-            before, after = (float(combine(half)) for half in np.split(means, 2))
-            draft = {"first_mean": before, "second_mean": after, "difference": before - after}
-            drafts.append(
-                dict(metric=metric, first=names[0], second=names[1], low=low, high=high, **draft)
-            )
-            tests.append(paired_test(*(tables[name].per_user(tested, stratum) for name in names)))
-    return Significance(
-        tuple(
-            Comparison(**{**asdict(test), **draft})
-            for draft, test in zip(drafts, correct(tests), strict=True)
-        ),
-        level,
-    )
+    names = [metrics] if isinstance(metrics, str) else metrics
+    bootstrap = {"level": level, "resamples": resamples, "seed": seed}
+    comparisons = [
+        Comparison(
+            metric=metric,
+            first=first,
+            second=second,
+            **_compare_one(tables[first], tables[second], metric, stratum, bootstrap),
+        )
+        for metric, (first, second) in itertools.product(names, pairs)
+    ]
+    return Significance(tuple(correct(comparisons)), level)
+
+
+def _compare_one(
+    first: MetricTable,
+    second: MetricTable,
+    metric: str,
+    stratum: str | None,
+    bootstrap: Mapping[str, Any],
+) -> dict[str, float]:
+    """The numbers of a `Comparison`, not corrected yet."""
+    columns = [
+        np.column_stack([table.per_user(part, stratum) for part in ingredients(metric)])
+        for table in (first, second)
+    ]
+    low, high = paired_interval(*columns, **bootstrap)
+    means = np.split(np.column_stack(columns).mean(axis=0), 2)
+    before, after = (float(combine(half)) for half in means)
+    tested = f"User{metric}" if metric.startswith("F1@") else metric
+    test = paired_test(first.per_user(tested, stratum), second.per_user(tested, stratum))
+    of_means = {"first_mean": before, "second_mean": after, "difference": before - after}
+    return {**asdict(test), **of_means, "low": low, "high": high}
 
 
 def _t_test(differences: Values) -> float:

@@ -1,5 +1,4 @@
 from .chunks import chunk_rows as chunk_rows
-from .chunks import chunk_slices as chunk_slices
 from .masked import NanScoreError as NanScoreError
 from .masked import masked_top_k as masked_top_k
 from .masked import masked_top_k_torch as masked_top_k_torch

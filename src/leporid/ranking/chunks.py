@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from leporid.errors import ConfigError
 from leporid.memory import free_memory
 
-__all__ = ["chunk_rows", "chunk_slices"]
+__all__ = ["chunk_rows"]
 
 _SHARE = 8
 _LARGEST = 256 * 2**20
@@ -28,9 +26,3 @@ def chunk_rows(n_items: int, batch_size: int | None = None) -> int:
         return batch_size
     rows = min(free_memory() // _SHARE, _LARGEST) // (4 * max(n_items, 1))
     return max(1, min(rows, _MOST_USERS))
-
-
-def chunk_slices(n_rows: int, n_items: int, batch_size: int | None = None) -> Iterator[slice]:
-    """`n_rows` in slices of at most `chunk_rows(n_items, batch_size)`, in order."""
-    step = chunk_rows(n_items, batch_size)
-    return (slice(start, min(start + step, n_rows)) for start in range(0, n_rows, step))

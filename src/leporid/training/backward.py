@@ -74,7 +74,7 @@ class Recorded:
                 self._trained = trained
             if self._graph is None or self._inputs is None or self._loss is None:
                 return self._eager(batch, weight)
-            for ours, new in zip(_tensors(self._inputs), _tensors(batch), strict=True):
+            for ours, new in zip(self._inputs.tensors(), batch.tensors(), strict=True):
                 ours.copy_(new)
             self._graph.replay()
             return self._loss.clone()
@@ -89,10 +89,7 @@ class Recorded:
         self._graph = self._inputs = self._loss = None
         if not any(p.requires_grad for p in net.parameters()):
             return
-        history = None if batch.history is None else batch.history.clone()
-        inputs = Batch(
-            batch.users.clone(), batch.positives.clone(), batch.negatives.clone(), history
-        )
+        inputs = batch.map(torch.clone)
         kept = {n: t.clone() for n, t in net.named_buffers() if t.layout == torch.strided}
         self._warm_up(inputs, weight)
         try:
@@ -121,8 +118,3 @@ class Recorded:
         with torch.cuda.graph(graph):
             loss = self._eager(inputs, weight)
         return graph, loss
-
-
-def _tensors(batch: Batch) -> list[Tensor]:
-    always = [batch.users, batch.positives, batch.negatives]
-    return always if batch.history is None else [*always, batch.history]

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from leporid.artifacts import read_arrays, write_arrays
 from leporid.errors import ConfigError, DataError
 
-__all__ = ["FILE_NAME", "TrainingState", "adopt_tensors", "load_tensors", "to_arrays"]
+__all__ = ["FILE_NAME", "TrainingState", "adopt_tensors", "to_arrays"]
 
 FILE_NAME = "checkpoint.safetensors"
 
@@ -29,17 +29,11 @@ def to_arrays(tensors: dict[str, Tensor]) -> dict[str, NDArray[Any]]:
     return {name: tensor.detach().cpu().numpy().copy() for name, tensor in tensors.items()}
 
 
-def load_tensors(module: nn.Module, arrays: dict[str, NDArray[Any]], where: str) -> None:
-    """Put arrays into a module; a missing, extra or misshapen one is a `DataError`."""
-    with torch.no_grad():
-        for tensor, array in _pairs(module, arrays, where).values():
-            tensor.copy_(torch.from_numpy(np.array(array)))
-
-
 def adopt_tensors(module: nn.Module, arrays: dict[str, NDArray[Any]], where: str) -> None:
-    """`load_tensors` without a copy: the module keeps the arrays' own memory, mapped or not.
+    """Put arrays into a module without a copy: it keeps their own memory, mapped or not.
 
-    Only weights that lie in another order in memory (convolutions) are copied.
+    Only weights that lie in another order in memory (convolutions) are copied. A missing, extra
+    or misshapen array is a `DataError`.
     """
     own: dict[str, Tensor] = dict(module.named_buffers(remove_duplicate=False))
     own.update(module.named_parameters(remove_duplicate=False))
@@ -118,7 +112,9 @@ class TrainingState:
         for name, array in _group(arrays, "optimizer").items():
             index, _, key = name.partition("/")
             moments.setdefault(int(index), {})[key] = _moment(array, parameters[int(index)])
-        load_tensors(self.module, _group(arrays, "module"), str(path))
+        with torch.no_grad():
+            for own, array in _pairs(self.module, _group(arrays, "module"), str(path)).values():
+                own.copy_(torch.from_numpy(np.array(array)))
         self.optimizer.load_state_dict({**self.optimizer.state_dict(), "state": moments})
         like = self.module.state_dict()
         self.average, self.best = (

@@ -51,10 +51,6 @@ class TrainingData:
         """Where the tensors are."""
         return self.item.device
 
-    def popularity(self) -> Tensor:
-        """int64[n_items]: training interactions of each item."""
-        return torch.bincount(self.item, minlength=self.n_items)
-
 
 def windows(item: Tensor, start: Tensor, end: Tensor, length: int, repeat: bool = True) -> Tensor:
     """The last `length` of `item[start:end]`, oldest first, for many ranges at once.

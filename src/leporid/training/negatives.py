@@ -14,6 +14,8 @@ from leporid.training.data import TrainingData
 
 __all__ = ["NegativeSampler"]
 
+Ints: TypeAlias = NDArray[np.int64]
+
 _RESOLUTION = 1000
 """Integer weight of the rarest item; popularity weights are rounded to this precision."""
 
@@ -29,8 +31,9 @@ class NegativeSampler:
     def __init__(self, data: TrainingData, power: float = 0.0) -> None:
         weight = torch.ones(data.n_items, dtype=torch.int64, device=data.device)
         if power != 0:
-            popularity = data.popularity().clamp(min=1).to(torch.float64) ** power
-            weight = (popularity / popularity.min() * _RESOLUTION).round().to(torch.int64)
+            popularity = torch.bincount(data.item, minlength=data.n_items).clamp(min=1)
+            relative = popularity.to(torch.float64) ** power
+            weight = (relative / relative.min() * _RESOLUTION).round().to(torch.int64)
         self._uniform = power == 0
         self._ends = weight.cumsum(0)
         """int64[n_items]: where each item ends on the line."""
@@ -80,25 +83,17 @@ class NegativeSampler:
         """The same numbers in one compiled pass, searching among the user's positives only."""
         place = torch.empty_like(draw)
         line = (self._free, self._indptr, self._keys, self._skipped)
-        tensors = (users.contiguous(), draw, *line, place)
-        _map_back(self._total + 1, *(tensor.numpy() for tensor in tensors))
+        free, indptr, keys, skipped = (tensor.numpy() for tensor in line)
+        arrays = (users.contiguous().numpy(), draw.numpy(), place.numpy())
+        _map_back(*arrays, self._total + 1, (free, indptr, keys, skipped))
         return place
-
-
-Ints: TypeAlias = NDArray[np.int64]
 
 
 @kernel
 def _map_back(
-    stride: int,
-    users: Ints,
-    draw: Ints,
-    free: Ints,
-    indptr: Ints,
-    keys: Ints,
-    skipped: Ints,
-    place: Ints,
+    users: Ints, draw: Ints, place: Ints, stride: int, line: tuple[Ints, Ints, Ints, Ints]
 ) -> None:
+    free, indptr, keys, skipped = line
     for row in range(len(users)):
         user = users[row]
         for column in range(draw.shape[1]):

@@ -1,4 +1,7 @@
-"""Tuning: validation only, a budget that survives a kill and is shared, seeded, resumable."""
+"""Tuning: validation only, a budget that survives a kill and is shared, seeded, resumable.
+
+The ledger is tested here too, by studies that stop, die and share a file.
+"""
 
 from __future__ import annotations
 
@@ -26,6 +29,7 @@ from leporid.progress import NullProgress
 from leporid.space import Float, Int
 from leporid.tuning import tune
 from tests.test_contract import make_split
+from tests.training.toy import Dot
 
 
 class Counted(EASE):
@@ -206,6 +210,15 @@ def test_neural_models_are_trained_from_the_initialiser_and_recipe_asked_for() -
         tune("dlr2", make_split(), trials=1, recipe="papier")
     with pytest.raises(ConfigError, match="no recipes"):
         tune("ease", make_split(), trials=1, recipe="paper")
+
+
+def test_a_class_of_your_own_is_tuned_and_a_classical_model_ignores_the_initialiser() -> None:
+    settings = {"dim": 4, "steps": 2, "batch_size": 8, "eval_every": 0, "device": "cpu"}
+    space = {"lr": Float(1e-4, 1e-2, log=True)}
+    result = tune(Dot, make_split(), trials=2, space=space, init="svd", **settings)
+    assert result.model == "dot"
+    assert all(trial["value"] is not None for trial in result.trials)
+    assert tune("ease", make_split(), trials=1, init="svd").trials[0]["value"] is not None
 
 
 def test_a_model_without_a_space_is_fitted_once() -> None:
