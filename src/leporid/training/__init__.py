@@ -8,8 +8,7 @@ checkpoint  All that a run needs to go on, in one file; weights from and to arra
 config      `TrainingConfig`: settings every neural model has, and the learning rate they give
 data        Interactions as tensors on the device that trains, and the windows cut from them
 history     `TrainingHistory`: one row per log point, and the log that writes them
-interrupt   Ctrl-C stops between two steps
-loop        `train_loop`: the training loop, one page
+loop        `train_loop`: the training loop, one page; Ctrl-C stops it between two steps
 negatives   Negative items: never a training positive of the user, exactly, without a retry
 parallel    Which device; gradients summed over processes started by `torchrun`
 precision   Mixed precision: where it is used, and a check that it can be

@@ -6,9 +6,14 @@ from them. Stopping anywhere and going on therefore gives the weights of an unbr
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import math
+import signal
+import threading
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -22,7 +27,6 @@ from leporid.training.checkpoint import FILE_NAME, TrainingState, to_arrays
 from leporid.training.config import TrainingConfig, learning_rate
 from leporid.training.data import TrainingData
 from leporid.training.history import Log, TrainingHistory
-from leporid.training.interrupt import interruptible
 from leporid.training.parallel import Group
 from leporid.training.protocol import Trainable
 from leporid.training.sampler import Sampler
@@ -70,7 +74,7 @@ def train_loop(
     backward = backward_of(model, group.world)
     finished = _stale(config, state)
     module.train()
-    with interruptible() as asked, own_generators(device), kept_torch_threads():
+    with _interruptible() as asked, own_generators(device), kept_torch_threads():
         while state.step < config.steps and not finished:
             step = state.step
             _freeze(model, frozen=config.freeze_steps < 0 or step < config.freeze_steps)
@@ -112,6 +116,30 @@ def train_loop(
     group.share(module.state_dict().values())
     model.weights_changed()
     return log.history()
+
+
+@contextlib.contextmanager
+def _interruptible() -> Iterator[threading.Event]:
+    """Turn the first Ctrl-C into an event, so that the loop stops between two steps.
+
+    The second one interrupts at once, as usual. Outside the main thread signals belong to the
+    caller, and nothing is changed.
+    """
+    asked = threading.Event()
+
+    def ask(number: int, frame: Any) -> None:
+        if asked.is_set():
+            signal.default_int_handler(number, frame)
+        asked.set()
+
+    if threading.current_thread() is not threading.main_thread():
+        yield asked
+        return
+    before = signal.signal(signal.SIGINT, ask)
+    try:
+        yield asked
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _spread(config: TrainingConfig, sampler: Sampler) -> TrainingConfig:

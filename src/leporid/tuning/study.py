@@ -22,7 +22,7 @@ from leporid.models.shared.base import Recommender
 from leporid.models.shared.catalogue import get
 from leporid.models.shared.fitting import train
 from leporid.progress import ProgressLike, make_progress
-from leporid.space import Choice, Float, Int, SearchSpace, active, check_space
+from leporid.space import Choice, Int, SearchSpace, active, check_space
 from leporid.tuning.ledger import Ledger, import_optuna, open_study
 
 __all__ = ["TuningResult", "tune"]
@@ -160,16 +160,11 @@ class _Search:
     def defaults(self) -> dict[str, Any]:
         """The default settings, as far as they lie inside the space."""
         config = self.cls.config_class.from_dict(self.fixed).to_dict()
-        inside = {}
-        for name, dimension in self.space.items():
-            value = config[name]
-            if isinstance(dimension, Choice):
-                fits = value in dimension.options
-            else:
-                fits = value is not None and dimension.low <= value <= dimension.high
-            if fits and active(dimension, config):
-                inside[name] = value
-        return inside
+        return {
+            name: config[name]
+            for name, dimension in self.space.items()
+            if config[name] in dimension and active(dimension, config)
+        }
 
     def trial(self, study: Any, ledger: Ledger, trial: Any, place: int) -> None:
         """One trial: settings out of the space, a fit, the metric on validation."""
@@ -225,12 +220,11 @@ def _suggest(trial: Any, space: SearchSpace) -> dict[str, Any]:
     for name, dim in space.items():
         if not active(dim, chosen):
             continue
-        if isinstance(dim, Int):
-            chosen[name] = trial.suggest_int(name, dim.low, dim.high, log=dim.log)
-        elif isinstance(dim, Float):
-            chosen[name] = trial.suggest_float(name, dim.low, dim.high, log=dim.log)
-        else:
+        if isinstance(dim, Choice):
             chosen[name] = trial.suggest_categorical(name, list(dim.options))
+        else:
+            suggest = trial.suggest_int if isinstance(dim, Int) else trial.suggest_float
+            chosen[name] = suggest(name, dim.low, dim.high, log=dim.log)
     return chosen
 
 
