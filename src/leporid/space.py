@@ -76,9 +76,7 @@ def check_space(space: SearchSpace, known: set[str], model: str) -> None:
     before: set[str] = set()
     for name, dimension in space.items():
         if name not in known:
-            raise ConfigError(
-                f"the search space of {model} names {name!r}, which is not one of its settings"
-            )
+            raise ConfigError(f"the search space of {model}: {name!r} is not one of its settings")
         for other in dimension.when:
             if other not in before:
                 raise ConfigError(f"{model}: {name!r} depends on {other!r}, which must come first")

@@ -192,14 +192,8 @@ class _Search:
 
     def _judge(self, settings: Mapping[str, Any]) -> float:
         """Fit with these settings; the metric on the part that judges."""
-        model = train(
-            self.cls,
-            self.split,
-            self._vectors(settings),
-            seed=self.seed,
-            device=self.device or "auto",
-            **settings,
-        )
+        options = {"seed": self.seed, "device": self.device or "auto", **settings}
+        model = train(self.cls, self.split, self._vectors(settings), **options)
         value = evaluate(model, self.split, at=(self.cutoff,), part=self.part).mean()[self.metric]
         if not math.isfinite(value):
             raise DataError(f"{self.metric} of {self.cls.name} is not finite on validation")
