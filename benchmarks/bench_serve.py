@@ -20,11 +20,11 @@ import numpy as np
 
 import leporid
 from benchmarks.harness import write_record
+from leporid.data.interactions import Sequences
 from leporid.data.synthetic import synthesize
 from leporid.models.dlr2.model import DLR2
 from leporid.models.shared.base import Recommender
 from leporid.serve import ServeLimits
-from leporid.training.data import as_sequences
 
 MODELS = ("sasrec", "dlr2")
 CONNECTIONS = (1, 8, 32)
@@ -157,7 +157,7 @@ def recommend_history(model: Recommender, history: list[Any]) -> Any:
     """The same for a history."""
     if not isinstance(model, DLR2):
         return model.recommend_history(history, n=N)
-    rows = as_sequences([model.items.indices(history)])
+    rows = Sequences.from_rows([model.items.indices(history)])
     top = model.two_stage_histories(rows, N, ServeLimits().two_stage)
     return model.items.externals(top.items)
 

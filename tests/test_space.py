@@ -17,6 +17,15 @@ def test_empty_ranges_are_refused() -> None:
             make()
 
 
+def test_a_dimension_says_which_values_lie_inside() -> None:
+    assert [value in Int(2, 4) for value in (1, 2, 4, 5, None)] == [False, True, True, False, False]
+    assert 0.5 in Float(0.0, 0.5)
+    assert 0.6 not in Float(0.0, 0.5)
+    assert "b" in Choice("a", "b")
+    assert None not in Choice("a", "b")
+    assert repr(Int(2, 4)) == "Int(when={}, low=2, high=4, log=False)"
+
+
 def test_a_condition_looks_at_the_settings_chosen_before() -> None:
     dimension = Float(0.0, 1.0, when={"similarity": ("cosine", "tversky")})
     assert active(dimension, {"similarity": "tversky"})
@@ -26,7 +35,7 @@ def test_a_condition_looks_at_the_settings_chosen_before() -> None:
 
 
 def test_names_and_conditions_must_exist() -> None:
-    with pytest.raises(ConfigError, match="'b', which it has not"):
+    with pytest.raises(ConfigError, match="'b' is not one of its settings"):
         check_space({"b": Int(1, 2)}, {"a"}, "toy")
     with pytest.raises(ConfigError, match="'a' depends on 'b', which must come first"):
         check_space({"a": Int(1, 2, when={"b": (1,)}), "b": Int(1, 2)}, {"a", "b"}, "toy")

@@ -18,27 +18,32 @@ class _Conditional:
 
 
 @dataclass(frozen=True)
-class Int(_Conditional):
-    """A whole number from `low` to `high`, both included."""
-
-    low: int
-    high: int
-    log: bool = False
-
-    def __post_init__(self) -> None:
-        _check_range(self.low, self.high, self.log)
-
-
-@dataclass(frozen=True)
-class Float(_Conditional):
-    """A real number from `low` to `high`."""
-
+class _Range(_Conditional):
     low: float
     high: float
     log: bool = False
 
     def __post_init__(self) -> None:
-        _check_range(self.low, self.high, self.log)
+        if not self.low <= self.high:
+            raise ConfigError(f"a range must not be empty, but {self.low} > {self.high}")
+        if self.log and self.low <= 0:
+            raise ConfigError(f"a logarithmic range must start above 0, not at {self.low}")
+
+    def __contains__(self, value: Any) -> bool:
+        return value is not None and self.low <= value <= self.high
+
+
+@dataclass(frozen=True)
+class Int(_Range):
+    """A whole number from `low` to `high`, both included."""
+
+    low: int
+    high: int
+
+
+@dataclass(frozen=True)
+class Float(_Range):
+    """A real number from `low` to `high`."""
 
 
 @dataclass(frozen=True, init=False)
@@ -53,13 +58,16 @@ class Choice(_Conditional):
         object.__setattr__(self, "options", options)
         object.__setattr__(self, "when", when or {})
 
+    def __contains__(self, value: Any) -> bool:
+        return value in self.options
+
 
 Dimension: TypeAlias = Int | Float | Choice
 SearchSpace: TypeAlias = Mapping[str, Dimension]
 
 
 def active(dimension: Dimension, chosen: Mapping[str, Any]) -> bool:
-    """Whether `dimension` matters, given the settings chosen before it."""
+    """Whether `dimension` is searched, after the settings chosen before it."""
     return all(chosen.get(name) in values for name, values in dimension.when.items())
 
 
@@ -68,15 +76,8 @@ def check_space(space: SearchSpace, known: set[str], model: str) -> None:
     before: set[str] = set()
     for name, dimension in space.items():
         if name not in known:
-            raise ConfigError(f"the search space of {model} names {name!r}, which it has not")
+            raise ConfigError(f"the search space of {model}: {name!r} is not one of its settings")
         for other in dimension.when:
             if other not in before:
                 raise ConfigError(f"{model}: {name!r} depends on {other!r}, which must come first")
         before.add(name)
-
-
-def _check_range(low: float, high: float, log: bool) -> None:
-    if not low <= high:
-        raise ConfigError(f"a range must not be empty, but {low} > {high}")
-    if log and low <= 0:
-        raise ConfigError(f"a logarithmic range must start above 0, not at {low}")

@@ -13,8 +13,7 @@ from leporid.data.split import Split
 
 def sequences(rows: Sequence[Sequence[int]]) -> Sequences:
     """Lists of item indices as `Sequences`."""
-    indptr = np.concatenate([[0], np.cumsum([len(r) for r in rows])]).astype(np.int64)
-    return Sequences(indptr, np.array([i for r in rows for i in r], dtype=np.int32))
+    return Sequences.from_rows([np.array(row, dtype=np.int32) for row in rows])
 
 
 def make_split(

@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import ndcg_score
 
+from leporid.errors import UnknownNameError
 from leporid.evaluation import metrics
 
 # Three users, lists of four: hits at ranks 2 and 3; at rank 4; none.
@@ -113,6 +114,15 @@ def test_equals_loops_over_ranks(seed: int, n: int) -> None:
         expected["UserF1"] = 2 * p * r / (p + r) if ranks else 0.0
         for family, value in expected.items():
             assert metrics.PER_USER[family](one, t, n)[0] == pytest.approx(value), family
+
+
+def test_names_are_read_once_for_all() -> None:
+    assert metrics.parse_metric("NDCG@10") == ("NDCG", 10)
+    for name in ("F1", "F1@", "F1@0", "F1@x", "f1@10"):
+        with pytest.raises(UnknownNameError, match="'F1@10'"):
+            metrics.parse_metric(name)
+    with pytest.raises(UnknownNameError, match="'HR@7'"):
+        metrics.parse_metric("HRR@7", ["HR@7"])
 
 
 RECBOLE_SCRIPT = """

@@ -9,7 +9,14 @@ from scipy import stats
 from leporid.errors import ConfigError, DataError, UnknownNameError
 from leporid.evaluation.evaluator import evaluate
 from leporid.evaluation.metric_table import MetricTable
-from leporid.evaluation.significance import compare, holm
+from leporid.evaluation.significance import (
+    compare,
+    correct,
+    holm,
+    one_against_many,
+    paired_interval,
+    paired_test,
+)
 from tests.evaluation.helpers import random_split
 
 
@@ -31,6 +38,41 @@ def test_holm_by_hand() -> None:
     np.testing.assert_allclose(holm([0.01, 0.04, 0.03, 0.005]), [0.03, 0.06, 0.06, 0.02])
     assert holm([0.7, 0.9]).tolist() == [1.0, 1.0]
     assert holm([]).tolist() == []
+
+
+def test_values_of_users_are_tested_as_scipy_does() -> None:
+    rng = np.random.default_rng(3)
+    one, near, far = rng.normal(size=(3, 60)) + np.array([[0.0], [0.3], [1.5]])
+    test = paired_test(one, far)
+    assert test.difference == pytest.approx(one.mean() - far.mean())
+    assert test.t_p == test.t_holm == pytest.approx(stats.ttest_rel(one, far).pvalue)
+    assert test.wilcoxon_p == test.wilcoxon_holm == stats.wilcoxon(one - far).pvalue
+    both = one_against_many(one, [near, far])
+    assert [t.wilcoxon_p for t in both] == [stats.wilcoxon(one - x).pvalue for x in (near, far)]
+    assert [t.wilcoxon_holm for t in both] == holm([t.wilcoxon_p for t in both]).tolist()
+    assert both[1].t_holm == pytest.approx(2 * test.t_p)
+    assert one_against_many(one, []) == []
+
+
+def test_a_shift_leaves_nothing_to_doubt_and_equality_nothing_to_find() -> None:
+    values = np.arange(5.0)
+    shifted, same = correct([paired_test(values + 1, values), paired_test(values, values)])
+    assert (shifted.difference, shifted.t_p) == (1.0, 0.0)
+    assert (same.t_holm, same.wilcoxon_holm) == (1.0, 1.0)
+
+
+def test_the_interval_of_a_difference_resamples_users_together() -> None:
+    rng = np.random.default_rng(4)
+    a = rng.random((50, 2))
+    low, high = paired_interval(a, a + 0.1, resamples=200, level=0.9)
+    rows = np.random.default_rng(0)
+    drawn = []
+    for _ in range(200):
+        chosen = a[rows.integers(50, size=50)].mean(axis=0)
+        f1 = [2 * p * r / (p + r) for p, r in (chosen, chosen + 0.1)]
+        drawn.append(f1[0] - f1[1])
+    assert (low, high) == pytest.approx(tuple(np.quantile(drawn, [0.05, 0.95])))
+    assert paired_interval(a[:, :1], a[:, :1] + 0.1, resamples=20) == pytest.approx((-0.1, -0.1))
 
 
 def test_equals_scipy_pair_by_pair() -> None:

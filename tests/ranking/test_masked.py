@@ -12,12 +12,7 @@ from hypothesis import strategies as st
 
 from leporid.data.interactions import Sequences
 from leporid.errors import ConfigError, DataError
-from leporid.ranking.masked import (
-    NanScoreError,
-    masked_top_k,
-    masked_top_k_torch,
-    rows_of,
-)
+from leporid.ranking.masked import NanScoreError, masked_top_k, masked_top_k_torch
 from leporid.ranking.topk import TopK
 from tests.evaluation.helpers import sequences
 
@@ -125,7 +120,7 @@ def test_bad_input_is_refused() -> None:
     scores = np.zeros((2, 3), dtype=np.float32)
     with pytest.raises(ConfigError, match="at least 1"):
         masked_top_k(scores, 0)
-    with pytest.raises(DataError, match="one row a user"):
+    with pytest.raises(DataError, match="one row per user"):
         masked_top_k(scores[0], 1)
     with pytest.raises(DataError, match="given for 1"):
         masked_top_k(scores, 1, seen=sequences([[0]]))
@@ -136,7 +131,7 @@ def test_bad_input_is_refused() -> None:
 
 
 @pytest.mark.parametrize("rows", [[0, 1, 2], [1, 2], [2, 0], [1, 1], [3], []])
-def test_rows_of(rows: list[int]) -> None:
-    found = rows_of(sequences([[4, 1], [], [0, 2, 3], [9]]), np.array(rows, dtype=np.int32))
+def test_items_to_leave_out_are_taken_row_by_row(rows: list[int]) -> None:
+    taken = sequences([[4, 1], [], [0, 2, 3], [9]]).take(np.array(rows, dtype=np.int32))
     expected = [[[4, 1], [], [0, 2, 3], [9]][r] for r in rows]
-    assert [found.of(i).tolist() for i in range(len(rows))] == expected
+    assert [taken.of(i).tolist() for i in range(len(rows))] == expected

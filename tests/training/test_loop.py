@@ -1,4 +1,8 @@
-"""The loop: resume to the bit, kill and interrupt, freezing, averaging, selection, processes."""
+"""The loop: resume to the bit, kill and interrupt, freezing, averaging, selection, processes.
+
+Checkpoints, settings, history, the interrupt, groups of processes and validation are tested here,
+through the loop that uses them.
+"""
 
 from __future__ import annotations
 
@@ -17,15 +21,20 @@ import torch
 from torch import Tensor
 
 from leporid.data.split import Split
-from leporid.errors import ConfigError, DataError, LeporidError, TrainingInterruptedError
+from leporid.errors import (
+    ConfigError,
+    DataError,
+    LeporidError,
+    TrainingInterruptedError,
+    UnknownNameError,
+)
 from leporid.initializers.base import InitialEmbeddings
 from leporid.models.dlr2.model import DLR2
 from leporid.models.shared.base import Recommender
 from leporid.spectral.embedding import Embedding
 from leporid.training import loop
-from leporid.training.config import TrainingConfig
+from leporid.training.config import TrainingConfig, learning_rate
 from leporid.training.sampler import Batch
-from leporid.training.schedule import learning_rate
 from tests.training.toy import KILLED, SHARED, TINY, Dot, assert_same_bits, weights
 
 DLR2_RUN: dict[str, Any] = {
@@ -331,5 +340,5 @@ def test_impossible_settings_are_refused(setting: str, value: float) -> None:
 
 
 def test_a_metric_without_a_depth_is_refused(split: Split) -> None:
-    with pytest.raises(ConfigError, match="F1@10"):
+    with pytest.raises(UnknownNameError, match="did you mean 'F1@10'"):
         Dot(dim=4, metric="F1").fit(split, device="cpu")

@@ -1,4 +1,7 @@
-"""Batches against loops over the sequences, and as pure functions of the step."""
+"""Batches against loops over the sequences, and as pure functions of the step.
+
+What they are cut from (`data`) and their seeds (`seeding`) are tested here too.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from leporid.data.id_map import IdMap
 from leporid.data.interactions import Interactions, Sequences
 from leporid.data.split import Split
 from leporid.errors import DataError
-from leporid.training.data import TrainingData, as_sequences, recent_items
+from leporid.training.data import TrainingData, recent_items
 from leporid.training.sampler import Batch, Sampler, Sampling
 
 CPU = torch.device("cpu")
@@ -141,7 +144,7 @@ def test_users_who_have_every_item_are_left_out_where_negatives_are_needed() -> 
 
 
 def test_recent_items_repeat_or_fill_short_histories() -> None:
-    sequences = as_sequences([np.array(h, np.int32) for h in ([4, 2, 7], [5], [])])
+    sequences = Sequences.from_rows([np.array(h, np.int32) for h in ([4, 2, 7], [5], [])])
     users = np.array([2, 0, 1], np.int32)
     assert recent_items(sequences, users, 2).tolist() == [[-1, -1], [2, 7], [5, 5]]
     assert recent_items(sequences, users, 4).tolist()[1:] == [[4, 4, 2, 7], [5] * 4]

@@ -1,12 +1,14 @@
-"""Metrics per user, strata, intervals and paired tests of anything that ranks.
+"""Judging anything that ranks: metrics per user, strata, intervals and paired tests.
 
-bootstrap        Bootstrap over users: means of resampled rows, many columns at once
-evaluator        `evaluate`: one full ranking of every candidate, for a model or for lists from else
-metric_table     `MetricTable`: one row a user. Means, strata, intervals and exports derive from it
-metrics          The metrics, one pure function each
-recommendations  Recommendations that came from elsewhere: a file with user, item and score
-significance     Is one run better than another on the same users, or was it luck? Paired tests
-strata           Named groups of users (by activity) and of items (by popularity), from training cou
+A model, a function, an array of scores or lists from a file go in; no model is imported here.
+
+bootstrap        Intervals of means by resampling users
+evaluator        `evaluate`: one full ranking of every candidate, compared with what was held out
+metric_table     `MetricTable`: one row per user, from which means, strata and exports derive
+metrics          The metrics, one pure function each, and how their names are read
+recommendations  Lists that came from elsewhere: a file with user, item and score
+significance     Paired tests of runs on the same users: Wilcoxon, t-test, Holm's correction
+strata           Groups of users by activity and of items by popularity
 """
 
 import lazy_loader

@@ -6,17 +6,18 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from numba import njit, prange
+from numba import prange
 from numpy.typing import NDArray
 
 from leporid.data.id_map import IdMap
-from leporid.data.interactions import Sequences
+from leporid.data.interactions import Interactions, Sequences
 from leporid.data.split import Part, Split
 from leporid.errors import ConfigError, DataError, UnknownNameError
 from leporid.evaluation.metric_table import MetricTable
 from leporid.evaluation.metrics import FAMILIES
 from leporid.evaluation.recommendations import Recommendations
 from leporid.evaluation.strata import ITEM_STRATA, popularity_class
+from leporid.kernel import kernel
 from leporid.progress import ProgressLike, make_progress
 from leporid.ranking.chunks import chunk_rows
 from leporid.ranking.masked import NanScoreError, masked_top_k, masked_top_k_torch
@@ -68,14 +69,13 @@ def evaluate(
     relevant = held_out.sequences()
     users = np.flatnonzero(np.diff(relevant.indptr)).astype(np.int32)
     top = _top_items(model, split, users, cuts[-1], part, batch_size, make_progress(progress))
-    popularity = _count_items(split.train.item, split.n_items)
-    classes = popularity_class(popularity)
+    popularity = np.bincount(split.train.item, minlength=split.n_items).astype(np.int32)
     return MetricTable(
         user=users,
         users=split.users,
         top=top,
         hits=_find_hits(top, users, relevant.indptr, relevant.items),
-        relevant=_count_classes(users, relevant.indptr, relevant.items, classes, len(ITEM_STRATA)),
+        relevant=_count_classes(held_out, popularity_class(popularity))[users],
         activity=np.diff(split.train.sequences().indptr).astype(np.int32),
         popularity=popularity,
         at=cuts,
@@ -90,7 +90,7 @@ def _top_items(
     split: Split,
     users: NDArray[np.int32],
     n: int,
-    part: Part,
+    judged: Part,
     batch_size: int | None,
     progress: ProgressLike,
 ) -> NDArray[np.int32]:
@@ -98,18 +98,18 @@ def _top_items(
         return model.lists(split, users, n).items
     if isinstance(model, TopK):
         return _given_lists(model, split, users, n)
-    known = split.known(part).sequences()
+    known = split.known(judged).sequences()
     scorer = _scorer(model, split, known)
     top = np.empty((len(users), n), dtype=np.int32)
-    step = chunk_rows(split.n_items, batch_size)
     progress.start("evaluate", total=len(users))
+    step = chunk_rows(split.n_items, batch_size)
     for start in range(0, len(users), step):
         chunk = users[start : start + step]
         scores = scorer(chunk)
         if tuple(scores.shape) != (len(chunk), split.n_items):
             raise DataError(
                 f"the model gave scores of shape {tuple(scores.shape)} for {len(chunk)} users and "
-                f"{split.n_items} items: it must give one row a user and one column an item"
+                f"{split.n_items} items: it must give one row per user and one column per item"
             )
         rank = masked_top_k if isinstance(scores, np.ndarray) else masked_top_k_torch
         try:
@@ -192,8 +192,20 @@ def _check_families(names: Sequence[str] | None) -> tuple[str, ...]:
     return tuple(family for family in FAMILIES if family in names)
 
 
-@njit(cache=True, parallel=True)
-def _find_hits(top, users, indptr, relevant):  # type: ignore[no-untyped-def]
+def _count_classes(held_out: Interactions, classes: NDArray[np.int8]) -> NDArray[np.int32]:
+    """int32[n_users, 3]: each user's held-out items by the class of the item."""
+    cell = held_out.user * np.int64(len(ITEM_STRATA)) + classes[held_out.item]
+    counts = np.bincount(cell, minlength=held_out.n_users * len(ITEM_STRATA))
+    return counts.reshape(-1, len(ITEM_STRATA)).astype(np.int32)
+
+
+@kernel(parallel=True)
+def _find_hits(
+    top: NDArray[np.int32],
+    users: NDArray[np.int32],
+    indptr: NDArray[np.int64],
+    relevant: NDArray[np.int32],
+) -> NDArray[np.bool_]:
     """bool[m, k]: whether each listed item is among the user's held-out ones (few: a scan).
 
     Column by column in memory, since metrics add up ranks over all users at once.
@@ -208,22 +220,3 @@ def _find_hits(top, users, indptr, relevant):  # type: ignore[no-untyped-def]
                     hits[row, rank] = True
                     break
     return hits
-
-
-@njit(cache=True)
-def _count_items(items, n_items):  # type: ignore[no-untyped-def]
-    """int32[n_items]: how often each item occurs."""
-    counts = np.zeros(n_items, dtype=np.int32)
-    for item in items:
-        counts[item] += 1
-    return counts
-
-
-@njit(cache=True)
-def _count_classes(users, indptr, relevant, classes, n_classes):  # type: ignore[no-untyped-def]
-    """int32[m, n_classes]: each user's held-out items by class."""
-    counts = np.zeros((len(users), n_classes), dtype=np.int32)
-    for row in range(len(users)):
-        for position in range(indptr[users[row]], indptr[users[row] + 1]):
-            counts[row, classes[relevant[position]]] += 1
-    return counts

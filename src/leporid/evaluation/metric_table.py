@@ -1,7 +1,8 @@
-"""`MetricTable`: one row a user. Means, strata, intervals and exports derive from it."""
+"""`MetricTable`: one row per user. Means, strata, intervals and exports derive from it."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from functools import cached_property
@@ -14,14 +15,18 @@ import pyarrow.csv
 import pyarrow.parquet
 from numpy.typing import NDArray
 
-from leporid.artifacts import atomic_path, read_arrays, read_json, write_arrays, write_json
+from leporid.artifacts import atomic_path, read_arrays, write_arrays
 from leporid.data.id_map import IdMap
 from leporid.errors import ConfigError, DataError, UnknownNameError
 from leporid.evaluation import metrics
 from leporid.evaluation.bootstrap import bootstrap_means, percentile_interval
 from leporid.evaluation.strata import ITEM_STRATA, check_stratum, popularity_class, user_stratum
 
-__all__ = ["Interval", "MetricTable"]
+__all__ = ["Interval", "MetricTable", "combine", "ingredients"]
+
+_FILE_NAME = "table.safetensors"
+_WHOLE = ("Coverage", "Gini")
+"""Metrics that judge all lists together."""
 
 
 class Interval(NamedTuple):
@@ -42,7 +47,7 @@ class _Within(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class MetricTable:
-    """What one evaluation found, user by user.
+    """The outcome of one evaluation, user by user.
 
     Metric names are 'HR@10' and the like; `names` lists them. Strata are named in
     `leporid.evaluation.strata`: in a stratum of users ('tail-users', 'activity-q1') the mean is
@@ -106,13 +111,10 @@ class MetricTable:
         F1 is the harmonic mean of the mean precision and mean recall there. Coverage, popularity
         and Gini judge the lists, not the hits, and are left out for strata of items.
         """
-        names = self.names
-        if stratum in ITEM_STRATA:
-            names = [n for n in names if _parse(n)[0] in (*metrics.PER_USER, "F1")]
-        return self._means(names, stratum)
+        return self._means(self._names(stratum), stratum)
 
     def per_user(self, metric: str, stratum: str | None = None) -> NDArray[np.float64]:
-        """One value a user (of the stratum) for a metric that is a mean over users."""
+        """float64[m]: the users' values (in the stratum) of a metric that is a mean over users."""
         return self._column(metric, self._within(stratum))
 
     def confidence(
@@ -141,19 +143,19 @@ class MetricTable:
         stratum: str | None = None,
     ) -> dict[str, Interval]:
         """`confidence` of several metrics (default: all that have one) from the same resamples."""
-        chosen = [n for n in self.names if self._bootstraps(n, stratum)] if names is None else names
-        chosen = list(chosen)
-        parts = {name: self._ingredients(name) for name in chosen}
+        if names is None:
+            names = [n for n in self._names(stratum) if n.partition("@")[0] not in _WHOLE]
+        values = self._means(names, stratum)
+        parts = {name: ingredients(name) for name in values}
         needed = list(dict.fromkeys(part for pair in parts.values() for part in pair))
         within = self._within(stratum)
         columns = np.column_stack([self._column(part, within) for part in needed])
         drawn = dict(zip(needed, bootstrap_means(columns, resamples, seed).T, strict=True))
-        values = self._means(chosen, stratum)
         return {
             name: Interval(
-                values[name], *percentile_interval(combine([drawn[p] for p in parts[name]]), level)
+                value, *percentile_interval(combine([drawn[p] for p in parts[name]]), level)
             )
-            for name in chosen
+            for name, value in values.items()
         }
 
     def to_arrow(self) -> pa.Table:
@@ -167,7 +169,7 @@ class MetricTable:
             f"{self.part}_items": self.relevant.sum(axis=1, dtype=np.int32),
         }
         for name in self.names:
-            if _parse(name)[0] not in ("F1", "Coverage", "Gini"):
+            if name.partition("@")[0] not in ("F1", *_WHOLE):
                 columns[name] = self.per_user(name)
         about = {"leporid.skipped": str(self.skipped), "leporid.protocol": self.protocol}
         return pa.table(columns).replace_schema_metadata(about)
@@ -186,21 +188,22 @@ class MetricTable:
 
     def save(self, path: str | Path) -> Path:
         """Write the whole table into the directory `path`; `load` gives it back."""
-        path = Path(path)
-        write_arrays(path / "table.safetensors", {name: getattr(self, name) for name in _ARRAYS})
+        arrays = {name: getattr(self, name) for name in _ARRAYS}
+        arrays |= {f"users.{key}": array for key, array in self.users.to_arrays().items()}
         about = {name: getattr(self, name) for name in ("at", "families", "part", "protocol")}
-        write_json(path / "table.json", about | {"users": self.users.ids.to_pylist()})
-        return path
+        write_arrays(Path(path) / _FILE_NAME, arrays, {"table": json.dumps(about)})
+        return Path(path)
 
     @classmethod
     def load(cls, path: str | Path) -> MetricTable:
         """Read what `save` wrote."""
-        arrays, _ = read_arrays(Path(path) / "table.safetensors")
-        about = read_json(Path(path) / "table.json")
+        arrays, metadata = read_arrays(Path(path) / _FILE_NAME)
+        ids = {key.removeprefix("users."): array for key, array in arrays.items()}
         try:
+            about = json.loads(metadata["table"])
             return cls(
                 **{name: arrays[name] for name in _ARRAYS},
-                users=IdMap.from_values(about["users"], "user"),
+                users=IdMap.from_arrays(ids, "user"),
                 at=tuple(about["at"]),
                 families=tuple(about["families"]),
                 part=about["part"],
@@ -215,29 +218,33 @@ class MetricTable:
     def _classes(self) -> NDArray[np.int8]:
         return popularity_class(self.popularity)
 
+    def _names(self, stratum: str | None) -> list[str]:
+        """The metrics that a stratum has."""
+        hidden = (*_WHOLE, "Popularity") if stratum in ITEM_STRATA else ()
+        return [name for name in self.names if name.partition("@")[0] not in hidden]
+
     def _means(self, names: Iterable[str], stratum: str | None) -> dict[str, float]:
-        out = {}
+        means: dict[str, float] = {}
         within = self._within(stratum)
-        top = self.top[within.rows]
+        top, n_items = self.top[within.rows], len(self.popularity)
         for name in names:
-            family, n = self._parse_known(name)
-            if family == "Coverage":
-                out[name] = metrics.item_coverage(top, len(self.popularity), n)
-            elif family == "Gini":
-                out[name] = metrics.gini(top, len(self.popularity), n)
+            family, n = self._parse(name)
+            if family in _WHOLE:
+                judge = metrics.item_coverage if family == "Coverage" else metrics.gini
+                means[name] = judge(top, n_items, n)
             else:
-                means = [self._column(p, within).mean() for p in self._ingredients(name)]
-                out[name] = float(combine(means))
-        return out
+                parts = [self._column(part, within).mean() for part in ingredients(name)]
+                means[name] = float(combine(parts))
+        return means
 
     def _column(self, metric: str, within: _Within) -> NDArray[np.float64]:
-        family, n = self._parse_known(metric)
+        family, n = self._parse(metric)
         if family == "F1":
             raise ConfigError(
                 f"{metric} is computed from two means and has no value per user: "
                 f"use UserF1@{n}, or Precision@{n} and Recall@{n}"
             )
-        if family in ("Coverage", "Gini"):
+        if family in _WHOLE:
             raise ConfigError(f"{metric} judges all lists together and has no value per user")
         if family == "Popularity":
             return metrics.average_popularity(self.top[within.rows], self.popularity, n)
@@ -260,35 +267,24 @@ class MetricTable:
             raise DataError(f"no evaluated user is in the stratum {stratum!r}: nothing to average")
         return _Within(rows, hits[rows], relevant[rows])
 
-    def _parse_known(self, metric: str) -> tuple[str, int]:
-        family, n = _parse(metric)
-        known = family in self.families
-        if "F1" in self.families:
-            # F1 is made of the first two, and tested for significance by the third.
-            known |= family in ("Precision", "Recall", "UserF1")
-        if not known or n not in self.at:
+    def _parse(self, metric: str) -> tuple[str, int]:
+        family, n = metrics.parse_metric(metric, self.names)
+        # F1 is made of precision and recall, and tested for significance by UserF1.
+        more = ("Precision", "Recall", "UserF1") if "F1" in self.families else ()
+        if family not in (*self.families, *more) or n not in self.at:
             raise UnknownNameError("metric", metric, self.names)
         return family, n
-
-    def _ingredients(self, metric: str) -> list[str]:
-        family, n = self._parse_known(metric)
-        return [f"Precision@{n}", f"Recall@{n}"] if family == "F1" else [metric]
-
-    def _bootstraps(self, metric: str, stratum: str | None) -> bool:
-        family = _parse(metric)[0]
-        listed = ("Popularity",) if stratum not in ITEM_STRATA else ()
-        return family in (*metrics.PER_USER, "F1", *listed)
 
 
 _ARRAYS = [f.name for f in fields(MetricTable) if "NDArray" in str(f.type)]
 
 
+def ingredients(metric: str) -> list[str]:
+    """The metrics whose means give a metric: itself, or precision and recall for F1."""
+    family, _, n = metric.partition("@")
+    return [f"Precision@{n}", f"Recall@{n}"] if family == "F1" else [metric]
+
+
 def combine(means: Any) -> Any:
     """A metric from the means of its ingredients: itself, or F1 from precision and recall."""
     return metrics.f1(*means) if len(means) == 2 else means[0]
-
-
-def _parse(metric: str) -> tuple[str, int]:
-    """'HR@10' -> ('HR', 10); a name without a number gives -1, which no table has."""
-    family, _, n = metric.partition("@")
-    return family, int(n) if n.isdecimal() else -1

@@ -2,18 +2,20 @@
 
 Throughout, `hits` is bool[m, k]: whether the item at each rank of a user's list is a test item;
 `relevant` is int[m], the number of test items |T_u| >= 1; `n` <= k is the cut-off N. Functions
-return float64[m], one value a user, except those said to judge all lists together.
+return float64[m], one value per user, except those said to judge all lists together.
 
 Below, h_r is 1 if the item at rank r (from 1) is a test item, and H_r = h_1 + ... + h_r.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
+
+from leporid.errors import UnknownNameError
 
 __all__ = [
     "FAMILIES",
@@ -25,6 +27,7 @@ __all__ = [
     "hit_rate",
     "item_coverage",
     "ndcg",
+    "parse_metric",
     "precision",
     "recall",
     "reciprocal_rank",
@@ -43,17 +46,17 @@ def hit_rate(hits: Hits, relevant: Counts, n: int) -> Values:
 
 def precision(hits: Hits, relevant: Counts, n: int) -> Values:
     """Precision@N = H_N / N; always over N, also where the list is shorter."""
-    return _found(hits, n) / n
+    return _hits_until(hits, n) / n
 
 
 def recall(hits: Hits, relevant: Counts, n: int) -> Values:
     """Recall@N = H_N / |T_u|."""
-    return _found(hits, n) / relevant
+    return _hits_until(hits, n) / relevant
 
 
 def user_f1(hits: Hits, relevant: Counts, n: int) -> Values:
     """UserF1@N = 2 P R / (P + R) of each user (0 without a hit), which is 2 H_N / (N + |T_u|)."""
-    return 2.0 * _found(hits, n) / (n + relevant)
+    return 2.0 * _hits_until(hits, n) / (n + relevant)
 
 
 def f1(mean_precision: Any, mean_recall: Any) -> Any:
@@ -92,7 +95,7 @@ def average_precision(hits: Hits, relevant: Counts, n: int) -> Values:
 
 
 def average_popularity(top: NDArray[np.int32], popularity: Counts, n: int) -> Values:
-    """Popularity@N = mean number of training interactions of the listed items, one value a user.
+    """Popularity@N = mean number of training interactions of the listed items, per user.
 
     `top` is int32[m, k] item indices (-1 where none), `popularity` int[n_items]; an empty list
     has popularity 0.
@@ -140,7 +143,15 @@ FAMILIES = (
 """All metrics without their cut-off, in the order of the tables."""
 
 
-def _found(hits: Hits, n: int) -> Values:
+def parse_metric(metric: str, known: Iterable[str] | None = None) -> tuple[str, int]:
+    """'HR@10' -> ('HR', 10). Anything else is refused, with the closest of `known` suggested."""
+    family, _, n = metric.partition("@")
+    if family not in FAMILIES or not n.isdecimal() or int(n) < 1:
+        raise UnknownNameError("metric", metric, known or [f"{name}@10" for name in FAMILIES])
+    return family, int(n)
+
+
+def _hits_until(hits: Hits, n: int) -> Values:
     return np.asarray(hits[:, :n].sum(axis=1), dtype=np.float64)
 
 

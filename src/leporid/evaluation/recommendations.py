@@ -79,12 +79,10 @@ class Recommendations:
             )
         row_item = _encode(self.item, split.items)
         self._refuse_duplicates(row_user)
-        score = np.zeros(len(self)) if self.score is None else self.score
-        if self.score is None:
-            order = np.argsort(row_user, kind="stable")
-        else:
+        score, order = np.zeros(len(self)), np.argsort(row_user, kind="stable")
+        if self.score is not None:
             item_key = np.where(row_item < 0, split.n_items, row_item)
-            order = np.lexsort((item_key, -score, row_user))
+            score, order = self.score, np.lexsort((item_key, -self.score, row_user))
         starts = np.searchsorted(row_user[order], np.arange(split.n_users))
         rank = np.arange(len(order)) - starts[row_user[order]]
         order, rank = order[rank < n], rank[rank < n]
@@ -108,20 +106,17 @@ class Recommendations:
             )
 
     def _warn(self, unknown_items: int, without_list: int) -> None:
-        if unknown_items:
-            warnings.warn(
-                f"{unknown_items:,} recommended items of {self.source} are not in the data: "
-                f"they keep their ranks and count as misses",
-                LeporidWarning,
-                stacklevel=4,
-            )
-        if without_list:
-            warnings.warn(
-                f"{without_list:,} users with items to find have no list in {self.source}: "
-                f"they count with an empty list",
-                LeporidWarning,
-                stacklevel=4,
-            )
+        unknown = (
+            f"{unknown_items:,} recommended items of {self.source} are not in the data: "
+            f"they keep their ranks and count as misses"
+        )
+        missing = (
+            f"{without_list:,} users with items to find have no list in {self.source}: "
+            f"they count with an empty list"
+        )
+        for count, message in ((unknown_items, unknown), (without_list, missing)):
+            if count:
+                warnings.warn(message, LeporidWarning, stacklevel=4)
 
 
 def _read_table(path: Path) -> pa.Table:
@@ -143,8 +138,6 @@ def _read_table(path: Path) -> pa.Table:
 
 def _ids(column: pa.ChunkedArray, where: str) -> pa.Array:
     array = column.combine_chunks()
-    if isinstance(array, pa.ChunkedArray):
-        array = pa.concat_arrays(array.chunks) if array.num_chunks else pa.array([], pa.string())
     if array.null_count:
         missing = int(np.argmax(array.is_null().to_numpy(zero_copy_only=False)))
         raise DataError(f"{where}: the id in row {missing + 1} is missing")

@@ -1,18 +1,18 @@
 """Is one run better than another on the same users, or was it luck? Paired tests.
 
-Per comparison and metric: the paired t-test and the Wilcoxon signed-rank test (zero differences
-dropped) on the users' values, both two-sided, and a paired bootstrap interval of the difference
-of the means. Holm's correction runs over all comparisons and metrics of one call, for each test
-by itself. F1@N has no value per user: its difference and interval are of F1@N itself (two means
-resampled together), its two p-values are those of UserF1@N.
+The one implementation: on arrays with one value per user (`paired_test`, `one_against_many`), and
+on whole tables (`compare`). Both tests, the paired t-test and the Wilcoxon signed-rank test (zero
+differences dropped), are two-sided; Holm's correction covers all tests of one call, each kind by
+itself. F1@N has no value per user: its difference and interval are of F1@N itself (two means
+resampled together), its p-values are those of UserF1@N.
 """
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
-from typing import Any
+from dataclasses import asdict, dataclass, replace
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,30 +20,51 @@ from scipy import stats
 
 from leporid.errors import ConfigError, DataError, UnknownNameError
 from leporid.evaluation.bootstrap import bootstrap_means, percentile_interval
-from leporid.evaluation.metric_table import MetricTable, combine
+from leporid.evaluation.metric_table import MetricTable, combine, ingredients
 
-__all__ = ["Comparison", "Significance", "compare", "holm"]
+__all__ = [
+    "Comparison",
+    "PairedTest",
+    "Significance",
+    "compare",
+    "correct",
+    "holm",
+    "one_against_many",
+    "paired_interval",
+    "paired_test",
+]
+
+Values: TypeAlias = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Comparison:
-    """One pair of runs under one metric."""
+class PairedTest:
+    """Two-sided p-values of the differences first - second, user by user."""
+
+    difference: float
+    """first - second, in the mean."""
+    t_p: float
+    wilcoxon_p: float
+    t_holm: float
+    wilcoxon_holm: float
+    """p-values corrected over the family of tests; equal to the others for a test by itself."""
+
+
+Test = TypeVar("Test", bound=PairedTest)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Comparison(PairedTest):
+    """One pair of runs under one metric, corrected over all comparisons of the call."""
 
     metric: str
     first: str
     second: str
     first_mean: float
     second_mean: float
-    difference: float
-    """first - second."""
     low: float
     high: float
     """Bootstrap interval of the difference."""
-    t_p: float
-    wilcoxon_p: float
-    t_holm: float
-    wilcoxon_holm: float
-    """p-values corrected over all comparisons of the call."""
 
 
 @dataclass(frozen=True)
@@ -58,17 +79,63 @@ class Significance:
 
     def of(self, metric: str, first: str, second: str) -> Comparison:
         """The comparison of two runs under a metric, in the order they were compared."""
-        for found in self.comparisons:
-            if (found.metric, found.first, found.second) == (metric, first, second):
-                return found
+        for comparison in self.comparisons:
+            if (comparison.metric, comparison.first, comparison.second) == (metric, first, second):
+                return comparison
         known = [f"{c.metric}: {c.first} - {c.second}" for c in self.comparisons]
         raise UnknownNameError("comparison", f"{metric}: {first} - {second}", known)
 
     def rows(self) -> list[dict[str, Any]]:
         """Plain values, for tables and JSON."""
-        return [
-            {field.name: getattr(c, field.name) for field in fields(c)} for c in self.comparisons
-        ]
+        return [asdict(comparison) for comparison in self.comparisons]
+
+
+def holm(p_values: Sequence[float] | NDArray[Any]) -> Values:
+    """Holm's step-down correction: the i-th smallest of c p-values times (c - i + 1),
+
+    made non-decreasing in that order, at most 1. float64[c], in the order of `p_values`.
+    """
+    p = np.asarray(p_values, dtype=np.float64)
+    order = np.argsort(p, kind="stable")
+    stepped = np.maximum.accumulate(p[order] * np.arange(len(p), 0, -1))
+    corrected = np.empty_like(p)
+    corrected[order] = np.minimum(stepped, 1.0)
+    return corrected
+
+
+def paired_test(first: Values, second: Values) -> PairedTest:
+    """Test two runs by float64[m] values of the same m users, in the same order."""
+    differences = first - second
+    t_p, wilcoxon_p = _t_test(differences), _wilcoxon(differences)
+    return PairedTest(float(differences.mean()), t_p, wilcoxon_p, t_p, wilcoxon_p)
+
+
+def correct(tests: Sequence[Test]) -> list[Test]:
+    """The same tests as one family: p-values corrected by Holm's method over all of them."""
+    t_holm = holm([test.t_p for test in tests])
+    wilcoxon_holm = holm([test.wilcoxon_p for test in tests])
+    return [
+        replace(test, t_holm=float(t), wilcoxon_holm=float(w))
+        for test, t, w in zip(tests, t_holm, wilcoxon_holm, strict=True)
+    ]
+
+
+def one_against_many(one: Values, others: Sequence[Values]) -> list[PairedTest]:
+    """`paired_test` of one run, float64[m], against each of the others, corrected together."""
+    return correct([paired_test(one, other) for other in others])
+
+
+def paired_interval(
+    first: Values, second: Values, *, level: float = 0.95, resamples: int = 1000, seed: int = 0
+) -> tuple[float, float]:
+    """Bootstrap interval (low, high) of the difference first - second, resampling users.
+
+    Each run is float64[m, c]: one column for a metric that is a mean over users; for F1@N two,
+    precision and recall per user, of whose resampled means F1 is computed.
+    """
+    width = first.shape[1]
+    drawn = bootstrap_means(np.column_stack([first, second]), resamples, seed).T
+    return percentile_interval(combine(drawn[:width]) - combine(drawn[width:]), level)
 
 
 def compare(
@@ -91,39 +158,21 @@ def compare(
     if against is not None and against not in tables:
         raise UnknownNameError("run", against, tables)
     _check_paired(tables)
-    names = [metrics] if isinstance(metrics, str) else list(metrics)
     pairs = list(itertools.combinations(tables, 2))
     if against is not None:
         pairs = [(name, against) for name in tables if name != against]
-    drafts: list[dict[str, Any]] = []
-    for metric in names:
-        for first, second in pairs:
-            draft = _compare_one(
-                tables[first], tables[second], metric, stratum, level, resamples, seed
-            )
-            drafts.append({"metric": metric, "first": first, "second": second, **draft})
-    t_holm = holm([d["t_p"] for d in drafts])
-    wilcoxon_holm = holm([d["wilcoxon_p"] for d in drafts])
-    return Significance(
-        tuple(
-            Comparison(**draft, t_holm=float(t), wilcoxon_holm=float(w))
-            for draft, t, w in zip(drafts, t_holm, wilcoxon_holm, strict=True)
-        ),
-        level,
-    )
-
-
-def holm(p_values: Sequence[float] | NDArray[Any]) -> NDArray[np.float64]:
-    """Holm's step-down correction: the i-th smallest of c p-values times (c - i + 1),
-
-    made non-decreasing in that order, at most 1. float64[c], in the order given.
-    """
-    p = np.asarray(p_values, dtype=np.float64)
-    order = np.argsort(p, kind="stable")
-    stepped = np.maximum.accumulate(p[order] * np.arange(len(p), 0, -1))
-    out = np.empty_like(p)
-    out[order] = np.minimum(stepped, 1.0)
-    return out
+    names = [metrics] if isinstance(metrics, str) else metrics
+    bootstrap = {"level": level, "resamples": resamples, "seed": seed}
+    comparisons = [
+        Comparison(
+            metric=metric,
+            first=first,
+            second=second,
+            **_compare_one(tables[first], tables[second], metric, stratum, bootstrap),
+        )
+        for metric, (first, second) in itertools.product(names, pairs)
+    ]
+    return Significance(tuple(correct(comparisons)), level)
 
 
 def _compare_one(
@@ -131,40 +180,30 @@ def _compare_one(
     second: MetricTable,
     metric: str,
     stratum: str | None,
-    level: float,
-    resamples: int,
-    seed: int,
+    bootstrap: Mapping[str, Any],
 ) -> dict[str, float]:
-    family, _, n = metric.partition("@")
-    parts = [f"Precision@{n}", f"Recall@{n}"] if family == "F1" else [metric]
-    columns = np.column_stack([t.per_user(p, stratum) for t in (first, second) for p in parts])
-    width = len(parts)
-    means = columns.mean(axis=0)
-    drawn = bootstrap_means(columns, resamples, seed).T
-    difference = combine(drawn[:width]) - combine(drawn[width:])
-    low, high = percentile_interval(difference, level)
-    tested = f"UserF1@{n}" if family == "F1" else metric
-    paired = first.per_user(tested, stratum) - second.per_user(tested, stratum)
-    before, after = float(combine(means[:width])), float(combine(means[width:]))
-    return {
-        "first_mean": before,
-        "second_mean": after,
-        "difference": before - after,
-        "low": low,
-        "high": high,
-        "t_p": _t_test(paired),
-        "wilcoxon_p": _wilcoxon(paired),
-    }
+    """The numbers of a `Comparison`, not corrected yet."""
+    columns = [
+        np.column_stack([table.per_user(part, stratum) for part in ingredients(metric)])
+        for table in (first, second)
+    ]
+    low, high = paired_interval(*columns, **bootstrap)
+    means = np.split(np.column_stack(columns).mean(axis=0), 2)
+    before, after = (float(combine(half)) for half in means)
+    tested = f"User{metric}" if metric.startswith("F1@") else metric
+    test = paired_test(first.per_user(tested, stratum), second.per_user(tested, stratum))
+    of_means = {"first_mean": before, "second_mean": after, "difference": before - after}
+    return {**asdict(test), **of_means, "low": low, "high": high}
 
 
-def _t_test(differences: NDArray[np.float64]) -> float:
+def _t_test(differences: Values) -> float:
     """Two-sided p; differences that are all equal leave no variance to test against."""
     if np.ptp(differences) == 0:
         return 1.0 if differences[0] == 0 or len(differences) < 2 else 0.0
     return float(stats.ttest_1samp(differences, 0.0).pvalue)
 
 
-def _wilcoxon(differences: NDArray[np.float64]) -> float:
+def _wilcoxon(differences: Values) -> float:
     if not differences.any():
         return 1.0
     return float(stats.wilcoxon(differences, zero_method="wilcox").pvalue)

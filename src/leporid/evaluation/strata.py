@@ -47,10 +47,10 @@ def popularity_class(popularity: NDArray[Any]) -> NDArray[np.int8]:
     """int8[n_items]: position in `ITEM_STRATA`, from int[n_items] training interactions."""
     n = len(popularity)
     order = _order(popularity)
-    found = np.ones(n, dtype=np.int8)
-    found[order[: n // 4]] = 0
-    found[order[3 * n // 4 :]] = 2
-    return found
+    classes = np.ones(n, dtype=np.int8)
+    classes[order[: n // 4]] = 0
+    classes[order[3 * n // 4 :]] = 2
+    return classes
 
 
 def _order(counts: NDArray[Any]) -> NDArray[np.int64]:

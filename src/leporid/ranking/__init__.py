@@ -1,8 +1,8 @@
-"""From scores to ranked lists: masks, chunks and `TopK`.
+"""From scores to ranked lists, for models, evaluation and the service alike.
 
-chunks  How many users to score at once
-masked  From scores to ranked lists: masked top-n, ties to the smaller item index
-topk    `TopK`: ranked lists of item indices, and the one function that makes them from scores
+chunks  How many users to score at once: the one rule
+masked  The best n items of each row of scores, without those seen; ties to the smaller index
+topk    `TopK`: ranked lists of item indices with their scores
 """
 
 import lazy_loader

@@ -1,4 +1,4 @@
-"""How many users to score at once."""
+"""How many users to score at once: the one rule, for evaluation and for recommending."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ def chunk_rows(n_items: int, batch_size: int | None = None) -> int:
 
     The scores of a chunk take at most an eighth of the free memory, since a model may need
     several such arrays to compute them, and at most 256 MiB; a chunk has at most 2,048 users,
-    since what a neural model keeps for each is not known here, and at least one. A given
-    `batch_size` wins.
+    since what a neural model keeps for each is not known here, and at least one. A `batch_size`
+    overrides the rule.
     """
     if batch_size is not None:
         if batch_size < 1:

@@ -9,20 +9,24 @@ a buffer of one row; the scores are neither copied as a whole nor changed.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
-from numba import get_num_threads, njit, prange
+from numba import get_num_threads, prange
 from numpy.typing import NDArray
 
 from leporid.data.interactions import Sequences
 from leporid.errors import ConfigError, DataError
+from leporid.kernel import kernel
 from leporid.ranking.topk import TopK
 
 if TYPE_CHECKING:
     import torch
 
 __all__ = ["NanScoreError", "masked_top_k", "masked_top_k_torch"]
+
+Floats: TypeAlias = NDArray[np.float32]
+Ints: TypeAlias = NDArray[np.integer[Any]]
 
 _LANES = 128
 """The number of lanes is the multiple of this that is at least eight times n."""
@@ -68,7 +72,7 @@ def masked_top_k(
     best = np.full((m, n), -np.inf, dtype=np.float32)
     undefined = np.zeros(m, dtype=np.bool_)
     n_blocks = max(1, min(m, get_num_threads() * 4))
-    _top_rows(scores, seen.indptr, seen.items, blocked, items, best, undefined, n_blocks)
+    _top_rows(scores, (seen.indptr, seen.items), blocked, (items, best), undefined, n_blocks)
     if undefined.any():
         raise NanScoreError(int(np.argmax(undefined)))
     return TopK(items, best)
@@ -129,7 +133,7 @@ def _check(
     if n < 1:
         raise ConfigError(f"n must be at least 1, not {n}")
     if len(shape) != 2:
-        raise DataError(f"scores must have one row a user and one column an item, not {shape}")
+        raise DataError(f"scores must have one row per user, one column per item, not {shape}")
     m, n_items = shape
     if seen is not None:
         if len(seen) != m:
@@ -157,13 +161,13 @@ def _unique_order_top_k(scores: torch.Tensor, k: int) -> torch.Tensor:
     return (n_items - 1) - torch.topk((ordered << 32) | column, k, dim=1).values % 2**32
 
 
-@njit(cache=True)
-def _worse(score_a, item_a, score_b, item_b):  # type: ignore[no-untyped-def]
+@kernel
+def _worse(score_a: float, item_a: int, score_b: float, item_b: int) -> bool:
     return score_a < score_b or (score_a == score_b and item_a > item_b)
 
 
-@njit(cache=True)
-def _sift_down(items, best, size):  # type: ignore[no-untyped-def]
+@kernel
+def _sift_down(items: Ints, best: Floats, size: int) -> None:
     """Restore the heap (worst entry at the root) below a new root."""
     item, score, parent = items[0], best[0], 0
     while True:
@@ -181,8 +185,8 @@ def _sift_down(items, best, size):  # type: ignore[no-untyped-def]
     items[parent], best[parent] = item, score
 
 
-@njit(cache=True, fastmath={"reassoc"})
-def _copy_row(scores, row):  # type: ignore[no-untyped-def]
+@kernel(fastmath={"reassoc"})
+def _copy_row(scores: Floats, row: Floats) -> bool:
     """Copy one row; True if it holds a NaN."""
     total = np.float32(0)
     for j in range(len(scores)):
@@ -194,8 +198,8 @@ def _copy_row(scores, row):  # type: ignore[no-untyped-def]
     return bool(np.isnan(scores).any())
 
 
-@njit(cache=True)
-def _lane_maxima(row, maxima):  # type: ignore[no-untyped-def]
+@kernel
+def _lane_maxima(row: Floats, maxima: Floats) -> None:
     """maxima[lane] = max of row[lane], row[lane + lanes], ...; whole turns only."""
     lanes = len(maxima)
     maxima[:] = row[:lanes]
@@ -205,8 +209,8 @@ def _lane_maxima(row, maxima):  # type: ignore[no-untyped-def]
             maxima[lane] = part[lane] if part[lane] > maxima[lane] else maxima[lane]
 
 
-@njit(cache=True)
-def _push(items, best, size, item, score):  # type: ignore[no-untyped-def]
+@kernel
+def _push(items: Ints, best: Floats, size: int, item: int, score: float) -> int:
     """Add an entry to the heap, in place of the worst one if it is full; the new size."""
     if size == len(items):
         items[0], best[0] = item, score
@@ -223,8 +227,8 @@ def _push(items, best, size, item, score):  # type: ignore[no-untyped-def]
     return size + 1
 
 
-@njit(cache=True)
-def _search(row, maxima, items, best):  # type: ignore[no-untyped-def]
+@kernel
+def _search(row: Floats, maxima: Floats, items: Ints, best: Floats) -> None:
     """Fill one list; `items`, `best` come as -1, -inf."""
     n, lanes = len(items), len(maxima)
     size, half = 0, lanes // 2
@@ -255,11 +259,19 @@ def _search(row, maxima, items, best):  # type: ignore[no-untyped-def]
         _sift_down(items, best, last)
 
 
-@njit(cache=True, parallel=True)
-def _top_rows(  # type: ignore[no-untyped-def]
-    scores, indptr, seen, blocked, items, best, undefined, n_blocks
-):
+@kernel(parallel=True)
+def _top_rows(
+    scores: Floats,
+    seen: tuple[Ints, Ints],
+    blocked: Ints,
+    lists: tuple[Ints, Floats],
+    undefined: NDArray[np.bool_],
+    n_blocks: int,
+) -> None:
+    """Every row of `lists` (items, scores), from (indptr, items) of what to leave out."""
     m, n_items = scores.shape
+    indptr, hidden = seen
+    items, best = lists
     lanes = (8 * items.shape[1] + _LANES - 1) // _LANES * _LANES
     turns = max(1, (n_items + lanes - 1) // lanes)
     for block in prange(n_blocks):
@@ -268,7 +280,7 @@ def _top_rows(  # type: ignore[no-untyped-def]
         for user in range(m * block // n_blocks, m * (block + 1) // n_blocks):
             undefined[user] = _copy_row(scores[user], row)
             for position in range(indptr[user], indptr[user + 1]):
-                row[seen[position]] = -np.inf
+                row[hidden[position]] = -np.inf
             for item in blocked:
                 row[item] = -np.inf
             _lane_maxima(row, maxima)

@@ -1,4 +1,4 @@
-"""`TopK`: ranked lists of item indices, and the one function that makes them from scores."""
+"""`TopK`: ranked lists of item indices with their scores."""
 
 from __future__ import annotations
 

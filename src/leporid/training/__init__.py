@@ -1,20 +1,21 @@
-"""The one training loop of all neural models: samplers, schedules, checkpoints.
+"""The one training loop of all neural models.
 
-backward       Loss and gradients of one batch: launched operation by operation, or replayed as one
-checkpoint     Checkpoints: everything a run needs to go on, in one file that is wholly there or not
-config         Settings every neural model has
-data           Interactions as tensors on the device that trains, and the windows cut from them
-history        What happened during training: one row a log point
-interrupt      Ctrl-C asks the loop to stop between two steps, so that a checkpoint is whole
-loop           The training loop: every neural model, one page
-negatives      Negative items: never a training positive of the user, exactly, without a retry
-parallel       Data parallel training over processes started by `torchrun`
-precision      Mixed precision: where it is used, and a check that it can be
-sampler        Batches as a pure function of (seed, step), made on the device that trains
-schedule       The learning rate as a function of the step alone
-seeding        Seeds for every random choice, derived from one number
-torch_threads  Torch's thread count, kept
-validation     Model selection: the metric on the validation part, and the best weights so far
+The loop works on a protocol (`Trainable`) and imports no model. A step is a pure function of the
+seed and the step, so that a run that was stopped goes on as if it had not been.
+
+backward    Loss and gradients of one batch: operation by operation, or replayed as a CUDA graph
+checkpoint  All that a run needs to go on, in one file; weights from and to arrays
+config      `TrainingConfig`: settings every neural model has, and the learning rate they give
+data        Interactions as tensors on the device that trains, and the windows cut from them
+history     `TrainingHistory`: one row per log point, and the log that writes them
+loop        `train_loop`: the training loop, one page; Ctrl-C stops it between two steps
+negatives   Negative items: never a training positive of the user, exactly, without a retry
+parallel    Which device; gradients summed over processes started by `torchrun`
+precision   Mixed precision: where it is used, and a check that it can be
+protocol    `Trainable`: what the loop needs of a model
+sampler     `Sampler`: batches as a pure function of (seed, step), made on the device
+seeding     Seeds for every random choice, derived from one number
+validation  The metric on the validation part, by which the best weights are kept
 """
 
 import lazy_loader

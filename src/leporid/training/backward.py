@@ -8,17 +8,14 @@ inputs and launches everything at once.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from leporid.errors import LeporidError
+from leporid.training.protocol import Trainable
 from leporid.training.sampler import Batch
 from leporid.training.seeding import own_generators
-
-if TYPE_CHECKING:
-    from leporid.models.shared.neural import NeuralRecommender
 
 __all__ = ["Backward", "backward_of"]
 
@@ -29,7 +26,7 @@ _WARM_UPS = 3
 """Runs before recording, in which libraries choose their kernels and allocate their buffers."""
 
 
-def backward_of(model: NeuralRecommender, world: int) -> Backward:
+def backward_of(model: Trainable, world: int) -> Backward:
     """The fastest way this model, device and group of processes allow."""
     config = model.config
     recordable = model.device.type == "cuda" and world == 1 and model.recordable
@@ -41,7 +38,7 @@ def backward_of(model: NeuralRecommender, world: int) -> Backward:
 class Eager:
     """One operation after the other."""
 
-    def __init__(self, model: NeuralRecommender) -> None:
+    def __init__(self, model: Trainable) -> None:
         self._model = model
         self._loss = torch.compile(model.loss) if model.config.compile else model.loss
 
@@ -59,7 +56,7 @@ class Eager:
 class Recorded:
     """A CUDA graph of loss and gradients, recorded anew whenever other parameters are trained."""
 
-    def __init__(self, model: NeuralRecommender) -> None:
+    def __init__(self, model: Trainable) -> None:
         self._model, self._eager = model, Eager(model)
         self._trained: tuple[bool, ...] = ()
         self._graph: torch.cuda.CUDAGraph | None = None
@@ -77,7 +74,7 @@ class Recorded:
                 self._trained = trained
             if self._graph is None or self._inputs is None or self._loss is None:
                 return self._eager(batch, weight)
-            for ours, new in zip(_tensors(self._inputs), _tensors(batch), strict=True):
+            for ours, new in zip(self._inputs.tensors(), batch.tensors(), strict=True):
                 ours.copy_(new)
             self._graph.replay()
             return self._loss.clone()
@@ -92,10 +89,7 @@ class Recorded:
         self._graph = self._inputs = self._loss = None
         if not any(p.requires_grad for p in net.parameters()):
             return
-        history = None if batch.history is None else batch.history.clone()
-        inputs = Batch(
-            batch.users.clone(), batch.positives.clone(), batch.negatives.clone(), history
-        )
+        inputs = batch.map(torch.clone)
         kept = {n: t.clone() for n, t in net.named_buffers() if t.layout == torch.strided}
         self._warm_up(inputs, weight)
         try:
@@ -124,8 +118,3 @@ class Recorded:
         with torch.cuda.graph(graph):
             loss = self._eager(inputs, weight)
         return graph, loss
-
-
-def _tensors(batch: Batch) -> list[Tensor]:
-    always = [batch.users, batch.positives, batch.negatives]
-    return always if batch.history is None else [*always, batch.history]

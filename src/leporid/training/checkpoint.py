@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from leporid.artifacts import read_arrays, write_arrays
 from leporid.errors import ConfigError, DataError
 
-__all__ = ["FILE_NAME", "TrainingState", "adopt_tensors", "load_tensors", "to_arrays"]
+__all__ = ["FILE_NAME", "TrainingState", "adopt_tensors", "to_arrays"]
 
 FILE_NAME = "checkpoint.safetensors"
 
@@ -29,49 +29,40 @@ def to_arrays(tensors: dict[str, Tensor]) -> dict[str, NDArray[Any]]:
     return {name: tensor.detach().cpu().numpy().copy() for name, tensor in tensors.items()}
 
 
-def load_tensors(module: nn.Module, arrays: dict[str, NDArray[Any]], where: str) -> None:
-    """Put arrays into a module; a missing, extra or misshapen one is a `DataError`."""
-    with torch.no_grad():
-        for tensor, array in _pairs(module, arrays, where):
-            tensor.copy_(torch.from_numpy(np.array(array)))
-
-
 def adopt_tensors(module: nn.Module, arrays: dict[str, NDArray[Any]], where: str) -> None:
-    """`load_tensors` without a copy: the module keeps the arrays' own memory, mapped or not.
+    """Put arrays into a module without a copy: it keeps their own memory, mapped or not.
 
-    Only weights that lie in another order in memory (convolutions) are copied.
+    Only weights that lie in another order in memory (convolutions) are copied. A missing, extra
+    or misshapen array is a `DataError`.
     """
     own: dict[str, Tensor] = dict(module.named_buffers(remove_duplicate=False))
     own.update(module.named_parameters(remove_duplicate=False))
     with torch.no_grad():
-        for name, (tensor, array) in zip(
-            module.state_dict(), _pairs(module, arrays, where), strict=True
-        ):
-            given = torch.from_numpy(array)
-            if tensor.stride() == given.stride() and tensor.dtype == given.dtype:
-                own[name].data = given
+        for name, (tensor, array) in _pairs(module, arrays, where).items():
+            stored = torch.from_numpy(array)
+            if tensor.stride() == stored.stride() and tensor.dtype == stored.dtype:
+                own[name].data = stored
             else:
-                tensor.copy_(given)
+                tensor.copy_(stored)
 
 
 def _pairs(
     module: nn.Module, arrays: dict[str, NDArray[Any]], where: str
-) -> list[tuple[Tensor, NDArray[Any]]]:
+) -> dict[str, tuple[Tensor, NDArray[Any]]]:
     """Every tensor of the module's state beside its array, in the tensor's shape."""
     state = module.state_dict()
-    if set(state) != set(arrays):
-        odd = sorted(set(state) ^ set(arrays))
+    if odd := sorted(set(state) ^ set(arrays)):
         raise DataError(f"{where} does not fit the model: unexpected or missing {', '.join(odd)}")
-    pairs = []
+    pairs = {}
     for name, tensor in state.items():
         # Files store a scalar as one entry.
         array = arrays[name].reshape(tensor.shape) if tensor.ndim == 0 else arrays[name]
-        if tuple(array.shape) != tuple(tensor.shape):
+        if array.shape != tuple(tensor.shape):
             raise DataError(
                 f"{where}: {name} has shape {list(array.shape)}, "
                 f"the model needs {list(tensor.shape)}"
             )
-        pairs.append((tensor, array))
+        pairs[name] = (tensor, array)
     return pairs
 
 
@@ -87,20 +78,19 @@ class TrainingState:
     """Weights of the best validation so far."""
     step: int = 0
     """Optimiser steps done."""
-    progress: dict[str, Any] = field(default_factory=dict)
-    """JSON-able: history rows, best step and metric, validations without a better one."""
+    progress: dict[str, Any] = field(
+        default_factory=lambda: {"rows": [], "best_metric": None, "best_step": 0, "stale": 0}
+    )
+    """JSON-able: history rows, best metric and step, validations without a better one."""
 
     def save(self, folder: Path, identity: dict[str, Any]) -> None:
         """Write the checkpoint; `identity` says which run it belongs to."""
-        arrays = {"random": torch.get_rng_state().numpy()}
-        for group, tensors in (
-            ("module", self.module.state_dict()),
-            ("average", self.average),
-            ("best", self.best),
-        ):
-            arrays |= {f"{group}/{k}": v for k, v in to_arrays(tensors).items()}
+        groups = {"module": self.module.state_dict(), "average": self.average, "best": self.best}
         for index, moments in self.optimizer.state_dict()["state"].items():
-            arrays |= {f"optimizer/{index}/{k}": v for k, v in to_arrays(moments).items()}
+            groups[f"optimizer/{index}"] = moments
+        arrays = {"random": torch.get_rng_state().numpy()}
+        for group, tensors in groups.items():
+            arrays |= {f"{group}/{name}": array for name, array in to_arrays(tensors).items()}
         header = {"step": self.step, "progress": self.progress, "identity": identity}
         write_arrays(folder / FILE_NAME, arrays, {"leporid": json.dumps(header)})
 
@@ -110,32 +100,34 @@ class TrainingState:
         arrays, metadata = read_arrays(path)
         header = json.loads(metadata["leporid"])
         for key, value in identity.items():
-            found = header["identity"].get(key)
-            if found != value:
+            stored = header["identity"].get(key)
+            if stored != value:
                 raise ConfigError(
-                    f"{path} is from another run: its {key} is {_short(found, value)}, "
-                    f"this run's is {_short(value, found)}; resume with the same settings, "
+                    f"{path} is from another run: its {key} is {_short(stored, value)}, "
+                    f"this run's is {_short(value, stored)}; resume with the same settings, "
                     f"or choose another folder"
                 )
-        groups: dict[str, dict[str, NDArray[Any]]] = {"module": {}, "average": {}, "best": {}}
         moments: dict[int, dict[str, Tensor]] = {}
-        for name, array in arrays.items():
-            group, _, rest = name.partition("/")
-            if group == "optimizer":
-                index, _, key = rest.partition("/")
-                moments.setdefault(int(index), {})[key] = _moment(
-                    array, self.optimizer.param_groups[0]["params"][int(index)]
-                )
-            elif group in groups:
-                groups[group][rest] = array
-        load_tensors(self.module, groups["module"], str(path))
+        parameters = self.optimizer.param_groups[0]["params"]
+        for name, array in _group(arrays, "optimizer").items():
+            index, _, key = name.partition("/")
+            moments.setdefault(int(index), {})[key] = _moment(array, parameters[int(index)])
+        with torch.no_grad():
+            for own, array in _pairs(self.module, _group(arrays, "module"), str(path)).values():
+                own.copy_(torch.from_numpy(np.array(array)))
         self.optimizer.load_state_dict({**self.optimizer.state_dict(), "state": moments})
         like = self.module.state_dict()
         self.average, self.best = (
-            {name: _laid_out(array, like[name]) for name, array in groups[group].items()}
+            {name: _laid_out(array, like[name]) for name, array in _group(arrays, group).items()}
             for group in ("average", "best")
         )
         self.step, self.progress = header["step"], header["progress"]
+
+
+def _group(arrays: dict[str, NDArray[Any]], group: str) -> dict[str, NDArray[Any]]:
+    """The arrays named `group/...`, by what follows the stroke."""
+    start = f"{group}/"
+    return {name[len(start) :]: array for name, array in arrays.items() if name.startswith(start)}
 
 
 def _moment(array: NDArray[Any], parameter: nn.Parameter) -> Tensor:

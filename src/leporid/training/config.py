@@ -1,41 +1,44 @@
-"""Settings every neural model has."""
+"""Settings every neural model has, and the learning rate they give at each step."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, Self
 
-from leporid.config import Config
-from leporid.errors import ConfigError
+from leporid.config import Config, setting
 
-__all__ = ["TrainingConfig"]
+__all__ = ["TrainingConfig", "learning_rate"]
+
+_START, _END = 1 / 25, 1e-4
+"""One-cycle: share of the highest rate at the first step and at the last."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingConfig(Config):
     """How a neural model is trained; each model adds its own settings."""
 
-    dim: int = 64
+    dim: int = setting(64, at_least=1)
     """D, the length of the user and item vectors."""
-    steps: int = 5000
+    steps: int = setting(5000, at_least=1)
     """Optimiser steps of a full run."""
-    passes: float = 0.0
+    passes: float = setting(0.0, at_least=0)
     """Stop after this many passes over the training examples (and 750 steps) if `steps` would go
     on; the rate and the validations are spread over the fewer steps. 0 counts steps alone, and so
     does a model that is given `steps` without `passes`."""
-    batch_size: int = 256
+    batch_size: int = setting(256, at_least=1)
     """Examples in a step, over all processes together."""
-    lr: float = 1e-3
+    lr: float = setting(1e-3, above=0)
     """Highest learning rate of the schedule."""
-    weight_decay: float = 0.0
+    weight_decay: float = setting(0.0, at_least=0)
     """L2 penalty (adam) or decoupled decay (adamw)."""
     optimizer: Literal["adam", "adamw"] = "adam"
     schedule: Literal["cosine", "one-cycle", "constant"] = "cosine"
     """Learning rate over the steps."""
-    warmup: float = 0.3
+    warmup: float = setting(0.3, above=0, below=1)
     """Share of the steps in which the one-cycle rate rises."""
-    clip_norm: float = 0.0
+    clip_norm: float = setting(0.0, at_least=0)
     """Largest norm of the gradient; 0 does not clip."""
     precision: Literal["auto", "fp32", "bf16"] = "auto"
     """`auto`: bfloat16 on a GPU, float32 on a CPU. `bf16` asks for it on a CPU too."""
@@ -43,46 +46,45 @@ class TrainingConfig(Config):
     """Compile the loss with torch.compile: slow to start, faster steps."""
     cuda_graph: bool = True
     """On a GPU record the operations of a step once and replay them, where the model allows it."""
-    freeze_steps: int = 0
+    freeze_steps: int = setting(0, at_least=-1)
     """Keep the initial vectors as they are for the first steps; -1 for good."""
     init_scale: float | None = None
     """Initial vectors are z-scored times this; None takes the model's own default."""
     standardize: bool | None = None
     """Z-score the initial vectors; None asks the initialiser (random ones are used as drawn)."""
-    ema_decay: float = 0.0
+    ema_decay: float = setting(0.0, at_least=0, below=1)
     """Average the weights over steps with this decay and use the average; 0 does not."""
-    eval_every: int = 500
+    eval_every: int = setting(500, at_least=0)
     """Steps between validations; 0 never validates and keeps the last weights."""
-    patience: int = 0
+    patience: int = setting(0, at_least=0)
     """Stop after this many validations without a better one; 0 always runs all steps."""
     metric: str = "F1@10"
     """What validation maximises; the best weights are kept."""
-    eval_users: int = 0
+    eval_users: int = setting(0, at_least=0)
     """Validate on this many users drawn by the seed; 0 takes all."""
-    checkpoint_every: int = 500
+    checkpoint_every: int = setting(500, at_least=1)
     """Steps between checkpoints, where a folder for them was given."""
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
-        """As of any settings; but steps that were asked for are taken, all of them."""
+        """Like any settings; but `steps` given without `passes` are taken, all of them."""
         if "steps" in values and "passes" not in values:
             values = {**values, "passes": 0.0}
         return super().from_dict(values)
 
-    def validate(self) -> None:
-        """Refuse values outside their range."""
-        for name in ("dim", "steps", "batch_size", "checkpoint_every"):
-            if getattr(self, name) < 1:
-                raise ConfigError(f"{name} must be at least 1, not {getattr(self, name)}")
-        counts = ("eval_every", "patience", "eval_users")
-        for name in ("passes", "weight_decay", "clip_norm", *counts):
-            if getattr(self, name) < 0:
-                raise ConfigError(f"{name} must not be negative, it is {getattr(self, name)}")
-        if self.lr <= 0:
-            raise ConfigError(f"lr must be above 0, not {self.lr}")
-        if self.freeze_steps < -1:
-            raise ConfigError(f"freeze_steps must be -1 or more, not {self.freeze_steps}")
-        if not 0 <= self.ema_decay < 1:
-            raise ConfigError(f"ema_decay must be in [0, 1), not {self.ema_decay}")
-        if not 0 < self.warmup < 1:
-            raise ConfigError(f"warmup must be between 0 and 1, not {self.warmup}")
+
+def learning_rate(config: TrainingConfig, step: int) -> float:
+    """The rate of optimiser step `step` (0 is the first)."""
+    done = step / config.steps
+    if config.schedule == "constant":
+        return config.lr
+    if config.schedule == "cosine":
+        return config.lr * _cosine(1.0, 0.0, done)
+    if done < config.warmup:
+        return config.lr * _cosine(_START, 1.0, done / config.warmup)
+    return config.lr * _cosine(1.0, _END, (done - config.warmup) / (1 - config.warmup))
+
+
+def _cosine(start: float, end: float, share: float) -> float:
+    """From `start` to `end` along half a cosine."""
+    return end + (start - end) * 0.5 * (1 + math.cos(math.pi * share))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,7 +11,7 @@ from torch import Tensor
 
 from leporid.data.interactions import Interactions, Sequences
 
-__all__ = ["TrainingData", "as_sequences", "recent_items", "windows"]
+__all__ = ["TrainingData", "recent_items", "windows"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,10 +51,6 @@ class TrainingData:
         """Where the tensors are."""
         return self.item.device
 
-    def popularity(self) -> Tensor:
-        """int64[n_items]: training interactions of each item."""
-        return torch.bincount(self.item, minlength=self.n_items)
-
 
 def windows(item: Tensor, start: Tensor, end: Tensor, length: int, repeat: bool = True) -> Tensor:
     """The last `length` of `item[start:end]`, oldest first, for many ranges at once.
@@ -65,11 +60,11 @@ def windows(item: Tensor, start: Tensor, end: Tensor, length: int, repeat: bool 
     """
     offset = torch.arange(-length, 0, device=item.device)
     position = end[:, None] + offset
-    found = item[position.clamp(min=0).maximum(start[:, None]).clamp(max=max(len(item) - 1, 0))]
+    items = item[position.clamp(min=0).maximum(start[:, None]).clamp(max=max(len(item) - 1, 0))]
     missing = position < start[:, None]
     if repeat:
         missing = (start == end)[:, None].expand_as(position)
-    return found.masked_fill(missing, -1)
+    return items.masked_fill(missing, -1)
 
 
 def recent_items(
@@ -82,10 +77,3 @@ def recent_items(
     indptr = torch.from_numpy(np.asarray(sequences.indptr, dtype=np.int64))
     item = torch.from_numpy(np.asarray(sequences.items, dtype=np.int64))
     return windows(item, indptr[rows], indptr[rows + 1], length, repeat)
-
-
-def as_sequences(histories: Sequence[NDArray[np.int32]]) -> Sequences:
-    """Separate histories as one flat array."""
-    indptr = np.concatenate([[0], np.cumsum([len(h) for h in histories])]).astype(np.int64)
-    flat = np.concatenate([np.empty(0, np.int32), *histories]).astype(np.int32)
-    return Sequences(indptr, flat)

@@ -1,16 +1,24 @@
-"""What happened during training: one row a log point."""
+"""What happened during training: one row per log point, and the log that writes them."""
 
 from __future__ import annotations
 
 import csv
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import torch
+from torch import Tensor
+
 from leporid.artifacts import atomic_path
 from leporid.errors import MissingExtraError
+from leporid.progress import ProgressLike
+from leporid.training.checkpoint import TrainingState
+from leporid.training.config import TrainingConfig, learning_rate
+from leporid.training.parallel import Group
 
-__all__ = ["TrainingHistory"]
+__all__ = ["Log", "TrainingHistory"]
 
 _COLUMNS = ("step", "loss", "lr", "examples_per_second", "seconds", "metric")
 
@@ -48,3 +56,50 @@ class TrainingHistory:
                 for name in ("loss", "lr", "examples_per_second", "metric"):
                     if name in row:
                         writer.add_scalar(name, row[name], row["step"])
+
+
+class Log:
+    """Loss since the last row, speed, and what the progress bar shows."""
+
+    def __init__(
+        self, state: TrainingState, config: TrainingConfig, progress: ProgressLike, title: str
+    ) -> None:
+        self._state, self._config, self._progress = state, config, progress
+        self._rows: list[dict[str, Any]] = state.progress["rows"]
+        self._before = self._rows[-1]["seconds"] if self._rows else 0.0
+        self._begin = self._mark = time.perf_counter()
+        self._losses: list[Tensor] = []
+        self._examples = 0
+        progress.start(title, config.steps)
+        progress.advance(state.step)
+
+    def add(self, loss: Tensor, examples: int) -> None:
+        """One step is done; nothing waits for the device here."""
+        self._losses.append(loss)
+        self._examples += examples
+
+    def write(self, group: Group, metric: float | None) -> None:
+        """One row of history, and the bar."""
+        now = time.perf_counter()
+        row: dict[str, Any] = {
+            "step": self._state.step,
+            "loss": group.sum(torch.stack(self._losses).mean()).item(),
+            "lr": learning_rate(self._config, self._state.step - 1),
+            "examples_per_second": self._examples / max(now - self._mark, 1e-9),
+            "seconds": self._before + now - self._begin,
+        }
+        if metric is not None:
+            row["metric"] = metric
+        self._rows.append(row)
+        shown = {"loss": row["loss"], "examples/s": round(row["examples_per_second"])}
+        best = self._state.progress["best_metric"]
+        if best is not None:
+            shown[f"best {self._config.metric}"] = best
+        self._progress.advance(len(self._losses), **shown)
+        self._losses, self._examples, self._mark = [], 0, now
+
+    def history(self) -> TrainingHistory:
+        """All rows, those before a resume too."""
+        done = self._state.progress
+        step = done["best_step"] if done["best_metric"] is not None else self._state.step
+        return TrainingHistory(self._rows, step, done["best_metric"])

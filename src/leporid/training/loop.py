@@ -6,11 +6,14 @@ from them. Stopping anywhere and going on therefore gives the weights of an unbr
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import math
-import time
+import signal
+import threading
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -21,18 +24,14 @@ from leporid.progress import ProgressLike
 from leporid.threads import kept_torch_threads
 from leporid.training.backward import backward_of
 from leporid.training.checkpoint import FILE_NAME, TrainingState, to_arrays
-from leporid.training.config import TrainingConfig
+from leporid.training.config import TrainingConfig, learning_rate
 from leporid.training.data import TrainingData
-from leporid.training.history import TrainingHistory
-from leporid.training.interrupt import Interrupt
+from leporid.training.history import Log, TrainingHistory
 from leporid.training.parallel import Group
+from leporid.training.protocol import Trainable
 from leporid.training.sampler import Sampler
-from leporid.training.schedule import learning_rate
 from leporid.training.seeding import derive_seed, own_generators, seed_default
 from leporid.training.validation import Validation
-
-if TYPE_CHECKING:
-    from leporid.models.shared.neural import NeuralRecommender
 
 __all__ = ["train_loop"]
 
@@ -43,7 +42,7 @@ _FEWEST_STEPS = 750
 
 
 def train_loop(
-    model: NeuralRecommender,
+    model: Trainable,
     split: Split,
     *,
     seed: int,
@@ -51,7 +50,7 @@ def train_loop(
     checkpoint: Path | None = None,
     resume: bool = False,
 ) -> TrainingHistory:
-    """Train `model.module` in place and leave the best weights in it."""
+    """Train `model.net` in place and leave the best weights in it."""
     module, device = model.net, model.device
     group = Group(device)
     data = TrainingData.from_interactions(split.train, device)
@@ -71,11 +70,11 @@ def train_loop(
         state.load(checkpoint, identity)
     group.share(module.state_dict().values())
 
-    log = _Log(state, config, progress, f"training {model.name}")
+    log = Log(state, config, progress, f"training {model.name}")
     backward = backward_of(model, group.world)
     finished = _stale(config, state)
     module.train()
-    with Interrupt() as interrupt, own_generators(device), kept_torch_threads():
+    with _interruptible() as asked, own_generators(device), kept_torch_threads():
         while state.step < config.steps and not finished:
             step = state.step
             _freeze(model, frozen=config.freeze_steps < 0 or step < config.freeze_steps)
@@ -105,7 +104,7 @@ def train_loop(
             if look:
                 log.write(group, metric)
             # Processes must ask at the same steps; a single one may ask at every step.
-            stopping = (look or group.world == 1) and group.agree(interrupt.asked)
+            stopping = (look or group.world == 1) and group.agree(asked.is_set())
             due = last or finished or stopping or state.step % config.checkpoint_every == 0
             if due and checkpoint is not None and group.is_main:
                 state.save(checkpoint, identity)
@@ -117,6 +116,30 @@ def train_loop(
     group.share(module.state_dict().values())
     model.weights_changed()
     return log.history()
+
+
+@contextlib.contextmanager
+def _interruptible() -> Iterator[threading.Event]:
+    """Turn the first Ctrl-C into an event, so that the loop stops between two steps.
+
+    The second one interrupts at once, as usual. Outside the main thread signals belong to the
+    caller, and nothing is changed.
+    """
+    asked = threading.Event()
+
+    def ask(number: int, frame: Any) -> None:
+        if asked.is_set():
+            signal.default_int_handler(number, frame)
+        asked.set()
+
+    if threading.current_thread() is not threading.main_thread():
+        yield asked
+        return
+    before = signal.signal(signal.SIGINT, ask)
+    try:
+        yield asked
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _spread(config: TrainingConfig, sampler: Sampler) -> TrainingConfig:
@@ -136,22 +159,21 @@ def _optimizer(config: TrainingConfig, module: nn.Module) -> torch.optim.Optimiz
     return kind(module.parameters(), lr=config.lr, weight_decay=config.weight_decay, fused=True)
 
 
-def _freeze(model: NeuralRecommender, frozen: bool) -> None:
+def _freeze(model: Trainable, frozen: bool) -> None:
     for table in model.tables:
         table.weight.requires_grad_(not frozen)
 
 
 def _stale(config: TrainingConfig, state: TrainingState) -> bool:
-    stale: int = state.progress.get("stale", 0)
-    return 0 < config.patience <= stale
+    return 0 < config.patience <= int(state.progress["stale"])
 
 
-def _validate(validation: Validation, state: TrainingState, model: NeuralRecommender) -> float:
+def _validate(validation: Validation, state: TrainingState, model: Trainable) -> float:
     """The metric of the (averaged) weights, which are kept if they are the best so far."""
     trained = _copy(model.net) if state.average else {}
     _load(model.net, state.average)
     model.weights_changed()
-    metric, best = validation(), state.progress.get("best_metric")
+    metric, best = validation(), state.progress["best_metric"]
     if best is None or metric > best:
         state.best = _copy(model.net)
         state.progress |= {"best_metric": metric, "best_step": state.step, "stale": 0}
@@ -199,57 +221,3 @@ def _how_to_go_on(state: TrainingState, config: TrainingConfig, checkpoint: Path
         f"{where}; the checkpoint is in {checkpoint}: run the same command again with --resume "
         f"(resume=True in Python) to go on"
     )
-
-
-class _Log:
-    """Loss since the last row, speed, and what the progress bar shows."""
-
-    def __init__(
-        self, state: TrainingState, config: TrainingConfig, progress: ProgressLike, title: str
-    ) -> None:
-        self._state, self._config, self._progress = state, config, progress
-        state.progress = {
-            "rows": [],
-            "best_metric": None,
-            "best_step": 0,
-            "stale": 0,
-            **state.progress,
-        }
-        self._rows: list[dict[str, Any]] = state.progress["rows"]
-        self._before = self._rows[-1]["seconds"] if self._rows else 0.0
-        self._begin = self._mark = time.perf_counter()
-        self._losses: list[Tensor] = []
-        self._examples = 0
-        progress.start(title, config.steps)
-        progress.advance(state.step)
-
-    def add(self, loss: Tensor, examples: int) -> None:
-        """One step is done; nothing waits for the device here."""
-        self._losses.append(loss)
-        self._examples += examples
-
-    def write(self, group: Group, metric: float | None) -> None:
-        """One row of history, and the bar."""
-        now = time.perf_counter()
-        row: dict[str, Any] = {
-            "step": self._state.step,
-            "loss": group.sum(torch.stack(self._losses).mean()).item(),
-            "lr": learning_rate(self._config, self._state.step - 1),
-            "examples_per_second": self._examples / max(now - self._mark, 1e-9),
-            "seconds": self._before + now - self._begin,
-        }
-        if metric is not None:
-            row["metric"] = metric
-        self._rows.append(row)
-        shown = {"loss": row["loss"], "examples/s": round(row["examples_per_second"])}
-        best = self._state.progress["best_metric"]
-        if best is not None:
-            shown[f"best {self._config.metric}"] = best
-        self._progress.advance(len(self._losses), **shown)
-        self._losses, self._examples, self._mark = [], 0, now
-
-    def history(self) -> TrainingHistory:
-        """All rows, those before a resume too."""
-        done = self._state.progress
-        step = done["best_step"] if done["best_metric"] is not None else self._state.step
-        return TrainingHistory(self._rows, step, done["best_metric"])

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TypeAlias
 
-import numba
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
+from leporid.kernel import kernel
 from leporid.training.data import TrainingData
 
 __all__ = ["NegativeSampler"]
+
+Ints: TypeAlias = NDArray[np.int64]
 
 _RESOLUTION = 1000
 """Integer weight of the rarest item; popularity weights are rounded to this precision."""
@@ -27,8 +31,9 @@ class NegativeSampler:
     def __init__(self, data: TrainingData, power: float = 0.0) -> None:
         weight = torch.ones(data.n_items, dtype=torch.int64, device=data.device)
         if power != 0:
-            popularity = data.popularity().clamp(min=1).to(torch.float64) ** power
-            weight = (popularity / popularity.min() * _RESOLUTION).round().to(torch.int64)
+            popularity = torch.bincount(data.item, minlength=data.n_items).clamp(min=1)
+            relative = popularity.to(torch.float64) ** power
+            weight = (relative / relative.min() * _RESOLUTION).round().to(torch.int64)
         self._uniform = power == 0
         self._ends = weight.cumsum(0)
         """int64[n_items]: where each item ends on the line."""
@@ -38,8 +43,8 @@ class NegativeSampler:
         first = running[data.indptr]
         taken_before = running[:-1] - first[data.user]
         free_before = (self._ends - weight)[data.sorted_item] - taken_before
-        self._taken = torch.cat([taken, taken.new_zeros(1)])
-        self._taken_before = torch.cat([taken_before, taken.new_zeros(1)])
+        self._skipped = torch.cat([taken_before + taken, taken.new_zeros(1)])
+        """int64[n + 1]: length of a user's positives up to and with each of them."""
         self._keys = data.user * (self._total + 1) + free_before
         self._indptr = data.indptr
         self._free = self._total - first.diff()
@@ -56,11 +61,8 @@ class NegativeSampler:
         """
         # 2**62 values folded into at most n_items: the bias of the remainder is below 2**-30.
         draw = torch.randint(2**62, (len(users), count), generator=generator, device=users.device)
-        item = (
-            self.place_on_cpu(users, draw)
-            if users.device.type == "cpu"
-            else self.place(users, draw)
-        )
+        place = self.place_on_cpu if users.device.type == "cpu" else self.place
+        item = place(users, draw)
         if not self._uniform:
             item = torch.where(item < 0, -1, torch.searchsorted(self._ends, item, right=True))
         return item
@@ -74,31 +76,24 @@ class NegativeSampler:
         after = torch.searchsorted(self._keys, query, right=True)
         last = (after - 1).clamp(min=0)
         some = after > self._indptr[users][:, None]
-        skipped = torch.where(some, self._taken_before[last] + self._taken[last], 0)
+        skipped = torch.where(some, self._skipped[last], 0)
         return torch.where(free > 0, place + skipped, -1)
 
     def place_on_cpu(self, users: Tensor, draw: Tensor) -> Tensor:
         """The same numbers in one compiled pass, searching among the user's positives only."""
         place = torch.empty_like(draw)
-        given = (users.contiguous(), draw, self._free, self._indptr, self._keys)
-        more = (self._taken_before, self._taken, place)
-        kernel: Any = _map_back
-        kernel(self._total + 1, *(tensor.numpy() for tensor in (*given, *more)))
+        line = (self._free, self._indptr, self._keys, self._skipped)
+        free, indptr, keys, skipped = (tensor.numpy() for tensor in line)
+        arrays = (users.contiguous().numpy(), draw.numpy(), place.numpy())
+        _map_back(*arrays, self._total + 1, (free, indptr, keys, skipped))
         return place
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _map_back(
-    stride: Any,
-    users: Any,
-    draw: Any,
-    free: Any,
-    indptr: Any,
-    keys: Any,
-    taken_before: Any,
-    taken: Any,
-    place: Any,
+    users: Ints, draw: Ints, place: Ints, stride: int, line: tuple[Ints, Ints, Ints, Ints]
 ) -> None:
+    free, indptr, keys, skipped = line
     for row in range(len(users)):
         user = users[row]
         for column in range(draw.shape[1]):
@@ -115,4 +110,4 @@ def _map_back(
                     last = middle
             place[row, column] = left
             if first > indptr[user]:
-                place[row, column] += taken_before[first - 1] + taken[first - 1]
+                place[row, column] += skipped[first - 1]

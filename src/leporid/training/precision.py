@@ -6,23 +6,19 @@ import contextlib
 import functools
 import subprocess
 import sys
-from typing import Any, Literal
+from typing import Any
 
 import torch
 
 from leporid.errors import ConfigError
 
-__all__ = ["Precision", "mixed_precision"]
-
-Precision = Literal["auto", "fp32", "bf16"]
+__all__ = ["mixed_precision"]
 
 _PROBE = "import torch; m = torch.ones(64, 64).bfloat16(); m @ m"
 
 
-def mixed_precision(
-    precision: Precision, device: torch.device
-) -> contextlib.AbstractContextManager[Any]:
-    """A context in which torch computes in bfloat16 where that is safe for accuracy, or not."""
+def mixed_precision(precision: str, device: torch.device) -> contextlib.AbstractContextManager[Any]:
+    """A context for `TrainingConfig.precision`: bfloat16 where it is safe for accuracy, or not."""
     if precision == "fp32" or (precision == "auto" and device.type != "cuda"):
         return contextlib.nullcontext()
     if device.type == "cpu":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -22,7 +23,7 @@ class Sampling:
 
     kind: Literal["pairs", "windows", "sequences"]
     """`pairs`: every training interaction. `windows`: every interaction from a user's second
-    on, with the items before it. `sequences`: one example a user, the whole sequence."""
+    on, with the items before it. `sequences`: one example per user, the whole sequence."""
     length: int = 0
     """Items of history in windows and sequences."""
     targets: int = 1
@@ -54,12 +55,16 @@ class Batch:
 
     def shard(self, rank: int, world: int) -> Batch:
         """Every `world`-th example from `rank` on: the part of one process."""
-        return Batch(
-            self.users[rank::world],
-            self.positives[rank::world],
-            self.negatives[rank::world],
-            None if self.history is None else self.history[rank::world],
-        )
+        return self.map(lambda tensor: tensor[rank::world])
+
+    def map(self, change: Callable[[Tensor], Tensor]) -> Batch:
+        """A batch of the same tensors, each changed alike."""
+        return Batch(*(change(tensor) for tensor in self.tensors()))
+
+    def tensors(self) -> list[Tensor]:
+        """The tensors, without a history that is None."""
+        always = [self.users, self.positives, self.negatives]
+        return always if self.history is None else [*always, self.history]
 
 
 class Sampler:
@@ -72,7 +77,7 @@ class Sampler:
     def __init__(self, data: TrainingData, sampling: Sampling, batch_size: int, seed: int) -> None:
         self.data, self.sampling, self.seed = data, sampling, seed
         self._negatives = NegativeSampler(data, sampling.negative_power)
-        self._examples = self._find_examples()
+        self._examples = self._usable_examples()
         if len(self._examples) == 0:
             raise DataError(
                 f"no example to train on: {sampling.kind} need users with "
@@ -102,13 +107,10 @@ class Sampler:
             self._order, self._epoch = self._examples[shuffled], epoch
         chosen = self._order[place * self.batch_size : (place + 1) * self.batch_size]
         draws = generator(self.data.device, self.seed, "step", step)
-        if self.sampling.kind == "pairs":
-            return self._pairs(chosen, draws)
-        if self.sampling.kind == "windows":
-            return self._windows(chosen, draws)
-        return self._sequences(chosen, draws)
+        kinds = {"pairs": self._pairs, "windows": self._windows, "sequences": self._sequences}
+        return kinds[self.sampling.kind](chosen, draws)
 
-    def _find_examples(self) -> Tensor:
+    def _usable_examples(self) -> Tensor:
         """int64[n_examples]: rows of the training data (pairs, windows) or users (sequences)."""
         data, sampling = self.data, self.sampling
         count = data.indptr.diff()
@@ -124,14 +126,9 @@ class Sampler:
             keep &= (place >= 1) & (place <= last)
         return keep.nonzero().squeeze(1)
 
-    def _draw(self, users: Tensor, count: int, source: torch.Generator) -> Tensor:
-        if count == 0:
-            return users.new_empty((len(users), 0))
-        return self._negatives.sample(users, count, source)
-
     def _pairs(self, row: Tensor, source: torch.Generator) -> Batch:
         users = self.data.user[row]
-        negatives = self._draw(users, self.sampling.negatives, source)
+        negatives = self._negatives.sample(users, self.sampling.negatives, source)
         return Batch(users, self.data.item[row], negatives)
 
     def _windows(self, row: Tensor, source: torch.Generator) -> Batch:
@@ -143,7 +140,8 @@ class Sampler:
             ahead = row[:, None] + torch.arange(sampling.targets, device=row.device)
             # A user with too few items for all targets repeats the last one.
             positives = data.item[ahead.minimum(data.indptr[users + 1][:, None] - 1)]
-        return Batch(users, positives, self._draw(users, sampling.negatives, source), history)
+        negatives = self._negatives.sample(users, sampling.negatives, source)
+        return Batch(users, positives, negatives, history)
 
     def _sequences(self, users: Tensor, source: torch.Generator) -> Batch:
         data, length = self.data, self.sampling.length
@@ -155,5 +153,5 @@ class Sampler:
         history = windows(data.item, start, end - 1, length, repeat=False)
         positives = windows(data.item, start + 1, end, length, repeat=False)
         count = self.sampling.negatives
-        negatives = self._draw(users, length * count, source).reshape(len(users), length, count)
-        return Batch(users, positives, negatives, history)
+        negatives = self._negatives.sample(users, length * count, source)
+        return Batch(users, positives, negatives.reshape(len(users), length, count), history)

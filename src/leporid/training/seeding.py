@@ -24,9 +24,7 @@ def derive_seed(seed: int, purpose: str, *parts: int) -> int:
 
 def generator(device: torch.device, seed: int, purpose: str, *parts: int) -> torch.Generator:
     """A torch generator on `device`, seeded by `derive_seed`."""
-    made = torch.Generator(device=device)
-    made.manual_seed(derive_seed(seed, purpose, *parts))
-    return made
+    return torch.Generator(device=device).manual_seed(derive_seed(seed, purpose, *parts))
 
 
 @contextlib.contextmanager

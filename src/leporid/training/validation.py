@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from leporid.data.split import Split
-from leporid.errors import ConfigError, UnknownNameError
+from leporid.evaluation.evaluator import evaluate
+from leporid.evaluation.metrics import parse_metric
 from leporid.threads import kept_torch_threads
+from leporid.training.protocol import Trainable
 from leporid.training.seeding import derive_seed
-
-if TYPE_CHECKING:
-    from leporid.models.shared.neural import NeuralRecommender
 
 __all__ = ["Validation"]
 
@@ -20,26 +17,16 @@ __all__ = ["Validation"]
 class Validation:
     """Computes `config.metric` on `split.valid`; `split.test` is never read."""
 
-    def __init__(self, model: NeuralRecommender, split: Split, seed: int) -> None:
+    def __init__(self, model: Trainable, split: Split, seed: int) -> None:
         self._model, self._metric = model, model.config.metric
-        name, _, depth = self._metric.partition("@")
-        if not name or not depth.isdigit():
-            raise ConfigError(
-                f"metric must be a name and a depth like 'F1@10', not {self._metric!r}"
-            )
-        self._depth = int(depth)
+        _, self._depth = parse_metric(self._metric)
         self._split = _subset(split, model.config.eval_users, seed)
 
     def __call__(self) -> float:
         """The metric of the present weights."""
-        from leporid.evaluation.evaluator import evaluate
-
         with kept_torch_threads():
             table = evaluate(self._model, self._split, at=(self._depth,), part="valid")
-        means = table.mean()
-        if self._metric not in means:
-            raise UnknownNameError("metric", self._metric, means)
-        return float(means[self._metric])
+        return table.mean()[self._metric]
 
 
 def _subset(split: Split, users: int, seed: int) -> Split:

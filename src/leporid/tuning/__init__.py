@@ -1,7 +1,7 @@
 """Choosing settings on validation, with the same budget for every model.
 
 ledger  The budget of a study that may be killed, resumed, and shared by several processes
-study   `tune`: the settings of a model that do best on validation, found with Optuna
+study   `tune`: search the settings of a model with Optuna, over the space it declares
 """
 
 import lazy_loader

@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 from leporid.errors import ConfigError, DataError, MissingExtraError
 
 __all__ = ["Ledger", "import_optuna", "open_study"]
@@ -74,7 +76,7 @@ class Ledger:
         host, _, _ = _process().partition(":")
         for trial in self.counted():
             where, _, pid = str(trial.user_attrs.get("process", "")).partition(":")
-            if not trial.state.is_finished() and where == host and not _alive(int(pid)):
+            if not trial.state.is_finished() and where == host and not psutil.pid_exists(int(pid)):
                 self.abandon(trial.number)
 
 
@@ -124,13 +126,3 @@ def _storage(optuna: Any, storage: str | Path | None) -> Any:
 
 def _process() -> str:
     return f"{platform.node().replace(':', '_')}:{os.getpid()}"
-
-
-def _alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True

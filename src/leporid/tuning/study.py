@@ -8,17 +8,22 @@ import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from leporid.config import canonical_hash
-from leporid.errors import ConfigError, DataError, LeporidError, UnknownNameError
+from leporid.data.split import Part, Split
+from leporid.data.splitting import rehearsal
+from leporid.errors import ConfigError, DataError, LeporidError
+from leporid.evaluation.evaluator import evaluate
+from leporid.evaluation.metrics import parse_metric
+from leporid.initializers.base import InitialEmbeddings
+from leporid.initializers.starting import start
+from leporid.models.shared.base import Recommender
+from leporid.models.shared.catalogue import get
+from leporid.models.shared.fitting import train
 from leporid.progress import ProgressLike, make_progress
-from leporid.space import Choice, Float, Int, SearchSpace, active, check_space
+from leporid.space import Choice, Int, SearchSpace, active, check_space
 from leporid.tuning.ledger import Ledger, import_optuna, open_study
-
-if TYPE_CHECKING:
-    from leporid.data.split import Part, Split
-    from leporid.models.shared.base import Recommender
 
 __all__ = ["TuningResult", "tune"]
 
@@ -28,7 +33,7 @@ _STARTUP_TRIALS = 8
 
 @dataclass(frozen=True)
 class TuningResult:
-    """What a study found."""
+    """The outcome of a study."""
 
     model: str
     metric: str
@@ -37,7 +42,7 @@ class TuningResult:
     best_value: float
     """The metric on validation."""
     trials: list[dict[str, Any]]
-    """One row a finished trial: `number`, `value` (None if it failed), `seconds`, `settings`."""
+    """One row per finished trial: `number`, `value` (None if it failed), `seconds`, `settings`."""
     study: str
     """Name of the study in its storage."""
 
@@ -52,7 +57,7 @@ def tune(
     storage: str | Path | None = None,
     study_name: str | None = None,
     space: SearchSpace | None = None,
-    init: Any = None,
+    init: str | InitialEmbeddings | None = None,
     recipe: str | None = None,
     device: str | None = None,
     progress: bool | ProgressLike | None = None,
@@ -78,35 +83,35 @@ def tune(
         behind its training data as test does; validation lies next to them, and settings that do
         best there may be too close to what was learnt.
     """
-    cls = _resolve(model)
-    cutoff = _cutoff(metric)
+    cls = get(model) if isinstance(model, str) else model
+    family, cutoff = parse_metric(metric)
+    if family in ("Popularity", "Gini"):
+        raise ConfigError(f"{metric} is not a goal to maximise: choose F1@10, NDCG@10 or HR@10")
     if trials < 1:
         raise ConfigError(f"trials must be at least 1, not {trials}")
     if len(split.valid) == 0:
         raise DataError("the validation part of the split is empty: nothing to tune on")
     part: Part = "test" if rehearse else "valid"
     if rehearse:
-        from leporid.data.splitting import rehearsal
-
         split = rehearsal(split)
     searched = {k: v for k, v in (space or cls.search_space).items() if k not in fixed}
     check_space(searched, {f.name for f in fields(cls.config_class)}, cls.name)
-    given = {**_recipe(cls, recipe), **fixed}
-    run = _Run(cls, split, part, metric, cutoff, searched, given, seed, init, device)
+    fixed = {**cls.recipe_settings(recipe), **fixed}
+    search = _Search(cls, split, part, metric, cutoff, searched, fixed, seed, init, device)
     budget = trials if searched else 1
 
     with _quiet():
-        study = open_study(storage, study_name or run.name, run.question)
+        study = open_study(storage, study_name or search.name, search.question)
         ledger = Ledger(study)
         ledger.clear_dead()
         if not study.trials:
-            study.enqueue_trial(run.defaults)
+            study.enqueue_trial(search.defaults)
         reporter = make_progress(progress)
         reporter.start(f"tuning {cls.name}", budget)
         reporter.advance(len(ledger.finished()))
         deadline = math.inf if timeout is None else time.monotonic() + timeout
         while begun := ledger.begin(budget):
-            run.trial(study, ledger, *begun)
+            search.trial(study, ledger, *begun)
             best = ledger.best()
             reporter.advance(1, **({} if best is None else {f"best {metric}": best.value}))
             if time.monotonic() >= deadline:
@@ -116,7 +121,7 @@ def tune(
 
 
 @dataclass(frozen=True)
-class _Run:
+class _Search:
     """What one call of `tune` asks for."""
 
     cls: type[Recommender]
@@ -127,10 +132,10 @@ class _Run:
     space: SearchSpace
     fixed: dict[str, Any]
     seed: int
-    init: Any
+    init: str | InitialEmbeddings | None
     device: str | None
-    vectors: dict[int, Any] = field(default_factory=dict)
-    """Initial vectors by their length, computed once for all trials."""
+    vectors: dict[int, InitialEmbeddings | None] = field(default_factory=dict)
+    """Starting vectors by their length, computed once for all trials."""
 
     @property
     def name(self) -> str:
@@ -155,16 +160,11 @@ class _Run:
     def defaults(self) -> dict[str, Any]:
         """The default settings, as far as they lie inside the space."""
         config = self.cls.config_class.from_dict(self.fixed).to_dict()
-        inside = {}
-        for name, dimension in self.space.items():
-            value = config[name]
-            if isinstance(dimension, Choice):
-                fits = value in dimension.options
-            else:
-                fits = value is not None and dimension.low <= value <= dimension.high
-            if fits and active(dimension, config):
-                inside[name] = value
-        return inside
+        return {
+            name: config[name]
+            for name, dimension in self.space.items()
+            if config[name] in dimension and active(dimension, config)
+        }
 
     def trial(self, study: Any, ledger: Ledger, trial: Any, place: int) -> None:
         """One trial: settings out of the space, a fit, the metric on validation."""
@@ -191,44 +191,22 @@ class _Run:
         study.tell(trial, value)
 
     def _judge(self, settings: Mapping[str, Any]) -> float:
-        from leporid.evaluation.evaluator import evaluate
-
-        if self.cls.takes_initial_vectors:
-            from leporid.models.shared.fitting import train
-
-            where: dict[str, Any] = {} if self.device is None else {"device": self.device}
-            init = self._vectors(self.cls.config_class.from_dict(settings).to_dict()["dim"])
-            model: Recommender = train(
-                self.cls.name, self.split, init=init, seed=self.seed, **where, **settings
-            )
-        else:
-            model = self.cls(**settings).fit(self.split, seed=self.seed)
+        """Fit with these settings; the metric on the part that judges."""
+        options = {"seed": self.seed, "device": self.device or "auto", **settings}
+        model = train(self.cls, self.split, self._vectors(settings), **options)
         value = evaluate(model, self.split, at=(self.cutoff,), part=self.part).mean()[self.metric]
         if not math.isfinite(value):
             raise DataError(f"{self.metric} of {self.cls.name} is not finite on validation")
         return float(value)
 
-    def _vectors(self, dim: int) -> Any:
-        """`init`, computed (or read from the cache) where it is a name."""
-        if not isinstance(self.init, str) or self.init == "none":
-            return self.init
+    def _vectors(self, settings: Mapping[str, Any]) -> InitialEmbeddings | None:
+        """Starting vectors of the length a neural model asks for; None for the others."""
+        if not self.cls.takes_initial_vectors:
+            return None
+        dim = self.cls.config_class.from_dict(settings).to_dict()["dim"]
         if dim not in self.vectors:
-            from leporid.initializers.starting import start
-
             self.vectors[dim] = start(self.init, self.split.train, dim=dim, seed=self.seed)
         return self.vectors[dim]
-
-
-def _recipe(cls: type[Recommender], recipe: str | None) -> dict[str, Any]:
-    """The settings of a named recipe."""
-    if recipe is None:
-        return {}
-    recipes: dict[str, dict[str, Any]] = getattr(cls, "recipes", {})
-    if not recipes:
-        raise ConfigError(f"{cls.name} has no recipes: leave `recipe` out")
-    if recipe not in recipes:
-        raise UnknownNameError(f"recipe of {cls.name}", recipe, recipes)
-    return recipes[recipe]
 
 
 def _suggest(trial: Any, space: SearchSpace) -> dict[str, Any]:
@@ -236,12 +214,11 @@ def _suggest(trial: Any, space: SearchSpace) -> dict[str, Any]:
     for name, dim in space.items():
         if not active(dim, chosen):
             continue
-        if isinstance(dim, Int):
-            chosen[name] = trial.suggest_int(name, dim.low, dim.high, log=dim.log)
-        elif isinstance(dim, Float):
-            chosen[name] = trial.suggest_float(name, dim.low, dim.high, log=dim.log)
-        else:
+        if isinstance(dim, Choice):
             chosen[name] = trial.suggest_categorical(name, list(dim.options))
+        else:
+            suggest = trial.suggest_int if isinstance(dim, Int) else trial.suggest_float
+            chosen[name] = suggest(name, dim.low, dim.high, log=dim.log)
     return chosen
 
 
@@ -268,24 +245,6 @@ def _result(study: Any, ledger: Ledger, cls: type[Recommender], metric: str) -> 
         trials=rows,
         study=study.study_name,
     )
-
-
-def _cutoff(metric: str) -> int:
-    """The N of 'F1@10'; a metric that does not exist, or is not to be maximised, is refused."""
-    from leporid.evaluation.metrics import FAMILIES
-
-    family, _, n = metric.partition("@")
-    if family not in FAMILIES or not n.isdecimal() or int(n) < 1:
-        raise UnknownNameError("metric", metric, [f"{known}@10" for known in FAMILIES])
-    if family in ("Popularity", "Gini"):
-        raise ConfigError(f"{metric} is not a goal to maximise: choose F1@10, NDCG@10 or HR@10")
-    return int(n)
-
-
-def _resolve(model: str | type[Recommender]) -> type[Recommender]:
-    from leporid import models
-
-    return models.get(model) if isinstance(model, str) else model
 
 
 @contextlib.contextmanager

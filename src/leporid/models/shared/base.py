@@ -34,6 +34,7 @@ from leporid.errors import (
     LeporidError,
     NotFittedError,
     UnknownIdError,
+    UnknownNameError,
 )
 from leporid.models.shared.files import read_ids, write_ids
 from leporid.progress import ProgressLike, make_progress
@@ -60,6 +61,8 @@ class Recommender(abc.ABC):
     """Whether the model has embedding tables that an initialiser can fill."""
     search_space: ClassVar[SearchSpace] = {}
     """What `leporid.tune` may try, by setting."""
+    recipes: ClassVar[dict[str, dict[str, Any]]] = {}
+    """Named settings, chosen with `recipe=`."""
 
     def __init__(self, config: Config | None = None, **settings: Any) -> None:
         if config is None:
@@ -70,6 +73,15 @@ class Recommender(abc.ABC):
             raise ConfigError(f"{self.name} takes a {self.config_class.__name__}, not {config!r}")
         self.config = config
         self._known: Interactions | None = None
+
+    @classmethod
+    def recipe_settings(cls, recipe: str | None) -> dict[str, Any]:
+        """The settings of a named recipe; none for None."""
+        if recipe is not None and not cls.recipes:
+            raise ConfigError(f"{cls.name} has no recipes: leave `recipe` out")
+        if recipe is not None and recipe not in cls.recipes:
+            raise UnknownNameError(f"recipe of {cls.name}", recipe, cls.recipes)
+        return {} if recipe is None else cls.recipes[recipe]
 
     # -- what a model implements ---------------------------------------------------------
 

@@ -28,7 +28,7 @@ DEFAULT_INIT = _DefaultName("leporid")
 
 
 def train(
-    name: str,
+    name: str | type[Recommender],
     split: Split,
     init: str | InitialEmbeddings | None = DEFAULT_INIT,
     *,
@@ -40,7 +40,7 @@ def train(
     resume: bool = False,
     **settings: Any,
 ) -> Recommender:
-    """Fit the model `name` on `split`, from the vectors of `init`.
+    """Fit the model `name` (or a class of your own) on `split`, from the vectors of `init`.
 
     Parameters
     ----------
@@ -53,14 +53,13 @@ def train(
     checkpoint : a folder; the run can then be stopped and taken up by `resume=True`
     settings : settings of the model, over those of the recipe
     """
-    found = models.get(name)
+    found = models.get(name) if isinstance(name, str) else name
     reporter = make_progress(progress)
     chosen = None if init is None or init == "none" else init
     if not found.takes_initial_vectors:
         if chosen is not None and init is not DEFAULT_INIT:
-            raise ConfigError(f"{name} has no embedding tables to fill: leave `init` out")
-        if recipe is not None:
-            raise ConfigError(f"{name} has no recipes: leave `recipe` out")
+            raise ConfigError(f"{found.name} has no embedding tables to fill: leave `init` out")
+        found.recipe_settings(recipe)
         return found(**settings).fit(split, seed=seed, progress=reporter)
     from leporid.models.shared.neural import NeuralRecommender
 

@@ -20,14 +20,14 @@ from torch import Tensor, nn
 
 from leporid.data.interactions import Interactions, Sequences
 from leporid.data.split import Split
-from leporid.errors import ConfigError, DataError, LeporidError, NotFittedError, UnknownNameError
+from leporid.errors import ConfigError, DataError, LeporidError, NotFittedError
 from leporid.initializers.base import InitialEmbeddings
 from leporid.models.shared.base import HistoryUnsupportedError, Recommender
 from leporid.progress import ProgressLike
 from leporid.spectral.embedding import Embedding
 from leporid.training.checkpoint import adopt_tensors, to_arrays
 from leporid.training.config import TrainingConfig
-from leporid.training.data import as_sequences, recent_items
+from leporid.training.data import recent_items
 from leporid.training.history import TrainingHistory
 from leporid.training.parallel import resolve_device
 from leporid.training.precision import mixed_precision
@@ -92,8 +92,6 @@ class NeuralRecommender(Recommender):
     """Base class of all neural models."""
 
     config: TrainingConfig
-    recipes: ClassVar[dict[str, dict[str, Any]]] = {}
-    """Named settings, chosen with `recipe=`."""
     default_init_scale: ClassVar[float] = 1.0
     """Scale of z-scored initial vectors where the settings say None."""
     takes_initial_vectors: ClassVar[bool] = True
@@ -114,11 +112,7 @@ class NeuralRecommender(Recommender):
     @classmethod
     def from_recipe(cls, recipe: str | None = None, **settings: Any) -> Self:
         """A model with the settings of a named recipe, some of them changed."""
-        if recipe is not None and recipe not in cls.recipes:
-            if not cls.recipes:
-                raise ConfigError(f"{cls.name} has no recipes: leave `recipe` out")
-            raise UnknownNameError(f"recipe of {cls.name}", recipe, cls.recipes)
-        return cls(**{**cls.recipes.get(recipe or "", {}), **settings})
+        return cls(**{**cls.recipe_settings(recipe), **settings})
 
     # -- what a model implements ---------------------------------------------------------
 
@@ -301,7 +295,7 @@ class NeuralRecommender(Recommender):
 
     def score_histories(self, histories: Sequence[NDArray[np.int32]]) -> NDArray[np.float32]:
         """float32[len(histories), n_items] for people never seen."""
-        sequences = as_sequences(histories)
+        sequences = Sequences.from_rows(histories)
         recent = None
         if self.sampling().length:
             recent = self._recent(sequences, np.arange(len(histories), dtype=np.int32))

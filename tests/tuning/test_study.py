@@ -1,4 +1,7 @@
-"""Tuning: validation only, a budget that survives a kill and is shared, seeded, resumable."""
+"""Tuning: validation only, a budget that survives a kill and is shared, seeded, resumable.
+
+The ledger is tested here too, by studies that stop, die and share a file.
+"""
 
 from __future__ import annotations
 
@@ -23,8 +26,10 @@ from leporid.errors import (
 )
 from leporid.models.ease import EASE
 from leporid.progress import NullProgress
-from leporid.tuning import Float, Int, tune
+from leporid.space import Float, Int
+from leporid.tuning import tune
 from tests.test_contract import make_split
+from tests.training.toy import Dot
 
 
 class Counted(EASE):
@@ -207,6 +212,15 @@ def test_neural_models_are_trained_from_the_initialiser_and_recipe_asked_for() -
         tune("ease", make_split(), trials=1, recipe="paper")
 
 
+def test_a_class_of_your_own_is_tuned_and_a_classical_model_ignores_the_initialiser() -> None:
+    settings = {"dim": 4, "steps": 2, "batch_size": 8, "eval_every": 0, "device": "cpu"}
+    space = {"lr": Float(1e-4, 1e-2, log=True)}
+    result = tune(Dot, make_split(), trials=2, space=space, init="svd", **settings)
+    assert result.model == "dot"
+    assert all(trial["value"] is not None for trial in result.trials)
+    assert tune("ease", make_split(), trials=1, init="svd").trials[0]["value"] is not None
+
+
 def test_a_model_without_a_space_is_fitted_once() -> None:
     assert len(tune("toppop", make_split(), trials=20).trials) == 1
 
@@ -241,7 +255,7 @@ def test_bad_questions_get_a_sentence(tmp_path: Path) -> None:
         tune("ease", split, trials=0)
     with pytest.raises(ConfigError, match="has no setting 'l3'"):
         tune("ease", split, l3=1.0)
-    with pytest.raises(ConfigError, match="which it has not"):
+    with pytest.raises(ConfigError, match="not one of its settings"):
         tune("ease", split, space={"l3": Float(0.0, 1.0)})
     empty = split.valid.select(np.zeros(len(split.valid), dtype=bool))
     with pytest.raises(DataError, match="validation part of the split is empty"):

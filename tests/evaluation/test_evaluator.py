@@ -15,7 +15,6 @@ from leporid.data.split import Split
 from leporid.errors import ConfigError, DataError, UnknownNameError
 from leporid.evaluation import evaluator as evaluate_module
 from leporid.evaluation.evaluator import evaluate
-from leporid.ranking import chunks
 from leporid.ranking.masked import masked_top_k, masked_top_k_torch
 from leporid.ranking.topk import TopK
 from tests.evaluation.helpers import make_split, random_split
@@ -204,26 +203,3 @@ def test_nan_names_the_user() -> None:
     scores[2, 0] = np.nan
     with pytest.raises(DataError, match="'u2'"):
         evaluate(scores, split, batch_size=1)
-
-
-def test_chunks_follow_the_free_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(chunks, "free_memory", lambda: 8 * 4 * 1000 * 5)
-    assert chunks.chunk_rows(1000) == 5
-    assert chunks.chunk_rows(10**9) == 1
-    assert chunks.chunk_rows(1000, batch_size=12) == 12
-    monkeypatch.setattr(chunks, "free_memory", lambda: 2**50)
-    assert chunks.chunk_rows(1_000_000) == 2**28 // 4_000_000
-    assert chunks.chunk_rows(10) == 2048
-
-
-def test_free_memory_respects_the_control_group(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Any
-) -> None:
-    monkeypatch.setattr(chunks, "_CGROUP", tmp_path)
-    machine = chunks.free_memory()
-    assert machine > 2**20
-    (tmp_path / "memory.max").write_text("max\n")
-    (tmp_path / "memory.current").write_text("100\n")
-    assert chunks.free_memory() > 2**20
-    (tmp_path / "memory.max").write_text("1100\n")
-    assert chunks.free_memory() == 1000

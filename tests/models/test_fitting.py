@@ -15,8 +15,14 @@ from leporid.data.split import Split
 from leporid.errors import ConfigError, UnknownNameError
 from leporid.models.shared.base import Recommender
 from leporid.models.shared.fitting import DEFAULT_INIT, train
+from tests.training.toy import Dot, make_split
 
 QUICK = {"dim": 4, "steps": 2, "batch_size": 8, "length": 3}
+
+
+@pytest.fixture(scope="module")
+def split() -> Split:
+    return make_split()
 
 
 def test_a_named_initialiser_fills_the_tables(split: Split) -> None:
@@ -53,6 +59,13 @@ def test_recipes_are_named_settings(split: Split) -> None:
     assert model.config.steps == 2
     with pytest.raises(UnknownNameError, match="did you mean 'softmax'"):
         train("dlr2", split, init=None, recipe="softmaks")
+
+
+def test_a_class_of_your_own_is_trained_without_registering_it(split: Split) -> None:
+    settings = {"dim": 4, "steps": 2, "batch_size": 8}
+    assert isinstance(train(Dot, split, init="svd", device="cpu", **settings), Dot)
+    with pytest.raises(ConfigError, match="dot has no recipes"):
+        train(Dot, split, init=None, recipe="paper", **settings)
 
 
 @pytest.fixture

@@ -1,0 +1,36 @@
+"""Chunks of users: they follow the free memory."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from leporid import memory
+from leporid.errors import ConfigError
+from leporid.ranking import chunks
+
+
+def test_chunks_follow_the_free_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chunks, "free_memory", lambda: 8 * 4 * 1000 * 5)
+    assert chunks.chunk_rows(1000) == 5
+    assert chunks.chunk_rows(10**9) == 1
+    assert chunks.chunk_rows(1000, batch_size=12) == 12
+    with pytest.raises(ConfigError, match="batch_size must be at least 1"):
+        chunks.chunk_rows(1000, batch_size=0)
+    monkeypatch.setattr(chunks, "free_memory", lambda: 2**50)
+    assert chunks.chunk_rows(1_000_000) == 2**28 // 4_000_000
+    assert chunks.chunk_rows(10) == 2048
+
+
+def test_free_memory_respects_the_control_group(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(memory, "_CGROUP", tmp_path)
+    machine = memory.free_memory()
+    assert machine > 2**20
+    (tmp_path / "memory.max").write_text("max\n")
+    (tmp_path / "memory.current").write_text("100\n")
+    assert memory.free_memory() > 2**20
+    (tmp_path / "memory.max").write_text("1100\n")
+    assert memory.free_memory() == 1000
