@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from leporid.graph.new_rows import fitted_columns, new_row_blocks
 from leporid.graph.types import KnnGraph
 
 
@@ -86,3 +87,11 @@ def largest_angle(one: NDArray[np.floating], other: NDArray[np.floating]) -> flo
     other, _ = np.linalg.qr(other.astype(np.float64))
     sine = np.linalg.norm(one - other @ (other.T @ one), ord=2)
     return float(np.arcsin(min(1.0, sine)))
+
+
+def neighbour_weights(
+    new: sparse.csr_array, fitted: sparse.csr_array, k: int, thresholds: NDArray[np.float32]
+) -> sparse.csr_array:
+    """csr[m, n]: the rows of W that new rows would have, by the same OR rule."""
+    blocks = new_row_blocks(new, fitted_columns(fitted, thresholds), k, 1)
+    return sparse.csr_array(sparse.vstack([block.csr() for block in blocks], format="csr"))

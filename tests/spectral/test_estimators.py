@@ -17,8 +17,14 @@ from leporid.errors import (
     LeporidWarning,
     NotFittedError,
 )
-from leporid.spectral.extension import choice_thresholds, identical_rows, neighbour_weights
-from tests.spectral.graphs import community_graph, jaccard_graph, largest_angle, oracle
+from leporid.spectral.extension import choice_thresholds, identical_rows
+from tests.spectral.graphs import (
+    community_graph,
+    jaccard_graph,
+    largest_angle,
+    neighbour_weights,
+    oracle,
+)
 
 
 def interactions(n=120, m=60, seed=0):

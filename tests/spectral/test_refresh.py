@@ -1,4 +1,4 @@
-"""Refreshing: the fresh fit's subspace, the same tolerance, the old coordinates."""
+"""Fits that start from old vectors: a fresh fit's subspace, the same tolerance, old coordinates."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from scipy import sparse
 
 from leporid import LaplacianEigenmaps, Leporid
 from leporid.errors import ConfigError, DataError, NotFittedError
-from leporid.spectral.refresh import align_columns, procrustes, repeated_values
+from leporid.spectral.alignment import align_columns, procrustes, repeated_values
 from tests.spectral.graphs import largest_angle
 
 
@@ -36,11 +36,6 @@ X = log()
 Y = later(X)
 
 
-@pytest.fixture(autouse=True)
-def _merge_small_logs_too(monkeypatch):
-    monkeypatch.setattr("leporid.graph.refresh.SEARCH_ALL_BELOW", 0)
-
-
 @pytest.mark.parametrize("make", [Leporid, LaplacianEigenmaps])
 @pytest.mark.parametrize("normalized", [True, False])
 def test_a_refresh_is_a_fit(make, normalized):
@@ -58,9 +53,9 @@ def test_a_refresh_is_a_fit(make, normalized):
     overlap = np.sum(model.embedding_[: len(old)] * old, axis=0)
     assert (overlap > 0).all()
     np.testing.assert_allclose(model.transform(Y[:7]), model.embedding_[:7])
-    report = model.report_
-    assert (report.rows, report.new) == (410, 10)
-    assert 10 < report.changed <= report.searched < 410
+    other = make(**settings).fit(Y, start=make(**settings).fit(X))
+    assert other.embedding_.tobytes() == model.embedding_.tobytes()
+    assert other.rotation_.tobytes() == model.rotation_.tobytes()
 
 
 def test_lanczos_starts_from_the_old_vectors():
@@ -83,7 +78,7 @@ def test_added_interactions_are_the_difference():
     # only the first rows, and interactions that were there already
     few = Leporid(dim=4, k=30).fit(X).partial_fit(X[:50])
     assert few.embedding_.shape == (400, 4)
-    assert few.report_.changed == 0
+    np.testing.assert_array_equal(few.graph_.weights, Leporid(dim=4, k=30).fit(X).graph_.weights)
 
 
 def test_partial_fit_begins_with_a_fit():
@@ -136,7 +131,25 @@ def test_saved_and_loaded_with_and_without_the_graph(tmp_path):
         fresh = Leporid(dim=4, k=30).fit(again)
         np.testing.assert_array_equal(loaded.graph_.indices, fresh.graph_.indices)
         assert largest_angle(loaded.embedding_, fresh.embedding_) <= 1e-3
-        assert (loaded.report_.searched == 411) is not graph
+
+
+def test_old_vectors_alone_start_a_fit_too():
+    """Where the estimator was not kept: one old vector per row of X, zeros for a new row."""
+    old = Leporid(dim=5, k=30).fit(X).embedding_
+    start = np.vstack([old, np.zeros((10, 5))])
+    model = Leporid(dim=5, k=30).fit(Y, start=start)
+    fresh = Leporid(dim=5, k=30).fit(Y)
+    assert largest_angle(model.embedding_, fresh.embedding_) <= 1e-3
+    assert (np.sum(model.embedding_[:400] * old, axis=0) > 0).all()
+    near = np.linalg.norm((model.embedding_ @ model.rotation_)[:400] - old)
+    assert near <= np.linalg.norm(model.embedding_[:400] - old) + 1e-9
+    np.testing.assert_allclose(model.rotation_, procrustes(model.embedding_[:400], old), atol=1e-9)
+    with pytest.raises(DataError, match="old vectors are 400 x 5, but 410 rows and dim=5"):
+        Leporid(dim=5, k=30).fit(Y, start=old)
+    with pytest.raises(ConfigError, match="leave out landmarks="):
+        Leporid(dim=5, k=30, landmarks=0.5).fit(Y, start=start)
+    with pytest.raises(ConfigError, match="start= takes interactions"):
+        Leporid(dim=5).fit(fresh.graph_, start=start)
 
 
 def test_what_cannot_be_refreshed_says_why():
@@ -151,8 +164,5 @@ def test_what_cannot_be_refreshed_says_why():
         model.set_params(dim=5).refresh(Y)
     with pytest.raises(ConfigError, match="landmarks"):
         Leporid(dim=4, k=30, landmarks=200).fit(X).refresh(Y)
-    pytest.importorskip("faiss")
-    with pytest.raises(ConfigError, match="were approximate"):
-        Leporid(dim=4, k=30, neighbours="approximate").fit(X).refresh(Y)
     with pytest.raises(DataError, match="a fit on a graph"):
         Leporid(dim=4).fit(model.graph_).refresh(X)

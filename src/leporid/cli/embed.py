@@ -33,13 +33,6 @@ def embed(
     alpha: Annotated[
         float | None, typer.Option(help="Popularity regularisation (leporid) [0.5].")
     ] = None,
-    neighbours: Annotated[
-        str | None,
-        typer.Option(
-            help="exact, approximate (needs the extra 'approximate'), or auto by the number of "
-            "rows (le, leporid) [auto]."
-        ),
-    ] = None,
     landmarks: Annotated[
         float | None,
         typer.Option(
@@ -108,8 +101,6 @@ def embed(
         for key, value in (("k", k), ("alpha", alpha), ("device", device))
         if value is not None
     }
-    if neighbours is not None:
-        settings["neighbours"] = neighbours
     if landmarks is not None:
         settings["landmarks"] = landmarks if landmarks < 1 else int(landmarks)
     initializer = initializers.get(method)(**settings)
@@ -227,14 +218,12 @@ def _describe(side: str, embedding: Any) -> dict[str, Any]:
     known = embedding.provenance
     residual = known.get("residual")
     zero = int((~embedding.vectors.any(axis=1)).sum())
-    recall = known.get("recall")
     return {
         "side": side,
         "rows": embedding.n,
         "dim": embedding.dim,
         "isolated": int(known.get("isolated", zero)),
         "landmarks": known.get("landmarks"),
-        "recall": None if recall is None else float(f"{recall:.3g}"),
         "largest residual": None if residual is None else float(f"{residual:.3g}"),
     }
 

@@ -38,5 +38,4 @@ class LE(SpectralInitializer):
             seed=config.seed,
             device=config.device,
             landmarks=landmarks,
-            neighbours=config.neighbours,
         )

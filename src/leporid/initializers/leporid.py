@@ -49,5 +49,4 @@ class LEPORID(SpectralInitializer):
             seed=config.seed,
             device=config.device,
             landmarks=landmarks,
-            neighbours=config.neighbours,
         )

@@ -19,7 +19,7 @@ from leporid.spectral.embedding import Embedding
 from leporid.spectral.landmarks import Landmarks, check_landmarks
 
 if TYPE_CHECKING:
-    from leporid.spectral.estimators import SpectralEstimator
+    from leporid.spectral.estimators import Leporid
 
 __all__ = ["SpectralConfig", "SpectralInitializer", "side_embedding"]
 
@@ -34,8 +34,6 @@ class SpectralConfig(InitializerConfig):
     """The symmetrically normalised Laplacian; False takes the unnormalised one."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """'cpu', 'cuda', or 'auto' for a GPU where there is one."""
-    neighbours: Literal["auto", "exact", "approximate"] = "auto"
-    """How neighbours are found: 'auto' is exact up to 500,000 rows (`knn_graph`)."""
     landmarks: int | float | None = None
     """Fit on this many users (below 1: this share) and place the others among them; None: all."""
     item_landmarks: int | float | None = None
@@ -61,7 +59,7 @@ class SpectralInitializer(Initializer):
     to. No setting: the subspace is the same, its coordinates are those of `previous`."""
 
     @abc.abstractmethod
-    def estimator(self, landmarks: Landmarks = None) -> SpectralEstimator:
+    def estimator(self, landmarks: Landmarks = None) -> Leporid:
         """An estimator with these settings."""
 
     def _fit(self, train: Interactions, progress: ProgressLike) -> InitialEmbeddings:
@@ -98,15 +96,12 @@ class SpectralInitializer(Initializer):
         progress: ProgressLike,
     ) -> Embedding:
         estimator = self.estimator(landmarks)
-        if start is None:
-            fitted = estimator.fit(X, progress=progress, client=self.client)
-        else:
-            fitted = estimator.fit_from(X, start, progress=progress)
+        fitted = estimator.fit(X, start=start, client=self.client, progress=progress)
         return side_embedding(fitted, self.config.dim, provenance, rotated=start is not None)
 
 
 def side_embedding(
-    fitted: SpectralEstimator, dim: int, provenance: dict[str, Any], *, rotated: bool = False
+    fitted: Leporid, dim: int, provenance: dict[str, Any], *, rotated: bool = False
 ) -> Embedding:
     """The vectors of a fitted side with what is known of them.
 
@@ -121,7 +116,6 @@ def side_embedding(
     report = {
         "isolated": int(np.count_nonzero(fitted.degrees_ == 0)),
         "landmarks": None if fitted.landmarks_ is None else len(fitted.landmarks_),
-        "recall": fitted.recall_,
         "residual": float(np.max(fitted.residuals_, initial=0.0)),
     }
     if rotated:

@@ -11,6 +11,7 @@ q_new = sum_j w_j q_j / (d_reg_new + mu).
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,7 +28,7 @@ from leporid.progress import ProgressLike, make_progress
 from leporid.spectral.laplacian import regularized_degrees
 from leporid.threads import on_each_thread, resolve_threads
 
-__all__ = ["Extension", "choice_thresholds", "identical_rows", "neighbour_weights", "place_rows"]
+__all__ = ["Extension", "NearestRows", "choice_thresholds", "identical_rows", "place_rows"]
 
 SMALLEST_EIGENVALUE = 1e-6
 """Components whose eigenvalue is nearer to zero cannot be divided by; new rows get 0 there."""
@@ -92,62 +93,49 @@ def choice_thresholds(graph: KnnGraph) -> NDArray[np.float32]:
     return thresholds
 
 
-def neighbour_weights(
-    new: sparse.csr_array,
-    fitted: sparse.csr_array,
-    k: int,
-    thresholds: NDArray[np.float32],
-    threads: int | None = None,
-) -> sparse.csr_array:
-    """csr[m, n]: the rows of W that new rows would have, by the same OR rule.
+class NearestRows:
+    """The fitted rows csr[n, columns], made ready to find the neighbours of new ones.
 
-    j is a neighbour of the new row when it is among the row's own top-K, or when the new row
-    would be among the top-K of j.
+    Fitted row j is a neighbour of a new row when it is among that row's own top-K, or when the
+    new row would be among the top-K of j: when it is more similar than `thresholds[j]`, float32[n].
+    Without thresholds only the first counts.
     """
-    columns = fitted_columns(fitted, thresholds)
-    blocks = new_row_blocks(new, columns, k, resolve_threads(threads)) if new.shape[0] else ()
-    parts = [block.csr() for block in blocks]
-    if not parts:
-        return sparse.csr_array((0, fitted.shape[0]), dtype=np.float32)
-    return sparse.csr_array(sparse.vstack(parts, format="csr"))
 
+    def __init__(
+        self,
+        fitted: sparse.csr_array,
+        thresholds: NDArray[np.float32] | None = None,
+        threads: int | None = None,
+    ) -> None:
+        if thresholds is None:
+            thresholds = np.full(fitted.shape[0], np.inf, np.float32)
+        self._columns = fitted_columns(fitted, thresholds)
+        self._threads = resolve_threads(threads)
 
-def place_rows(
-    new: sparse.csr_array,
-    fitted: sparse.csr_array,
-    extension: Extension,
-    k: int,
-    thresholds: NDArray[np.float32],
-    threads: int | None = None,
-    progress: ProgressLike | None = None,
-) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
-    """Vectors float32[m, d] and degrees float64[m] of new rows, in streamed blocks.
+    def sums(
+        self,
+        new: sparse.csr_array,
+        table: NDArray[np.float32],
+        k: int,
+        without: NDArray[np.int64] | None = None,
+    ) -> Iterator[tuple[slice, NDArray[np.float32], NDArray[np.float64]]]:
+        """For block after block of new rows: which rows, sum_j w_j table[j], and sum_j w_j.
 
-    `extension.embed(neighbour_weights(...))` without ever holding the weights of all new rows:
-    memory is the result and one block, time is linear in m. Sums run in float32.
-    """
-    workers = resolve_threads(threads)
-    table = np.ascontiguousarray(extension.table(), dtype=np.float32)
-    vectors = np.empty((new.shape[0], table.shape[1]), np.float32)
-    degrees = np.empty(new.shape[0])
-    reporter = make_progress(progress)
-    reporter.start("other rows", new.shape[0])
-    if new.shape[0] == 0:
-        return vectors, degrees
-    columns = fitted_columns(fitted, thresholds)
-    for block in new_row_blocks(new, columns, k, workers):
-        rows = len(block.length)
-        sums, totals = np.zeros((rows, table.shape[1]), np.float32), np.zeros(rows)
-        turn = np.zeros(1, np.int64)
-
-        def work(_: int, args: Any = (*block[1:], table, turn, sums, totals)) -> None:
-            _sum_block(*args)
-
-        on_each_thread(work, workers)
-        part = slice(block.first, block.first + rows)
-        vectors[part], degrees[part] = extension.finish(sums, totals), totals
-        reporter.advance(rows)
-    return vectors, degrees
+        float32[rows, d] for `table` float32[n, d], and float64[rows]. Fitted row `without[i]` is
+        no neighbour of new row i. Memory is one block, time is linear in the new rows.
+        """
+        if new.shape[0] == 0:
+            return
+        skip = np.full(new.shape[0], -1, np.int64) if without is None else without
+        workers = min(self._threads, new.shape[0])
+        for block in new_row_blocks(new, self._columns, k, workers):
+            part = slice(block.first, block.first + len(block.length))
+            sums = np.zeros((len(block.length), table.shape[1]), np.float32)
+            totals = np.zeros(len(block.length))
+            work = (*block[1:], skip[part], table, np.zeros(1, np.int64), sums, totals)
+            # Plain threads as in `new_row_blocks`: a service places people from many of them.
+            on_each_thread(lambda _, work=work: _sum_block(*work), workers)  # type: ignore[misc]
+            yield part, sums, totals
 
 
 @kernel
@@ -155,6 +143,7 @@ def _sum_block(
     indices: NDArray[np.int32],
     weights: NDArray[np.float32],
     length: NDArray[np.int64],
+    skip: NDArray[np.int64],
     table: NDArray[np.float32],
     turn: NDArray[np.int64],
     sums: NDArray[np.float32],
@@ -170,11 +159,42 @@ def _sum_block(
         neighbours: Any = uint64(length[row])
         for position in range(neighbours):
             j = uint64(indices[row, position])
+            if int64(j) == skip[row]:
+                continue
             weight = weights[row, position]
             total += weight
             for column in range(width):
                 sums[row, column] += weight * table[j, column]
         totals[row] = total
+
+
+def place_rows(
+    new: sparse.csr_array,
+    fitted: sparse.csr_array,
+    extension: Extension,
+    k: int,
+    thresholds: NDArray[np.float32],
+    threads: int | None = None,
+    progress: ProgressLike | None = None,
+) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
+    """Vectors float32[m, d] and degrees float64[m] of new rows, in streamed blocks.
+
+    A row with exactly the columns of a fitted one gets that one's vector. Sums run in float32;
+    memory is the result and one block.
+    """
+    same = identical_rows(new, fitted)
+    vectors = extension.vectors[np.maximum(same, 0)]
+    degrees = extension.degrees[np.maximum(same, 0)]
+    fresh = np.flatnonzero(same < 0)
+    if len(fresh):
+        reporter = make_progress(progress)
+        reporter.start("other rows", len(fresh))
+        table = np.ascontiguousarray(extension.table(), dtype=np.float32)
+        nearest = NearestRows(fitted, thresholds, threads)
+        for part, sums, totals in nearest.sums(new[fresh], table, k):
+            vectors[fresh[part]], degrees[fresh[part]] = extension.finish(sums, totals), totals
+            reporter.advance(len(totals))
+    return vectors, degrees
 
 
 def identical_rows(new: sparse.csr_array, fitted: sparse.csr_array) -> NDArray[np.int64]:

@@ -20,13 +20,15 @@ from numpy.typing import NDArray
 from leporid.errors import ConfigError, MissingExtraError
 from leporid.graph.gpu import tensors_on
 from leporid.graph.types import KnnGraph
+from leporid.spectral.lanczos import basis_size, lanczos
 from leporid.spectral.laplacian import LaplacianOperator
-from leporid.spectral.solvers import Solution, ritz
+from leporid.spectral.solvers import Problem, Solution, precise, ritz
+from leporid.threads import one_thread_pool
 
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["TorchEngine", "full_precision", "resolve_device"]
+__all__ = ["TorchEngine", "resolve_device", "torch_solution"]
 
 WIDTH = 32
 """Columns of a block: a device is fed better by more than the 16 of the CPU."""
@@ -58,7 +60,7 @@ def resolve_device(device: str) -> str:
 
 
 @contextmanager
-def full_precision() -> Iterator[None]:
+def _full_precision() -> Iterator[None]:
     """Matrix products in true float32 (no TF32); the caller's setting comes back afterwards."""
     import torch
 
@@ -71,8 +73,21 @@ def full_precision() -> Iterator[None]:
         torch.set_float32_matmul_precision(before)
 
 
+def torch_solution(problem: Problem, device: str) -> Solution:
+    """Lanczos on a torch device; `device` may be any that torch has."""
+    columns = basis_size(problem.dim, WIDTH)[0] + WIDTH
+
+    def solve(problem: Problem) -> Solution:
+        engine = TorchEngine(problem.operator, columns, problem.dtype, device)
+        return engine.finish(lanczos(problem, engine))
+
+    # The small dense problems are solved on the host; many BLAS threads only slow them down.
+    with _full_precision(), one_thread_pool(1):
+        return precise(solve, problem)
+
+
 class TorchEngine:
-    """The basis and the newest block of a Lanczos run on a torch device (any device)."""
+    """The `lanczos.Engine` that works on a torch device (any device)."""
 
     width = WIDTH
 
@@ -98,26 +113,21 @@ class TorchEngine:
         self._block = torch.zeros((graph.n, WIDTH), dtype=self._kind, device=self._device)
 
     def load(self, block: NDArray[np.float64]) -> None:
-        """float64[n, width] becomes the newest block."""
         self._block = self._put(block, self._kind)
 
     def multiply(self) -> None:
-        """block = M block."""
         self._block = self._multiply(self._matrix, self._block)
 
     def project(self, factor: NDArray[np.float64]) -> NDArray[np.float64]:
-        """block = block factor; returns float64[used, width] = basis^T block."""
         self._block = self._block @ self._put(factor, self._kind)
         return self._get(self._rows[: self.used] @ self._block)
 
     def subtract(self, coefficients: NDArray[np.float64]) -> NDArray[np.float64]:
-        """block = block - basis coefficients; returns float64[width, width] = block^T block."""
         small = self._put(coefficients, self._kind)
         self._block = self._block - self._rows[: self.used].T @ small
         return self._get(self._block.T @ self._block)
 
     def append(self, factor: NDArray[np.float64]) -> None:
-        """block = block factor, and its columns join the basis."""
         self._block = self._block @ self._put(factor, self._kind)
         self._rows[self.used : self.used + WIDTH] = self._block.T
         self.used += WIDTH
@@ -125,19 +135,16 @@ class TorchEngine:
     def replace(
         self, factor: NDArray[np.float64], weak: NDArray[np.bool_], fresh: NDArray[np.float64]
     ) -> None:
-        """block = block factor, then `fresh` float64[n, weak.sum()] in place of weak columns."""
         self._block = self._block @ self._put(factor, self._kind)
         self._block[:, self._put(np.flatnonzero(weak), None)] = self._put(fresh, self._kind)
 
     def rotate(self, rotation: NDArray[np.float64]) -> None:
-        """The basis becomes basis rotation, rotation float64[used, kept]."""
         kept = rotation.shape[1]
         small = self._put(np.ascontiguousarray(rotation.T), self._kind)
         self._rows[:kept] = small @ self._rows[: self.used]
         self.used = kept
 
     def vectors(self, count: int) -> NDArray[Any]:
-        """float[n, count]: the first columns of the basis."""
         return np.asarray(self._rows[:count].T.contiguous().cpu().numpy())
 
     def finish(self, solution: Solution) -> Solution:

@@ -12,16 +12,14 @@ Laplacian Eigenmaps is alpha = 0.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
-from leporid.errors import ConfigError, GraphError
-from leporid.graph.types import Graph, KnnGraph
+from leporid.errors import ConfigError
+from leporid.graph.types import Graph
 
-__all__ = ["LaplacianOperator", "as_graph", "laplacian_operator", "regularized_degrees"]
+__all__ = ["LaplacianOperator", "laplacian_operator", "regularized_degrees"]
 
 
 def regularized_degrees(degrees: NDArray[np.float64], alpha: float) -> NDArray[np.float64]:
@@ -89,43 +87,3 @@ def laplacian_operator(
     shift = 2.0 * float(regularized.max(initial=0.0))
     diagonal = np.where(active, shift - regularized, 0.0)
     return LaplacianOperator(graph, scale, diagonal, shift, max(shift, 1e-300), active)
-
-
-def as_graph(graph: Any) -> Graph:
-    """A graph as it is, or one from a symmetric, non-negative square matrix (sparse or dense).
-
-    The diagonal is left out: a node is not its own neighbour. float32 weights.
-    """
-    if isinstance(graph, Graph):
-        return graph
-    if not sparse.issparse(graph):
-        graph = np.asarray(graph)
-        if graph.ndim != 2:
-            raise GraphError(f"a graph must be a square matrix, not an array of {graph.ndim} axes")
-    if graph.shape[0] != graph.shape[1]:
-        raise GraphError(
-            f"a graph must be a square matrix, not {graph.shape[0]} x {graph.shape[1]}"
-        )
-    csr = sparse.csr_array(graph, dtype=np.float32, copy=True)
-    if not np.isfinite(csr.data).all():
-        raise GraphError("the graph has weights that are NaN or inf: remove or replace them")
-    if (csr.data < 0.0).any():
-        raise GraphError("the graph has negative weights: LE and LEPORID need weights >= 0")
-    csr.sum_duplicates()
-    csr.setdiag(0.0)
-    csr.eliminate_zeros()
-    csr.sort_indices()
-    difference = abs(csr - csr.T)
-    if difference.nnz and difference.max() > 1e-5 * csr.data.max():
-        raise GraphError("the graph is not symmetric: pass (W + W.T) / 2 or W.maximum(W.T)")
-    if difference.nnz:
-        csr = csr.maximum(csr.T).tocsr()
-        csr.sort_indices()
-    return KnnGraph(
-        csr.indptr.astype(np.int64),
-        csr.indices.astype(np.int32),
-        csr.data,
-        side="rows",
-        k=int(np.diff(csr.indptr).max(initial=0)),
-        similarity="precomputed",
-    )

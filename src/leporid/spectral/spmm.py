@@ -9,7 +9,6 @@ load, one broadcast and one fused multiply-add per edge, without bounds tests.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numba
@@ -17,13 +16,23 @@ import numpy as np
 from llvmlite import ir
 from numba.core import cgutils as typed_cgutils
 from numba.core import types
-from numba.extending import intrinsic
 from numpy.typing import NDArray
 
 from leporid.graph.types import KnnGraph
+from leporid.kernel import kernel, vector_code
 from leporid.spectral.laplacian import LaplacianOperator
 
-__all__ = ["BLOCK", "BlockProduct", "GraphProduct", "add_edges", "huge_zeros", "wide_product"]
+__all__ = [
+    "BLOCK",
+    "BlockProduct",
+    "GraphProduct",
+    "Product",
+    "add_edges",
+    "block_product",
+    "column_bounds",
+    "huge_zeros",
+    "wide_product",
+]
 
 BLOCK = 16
 """Columns of a block."""
@@ -105,10 +114,10 @@ def _emit_edges(
     return types.void(columns, weights, x, out, start, end, row), code
 
 
-add_edges: Any = intrinsic(_emit_edges)
+add_edges: Any = vector_code(_emit_edges)
 
 
-@numba.njit(parallel=True, cache=True)
+@kernel(parallel=True)
 def _multiply(
     cuts: Any,
     columns: Any,
@@ -142,7 +151,7 @@ def _multiply(
             out[i, c] = 0.0
 
 
-@numba.njit(parallel=True, cache=True)
+@kernel(parallel=True)
 def _cut_rows(indptr: Any, columns: Any, bounds: Any, cuts: Any) -> None:
     for i in numba.prange(len(indptr) - 1):
         row = columns[indptr[i] : indptr[i + 1]]
@@ -150,69 +159,47 @@ def _cut_rows(indptr: Any, columns: Any, bounds: Any, cuts: Any) -> None:
             cuts[panel, i] = indptr[i] + np.searchsorted(row, bounds[panel])
 
 
-@numba.njit(parallel=True, cache=True)
-def _narrow(indices: Any, out: Any) -> None:
-    for p in numba.prange(len(indices)):
-        out[p] = indices[p]
+def column_bounds(n: int, edges: int) -> NDArray[np.int64]:
+    """int64[panels + 1]: where the panels of columns of a graph of this size begin and end."""
+    panels = min(-(-n * BLOCK * 4 // PANEL_BYTES), edges // (FEWEST_EDGES * max(n, 1)))
+    return np.linspace(0, n, max(panels, 1) + 1).astype(np.int64)
 
 
-@dataclass(frozen=True, eq=False)
 class BlockProduct:
-    """The operator, made ready for products with blocks of 16 columns.
+    """M x = S W S x + diagonal x for a graph in this process, made ready for blocks of 16 columns.
 
     Column numbers take 16 bits while n < 65,536; the weights are the graph's own memory. A graph
     that is mapped from a file is not copied into memory.
     """
 
-    operator: LaplacianOperator
-    columns: NDArray[np.uint16] | NDArray[np.uint32]
-    weights: NDArray[np.float32]
-    cuts: NDArray[np.int64]
-    """int64[panels + 1, n]: where each row's edges enter the next panel of columns."""
-    chunks: NDArray[np.int64]
-    """int64[pieces + 1]: row ranges with about equally many edges."""
-
-    @classmethod
-    def prepare(cls, operator: LaplacianOperator) -> BlockProduct:
-        """Narrow the column numbers and cut the rows."""
-        graph = operator.graph
-        assert isinstance(graph, KnnGraph)
-        n, edges = graph.n, graph.n_edges
-        columns: Any = graph.indices.view(np.uint32)
-        if n <= 1 << 16 and not isinstance(graph.indices.base, np.memmap):
-            columns = np.empty(edges, dtype=np.uint16)
-            _narrow(graph.indices, columns)
-        panels = min(-(-n * BLOCK * 4 // PANEL_BYTES), edges // (FEWEST_EDGES * max(n, 1)))
-        bounds = np.linspace(0, n, max(panels, 1) + 1).astype(np.int64)
-        cuts = np.empty((len(bounds), n), dtype=np.int64)
-        _cut_rows(graph.indptr, graph.indices, bounds, cuts)
-        share = np.linspace(0, edges, CHUNKS + 1)
-        chunks = np.searchsorted(graph.indptr, share).astype(np.int64)
-        chunks[0], chunks[-1] = 0, n
-        return cls(operator, columns, graph.weights, cuts, np.unique(chunks))
+    def __init__(self, operator: LaplacianOperator, graph: KnnGraph) -> None:
+        self.operator, self.weights = operator, graph.weights
+        self.columns: NDArray[Any] = graph.indices.view(np.uint32)
+        if graph.n <= 1 << 16 and not isinstance(graph.indices.base, np.memmap):
+            self.columns = graph.indices.astype(np.uint16)
+        bounds = column_bounds(graph.n, graph.n_edges)
+        # int64[panels + 1, n]: where each row's edges enter the next panel of columns.
+        self.cuts = np.empty((len(bounds), graph.n), dtype=np.int64)
+        _cut_rows(graph.indptr, graph.indices, bounds, self.cuts)
+        chunks = np.searchsorted(graph.indptr, np.linspace(0, graph.n_edges, CHUNKS + 1))
+        chunks[0], chunks[-1] = 0, graph.n
+        self._chunks = np.unique(chunks.astype(np.int64))
 
     def __call__(self, x: NDArray[Any], scaled: NDArray[Any], out: NDArray[Any]) -> None:
         """out = M x for x, out float[>= n, 16]; rows past n are zero; `scaled` is work space.
 
         Float32 or float64 throughout, as x is.
         """
-        operator = self.operator
-        kind = x.dtype
-        _multiply(
-            self.cuts,
-            self.columns,
-            self.weights,
-            self.chunks,
-            operator.scale.astype(kind),
-            operator.diagonal.astype(kind),
-            x,
-            scaled,
-            out,
+        scale, diagonal = (
+            self.operator.scale.astype(x.dtype),
+            self.operator.diagonal.astype(x.dtype),
         )
+        chunks = self._chunks
+        _multiply(self.cuts, self.columns, self.weights, chunks, scale, diagonal, x, scaled, out)
 
 
 class GraphProduct:
-    """M x = S W S x + diagonal x for a graph whose edges are not in this process."""
+    """M x = S W S x + diagonal x for a graph whose edges are elsewhere."""
 
     def __init__(self, operator: LaplacianOperator) -> None:
         self.operator = operator
@@ -227,9 +214,16 @@ class GraphProduct:
         out[n:] = 0.0
 
 
-def wide_product(
-    product: BlockProduct | GraphProduct, x: NDArray[np.floating[Any]]
-) -> NDArray[np.float64]:
+Product = BlockProduct | GraphProduct
+
+
+def block_product(operator: LaplacianOperator) -> Product:
+    """What solvers multiply with: our kernel where the edges are here, else the graph's own."""
+    graph = operator.graph
+    return BlockProduct(operator, graph) if isinstance(graph, KnnGraph) else GraphProduct(operator)
+
+
+def wide_product(product: Product, x: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
     """float64[n, d]: M X with every product and sum in float64, 16 columns at a time."""
     n, width = x.shape
     image = np.empty((n, width))
