@@ -12,15 +12,15 @@ from scipy import sparse
 
 from leporid.errors import ConfigError, GraphError, LeporidWarning
 from leporid.graph.gpu import DeviceGraph, knn_graph_on
+from leporid.graph.kernels.product import BlockProduct
 from leporid.graph.matrix import members_of
 from leporid.graph.similarity import Similarity
 from leporid.progress import NullProgress
 from leporid.spectral.eigenpairs import laplacian_eigenpairs
 from leporid.spectral.gpu import torch_solution
 from leporid.spectral.inputs import as_graph
-from leporid.spectral.laplacian import laplacian_operator, regularized_degrees
+from leporid.spectral.laplacian import laplacian_operator, regularized_degrees, wide_product
 from leporid.spectral.solvers import Problem
-from leporid.spectral.spmm import block_product, wide_product
 from tests.spectral.graphs import cliques, community_graph, largest_angle, oracle, random_graph
 
 SOLVERS = ["dense", "lanczos", "arpack"]
@@ -240,9 +240,10 @@ def test_product_equals_scipy(dtype, wide):
     n = 66_000 if wide else 17_011
     W = random_graph(n, 115.0 if not wide else 2.0, seed=1)
     operator = laplacian_operator(as_graph(W), 0.5)
-    product = block_product(operator)
-    assert product.columns.dtype == (np.uint32 if wide else np.uint16)
-    assert (len(product.cuts) > 2) is not wide
+    edges = BlockProduct(operator.graph)
+    assert edges.columns.dtype == (np.uint32 if wide else np.uint16)
+    assert (len(edges.cuts) > 2) is not wide
+    product = operator.product()
     x = np.random.default_rng(0).standard_normal((n, 16)).astype(dtype)
     out = np.empty_like(x)
     product(x, np.empty_like(x), out)

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from leporid.data.stored import StoredInteractions, store_interactions, transpose
 from leporid.errors import ConfigError, DataError
+from leporid.graph.kernels.product import BLOCK
 from leporid.graph.matrix import Members
 from leporid.graph.stored import search_bytes, stored_knn_graph
 from leporid.initializers.base import InitialEmbeddings, Initializer
@@ -26,7 +27,6 @@ from leporid.memory import format_bytes, memory_left, parse_memory
 from leporid.progress import ProgressLike, make_progress
 from leporid.spectral.embedding import Embedding
 from leporid.spectral.lanczos import basis_size
-from leporid.spectral.spmm import BLOCK
 from leporid.threads import resolve_threads
 
 if TYPE_CHECKING:

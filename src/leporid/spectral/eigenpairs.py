@@ -11,15 +11,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leporid.errors import ConfigError, LeporidWarning
+from leporid.graph.kernels.product import BLOCK
 from leporid.graph.types import KnnGraph
 from leporid.progress import ProgressLike, make_progress
 from leporid.spectral.gpu import resolve_device, torch_solution
 from leporid.spectral.inputs import as_graph
 from leporid.spectral.lanczos import basis_size, lanczos
-from leporid.spectral.laplacian import LaplacianOperator, laplacian_operator
+from leporid.spectral.laplacian import LaplacianOperator, laplacian_operator, wide_product
 from leporid.spectral.panels import PanelEngine
 from leporid.spectral.solvers import Problem, Solution, arpack, dense, finish, precise
-from leporid.spectral.spmm import BLOCK, block_product, wide_product
 from leporid.threads import one_thread_pool
 
 __all__ = ["Device", "Eigenpairs", "Solver", "laplacian_eigenpairs"]
@@ -124,7 +124,7 @@ def _solve(problem: Problem, solver: Solver, device: Device, threads: int | None
         return torch_solution(problem, "cuda")
     small = operator.graph.n_edges < ONE_THREAD_BELOW
     with one_thread_pool(1 if small else threads):
-        product = block_product(operator)
+        product = operator.product()
         exact = partial(wide_product, product)
         if solver == "dense":
             return finish(exact, dense(problem))
@@ -133,7 +133,8 @@ def _solve(problem: Problem, solver: Solver, device: Device, threads: int | None
         columns = basis_size(dim, BLOCK)[0] + BLOCK
 
         def solve(problem: Problem) -> Solution:
-            return finish(exact, lanczos(problem, PanelEngine(product, columns, problem.dtype)))
+            engine = PanelEngine(product, operator.n, columns, problem.dtype)
+            return finish(exact, lanczos(problem, engine))
 
         return precise(solve, problem)
 

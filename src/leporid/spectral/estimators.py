@@ -196,69 +196,40 @@ class Leporid:
         """`fit` with the same options, then the embedding of the fitted rows."""
         return self.fit(X, y, **options).embedding_
 
-    # -- a log that has grown -----------------------------------------------------------------
-
-    def refresh(
-        self, X: Any, *, added: bool = False, progress: bool | ProgressLike | None = None
-    ) -> Self:
-        """`fit(X, start=self)`: embed a log that has grown, in the coordinates there were.
-
-        With `added=True`, X holds only the interactions to add, in the same rows and columns; it
-        may end before the last fitted row. `embedding_ @ rotation_` are the new vectors in the
-        coordinates of the first fit, for a model that was trained there.
-        """
-        rows = interaction_rows(X, type(self).__name__)
-        before = self._rows_before(rows)
-        return self.fit(_union(before, rows) if added else rows, start=self, progress=progress)
-
-    def partial_fit(
-        self, X: Any, y: Any = None, *, progress: bool | ProgressLike | None = None
-    ) -> Self:
-        """`refresh` with the interactions to add; the first call fits. `y` is ignored.
-
-        Row i of X belongs to fitted row i: rows are users (or items), not further samples.
-        """
-        if not self.__sklearn_is_fitted__():
-            return self.fit(X, progress=progress)
-        return self.refresh(X, added=True, progress=progress)
-
-    def _rows_before(self, rows: sparse.csr_array) -> sparse.csr_array:
-        """The fitted rows, for a fit on `rows` that starts from this one."""
-        self._check_fitted()
-        if self._rows is None:
-            raise DataError("refresh needs interactions: a fit on a graph has none to compare with")
-        if self.landmarks_ is not None:
-            raise ConfigError("refresh needs a fit on all rows: with landmarks=, call fit again")
-        if rows.shape[1] < self.n_features_in_:
-            raise DataError(
-                f"X has {rows.shape[1]} features, but {type(self).__name__} is expecting "
-                f"{self.n_features_in_} features as input, or more"
-            )
-        return self._rows
-
     def _old_vectors(
         self, start: Leporid | NDArray[np.floating[Any]], rows: sparse.csr_array
     ) -> OldVectors:
         """`start` for a fit on `rows`; an error says why it cannot be one."""
+        n, columns = rows.shape
         if self.landmarks is not None:
             raise ConfigError("old vectors start a fit on all rows: leave out landmarks=")
         if not isinstance(start, Leporid):
             old = np.asarray(start, dtype=np.float32)
-            if old.shape != (rows.shape[0], self.dim):
+            if old.shape != (n, self.dim):
                 raise DataError(
-                    f"the old vectors are {' x '.join(map(str, old.shape))}, but {rows.shape[0]} "
-                    f"rows and dim={self.dim} were asked for"
+                    f"the old vectors are {' x '.join(map(str, old.shape))}, but {n} rows and "
+                    f"dim={self.dim} were asked for"
                 )
             return OldVectors(old, old, np.asarray(old.any(axis=1)))
-        before, old = start._rows_before(rows), start.embedding_
+        start._check_fitted()
+        old = start.embedding_
+        if start._rows is None:
+            raise DataError("start= needs interactions: a fit on a graph has none to compare with")
+        if start.landmarks_ is not None:
+            raise ConfigError("start= needs a fit on all rows: fit without it after landmarks=")
+        if columns < start.n_features_in_:
+            raise DataError(
+                f"X has {columns} features, but {type(self).__name__} is expecting "
+                f"{start.n_features_in_} features as input, or more"
+            )
         if old.shape[1] != self.dim:
             raise ConfigError(
-                f"dim was {old.shape[1]} and is {self.dim} now: call fit for other dimensions"
+                f"dim was {old.shape[1]} and is {self.dim} now: fit other dimensions without start="
             )
-        if rows.shape[0] < before.shape[0]:
+        if n < len(old):
             raise DataError(
-                f"X has {rows.shape[0]} rows, but {before.shape[0]} were fitted: they keep their "
-                f"places, and a row without interactions stays as an empty one"
+                f"X has {n} rows, but {len(old)} were fitted: they keep their places, and a row "
+                f"without interactions stays as an empty one"
             )
         reference = old.astype(np.float64) @ start.rotation_
         return OldVectors(old, reference, slice(None), start._extension())
@@ -300,14 +271,9 @@ class Leporid:
         self, rows: sparse.csr_array, progress: ProgressLike
     ) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
         """Vectors float32[m, dim] and degrees float64[m] of rows, by the fitted rows."""
+        thresholds = self._choice_thresholds()
         return place_rows(
-            rows,
-            self._rows,
-            self._extension(),
-            self._k,
-            self._choice_thresholds(),
-            self.threads,
-            progress,
+            rows, self._rows, self._extension(), self._k, thresholds, self.threads, progress
         )
 
     def _choice_thresholds(self) -> NDArray[np.float32]:
@@ -403,12 +369,3 @@ def _same_pattern(one: sparse.csr_array, other: sparse.csr_array) -> bool:
         and np.array_equal(one.indptr, other.indptr)
         and np.array_equal(one.indices, other.indices)
     )
-
-
-def _union(before: sparse.csr_array, added: sparse.csr_array) -> sparse.csr_array:
-    """The interactions of either, in the smallest matrix that holds both."""
-    shape = [max(sizes) for sizes in zip(before.shape, added.shape, strict=True)]
-    parts = [before.copy(), added]
-    for part in parts:
-        part.resize(*shape)
-    return parts[0] + parts[1]

@@ -11,15 +11,29 @@ Laplacian Eigenmaps is alpha = 0.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from leporid.errors import ConfigError
-from leporid.graph.types import Graph
+from leporid.graph.kernels.product import BLOCK, BlockProduct, huge_zeros
+from leporid.graph.types import Graph, KnnGraph
 
-__all__ = ["LaplacianOperator", "laplacian_operator", "regularized_degrees"]
+__all__ = [
+    "LaplacianOperator",
+    "Product",
+    "laplacian_operator",
+    "regularized_degrees",
+    "wide_product",
+]
+
+Product = Callable[[NDArray[Any], NDArray[Any], NDArray[Any]], None]
+"""`product(x, scaled, out)`: out = M x for float[>= n, 16]; rows past n are zero; `scaled` is work
+space. Float32 or float64 throughout, as x is."""
 
 
 def regularized_degrees(degrees: NDArray[np.float64], alpha: float) -> NDArray[np.float64]:
@@ -60,6 +74,19 @@ class LaplacianOperator:
         """Number of nodes that have an edge."""
         return int(self.active.sum())
 
+    def product(self) -> Product:
+        """M, made ready: by our kernel where the edges are here, else by the graph itself."""
+        if isinstance(self.graph, KnnGraph):
+            return partial(BlockProduct(self.graph), self.scale, self.diagonal)
+        return self._remote_product
+
+    def _remote_product(self, x: NDArray[Any], scaled: NDArray[Any], out: NDArray[Any]) -> None:
+        n, scale = self.n, self.scale.astype(x.dtype)[:, None]
+        np.multiply(scale, x[:n], out=scaled[:n])
+        np.multiply(scale, self.graph.product(scaled[:n]), out=out[:n])
+        out[:n] += self.diagonal.astype(x.dtype)[:, None] * x[:n]
+        out[n:] = 0.0
+
     def dense(self) -> NDArray[np.float64]:
         """float64[n_active, n_active]: M on the nodes that have an edge."""
         dense: NDArray[np.float64] = self.graph.csr().astype(np.float64).toarray()
@@ -87,3 +114,17 @@ def laplacian_operator(
     shift = 2.0 * float(regularized.max(initial=0.0))
     diagonal = np.where(active, shift - regularized, 0.0)
     return LaplacianOperator(graph, scale, diagonal, shift, max(shift, 1e-300), active)
+
+
+def wide_product(product: Product, x: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
+    """float64[n, d]: M X with every product and sum in float64, 16 columns at a time."""
+    n, width = x.shape
+    image = np.empty((n, width))
+    part, scaled, out = (huge_zeros((n, BLOCK), np.float64) for _ in range(3))
+    for start in range(0, width, BLOCK):
+        stop = min(start + BLOCK, width)
+        part[:, : stop - start] = x[:, start:stop]
+        part[:, stop - start :] = 0.0
+        product(part, scaled, out)
+        image[:, start:stop] = out[:, : stop - start]
+    return image

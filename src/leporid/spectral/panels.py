@@ -17,8 +17,9 @@ import numpy as np
 import scipy.linalg.cython_blas  # noqa: F401
 from numpy.typing import NDArray
 
+from leporid.graph.kernels.product import BLOCK, huge_zeros
 from leporid.kernel import kernel
-from leporid.spectral.spmm import BLOCK, Product, huge_zeros
+from leporid.spectral.laplacian import Product
 
 __all__ = ["ROWS", "PanelEngine"]
 
@@ -68,8 +69,7 @@ class PanelEngine:
 
     width = BLOCK
 
-    def __init__(self, product: Product, capacity: int, dtype: str) -> None:
-        n = product.operator.n
+    def __init__(self, product: Product, n: int, capacity: int, dtype: str) -> None:
         self.product = product
         self.n = n
         self.used = 0

@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 from scipy.linalg import eigh
 
 from leporid.progress import NullProgress, ProgressLike
-from leporid.spectral.laplacian import LaplacianOperator
-from leporid.spectral.spmm import Product, wide_product
+from leporid.spectral.laplacian import LaplacianOperator, Product, wide_product
 
 __all__ = ["Problem", "Solution", "arpack", "dense", "finish", "precise", "ritz"]
 

@@ -1,4 +1,4 @@
-"""The sparse x block product: 16 columns at a time, row-parallel.
+"""The product of a graph with a block of 16 columns, row-parallel.
 
 The product is bound by fetching the block's rows, so everything here serves that: 16 float32
 columns of a row are one cache line; the columns of the graph are visited in panels whose rows
@@ -20,19 +20,8 @@ from numpy.typing import NDArray
 
 from leporid.graph.types import KnnGraph
 from leporid.kernel import kernel, vector_code
-from leporid.spectral.laplacian import LaplacianOperator
 
-__all__ = [
-    "BLOCK",
-    "BlockProduct",
-    "GraphProduct",
-    "Product",
-    "add_edges",
-    "block_product",
-    "column_bounds",
-    "huge_zeros",
-    "wide_product",
-]
+__all__ = ["BLOCK", "BlockProduct", "add_edges", "column_bounds", "huge_zeros"]
 
 BLOCK = 16
 """Columns of a block."""
@@ -166,14 +155,14 @@ def column_bounds(n: int, edges: int) -> NDArray[np.int64]:
 
 
 class BlockProduct:
-    """M x = S W S x + diagonal x for a graph in this process, made ready for blocks of 16 columns.
+    """S W S x + diagonal x for blocks of 16 columns, with W a graph in this process.
 
     Column numbers take 16 bits while n < 65,536; the weights are the graph's own memory. A graph
     that is mapped from a file is not copied into memory.
     """
 
-    def __init__(self, operator: LaplacianOperator, graph: KnnGraph) -> None:
-        self.operator, self.weights = operator, graph.weights
+    def __init__(self, graph: KnnGraph) -> None:
+        self.weights = graph.weights
         self.columns: NDArray[Any] = graph.indices.view(np.uint32)
         if graph.n <= 1 << 16 and not isinstance(graph.indices.base, np.memmap):
             self.columns = graph.indices.astype(np.uint16)
@@ -185,53 +174,19 @@ class BlockProduct:
         chunks[0], chunks[-1] = 0, graph.n
         self._chunks = np.unique(chunks.astype(np.int64))
 
-    def __call__(self, x: NDArray[Any], scaled: NDArray[Any], out: NDArray[Any]) -> None:
-        """out = M x for x, out float[>= n, 16]; rows past n are zero; `scaled` is work space.
+    def __call__(
+        self,
+        scale: NDArray[np.float64],
+        diagonal: NDArray[np.float64],
+        x: NDArray[Any],
+        scaled: NDArray[Any],
+        out: NDArray[Any],
+    ) -> None:
+        """Fill `out` from x, both float[>= n, 16]; rows past n are zero; `scaled` is work space.
 
-        Float32 or float64 throughout, as x is.
+        `scale`, the diagonal of S, and `diagonal` have n entries. Float32 or float64 throughout,
+        as x is.
         """
-        scale, diagonal = (
-            self.operator.scale.astype(x.dtype),
-            self.operator.diagonal.astype(x.dtype),
-        )
-        chunks = self._chunks
-        _multiply(self.cuts, self.columns, self.weights, chunks, scale, diagonal, x, scaled, out)
-
-
-class GraphProduct:
-    """M x = S W S x + diagonal x for a graph whose edges are elsewhere."""
-
-    def __init__(self, operator: LaplacianOperator) -> None:
-        self.operator = operator
-
-    def __call__(self, x: NDArray[Any], scaled: NDArray[Any], out: NDArray[Any]) -> None:
-        """out = M x, with the arguments of `BlockProduct`."""
-        n = self.operator.n
-        scale = self.operator.scale.astype(x.dtype)[:, None]
-        np.multiply(scale, x[:n], out=scaled[:n])
-        np.multiply(scale, self.operator.graph.product(scaled[:n]), out=out[:n])
-        out[:n] += self.operator.diagonal.astype(x.dtype)[:, None] * x[:n]
-        out[n:] = 0.0
-
-
-Product = BlockProduct | GraphProduct
-
-
-def block_product(operator: LaplacianOperator) -> Product:
-    """What solvers multiply with: our kernel where the edges are here, else the graph's own."""
-    graph = operator.graph
-    return BlockProduct(operator, graph) if isinstance(graph, KnnGraph) else GraphProduct(operator)
-
-
-def wide_product(product: Product, x: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
-    """float64[n, d]: M X with every product and sum in float64, 16 columns at a time."""
-    n, width = x.shape
-    image = np.empty((n, width))
-    part, scaled, out = (huge_zeros((n, BLOCK), np.float64) for _ in range(3))
-    for start in range(0, width, BLOCK):
-        stop = min(start + BLOCK, width)
-        part[:, : stop - start] = x[:, start:stop]
-        part[:, stop - start :] = 0.0
-        product(part, scaled, out)
-        image[:, start:stop] = out[:, : stop - start]
-    return image
+        factors = scale.astype(x.dtype), diagonal.astype(x.dtype)
+        edges = self.cuts, self.columns, self.weights, self._chunks
+        _multiply(*edges, *factors, x, scaled, out)
