@@ -17,9 +17,9 @@ from leporid.distributed.product import column_bounds, multiply_block, prepare_b
 from leporid.distributed.shuffle import Rows, merge_block, piece_of, reverse_edges
 from leporid.distributed.wire import writable
 from leporid.graph.matrix import members_of
+from leporid.graph.nearest_rows import choice_thresholds
 from leporid.graph.symmetrise import Limits
 from leporid.graph.types import KnnGraph
-from leporid.spectral.extension import choice_thresholds
 from leporid.spectral.laplacian import laplacian_operator
 from tests.spectral.graphs import jaccard_graph
 

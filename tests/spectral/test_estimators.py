@@ -17,7 +17,8 @@ from leporid.errors import (
     LeporidWarning,
     NotFittedError,
 )
-from leporid.spectral.extension import choice_thresholds, identical_rows
+from leporid.graph.nearest_rows import choice_thresholds
+from leporid.spectral.extension import identical_rows
 from tests.spectral.graphs import (
     community_graph,
     jaccard_graph,

@@ -11,7 +11,8 @@ from scipy import sparse
 import leporid
 from leporid import LaplacianEigenmaps, Leporid, initializers
 from leporid.errors import ConfigError
-from leporid.spectral.extension import Extension, choice_thresholds, place_rows
+from leporid.graph.nearest_rows import choice_thresholds
+from leporid.spectral.extension import Extension, place_rows
 from leporid.spectral.landmarks import choose_landmarks, landmark_count, landmark_neighbours
 from tests.graph.matrices import skewed
 from tests.spectral.graphs import largest_angle, neighbour_weights

@@ -60,11 +60,9 @@ class OldVectors(NamedTuple):
     """The vectors of an earlier fit, to start a solver from and to stay near to."""
 
     vectors: NDArray[np.float32]
-    """float32[m, d], of the first m rows."""
+    """float32[m, d], of the first m rows; zeros for a row that has none."""
     reference: NDArray[np.floating[Any]]
     """float[m, d]: the same in the coordinates to come back to."""
-    known: NDArray[np.bool_] | slice
-    """The rows among them that have an old vector."""
     extension: Extension | None = None
     """Where rows after the first m start from."""
 
@@ -74,7 +72,3 @@ class OldVectors(NamedTuple):
         if self.extension is None or graph.n == m:
             return self.vectors
         return np.vstack([self.vectors, self.extension.embed(graph.csr()[m:, :m])])
-
-    def rotation(self, new: NDArray[np.float32]) -> NDArray[np.float64]:
-        """float64[d, d]: `new @ rotation` is as near to the reference as a rotation can be."""
-        return procrustes(new[: len(self.vectors)][self.known], self.reference[self.known])

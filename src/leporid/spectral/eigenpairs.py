@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal, get_args
 
@@ -12,20 +11,22 @@ from numpy.typing import NDArray
 
 from leporid.errors import ConfigError, LeporidWarning
 from leporid.graph.kernels.product import BLOCK
+from leporid.graph.knn import uses_gpu
 from leporid.graph.types import KnnGraph
 from leporid.progress import ProgressLike, make_progress
-from leporid.spectral.gpu import resolve_device, torch_solution
+from leporid.spectral.gpu import torch_solution
 from leporid.spectral.inputs import as_graph
 from leporid.spectral.lanczos import basis_size, lanczos
 from leporid.spectral.laplacian import LaplacianOperator, laplacian_operator, wide_product
 from leporid.spectral.panels import PanelEngine
-from leporid.spectral.solvers import Problem, Solution, arpack, dense, finish, precise
+from leporid.spectral.solvers import Eigenpairs, Problem, arpack, dense, finish, precise
 from leporid.threads import one_thread_pool
 
-__all__ = ["Device", "Eigenpairs", "Solver", "laplacian_eigenpairs"]
+__all__ = ["Device", "Dtype", "Solver", "laplacian_eigenpairs"]
 
 Solver = Literal["auto", "lanczos", "arpack", "dense"]
 Device = Literal["auto", "cpu", "cuda"]
+Dtype = Literal["float32", "float64"]
 
 FLOAT32_REACHES = 3e-7
 """Smaller tolerances are solved for in float64, whatever `dtype` says."""
@@ -33,21 +34,6 @@ ONE_THREAD_BELOW = 200_000
 """Graphs with fewer edges are solved on one thread: waking others costs more. Same bits."""
 DENSE_BELOW = 1200
 """Below this many nodes, LAPACK on the dense matrix is as fast as anything."""
-
-
-@dataclass(frozen=True, eq=False)
-class Eigenpairs:
-    """The algebraically largest eigenpairs of A, and how well they hold."""
-
-    values: NDArray[np.float64]
-    """float64[d], descending. Eigenvalues of A; of -L_reg when `normalized=False`."""
-    vectors: NDArray[np.float32]
-    """float32[n, d], orthonormal columns; the entry of largest magnitude is positive."""
-    residuals: NDArray[np.float64]
-    """float64[d]: ||A q - mu q|| in float64 arithmetic (over the norm when unnormalised)."""
-    iterations: int
-    """Products of the graph with a vector or a block."""
-    solver: str
 
 
 def laplacian_eigenpairs(
@@ -58,7 +44,7 @@ def laplacian_eigenpairs(
     normalized: bool = True,
     solver: Solver = "auto",
     tol: float = 1e-6,
-    dtype: Literal["float32", "float64"] = "float32",
+    dtype: Dtype = "float32",
     seed: int = 0,
     device: Device = "auto",
     threads: int | None = None,
@@ -66,6 +52,9 @@ def laplacian_eigenpairs(
     v0: NDArray[np.floating[Any]] | None = None,
 ) -> Eigenpairs:
     """The `dim` largest eigenpairs of A = D_reg^-1/2 W D_reg^-1/2, the first included.
+
+    `values` are those of A, or of -L_reg when `normalized=False`, where residuals are relative to
+    the norm; `vectors` are float32, the entry of largest magnitude in each column positive.
 
     `graph` is a `Graph` or a symmetric non-negative scipy matrix. `tol` bounds the residual;
     float32 arithmetic reaches about 3e-7; `dtype="float64"` goes to 1e-12, and is taken by itself
@@ -76,12 +65,10 @@ def laplacian_eigenpairs(
     """
     if dim < 1:
         raise ConfigError(f"dim must be at least 1, not {dim}")
-    choices = (("solver", solver, Solver), ("device", device, Device))
+    choices = (("solver", solver, Solver), ("device", device, Device), ("dtype", dtype, Dtype))
     for name, value, kind in choices:
         if value not in get_args(kind):
             raise ConfigError(f"{name} must be one of {list(get_args(kind))}, not {value!r}")
-    if dtype not in ("float32", "float64"):
-        raise ConfigError(f"dtype must be 'float32' or 'float64', not {dtype!r}")
     if not tol > 0.0:
         raise ConfigError(f"tol must be positive, not {tol}")
     operator = laplacian_operator(as_graph(graph), alpha, normalized)
@@ -113,14 +100,14 @@ def laplacian_eigenpairs(
     return _padded(operator, solution, dim)
 
 
-def _solve(problem: Problem, solver: Solver, device: Device, threads: int | None) -> Solution:
+def _solve(problem: Problem, solver: Solver, device: Device, threads: int | None) -> Eigenpairs:
     operator, dim = problem.operator, problem.dim
     solver = _choose(solver, operator.n_active, dim)
     if dim == 0:
-        return Solution(np.zeros(0), np.zeros((operator.n, 0)), np.zeros(0), 0, solver)
+        return Eigenpairs(np.zeros(0), np.zeros((operator.n, 0)), np.zeros(0), 0, solver)
     # A graph that is elsewhere multiplies there; the rest of the work is done here.
     here = isinstance(operator.graph, KnnGraph)
-    if solver == "lanczos" and here and resolve_device(device) == "cuda":
+    if solver == "lanczos" and here and uses_gpu(device, operator.n):
         return torch_solution(problem, "cuda")
     small = operator.graph.n_edges < ONE_THREAD_BELOW
     with one_thread_pool(1 if small else threads):
@@ -132,7 +119,7 @@ def _solve(problem: Problem, solver: Solver, device: Device, threads: int | None
             return precise(lambda problem: finish(exact, arpack(product, problem)), problem)
         columns = basis_size(dim, BLOCK)[0] + BLOCK
 
-        def solve(problem: Problem) -> Solution:
+        def solve(problem: Problem) -> Eigenpairs:
             engine = PanelEngine(product, operator.n, columns, problem.dtype)
             return finish(exact, lanczos(problem, engine))
 
@@ -149,7 +136,7 @@ def _choose(solver: Solver, n: int, dim: int) -> Solver:
     return solver
 
 
-def _padded(operator: LaplacianOperator, solution: Solution, dim: int) -> Eigenpairs:
+def _padded(operator: LaplacianOperator, solution: Eigenpairs, dim: int) -> Eigenpairs:
     """Fix the signs, cast, and fill up to `dim` columns with zeros."""
     missing = dim - len(solution.values)
     vectors = np.zeros((operator.n, dim), dtype=np.float32)

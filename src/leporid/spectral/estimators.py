@@ -18,13 +18,14 @@ from scipy import sparse
 
 from leporid.errors import ConfigError, DataError, NotFittedError, UnknownNameError
 from leporid.graph.knn import knn_graph
+from leporid.graph.nearest_rows import choice_thresholds
 from leporid.graph.remote import graph_builder
 from leporid.graph.types import Graph, KnnGraph
 from leporid.progress import ProgressLike, make_progress
-from leporid.spectral.alignment import OldVectors, align_columns
-from leporid.spectral.eigenpairs import Device, Solver, laplacian_eigenpairs
+from leporid.spectral.alignment import OldVectors, align_columns, procrustes
+from leporid.spectral.eigenpairs import Device, Dtype, Solver, laplacian_eigenpairs
 from leporid.spectral.embedding import Embedding
-from leporid.spectral.extension import Extension, choice_thresholds, place_rows
+from leporid.spectral.extension import Extension, place_rows
 from leporid.spectral.inputs import as_graph, interaction_rows
 from leporid.spectral.landmarks import (
     Landmarks,
@@ -75,7 +76,7 @@ class Leporid:
     solver: Solver = "auto"
     tol: float = 1e-6
     """Bound on the residuals."""
-    dtype: Literal["float32", "float64"] = "float32"
+    dtype: Dtype = "float32"
     seed: int = 0
     device: Device = "auto"
     threads: int | None = None
@@ -106,7 +107,7 @@ class Leporid:
         self.rotation_: NDArray[np.float64] = np.eye(self.dim)
         if old is not None:
             self.embedding_ = align_columns(pairs.vectors, pairs.values, old.vectors, self.tol)
-            self.rotation_ = old.rotation(self.embedding_)
+            self.rotation_ = procrustes(self.embedding_[: len(old.reference)], old.reference)
         self.eigenvalues_: NDArray[np.float64] = pairs.values
         self.residuals_: NDArray[np.float64] = pairs.residuals
         self.n_iter_: int = pairs.iterations
@@ -210,7 +211,7 @@ class Leporid:
                     f"the old vectors are {' x '.join(map(str, old.shape))}, but {n} rows and "
                     f"dim={self.dim} were asked for"
                 )
-            return OldVectors(old, old, np.asarray(old.any(axis=1)))
+            return OldVectors(old, old)
         start._check_fitted()
         old = start.embedding_
         if start._rows is None:
@@ -231,8 +232,7 @@ class Leporid:
                 f"X has {n} rows, but {len(old)} were fitted: they keep their places, and a row "
                 f"without interactions stays as an empty one"
             )
-        reference = old.astype(np.float64) @ start.rotation_
-        return OldVectors(old, reference, slice(None), start._extension())
+        return OldVectors(old, old.astype(np.float64) @ start.rotation_, start._extension())
 
     # -- after the fit ------------------------------------------------------------------------
 
@@ -363,9 +363,5 @@ class _UnknownParameterError(UnknownNameError, ValueError):
 
 
 def _same_pattern(one: sparse.csr_array, other: sparse.csr_array) -> bool:
-    return (
-        one.shape == other.shape
-        and one.nnz == other.nnz
-        and np.array_equal(one.indptr, other.indptr)
-        and np.array_equal(one.indices, other.indices)
-    )
+    pairs = ((one.indptr, other.indptr), (one.indices, other.indices))
+    return one.shape == other.shape and all(np.array_equal(*pair) for pair in pairs)

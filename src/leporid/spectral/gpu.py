@@ -5,85 +5,47 @@ Small matrices stay in float64 on the host; only they cross the bus in each step
 
 from __future__ import annotations
 
-import importlib.util
-import os
-import sys
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from leporid.errors import ConfigError, MissingExtraError
 from leporid.graph.gpu import tensors_on
 from leporid.graph.types import KnnGraph
 from leporid.spectral.lanczos import basis_size, lanczos
 from leporid.spectral.laplacian import LaplacianOperator
-from leporid.spectral.solvers import Problem, Solution, precise, ritz
+from leporid.spectral.solvers import Eigenpairs, Problem, precise, ritz
 from leporid.threads import one_thread_pool
 
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["TorchEngine", "resolve_device", "torch_solution"]
+__all__ = ["TorchEngine", "torch_solution"]
 
 WIDTH = 32
 """Columns of a block: a device is fed better by more than the 16 of the CPU."""
 
 
-def resolve_device(device: str) -> str:
-    """'cpu' or 'cuda' for the usual `device=` argument.
-
-    'auto' imports torch only where it is loaded already or an NVIDIA driver is present.
-    """
-    if device not in ("auto", "cpu", "cuda"):
-        raise ConfigError(f"device must be 'auto', 'cpu' or 'cuda', not {device!r}")
-    if device == "cpu":
-        return "cpu"
-    installed = "torch" in sys.modules or importlib.util.find_spec("torch") is not None
-    if device == "auto":
-        driver = "torch" in sys.modules or os.path.exists("/dev/nvidiactl")
-        if not (installed and driver):
-            return "cpu"
-    elif not installed:
-        raise MissingExtraError("device='cuda'", "torch")
-    import torch
-
-    if torch.cuda.is_available():
-        return "cuda"
-    if device == "cuda":
-        raise ConfigError("device='cuda' was asked for, but torch sees no GPU: use device='cpu'")
-    return "cpu"
-
-
-@contextmanager
-def _full_precision() -> Iterator[None]:
-    """Matrix products in true float32 (no TF32); the caller's setting comes back afterwards."""
-    import torch
-
-    before = torch.get_float32_matmul_precision()
-    torch.set_float32_matmul_precision("highest")
-    try:
-        with torch.inference_mode():
-            yield
-    finally:
-        torch.set_float32_matmul_precision(before)
-
-
-def torch_solution(problem: Problem, device: str) -> Solution:
+def torch_solution(problem: Problem, device: str) -> Eigenpairs:
     """Lanczos on a torch device; `device` may be any that torch has."""
+    import torch
+
     columns = basis_size(problem.dim, WIDTH)[0] + WIDTH
 
-    def solve(problem: Problem) -> Solution:
+    def solve(problem: Problem) -> Eigenpairs:
         engine = TorchEngine(problem.operator, columns, problem.dtype, device)
         return engine.finish(lanczos(problem, engine))
 
-    # The small dense problems are solved on the host; many BLAS threads only slow them down.
-    with _full_precision(), one_thread_pool(1):
-        return precise(solve, problem)
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("highest")  # no TF32
+    try:
+        # The small dense problems are solved on the host; many BLAS threads only slow them down.
+        with torch.inference_mode(), one_thread_pool(1):
+            return precise(solve, problem)
+    finally:
+        torch.set_float32_matmul_precision(before)
 
 
 class TorchEngine:
@@ -147,7 +109,7 @@ class TorchEngine:
     def vectors(self, count: int) -> NDArray[Any]:
         return np.asarray(self._rows[:count].T.contiguous().cpu().numpy())
 
-    def finish(self, solution: Solution) -> Solution:
+    def finish(self, solution: Eigenpairs) -> Eigenpairs:
         """`solvers.finish` without leaving the device: only d x d matrices do."""
         import torch
 

@@ -18,7 +18,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from leporid.spectral.solvers import Problem, Solution
+from leporid.spectral.solvers import Eigenpairs, Problem
 
 __all__ = ["Engine", "basis_size", "lanczos"]
 
@@ -74,7 +74,7 @@ def basis_size(dim: int, width: int) -> tuple[int, int]:
     return kept + max(kept, 6 * width), kept
 
 
-def lanczos(problem: Problem, engine: Engine) -> Solution:
+def lanczos(problem: Problem, engine: Engine) -> Eigenpairs:
     """Eigenpairs to a residual of about `problem.tol`.
 
     The engine has room for a basis of `basis_size` and one block more, and the graph has more
@@ -99,7 +99,7 @@ class _Lanczos:
         self.noise = 0.5 * engine.precision * self.operator.norm
         self.resolution = 16.0 * engine.precision
 
-    def solve(self, v0: NDArray[np.floating[Any]] | None) -> Solution:
+    def solve(self, v0: NDArray[np.floating[Any]] | None) -> Eigenpairs:
         """Restart until the wanted pairs have converged, then look for missed copies."""
         self.progress.start("eigenvectors", None)
         self._begin(v0)
@@ -117,7 +117,9 @@ class _Lanczos:
             values = again
             if gained <= 10.0 * self.tol:
                 break
-        return Solution(values, self.engine.vectors(self.dim), residuals, self.products, "lanczos")
+        return Eigenpairs(
+            values, self.engine.vectors(self.dim), residuals, self.products, "lanczos"
+        )
 
     def _begin(self, v0: NDArray[np.floating[Any]] | None) -> None:
         """The first block: random, or random combinations of a given start."""

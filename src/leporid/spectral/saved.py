@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
 from leporid.artifacts import read_arrays, read_json, write_arrays, write_json
@@ -20,22 +19,21 @@ __all__ = ["load_estimator", "save_estimator"]
 
 Estimator = TypeVar("Estimator", bound="Leporid")
 
+_FITTED = ("embedding", "eigenvalues", "residuals", "degrees", "rotation", "landmarks")
+ARRAYS = {**{name: f"{name}_" for name in _FITTED}, "thresholds": "_thresholds"}
+"""Names in the file, and the attributes they are kept in."""
+EDGES = ("indptr", "indices", "weights")
+
 
 def save_estimator(estimator: Leporid, path: str | Path, graph: bool = False) -> Path:
     """Write what `transform` needs into the directory `path`, and on request the graph."""
     path = Path(path)
-    arrays: dict[str, NDArray[Any]] = {
-        "embedding": estimator.embedding_,
-        "eigenvalues": estimator.eigenvalues_,
-        "residuals": estimator.residuals_,
-        "degrees": estimator.degrees_,
-        "rotation": estimator.rotation_,
-    }
-    if estimator.landmarks_ is not None:
-        arrays["landmarks"] = estimator.landmarks_
     rows = estimator._rows
     if rows is not None:
-        arrays["thresholds"] = estimator._choice_thresholds()
+        estimator._choice_thresholds()
+    attributes = {name: getattr(estimator, attribute) for name, attribute in ARRAYS.items()}
+    arrays = {name: array for name, array in attributes.items() if array is not None}
+    if rows is not None:
         arrays["rows.indptr"] = np.asarray(rows.indptr, dtype=np.int64)
         arrays["rows.indices"] = np.asarray(rows.indices, dtype=np.int32)
     about: dict[str, Any] = {
@@ -47,9 +45,7 @@ def save_estimator(estimator: Leporid, path: str | Path, graph: bool = False) ->
     }
     if graph:
         edges = estimator.graph_
-        arrays["graph.indptr"] = edges.indptr
-        arrays["graph.indices"] = edges.indices
-        arrays["graph.weights"] = edges.weights
+        arrays |= {f"graph.{name}": getattr(edges, name) for name in EDGES}
         about["graph"] = {"side": edges.side, "similarity": edges.similarity}
     write_arrays(path / "spectral.safetensors", arrays)
     write_json(path / "spectral.json", about)
@@ -65,12 +61,11 @@ def load_estimator(kind: type[Estimator], path: str | Path) -> Estimator:
     arrays, _ = read_arrays(path / "spectral.safetensors")
     about["parameters"].pop("neighbours", None)  # a parameter of versions before 0.2
     estimator = kind(**about["parameters"])
-    estimator.embedding_, estimator.eigenvalues_ = arrays["embedding"], arrays["eigenvalues"]
-    estimator.residuals_, estimator.degrees_ = arrays["residuals"], arrays["degrees"]
-    estimator.rotation_ = arrays.get("rotation", np.eye(estimator.embedding_.shape[1]))
-    estimator.landmarks_ = arrays.get("landmarks")
+    arrays.setdefault("rotation", np.eye(arrays["embedding"].shape[1]))
+    for name, attribute in ARRAYS.items():
+        setattr(estimator, attribute, arrays.get(name))
     estimator.n_features_in_, estimator.n_iter_ = about["n_features"], about["n_iter"]
-    estimator._k, estimator._thresholds = about["k_used"], arrays.get("thresholds")
+    estimator._k = about["k_used"]
     estimator._rows = estimator._graph = None
     if "rows.indptr" in arrays:
         indptr, indices = arrays["rows.indptr"], arrays["rows.indices"]
@@ -79,11 +74,6 @@ def load_estimator(kind: type[Estimator], path: str | Path) -> Estimator:
             shape=(len(indptr) - 1, estimator.n_features_in_),
         )
     if "graph" in about:
-        estimator._graph = KnnGraph(
-            arrays["graph.indptr"],
-            arrays["graph.indices"],
-            arrays["graph.weights"],
-            k=estimator._k,
-            **about["graph"],
-        )
+        edges: dict[str, Any] = {name: arrays[f"graph.{name}"] for name in EDGES}
+        estimator._graph = KnnGraph(**edges, k=estimator._k, **about["graph"])
     return estimator

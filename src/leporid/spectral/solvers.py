@@ -14,7 +14,7 @@ from scipy.linalg import eigh
 from leporid.progress import NullProgress, ProgressLike
 from leporid.spectral.laplacian import LaplacianOperator, Product, wide_product
 
-__all__ = ["Problem", "Solution", "arpack", "dense", "finish", "precise", "ritz"]
+__all__ = ["Eigenpairs", "Problem", "arpack", "dense", "finish", "precise", "ritz"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,20 +32,21 @@ class Problem:
 
 
 @dataclass(frozen=True, eq=False)
-class Solution:
-    """Eigenpairs of the operator as a solver found them, values descending."""
+class Eigenpairs:
+    """The algebraically largest eigenpairs of an operator, and how well they hold."""
 
     values: NDArray[np.float64]
-    """float64[d], of the operator (with its shift)."""
-    vectors: NDArray[np.floating[Any]]
-    """float[n, d]; zero on nodes without edges."""
+    """float64[d], descending."""
+    vectors: NDArray[Any]
+    """float[n, d], orthonormal columns; zero on nodes without edges."""
     residuals: NDArray[np.float64]
-    """float64[d]."""
+    """float64[d]: ||M q - mu q|| in float64 arithmetic."""
     iterations: int
+    """Products of the graph with a vector or a block."""
     solver: str
 
 
-def precise(solve: Callable[[Problem], Solution], problem: Problem) -> Solution:
+def precise(solve: Callable[[Problem], Eigenpairs], problem: Problem) -> Eigenpairs:
     """Solve; where float32 has lost too much to many restarts, again in float64 from there."""
     solution = solve(problem)
     if problem.dtype == "float32" and solution.residuals.max() > problem.tol:
@@ -54,7 +55,7 @@ def precise(solve: Callable[[Problem], Solution], problem: Problem) -> Solution:
     return solution
 
 
-def dense(problem: Problem) -> Solution:
+def dense(problem: Problem) -> Eigenpairs:
     """LAPACK's `eigh` on the dense matrix: for small graphs."""
     operator, dim = problem.operator, problem.dim
     matrix = operator.dense()
@@ -62,10 +63,10 @@ def dense(problem: Problem) -> Solution:
     values, compact = eigh(matrix, subset_by_index=(n - dim, n - 1))
     vectors = np.zeros((operator.n, dim))
     vectors[operator.active] = compact[:, ::-1]
-    return Solution(values[::-1].copy(), vectors, np.zeros(dim), 0, "dense")
+    return Eigenpairs(values[::-1].copy(), vectors, np.zeros(dim), 0, "dense")
 
 
-def arpack(product: Product, problem: Problem) -> Solution:
+def arpack(product: Product, problem: Problem) -> Eigenpairs:
     """scipy's `eigsh` around our product: the fall-back and the cross-check."""
     operator, dim, dtype, tol = problem.operator, problem.dim, problem.dtype, problem.tol
     n, products = operator.n, 0
@@ -102,7 +103,7 @@ def arpack(product: Product, problem: Problem) -> Solution:
         if np.abs(values - before).max() <= tol:
             break
     vectors[~operator.active] = 0.0
-    return Solution(values.astype(np.float64), vectors, np.zeros(dim), products, "arpack")
+    return Eigenpairs(values.astype(np.float64), vectors, np.zeros(dim), products, "arpack")
 
 
 def _eigsh(
@@ -120,8 +121,8 @@ def _eigsh(
 
 
 def finish(
-    exact: Callable[[NDArray[np.floating[Any]]], NDArray[np.float64]], solution: Solution
-) -> Solution:
+    exact: Callable[[NDArray[np.floating[Any]]], NDArray[np.float64]], solution: Eigenpairs
+) -> Eigenpairs:
     """Rayleigh-Ritz in the span of the vectors, and the residuals, with the float64 operator.
 
     One more product improves the eigenvalues to the square of the residual and undoes the

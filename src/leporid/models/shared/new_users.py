@@ -11,7 +11,7 @@ from scipy import sparse
 from torch import Tensor
 
 from leporid.data.interactions import Interactions, Sequences
-from leporid.spectral.placement import TablePlacement
+from leporid.spectral.extension import TablePlacement
 
 __all__ = ["NewUserRows"]
 

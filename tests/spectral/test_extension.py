@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from leporid.spectral.placement import TablePlacement
+from leporid.spectral.extension import TablePlacement
 
 
 def neighbour_mean(rows, fitted, table, k, own=None):
