@@ -122,7 +122,7 @@ class KnnGraph:
         return row_sums(self.indptr, self.weights)
 
     def product(self, block: NDArray[Any]) -> NDArray[Any]:
-        """float[n, c]: W block; the solver prepares a faster one (`spectral.spmm`)."""
+        """float[n, c]: W block; the solver prepares a faster one (`graph.kernels.product`)."""
         return np.asarray(self.csr().astype(block.dtype, copy=False) @ block)
 
 

@@ -24,23 +24,20 @@ def interaction_rows(
 
     `binary` replaces every value by 1. With `n_features` the number of columns is checked.
     """
-    if sparse.issparse(X):
-        if np.iscomplexobj(X):
-            raise DataError("Complex data not supported: give real numbers")
-        rows = sparse.csr_array(X, copy=True)
-    else:
-        array = np.asarray(X)
-        if array.ndim != 2:
+    if not sparse.issparse(X):
+        X = np.asarray(X)
+        if X.ndim != 2:
             raise DataError(
-                f"expected a matrix with two axes, got an array with {array.ndim}: Reshape your "
+                f"expected a matrix with two axes, got an array with {X.ndim}: Reshape your "
                 f"data with X.reshape(-1, 1), or X.reshape(1, -1) for a single row"
             )
-        if np.iscomplexobj(array):
-            raise DataError("Complex data not supported: give real numbers")
-        try:
-            rows = sparse.csr_array(array.astype(np.float64))
-        except (TypeError, ValueError) as error:
-            raise NotNumbersError(f"the matrix must hold numbers: {error}") from None
+    if np.iscomplexobj(X):
+        raise DataError("Complex data not supported: give real numbers")
+    try:
+        X = X if sparse.issparse(X) else X.astype(np.float64)
+    except (TypeError, ValueError) as error:
+        raise NotNumbersError(f"the matrix must hold numbers: {error}") from None
+    rows = sparse.csr_array(X, copy=True)
     if rows.data.dtype.kind == "f" and not np.isfinite(rows.data).all():
         raise DataError(f"the matrix given to {estimator} contains NaN or inf")
     if rows.shape[0] == 0:
