@@ -21,7 +21,14 @@ from leporid.spectral.gpu import torch_solution
 from leporid.spectral.inputs import as_graph
 from leporid.spectral.laplacian import laplacian_operator, regularized_degrees, wide_product
 from leporid.spectral.solvers import Problem
-from tests.spectral.graphs import cliques, community_graph, largest_angle, oracle, random_graph
+from tests.spectral.graphs import (
+    GraphElsewhere,
+    cliques,
+    community_graph,
+    largest_angle,
+    oracle,
+    random_graph,
+)
 
 SOLVERS = ["dense", "lanczos", "arpack"]
 
@@ -296,3 +303,15 @@ def test_a_graph_made_on_a_device_is_solved_there_without_a_transfer() -> None:
     operator = laplacian_operator(DeviceGraph(broken, "rows", 20, "jaccard"))
     other = torch_solution(Problem(operator, 8, 1e-6), "cpu")
     assert not np.allclose(other.values, solutions[0].values)
+
+
+@pytest.mark.parametrize("normalized", [True, False])
+def test_a_graph_that_is_elsewhere_multiplies_there(normalized):
+    W = community_graph(900, 9, seed=6)
+    graph = GraphElsewhere(as_graph(W))
+    settings = {"normalized": normalized, "solver": "lanczos", "device": "auto"}
+    there = laplacian_eigenpairs(graph, 9, **settings)
+    assert graph.products >= there.iterations > 0
+    check(there, W, 0.5, normalized)
+    here = laplacian_eigenpairs(W, 9, **settings)
+    np.testing.assert_allclose(there.values, here.values, rtol=1e-6)
