@@ -1,9 +1,9 @@
-"""Growth: the users' embedding from 50,000 to a million synthetic users, three ways.
+"""Growth: the users' embedding from 50,000 to a million synthetic users, two ways.
 
     python -m benchmarks.bench_scale [smallest largest]
 
-20,000 items, 50 interactions a user, D = 64. Exact with K = 1000 while n x K fits in memory;
-landmarks; approximate neighbours, with K = 100 from 500,000 users on, where 1000 would not fit.
+20,000 items, 50 interactions per user, D = 64. Exact with K = 1000 while n x K fits in memory, and
+landmarks.
 Every case is a fresh process: its stages are timed apart and its peak memory is its own.
 """
 
@@ -26,7 +26,7 @@ from benchmarks.harness import write_record
 
 USERS = (50_000, 100_000, 200_000, 500_000, 1_000_000)
 ITEMS, EACH = 20_000, 50
-DIM, K, FEWER = 64, 1000, 100
+DIM, K = 64, 1000
 LANDMARKS = 20_000
 EXACT_FITS = 200_000
 """Beyond, K = 1000 takes more than 8 GB (n x K neighbours, then the graph of them)."""
@@ -57,13 +57,9 @@ class Stages:
         self._current = None
 
 
-def settings_of(method: str, users: int) -> dict[str, Any]:
+def settings_of(method: str) -> dict[str, Any]:
     """The arguments of `Leporid` for a case."""
-    if method == "landmarks":
-        return {"k": K, "landmarks": LANDMARKS, "neighbours": "exact"}
-    if method == "approximate":
-        return {"k": K if users <= EXACT_FITS else FEWER, "neighbours": "approximate"}
-    return {"k": K, "neighbours": "exact"}
+    return {"k": K, "landmarks": LANDMARKS} if method == "landmarks" else {"k": K}
 
 
 def fit(method: str, users: int, folder: Path) -> None:
@@ -72,24 +68,24 @@ def fit(method: str, users: int, folder: Path) -> None:
 
     X = sparse.load_npz(folder / f"{users}.npz")
     # Compiled code comes from the disk cache after this, as it does in a second call anywhere.
-    small = leporid.Leporid(dim=8, **{**settings_of(method, users), "k": 20})
+    small = leporid.Leporid(dim=8, **{**settings_of(method), "k": 20})
     if method == "landmarks":
         small.set_params(landmarks=300)
     small.fit(X[:2000])
     before = peak_mb()
     stages = Stages()
     began, cpu = time.perf_counter(), time.process_time()
-    model = leporid.Leporid(dim=DIM, device="cpu", **settings_of(method, users))
+    model = leporid.Leporid(dim=DIM, device="cpu", **settings_of(method))
     model.fit(X, progress=stages)
     stages.close()
     seconds, cpu = time.perf_counter() - began, time.process_time() - cpu
     named = {
-        "neighbours s": sum(stages.seconds.get(name, 0.0) for name in ("sketch", "neighbours")),
+        "neighbours s": stages.seconds.get("neighbours", 0.0),
         "eigenvectors s": stages.seconds.get("eigenvectors", 0.0),
         "other rows s": stages.seconds.get("other rows", 0.0),
     }
     row = {"seconds": seconds, "processor s": cpu, **named}
-    row |= {"peak MB": peak_mb(), "MB before": before, "recall": model.recall_}
+    row |= {"peak MB": peak_mb(), "MB before": before}
     row["K"] = model.graph_.k
     np.save(folder / f"{method}-{users}.npy", model.embedding_)
     print(json.dumps(row))
@@ -123,13 +119,9 @@ def compared(method: str, users: int, folder: Path) -> dict[str, float]:
     }
 
 
-def exponent(rows: list[dict[str, Any]], method: str, what: str, k: int | None = None) -> float:
+def exponent(rows: list[dict[str, Any]], method: str, what: str) -> float:
     """The slope of log seconds over log users: 1 is linear, 2 quadratic."""
-    points = [
-        (row["users"], row[what])
-        for row in rows
-        if row["method"] == method and (k is None or row["K"] == k)
-    ]
+    points = [(row["users"], row[what]) for row in rows if row["method"] == method]
     if len(points) < 2:
         return float("nan")
     users, seconds = np.log(np.asarray(points, dtype=np.float64)).T
@@ -154,9 +146,8 @@ def _in_process(*arguments: str) -> str:
 
 def cases() -> list[tuple[str, int]]:
     """What is measured, the largest first: it says whether the rest is worth waiting for."""
-    found = [("landmarks", users) for users in reversed(USERS)]
-    found += [("exact", users) for users in USERS if users <= EXACT_FITS]
-    return found + [("approximate", users) for users in USERS]
+    landmarks = [("landmarks", users) for users in reversed(USERS)]
+    return landmarks + [("exact", users) for users in USERS if users <= EXACT_FITS]
 
 
 def run(smallest: int = 0, largest: int = 10**9) -> None:
@@ -182,10 +173,10 @@ def run(smallest: int = 0, largest: int = 10**9) -> None:
 def write(rows: list[dict[str, Any]]) -> None:
     """The record so far."""
     notes = [
-        f"{what} of {method}{f' with K {k}' if k else ''} grow as n^{slope:.2f}."
-        for method, k in (("exact", None), ("landmarks", None), ("approximate", K))
+        f"{what} of {method} grow as n^{slope:.2f}."
+        for method in ("exact", "landmarks")
         for what in ("seconds", "processor s")
-        if not np.isnan(slope := exponent(rows, method, what, k))
+        if not np.isnan(slope := exponent(rows, method, what))
     ]
     for row in rows:
         if row["users"] == USERS[-1]:

@@ -17,11 +17,10 @@ from leporid.distributed.product import column_bounds, multiply_block, prepare_b
 from leporid.distributed.shuffle import Rows, merge_block, piece_of, reverse_edges
 from leporid.distributed.wire import writable
 from leporid.graph.matrix import members_of
+from leporid.graph.nearest_rows import choice_thresholds
 from leporid.graph.symmetrise import Limits
 from leporid.graph.types import KnnGraph
-from leporid.spectral.extension import choice_thresholds
 from leporid.spectral.laplacian import laplacian_operator
-from leporid.spectral.spmm import BlockProduct
 from tests.spectral.graphs import jaccard_graph
 
 pytest.importorskip("distributed")
@@ -126,7 +125,7 @@ def test_products_of_blocks_are_the_rows_of_the_product(n: int, kind: Any) -> No
     # alpha = 0 and no normalisation: M = W + diagonal, and the diagonal is taken off again.
     operator = laplacian_operator(graph, 0.0, normalized=False)
     whole, scaled = np.zeros_like(x), np.zeros_like(x)
-    BlockProduct.prepare(operator)(x, scaled, whole)
+    operator.product()(x, scaled, whole)
     again = image + operator.diagonal.astype(kind)[:, None] * x
     np.testing.assert_array_equal(again[operator.active], whole[operator.active])
 

@@ -6,6 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from leporid.graph.nearest_rows import choice_thresholds
+from leporid.graph.new_rows import fitted_columns, new_row_blocks
 from leporid.graph.types import KnnGraph
 
 
@@ -86,3 +88,50 @@ def largest_angle(one: NDArray[np.floating], other: NDArray[np.floating]) -> flo
     other, _ = np.linalg.qr(other.astype(np.float64))
     sine = np.linalg.norm(one - other @ (other.T @ one), ord=2)
     return float(np.arcsin(min(1.0, sine)))
+
+
+def neighbour_weights(
+    new: sparse.csr_array, fitted: sparse.csr_array, k: int, thresholds: NDArray[np.float32]
+) -> sparse.csr_array:
+    """csr[m, n]: the rows of W that new rows would have, by the same OR rule."""
+    blocks = new_row_blocks(new, fitted_columns(fitted, thresholds), k, 1)
+    return sparse.csr_array(sparse.vstack([block.csr() for block in blocks], format="csr"))
+
+
+class GraphElsewhere:
+    """A `RemoteGraph` around one that is here: only what the protocol has, and what was asked."""
+
+    def __init__(self, graph: KnnGraph) -> None:
+        self._graph = graph
+        self.products = 0
+        self.released = False
+
+    @property
+    def n(self) -> int:
+        return self._graph.n
+
+    @property
+    def n_edges(self) -> int:
+        return self._graph.n_edges
+
+    @property
+    def k(self) -> int:
+        return self._graph.k
+
+    @property
+    def thresholds(self) -> NDArray[np.float32]:
+        return choice_thresholds(self._graph)
+
+    def degrees(self) -> NDArray[np.float64]:
+        return self._graph.degrees()
+
+    def csr(self) -> sparse.csr_array:
+        return self._graph.csr()
+
+    def product(self, block: NDArray[np.floating]) -> NDArray[np.floating]:
+        assert not self.released
+        self.products += 1
+        return self._graph.product(block)
+
+    def release(self) -> None:
+        self.released = True

@@ -12,13 +12,23 @@ from scipy import sparse
 
 from leporid.errors import ConfigError, GraphError, LeporidWarning
 from leporid.graph.gpu import DeviceGraph, knn_graph_on
+from leporid.graph.kernels.product import BlockProduct
 from leporid.graph.matrix import members_of
 from leporid.graph.similarity import Similarity
 from leporid.progress import NullProgress
-from leporid.spectral.eigenpairs import laplacian_eigenpairs, torch_solution
-from leporid.spectral.laplacian import as_graph, laplacian_operator, regularized_degrees
-from leporid.spectral.spmm import BlockProduct, wide_product
-from tests.spectral.graphs import cliques, community_graph, largest_angle, oracle, random_graph
+from leporid.spectral.eigenpairs import laplacian_eigenpairs
+from leporid.spectral.gpu import torch_solution
+from leporid.spectral.inputs import as_graph
+from leporid.spectral.laplacian import laplacian_operator, regularized_degrees, wide_product
+from leporid.spectral.solvers import Problem
+from tests.spectral.graphs import (
+    GraphElsewhere,
+    cliques,
+    community_graph,
+    largest_angle,
+    oracle,
+    random_graph,
+)
 
 SOLVERS = ["dense", "lanczos", "arpack"]
 
@@ -213,7 +223,7 @@ def test_the_device_path_agrees_with_dense_eigh(normalized):
     operator = laplacian_operator(as_graph(W), 0.5, normalized)
     before = torch.get_float32_matmul_precision()
     tol = 1e-6 * operator.norm
-    solution = torch_solution(operator, 12, tol, "float32", 0, NullProgress(), None, "cpu")
+    solution = torch_solution(Problem(operator, 12, tol), "cpu")
     assert torch.get_float32_matmul_precision() == before
     values, vectors = oracle(W, 0.5, normalized)
     found = solution.values - operator.shift
@@ -226,7 +236,7 @@ def test_the_device_path_agrees_with_dense_eigh(normalized):
 def test_the_device_path_finds_repeated_eigenvalues():
     pytest.importorskip("torch")
     operator = laplacian_operator(as_graph(cliques(9, 50)), 0.0)
-    solution = torch_solution(operator, 53, 1e-6, "float32", 0, NullProgress(), None, "cpu")
+    solution = torch_solution(Problem(operator, 53, 1e-6), "cpu")
     np.testing.assert_allclose(solution.values[:50], 1.0, atol=1e-6)
 
 
@@ -237,9 +247,10 @@ def test_product_equals_scipy(dtype, wide):
     n = 66_000 if wide else 17_011
     W = random_graph(n, 115.0 if not wide else 2.0, seed=1)
     operator = laplacian_operator(as_graph(W), 0.5)
-    product = BlockProduct.prepare(operator)
-    assert product.columns.dtype == (np.uint32 if wide else np.uint16)
-    assert (len(product.cuts) > 2) is not wide
+    edges = BlockProduct(operator.graph)
+    assert edges.columns.dtype == (np.uint32 if wide else np.uint16)
+    assert (len(edges.cuts) > 2) is not wide
+    product = operator.product()
     x = np.random.default_rng(0).standard_normal((n, 16)).astype(dtype)
     out = np.empty_like(x)
     product(x, np.empty_like(x), out)
@@ -282,31 +293,25 @@ def test_a_graph_made_on_a_device_is_solved_there_without_a_transfer() -> None:
     rng = np.random.default_rng(7)
     members = members_of(sparse.random_array((900, 60), density=0.12, rng=rng, format="csr"))
     graph = knn_graph_on(members, 20, "cpu", Similarity(), "rows", NullProgress())
-    assert graph.tensors is not None
-    found = [
-        torch_solution(
-            laplacian_operator(given, 0.5, True),
-            8,
-            1e-6,
-            "float32",
-            0,
-            NullProgress(),
-            None,
-            "cpu",
-        )
-        for given in (graph, as_graph(graph.csr()))
+    solutions = [
+        torch_solution(Problem(laplacian_operator(same), 8, 1e-6), "cpu")
+        for same in (graph, as_graph(graph.csr()))
     ]
-    np.testing.assert_allclose(found[0].values, found[1].values, atol=1e-9)
-    np.testing.assert_allclose(found[0].vectors, found[1].vectors, atol=1e-4)
+    np.testing.assert_allclose(solutions[0].values, solutions[1].values, atol=1e-9)
+    np.testing.assert_allclose(solutions[0].vectors, solutions[1].vectors, atol=1e-4)
     broken = graph.tensors._replace(weights=graph.tensors.weights * 0 + 1)
-    other = torch_solution(
-        laplacian_operator(DeviceGraph(broken, "rows", 20, "jaccard"), 0.5, True),
-        8,
-        1e-6,
-        "float32",
-        0,
-        NullProgress(),
-        None,
-        "cpu",
-    )
-    assert not np.allclose(other.values, found[0].values)
+    operator = laplacian_operator(DeviceGraph(broken, "rows", 20, "jaccard"))
+    other = torch_solution(Problem(operator, 8, 1e-6), "cpu")
+    assert not np.allclose(other.values, solutions[0].values)
+
+
+@pytest.mark.parametrize("normalized", [True, False])
+def test_a_graph_that_is_elsewhere_multiplies_there(normalized):
+    W = community_graph(900, 9, seed=6)
+    graph = GraphElsewhere(as_graph(W))
+    settings = {"normalized": normalized, "solver": "lanczos", "device": "auto"}
+    there = laplacian_eigenpairs(graph, 9, **settings)
+    assert graph.products >= there.iterations > 0
+    check(there, W, 0.5, normalized)
+    here = laplacian_eigenpairs(W, 9, **settings)
+    np.testing.assert_allclose(there.values, here.values, rtol=1e-6)

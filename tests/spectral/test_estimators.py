@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import warnings
 
 import numpy as np
 import pytest
 from scipy import sparse
 
-from leporid import LaplacianEigenmaps, Leporid
+from leporid import LaplacianEigenmaps, Leporid, knn_graph
 from leporid.errors import (
     ConfigError,
     DataError,
@@ -17,8 +18,16 @@ from leporid.errors import (
     LeporidWarning,
     NotFittedError,
 )
-from leporid.spectral.extension import choice_thresholds, identical_rows, neighbour_weights
-from tests.spectral.graphs import community_graph, jaccard_graph, largest_angle, oracle
+from leporid.graph.nearest_rows import choice_thresholds
+from leporid.spectral.extension import identical_rows
+from tests.spectral.graphs import (
+    GraphElsewhere,
+    community_graph,
+    jaccard_graph,
+    largest_angle,
+    neighbour_weights,
+    oracle,
+)
 
 
 def interactions(n=120, m=60, seed=0):
@@ -185,6 +194,36 @@ def test_saving_the_graph_needs_the_graph(tmp_path):
     loaded = Leporid.load(Leporid(dim=4, k=12).fit(X).save(tmp_path / "m"))
     with pytest.raises(NotFittedError, match="graph"):
         loaded.save(tmp_path / "n", graph=True)
+
+
+def test_files_of_an_older_version_are_read(tmp_path):
+    """They name a parameter that is gone, and may be without a rotation."""
+    model = Leporid(dim=4, k=12).fit(X)
+    path = model.save(tmp_path / "m") / "spectral.json"
+    about = json.loads(path.read_text())
+    about["parameters"]["neighbours"] = "auto"
+    path.write_text(json.dumps({**about, "recall": None}))
+    loaded = Leporid.load(tmp_path / "m")
+    assert loaded.get_params() == model.get_params()
+    np.testing.assert_array_equal(loaded.transform(X[:5]), model.embedding_[:5])
+
+
+def test_the_graph_may_be_built_and_kept_elsewhere():
+    class Builder:
+        def knn_graph(self, rows, k, *, device, solver, progress):
+            assert (k, device, solver) == (12, "auto", "lanczos")
+            self.graph = GraphElsewhere(knn_graph(rows, k=k))
+            return self.graph
+
+    builder, settings = Builder(), {"dim": 4, "k": 12, "solver": "lanczos"}
+    rows = interactions(400, 80, seed=3)
+    there, here = Leporid(**settings).fit(rows, client=builder), Leporid(**settings).fit(rows)
+    assert builder.graph.released
+    assert builder.graph.products
+    assert not hasattr(there, "graph_")
+    assert largest_angle(there.embedding_, here.embedding_) < 1e-3
+    new = interactions(20, 80, seed=4)
+    np.testing.assert_allclose(there.transform(new), here.transform(new), atol=1e-4)
 
 
 def test_to_embedding_carries_eigenvalues_and_provenance():

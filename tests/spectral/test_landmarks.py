@@ -11,10 +11,11 @@ from scipy import sparse
 import leporid
 from leporid import LaplacianEigenmaps, Leporid, initializers
 from leporid.errors import ConfigError
-from leporid.spectral.extension import Extension, choice_thresholds, neighbour_weights, place_rows
+from leporid.graph.nearest_rows import choice_thresholds
+from leporid.spectral.extension import Extension, place_rows
 from leporid.spectral.landmarks import choose_landmarks, landmark_count, landmark_neighbours
 from tests.graph.matrices import skewed
-from tests.spectral.graphs import largest_angle
+from tests.spectral.graphs import largest_angle, neighbour_weights
 
 
 def distinct(n=150, m=70, seed=0):
@@ -121,7 +122,7 @@ def test_landmark_rows_are_fitted_and_the_others_are_extended(make, normalized):
     weights = neighbour_weights(X[others], X[chosen], 50, choice_thresholds(model.graph_))
     np.testing.assert_allclose(model.degrees_[others], weights.sum(axis=1), rtol=1e-6)
     formula = Extension(
-        alone.embedding_, alone.eigenvalues_, alone.degrees_, model._alpha, normalized
+        alone.embedding_, alone.eigenvalues_, alone.degrees_, model.alpha, normalized
     )
     np.testing.assert_allclose(model.embedding_[others], formula.embed(weights), atol=2e-6)
     # A landmark's own row of W puts it where it was fitted.
@@ -153,16 +154,6 @@ def test_transform_and_files(tmp_path):
     refitted = model.set_params(landmarks=None).fit(X)
     assert refitted.landmarks_ is None
     assert refitted.graph_.n == 150
-
-
-def test_an_estimator_says_the_recall_of_its_neighbours(tmp_path):
-    pytest.importorskip("faiss")
-    rows = leporid.synthesize(users=600, items=200, interactions=12_000, seed=2).csr()
-    model = Leporid(dim=4, k=5, neighbours="approximate").fit(rows)
-    assert model.recall_ == model.graph_.recall
-    assert 0.3 < model.recall_ < 1.0
-    assert Leporid.load(model.save(tmp_path / "model")).recall_ == model.recall_
-    assert Leporid(dim=4, k=5).fit(rows).recall_ is None
 
 
 def test_blocks_bound_memory_and_change_nothing():

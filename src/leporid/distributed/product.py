@@ -1,7 +1,7 @@
 """W x, block of rows by block of rows: each worker multiplies the edges it has.
 
 What travels in a product is the panel of 16 columns, to every worker, and each worker's rows of
-the image, back. The sums are those of `spectral.spmm`, in the same order: the same bits.
+the image, back. The sums are those of `graph.kernels.product`, in the same order: the same bits.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from leporid.distributed.neighbours import one_at_a_time, worker_threads
 from leporid.distributed.shuffle import Rows
 from leporid.distributed.wire import writable
+from leporid.graph.kernels.product import BLOCK, add_edges, column_bounds, huge_zeros
 from leporid.kernel import kernel
-from leporid.spectral.spmm import BLOCK, FEWEST_EDGES, PANEL_BYTES, add_edges, huge_zeros
 from leporid.threads import on_each_thread
 
 __all__ = ["RowBlock", "column_bounds", "multiply_block", "prepare_block"]
@@ -29,12 +29,6 @@ class RowBlock(NamedTuple):
     weights: NDArray[np.float32]
     cuts: NDArray[np.int64]
     """int64[panels + 1, rows]: where each row's edges enter the next panel of columns."""
-
-
-def column_bounds(n: int, edges: int) -> NDArray[np.int64]:
-    """int64[panels + 1]: the panels of columns `BlockProduct` uses for a graph of this size."""
-    panels = min(-(-n * BLOCK * 4 // PANEL_BYTES), edges // (FEWEST_EDGES * max(n, 1)))
-    return np.linspace(0, n, max(panels, 1) + 1).astype(np.int64)
 
 
 def prepare_block(rows: Rows, bounds: NDArray[np.int64]) -> RowBlock:
@@ -51,7 +45,7 @@ def multiply_block(block: RowBlock, x: NDArray[Any]) -> NDArray[Any]:
     """float[rows, 16]: the block's rows of W x, for x float[n, 16]."""
     columns, weights, cuts = writable(block)
     rows = cuts.shape[1]
-    # Random rows of x are read: on huge pages, as in `spmm`.
+    # Random rows of x are read: on huge pages, as in `graph.kernels.product`.
     wide = huge_zeros(x.shape, x.dtype)
     wide[:] = x
     out = np.zeros((rows, BLOCK), x.dtype)

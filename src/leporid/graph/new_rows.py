@@ -67,7 +67,7 @@ class NewRows(NamedTuple):
 
 
 def fitted_columns(fitted: Any, thresholds: NDArray[np.float32]) -> FittedColumns:
-    """Lists of rows by column; `thresholds` as `spectral.extension.choice_thresholds` gives."""
+    """Lists of rows by column; `thresholds` as `nearest_rows.choice_thresholds` gives."""
     members = members_of(fitted, "fitted")
     order = np.argsort(members.columns, kind="stable")
     of_entry = np.repeat(np.arange(members.n, dtype=np.int32), members.degrees)

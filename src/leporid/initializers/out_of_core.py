@@ -13,6 +13,7 @@ from pathlib import Path
 
 from leporid.data.stored import StoredInteractions, store_interactions, transpose
 from leporid.errors import ConfigError, DataError
+from leporid.graph.kernels.product import BLOCK
 from leporid.graph.matrix import Members
 from leporid.graph.stored import search_bytes, stored_knn_graph
 from leporid.graph.types import Side
@@ -22,7 +23,6 @@ from leporid.memory import format_bytes, memory_left, parse_memory
 from leporid.progress import ProgressLike, make_progress
 from leporid.spectral.embedding import Embedding
 from leporid.spectral.lanczos import basis_size
-from leporid.spectral.spmm import BLOCK
 from leporid.threads import resolve_threads
 
 __all__ = ["embed_stored", "solver_bytes"]

@@ -19,7 +19,7 @@ from leporid.spectral.embedding import Embedding
 from leporid.spectral.landmarks import Landmarks, check_landmarks
 
 if TYPE_CHECKING:
-    from leporid.spectral.estimators import SpectralEstimator
+    from leporid.spectral.estimators import Leporid
 
 __all__ = ["SpectralConfig", "SpectralInitializer", "side_embedding"]
 
@@ -49,7 +49,7 @@ class SpectralInitializer(Initializer):
     """One spectral estimator for the users, one for the items; here or on a Dask cluster."""
 
     estimator_class: ClassVar[type[Any]]
-    """The `SpectralEstimator` that computes the vectors of one side."""
+    """The `Leporid` that computes the vectors of one side."""
     config: SpectralConfig
     client: Any | None = None
     """A `distributed.Client`. No setting: the vectors are the same with and without it."""
@@ -57,11 +57,11 @@ class SpectralInitializer(Initializer):
     """Vectors of the same users and items from before the log grew, to start from and to stay near
     to. No setting: the subspace is the same, its coordinates are those of `previous`."""
 
-    def estimator(self, landmarks: Landmarks = None) -> SpectralEstimator:
+    def estimator(self, landmarks: Landmarks = None) -> Leporid:
         """An estimator with these settings."""
         settings = {**self.config.to_dict(), "landmarks": landmarks}
         del settings["item_landmarks"]
-        estimator: SpectralEstimator = self.estimator_class(**settings)
+        estimator: Leporid = self.estimator_class(**settings)
         return estimator
 
     def _fit(self, train: Interactions, progress: ProgressLike) -> InitialEmbeddings:
@@ -77,18 +77,20 @@ class SpectralInitializer(Initializer):
             (matrix.T.tocsr(), train.items, self.config.item_landmarks),
         ]
         for number, (X, ids, landmarks) in enumerate(rows):
-            estimator, rotated = self.estimator(landmarks), self.previous is not None
-            if self.previous is None:
-                estimator.fit(X, progress=progress, client=self.client)
-            else:
+            start = None
+            if self.previous is not None:
                 _, old, old_ids = self.previous.sides()[number]
-                estimator.fit_from(X, _known_rows(old, old_ids, ids), progress=progress)
-            sides.append(side_embedding(estimator, self.config.dim, provenance, rotated=rotated))
+                start = _known_rows(old, old_ids, ids)
+            fitted = self.estimator(landmarks).fit(
+                X, start=start, client=self.client, progress=progress
+            )
+            rotated = start is not None
+            sides.append(side_embedding(fitted, self.config.dim, provenance, rotated=rotated))
         return InitialEmbeddings(sides[0], sides[1])
 
 
 def side_embedding(
-    fitted: SpectralEstimator, dim: int, provenance: dict[str, Any], *, rotated: bool = False
+    fitted: Leporid, dim: int, provenance: dict[str, Any], *, rotated: bool = False
 ) -> Embedding:
     """The vectors of a fitted side with what is known of them.
 

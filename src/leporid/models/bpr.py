@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from leporid.data.interactions import Sequences
 from leporid.errors import ConfigError
 from leporid.models.shared.neural import BuildContext, NeuralRecommender
-from leporid.models.shared.new_user_vectors import NewUserVectors
+from leporid.models.shared.new_users import NewUserRows
 from leporid.models.shared.ranking_loss import table_bpr_loss
 from leporid.space import Choice, Float, SearchSpace
 from leporid.training.config import TrainingConfig
@@ -100,10 +100,10 @@ class BPR(NeuralRecommender):
             self.config.regularization,
         )
 
-    def prepare(self) -> NewUserVectors:
+    def prepare(self) -> NewUserRows:
         """Places new people in the user table."""
         net: Any = self.net
-        return NewUserVectors(self.train, net.users.weight)
+        return NewUserRows(self.train, net.users.weight)
 
     def scores(self, users: Tensor, recent: Tensor | None) -> Tensor:
         """x_ui for every item."""

@@ -23,7 +23,7 @@ from torch import Tensor, nn
 from leporid.data.interactions import Sequences
 from leporid.errors import ConfigError
 from leporid.models.shared.neural import BuildContext, NeuralRecommender
-from leporid.models.shared.new_user_vectors import NewUserVectors
+from leporid.models.shared.new_users import NewUserRows
 from leporid.models.shared.ranking_loss import bpr_loss, row_penalty
 from leporid.space import Choice, Float, Int, SearchSpace
 from leporid.training.config import TrainingConfig
@@ -146,10 +146,10 @@ class HGN(NeuralRecommender):
             loss = loss + self.config.regularization * penalty
         return loss
 
-    def prepare(self) -> NewUserVectors:
+    def prepare(self) -> NewUserRows:
         """Places new people in the user table."""
         net: Any = self.net
-        return NewUserVectors(self.train, net.users.weight)
+        return NewUserRows(self.train, net.users.weight)
 
     def scores(self, users: Tensor, recent: Tensor | None) -> Tensor:
         """r_uj for every item."""

@@ -22,7 +22,7 @@ from leporid.data.interactions import Sequences
 from leporid.errors import ConfigError
 from leporid.models.shared.graph_propagation import Propagation
 from leporid.models.shared.neural import BuildContext, NeuralRecommender
-from leporid.models.shared.new_user_vectors import NewUserVectors
+from leporid.models.shared.new_users import NewUserRows
 from leporid.models.shared.ranking_loss import node_bpr_loss, row_penalty
 from leporid.space import Choice, Float, Int, SearchSpace
 from leporid.training.config import TrainingConfig
@@ -102,11 +102,11 @@ class GraphRecommender(NeuralRecommender):
         """A further term on the final vectors of users, then items."""
         return None
 
-    def prepare(self) -> tuple[Tensor, Tensor, NewUserVectors]:
+    def prepare(self) -> tuple[Tensor, Tensor, NewUserRows]:
         """Final vectors of all users and all items, and what places new people among them."""
         vectors = self.net()
         users, items = vectors[: self.train.n_users], vectors[self.train.n_users :]
-        return users, items, NewUserVectors(self.train, users)
+        return users, items, NewUserRows(self.train, users)
 
     def scores(self, users: Tensor, recent: Tensor | None) -> Tensor:
         """y_ui for every item."""

@@ -23,7 +23,7 @@ from torch.nn import functional
 from leporid.data.interactions import Sequences
 from leporid.errors import ConfigError
 from leporid.models.shared.neural import BuildContext, NeuralRecommender
-from leporid.models.shared.new_user_vectors import NewUserVectors
+from leporid.models.shared.new_users import NewUserRows
 from leporid.space import Choice, Float, Int, SearchSpace
 from leporid.training.config import TrainingConfig
 from leporid.training.sampler import Batch, Sampling
@@ -158,11 +158,11 @@ class NCF(NeuralRecommender):
         total = functional.softplus(-positive).sum() + functional.softplus(negative).sum()
         return cast(Tensor, total / logits.numel())
 
-    def prepare(self) -> tuple[NewUserVectors, NewUserVectors]:
+    def prepare(self) -> tuple[NewUserRows, NewUserRows]:
         """Place new people in both user tables."""
         net: Any = self.net
         tables = net.gmf_users.weight, net.mlp_users.weight
-        return NewUserVectors(self.train, tables[0]), NewUserVectors(self.train, tables[1])
+        return NewUserRows(self.train, tables[0]), NewUserRows(self.train, tables[1])
 
     def scores(self, users: Tensor, recent: Tensor | None) -> Tensor:
         """Logits of every item."""

@@ -1,20 +1,22 @@
-"""Laplacians, eigensolvers, `Leporid` and `LaplacianEigenmaps`, and their extension to new rows.
+"""From a graph to vectors: Laplacians, eigensolvers, `Leporid` and `LaplacianEigenmaps`.
 
-eigenpairs  `laplacian_eigenpairs`: a graph in, the top eigenpairs of its operator out
-embedding   `Embedding`: one vector a row, and where it came from
-estimators  `Leporid` and `LaplacianEigenmaps`: estimators in the manner of scikit-learn
-extension   New rows without a refit: each is placed by its neighbours among the fitted rows
-gpu         The same Lanczos on a torch device: cuSPARSE for the product, full-precision matrix prod
-inputs      The door of the estimators: any matrix becomes a binary CSR matrix, or a clear error
-lanczos     Block Lanczos with thick restart, for the algebraically largest eigenpairs
-landmarks   Landmarks: fit on some rows, place all the others by the out-of-sample formula
-laplacian   Degrees, popularity regularisation, and the operator whose top eigenvectors are wanted
-panels      Dense algebra on a tall basis, row panel by row panel, from numba's own threads
-parameters  Parameters the way scikit-learn's `clone` and pipelines expect them, without scikit-lear
-refresh     `refresh`: the embedding of a log that has grown, from the embedding it had
-saved       Fitted estimators on disk: `spectral.safetensors` beside `spectral.json`, never a pickle
-solvers     What every solver hands back, the float64 check, and the two solvers that are not ours
-spmm        The sparse x block product: 16 columns at a time, row-parallel
+`laplacian_eigenpairs` is the function, the estimators remember what it returns and place rows
+that were not in the fit. Graphs come from below, in this process or elsewhere: all that is asked
+of one is `leporid.graph.Graph`.
+
+alignment   new eigenvectors with the signs and in the coordinates of old ones
+eigenpairs  `laplacian_eigenpairs`: checks, the choice of a solver, warnings
+embedding   `Embedding`, one vector per row with its provenance; `standardize`
+estimators  `Leporid` and `LaplacianEigenmaps`, in the manner of scikit-learn
+extension   new rows without a refit, among eigenvectors or in a trained table
+gpu         Lanczos on a torch device
+inputs      any matrix becomes interactions or a graph, or a clear error
+lanczos     block Lanczos with thick restart
+landmarks   which rows to fit when not all are, and with how many neighbours
+laplacian   degrees, popularity regularisation, the operator and its product with a block
+panels      the dense algebra of Lanczos in memory
+saved       fitted estimators on disk
+solvers     the problem, its eigenpairs, the float64 check, LAPACK and ARPACK
 """
 
 import lazy_loader

@@ -1,8 +1,13 @@
-from .eigenpairs import Eigenpairs as Eigenpairs
+from .alignment import align_columns as align_columns
+from .alignment import procrustes as procrustes
 from .eigenpairs import laplacian_eigenpairs as laplacian_eigenpairs
 from .embedding import Embedding as Embedding
 from .embedding import standardize as standardize
 from .estimators import LaplacianEigenmaps as LaplacianEigenmaps
 from .estimators import Leporid as Leporid
+from .extension import TablePlacement as TablePlacement
+from .landmarks import Landmarks as Landmarks
+from .landmarks import check_landmarks as check_landmarks
 from .laplacian import laplacian_operator as laplacian_operator
 from .laplacian import regularized_degrees as regularized_degrees
+from .solvers import Eigenpairs as Eigenpairs

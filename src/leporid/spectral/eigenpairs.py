@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
-from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal, get_args
 
@@ -12,19 +10,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leporid.errors import ConfigError, LeporidWarning
+from leporid.graph.kernels.product import BLOCK
+from leporid.graph.knn import uses_gpu
+from leporid.graph.types import KnnGraph
 from leporid.progress import ProgressLike, make_progress
-from leporid.spectral.gpu import resolve_device
+from leporid.spectral.gpu import torch_solution
+from leporid.spectral.inputs import as_graph
 from leporid.spectral.lanczos import basis_size, lanczos
-from leporid.spectral.laplacian import LaplacianOperator, as_graph, laplacian_operator
+from leporid.spectral.laplacian import LaplacianOperator, laplacian_operator, wide_product
 from leporid.spectral.panels import PanelEngine
-from leporid.spectral.solvers import Solution, arpack, dense, finish
-from leporid.spectral.spmm import BLOCK, BlockProduct, wide_product
+from leporid.spectral.solvers import Eigenpairs, Problem, arpack, dense, finish, precise
 from leporid.threads import one_thread_pool
 
-__all__ = ["Eigenpairs", "Solver", "laplacian_eigenpairs"]
+__all__ = ["Device", "Dtype", "Solver", "laplacian_eigenpairs"]
 
 Solver = Literal["auto", "lanczos", "arpack", "dense"]
 Device = Literal["auto", "cpu", "cuda"]
+Dtype = Literal["float32", "float64"]
 
 FLOAT32_REACHES = 3e-7
 """Smaller tolerances are solved for in float64, whatever `dtype` says."""
@@ -32,21 +34,6 @@ ONE_THREAD_BELOW = 200_000
 """Graphs with fewer edges are solved on one thread: waking others costs more. Same bits."""
 DENSE_BELOW = 1200
 """Below this many nodes, LAPACK on the dense matrix is as fast as anything."""
-
-
-@dataclass(frozen=True, eq=False)
-class Eigenpairs:
-    """The algebraically largest eigenpairs of A, and how well they hold."""
-
-    values: NDArray[np.float64]
-    """float64[d], descending. Eigenvalues of A; of -L_reg when `normalized=False`."""
-    vectors: NDArray[np.float32]
-    """float32[n, d], orthonormal columns; the entry of largest magnitude is positive."""
-    residuals: NDArray[np.float64]
-    """float64[d]: ||A q - mu q|| in float64 arithmetic (over the norm when unnormalised)."""
-    iterations: int
-    """Products of the graph with a vector or a block."""
-    solver: str
 
 
 def laplacian_eigenpairs(
@@ -57,7 +44,7 @@ def laplacian_eigenpairs(
     normalized: bool = True,
     solver: Solver = "auto",
     tol: float = 1e-6,
-    dtype: Literal["float32", "float64"] = "float32",
+    dtype: Dtype = "float32",
     seed: int = 0,
     device: Device = "auto",
     threads: int | None = None,
@@ -66,67 +53,77 @@ def laplacian_eigenpairs(
 ) -> Eigenpairs:
     """The `dim` largest eigenpairs of A = D_reg^-1/2 W D_reg^-1/2, the first included.
 
-    `graph` is a `KnnGraph` or a symmetric non-negative scipy matrix. `tol` bounds the residual;
+    `values` are those of A, or of -L_reg when `normalized=False`, where residuals are relative to
+    the norm; `vectors` are float32, the entry of largest magnitude in each column positive.
+
+    `graph` is a `Graph` or a symmetric non-negative scipy matrix. `tol` bounds the residual;
     float32 arithmetic reaches about 3e-7; `dtype="float64"` goes to 1e-12, and is taken by itself
-    where float32 falls short. `v0` (float[n, any])
-    is a block to start from, for instance the embedding of yesterday's graph. Where the graph
-    has fewer than `dim` nodes with edges, the last columns are zero with eigenvalue 0, and one
-    warning counts them. The same seed on the same machine gives the same bits.
+    where float32 falls short. `v0` (float[n, any]) is a block to start from, for instance the
+    embedding of yesterday's graph. Where the graph has fewer than `dim` nodes with edges, the last
+    columns are zero with eigenvalue 0, and one warning counts them. The same seed on the same
+    machine gives the same bits.
     """
     if dim < 1:
         raise ConfigError(f"dim must be at least 1, not {dim}")
-    if solver not in get_args(Solver):
-        raise ConfigError(f"solver must be one of {list(get_args(Solver))}, not {solver!r}")
-    if device not in get_args(Device):
-        raise ConfigError(f"device must be one of {list(get_args(Device))}, not {device!r}")
-    if dtype not in ("float32", "float64"):
-        raise ConfigError(f"dtype must be 'float32' or 'float64', not {dtype!r}")
+    choices = (("solver", solver, Solver), ("device", device, Device), ("dtype", dtype, Dtype))
+    for name, value, kind in choices:
+        if value not in get_args(kind):
+            raise ConfigError(f"{name} must be one of {list(get_args(kind))}, not {value!r}")
     if not tol > 0.0:
         raise ConfigError(f"tol must be positive, not {tol}")
     operator = laplacian_operator(as_graph(graph), alpha, normalized)
-    n_active = operator.n_active
-    _warn_isolated(operator)
-    found = min(dim, n_active)
-    reporter = make_progress(progress)
-    kind: Solver = _choose(solver, n_active, found)
-    wanted = tol * operator.norm
-    if tol < FLOAT32_REACHES:
-        dtype = "float64"
-    if found == 0:
-        solution = Solution(np.zeros(0), np.zeros((operator.n, 0)), np.zeros(0), 0, kind)
-    elif kind == "lanczos" and not _elsewhere(operator) and resolve_device(device) == "cuda":
-        solution = torch_solution(operator, found, wanted, dtype, seed, reporter, v0, "cuda")
-    else:
-        small = operator.graph.n_edges < ONE_THREAD_BELOW
-        with one_thread_pool(1 if small else threads):
-            solution = _on_cpu(operator, kind, found, wanted, dtype, seed, reporter, v0)
-    _warn_unconverged(operator, solution, tol)
+    if operator.n_active < operator.n:
+        alone = operator.n - operator.n_active
+        _warn(f"{alone} of {operator.n} nodes have no edges: their vectors are zero")
+    problem = Problem(
+        operator,
+        min(dim, operator.n_active),
+        tol * operator.norm,
+        "float64" if tol < FLOAT32_REACHES else dtype,
+        seed,
+        make_progress(progress),
+        v0,
+    )
+    solution = _solve(problem, solver, device, threads)
+    residuals = solution.residuals / operator.norm
+    if (residuals > tol).any():
+        _warn(
+            f"{int((residuals > tol).sum())} of {len(residuals)} eigenvectors have not converged "
+            f"to tol={tol:.1e} after {solution.iterations} products (worst residual "
+            f"{residuals.max():.1e}): raise tol or lower dim"
+        )
+    if problem.dim < dim:
+        _warn(
+            f"the graph has {problem.dim} nodes with edges, fewer than dim={dim}: "
+            f"the last {dim - problem.dim} columns are zero"
+        )
     return _padded(operator, solution, dim)
 
 
-def torch_solution(
-    operator: LaplacianOperator,
-    dim: int,
-    tol: float,
-    dtype: str,
-    seed: int,
-    progress: ProgressLike,
-    v0: NDArray[np.floating[Any]] | None,
-    device: str,
-) -> Solution:
-    """Lanczos on a torch device; `device` may be any that torch has."""
-    from leporid.spectral.gpu import WIDTH, TorchEngine, full_precision
+def _solve(problem: Problem, solver: Solver, device: Device, threads: int | None) -> Eigenpairs:
+    operator, dim = problem.operator, problem.dim
+    solver = _choose(solver, operator.n_active, dim)
+    if dim == 0:
+        return Eigenpairs(np.zeros(0), np.zeros((operator.n, 0)), np.zeros(0), 0, solver)
+    # A graph that is elsewhere multiplies there; the rest of the work is done here.
+    here = isinstance(operator.graph, KnnGraph)
+    if solver == "lanczos" and here and uses_gpu(device, operator.n):
+        return torch_solution(problem, "cuda")
+    small = operator.graph.n_edges < ONE_THREAD_BELOW
+    with one_thread_pool(1 if small else threads):
+        product = operator.product()
+        exact = partial(wide_product, product)
+        if solver == "dense":
+            return finish(exact, dense(problem))
+        if solver == "arpack":
+            return precise(lambda problem: finish(exact, arpack(product, problem)), problem)
+        columns = basis_size(dim, BLOCK)[0] + BLOCK
 
-    columns, _ = basis_size(dim, WIDTH)
+        def solve(problem: Problem) -> Eigenpairs:
+            engine = PanelEngine(product, operator.n, columns, problem.dtype)
+            return finish(exact, lanczos(problem, engine))
 
-    def solve(dtype: str, start: NDArray[np.floating[Any]] | None) -> Solution:
-        engine = TorchEngine(operator, columns + WIDTH, dtype, device)
-        solution = lanczos(operator, engine, dim, tol, seed, progress, start)
-        return engine.finish(solution)
-
-    # The small dense problems are solved on the host; many BLAS threads only slow them down.
-    with full_precision(), one_thread_pool(1):
-        return _precise(solve, dtype, v0, tol)
+        return precise(solve, problem)
 
 
 def _choose(solver: Solver, n: int, dim: int) -> Solver:
@@ -139,84 +136,9 @@ def _choose(solver: Solver, n: int, dim: int) -> Solver:
     return solver
 
 
-def _on_cpu(
-    operator: LaplacianOperator,
-    solver: Solver,
-    dim: int,
-    tol: float,
-    dtype: str,
-    seed: int,
-    progress: ProgressLike,
-    v0: NDArray[np.floating[Any]] | None,
-) -> Solution:
-    product = _elsewhere(operator) or BlockProduct.prepare(operator)
-    exact = partial(wide_product, product)
-    if solver == "dense":
-        return finish(exact, dense(operator, dim))
-    columns, _ = basis_size(dim, BLOCK)
-
-    def solve(dtype: str, start: NDArray[np.floating[Any]] | None) -> Solution:
-        if solver == "arpack":
-            return finish(exact, arpack(product, dim, tol, dtype, seed, start))
-        engine = PanelEngine(product, columns + BLOCK, dtype)
-        return finish(exact, lanczos(operator, engine, dim, tol, seed, progress, start))
-
-    return _precise(solve, dtype, v0, tol)
-
-
-def _elsewhere(operator: LaplacianOperator) -> Any:
-    """The product of a graph whose edges are not here (`distributed.graph`), or None."""
-    made = getattr(operator.graph, "block_product", None)
-    return None if made is None else made(operator)
-
-
-def _precise(
-    solve: Callable[[str, NDArray[np.floating[Any]] | None], Solution],
-    dtype: str,
-    v0: NDArray[np.floating[Any]] | None,
-    tol: float,
-) -> Solution:
-    """Solve; where float32 has lost too much to many restarts, again in float64 from there."""
-    solution = solve(dtype, v0)
-    if dtype == "float32" and solution.residuals.max() > tol:
-        again = solve("float64", solution.vectors)
-        return replace(again, iterations=again.iterations + solution.iterations)
-    return solution
-
-
-def _warn_isolated(operator: LaplacianOperator) -> None:
-    isolated = operator.n - operator.n_active
-    if isolated:
-        warnings.warn(
-            f"{isolated} of {operator.n} nodes have no edges: their vectors are zero",
-            LeporidWarning,
-            stacklevel=3,
-        )
-
-
-def _warn_unconverged(operator: LaplacianOperator, solution: Solution, tol: float) -> None:
-    residuals = solution.residuals / operator.norm
-    unconverged = int((residuals > tol).sum())
-    if unconverged:
-        warnings.warn(
-            f"{unconverged} of {len(residuals)} eigenvectors have not converged to tol={tol:.1e} "
-            f"after {solution.iterations} products (worst residual {residuals.max():.1e}): "
-            f"raise tol or lower dim",
-            LeporidWarning,
-            stacklevel=3,
-        )
-
-
-def _padded(operator: LaplacianOperator, solution: Solution, dim: int) -> Eigenpairs:
+def _padded(operator: LaplacianOperator, solution: Eigenpairs, dim: int) -> Eigenpairs:
     """Fix the signs, cast, and fill up to `dim` columns with zeros."""
     missing = dim - len(solution.values)
-    if missing:
-        warnings.warn(
-            f"the graph has {operator.n_active} nodes with edges, fewer than dim={dim}: "
-            f"the last {missing} columns are zero",
-            LeporidWarning,
-            stacklevel=3,
-        )
     vectors = np.zeros((operator.n, dim), dtype=np.float32)
     vectors[:, : len(solution.values)] = solution.vectors
     if operator.n:
@@ -226,3 +148,7 @@ def _padded(operator: LaplacianOperator, solution: Solution, dim: int) -> Eigenp
     values = np.concatenate([solution.values - operator.shift, np.zeros(missing)])
     residuals = np.concatenate([solution.residuals / operator.norm, np.zeros(missing)])
     return Eigenpairs(values, vectors, residuals, solution.iterations, solution.solver)
+
+
+def _warn(message: str) -> None:
+    warnings.warn(message, LeporidWarning, stacklevel=3)

@@ -1,160 +1,98 @@
 """`Leporid` and `LaplacianEigenmaps`: estimators in the manner of scikit-learn.
 
-The functions compute, the classes remember: `fit` stores what `knn_graph` and
+The functions compute, the class remembers: `fit` stores what `knn_graph` and
 `laplacian_eigenpairs` return. scikit-learn itself is not needed.
 """
 
 from __future__ import annotations
 
-import abc
 import hashlib
+import inspect
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from leporid.errors import ConfigError, DataError
-from leporid.graph.types import KnnGraph, Method
+from leporid.errors import ConfigError, DataError, NotFittedError, UnknownNameError
+from leporid.graph.knn import knn_graph
+from leporid.graph.nearest_rows import choice_thresholds
+from leporid.graph.remote import graph_builder
+from leporid.graph.types import Graph, KnnGraph
 from leporid.progress import ProgressLike, make_progress
-from leporid.spectral.eigenpairs import Device, Solver, laplacian_eigenpairs
+from leporid.spectral.alignment import OldVectors, align_columns, procrustes
+from leporid.spectral.eigenpairs import Device, Dtype, Solver, laplacian_eigenpairs
 from leporid.spectral.embedding import Embedding
-from leporid.spectral.extension import (
-    Extension,
-    identical_rows,
-    place_rows,
-)
-from leporid.spectral.inputs import interaction_rows
+from leporid.spectral.extension import Extension, place_rows
+from leporid.spectral.inputs import as_graph, interaction_rows
 from leporid.spectral.landmarks import (
     Landmarks,
     choose_landmarks,
     landmark_count,
     landmark_neighbours,
 )
-from leporid.spectral.laplacian import as_graph
-from leporid.spectral.refresh import RefreshedEstimator
+from leporid.spectral.saved import load_estimator, save_estimator
 
 __all__ = ["LaplacianEigenmaps", "Leporid"]
 
-Metric = Literal["jaccard", "precomputed"]
 
+@dataclass(eq=False)
+class Leporid:
+    """Laplacian Eigenmaps with popularity regularisation (LEPORID).
 
-class SpectralEstimator(RefreshedEstimator, abc.ABC):
-    """What both estimators share. Parameters are the arguments of `__init__`, as they were."""
+    The rows of the interaction matrix become nodes of their exact Jaccard top-k graph; the
+    embedding is the `dim` smallest eigenvectors of L_regsym = I - D_reg^-1/2 W D_reg^-1/2,
+    all of them kept.
 
-    method: ClassVar[str]
-    dim: int
-    k: int
-    normalized: bool
-    metric: Metric
-    solver: Solver
-    tol: float
-    dtype: Literal["float32", "float64"]
-    seed: int
-    device: Device
-    threads: int | None
-    landmarks: Landmarks
-    neighbours: Method
+    Attributes
+    ----------
+    embedding_ : float32[n, dim], one vector per fitted row
+    eigenvalues_ : float64[dim], descending: of A; of -L_reg when `normalized=False`
+    residuals_ : float64[dim], ||A q - mu q||, computed in float64
+    degrees_ : float64[n], d = W 1; outside the landmarks, the sum of a row's weights to them
+    landmarks_ : int64[m], ascending: the rows that were fitted; None for all of them
+    rotation_ : float64[dim, dim]; `embedding_ @ rotation_` lies in the coordinates of the vectors
+        that the fit started from, the identity where it started from none
+    graph_ : the `KnnGraph`, of the landmarks where there are some; missing after a fit on a
+        cluster, and after `load` unless it was saved too
+    n_iter_ : products of the eigensolver
+    n_features_in_ : columns of the fitted matrix
+    """
 
-    embedding_: NDArray[np.float32]
-    """float32[n, dim]: one vector a fitted row."""
-    eigenvalues_: NDArray[np.float64]
-    """float64[dim], descending: of A; of -L_reg when `normalized=False`."""
-    residuals_: NDArray[np.float64]
-    """float64[dim]: ||A q - mu q||, computed in float64."""
-    degrees_: NDArray[np.float64]
-    """float64[n]: d = W 1; outside the landmarks, the sum of a row's weights to them."""
-    landmarks_: NDArray[np.int64] | None
-    """int64[m], ascending: the rows that were fitted; None for all of them."""
-    recall_: float | None
-    """Recall@k of approximate neighbours, measured on a sample of rows; None for exact ones."""
-    graph_: KnnGraph
-    """The graph, of the landmarks where there are some; not there after a fit on a cluster, or
-    after `load` unless it was saved too."""
-    n_iter_: int
-    n_features_in_: int
+    method: ClassVar[str] = "leporid"
+
+    dim: int = 64
+    """Number of eigenvectors."""
+    k: int = 1000
+    """Neighbours per row, clipped to n - 1."""
+    alpha: float = 0.5
+    """How far every degree moves towards the largest one: 0 is plain LE."""
+    normalized: bool = True
+    """The symmetrically normalised Laplacian; False takes the unnormalised one."""
+    metric: Literal["jaccard", "precomputed"] = "jaccard"
+    """'precomputed': `fit` takes a symmetric matrix of weights instead of interactions."""
+    solver: Solver = "auto"
+    tol: float = 1e-6
+    """Bound on the residuals."""
+    dtype: Dtype = "float32"
+    seed: int = 0
+    device: Device = "auto"
+    threads: int | None = None
+    """None for all cores this process may use."""
+    landmarks: Landmarks = None
+    """Fit only this many rows (below 1: this share) and place all others among them as new rows
+    are: time linear in the rows, for millions. None for all."""
 
     # -- fitting ------------------------------------------------------------------------------
 
-    def fit(
-        self,
-        X: Any,
-        y: Any = None,
-        *,
-        progress: bool | ProgressLike | None = None,
-        client: Any | None = None,
-    ) -> Self:
-        """Embed the rows of X.
-
-        X is the interaction matrix (scipy sparse or an array; every non-zero entry is an
-        interaction), or a `KnnGraph`. A square matrix counts as interactions too, unless
-        `metric="precomputed"` says that it is a graph. `y` is ignored. With `client`, a
-        `distributed.Client`, interactions are embedded on its Dask cluster: the same vectors, but
-        the graph stays there and `graph_` does not exist afterwards.
-        """
-        if client is not None and (isinstance(X, KnnGraph) or self.metric == "precomputed"):
-            raise ConfigError("client= takes interactions: a graph is embedded without it")
-        if isinstance(X, KnnGraph):
-            return self.fit_graph(X, progress=progress)
-        if self.metric == "precomputed":
-            interaction_rows(X, type(self).__name__)
-            return self.fit_graph(as_graph(X), progress=progress)
-        if self.metric != "jaccard":
-            raise ConfigError(f"metric must be 'jaccard' or 'precomputed', not {self.metric!r}")
-        from leporid.graph.knn import knn_graph
-
-        rows = interaction_rows(X, type(self).__name__)
-        if rows.shape[0] < 2:
-            raise DataError(f"{rows.shape[0]} sample is too few: a graph needs at least 2 rows")
-        reporter = make_progress(progress)
-        count = landmark_count(self.landmarks, rows.shape[0])
-        chosen = choose_landmarks(rows, count, self.seed) if count < rows.shape[0] else None
-        fitted = rows if chosen is None else rows[chosen]
-        k = landmark_neighbours(self.k, count, rows.shape[0])
-        if client is not None:
-            self._fit_on_cluster(client, fitted, k, reporter)
-        else:
-            graph = knn_graph(
-                fitted,
-                k=k,
-                method=self.neighbours,
-                device=self.device,
-                threads=self.threads,
-                seed=self.seed,
-                progress=reporter,
-            )
-            self._fit_graph(graph, reporter)
-        self.n_features_in_ = rows.shape[1]
-        self._rows = fitted
-        if chosen is not None:
-            self._place_others(rows, chosen, reporter)
-        return self
-
-    def _place_others(
-        self, rows: sparse.csr_array, chosen: NDArray[np.int64], progress: ProgressLike
-    ) -> None:
-        """Fill up the embedding and the degrees of the landmarks with all other rows."""
-        vectors, degrees = self._place(rows, progress)
-        vectors[chosen], degrees[chosen] = self.embedding_, self.degrees_
-        self.embedding_, self.degrees_, self.landmarks_ = vectors, degrees, chosen
-
-    def fit_graph(self, graph: Any, *, progress: bool | ProgressLike | None = None) -> Self:
-        """Embed the nodes of a `KnnGraph` or of a symmetric scipy matrix of weights.
-
-        `transform` then takes weights to the n fitted nodes, csr[m, n].
-        """
-        self._fit_graph(as_graph(graph), make_progress(progress))
-        self.n_features_in_ = self.graph_.n
-        self._rows = None
-        return self
-
-    def _fit_graph(
-        self, graph: KnnGraph, progress: ProgressLike, v0: NDArray[np.float32] | None = None
-    ) -> None:
+    def _solve(self, graph: Graph, progress: ProgressLike, old: OldVectors | None = None) -> None:
+        """Store the eigenpairs of `graph`; whatever an earlier fit has left is replaced."""
         pairs = laplacian_eigenpairs(
             graph,
             self.dim,
-            alpha=self._alpha,
+            alpha=self.alpha,
             normalized=self.normalized,
             solver=self.solver,
             tol=self.tol,
@@ -163,44 +101,152 @@ class SpectralEstimator(RefreshedEstimator, abc.ABC):
             device=self.device,
             threads=self.threads,
             progress=progress,
-            v0=v0,
+            v0=None if old is None else old.start(graph),
         )
-        self.graph_ = graph
-        self.degrees_ = graph.degrees()
-        self.embedding_ = pairs.vectors
-        self.eigenvalues_ = pairs.values
-        self.residuals_ = pairs.residuals
-        self.n_iter_ = pairs.iterations
-        self.landmarks_, self.recall_ = None, graph.recall
-        self.rotation_ = np.eye(self.dim)
-        self._spare = None
+        self.embedding_: NDArray[np.float32] = pairs.vectors
+        self.rotation_: NDArray[np.float64] = np.eye(self.dim)
+        if old is not None:
+            self.embedding_ = align_columns(pairs.vectors, pairs.values, old.vectors, self.tol)
+            self.rotation_ = procrustes(self.embedding_[: len(old.reference)], old.reference)
+        self.eigenvalues_: NDArray[np.float64] = pairs.values
+        self.residuals_: NDArray[np.float64] = pairs.residuals
+        self.n_iter_: int = pairs.iterations
+        self.degrees_: NDArray[np.float64] = graph.degrees()
+        self.landmarks_: NDArray[np.int64] | None = None
+        self._k: int = graph.k
+        self._graph: KnnGraph | None = None
+        self._rows: sparse.csr_array | None = None
         self._thresholds: NDArray[np.float32] | None = None
 
-    def _fit_on_cluster(
-        self, client: Any, rows: sparse.csr_array, k: int, progress: ProgressLike
-    ) -> None:
-        from leporid.distributed.fit import cluster_graph
-
-        graph = cluster_graph(client, rows, k, self.device, self.solver, progress)
-        try:
-            self._fit_graph(graph, progress)
-        finally:
-            graph.blocks.release()
-        self._loaded_k, self._thresholds = graph.k, graph.blocks.thresholds
-        del self.graph_
-
-    def fit_transform(
+    def fit(
         self,
         X: Any,
         y: Any = None,
         *,
-        progress: bool | ProgressLike | None = None,
+        start: Leporid | NDArray[np.floating[Any]] | None = None,
         client: Any | None = None,
-    ) -> NDArray[np.float32]:
-        """`fit`, then the embedding of the fitted rows."""
-        return self.fit(X, y, progress=progress, client=client).embedding_
+        progress: bool | ProgressLike | None = None,
+    ) -> Self:
+        """Embed the rows of X.
+
+        X is the interaction matrix (scipy sparse or an array; every non-zero entry is an
+        interaction), or a `KnnGraph`. A square matrix counts as interactions too, unless
+        `metric="precomputed"` says that it is a graph. `y` is ignored.
+
+        With `start` the solver starts from the vectors of an earlier fit, and the new ones agree
+        with them in sign and through `rotation_`. It is an estimator fitted on the first rows of
+        X, perhaps with fewer interactions and columns; or float[n, dim], the old vector of every
+        row of X, zeros for a row that is new.
+
+        With `client`, a `distributed.Client` (or what else `graph_builder` takes), interactions
+        are embedded on its cluster: the same vectors, but the graph stays there and `graph_` does
+        not exist afterwards.
+        """
+        if isinstance(X, KnnGraph) or self.metric == "precomputed":
+            for name, value in (("client", client), ("start", start)):
+                if value is not None:
+                    raise ConfigError(f"{name}= takes interactions: a graph is embedded without it")
+            if not isinstance(X, KnnGraph):
+                interaction_rows(X, type(self).__name__)
+            return self.fit_graph(X, progress=progress)
+        if self.metric != "jaccard":
+            raise ConfigError(f"metric must be 'jaccard' or 'precomputed', not {self.metric!r}")
+        rows = interaction_rows(X, type(self).__name__)
+        n = rows.shape[0]
+        if n < 2:
+            raise DataError(f"{n} sample is too few: a graph needs at least 2 rows")
+        old = None if start is None else self._old_vectors(start, rows)
+        count, reporter = landmark_count(self.landmarks, n), make_progress(progress)
+        chosen = choose_landmarks(rows, count, self.seed) if count < n else None
+        fitted = rows if chosen is None else rows[chosen]
+        k = landmark_neighbours(self.k, count, n)
+        if client is None:
+            graph = knn_graph(
+                fitted, k=k, device=self.device, threads=self.threads, progress=reporter
+            )
+            self._solve(graph, reporter, old)
+            self._graph = graph
+        else:
+            remote = graph_builder(client).knn_graph(
+                fitted, k, device=self.device, solver=self.solver, progress=reporter
+            )
+            try:
+                self._solve(remote, reporter, old)
+                self._thresholds = remote.thresholds
+            finally:
+                remote.release()
+        self.n_features_in_: int = rows.shape[1]
+        self._rows = fitted
+        if chosen is not None:
+            vectors, degrees = self._place(rows, reporter)
+            vectors[chosen], degrees[chosen] = self.embedding_, self.degrees_
+            self.embedding_, self.degrees_, self.landmarks_ = vectors, degrees, chosen
+        return self
+
+    def fit_graph(self, graph: Any, *, progress: bool | ProgressLike | None = None) -> Self:
+        """Embed the nodes of a `KnnGraph` or of a symmetric scipy matrix of weights.
+
+        `transform` then takes weights to the n fitted nodes, csr[m, n].
+        """
+        graph = as_graph(graph)
+        self._solve(graph, make_progress(progress))
+        self._graph, self.n_features_in_ = graph, graph.n
+        return self
+
+    def fit_transform(self, X: Any, y: Any = None, **options: Any) -> NDArray[np.float32]:
+        """`fit` with the same options, then the embedding of the fitted rows."""
+        return self.fit(X, y, **options).embedding_
+
+    def _old_vectors(
+        self, start: Leporid | NDArray[np.floating[Any]], rows: sparse.csr_array
+    ) -> OldVectors:
+        """`start` for a fit on `rows`; an error says why it cannot be one."""
+        n, columns = rows.shape
+        if self.landmarks is not None:
+            raise ConfigError("old vectors start a fit on all rows: leave out landmarks=")
+        if not isinstance(start, Leporid):
+            old = np.asarray(start, dtype=np.float32)
+            if old.shape != (n, self.dim):
+                raise DataError(
+                    f"the old vectors are {' x '.join(map(str, old.shape))}, but {n} rows and "
+                    f"dim={self.dim} were asked for"
+                )
+            return OldVectors(old, old)
+        start._check_fitted()
+        old = start.embedding_
+        if start._rows is None:
+            raise DataError("start= needs interactions: a fit on a graph has none to compare with")
+        if start.landmarks_ is not None:
+            raise ConfigError("start= needs a fit on all rows: fit without it after landmarks=")
+        if columns < start.n_features_in_:
+            raise DataError(
+                f"X has {columns} features, but {type(self).__name__} is expecting "
+                f"{start.n_features_in_} features as input, or more"
+            )
+        if old.shape[1] != self.dim:
+            raise ConfigError(
+                f"dim was {old.shape[1]} and is {self.dim} now: fit other dimensions without start="
+            )
+        if n < len(old):
+            raise DataError(
+                f"X has {n} rows, but {len(old)} were fitted: they keep their places, and a row "
+                f"without interactions stays as an empty one"
+            )
+        return OldVectors(old, old.astype(np.float64) @ start.rotation_, start._extension())
 
     # -- after the fit ------------------------------------------------------------------------
+
+    @property
+    def graph_(self) -> KnnGraph:
+        """The graph of the fitted rows; an error says where it is when it is not here."""
+        self._check_fitted()
+        if self._graph is None:
+            raise NotFittedError(
+                f"this {type(self).__name__} is without its graph: it was loaded from files "
+                f"that do not have it, or fitted on a Dask cluster, where it stayed; "
+                f"fit without client= to have it here"
+            )
+        return self._graph
 
     def transform(self, X: Any) -> NDArray[np.float32]:
         """float32[m, dim]: where new rows lie among the fitted ones, without a refit.
@@ -225,34 +271,21 @@ class SpectralEstimator(RefreshedEstimator, abc.ABC):
         self, rows: sparse.csr_array, progress: ProgressLike
     ) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
         """Vectors float32[m, dim] and degrees float64[m] of rows, by the fitted rows."""
-        assert self._rows is not None
-        extension = self._extension()
-        same = identical_rows(rows, self._rows)
-        vectors = extension.vectors[np.maximum(same, 0)]
-        degrees = extension.degrees[np.maximum(same, 0)]
-        fresh = np.flatnonzero(same < 0)
-        if len(fresh):
-            vectors[fresh], degrees[fresh] = place_rows(
-                rows[fresh],
-                self._rows,
-                extension,
-                self._k_used,
-                self._choices(),
-                self.threads,
-                progress,
-            )
-        return vectors, degrees
+        thresholds = self._choice_thresholds()
+        return place_rows(
+            rows, self._rows, self._extension(), self._k, thresholds, self.threads, progress
+        )
+
+    def _choice_thresholds(self) -> NDArray[np.float32]:
+        if self._thresholds is None:
+            self._thresholds = choice_thresholds(self.graph_)
+        return self._thresholds
 
     def _extension(self) -> Extension:
         """The formula for new rows, over the rows that were fitted."""
         fitted = slice(None) if self.landmarks_ is None else self.landmarks_
-        return Extension(
-            self.embedding_[fitted],
-            self.eigenvalues_,
-            self.degrees_[fitted],
-            self._alpha,
-            self.normalized,
-        )
+        vectors, degrees = self.embedding_[fitted], self.degrees_[fitted]
+        return Extension(vectors, self.eigenvalues_, degrees, self.alpha, self.normalized)
 
     def to_embedding(self) -> Embedding:
         """The fitted vectors with their eigenvalues and where they came from."""
@@ -264,106 +297,71 @@ class SpectralEstimator(RefreshedEstimator, abc.ABC):
             provenance["data"] = hasher.hexdigest()[:16]
         return Embedding(self.embedding_, self.eigenvalues_, provenance)
 
-    @property
-    @abc.abstractmethod
-    def _alpha(self) -> float:
-        """The strength of popularity regularisation."""
+    def save(self, path: str | Path, *, graph: bool = False) -> Path:
+        """Write `spectral.safetensors` and `spectral.json` into the directory `path`.
+
+        All `transform` needs is saved; the graph itself, which is far larger, only on request.
+        """
+        self._check_fitted()
+        return save_estimator(self, path, graph)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Read what `save` wrote."""
+        return load_estimator(cls, path)
+
+    def _check_fitted(self) -> None:
+        if not self.__sklearn_is_fitted__():
+            raise NotFittedError(f"this {type(self).__name__} is not fitted yet: call fit first")
+
+    # -- parameters, the way scikit-learn's `clone` and pipelines expect them -------------------
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The arguments of `__init__` by name; a fit never changes them."""
+        return {name: getattr(self, name) for name in inspect.signature(type(self)).parameters}
+
+    def set_params(self, **parameters: Any) -> Self:
+        """Change parameters; an unknown name is an error that suggests the closest one."""
+        known = list(self.get_params())
+        for name in parameters:
+            if name not in known:
+                raise _UnknownParameterError("parameter", name, known)
+        for name, value in parameters.items():
+            setattr(self, name, value)
+        return self
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "embedding_")
+
+    def __sklearn_tags__(self) -> Any:
+        """Only scikit-learn calls this, so only scikit-learn has to be there."""
+        from sklearn.utils import InputTags, Tags, TargetTags, TransformerTags
+
+        return Tags(
+            estimator_type="transformer",
+            target_tags=TargetTags(required=False),
+            transformer_tags=TransformerTags(preserves_dtype=["float32"]),
+            input_tags=InputTags(sparse=True, pairwise=self.metric == "precomputed"),
+            requires_fit=True,
+        )
 
 
-class Leporid(SpectralEstimator):
-    """Laplacian Eigenmaps with popularity regularisation (LEPORID).
+@dataclass(eq=False)
+class LaplacianEigenmaps(Leporid):
+    """Laplacian Eigenmaps (LE) on the same graph: `Leporid` without popularity regularisation.
 
-    The rows of the interaction matrix become nodes of their exact Jaccard top-k graph; the
-    embedding is the `dim` smallest eigenvectors of L_regsym = I - D_reg^-1/2 W D_reg^-1/2,
-    all of them kept. `alpha` moves every degree towards the largest one: 0 is plain LE.
-    With `landmarks` (a number of rows or a share of them) only those rows are fitted exactly, and
-    all others are placed among them as new rows are: time linear in the rows, for millions.
-    `neighbours` is the `method` of `knn_graph`: exact, approximate, or the one for the size.
+    All `dim` vectors are kept, the first too, and they are not rescaled by D^-1/2.
     """
 
-    method = "leporid"
+    method: ClassVar[str] = "le"
 
-    def __init__(
-        self,
-        dim: int = 64,
-        k: int = 1000,
-        alpha: float = 0.5,
-        normalized: bool = True,
-        metric: Metric = "jaccard",
-        solver: Solver = "auto",
-        tol: float = 1e-6,
-        dtype: Literal["float32", "float64"] = "float32",
-        seed: int = 0,
-        device: Device = "auto",
-        threads: int | None = None,
-        landmarks: Landmarks = None,
-        neighbours: Method = "auto",
-    ) -> None:
-        self.dim = dim
-        self.k = k
-        self.alpha = alpha
-        self.normalized = normalized
-        self.metric = metric
-        self.solver = solver
-        self.tol = tol
-        self.dtype = dtype
-        self.seed = seed
-        self.device = device
-        self.threads = threads
-        self.landmarks = landmarks
-        self.neighbours = neighbours
-
-    @property
-    def _alpha(self) -> float:
-        return self.alpha
+    alpha: float = field(default=0.0, init=False, repr=False)
 
 
-class LaplacianEigenmaps(SpectralEstimator):
-    """Laplacian Eigenmaps (LE) on the same graph: no popularity regularisation (alpha = 0).
-
-    All `dim` vectors are kept, the first too, and they are not rescaled by D^-1/2. `landmarks`
-    and `neighbours` as in `Leporid`.
-    """
-
-    method = "le"
-
-    def __init__(
-        self,
-        dim: int = 64,
-        k: int = 1000,
-        normalized: bool = True,
-        metric: Metric = "jaccard",
-        solver: Solver = "auto",
-        tol: float = 1e-6,
-        dtype: Literal["float32", "float64"] = "float32",
-        seed: int = 0,
-        device: Device = "auto",
-        threads: int | None = None,
-        landmarks: Landmarks = None,
-        neighbours: Method = "auto",
-    ) -> None:
-        self.dim = dim
-        self.k = k
-        self.normalized = normalized
-        self.metric = metric
-        self.solver = solver
-        self.tol = tol
-        self.dtype = dtype
-        self.seed = seed
-        self.device = device
-        self.threads = threads
-        self.landmarks = landmarks
-        self.neighbours = neighbours
-
-    @property
-    def _alpha(self) -> float:
-        return 0.0
+class _UnknownParameterError(UnknownNameError, ValueError):
+    """`set_params` was given a name the estimator does not have; scikit-learn wants ValueError."""
 
 
 def _same_pattern(one: sparse.csr_array, other: sparse.csr_array) -> bool:
-    return (
-        one.shape == other.shape
-        and one.nnz == other.nnz
-        and np.array_equal(one.indptr, other.indptr)
-        and np.array_equal(one.indices, other.indices)
-    )
+    pairs = ((one.indptr, other.indptr), (one.indices, other.indices))
+    return one.shape == other.shape and all(np.array_equal(*pair) for pair in pairs)

@@ -7,30 +7,34 @@ With neighbour weights w and d_reg_new = (1 - alpha) sum(w) + alpha d_max,
 which is row i of A q = mu q when w is row i of W, and shrinks rows with few or weak neighbours
 towards zero. For the unnormalised Laplacian, row i of (W - D_reg) q = mu q gives
 q_new = sum_j w_j q_j / (d_reg_new + mu).
+
+`TablePlacement` does the same in a table of vectors that training has moved away from the
+eigenvectors: a weighted mean of the neighbours' vectors, then stretched column by column. The mean
+is smoother than a row of its own, which the factor 1 / mu undoes above. Trained vectors have no
+eigenvalues, so the factor is measured instead: on fitted rows, placed as if they were new.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from numba import int64, uint64
 from numpy.typing import NDArray
 from scipy import sparse
 
-from leporid.graph.new_rows import fitted_columns, new_row_blocks
-from leporid.graph.simd import fetch_add
-from leporid.graph.types import KnnGraph
-from leporid.kernel import kernel
+from leporid.graph.nearest_rows import NearestRows
 from leporid.progress import ProgressLike, make_progress
 from leporid.spectral.laplacian import regularized_degrees
-from leporid.threads import on_each_thread, resolve_threads
 
-__all__ = ["Extension", "choice_thresholds", "identical_rows", "neighbour_weights", "place_rows"]
+__all__ = ["Extension", "TablePlacement", "identical_rows", "place_rows"]
 
 SMALLEST_EIGENVALUE = 1e-6
 """Components whose eigenvalue is nearer to zero cannot be divided by; new rows get 0 there."""
+SAMPLE = 512
+"""Fitted rows on which the stretch of each column is measured."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,41 +81,6 @@ class Extension:
         return out.astype(np.float32)
 
 
-def choice_thresholds(graph: KnnGraph) -> NDArray[np.float32]:
-    """float32[n]: a new row must be more similar than this for row j to choose it.
-
-    Row j of W holds its own top-K and, beyond it, rows that chose j; so its K-th largest weight
-    is the K-th similarity of j, and 0 where j has fewer than K neighbours. A tie goes to the
-    smaller index, hence never to the new row.
-    """
-    thresholds = np.zeros(graph.n, dtype=np.float32)
-    for row in np.flatnonzero(np.diff(graph.indptr) >= graph.k):
-        weights = graph.weights[graph.indptr[row] : graph.indptr[row + 1]]
-        place = len(weights) - graph.k
-        thresholds[row] = np.partition(weights, place)[place]
-    return thresholds
-
-
-def neighbour_weights(
-    new: sparse.csr_array,
-    fitted: sparse.csr_array,
-    k: int,
-    thresholds: NDArray[np.float32],
-    threads: int | None = None,
-) -> sparse.csr_array:
-    """csr[m, n]: the rows of W that new rows would have, by the same OR rule.
-
-    j is a neighbour of the new row when it is among the row's own top-K, or when the new row
-    would be among the top-K of j.
-    """
-    columns = fitted_columns(fitted, thresholds)
-    blocks = new_row_blocks(new, columns, k, resolve_threads(threads)) if new.shape[0] else ()
-    parts = [block.csr() for block in blocks]
-    if not parts:
-        return sparse.csr_array((0, fitted.shape[0]), dtype=np.float32)
-    return sparse.csr_array(sparse.vstack(parts, format="csr"))
-
-
 def place_rows(
     new: sparse.csr_array,
     fitted: sparse.csr_array,
@@ -123,58 +92,22 @@ def place_rows(
 ) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
     """Vectors float32[m, d] and degrees float64[m] of new rows, in streamed blocks.
 
-    `extension.embed(neighbour_weights(...))` without ever holding the weights of all new rows:
-    memory is the result and one block, time is linear in m. Sums run in float32.
+    A row with exactly the columns of a fitted one gets that one's vector. Sums run in float32;
+    memory is the result and one block.
     """
-    workers = resolve_threads(threads)
-    table = np.ascontiguousarray(extension.table(), dtype=np.float32)
-    vectors = np.empty((new.shape[0], table.shape[1]), np.float32)
-    degrees = np.empty(new.shape[0])
-    reporter = make_progress(progress)
-    reporter.start("other rows", new.shape[0])
-    if new.shape[0] == 0:
-        return vectors, degrees
-    columns = fitted_columns(fitted, thresholds)
-    for block in new_row_blocks(new, columns, k, workers):
-        rows = len(block.length)
-        sums, totals = np.zeros((rows, table.shape[1]), np.float32), np.zeros(rows)
-        turn = np.zeros(1, np.int64)
-
-        def work(_: int, args: Any = (*block[1:], table, turn, sums, totals)) -> None:
-            _sum_block(*args)
-
-        on_each_thread(work, workers)
-        part = slice(block.first, block.first + rows)
-        vectors[part], degrees[part] = extension.finish(sums, totals), totals
-        reporter.advance(rows)
+    same = identical_rows(new, fitted)
+    vectors = extension.vectors[np.maximum(same, 0)]
+    degrees = extension.degrees[np.maximum(same, 0)]
+    fresh = np.flatnonzero(same < 0)
+    if len(fresh):
+        reporter = make_progress(progress)
+        reporter.start("other rows", len(fresh))
+        table = np.ascontiguousarray(extension.table(), dtype=np.float32)
+        nearest = NearestRows(fitted, thresholds, threads)
+        for part, sums, totals in nearest.sums(new[fresh], table, k):
+            vectors[fresh[part]], degrees[fresh[part]] = extension.finish(sums, totals), totals
+            reporter.advance(len(totals))
     return vectors, degrees
-
-
-@kernel
-def _sum_block(
-    indices: NDArray[np.int32],
-    weights: NDArray[np.float32],
-    length: NDArray[np.int64],
-    table: NDArray[np.float32],
-    turn: NDArray[np.int64],
-    sums: NDArray[np.float32],
-    totals: NDArray[np.float64],
-) -> None:
-    """sums[i] = sum_j w_ij table[j] and totals[i] = sum_j w_ij; several threads share `turn`."""
-    width: Any = uint64(table.shape[1])
-    while True:
-        row = fetch_add(turn, int64(1))
-        if row >= len(length):
-            break
-        total = 0.0
-        neighbours: Any = uint64(length[row])
-        for position in range(neighbours):
-            j = uint64(indices[row, position])
-            weight = weights[row, position]
-            total += weight
-            for column in range(width):
-                sums[row, column] += weight * table[j, column]
-        totals[row] = total
 
 
 def identical_rows(new: sparse.csr_array, fitted: sparse.csr_array) -> NDArray[np.int64]:
@@ -183,17 +116,48 @@ def identical_rows(new: sparse.csr_array, fitted: sparse.csr_array) -> NDArray[n
     Both have sorted indices. An empty row is identical to nothing.
     """
     first: dict[bytes, int] = {}
-    starts = fitted.indptr
-    columns = np.asarray(fitted.indices, dtype=np.int32)
-    for row in range(fitted.shape[0] - 1, -1, -1):
-        first[columns[starts[row] : starts[row + 1]].tobytes()] = row
+    for row, key in enumerate(_row_keys(fitted)):
+        first.setdefault(key, row)
     first.pop(b"", None)
-    starts, columns = new.indptr, np.asarray(new.indices, dtype=np.int32)
-    return np.fromiter(
-        (
-            first.get(columns[starts[row] : starts[row + 1]].tobytes(), -1)
-            for row in range(new.shape[0])
-        ),
-        dtype=np.int64,
-        count=new.shape[0],
-    )
+    return np.array([first.get(key, -1) for key in _row_keys(new)], dtype=np.int64)
+
+
+def _row_keys(rows: sparse.csr_array) -> Iterator[bytes]:
+    columns = np.asarray(rows.indices, dtype=np.int32)
+    return (columns[start:end].tobytes() for start, end in pairwise(rows.indptr))
+
+
+class TablePlacement:
+    """Places new rows in `table` float32[n, d], whose rows belong to those of `fitted`, csr[n, m].
+
+    `k` is the number of similar fitted rows that a new one is made of.
+    """
+
+    def __init__(self, fitted: sparse.csr_array, table: NDArray[np.float32], k: int) -> None:
+        self._table = np.ascontiguousarray(table, dtype=np.float32)
+        self._average = self._table.mean(axis=0)
+        sample = np.unique(np.linspace(0, len(table) - 1, SAMPLE).astype(np.int64))
+        self._nearest, self._k = NearestRows(fitted), k
+        # One more than k: a sampled row is its own nearest neighbour, and is left out.
+        smooth = self._neighbour_mean(fitted[sample], k + 1, sample)
+        own = self._table[sample]
+        self._center, self._offset = smooth.mean(axis=0), own.mean(axis=0)
+        spread = ((smooth - self._center) ** 2).sum(axis=0)
+        shared = ((smooth - self._center) * (own - self._offset)).sum(axis=0)
+        self._stretch = np.divide(shared, spread, out=np.zeros_like(shared), where=spread > 0)
+
+    def place(self, new: sparse.csr_array) -> NDArray[np.float32]:
+        """float32[len(new), d]; a row without any neighbour gets the place of the average row."""
+        smooth = self._neighbour_mean(new, self._k)
+        placed = self._offset + self._stretch * (smooth - self._center)
+        return np.ascontiguousarray(placed, dtype=np.float32)
+
+    def _neighbour_mean(
+        self, rows: sparse.csr_array, k: int, own: NDArray[np.int64] | None = None
+    ) -> NDArray[np.float32]:
+        """float32[m, d]: the mean vector of each row's neighbours, weighted by similarity."""
+        mean = np.tile(self._average, (rows.shape[0], 1))
+        for part, sums, totals in self._nearest.sums(rows, self._table, k, own):
+            some = totals > 0
+            mean[part][some] = sums[some] / totals[some, None]
+        return mean

@@ -5,72 +5,51 @@ Small matrices stay in float64 on the host; only they cross the bus in each step
 
 from __future__ import annotations
 
-import importlib.util
-import os
-import sys
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from leporid.errors import ConfigError, MissingExtraError
+from leporid.graph.gpu import tensors_on
+from leporid.graph.types import KnnGraph
+from leporid.spectral.lanczos import basis_size, lanczos
 from leporid.spectral.laplacian import LaplacianOperator
-from leporid.spectral.solvers import Solution, ritz
+from leporid.spectral.solvers import Eigenpairs, Problem, precise, ritz
+from leporid.threads import one_thread_pool
 
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["TorchEngine", "full_precision", "resolve_device"]
+__all__ = ["TorchEngine", "torch_solution"]
 
 WIDTH = 32
 """Columns of a block: a device is fed better by more than the 16 of the CPU."""
 
 
-def resolve_device(device: str) -> str:
-    """'cpu' or 'cuda' for the usual `device=` argument.
-
-    'auto' imports torch only where it is loaded already or an NVIDIA driver is present.
-    """
-    if device not in ("auto", "cpu", "cuda"):
-        raise ConfigError(f"device must be 'auto', 'cpu' or 'cuda', not {device!r}")
-    if device == "cpu":
-        return "cpu"
-    installed = "torch" in sys.modules or importlib.util.find_spec("torch") is not None
-    if device == "auto":
-        driver = "torch" in sys.modules or os.path.exists("/dev/nvidiactl")
-        if not (installed and driver):
-            return "cpu"
-    elif not installed:
-        raise MissingExtraError("device='cuda'", "torch")
+def torch_solution(problem: Problem, device: str) -> Eigenpairs:
+    """Lanczos on a torch device; `device` may be any that torch has."""
     import torch
 
-    if torch.cuda.is_available():
-        return "cuda"
-    if device == "cuda":
-        raise ConfigError("device='cuda' was asked for, but torch sees no GPU: use device='cpu'")
-    return "cpu"
+    columns = basis_size(problem.dim, WIDTH)[0] + WIDTH
 
-
-@contextmanager
-def full_precision() -> Iterator[None]:
-    """Matrix products in true float32 (no TF32); the caller's setting comes back afterwards."""
-    import torch
+    def solve(problem: Problem) -> Eigenpairs:
+        engine = TorchEngine(problem.operator, columns, problem.dtype, device)
+        return engine.finish(lanczos(problem, engine))
 
     before = torch.get_float32_matmul_precision()
-    torch.set_float32_matmul_precision("highest")
+    torch.set_float32_matmul_precision("highest")  # no TF32
     try:
-        with torch.inference_mode():
-            yield
+        # The small dense problems are solved on the host; many BLAS threads only slow them down.
+        with torch.inference_mode(), one_thread_pool(1):
+            return precise(solve, problem)
     finally:
         torch.set_float32_matmul_precision(before)
 
 
 class TorchEngine:
-    """The basis and the newest block of a Lanczos run on a torch device (any device)."""
+    """The `lanczos.Engine` that works on a torch device (any device)."""
 
     width = WIDTH
 
@@ -78,19 +57,15 @@ class TorchEngine:
         import torch
 
         graph = operator.graph
+        assert isinstance(graph, KnnGraph)
         self.used = 0
         self.precision = float(np.finfo(dtype).eps)
         self._kind: torch.dtype = getattr(torch, dtype)
         self._device = torch.device(device)
         small = torch.int32 if graph.n_edges < 2**31 else torch.int64
-        made = graph.tensors
-        if made is not None and made.weights.device.type == self._device.type:
-            self._indptr, self._indices = made.indptr.to(small), made.indices.to(small)
-            self._weights = made.weights
-        else:
-            self._indptr = self._put(graph.indptr, small)
-            self._indices = self._put(graph.indices, small)
-            self._weights = self._put(graph.weights, None)
+        tensors = tensors_on(graph, self._device)
+        self._indptr, self._indices = tensors.indptr.to(small), tensors.indices.to(small)
+        self._weights = tensors.weights
         self._size = (graph.n, graph.n)
         self._scale = self._put(operator.scale, torch.float64)[:, None]
         self._diagonal = self._put(operator.diagonal, torch.float64)[:, None]
@@ -100,26 +75,21 @@ class TorchEngine:
         self._block = torch.zeros((graph.n, WIDTH), dtype=self._kind, device=self._device)
 
     def load(self, block: NDArray[np.float64]) -> None:
-        """float64[n, width] becomes the newest block."""
         self._block = self._put(block, self._kind)
 
     def multiply(self) -> None:
-        """block = M block."""
         self._block = self._multiply(self._matrix, self._block)
 
     def project(self, factor: NDArray[np.float64]) -> NDArray[np.float64]:
-        """block = block factor; returns float64[used, width] = basis^T block."""
         self._block = self._block @ self._put(factor, self._kind)
         return self._get(self._rows[: self.used] @ self._block)
 
     def subtract(self, coefficients: NDArray[np.float64]) -> NDArray[np.float64]:
-        """block = block - basis coefficients; returns float64[width, width] = block^T block."""
         small = self._put(coefficients, self._kind)
         self._block = self._block - self._rows[: self.used].T @ small
         return self._get(self._block.T @ self._block)
 
     def append(self, factor: NDArray[np.float64]) -> None:
-        """block = block factor, and its columns join the basis."""
         self._block = self._block @ self._put(factor, self._kind)
         self._rows[self.used : self.used + WIDTH] = self._block.T
         self.used += WIDTH
@@ -127,22 +97,19 @@ class TorchEngine:
     def replace(
         self, factor: NDArray[np.float64], weak: NDArray[np.bool_], fresh: NDArray[np.float64]
     ) -> None:
-        """block = block factor, then `fresh` float64[n, weak.sum()] in place of weak columns."""
         self._block = self._block @ self._put(factor, self._kind)
         self._block[:, self._put(np.flatnonzero(weak), None)] = self._put(fresh, self._kind)
 
     def rotate(self, rotation: NDArray[np.float64]) -> None:
-        """The basis becomes basis rotation, rotation float64[used, kept]."""
         kept = rotation.shape[1]
         small = self._put(np.ascontiguousarray(rotation.T), self._kind)
         self._rows[:kept] = small @ self._rows[: self.used]
         self.used = kept
 
     def vectors(self, count: int) -> NDArray[Any]:
-        """float[n, count]: the first columns of the basis."""
         return np.asarray(self._rows[:count].T.contiguous().cpu().numpy())
 
-    def finish(self, solution: Solution) -> Solution:
+    def finish(self, solution: Eigenpairs) -> Eigenpairs:
         """`solvers.finish` without leaving the device: only d x d matrices do."""
         import torch
 

@@ -1,4 +1,4 @@
-"""The door of the estimators: any matrix becomes a binary CSR matrix, or a clear error."""
+"""The door: a matrix becomes interactions or a graph, or an error says why it is neither."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from leporid.errors import DataError
+from leporid.errors import DataError, GraphError
+from leporid.graph.types import Graph, KnnGraph
 
-__all__ = ["NotNumbersError", "interaction_rows"]
+__all__ = ["NotNumbersError", "as_graph", "interaction_rows"]
 
 
 class NotNumbersError(DataError, TypeError):
@@ -23,23 +24,20 @@ def interaction_rows(
 
     `binary` replaces every value by 1. With `n_features` the number of columns is checked.
     """
-    if sparse.issparse(X):
-        if np.iscomplexobj(X):
-            raise DataError("Complex data not supported: give real numbers")
-        rows = sparse.csr_array(X, copy=True)
-    else:
-        array = np.asarray(X)
-        if array.ndim != 2:
+    if not sparse.issparse(X):
+        X = np.asarray(X)
+        if X.ndim != 2:
             raise DataError(
-                f"expected a matrix with two axes, got an array with {array.ndim}: Reshape your "
+                f"expected a matrix with two axes, got an array with {X.ndim}: Reshape your "
                 f"data with X.reshape(-1, 1), or X.reshape(1, -1) for a single row"
             )
-        if np.iscomplexobj(array):
-            raise DataError("Complex data not supported: give real numbers")
-        try:
-            rows = sparse.csr_array(array.astype(np.float64))
-        except (TypeError, ValueError) as error:
-            raise NotNumbersError(f"the matrix must hold numbers: {error}") from None
+    if np.iscomplexobj(X):
+        raise DataError("Complex data not supported: give real numbers")
+    try:
+        X = X if sparse.issparse(X) else X.astype(np.float64)
+    except (TypeError, ValueError) as error:
+        raise NotNumbersError(f"the matrix must hold numbers: {error}") from None
+    rows = sparse.csr_array(X, copy=True)
     if rows.data.dtype.kind == "f" and not np.isfinite(rows.data).all():
         raise DataError(f"the matrix given to {estimator} contains NaN or inf")
     if rows.shape[0] == 0:
@@ -60,3 +58,43 @@ def interaction_rows(
     if binary:
         rows.data[:] = 1.0
     return rows
+
+
+def as_graph(graph: Any) -> Graph:
+    """A graph as it is, or one from a symmetric, non-negative square matrix (sparse or dense).
+
+    The diagonal is left out: a node is not its own neighbour. float32 weights.
+    """
+    if isinstance(graph, Graph):
+        return graph
+    if not sparse.issparse(graph):
+        graph = np.asarray(graph)
+        if graph.ndim != 2:
+            raise GraphError(f"a graph must be a square matrix, not an array of {graph.ndim} axes")
+    if graph.shape[0] != graph.shape[1]:
+        raise GraphError(
+            f"a graph must be a square matrix, not {graph.shape[0]} x {graph.shape[1]}"
+        )
+    csr = sparse.csr_array(graph, dtype=np.float32, copy=True)
+    if not np.isfinite(csr.data).all():
+        raise GraphError("the graph has weights that are NaN or inf: remove or replace them")
+    if (csr.data < 0.0).any():
+        raise GraphError("the graph has negative weights: LE and LEPORID need weights >= 0")
+    csr.sum_duplicates()
+    csr.setdiag(0.0)
+    csr.eliminate_zeros()
+    csr.sort_indices()
+    difference = abs(csr - csr.T)
+    if difference.nnz and difference.max() > 1e-5 * csr.data.max():
+        raise GraphError("the graph is not symmetric: pass (W + W.T) / 2 or W.maximum(W.T)")
+    if difference.nnz:
+        csr = csr.maximum(csr.T).tocsr()
+        csr.sort_indices()
+    return KnnGraph(
+        csr.indptr.astype(np.int64),
+        csr.indices.astype(np.int32),
+        csr.data,
+        side="rows",
+        k=int(np.diff(csr.indptr).max(initial=0)),
+        similarity="precomputed",
+    )

@@ -18,9 +18,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from leporid.progress import ProgressLike
-from leporid.spectral.laplacian import LaplacianOperator
-from leporid.spectral.solvers import Solution
+from leporid.spectral.solvers import Eigenpairs, Problem
 
 __all__ = ["Engine", "basis_size", "lanczos"]
 
@@ -76,48 +74,32 @@ def basis_size(dim: int, width: int) -> tuple[int, int]:
     return kept + max(kept, 6 * width), kept
 
 
-def lanczos(
-    operator: LaplacianOperator,
-    engine: Engine,
-    dim: int,
-    tol: float,
-    seed: int,
-    progress: ProgressLike,
-    v0: NDArray[np.floating[Any]] | None = None,
-) -> Solution:
-    """The `dim` largest eigenpairs to an absolute residual of about `tol`.
+def lanczos(problem: Problem, engine: Engine) -> Eigenpairs:
+    """Eigenpairs to a residual of about `problem.tol`.
 
     The engine has room for a basis of `basis_size` and one block more, and the graph has more
     nodes with edges than that.
     """
-    return _Lanczos(operator, engine, dim, tol, seed, progress).solve(v0)
+    return _Lanczos(problem, engine).solve(problem.start)
 
 
 class _Lanczos:
     """The state of one solve: the basis V, the projected matrix T, the newest block X."""
 
-    def __init__(
-        self,
-        operator: LaplacianOperator,
-        engine: Engine,
-        dim: int,
-        tol: float,
-        seed: int,
-        progress: ProgressLike,
-    ) -> None:
-        self.operator, self.engine, self.progress = operator, engine, progress
-        self.dim, self.tol = dim, tol
-        self.random = np.random.default_rng(seed)
-        self.capacity, self.kept = basis_size(dim, engine.width)
+    def __init__(self, problem: Problem, engine: Engine) -> None:
+        self.operator, self.engine, self.progress = problem.operator, engine, problem.progress
+        self.dim, self.tol = problem.dim, problem.tol
+        self.random = np.random.default_rng(problem.seed)
+        self.capacity, self.kept = basis_size(self.dim, engine.width)
         self.projected = np.zeros((self.capacity, self.capacity))
         self.coupling = np.zeros((engine.width, engine.width))
         self.products = 0
         # What rounding leaves of a vector that lies in the basis already, and the smallest
         # eigenvalue of a Gram matrix that rounding does not drown.
-        self.noise = 0.5 * engine.precision * operator.norm
+        self.noise = 0.5 * engine.precision * self.operator.norm
         self.resolution = 16.0 * engine.precision
 
-    def solve(self, v0: NDArray[np.floating[Any]] | None) -> Solution:
+    def solve(self, v0: NDArray[np.floating[Any]] | None) -> Eigenpairs:
         """Restart until the wanted pairs have converged, then look for missed copies."""
         self.progress.start("eigenvectors", None)
         self._begin(v0)
@@ -135,15 +117,17 @@ class _Lanczos:
             values = again
             if gained <= 10.0 * self.tol:
                 break
-        return Solution(values, self.engine.vectors(self.dim), residuals, self.products, "lanczos")
+        return Eigenpairs(
+            values, self.engine.vectors(self.dim), residuals, self.products, "lanczos"
+        )
 
     def _begin(self, v0: NDArray[np.floating[Any]] | None) -> None:
         """The first block: random, or random combinations of a given start."""
         width = self.engine.width
         start = self._random(width)
         if v0 is not None:
-            given = np.asarray(v0, dtype=np.float64).reshape(self.operator.n, -1)
-            mixed = given @ self.random.standard_normal((given.shape[1], width))
+            old = np.asarray(v0, dtype=np.float64).reshape(self.operator.n, -1)
+            mixed = old @ self.random.standard_normal((old.shape[1], width))
             mixed[~self.operator.active] = 0.0
             start = mixed + 1e-3 * np.abs(mixed).max(initial=0.0) * start
         self.engine.load(start)

@@ -11,17 +11,29 @@ Laplacian Eigenmaps is alpha = 0.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
-from leporid.errors import ConfigError, GraphError
-from leporid.graph.types import KnnGraph
+from leporid.errors import ConfigError
+from leporid.graph.kernels.product import BLOCK, BlockProduct, huge_zeros
+from leporid.graph.types import Graph, KnnGraph
 
-__all__ = ["LaplacianOperator", "as_graph", "laplacian_operator", "regularized_degrees"]
+__all__ = [
+    "LaplacianOperator",
+    "Product",
+    "laplacian_operator",
+    "regularized_degrees",
+    "wide_product",
+]
+
+Product = Callable[[NDArray[Any], NDArray[Any], NDArray[Any]], None]
+"""`product(x, scaled, out)`: out = M x for float[>= n, 16]; rows past n are zero; `scaled` is work
+space. Float32 or float64 throughout, as x is."""
 
 
 def regularized_degrees(degrees: NDArray[np.float64], alpha: float) -> NDArray[np.float64]:
@@ -40,7 +52,7 @@ class LaplacianOperator:
     edges.
     """
 
-    graph: KnnGraph
+    graph: Graph
     scale: NDArray[np.float64]
     """float64[n]: the diagonal of S. D_reg^-1/2, or ones; zero for nodes without edges."""
     diagonal: NDArray[np.float64]
@@ -62,6 +74,19 @@ class LaplacianOperator:
         """Number of nodes that have an edge."""
         return int(self.active.sum())
 
+    def product(self) -> Product:
+        """M, made ready: by our kernel where the edges are here, else by the graph itself."""
+        if isinstance(self.graph, KnnGraph):
+            return partial(BlockProduct(self.graph), self.scale, self.diagonal)
+        return self._remote_product
+
+    def _remote_product(self, x: NDArray[Any], scaled: NDArray[Any], out: NDArray[Any]) -> None:
+        n, scale = self.n, self.scale.astype(x.dtype)[:, None]
+        np.multiply(scale, x[:n], out=scaled[:n])
+        np.multiply(scale, self.graph.product(scaled[:n]), out=out[:n])
+        out[:n] += self.diagonal.astype(x.dtype)[:, None] * x[:n]
+        out[n:] = 0.0
+
     def dense(self) -> NDArray[np.float64]:
         """float64[n_active, n_active]: M on the nodes that have an edge."""
         dense: NDArray[np.float64] = self.graph.csr().astype(np.float64).toarray()
@@ -71,7 +96,7 @@ class LaplacianOperator:
 
 
 def laplacian_operator(
-    graph: KnnGraph, alpha: float = 0.5, normalized: bool = True
+    graph: Graph, alpha: float = 0.5, normalized: bool = True
 ) -> LaplacianOperator:
     """The operator whose algebraically largest eigenvectors are the embedding.
 
@@ -91,41 +116,15 @@ def laplacian_operator(
     return LaplacianOperator(graph, scale, diagonal, shift, max(shift, 1e-300), active)
 
 
-def as_graph(graph: Any) -> KnnGraph:
-    """A `KnnGraph` from any symmetric, non-negative square matrix (scipy sparse or dense).
-
-    The diagonal is left out: a node is not its own neighbour. float32 weights.
-    """
-    if isinstance(graph, KnnGraph):
-        return graph
-    if not sparse.issparse(graph):
-        graph = np.asarray(graph)
-        if graph.ndim != 2:
-            raise GraphError(f"a graph must be a square matrix, not an array of {graph.ndim} axes")
-    if graph.shape[0] != graph.shape[1]:
-        raise GraphError(
-            f"a graph must be a square matrix, not {graph.shape[0]} x {graph.shape[1]}"
-        )
-    csr = sparse.csr_array(graph, dtype=np.float32, copy=True)
-    if not np.isfinite(csr.data).all():
-        raise GraphError("the graph has weights that are NaN or inf: remove or replace them")
-    if (csr.data < 0.0).any():
-        raise GraphError("the graph has negative weights: LE and LEPORID need weights >= 0")
-    csr.sum_duplicates()
-    csr.setdiag(0.0)
-    csr.eliminate_zeros()
-    csr.sort_indices()
-    difference = abs(csr - csr.T)
-    if difference.nnz and difference.max() > 1e-5 * csr.data.max():
-        raise GraphError("the graph is not symmetric: pass (W + W.T) / 2 or W.maximum(W.T)")
-    if difference.nnz:
-        csr = csr.maximum(csr.T).tocsr()
-        csr.sort_indices()
-    return KnnGraph(
-        csr.indptr.astype(np.int64),
-        csr.indices.astype(np.int32),
-        csr.data,
-        side="rows",
-        k=int(np.diff(csr.indptr).max(initial=0)),
-        similarity="precomputed",
-    )
+def wide_product(product: Product, x: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
+    """float64[n, d]: M X with every product and sum in float64, 16 columns at a time."""
+    n, width = x.shape
+    image = np.empty((n, width))
+    part, scaled, out = (huge_zeros((n, BLOCK), np.float64) for _ in range(3))
+    for start in range(0, width, BLOCK):
+        stop = min(start + BLOCK, width)
+        part[:, : stop - start] = x[:, start:stop]
+        part[:, stop - start :] = 0.0
+        product(part, scaled, out)
+        image[:, start:stop] = out[:, : stop - start]
+    return image

@@ -17,7 +17,9 @@ import numpy as np
 import scipy.linalg.cython_blas  # noqa: F401
 from numpy.typing import NDArray
 
-from leporid.spectral.spmm import BLOCK, BlockProduct, huge_zeros
+from leporid.graph.kernels.product import BLOCK, huge_zeros
+from leporid.kernel import kernel
+from leporid.spectral.laplacian import Product
 
 __all__ = ["ROWS", "PanelEngine"]
 
@@ -25,7 +27,7 @@ ROWS = 2048
 """Rows of a panel: with 192 float32 columns it fills most of a second-level cache."""
 
 
-@numba.njit(parallel=True, cache=True)
+@kernel(parallel=True)
 def _project(basis: Any, used: int, x: Any, factor: Any, parts: Any) -> None:
     """x = x factor, then parts[p] = basis[p]^T x[p]."""
     for p in numba.prange(len(basis)):
@@ -33,7 +35,7 @@ def _project(basis: Any, used: int, x: Any, factor: Any, parts: Any) -> None:
         parts[p, :used] = np.dot(basis[p, :used], x[p])
 
 
-@numba.njit(parallel=True, cache=True)
+@kernel(parallel=True)
 def _subtract(basis: Any, used: int, x: Any, coefficients: Any, parts: Any) -> None:
     """x = x - basis coefficients, then parts[p] = x[p]^T x[p]."""
     for p in numba.prange(len(basis)):
@@ -41,7 +43,7 @@ def _subtract(basis: Any, used: int, x: Any, coefficients: Any, parts: Any) -> N
         parts[p] = np.dot(x[p].T, x[p])
 
 
-@numba.njit(parallel=True, cache=True)
+@kernel(parallel=True)
 def _append(basis: Any, used: int, x: Any, factor: Any) -> None:
     """x = x factor, and its columns become the next ones of the basis."""
     width = x.shape[2]
@@ -50,7 +52,7 @@ def _append(basis: Any, used: int, x: Any, factor: Any) -> None:
         basis[p, used : used + width] = x[p].T
 
 
-@numba.njit(parallel=True, cache=True)
+@kernel(parallel=True)
 def _rotate(basis: Any, used: int, rotation: Any) -> None:
     """The first columns become basis rotation."""
     kept = rotation.shape[1]
@@ -60,15 +62,14 @@ def _rotate(basis: Any, used: int, rotation: Any) -> None:
 
 
 class PanelEngine:
-    """The basis and the newest block of a Lanczos run, in memory, on numba's threads.
+    """The `lanczos.Engine` that works in memory, on numba's threads.
 
     The basis holds orthonormal columns, float32 or float64; all small matrices are float64.
     """
 
     width = BLOCK
 
-    def __init__(self, product: BlockProduct, capacity: int, dtype: str) -> None:
-        n = product.operator.n
+    def __init__(self, product: Product, n: int, capacity: int, dtype: str) -> None:
         self.product = product
         self.n = n
         self.used = 0
@@ -82,13 +83,11 @@ class PanelEngine:
         self._squares = np.zeros((self._panels, BLOCK, BLOCK), dtype=dtype)
 
     def load(self, block: NDArray[np.float64]) -> None:
-        """float64[n, width] becomes the newest block."""
         flat = self._block.reshape(-1, BLOCK)
         flat[: self.n] = block
         flat[self.n :] = 0.0
 
     def multiply(self) -> None:
-        """block = M block."""
         flat = (-1, BLOCK)
         self.product(
             self._block.reshape(flat), self._scaled.reshape(flat), self._image.reshape(flat)
@@ -96,35 +95,29 @@ class PanelEngine:
         self._block, self._image = self._image, self._block
 
     def project(self, factor: NDArray[np.float64]) -> NDArray[np.float64]:
-        """block = block factor; returns float64[used, width] = basis^T block."""
         _project(self._columns, self.used, self._block, self._cast(factor), self._parts)
         return np.asarray(self._parts[:, : self.used].sum(axis=0, dtype=np.float64))
 
     def subtract(self, coefficients: NDArray[np.float64]) -> NDArray[np.float64]:
-        """block = block - basis coefficients; returns float64[width, width] = block^T block."""
         _subtract(self._columns, self.used, self._block, self._cast(coefficients), self._squares)
         return np.asarray(self._squares.sum(axis=0, dtype=np.float64))
 
     def append(self, factor: NDArray[np.float64]) -> None:
-        """block = block factor, and its columns join the basis."""
         _append(self._columns, self.used, self._block, self._cast(factor))
         self.used += BLOCK
 
     def replace(
         self, factor: NDArray[np.float64], weak: NDArray[np.bool_], fresh: NDArray[np.float64]
     ) -> None:
-        """block = block factor, then `fresh` float64[n, weak.sum()] in place of weak columns."""
         flat = self._block.reshape(-1, BLOCK)
         flat[:] = flat @ self._cast(factor)
         flat[: self.n, weak] = fresh
 
     def rotate(self, rotation: NDArray[np.float64]) -> None:
-        """The basis becomes basis rotation, rotation float64[used, kept]."""
         _rotate(self._columns, self.used, self._cast(rotation))
         self.used = rotation.shape[1]
 
     def vectors(self, count: int) -> NDArray[Any]:
-        """float[n, count]: the first columns as an ordinary matrix."""
         wide = self._columns[:, :count].transpose(0, 2, 1).reshape(-1, count)
         return np.ascontiguousarray(wide[: self.n])
 

@@ -1,56 +1,74 @@
-"""What every solver hands back, the float64 check, and the two solvers that are not ours."""
+"""What a solver is asked for and hands back, the float64 check, and LAPACK and ARPACK."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import eigh
 
-from leporid.spectral.laplacian import LaplacianOperator
-from leporid.spectral.spmm import BlockProduct, wide_product
+from leporid.progress import NullProgress, ProgressLike
+from leporid.spectral.laplacian import LaplacianOperator, Product, wide_product
 
-__all__ = ["Solution", "arpack", "dense", "finish", "ritz"]
+__all__ = ["Eigenpairs", "Problem", "arpack", "dense", "finish", "precise", "ritz"]
 
 
 @dataclass(frozen=True, eq=False)
-class Solution:
-    """Eigenpairs of the operator as a solver found them, values descending."""
+class Problem:
+    """The `dim` largest eigenpairs of the operator, to an absolute residual of `tol`."""
+
+    operator: LaplacianOperator
+    dim: int
+    tol: float
+    dtype: str = "float32"
+    seed: int = 0
+    progress: ProgressLike = field(default_factory=NullProgress)
+    start: NDArray[np.floating[Any]] | None = None
+    """float[n, any]: a block to start from."""
+
+
+@dataclass(frozen=True, eq=False)
+class Eigenpairs:
+    """The algebraically largest eigenpairs of an operator, and how well they hold."""
 
     values: NDArray[np.float64]
-    """float64[d], of the operator (with its shift)."""
-    vectors: NDArray[np.floating[Any]]
-    """float[n, d]; zero on nodes without edges."""
+    """float64[d], descending."""
+    vectors: NDArray[Any]
+    """float[n, d], orthonormal columns; zero on nodes without edges."""
     residuals: NDArray[np.float64]
-    """float64[d]."""
+    """float64[d]: ||M q - mu q|| in float64 arithmetic."""
     iterations: int
+    """Products of the graph with a vector or a block."""
     solver: str
 
 
-def dense(operator: LaplacianOperator, dim: int) -> Solution:
-    """LAPACK's `eigh` on the dense matrix: for small graphs."""
-    from scipy.linalg import eigh
+def precise(solve: Callable[[Problem], Eigenpairs], problem: Problem) -> Eigenpairs:
+    """Solve; where float32 has lost too much to many restarts, again in float64 from there."""
+    solution = solve(problem)
+    if problem.dtype == "float32" and solution.residuals.max() > problem.tol:
+        again = solve(replace(problem, dtype="float64", start=solution.vectors))
+        return replace(again, iterations=again.iterations + solution.iterations)
+    return solution
 
+
+def dense(problem: Problem) -> Eigenpairs:
+    """LAPACK's `eigh` on the dense matrix: for small graphs."""
+    operator, dim = problem.operator, problem.dim
     matrix = operator.dense()
     n = len(matrix)
     values, compact = eigh(matrix, subset_by_index=(n - dim, n - 1))
     vectors = np.zeros((operator.n, dim))
     vectors[operator.active] = compact[:, ::-1]
-    return Solution(values[::-1].copy(), vectors, np.zeros(dim), 0, "dense")
+    return Eigenpairs(values[::-1].copy(), vectors, np.zeros(dim), 0, "dense")
 
 
-def arpack(
-    product: BlockProduct,
-    dim: int,
-    tol: float,
-    dtype: str,
-    seed: int,
-    v0: NDArray[np.floating[Any]] | None = None,
-) -> Solution:
+def arpack(product: Product, problem: Problem) -> Eigenpairs:
     """scipy's `eigsh` around our product: the fall-back and the cross-check."""
-    operator = product.operator
+    operator, dim, dtype, tol = problem.operator, problem.dim, problem.dtype, problem.tol
     n, products = operator.n, 0
 
     def multiply(vector: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
@@ -58,38 +76,34 @@ def arpack(
         products += 1
         return wide_product(product, vector.reshape(n, 1)).ravel()
 
-    if v0 is None:
-        start = np.random.default_rng(seed).standard_normal(n)
+    def deflated(basis: NDArray[np.float64], vector: NDArray[np.floating[Any]]) -> Any:
+        inside = basis.T @ vector
+        image = multiply(vector - basis @ inside)
+        return image - basis @ (basis.T @ image + 2.0 * operator.norm * inside)
+
+    if problem.start is None:
+        first = np.random.default_rng(problem.seed).standard_normal(n)
     else:
-        start = np.asarray(v0, dtype=np.float64).reshape(n, -1).sum(axis=1)
-    start[~operator.active] = 0.0
+        first = np.asarray(problem.start, dtype=np.float64).reshape(n, -1).sum(axis=1)
+    first[~operator.active] = 0.0
     # ARPACK's tolerance is relative to the eigenvalue; small ones need the smaller bound.
     relative = 0.1 * tol / operator.norm
-    values, vectors = _eigsh(multiply, dim, start.astype(dtype), relative)
+    values, vectors = _eigsh(multiply, dim, first.astype(dtype), relative)
     # A Krylov space of one vector holds one copy of a repeated eigenvalue: search what is
-    # orthogonal to the vectors found, until nothing there is larger.
-    random = np.random.default_rng(seed + 1)
+    # orthogonal to the vectors there are, until nothing there is larger.
+    random = np.random.default_rng(problem.seed + 1)
     for _ in range(dim):
         fresh = random.standard_normal(n)
         fresh[~operator.active] = 0.0
-        found, basis = values, vectors.astype(np.float64)
-
-        def deflated(vector: NDArray[np.floating[Any]], basis: Any = basis) -> Any:
-            inside = basis.T @ vector
-            outside = vector - basis @ inside
-            image = multiply(outside)
-            return image - basis @ (basis.T @ image + 2.0 * operator.norm * inside)
-
-        extra = min(4, dim)
-        more, others = _eigsh(deflated, extra, fresh.astype(dtype), relative)
-        merged = np.concatenate([values, more])
+        others = partial(deflated, vectors.astype(np.float64))
+        more_values, more = _eigsh(others, min(4, dim), fresh.astype(dtype), relative)
+        merged, before = np.concatenate([values, more_values]), values
         order = np.argsort(-merged, kind="stable")[:dim]
-        values = merged[order]
-        vectors = np.hstack([vectors, others])[:, order]
-        if np.abs(values - found).max() <= tol:
+        values, vectors = merged[order], np.hstack([vectors, more])[:, order]
+        if np.abs(values - before).max() <= tol:
             break
     vectors[~operator.active] = 0.0
-    return Solution(values.astype(np.float64), vectors, np.zeros(dim), products, "arpack")
+    return Eigenpairs(values.astype(np.float64), vectors, np.zeros(dim), products, "arpack")
 
 
 def _eigsh(
@@ -107,8 +121,8 @@ def _eigsh(
 
 
 def finish(
-    exact: Callable[[NDArray[np.floating[Any]]], NDArray[np.float64]], solution: Solution
-) -> Solution:
+    exact: Callable[[NDArray[np.floating[Any]]], NDArray[np.float64]], solution: Eigenpairs
+) -> Eigenpairs:
     """Rayleigh-Ritz in the span of the vectors, and the residuals, with the float64 operator.
 
     One more product improves the eigenvalues to the square of the residual and undoes the
@@ -126,7 +140,5 @@ def ritz(
     small: NDArray[np.float64], gram: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Values, descending, and rotation of the projected problem V^T M V y = mu V^T V y."""
-    from scipy.linalg import eigh
-
     values, rotation = eigh((small + small.T) / 2.0, (gram + gram.T) / 2.0)
     return values[::-1].copy(), rotation[:, ::-1]

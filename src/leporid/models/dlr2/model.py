@@ -327,10 +327,8 @@ class DLR2(NeuralRecommender):
     def _new_states(self, recent: Tensor, histories: Sequences) -> Tensor:
         table = self.network.users.weight
         if self._new_users is None:
-            trained = table.detach().float().cpu().numpy()
-            self._new_users = NewUserRows(self.train, trained, self.config.neighbours)
-        rows = torch.from_numpy(self._new_users.place(histories)).to(table)
-        return self._states(rows, recent)
+            self._new_users = NewUserRows(self.train, table, self.config.neighbours)
+        return self._states(self._new_users(histories), recent)
 
     def weights_changed(self) -> None:
         """Forget what was derived from the weights."""

@@ -8,7 +8,6 @@ fitting            `train`: a model by name, an initialiser by name, a split; a 
 graph_propagation  Products with the user-item graph: one constant CSR matrix, and edge-wise product
 neighbourhood      What UserKNN and ItemKNN share: their settings, and the search for neighbours
 neural             `NeuralRecommender`: what a neural model says of itself; everything else is done
-new_user_vectors   `NewUserRows` for a table on any device, made when the first new person asks
 new_users          A row of the user table for people who were not there when it was trained
 profiles           What the classical models have in common: they score from the training rows of th
 random_walk        Two steps of a random walk on the bipartite graph: from an item over its users to

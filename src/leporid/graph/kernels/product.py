@@ -1,4 +1,4 @@
-"""The sparse x block product: 16 columns at a time, row-parallel.
+"""The product of a graph with a block of 16 columns, row-parallel.
 
 The product is bound by fetching the block's rows, so everything here serves that: 16 float32
 columns of a row are one cache line; the columns of the graph are visited in panels whose rows
@@ -9,7 +9,6 @@ load, one broadcast and one fused multiply-add per edge, without bounds tests.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numba
@@ -17,12 +16,12 @@ import numpy as np
 from llvmlite import ir
 from numba.core import cgutils as typed_cgutils
 from numba.core import types
-from numba.extending import intrinsic
 from numpy.typing import NDArray
 
-from leporid.spectral.laplacian import LaplacianOperator
+from leporid.graph.types import KnnGraph
+from leporid.kernel import kernel, vector_code
 
-__all__ = ["BLOCK", "BlockProduct", "add_edges", "huge_zeros", "wide_product"]
+__all__ = ["BLOCK", "BlockProduct", "add_edges", "column_bounds", "huge_zeros"]
 
 BLOCK = 16
 """Columns of a block."""
@@ -104,10 +103,10 @@ def _emit_edges(
     return types.void(columns, weights, x, out, start, end, row), code
 
 
-add_edges: Any = intrinsic(_emit_edges)
+add_edges: Any = vector_code(_emit_edges)
 
 
-@numba.njit(parallel=True, cache=True)
+@kernel(parallel=True)
 def _multiply(
     cuts: Any,
     columns: Any,
@@ -141,7 +140,7 @@ def _multiply(
             out[i, c] = 0.0
 
 
-@numba.njit(parallel=True, cache=True)
+@kernel(parallel=True)
 def _cut_rows(indptr: Any, columns: Any, bounds: Any, cuts: Any) -> None:
     for i in numba.prange(len(indptr) - 1):
         row = columns[indptr[i] : indptr[i + 1]]
@@ -149,74 +148,45 @@ def _cut_rows(indptr: Any, columns: Any, bounds: Any, cuts: Any) -> None:
             cuts[panel, i] = indptr[i] + np.searchsorted(row, bounds[panel])
 
 
-@numba.njit(parallel=True, cache=True)
-def _narrow(indices: Any, out: Any) -> None:
-    for p in numba.prange(len(indices)):
-        out[p] = indices[p]
+def column_bounds(n: int, edges: int) -> NDArray[np.int64]:
+    """int64[panels + 1]: where the panels of columns of a graph of this size begin and end."""
+    panels = min(-(-n * BLOCK * 4 // PANEL_BYTES), edges // (FEWEST_EDGES * max(n, 1)))
+    return np.linspace(0, n, max(panels, 1) + 1).astype(np.int64)
 
 
-@dataclass(frozen=True, eq=False)
 class BlockProduct:
-    """The operator, made ready for products with blocks of 16 columns.
+    """S W S x + diagonal x for blocks of 16 columns, with W a graph in this process.
 
     Column numbers take 16 bits while n < 65,536; the weights are the graph's own memory. A graph
     that is mapped from a file is not copied into memory.
     """
 
-    operator: LaplacianOperator
-    columns: NDArray[np.uint16] | NDArray[np.uint32]
-    cuts: NDArray[np.int64]
-    """int64[panels + 1, n]: where each row's edges enter the next panel of columns."""
-    chunks: NDArray[np.int64]
-    """int64[pieces + 1]: row ranges with about equally many edges."""
+    def __init__(self, graph: KnnGraph) -> None:
+        self.weights = graph.weights
+        self.columns: NDArray[Any] = graph.indices.view(np.uint32)
+        if graph.n <= 1 << 16 and not isinstance(graph.indices.base, np.memmap):
+            self.columns = graph.indices.astype(np.uint16)
+        bounds = column_bounds(graph.n, graph.n_edges)
+        # int64[panels + 1, n]: where each row's edges enter the next panel of columns.
+        self.cuts = np.empty((len(bounds), graph.n), dtype=np.int64)
+        _cut_rows(graph.indptr, graph.indices, bounds, self.cuts)
+        chunks = np.searchsorted(graph.indptr, np.linspace(0, graph.n_edges, CHUNKS + 1))
+        chunks[0], chunks[-1] = 0, graph.n
+        self._chunks = np.unique(chunks.astype(np.int64))
 
-    @classmethod
-    def prepare(cls, operator: LaplacianOperator) -> BlockProduct:
-        """Narrow the column numbers and cut the rows."""
-        graph = operator.graph
-        n, edges = graph.n, graph.n_edges
-        columns: Any = graph.indices.view(np.uint32)
-        if n <= 1 << 16 and not isinstance(graph.indices.base, np.memmap):
-            columns = np.empty(edges, dtype=np.uint16)
-            _narrow(graph.indices, columns)
-        panels = min(-(-n * BLOCK * 4 // PANEL_BYTES), edges // (FEWEST_EDGES * max(n, 1)))
-        bounds = np.linspace(0, n, max(panels, 1) + 1).astype(np.int64)
-        cuts = np.empty((len(bounds), n), dtype=np.int64)
-        _cut_rows(graph.indptr, graph.indices, bounds, cuts)
-        share = np.linspace(0, edges, CHUNKS + 1)
-        chunks = np.searchsorted(graph.indptr, share).astype(np.int64)
-        chunks[0], chunks[-1] = 0, n
-        return cls(operator, columns, cuts, np.unique(chunks))
+    def __call__(
+        self,
+        scale: NDArray[np.float64],
+        diagonal: NDArray[np.float64],
+        x: NDArray[Any],
+        scaled: NDArray[Any],
+        out: NDArray[Any],
+    ) -> None:
+        """Fill `out` from x, both float[>= n, 16]; rows past n are zero; `scaled` is work space.
 
-    def __call__(self, x: NDArray[Any], scaled: NDArray[Any], out: NDArray[Any]) -> None:
-        """out = M x for x, out float[>= n, 16]; rows past n are zero; `scaled` is work space.
-
-        Float32 or float64 throughout, as x is.
+        `scale`, the diagonal of S, and `diagonal` have n entries. Float32 or float64 throughout,
+        as x is.
         """
-        operator = self.operator
-        kind = x.dtype
-        _multiply(
-            self.cuts,
-            self.columns,
-            operator.graph.weights,
-            self.chunks,
-            operator.scale.astype(kind),
-            operator.diagonal.astype(kind),
-            x,
-            scaled,
-            out,
-        )
-
-
-def wide_product(product: BlockProduct, x: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
-    """float64[n, d]: M X with every product and sum in float64, 16 columns at a time."""
-    n, width = x.shape
-    image = np.empty((n, width))
-    part, scaled, out = (huge_zeros((n, BLOCK), np.float64) for _ in range(3))
-    for start in range(0, width, BLOCK):
-        stop = min(start + BLOCK, width)
-        part[:, : stop - start] = x[:, start:stop]
-        part[:, stop - start :] = 0.0
-        product(part, scaled, out)
-        image[:, start:stop] = out[:, : stop - start]
-    return image
+        factors = scale.astype(x.dtype), diagonal.astype(x.dtype)
+        edges = self.cuts, self.columns, self.weights, self._chunks
+        _multiply(*edges, *factors, x, scaled, out)

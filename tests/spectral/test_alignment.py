@@ -1,4 +1,4 @@
-"""Refreshing: the fresh fit's subspace, the same tolerance, the old coordinates."""
+"""Fits that start from old vectors: a fresh fit's subspace, the same tolerance, old coordinates."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from scipy import sparse
 
 from leporid import LaplacianEigenmaps, Leporid
 from leporid.errors import ConfigError, DataError, NotFittedError
-from leporid.spectral.refresh import align_columns, procrustes, repeated_values
+from leporid.spectral.alignment import align_columns, procrustes, repeated_values
 from tests.spectral.graphs import largest_angle
 
 
@@ -36,19 +36,14 @@ X = log()
 Y = later(X)
 
 
-@pytest.fixture(autouse=True)
-def _merge_small_logs_too(monkeypatch):
-    monkeypatch.setattr("leporid.graph.refresh.SEARCH_ALL_BELOW", 0)
-
-
 @pytest.mark.parametrize("make", [Leporid, LaplacianEigenmaps])
 @pytest.mark.parametrize("normalized", [True, False])
-def test_a_refresh_is_a_fit(make, normalized):
+def test_a_fit_from_an_older_one_is_a_fit(make, normalized):
     settings = {"dim": 5, "k": 30, "normalized": normalized}
     fresh = make(**settings).fit(Y)
     model = make(**settings).fit(X)
     old = model.embedding_
-    assert model.refresh(Y) is model
+    assert model.fit(Y, start=model) is model
     np.testing.assert_array_equal(model.graph_.indices, fresh.graph_.indices)
     np.testing.assert_array_equal(model.graph_.weights, fresh.graph_.weights)
     np.testing.assert_allclose(model.eigenvalues_, fresh.eigenvalues_, atol=1e-6, rtol=1e-6)
@@ -58,47 +53,28 @@ def test_a_refresh_is_a_fit(make, normalized):
     overlap = np.sum(model.embedding_[: len(old)] * old, axis=0)
     assert (overlap > 0).all()
     np.testing.assert_allclose(model.transform(Y[:7]), model.embedding_[:7])
-    report = model.report_
-    assert (report.rows, report.new) == (410, 10)
-    assert 10 < report.changed <= report.searched < 410
+    other = make(**settings).fit(Y, start=make(**settings).fit(X))
+    assert other.embedding_.tobytes() == model.embedding_.tobytes()
 
 
 def test_lanczos_starts_from_the_old_vectors():
     big, grown = log(1500, 200, seed=3), later(log(1500, 200, seed=3), 0, 0, 0.01)
     settings = {"dim": 12, "k": 50, "solver": "lanczos"}
     fresh = Leporid(**settings).fit(grown)
-    model = Leporid(**settings).fit(big).refresh(grown)
+    model = Leporid(**settings).fit(grown, start=Leporid(**settings).fit(big))
     assert model.n_iter_ < fresh.n_iter_
     assert largest_angle(model.embedding_, fresh.embedding_) <= 1e-3
     assert model.residuals_.max() <= 1e-6
 
 
-def test_added_interactions_are_the_difference():
-    extra = Y.copy()
-    extra[:400, :90] -= X
-    extra.eliminate_zeros()
-    one = Leporid(dim=4, k=30).fit(X).refresh(Y)
-    other = Leporid(dim=4, k=30).fit(X).partial_fit(extra)
-    assert one.embedding_.tobytes() == other.embedding_.tobytes()
-    # only the first rows, and interactions that were there already
-    few = Leporid(dim=4, k=30).fit(X).partial_fit(X[:50])
-    assert few.embedding_.shape == (400, 4)
-    assert few.report_.changed == 0
-
-
-def test_partial_fit_begins_with_a_fit():
-    one, other = Leporid(dim=4, k=30).partial_fit(X), Leporid(dim=4, k=30).fit(X)
-    assert one.embedding_.tobytes() == other.embedding_.tobytes()
-
-
-def test_refreshes_in_a_row_stay_in_the_first_coordinates():
+def test_fits_in_a_row_stay_in_the_first_coordinates():
     model = Leporid(dim=6, k=30).fit(X)
     first = model.embedding_.astype(np.float64)
     np.testing.assert_array_equal(model.rotation_, np.eye(6))
     data = X
     for seed in range(3):
         data = later(data, 2, 0, 0.03, seed)
-        model.refresh(data)
+        model.fit(data, start=model)
         fresh = Leporid(dim=6, k=30).fit(data)
         assert largest_angle(model.embedding_, fresh.embedding_) <= 1e-3
         np.testing.assert_allclose(model.rotation_ @ model.rotation_.T, np.eye(6), atol=1e-12)
@@ -126,33 +102,45 @@ def test_repeated_eigenvalues_are_rotated_and_single_ones_flipped():
 
 
 def test_saved_and_loaded_with_and_without_the_graph(tmp_path):
-    expected = Leporid(dim=4, k=30).fit(X).refresh(Y)
+    expected = Leporid(dim=4, k=30).fit(Y, start=Leporid(dim=4, k=30).fit(X))
     again = later(Y, 1, 0, 0.1, 7)
     for graph in (False, True):
         expected.save(tmp_path / str(graph), graph=graph)
         loaded = Leporid.load(tmp_path / str(graph))
         np.testing.assert_array_equal(loaded.rotation_, expected.rotation_)
-        loaded.refresh(again)
+        loaded.fit(again, start=loaded)
         fresh = Leporid(dim=4, k=30).fit(again)
         np.testing.assert_array_equal(loaded.graph_.indices, fresh.graph_.indices)
         assert largest_angle(loaded.embedding_, fresh.embedding_) <= 1e-3
-        assert (loaded.report_.searched == 411) is not graph
 
 
-def test_what_cannot_be_refreshed_says_why():
-    with pytest.raises(NotFittedError, match="not fitted yet"):
-        Leporid().refresh(X)
-    model = Leporid(dim=4, k=30).fit(X)
-    with pytest.raises(DataError, match="X has 300 rows, but 400 were fitted"):
-        model.refresh(X[:300])
-    with pytest.raises(DataError, match="X has 80 features, but Leporid is expecting 90"):
-        model.refresh(X[:, :80])
-    with pytest.raises(ConfigError, match="dim was 4 and is 5 now"):
-        model.set_params(dim=5).refresh(Y)
-    with pytest.raises(ConfigError, match="landmarks"):
-        Leporid(dim=4, k=30, landmarks=200).fit(X).refresh(Y)
-    pytest.importorskip("faiss")
-    with pytest.raises(ConfigError, match="were approximate"):
-        Leporid(dim=4, k=30, neighbours="approximate").fit(X).refresh(Y)
-    with pytest.raises(DataError, match="a fit on a graph"):
-        Leporid(dim=4).fit(model.graph_).refresh(X)
+def test_old_vectors_alone_start_a_fit_too():
+    """Where the estimator was not kept: one old vector per row of X, zeros for a new row."""
+    old = Leporid(dim=5, k=30).fit(X).embedding_
+    start = np.vstack([old, np.zeros((10, 5))])
+    model = Leporid(dim=5, k=30).fit(Y, start=start)
+    fresh = Leporid(dim=5, k=30).fit(Y)
+    assert largest_angle(model.embedding_, fresh.embedding_) <= 1e-3
+    assert (np.sum(model.embedding_[:400] * old, axis=0) > 0).all()
+    near = np.linalg.norm((model.embedding_ @ model.rotation_)[:400] - old)
+    assert near <= np.linalg.norm(model.embedding_[:400] - old) + 1e-9
+    np.testing.assert_allclose(model.rotation_, procrustes(model.embedding_[:400], old), atol=1e-9)
+    with pytest.raises(DataError, match="old vectors are 400 x 5, but 410 rows and dim=5"):
+        Leporid(dim=5, k=30).fit(Y, start=old)
+
+
+def test_what_cannot_start_a_fit_says_why():
+    old = Leporid(dim=4, k=30).fit(X)
+
+    def refused(error, match, X=Y, start=old, **settings):
+        with pytest.raises(error, match=match):
+            Leporid(**{"dim": 4, "k": 30, **settings}).fit(X, start=start)
+
+    refused(NotFittedError, "not fitted yet", start=Leporid())
+    refused(DataError, "X has 300 rows, but 400 were fitted", X=X[:300])
+    refused(DataError, "X has 80 features, but Leporid is expecting 90", X=X[:, :80])
+    refused(ConfigError, "dim was 4 and is 5 now", dim=5)
+    refused(ConfigError, "after landmarks=", start=Leporid(dim=4, k=30, landmarks=200).fit(X))
+    refused(ConfigError, "leave out landmarks=", landmarks=200)
+    refused(DataError, "a fit on a graph", start=Leporid(dim=4).fit(old.graph_))
+    refused(ConfigError, "start= takes interactions", X=old.graph_)
