@@ -11,8 +11,9 @@ import pytest
 from leporid.errors import DataError, UnknownNameError
 from leporid.paper.printed import TABLES, paper_dataset, paper_rows
 from leporid.paper.render import render
-from leporid.paper.tables import build_table, read_records
+from leporid.paper.tables import build_table
 from leporid.runs.record import RunRecord
+from leporid.runs.store import Results
 
 
 def record(model: str, init: str | None, seed: int, hr: float, **extra: Any) -> RunRecord:
@@ -113,7 +114,7 @@ def test_latex_is_booktabs_with_bold_and_underline() -> None:
     assert r"graph\_bert" in text
 
 
-def test_csv_has_one_line_a_value() -> None:
+def test_csv_has_one_line_per_value() -> None:
     table = build_table("table2", [record("dlr2", "leporid", 1, 0.7)], "ml-1m-r3")
     rows = list(csv.DictReader(io.StringIO(render(table, "csv"))))
     assert len(rows) == 40 * 4
@@ -148,4 +149,4 @@ def test_records_are_read_back_and_failures_left_out(tmp_path: Any) -> None:
     first = record("dlr2", "leporid", 1, 0.7)
     path = first.write(tmp_path)
     path.with_suffix(".error.json").write_text("{}")
-    assert read_records(tmp_path, "ml-1m-r3", ["initialisers"]) == [first]
+    assert Results(tmp_path).records("ml-1m-r3", ["initialisers"]) == [first]

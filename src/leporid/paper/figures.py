@@ -31,7 +31,7 @@ def to_svg(figure: Any) -> str:
 
 
 def draw_le_dimensions(result: LeDimensions) -> Any:
-    """Figure 1: one panel a dimension; bars up (red) and down (blue) on every node."""
+    """Figure 1: one panel per dimension; bars up (red) and down (blue) on every node."""
     dimensions = result.values.shape[1]
     figure, axes = _figure(3.2 * dimensions, 2.8, dimensions)
     for dimension, axis in enumerate(axes):
@@ -60,7 +60,7 @@ def draw_embedding_change(result: EmbeddingChange) -> Any:
 def draw_sensitivity(
     name: str, points: Sequence[tuple[float, Mapping[str, float]]], metrics: Sequence[str]
 ) -> Any:
-    """Figures 4b and 4c: metrics against alpha or K, one panel a metric."""
+    """Figures 4b and 4c: metrics against alpha or K, one panel per metric."""
     figure, axes = _figure(3.6 * len(metrics), 3.0, len(metrics))
     for metric, axis in zip(metrics, [axes] if len(metrics) == 1 else axes, strict=True):
         ordered = sorted(points, key=lambda point: point[0])

@@ -13,7 +13,7 @@ from scipy import sparse
 
 from leporid.spectral.eigenpairs import laplacian_eigenpairs
 
-__all__ = ["LeDimensions", "le_dimensions"]
+__all__ = ["LeDimensions", "simulate_le_dimensions"]
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class LeDimensions:
         return np.asarray((gap.astype(np.float64) ** 2).mean(axis=0))
 
 
-def le_dimensions(
+def simulate_le_dimensions(
     *, nodes_per_cluster: int = 12, clusters: int = 4, dimensions: int = 4, seed: int = 0
 ) -> LeDimensions:
     """Points in loose clusters on an arc, joined to their nearest neighbours in the plane."""

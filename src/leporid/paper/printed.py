@@ -34,13 +34,5 @@ def paper_rows(table: str, dataset: str | None = None) -> list[dict[str, Any]]:
     if table not in TABLES:
         raise UnknownNameError("table", table, TABLES)
     rows: list[dict[str, Any]] = _values()[table]
-    if dataset is None:
-        return rows
-    wanted = paper_dataset(dataset)
-    return [row for row in rows if row["dataset"] == wanted]
-
-
-def paper_seconds() -> dict[str, Any]:
-    """The paragraph on time cost: seconds and the hardware they were measured on."""
-    cost: dict[str, Any] = _values()["time_cost"]
-    return cost
+    wanted = dataset and paper_dataset(dataset)
+    return rows if dataset is None else [row for row in rows if row["dataset"] == wanted]

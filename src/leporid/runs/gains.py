@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leporid.evaluation.bootstrap import bootstrap_means, percentile_interval
-from leporid.runs.outcomes import UserOutcomes
 from leporid.runs.record import RunRecord
+from leporid.runs.store import Results
 
 __all__ = ["initialisation_gains"]
 
@@ -26,7 +26,7 @@ def initialisation_gains(
     resamples: int = 2000,
     seed: int = 0,
 ) -> list[dict[str, Any]]:
-    """One row a model and recipe that was run from both: HR@n of each, and the difference.
+    """One row per model and recipe that was run from both: HR@n of each, and the difference.
 
     A user's value is the mean over the seeds; the interval is a 95% percentile bootstrap over
     users of the paired difference. It speaks of other users, not of other seeds: the spread over
@@ -34,7 +34,7 @@ def initialisation_gains(
     """
     groups: dict[tuple[str, str | None], dict[str, list[RunRecord]]] = {}
     for record in records:
-        if record.init in (init, base) and not record.extra.get("cell", {}).get("variant"):
+        if record.init in (init, base) and not record.variant:
             key = (record.model, record.recipe)
             groups.setdefault(key, {}).setdefault(record.init, []).append(record)
     rows = []
@@ -63,8 +63,7 @@ def _tail(records: Sequence[RunRecord], n: int) -> float:
 
 
 def _hit_rates(records: Sequence[RunRecord], root: str | Path, n: int) -> NDArray[np.float64]:
-    """float64[seeds, users]; empty where a run has no per-user file beside it."""
-    paths = [record.path(root).with_suffix(".users.parquet") for record in records]
-    if not all(path.is_file() for path in paths):
-        return np.empty((0, 0))
-    return np.stack([UserOutcomes.read(path).hit_rate(n) for path in paths])
+    """float64[seeds, users]; empty where a run kept no outcomes of users."""
+    kept = [Results(root).outcomes(record.key) for record in records]
+    rates = [outcomes.hit_rate(n) for outcomes in kept if outcomes is not None]
+    return np.stack(rates) if len(rates) == len(records) else np.empty((0, 0))

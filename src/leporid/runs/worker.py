@@ -1,27 +1,20 @@
-"""One worker process of a grid: `python -m leporid.runs.worker SPECS --root results`."""
+"""One worker process of a grid: `python -m leporid.runs.worker` reads its work from stdin."""
 
 from __future__ import annotations
 
-import argparse
+import json
+import sys
 
-from leporid.artifacts import read_json
+from leporid.runs.cell import Cell
 from leporid.runs.grid import work
-from leporid.runs.spec import ExperimentSpec
 
 __all__ = ["main"]
 
 
 def main() -> None:
-    """Parse the few arguments the grid runner passes, and work until nothing is left."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("specs", help="a JSON list of experiment specs")
-    parser.add_argument("--root", required=True)
-    parser.add_argument("--device", default="auto")
-    parser.add_argument("--retry-failed", action="store_true")
-    given = parser.parse_args()
-    for values in read_json(given.specs):
-        cells = ExperimentSpec.from_dict(values).cells()
-        work(cells, given.root, device=given.device, retry_failed=given.retry_failed)
+    """Read `{"cells": [...], "options": {...}}` as JSON, and work until nothing is left."""
+    task = json.load(sys.stdin)
+    work([Cell.from_dict(values) for values in task["cells"]], **task["options"])
 
 
 if __name__ == "__main__":
