@@ -14,7 +14,7 @@ from typing import Any
 
 from leporid.artifacts import atomic_path, read_json
 from leporid.errors import DataError
-from leporid.runs.gains import initialisation_gains
+from leporid.runs.comparison import initialisation_gains
 from leporid.runs.record import RunRecord
 from leporid.runs.store import Results
 

@@ -17,12 +17,11 @@ from typing import Any
 
 from leporid.artifacts import atomic_path
 from leporid.errors import DataError
-from leporid.paper.embedding_change import simulate_embedding_change
 from leporid.paper.figures import draw_embedding_change, draw_le_dimensions
-from leporid.paper.le_dimensions import simulate_le_dimensions
 from leporid.paper.outputs import paper_table
+from leporid.paper.simulations import simulate_embedding_change, simulate_le_dimensions
 from leporid.paper.tables import PaperTable, TableRow
-from leporid.runs.gains import initialisation_gains
+from leporid.runs.comparison import initialisation_gains
 from leporid.runs.record import RunRecord
 from leporid.runs.store import Results
 

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from leporid.errors import ConfigError
-from leporid.paper.embedding_change import (
+from leporid.paper.simulations import (
     barabasi_albert,
     draw_insertions,
     simulate_embedding_change,
+    simulate_le_dimensions,
 )
-from leporid.paper.le_dimensions import simulate_le_dimensions
 
 
 def test_barabasi_albert_has_the_right_number_of_edges() -> None:

@@ -78,7 +78,7 @@ def test_spec_survives_a_round_trip() -> None:
 
 
 def test_every_group_of_the_paper_is_a_file_that_says_what_it_is() -> None:
-    files = {path.stem: ExperimentSpec.from_toml(path) for path in GRIDS.glob("*.toml")}
+    files = {path.stem: ExperimentSpec.from_toml(path) for path in GRIDS.glob("[!q]*.toml")}
     assert set(files) == set(GROUPS)
     for group, committed in files.items():
         assert committed == paper_spec(group, "ml-1m")

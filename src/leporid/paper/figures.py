@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from leporid.errors import MissingExtraError
-from leporid.paper.embedding_change import EmbeddingChange
-from leporid.paper.le_dimensions import LeDimensions
+from leporid.paper.simulations import EmbeddingChange, LeDimensions
 
 __all__ = ["draw_bars", "draw_embedding_change", "draw_le_dimensions", "draw_sensitivity", "to_svg"]
 

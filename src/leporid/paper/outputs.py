@@ -13,9 +13,6 @@ from scipy import sparse
 from leporid.artifacts import atomic_path, write_json
 from leporid.errors import DataError
 from leporid.paper import figures
-from leporid.paper.embedding_change import simulate_embedding_change
-from leporid.paper.le_dimensions import simulate_le_dimensions
-from leporid.paper.printed import paper_dataset, paper_rows
 from leporid.paper.render import FORMATS, render
 from leporid.paper.report import (
     figure_html,
@@ -25,9 +22,10 @@ from leporid.paper.report import (
     write_report,
 )
 from leporid.paper.reproduce import QUICK_NOTE, QUICK_SUFFIX, TABLE_GROUPS
-from leporid.paper.tables import PaperTable, build_table
+from leporid.paper.simulations import simulate_embedding_change, simulate_le_dimensions
+from leporid.paper.tables import PaperTable, build_table, paper_rows
 from leporid.paper.time_cost import measure_time_cost
-from leporid.runs.gains import initialisation_gains
+from leporid.runs.comparison import initialisation_gains
 from leporid.runs.record import RunRecord
 from leporid.runs.store import Results
 
@@ -35,7 +33,6 @@ __all__ = ["paper_table", "write_outputs"]
 
 Section = tuple[str, str]
 """A heading and its HTML."""
-_SUFFIX = {"markdown": "md", "csv": "csv", "latex": "tex", "html": "html"}
 _READ_TOO = {"table3": ("models", "softmax")}
 """Runs the paper does not have, shown below its rows."""
 _TABLE3_ALSO = {("bpr", "random"), ("dlr2", "le")}
@@ -112,8 +109,8 @@ def _table(table: PaperTable, root: str | Path, out: Path, skip_missing: bool) -
         if not skip_missing:
             raise DataError(advice)
         return table.title, f"<p class='note'>{html.escape(advice)}</p>"
-    for form in FORMATS:
-        with atomic_path(out / f"{table.name}.{_SUFFIX[form]}") as target:
+    for form, ending in FORMATS.items():
+        with atomic_path(out / f"{table.name}.{ending}") as target:
             target.write_text(render(table, form), encoding="utf-8")
     return table.title, table_section(table, root)
 
@@ -122,8 +119,7 @@ def _data_sets(stats: dict[str, dict[str, Any]], out: Path) -> Section:
     """What our filter leaves of each data set beside what the paper prints, one row per figure."""
     rows = []
     for dataset, ours in stats.items():
-        counterpart = paper_dataset(dataset)
-        printed = next((r for r in paper_rows("table1") if r["dataset"] == counterpart), {})
+        printed = next(iter(paper_rows("table1", dataset)), {})
         for figure, value in ours.items():
             row = {"dataset": dataset, "figure": figure, "ours": value}
             rows.append({**row, "paper": printed.get(figure, "-")})

@@ -1,11 +1,13 @@
 """The paper's tables and sensitivity figures as experiment specs, ready to run.
 
-The grids are the TOML files in `grids/`, for ML-1M with one seed. One group of runs serves several
-tables: Table 4 is the tail-user view of runs Table 2 needs anyway.
+The grids are the TOML files in `grids/`, for ML-1M with one seed; `quick.toml` there says what
+`--quick` changes. One group of runs serves several tables: Table 4 is the tail-user view of runs
+Table 2 needs anyway.
 """
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Sequence
 from importlib import resources
 from typing import Any
@@ -34,18 +36,6 @@ _SHOWN: dict[str, tuple[dict[str, tuple[str, ...]], ...]] = {
 }
 """The parts of the group `initialisers` that a table shows."""
 
-_QUICK_SETTINGS: dict[str, dict[str, Any]] = {
-    "dlr2": {"steps": 1000, "architecture": "no_conv"},
-    "ncf": {"steps": 1500},
-    "ngcf": {"steps": 600},
-    "dgcf": {"steps": 150},
-    "hgn": {"steps": 800},
-    "bpr": {"steps": 2000},
-}
-"""Steps that take two cores about half a minute per model on ML-100K: a real table, not a tuned
-one. A step of DLR2's ResNet takes 0.4 s there, one of its fully connected network 0.03 s."""
-_QUICK_INITIALISERS = ("random", "le", "leporid")
-_QUICK_ARCHITECTURE_STEPS = 200
 QUICK_SUFFIX = "-quick"
 """Quick runs are filed under names of their own."""
 QUICK_NOTE = (
@@ -82,18 +72,13 @@ def paper_spec(
     """The spec of one group of runs. `quick` shortens training and skips tuning."""
     if group not in GROUPS:
         raise UnknownNameError("group of runs", group, GROUPS)
+    values = _read(group) | {"dataset": dataset, "source": source, "seeds": seeds, "core": core}
+    if quick:
+        changes = _read("quick")
+        values |= {"name": group + QUICK_SUFFIX, **changes["every"], **changes.get(group, {})}
+    return ExperimentSpec.from_dict(values)
+
+
+def _read(name: str) -> dict[str, Any]:
     grids = resources.files("leporid.paper").joinpath("grids")
-    with resources.as_file(grids.joinpath(f"{group}.toml")) as path:
-        spec = ExperimentSpec.from_toml(path)
-    spec = spec.replace(dataset=dataset, source=source, seeds=seeds, core=core)
-    if not quick:
-        return spec
-    changes: dict[str, Any] = {"settings": _QUICK_SETTINGS, "trials": 0}
-    if group == "initialisers":
-        changes["inits"] = _QUICK_INITIALISERS
-    elif group == "architectures":
-        steps = {"steps": _QUICK_ARCHITECTURE_STEPS}
-        changes["variants"] = [
-            {**variant, "settings": {**variant["settings"], **steps}} for variant in spec.variants
-        ]
-    return spec.replace(name=group + QUICK_SUFFIX, **changes)
+    return tomllib.loads(grids.joinpath(f"{name}.toml").read_text("utf-8"))

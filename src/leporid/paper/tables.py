@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
+from importlib import resources
 from typing import Any
 
-from leporid.errors import DataError
-from leporid.paper.printed import paper_dataset, paper_rows
+from leporid.errors import DataError, UnknownNameError
 from leporid.runs.record import RunRecord
 
-__all__ = ["PaperTable", "TableRow", "Value", "build_table"]
+__all__ = ["PaperTable", "TableRow", "Value", "build_table", "paper_dataset", "paper_rows"]
 
 METRICS = ("HR@5", "HR@10", "F1@5", "F1@10")
 
@@ -81,6 +83,30 @@ class PaperTable:
             if (value := row.values[metric].ours) is not None and group in (None, row.key[0])
         ]
         return [number for _, number in sorted(scored)]
+
+
+@cache
+def _printed() -> dict[str, Any]:
+    text = resources.files("leporid.paper").joinpath("paper_values.json").read_text("utf-8")
+    values: dict[str, Any] = json.loads(text)
+    return values
+
+
+def paper_dataset(dataset: str) -> str | None:
+    """The paper's data set that ours corresponds to: 'ml-1m-r3' stands beside 'ml-1m'."""
+    for name in ("ml-1m", "steam", "anime"):
+        if dataset == name or dataset.startswith(f"{name}-"):
+            return name
+    return None
+
+
+def paper_rows(table: str, dataset: str) -> list[dict[str, Any]]:
+    """The rows the paper prints in a table for the counterpart of a data set of ours."""
+    tables = [name for name in _printed() if name.startswith("table")]
+    if table not in tables:
+        raise UnknownNameError("table", table, tables)
+    wanted = paper_dataset(dataset)
+    return [row for row in _printed()[table] if row["dataset"] == wanted]
 
 
 def build_table(name: str, records: Sequence[RunRecord], dataset: str) -> PaperTable:

@@ -6,8 +6,8 @@ from .cell import judge as judge
 from .cell import load_split as load_split
 from .cell import run as run
 from .comparison import compare_runs as compare_runs
+from .comparison import initialisation_gains as initialisation_gains
 from .comparison import paired_tests as paired_tests
-from .gains import initialisation_gains as initialisation_gains
 from .grid import GridStatus as GridStatus
 from .grid import run_grid as run_grid
 from .outcomes import UserOutcomes as UserOutcomes

@@ -1,25 +1,29 @@
 """Runs side by side: metrics, intervals, and whether one really differs from another.
 
 Works on run folders (`leporid train -o RUN`) and on records of experiments alike: both keep the
-hits of every user.
+hits of every user. `initialisation_gains` compares two starts of each model over several seeds.
 """
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from leporid.errors import ConfigError, DataError, UnknownNameError
 from leporid.evaluation.bootstrap import bootstrap_means, percentile_interval
 from leporid.evaluation.metric_table import combine
 from leporid.evaluation.significance import correct, paired_interval, paired_test
 from leporid.runs.outcomes import UserOutcomes
+from leporid.runs.record import RunRecord
 from leporid.runs.run_folder import Run
+from leporid.runs.store import Results
 
-__all__ = ["compare_runs", "paired_tests"]
+__all__ = ["compare_runs", "initialisation_gains", "paired_tests"]
 
 
 def compare_runs(
@@ -84,6 +88,47 @@ def paired_tests(
     ]
 
 
+def initialisation_gains(
+    records: Sequence[RunRecord],
+    root: str | Path,
+    *,
+    init: str = "leporid",
+    base: str = "random",
+    n: int = 10,
+    resamples: int = 2000,
+    seed: int = 0,
+) -> list[dict[str, Any]]:
+    """One row per model and recipe that was run from both: HR@n of each, and the difference.
+
+    A user's value is the mean over the seeds; the interval is a 95% percentile bootstrap over
+    users of the paired difference. It speaks of other users, not of other seeds: the spread over
+    seeds stands beside it. The last two columns are the HR@n of tail users.
+    """
+    groups: dict[tuple[str, str | None], dict[str, list[RunRecord]]] = {}
+    for record in records:
+        if record.init in (init, base) and not record.variant:
+            key = (record.model, record.recipe)
+            groups.setdefault(key, {}).setdefault(record.init, []).append(record)
+    rows = []
+    for (model, recipe), runs in groups.items():
+        if set(runs) != {init, base}:
+            continue
+        sides = {name: _hit_rates(runs[name], root, n) for name in (init, base)}
+        if not all(values.size for values in sides.values()):
+            continue
+        gap = sides[init].mean(axis=0) - sides[base].mean(axis=0)
+        resampled = bootstrap_means(gap[:, None], resamples, seed)
+        low, high = percentile_interval(resampled[:, 0], 0.95)
+        row: dict[str, Any] = {"model": model, "recipe": recipe or "-"}
+        for name in (init, base):
+            by_seed = sides[name].mean(axis=1)
+            row[f"{name} HR@{n}"] = float(by_seed.mean())
+            row[f"{name} seeds"] = f"{by_seed.min():.4f} to {by_seed.max():.4f}"
+        row |= {"gain": float(gap.mean()), "low": low, "high": high}
+        rows.append(row | {f"{name} tail": _tail(runs[name], n) for name in (init, base)})
+    return rows
+
+
 def _interval(
     run: Run, metric: str, resamples: int, seed: int
 ) -> tuple[float, float] | tuple[None, None]:
@@ -114,3 +159,15 @@ def _check_paired(runs: Sequence[Run]) -> None:
                 f"{first.name} and {run.name} were not tested on the same users and items: "
                 f"train both on one file with the same --core"
             )
+
+
+def _tail(records: Sequence[RunRecord], n: int) -> float:
+    values = [record.tail_metrics.get(f"HR@{n}", float("nan")) for record in records]
+    return float(np.mean(values))
+
+
+def _hit_rates(records: Sequence[RunRecord], root: str | Path, n: int) -> NDArray[np.float64]:
+    """float64[seeds, users]; empty where a run kept no outcomes of users."""
+    kept = [Results(root).outcomes(record.key) for record in records]
+    rates = [outcomes.hit_rate(n) for outcomes in kept if outcomes is not None]
+    return np.stack(rates) if len(rates) == len(records) else np.empty((0, 0))

@@ -24,7 +24,7 @@ from leporid.runs.record import RunRecord, versions
 from leporid.runs.spec import ExperimentSpec
 from leporid.runs.store import Results
 
-__all__ = ["CellState", "GridStatus", "grid_status", "run_grid", "work"]
+__all__ = ["CellState", "GridStatus", "grid_status", "run_grid", "work", "work_from_stdin"]
 
 _ERROR, _CLAIM = ".error.json", ".claim"
 """What lies beside the place of a record while there is none."""
@@ -132,9 +132,9 @@ def run_grid(
         return grid_status(cells, root)
     options = {"root": str(root), "device": device, "retry_failed": retry_failed}
     task = json.dumps({"cells": [cell.to_dict() for cell in cells], "options": options})
-    command = [sys.executable, "-m", "leporid.runs.worker"]
     processes = [
-        subprocess.Popen(command, stdin=subprocess.PIPE, text=True) for _ in range(workers)
+        subprocess.Popen([sys.executable, "-c", _WORKER], stdin=subprocess.PIPE, text=True)
+        for _ in range(workers)
     ]
     try:
         for process in processes:
@@ -146,8 +146,16 @@ def run_grid(
             time.sleep(1.0)
     finally:
         for process in processes:
-            if process.poll() is None:
-                process.terminate()
+            process.terminate()
         for process in processes:
             process.wait()
     return grid_status(cells, root)
+
+
+_WORKER = "from leporid.runs.grid import work_from_stdin; work_from_stdin()"
+
+
+def work_from_stdin() -> None:
+    """One worker process: `{"cells": [...], "options": {...}}` as JSON says what to do."""
+    task = json.load(sys.stdin)
+    work([Cell.from_dict(values) for values in task["cells"]], **task["options"])

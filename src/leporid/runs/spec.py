@@ -96,12 +96,11 @@ class ExperimentSpec(Config):
             recipe = variant.recipe or recipe
             settings |= variant.settings
             init_settings |= variant.init_settings
+        shared = {name: getattr(self, name) for name in ("dataset", "core", "protocol", "at")}
         return Cell(
-            dataset=self.dataset,
+            **shared,
             source=self.source or self.dataset,
             experiment=self.name,
-            core=self.core,
-            protocol=self.protocol,
             model=model,
             init=init,
             seed=seed,
@@ -109,7 +108,6 @@ class ExperimentSpec(Config):
             variant=variant.name if variant else None,
             settings=settings,
             init_settings=init_settings,
-            at=self.at,
             trials=self.trials,
         )
 

@@ -29,6 +29,8 @@ from leporid.runs.record import RunRecord, safe_name
 
 __all__ = ["Results"]
 
+_USERS = ".users.parquet"
+
 
 class Results:
     """The records and outcomes of every run under `root`, by the key of the record."""
@@ -43,22 +45,22 @@ class Results:
     def add(self, record: RunRecord, outcomes: UserOutcomes | None = None) -> Path:
         """Write a run; the record comes last, so where it is the outcomes are."""
         if outcomes is not None:
-            outcomes.write(self.path(record.key, ".users.parquet"))
+            outcomes.write(self.path(record.key, _USERS))
         return record.write(self.root)
 
     def get(self, key: str) -> RunRecord | None:
         """The record of a run; None where there is none."""
         # A file is removed only after it has been packed: look for the file first.
-        return _read_file(self.path(key)) or self._packed(key).get(key)
+        return _read_file(self.path(key)) or self._packed_records(key).get(key)
 
     def outcomes(self, key: str) -> UserOutcomes | None:
         """What each user got in a run; None where that was not kept."""
         try:
-            return UserOutcomes.read(self.path(key, ".users.parquet"))
+            return UserOutcomes.read(self.path(key, _USERS))
         except DataError:
             if self.path(key).is_file():
                 return None
-        return _packed_outcomes(*_stamp(self._pack_path(key, ".users.parquet"))).get(key)
+        return self._packed_outcomes(key).get(key)
 
     def records(self, dataset: str, experiments: Iterable[str]) -> list[RunRecord]:
         """All records of some experiments on a data set, ordered by experiment and key."""
@@ -66,12 +68,9 @@ class Results:
         for experiment in experiments:
             prefix = f"{safe_name(dataset)}/{safe_name(experiment)}/"
             runs = {key: _read_file(path) for key, path in self._files(prefix).items()}
-            packed = self._packed(prefix)
-            runs |= {
-                key: record
-                for key, record in packed.items()
-                if key.startswith(prefix) and not runs.get(key)
-            }
+            for key, record in self._packed_records(prefix).items():
+                if key.startswith(prefix):
+                    runs[key] = runs.get(key) or record
             records += [record for _, record in sorted(runs.items()) if record]
         return records
 
@@ -80,39 +79,41 @@ class Results:
         count = 0
         for folder in sorted(path for path in self.root.iterdir() if path.is_dir()):
             with FileLock(folder / ".pack.lock"):
-                count += self._pack_dataset(f"{folder.name}/")
+                files = self._files(f"{folder.name}/*/")
+                if files:
+                    self._pack(folder.name, files)
+            count += len(files)
         return count
 
-    def _pack_dataset(self, prefix: str) -> int:
-        files = self._files(prefix)
-        if not files:
-            return 0
-        users, lines = self._pack_path(prefix, ".users.parquet"), self._pack_path(prefix, ".jsonl")
-        records = {**self._packed(prefix), **{k: RunRecord.read(p) for k, p in files.items()}}
-        outcomes = {**_packed_outcomes(*_stamp(users)), **{k: self.outcomes(k) for k in files}}
-        _write_outcomes(users, {k: o for k, o in sorted(outcomes.items()) if o is not None})
-        with atomic_path(lines) as target, open(target, "w", encoding="utf-8") as file:
-            for _, record in sorted(records.items()):
-                values = record.to_dict()
-                json.dump(values, file, sort_keys=True, separators=(",", ":"), allow_nan=False)
-                file.write("\n")
+    def _pack(self, dataset: str, files: Mapping[str, Path]) -> None:
+        loose = {key: RunRecord.read(path) for key, path in files.items()}
+        kept = {**self._packed_outcomes(dataset), **{key: self.outcomes(key) for key in files}}
+        outcomes = {key: found for key, found in sorted(kept.items()) if found}
+        columns = {name: [getattr(o, name) for o in outcomes.values()] for name in COLUMNS}
+        kinds = [("run", pa.string()), *((name, pa.list_(pa.int32())) for name in COLUMNS)]
+        with atomic_path(self.path(dataset, _USERS)) as target:
+            table = pa.table({"run": list(outcomes), **columns}, schema=pa.schema(kinds))
+            pq.write_table(table, target, compression="zstd", compression_level=19)
+        lines = [
+            json.dumps(record.to_dict(), sort_keys=True, separators=(",", ":"), allow_nan=False)
+            for _, record in sorted({**self._packed_records(dataset), **loose}.items())
+        ]
+        with atomic_path(self.path(dataset, ".jsonl")) as target:
+            target.write_text("\n".join(lines) + "\n", encoding="utf-8")
         for key, path in files.items():
             path.unlink()
-            self.path(key, ".users.parquet").unlink(missing_ok=True)
-        return len(files)
+            self.path(key, _USERS).unlink(missing_ok=True)
 
-    def _files(self, prefix: str) -> dict[str, Path]:
-        """The runs that are files of their own, by key."""
-        pattern = "*/*.json" if prefix.count("/") == 1 else "*.json"
-        paths = (self.root / prefix).glob(pattern)
-        kept = (path for path in paths if not path.name.endswith(".error.json"))
-        return {path.relative_to(self.root).with_suffix("").as_posix(): path for path in kept}
+    def _files(self, folder: str) -> dict[str, Path]:
+        """The runs that are files of their own in a folder (or several: `*/`), by key."""
+        paths = (p for p in self.root.glob(f"{folder}*.json") if not p.match("*.error.json"))
+        return {path.relative_to(self.root).as_posix()[: -len(".json")]: path for path in paths}
 
-    def _pack_path(self, key: str, suffix: str) -> Path:
-        return self.root / f"{key.partition('/')[0]}{suffix}"
+    def _packed_records(self, key: str) -> Mapping[str, RunRecord]:
+        return _read_records(*_stamp(self.path(key.partition("/")[0], ".jsonl")))
 
-    def _packed(self, key: str) -> Mapping[str, RunRecord]:
-        return _packed_records(*_stamp(self._pack_path(key, ".jsonl")))
+    def _packed_outcomes(self, key: str) -> Mapping[str, UserOutcomes]:
+        return _read_outcomes(*_stamp(self.path(key.partition("/")[0], _USERS)))
 
 
 def _read_file(path: Path) -> RunRecord | None:
@@ -124,39 +125,29 @@ def _read_file(path: Path) -> RunRecord | None:
         return None
 
 
-def _stamp(path: Path) -> tuple[Path, int, int]:
-    """A path and what changes when the file does; -1 for a file that is not there."""
+def _stamp(path: Path) -> tuple[Path, tuple[int, int] | None]:
+    """A path, and what changes when the file does; None for a file that is not there."""
     try:
         about = path.stat()
     except FileNotFoundError:
-        return path, -1, 0
-    return path, about.st_mtime_ns, about.st_ino
+        return path, None
+    return path, (about.st_mtime_ns, about.st_ino)
 
 
 @lru_cache(maxsize=8)
-def _packed_records(path: Path, changed: int, _: int) -> Mapping[str, RunRecord]:
-    if changed < 0:
-        return {}
-    with open(path, encoding="utf-8") as file:
-        records = [RunRecord.from_dict(json.loads(line)) for line in file]
+def _read_records(path: Path, stamp: tuple[int, int] | None) -> Mapping[str, RunRecord]:
+    lines = path.read_text(encoding="utf-8").splitlines() if stamp else []
+    records = [RunRecord.from_dict(json.loads(line)) for line in lines]
     return {record.key: record for record in records}
 
 
 @lru_cache(maxsize=8)
-def _packed_outcomes(path: Path, changed: int, _: int) -> Mapping[str, UserOutcomes]:
-    if changed < 0:
+def _read_outcomes(path: Path, stamp: tuple[int, int] | None) -> Mapping[str, UserOutcomes]:
+    if stamp is None:
         return {}
     table = pq.read_table(path)
     arrays = ([row.values.to_numpy() for row in table[name]] for name in COLUMNS)
     return dict(zip(table["run"].to_pylist(), map(UserOutcomes, *arrays), strict=True))
-
-
-def _write_outcomes(path: Path, outcomes: Mapping[str, UserOutcomes]) -> None:
-    kind = pa.list_(pa.int32())
-    columns = {c: pa.array([getattr(o, c) for o in outcomes.values()], kind) for c in COLUMNS}
-    with atomic_path(path) as target:
-        table = pa.table({"run": pa.array(list(outcomes), pa.string()), **columns})
-        pq.write_table(table, target, compression="zstd", compression_level=19)
 
 
 if __name__ == "__main__":

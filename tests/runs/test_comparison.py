@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from leporid.runs.gains import initialisation_gains
+from leporid.runs.comparison import initialisation_gains
 from leporid.runs.outcomes import UserOutcomes
 from tests.paper.test_tables import record
 
