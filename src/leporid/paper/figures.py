@@ -25,8 +25,7 @@ def to_svg(figure: Any) -> str:
     """The figure as an SVG element that can stand inside an HTML page."""
     buffer = io.StringIO()
     figure.savefig(buffer, format="svg", metadata={"Date": None})
-    text = buffer.getvalue()
-    return text[text.index("<svg") :]
+    return "<svg" + buffer.getvalue().partition("<svg")[2]
 
 
 def draw_le_dimensions(result: LeDimensions) -> Any:
@@ -50,8 +49,7 @@ def draw_embedding_change(result: EmbeddingChange) -> Any:
     """Figure 2: change of the embedding against the degree before the insertion, log scale."""
     figure, axis = _figure(5, 3.4)
     axis.semilogy(result.degree, result.change, marker="o", markersize=3, linewidth=1)
-    axis.set_xlabel("degree before the insertion")
-    axis.set_ylabel("change of the node's embedding")
+    axis.set(xlabel="degree before the insertion", ylabel="change of the node's embedding")
     axis.grid(visible=True, alpha=0.3)
     return figure
 
@@ -64,8 +62,7 @@ def draw_sensitivity(
     for metric, axis in zip(metrics, [axes] if len(metrics) == 1 else axes, strict=True):
         ordered = sorted(points, key=lambda point: point[0])
         axis.plot([p for p, _ in ordered], [m[metric] for _, m in ordered], marker="o")
-        axis.set_xlabel(name)
-        axis.set_ylabel(metric)
+        axis.set(xlabel=name, ylabel=metric)
         axis.grid(visible=True, alpha=0.3)
     return figure
 
@@ -82,8 +79,7 @@ def draw_bars(
     axis.barh(places, values, color="tab:blue", alpha=0.75)
     for place, value, interval in zip(places, values, intervals, strict=True):
         if interval is not None:
-            low, high = interval
-            axis.plot([low, high], [place, place], color="black", linewidth=1.2)
+            axis.plot(interval, [place, place], color="black", linewidth=1.2)
             axis.plot([value], [place], marker="|", color="black")
     axis.set_yticks(places, labels)
     axis.invert_yaxis()

@@ -49,9 +49,8 @@ def paper_table(name: str, dataset: str, root: str | Path, suffix: str = "") -> 
     elif name == "table4":
         records = [r for r in records if r.model == "dlr2"]
     table = build_table(name, records, dataset)
-    if suffix == QUICK_SUFFIX:
-        table = replace(table, notes=(QUICK_NOTE, *table.notes))
-    return table
+    quick = (QUICK_NOTE,) if suffix == QUICK_SUFFIX else ()
+    return replace(table, notes=(*quick, *table.notes))
 
 
 def write_outputs(
@@ -83,19 +82,16 @@ def write_outputs(
         elif name in ("figure1", "figure2"):
             sections.append(_simulated(name, out, progress))
         elif name in ("alpha", "neighbours"):
-            records = Results(root).records(dataset, [f"{name}{suffix}"])
-            if records:
+            if records := Results(root).records(dataset, [f"{name}{suffix}"]):
                 sections.append(_sensitivity(name, dataset, records, out))
         else:
             table = paper_table(name, dataset, root, suffix)
             sections.append(_table(table, root, out, skip_missing))
             used |= {r.spec_hash: r for row in table.rows for r in row.records}
-    gains = initialisation_gains(list(used.values()), root)
-    if gains:
+    if gains := initialisation_gains(list(used.values()), root):
         heading = "HR@10 from LEPORID and from random vectors, 95% interval over users"
         sections.append(("What the start is worth", rows_html(gains, heading)))
-    trained = [record for record in used.values() if record.extra.get("training")]
-    if trained:
+    if trained := [record for record in used.values() if record.extra.get("training")]:
         sections.append(("Training", training_section(trained)))
     return write_report(out / "report.html", f"leporid on {dataset}", sections)
 
@@ -120,9 +116,10 @@ def _data_sets(stats: dict[str, dict[str, Any]], out: Path) -> Section:
     rows = []
     for dataset, ours in stats.items():
         printed = next(iter(paper_rows("table1", dataset)), {})
-        for figure, value in ours.items():
-            row = {"dataset": dataset, "figure": figure, "ours": value}
-            rows.append({**row, "paper": printed.get(figure, "-")})
+        rows += [
+            {"dataset": dataset, "figure": figure, "ours": value, "paper": printed.get(figure, "-")}
+            for figure, value in ours.items()
+        ]
     write_json(out / "table1.json", rows)
     return "Table 1: data sets", rows_html(rows, "After the core filter")
 

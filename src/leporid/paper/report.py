@@ -62,9 +62,8 @@ def table_section(table: PaperTable, root: str | Path) -> str:
     )
     text += figure_html(figure, f"{table.title}: {metric} on {table.dataset}")
     tests = [] if tail else against_best(table, root)
-    if tests:
-        text += rows_html(tests, "F1@10 per user against the best row (Wilcoxon, Holm-corrected)")
-    return text
+    caption = "F1@10 per user against the best row (Wilcoxon, Holm-corrected)"
+    return text + (rows_html(tests, caption) if tests else "")
 
 
 def against_best(table: PaperTable, root: str | Path, n: int = 10) -> list[dict[str, Any]]:
@@ -82,19 +81,14 @@ def against_best(table: PaperTable, root: str | Path, n: int = 10) -> list[dict[
         if runs and not names:
             users = runs[0].user
         if runs and all(np.array_equal(run.user, users) for run in runs):
-            names.append(row.name)
+            names.append(" ".join(part for part in row.key if part != "-"))
             values.append(np.mean([run.f1(n) for run in runs], axis=0))
-    if len(values) < 2:
-        return []
+    tests = one_against_many(values[0], values[1:]) if values else []
+    columns = ("row", "gap", "p", "p_holm", "best")
+    cells = ((test.difference, test.wilcoxon_p, test.wilcoxon_holm) for test in tests)
     return [
-        {
-            "row": name,
-            "gap": test.difference,
-            "p": test.wilcoxon_p,
-            "p_holm": test.wilcoxon_holm,
-            "best": names[0],
-        }
-        for name, test in zip(names[1:], one_against_many(values[0], values[1:]), strict=True)
+        dict(zip(columns, (name, *numbers, names[0]), strict=True))
+        for name, numbers in zip(names[1:], cells, strict=True)
     ]
 
 

@@ -52,11 +52,6 @@ class TableRow:
     values: Mapping[str, Value]
     records: tuple[RunRecord, ...] = ()
 
-    @property
-    def name(self) -> str:
-        """The key as words."""
-        return " ".join(part for part in self.key if part != "-")
-
 
 @dataclass(frozen=True)
 class PaperTable:
@@ -94,10 +89,8 @@ def _printed() -> dict[str, Any]:
 
 def paper_dataset(dataset: str) -> str | None:
     """The paper's data set that ours corresponds to: 'ml-1m-r3' stands beside 'ml-1m'."""
-    for name in ("ml-1m", "steam", "anime"):
-        if dataset == name or dataset.startswith(f"{name}-"):
-            return name
-    return None
+    names = ("ml-1m", "steam", "anime")
+    return next((name for name in names if f"{dataset}-".startswith(f"{name}-")), None)
 
 
 def paper_rows(table: str, dataset: str) -> list[dict[str, Any]]:
@@ -125,7 +118,9 @@ def build_table(name: str, records: Sequence[RunRecord], dataset: str) -> PaperT
     for record in records:
         # A variant is another experiment: it must not enter the mean of the plain runs.
         if by_variant or not record.variant:
-            ours.setdefault(_record_key(record, by_variant), []).append(record)
+            recipe = "" if record.recipe in (None, "paper") else f" ({record.recipe})"
+            parts = [record.variant] if by_variant else [record.model + recipe, record.init or "-"]
+            ours.setdefault(tuple(map(str, parts)), []).append(record)
     rows = []
     for key in [*printed, *(key for key in ours if key not in printed)]:
         runs = ours.get(key, [])
@@ -134,13 +129,6 @@ def build_table(name: str, records: Sequence[RunRecord], dataset: str) -> PaperT
         rows.append(TableRow(key, values, tuple(runs)))
     notes = tuple(_notes(dataset, rows))
     return PaperTable(name, TITLES[name], dataset, columns, METRICS, tuple(rows), notes)
-
-
-def _record_key(record: RunRecord, by_variant: bool) -> tuple[str, ...]:
-    if by_variant:
-        return (str(record.variant),)
-    recipe = "" if record.recipe in (None, "paper") else f" ({record.recipe})"
-    return (record.model + recipe, record.init or "-")
 
 
 def _value(runs: Sequence[Mapping[str, float]], printed: Mapping[str, Any], metric: str) -> Value:
@@ -158,10 +146,8 @@ def _notes(dataset: str, rows: Sequence[TableRow]) -> list[str]:
     if counterpart is None:
         notes.append(f"The paper has no data set like {dataset}; there is nothing to compare with.")
     elif counterpart != dataset:
-        notes.append(
-            f"Ours is measured on {dataset}, the paper's on {counterpart}: "
-            "close, not the same data."
-        )
+        where = f"Ours is measured on {dataset}, the paper's on {counterpart}"
+        notes.append(f"{where}: close, not the same data.")
     notes += _against_the_paper(rows)
     missing = [" ".join(row.key) for row in rows if row.values["HR@10"].ours is None]
     if missing:

@@ -34,24 +34,15 @@ def measure_time_cost(
     matrix = explicit_matrix(graph, alpha, np.float64)
     start = np.random.default_rng(0).standard_normal(graph.n)
     theirs, (values, vectors) = _timed(lambda: eigs(matrix, k=dim, which="LR", v0=start))
-    shape = {"nodes": graph.n, "edges": graph.n_edges}
-    first = {"step": "neighbours and graph", **shape, "seconds": building}
-    return [
-        {**first, "residual": "", "times ours": ""},
-        *(
-            {
-                "step": f"{dim} eigenvectors, {solver}",
-                **shape,
-                "seconds": seconds,
-                "residual": residual(matrix, mu, q),
-                "times ours": seconds / ours,
-            }
-            for solver, seconds, mu, q in (
-                ("leporid", ours, pairs.values, pairs.vectors),
-                ("scipy eigs", theirs, values, vectors),
-            )
-        ),
+    own, other = residual(matrix, pairs.values, pairs.vectors), residual(matrix, values, vectors)
+    solving = f"{dim} eigenvectors, "
+    columns = ("step", "nodes", "edges", "seconds", "residual", "times ours")
+    rows: list[tuple[Any, ...]] = [
+        ("neighbours and graph", graph.n, graph.n_edges, building, "", ""),
+        (solving + "leporid", graph.n, graph.n_edges, ours, own, 1.0),
+        (solving + "scipy eigs", graph.n, graph.n_edges, theirs, other, theirs / ours),
     ]
+    return [dict(zip(columns, row, strict=True)) for row in rows]
 
 
 def explicit_matrix(graph: KnnGraph, alpha: float, kind: Any) -> sparse.csr_array:

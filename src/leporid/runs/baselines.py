@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -28,11 +29,10 @@ def classical_models() -> list[str]:
     """The registered models that take no initial vectors, in catalogue order."""
     names = []
     for name in models.available():
-        try:
+        # What needs torch has embedding tables.
+        with suppress(MissingExtraError):
             if not models.get(name).takes_initial_vectors:
                 names.append(name)
-        except MissingExtraError:
-            continue  # what needs torch has embedding tables
     return names
 
 
@@ -95,8 +95,9 @@ def _run(
             "seconds": sum(trial["seconds"] or 0.0 for trial in tuning.trials),
             "table": tuning.trials,
         }
-    spec |= {"init": None, "recipe": None, "seed": seed}
-    record, outcomes = judge(model, split, meter, extra=extra, **spec)
+    record, outcomes = judge(
+        model, split, meter, extra=extra, init=None, recipe=None, seed=seed, **spec
+    )
     if root is not None:
         Results(root).add(record, outcomes)
     return record

@@ -108,27 +108,11 @@ def run(
             )
             settings, recipe = best.best_config, None
             extra["tuning"] = {"trials": cell.trials, "best_valid": best.best_value}
-        fitted = train(
-            cell.model,
-            split,
-            init=vectors,
-            seed=cell.seed,
-            recipe=recipe,
-            device=device,
-            progress=reporter,
-            **settings,
-        )
-    asked = {key: getattr(cell, key) for key in ("dataset", "experiment", "model", "init", "seed")}
-    return judge(
-        fitted,
-        split,
-        meter,
-        at=cell.at,
-        extra=extra,
-        recipe=cell.recipe,
-        spec_hash=cell.spec_hash,
-        **asked,
-    )
+        shared: dict[str, Any] = {"seed": cell.seed, "device": device, "progress": reporter}
+        fitted = train(cell.model, split, init=vectors, recipe=recipe, **shared, **settings)
+    names = ("dataset", "experiment", "model", "init", "recipe", "seed", "spec_hash")
+    spec = {name: getattr(cell, name) for name in names}
+    return judge(fitted, split, meter, at=cell.at, extra=extra, **spec)
 
 
 def judge(

@@ -66,7 +66,7 @@ def paired_tests(
         raise UnknownNameError("run", against, names)
     if len(set(names)) < len(names):
         raise ConfigError("the same run was given twice: nothing to compare")
-    _check_paired(runs)
+    outcomes = _paired_outcomes(runs)
     pairs = list(itertools.combinations(runs, 2))
     if against is not None:
         base = runs[names.index(against)]
@@ -74,7 +74,7 @@ def paired_tests(
     rows: list[dict[str, Any]] = []
     tests = []
     for metric, (first, second) in itertools.product(metrics, pairs):
-        a, b = _outcomes(first), _outcomes(second)
+        a, b = outcomes[first.name], outcomes[second.name]
         low, high = paired_interval(
             a.ingredients(metric), b.ingredients(metric), resamples=resamples, seed=seed
         )
@@ -111,9 +111,7 @@ def initialisation_gains(
             groups.setdefault(key, {}).setdefault(record.init, []).append(record)
     rows = []
     for (model, recipe), runs in groups.items():
-        if set(runs) != {init, base}:
-            continue
-        sides = {name: _hit_rates(runs[name], root, n) for name in (init, base)}
+        sides = {name: _hit_rates(runs.get(name, ()), root, n) for name in (init, base)}
         if not all(values.size for values in sides.values()):
             continue
         gap = sides[init].mean(axis=0) - sides[base].mean(axis=0)
@@ -125,7 +123,10 @@ def initialisation_gains(
             row[f"{name} HR@{n}"] = float(by_seed.mean())
             row[f"{name} seeds"] = f"{by_seed.min():.4f} to {by_seed.max():.4f}"
         row |= {"gain": float(gap.mean()), "low": low, "high": high}
-        rows.append(row | {f"{name} tail": _tail(runs[name], n) for name in (init, base)})
+        for name in (init, base):
+            tails = [record.tail_metrics.get(f"HR@{n}", np.nan) for record in runs[name]]
+            row[f"{name} tail"] = float(np.mean(tails))
+        rows.append(row)
     return rows
 
 
@@ -139,35 +140,29 @@ def _interval(
     return percentile_interval(combine(drawn.T), 0.95)
 
 
-def _outcomes(run: Run) -> UserOutcomes:
-    if run.outcomes is None:
-        raise DataError(
-            f"{run.name} keeps no outcomes of users (record.users.parquet), so it cannot be "
-            f"tested against another run: train it again, or evaluate it with --export"
-        )
-    return run.outcomes
-
-
-def _check_paired(runs: Sequence[Run]) -> None:
-    first, *others = runs
-    for run in others:
-        a, b = _outcomes(first), _outcomes(run)
-        same = np.array_equal(a.user, b.user) and np.array_equal(a.relevant, b.relevant)
-        digests = {r.record.extra.get("data_digest") for r in (first, run)} - {None}
+def _paired_outcomes(runs: Sequence[Run]) -> dict[str, UserOutcomes]:
+    """The outcomes of each run by its name, if all were tested on the same users and items."""
+    outcomes: dict[str, UserOutcomes] = {}
+    for run in runs:
+        if run.outcomes is None:
+            raise DataError(
+                f"{run.name} keeps no outcomes of users (record.users.parquet), so it cannot be "
+                f"tested against another run: train it again, or evaluate it with --export"
+            )
+        outcomes[run.name] = own = run.outcomes
+        first = outcomes[runs[0].name]
+        same = np.array_equal(own.user, first.user) and np.array_equal(own.relevant, first.relevant)
+        digests = {r.record.extra.get("data_digest") for r in (runs[0], run)} - {None}
         if not same or len(digests) > 1:
             raise DataError(
-                f"{first.name} and {run.name} were not tested on the same users and items: "
+                f"{runs[0].name} and {run.name} were not tested on the same users and items: "
                 f"train both on one file with the same --core"
             )
-
-
-def _tail(records: Sequence[RunRecord], n: int) -> float:
-    values = [record.tail_metrics.get(f"HR@{n}", float("nan")) for record in records]
-    return float(np.mean(values))
+    return outcomes
 
 
 def _hit_rates(records: Sequence[RunRecord], root: str | Path, n: int) -> NDArray[np.float64]:
     """float64[seeds, users]; empty where a run kept no outcomes of users."""
     kept = [Results(root).outcomes(record.key) for record in records]
     rates = [outcomes.hit_rate(n) for outcomes in kept if outcomes is not None]
-    return np.stack(rates) if len(rates) == len(records) else np.empty((0, 0))
+    return np.stack(rates) if rates and len(rates) == len(records) else np.empty((0, 0))

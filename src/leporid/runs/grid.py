@@ -43,7 +43,7 @@ class GridStatus:
 
     def count(self, state: CellState) -> int:
         """How many cells are in a state."""
-        return sum(1 for value in self.states.values() if value == state)
+        return list(self.states.values()).count(state)
 
 
 def grid_status(cells: list[Cell], root: str | Path) -> GridStatus:
@@ -51,15 +51,12 @@ def grid_status(cells: list[Cell], root: str | Path) -> GridStatus:
     results = Results(root)
     states, records = {}, {}
     for cell in cells:
-        record = results.get(cell.key)
-        if record is not None:
-            states[cell.spec_hash] = "done"
-            records[cell.spec_hash] = record
+        state = "failed" if results.path(cell.key, _ERROR).is_file() else "waiting"
+        if record := results.get(cell.key):
+            state, records[cell.spec_hash] = "done", record
         elif is_claimed(results.path(cell.key, _CLAIM)):
-            states[cell.spec_hash] = "running"
-        else:
-            failed = results.path(cell.key, _ERROR).is_file()
-            states[cell.spec_hash] = "failed" if failed else "waiting"
+            state = "running"
+        states[cell.spec_hash] = state
     return GridStatus(states, records)
 
 
@@ -87,23 +84,16 @@ def work(
                 record, outcomes = run(cell, device=device, progress=progress)
             except (LeporidError, RuntimeError, ValueError, ArithmeticError, MemoryError) as error:
                 failures += 1
-                write_json(failed, _failure(cell, error))
+                last = traceback.extract_tb(error.__traceback__)[-1]
+                where = f"{Path(last.filename).name}:{last.lineno}"
+                about = {"error": f"{type(error).__name__}: {error}", "where": where}
+                write_json(failed, {"cell": cell.request, "versions": versions(), **about})
             else:
                 failed.unlink(missing_ok=True)
                 results.add(record, outcomes)
             if on_done:
                 on_done(cell, record)
     return failures
-
-
-def _failure(cell: Cell, error: BaseException) -> dict[str, object]:
-    last = traceback.extract_tb(error.__traceback__)[-1]
-    return {
-        "cell": cell.request,
-        "error": f"{type(error).__name__}: {error}",
-        "where": f"{Path(last.filename).name}:{last.lineno}",
-        "versions": versions(),
-    }
 
 
 def run_grid(

@@ -79,9 +79,10 @@ class UserOutcomes:
     @classmethod
     def read(cls, path: str | Path) -> UserOutcomes:
         """The inverse of `write`."""
-        if not Path(path).is_file():
-            raise DataError(f"no such file: {path}")
-        table = pq.read_table(path)
+        try:
+            table = pq.read_table(path)
+        except FileNotFoundError:
+            raise DataError(f"no such file: {path}") from None
         return cls(*(np.asarray(table[name]) for name in COLUMNS))
 
 

@@ -81,8 +81,7 @@ class RunRecord:
                 guess = closest(str(key), known)
                 hint = f": did you mean {guess!r}?" if guess else ""
                 raise DataError(f"a run record has no field {key!r}{hint}")
-        missing = sorted(known - set(values) - {"extra"})
-        if missing:
+        if missing := sorted(known - set(values) - {"extra"}):
             raise DataError(f"a run record needs the fields: {', '.join(missing)}")
         return cls(**dict(values))
 
@@ -138,15 +137,11 @@ def safe_name(name: str) -> str:
 
 def versions() -> dict[str, str]:
     """Versions of Python, the platform and the packages that can change a number."""
-    installed = {
-        "python": platform.python_version(),
-        "platform": f"{platform.system()}-{platform.machine()}",
-    }
+    machine = f"{platform.system()}-{platform.machine()}"
+    installed = {"python": platform.python_version(), "platform": machine}
     for package in _PACKAGES:
-        try:
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
             installed[package] = importlib.metadata.version(package)
-        except importlib.metadata.PackageNotFoundError:
-            continue
     return installed
 
 
@@ -173,12 +168,9 @@ def peak_memory_mb() -> float:
 
     Linux and Windows keep that mark. Where there is none, it is what is resident now.
     """
-    try:
+    with contextlib.suppress(OSError):
         status = Path("/proc/self/status").read_text(encoding="utf-8")
-    except OSError:
-        status = ""
-    mark = re.search(r"^VmHWM:\s+(\d+) kB", status, flags=re.MULTILINE)
-    if mark:
-        return int(mark[1]) / 1024
+        if mark := re.search(r"^VmHWM:\s+(\d+) kB", status, flags=re.MULTILINE):
+            return int(mark[1]) / 1024
     memory = psutil.Process().memory_info()
     return float(getattr(memory, "peak_wset", memory.rss) / 2**20)

@@ -96,9 +96,9 @@ class ExperimentSpec(Config):
             recipe = variant.recipe or recipe
             settings |= variant.settings
             init_settings |= variant.init_settings
-        shared = {name: getattr(self, name) for name in ("dataset", "core", "protocol", "at")}
+        names = ("dataset", "core", "protocol", "at", "trials")
         return Cell(
-            **shared,
+            **{name: getattr(self, name) for name in names},
             source=self.source or self.dataset,
             experiment=self.name,
             model=model,
@@ -108,7 +108,6 @@ class ExperimentSpec(Config):
             variant=variant.name if variant else None,
             settings=settings,
             init_settings=init_settings,
-            trials=self.trials,
         )
 
 
