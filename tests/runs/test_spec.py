@@ -11,6 +11,7 @@ from leporid.errors import ConfigError, UnknownNameError
 from leporid.paper import reproduce
 from leporid.paper.reproduce import GROUPS, TABLE_GROUPS, paper_spec, paper_specs
 from leporid.runs.spec import ExperimentSpec
+from leporid.runs.store import Results
 
 GRIDS = Path(reproduce.__file__).parent / "grids"
 
@@ -109,3 +110,10 @@ def test_a_table_runs_only_the_cells_it_shows() -> None:
     assert {c.spec_hash for c in cells if c.experiment == "initialisers"} < whole
     both = paper_specs(["table2", "table3"], "ml-1m")
     assert sum(len(spec.cells()) for spec in both if spec.name == "initialisers") == 40
+
+
+def test_the_committed_experiment_is_the_one_the_records_come_from() -> None:
+    root = Path(__file__).parents[2]
+    cells = ExperimentSpec.from_toml(root / "experiments" / "models-ml-100k.toml").cells()
+    assert len(cells) == 42
+    assert all(Results(root / "results").get(cell.key) for cell in cells)
