@@ -14,9 +14,9 @@ from typing import Any
 
 from leporid.artifacts import atomic_path, read_json
 from leporid.errors import DataError
-from leporid.paper.tables import read_records
-from leporid.runs.gains import initialisation_gains
+from leporid.runs.comparison import initialisation_gains
 from leporid.runs.record import RunRecord
+from leporid.runs.store import Results
 
 ROOT = Path(__file__).resolve().parents[1]
 HEAD = """# Benchmarks
@@ -66,7 +66,7 @@ def scale_table(record: dict[str, Any]) -> str:
 
 
 def gain_table(records: list[RunRecord], root: Path) -> str:
-    """Random against LEPORID vectors on test, one line a model and recipe."""
+    """Random against LEPORID vectors on test, one line per model and recipe."""
     lines = [
         "| model | seeds | HR@10 random | HR@10 LEPORID | F1@10 random | F1@10 LEPORID "
         "| HR@10 gain (95% interval) |",
@@ -75,7 +75,7 @@ def gain_table(records: list[RunRecord], root: Path) -> str:
     for row in initialisation_gains(records, root):
         recipe = None if row["recipe"] == "-" else row["recipe"]
         runs = [
-            r for r in records if (r.model, r.recipe) == (row["model"], recipe) and not _variant(r)
+            r for r in records if (r.model, r.recipe) == (row["model"], recipe) and not r.variant
         ]
         sides = {init: [r for r in runs if r.init == init] for init in ("random", "leporid")}
         f1 = {init: sum(r.metrics["F1@10"] for r in of) / len(of) for init, of in sides.items()}
@@ -117,11 +117,11 @@ def landmark_table(record: dict[str, Any], results: Path) -> str:
     """Time and angle of each share of landmarks beside what DLR2 makes of the vectors."""
     exact = [
         r
-        for r in read_records(results, "ml-1m-r3", ["initialisers"])
+        for r in Results(results).records("ml-1m-r3", ["initialisers"])
         if (r.model, r.init) == ("dlr2", "leporid")
     ]
     runs = {"all": exact}
-    for run in read_records(results, "ml-1m-r3", ["landmarks"]):
+    for run in Results(results).records("ml-1m-r3", ["landmarks"]):
         share = run.extra["cell"]["init_settings"]["landmarks"]
         runs.setdefault(f"1/{round(1 / share)}", []).append(run)
     lines = [
@@ -144,11 +144,6 @@ def landmark_table(record: dict[str, Any], results: Path) -> str:
     return "\n".join(lines)
 
 
-def _variant(record: RunRecord) -> str | None:
-    name: str | None = record.extra.get("cell", {}).get("variant")
-    return name
-
-
 def fill(text: str, name: str, table: str) -> str:
     """Replace what stands between the markers of a table."""
     begin, end = f"<!-- {name}:begin -->", f"<!-- {name}:end -->"
@@ -169,7 +164,8 @@ def models_page(text: str) -> str:
         "ml-100k": ("ml-100k", ("models",)),
     }
     for name, (dataset, groups) in tables.items():
-        text = fill(text, name, gain_table(read_records(results, dataset, groups), results))
+        records = Results(results).records(dataset, groups)
+        text = fill(text, name, gain_table(records, results))
     studies = read_json(results / "ml-1m-r3" / "rehearsed-studies.json")["studies"]
     text = fill(text, "studies", study_table(studies))
     scales = ROOT / "benchmarks/records/scales.json"

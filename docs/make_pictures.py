@@ -17,13 +17,13 @@ from typing import Any
 
 from leporid.artifacts import atomic_path
 from leporid.errors import DataError
-from leporid.paper.embedding_change import simulate_embedding_change
 from leporid.paper.figures import draw_embedding_change, draw_le_dimensions
-from leporid.paper.le_dimensions import le_dimensions
 from leporid.paper.outputs import paper_table
-from leporid.paper.tables import PaperTable, TableRow, read_records
-from leporid.runs.gains import initialisation_gains
+from leporid.paper.simulations import simulate_embedding_change, simulate_le_dimensions
+from leporid.paper.tables import PaperTable, TableRow
+from leporid.runs.comparison import initialisation_gains
 from leporid.runs.record import RunRecord
+from leporid.runs.store import Results
 
 ROOT = Path(__file__).resolve().parents[1]
 BEGIN, END = "<!-- results:begin -->", "<!-- results:end -->"
@@ -73,9 +73,10 @@ def dlr2_alone(table: PaperTable) -> PaperTable:
 
 def gains_table(results: Path, dataset: str) -> str:
     """HR@10 of every model from random and from LEPORID vectors, on a large log and a small one."""
-    records = read_records(results, dataset, ["rehearsed", "softmax"])
-    records += [r for r in read_records(results, dataset, ["initialisers"]) if r.model == "dlr2"]
-    small = read_records(results, "ml-100k", ["models"])
+    store = Results(results)
+    records = store.records(dataset, ["rehearsed", "softmax"])
+    records += [r for r in store.records(dataset, ["initialisers"]) if r.model == "dlr2"]
+    small = store.records("ml-100k", ["models"])
     tables = [
         _gains(
             records,
@@ -169,7 +170,7 @@ def main() -> None:
         figures["initialisation"] = draw_initialisation(runs, chosen.dataset)
     if not chosen.no_simulations:
         figures["embedding-change"] = draw_embedding_change(simulate_embedding_change())
-        figures["le-dimensions"] = draw_le_dimensions(le_dimensions())
+        figures["le-dimensions"] = draw_le_dimensions(simulate_le_dimensions())
     for name, figure in figures.items():
         figure.savefig(chosen.images / f"{name}.png", dpi=150, metadata={"Software": None})
         print(f"wrote {chosen.images / name}.png")

@@ -15,8 +15,9 @@ from leporid.cli.app import app
 from leporid.data.write import write_log
 from leporid.errors import ConfigError, DataError, UnknownNameError
 from leporid.evaluation.significance import compare
-from leporid.runs.compare_runs import paired_tests, read_run
+from leporid.runs.comparison import paired_tests
 from leporid.runs.record import RunRecord
+from leporid.runs.run_folder import read_run
 
 runner = CliRunner()
 

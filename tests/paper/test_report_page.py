@@ -9,9 +9,9 @@ import pytest
 from leporid.data.synthetic import synthesize
 from leporid.data.write import write_log
 from leporid.paper.outputs import write_outputs
-from leporid.paper.tables import read_records
 from leporid.runs.grid import run_grid
 from leporid.runs.spec import ExperimentSpec
+from leporid.runs.store import Results
 from tests.chromium import Page, find_chromium
 
 pytestmark = [
@@ -60,7 +60,7 @@ def test_the_report_stands_alone_and_a_click_sorts(
     )
     place = names.index("HR@10")
     before = column(page, place)
-    records = read_records(tmp_path / "results", "toy", ["baselines", "bpr"])
+    records = Results(tmp_path / "results").records("toy", ["baselines", "bpr"])
     expected = sorted((r.metrics["HR@10"] for r in records), reverse=True)
     assert [float(value) for value in before] != pytest.approx(expected, abs=1e-4)
     head = f".paper-table th:nth-child({place + 1})"

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from leporid.errors import ConfigError
-from leporid.paper.embedding_change import (
+from leporid.paper.simulations import (
     barabasi_albert,
     draw_insertions,
     simulate_embedding_change,
+    simulate_le_dimensions,
 )
-from leporid.paper.le_dimensions import le_dimensions
 
 
 def test_barabasi_albert_has_the_right_number_of_edges() -> None:
@@ -61,7 +61,7 @@ def test_every_node_gets_its_insertions_and_no_edge_twice() -> None:
 
 
 def test_change_equals_a_plain_loop() -> None:
-    """An oracle without batching: one decomposition an insertion, each end by itself."""
+    """An oracle without batching: one decomposition per insertion, each end by itself."""
     settings = {"graphs": 1, "nodes": 14, "edges": 3, "dim": 5, "insertions": 4, "seed": 9}
     result = simulate_embedding_change(**settings)
     rng = np.random.default_rng(np.random.SeedSequence(9).spawn(1)[0])
@@ -91,6 +91,6 @@ def test_change_equals_a_plain_loop() -> None:
 
 
 def test_later_dimensions_fluctuate_more() -> None:
-    fluctuation = le_dimensions(seed=2).fluctuation()
+    fluctuation = simulate_le_dimensions(seed=2).fluctuation()
     assert len(fluctuation) == 4
     assert np.all(np.diff(fluctuation) > 0)

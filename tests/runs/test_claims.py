@@ -1,16 +1,16 @@
-"""Claims: one worker a cell, and the dead do not block the living."""
+"""Claims: one worker per cell, and the dead do not block the living."""
 
 from __future__ import annotations
 
 import multiprocessing
 import os
-import sys
+import threading
 import time
 from pathlib import Path
 
-import pytest
+from filelock import FileLock
 
-from leporid.runs.claims import STALE_SECONDS, claim, claimed_by_other
+from leporid.runs.claims import claim, is_claimed
 
 
 def test_only_one_holder_at_a_time(tmp_path: Path) -> None:
@@ -18,35 +18,44 @@ def test_only_one_holder_at_a_time(tmp_path: Path) -> None:
     with claim(path) as first, claim(path) as second:
         assert first
         assert not second
-        assert claimed_by_other(path)
+        assert is_claimed(path)
     assert not path.exists()
 
 
-def test_a_stale_claim_is_taken_over(tmp_path: Path) -> None:
+def test_a_claim_that_nobody_holds_is_free(tmp_path: Path) -> None:
     path = tmp_path / "cell.claim"
     path.write_text("{}")
-    long_ago = time.time() - STALE_SECONDS - 1
-    os.utime(path, (long_ago, long_ago))
-    assert not claimed_by_other(path)
+    assert not is_claimed(path)
+    path.write_text("{}")
     with claim(path) as mine:
         assert mine
-        assert claimed_by_other(path)
+        assert is_claimed(path)
     assert list(tmp_path.iterdir()) == []
 
 
-def _hold(path: Path) -> None:
+def test_a_worker_outwaits_whoever_only_asks(tmp_path: Path) -> None:
+    path = tmp_path / "cell.claim"
+    asking = FileLock(path, thread_local=False)
+    asking.acquire()
+    threading.Timer(0.05, asking.release).start()
+    with claim(path) as mine:
+        assert mine
+
+
+def _hold(path: Path, held: object) -> None:
     with claim(path):
+        held.set()  # type: ignore[attr-defined]
         time.sleep(60)
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="asks /proc whether a process lives")
 def test_the_claim_of_a_killed_process_is_free_at_once(tmp_path: Path) -> None:
     path = tmp_path / "cell.claim"
-    worker = multiprocessing.get_context("spawn").Process(target=_hold, args=(path,))
+    context = multiprocessing.get_context("spawn")
+    held = context.Event()
+    worker = context.Process(target=_hold, args=(path, held))
     worker.start()
-    while not (path.exists() and path.read_bytes()):
-        time.sleep(0.01)
-    assert claimed_by_other(path)
+    assert held.wait(30)
+    assert is_claimed(path)
     worker.kill()
     worker.join()
     assert path.exists()

@@ -10,10 +10,11 @@ import leporid
 from leporid.data.write import write_log
 from leporid.errors import DataError
 from leporid.paper.outputs import write_outputs
-from leporid.runs.grid import cell_path, grid_status, run_grid, work
+from leporid.runs.grid import grid_status, run_grid, work
 from leporid.runs.outcomes import UserOutcomes
 from leporid.runs.record import RunRecord
 from leporid.runs.spec import ExperimentSpec
+from leporid.runs.store import Results
 
 
 @pytest.fixture(scope="module")
@@ -40,12 +41,13 @@ def test_every_cell_leaves_a_record_that_evaluation_confirms(log: str, tmp_path:
     status = run_grid([experiment], tmp_path)
     assert status.count("done") == 2
     cell = experiment.cells()[0]
-    record = RunRecord.read(cell_path(cell, tmp_path))
-    assert record.path(tmp_path) == cell_path(cell, tmp_path)
+    path = Results(tmp_path).path(cell.key)
+    record = RunRecord.read(path)
+    assert record.path(tmp_path) == path
     split = leporid.temporal_split(leporid.load(log).core(2))
     table = leporid.evaluate(leporid.train("toppop", split), split)
     assert record.metrics == pytest.approx(table.mean())
-    outcomes = UserOutcomes.read(cell_path(cell, tmp_path).with_suffix(".users.parquet"))
+    outcomes = UserOutcomes.read(path.with_suffix(".users.parquet"))
     assert outcomes.hit_rate(10).mean() == pytest.approx(record.metrics["HR@10"])
     assert outcomes.hit_rate(1).mean() == pytest.approx(record.metrics["HR@1"])
     assert outcomes.f1(10).mean() == pytest.approx(record.metrics["UserF1@10"])
@@ -59,6 +61,10 @@ def test_a_second_start_runs_nothing(log: str, tmp_path: Path) -> None:
     work(cells, tmp_path, on_done=lambda cell, _: ran.append(cell.model))
     assert ran == ["toppop", "itemknn"]
     assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.json")} == before
+    assert Results(tmp_path).pack() == 2
+    work(cells, tmp_path, on_done=lambda cell, _: ran.append(cell.model))
+    assert ran == ["toppop", "itemknn"]
+    assert grid_status(cells, tmp_path).count("done") == 2
 
 
 def test_a_failing_cell_is_recorded_and_the_rest_goes_on(log: str, tmp_path: Path) -> None:

@@ -6,11 +6,14 @@ from pathlib import Path
 
 import pytest
 
+from leporid.config import canonical_hash
 from leporid.errors import ConfigError, UnknownNameError
+from leporid.paper import reproduce
 from leporid.paper.reproduce import GROUPS, TABLE_GROUPS, paper_spec, paper_specs
 from leporid.runs.spec import ExperimentSpec
+from leporid.runs.store import Results
 
-EXPERIMENTS = Path(__file__).parents[2] / "experiments"
+GRIDS = Path(reproduce.__file__).parent / "grids"
 
 
 def spec(**changes: object) -> ExperimentSpec:
@@ -18,7 +21,7 @@ def spec(**changes: object) -> ExperimentSpec:
     return ExperimentSpec.from_dict({**values, **changes})
 
 
-def test_classical_models_are_run_once_a_seed_whatever_the_initialisers() -> None:
+def test_classical_models_are_run_once_per_seed_whatever_the_initialisers() -> None:
     cells = spec(inits=["random", "le", "leporid"]).cells()
     assert [(cell.model, cell.init, cell.seed) for cell in cells] == [
         ("toppop", None, 1),
@@ -75,22 +78,22 @@ def test_spec_survives_a_round_trip() -> None:
     assert [c.spec_hash for c in again.cells()] == [c.spec_hash for c in original.cells()]
 
 
-FILES = {
-    "baselines": "table3-baselines",
-    "bpr": "table3-bpr",
-    "initialisers": "table2",
-    "standardised": "table2-standardised",
-    "losses": "table5",
-    "architectures": "table6",
-    "alpha": "figure-alpha",
-    "neighbours": "figure-neighbours",
-}
+def test_every_group_of_the_paper_is_a_file_that_says_what_it_is() -> None:
+    files = {path.stem: ExperimentSpec.from_toml(path) for path in GRIDS.glob("[!q]*.toml")}
+    assert set(files) == set(GROUPS)
+    for group, committed in files.items():
+        assert committed == paper_spec(group, "ml-1m")
+        assert committed.name == group
 
 
-@pytest.mark.parametrize("group", GROUPS)
-def test_the_committed_files_say_what_reproduce_runs(group: str) -> None:
-    committed = ExperimentSpec.from_toml(EXPERIMENTS / f"{FILES[group]}-ml-1m.toml")
-    assert committed == paper_spec(group, "ml-1m")
+def test_the_grids_are_those_of_the_paper() -> None:
+    """Hashes of the cells: a change of a grid orphans every record made from it."""
+    cells = [cell for group in sorted(GROUPS) for cell in paper_spec(group, "ml-1m").cells()]
+    assert len(cells) == 69
+    assert canonical_hash([cell.spec_hash for cell in cells]) == "5cb770344a5210d1"
+    quick = [c for g in sorted(GROUPS) for c in paper_spec(g, "ml-100k", quick=True).cells()]
+    assert len(quick) == 44
+    assert canonical_hash([cell.spec_hash for cell in quick]) == "69ae2839cf78f77e"
 
 
 def test_every_table_is_made_from_known_groups() -> None:
@@ -107,3 +110,10 @@ def test_a_table_runs_only_the_cells_it_shows() -> None:
     assert {c.spec_hash for c in cells if c.experiment == "initialisers"} < whole
     both = paper_specs(["table2", "table3"], "ml-1m")
     assert sum(len(spec.cells()) for spec in both if spec.name == "initialisers") == 40
+
+
+def test_the_committed_experiment_is_the_one_the_records_come_from() -> None:
+    root = Path(__file__).parents[2]
+    cells = ExperimentSpec.from_toml(root / "experiments" / "models-ml-100k.toml").cells()
+    assert len(cells) == 42
+    assert all(Results(root / "results").get(cell.key) for cell in cells)

@@ -10,8 +10,9 @@ import typer
 from leporid.cli.output import JsonOption, print_json, print_table, show_progress
 
 if TYPE_CHECKING:
+    from leporid.runs.cell import Cell
     from leporid.runs.grid import GridStatus
-    from leporid.runs.spec import Cell, ExperimentSpec
+    from leporid.runs.spec import ExperimentSpec
 
 RootOption = Annotated[Path, typer.Option("--root", help="Where records are kept.")]
 WorkersOption = Annotated[

@@ -75,8 +75,9 @@ def train(
     """
     import leporid
     from leporid.progress import make_progress
+    from leporid.runs.cell import CUTS, judge
     from leporid.runs.record import Meter
-    from leporid.runs.run_folder import CUTS, make_record, write_run
+    from leporid.runs.run_folder import write_run
 
     settings = parse_settings(setting)
     init_settings = parse_settings(init_setting, "--init-set")
@@ -114,11 +115,9 @@ def train(
         reporter.close()
     if int(os.environ.get("RANK", "0")):
         return  # of several processes (torchrun) the first one tests and writes
-    test = leporid.evaluate(fitted, split, at=CUTS)
-    record = make_record(
+    record, outcomes = judge(
         fitted,
         split,
-        test,
         meter,
         dataset=dataset or Path(data).stem,
         experiment=experiment,
@@ -126,13 +125,13 @@ def train(
         recipe=recipe,
         seed=seed,
     )
-    write_run(output, fitted, record, test, tensorboard=tensorboard)
+    write_run(output, fitted, record, outcomes, tensorboard=tensorboard)
     if json_output:
         print_json(record.to_dict())
         return
     shown = [f"{name}@{n}" for n in CUTS for name in ("HR", "F1", "NDCG")]
     row = {key: value for key, value in record.metrics.items() if key in shown}
-    print_table(f"{model} on test, {len(test.user):,} users", [row])
+    print_table(f"{model} on test, {len(outcomes.user):,} users", [row])
     typer.echo(f"wrote {output}")
 
 

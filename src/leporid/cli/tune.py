@@ -132,9 +132,9 @@ def tune(
 def _baselines(
     split: Split, dataset: str, only: str | None, json_output: bool, **options: Any
 ) -> None:
-    from leporid.runs.baselines import CLASSICAL, tune_baselines
+    from leporid.runs.baselines import tune_baselines
 
-    names = only.split(",") if only else CLASSICAL
+    names = only.split(",") if only else None
     progress = show_progress(json_output)
     pairs = tune_baselines(split, dataset, names=names, progress=progress, **options)
     metric = options["metric"]

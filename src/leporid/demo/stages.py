@@ -15,11 +15,11 @@ from leporid.config import Config
 from leporid.data.datasets import fetch
 from leporid.data.item_titles import ItemInfo, load_items
 from leporid.errors import ConfigError, DataError
-from leporid.evaluation.metric_table import MetricTable
-from leporid.evaluation.significance import Significance, compare
 from leporid.progress import ProgressLike
+from leporid.runs.cell import judge
+from leporid.runs.comparison import paired_tests
 from leporid.runs.record import Meter, RunRecord
-from leporid.runs.run_folder import CUTS, make_record, write_run
+from leporid.runs.run_folder import Run, write_run
 
 if TYPE_CHECKING:
     from leporid.data.interactions import Interactions
@@ -104,8 +104,7 @@ def run_demo(output: Path, settings: DemoSettings, progress: ProgressLike) -> De
     split = leporid.temporal_split(data)
     vectors = _vectors(split, settings, progress)
     steps = _affordable_steps(split, settings, progress)
-    tables: dict[str, MetricTable] = {}
-    records: dict[str, RunRecord] = {}
+    runs: dict[str, Run] = {}
     curves: dict[str, list[tuple[int, float]]] = {}
     fitted: dict[str, Recommender] = {}
     for key in _NAMES:
@@ -121,12 +120,10 @@ def run_demo(output: Path, settings: DemoSettings, progress: ProgressLike) -> De
                 progress.start(f"fitting {_NAMES[key]}")
                 model = leporid.train(key, split, seed=settings.seed)
         progress.start(f"testing {_NAMES[key]}")
-        tables[key] = leporid.evaluate(model, split, at=CUTS)
         neural = key in ("random", "leporid")
-        records[key] = make_record(
+        record, outcomes = judge(
             model,
             split,
-            tables[key],
             meter,
             dataset=Path(settings.data).stem,
             experiment="demo",
@@ -134,7 +131,8 @@ def run_demo(output: Path, settings: DemoSettings, progress: ProgressLike) -> De
             recipe=settings.recipe if neural else None,
             seed=settings.seed,
         )
-        write_run(output / key, model, records[key], tables[key])
+        write_run(output / key, model, record, outcomes)
+        runs[key] = Run(_NAMES[key], record, outcomes)
         fitted[key] = model
         if neural:
             curves[_NAMES[key]] = _curve(model)
@@ -146,10 +144,10 @@ def run_demo(output: Path, settings: DemoSettings, progress: ProgressLike) -> De
         source=source,
         stats=data.stats().as_dict(),
         steps=steps,
-        rows=[_row(key, records[key]) for key in _NAMES],
-        intervals={_NAMES[key]: tables[key].confidence("HR@10")[1:] for key in _NAMES},
+        rows=[_row(key, runs[key].record) for key in _NAMES],
+        intervals={r.name: r.record.extra["confidence_95"]["HR@10"] for r in runs.values()},
         curves=curves,
-        tests=_tests(tables),
+        tests=_tests(list(runs.values())),
         user=user,
         history=history,
         picks=picks,
@@ -253,18 +251,16 @@ def _row(key: str, record: RunRecord) -> dict[str, Any]:
     }
 
 
-def _tests(tables: Mapping[str, MetricTable]) -> list[dict[str, Any]]:
-    named = {_NAMES[key]: table for key, table in tables.items()}
-    found: Significance = compare(named, "F1@10", against=_NAMES["leporid"])
+def _tests(runs: list[Run]) -> list[dict[str, Any]]:
     return [
         {
             "LEPORID start against": row["first"],
             "difference of F1@10": -row["difference"],
             "low": -row["high"],
             "high": -row["low"],
-            "p (Wilcoxon, Holm)": row["wilcoxon_holm"],
+            "p (Wilcoxon, Holm)": row["p_holm"],
         }
-        for row in found.rows()
+        for row in paired_tests(runs, ["F1@10"], against=_NAMES["leporid"])
     ]
 
 

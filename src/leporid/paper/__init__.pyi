@@ -1,5 +1,14 @@
+from .figures import draw_bars as draw_bars
 from .outputs import paper_table as paper_table
 from .outputs import write_outputs as write_outputs
+from .report import figure_html as figure_html
+from .report import rows_html as rows_html
+from .report import write_report as write_report
+from .reproduce import paper_spec as paper_spec
+from .reproduce import paper_specs as paper_specs
+from .simulations import simulate_embedding_change as simulate_embedding_change
+from .simulations import simulate_le_dimensions as simulate_le_dimensions
 from .tables import PaperTable as PaperTable
 from .tables import build_table as build_table
-from .tables import read_records as read_records
+from .tables import paper_rows as paper_rows
+from .time_cost import measure_time_cost as measure_time_cost

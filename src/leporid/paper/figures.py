@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from leporid.errors import MissingExtraError
-from leporid.paper.embedding_change import EmbeddingChange
-from leporid.paper.le_dimensions import LeDimensions
+from leporid.paper.simulations import EmbeddingChange, LeDimensions
 
 __all__ = ["draw_bars", "draw_embedding_change", "draw_le_dimensions", "draw_sensitivity", "to_svg"]
 
@@ -26,12 +25,11 @@ def to_svg(figure: Any) -> str:
     """The figure as an SVG element that can stand inside an HTML page."""
     buffer = io.StringIO()
     figure.savefig(buffer, format="svg", metadata={"Date": None})
-    text = buffer.getvalue()
-    return text[text.index("<svg") :]
+    return "<svg" + buffer.getvalue().partition("<svg")[2]
 
 
 def draw_le_dimensions(result: LeDimensions) -> Any:
-    """Figure 1: one panel a dimension; bars up (red) and down (blue) on every node."""
+    """Figure 1: one panel per dimension; bars up (red) and down (blue) on every node."""
     dimensions = result.values.shape[1]
     figure, axes = _figure(3.2 * dimensions, 2.8, dimensions)
     for dimension, axis in enumerate(axes):
@@ -51,8 +49,7 @@ def draw_embedding_change(result: EmbeddingChange) -> Any:
     """Figure 2: change of the embedding against the degree before the insertion, log scale."""
     figure, axis = _figure(5, 3.4)
     axis.semilogy(result.degree, result.change, marker="o", markersize=3, linewidth=1)
-    axis.set_xlabel("degree before the insertion")
-    axis.set_ylabel("change of the node's embedding")
+    axis.set(xlabel="degree before the insertion", ylabel="change of the node's embedding")
     axis.grid(visible=True, alpha=0.3)
     return figure
 
@@ -60,13 +57,12 @@ def draw_embedding_change(result: EmbeddingChange) -> Any:
 def draw_sensitivity(
     name: str, points: Sequence[tuple[float, Mapping[str, float]]], metrics: Sequence[str]
 ) -> Any:
-    """Figures 4b and 4c: metrics against alpha or K, one panel a metric."""
+    """Figures 4b and 4c: metrics against alpha or K, one panel per metric."""
     figure, axes = _figure(3.6 * len(metrics), 3.0, len(metrics))
     for metric, axis in zip(metrics, [axes] if len(metrics) == 1 else axes, strict=True):
         ordered = sorted(points, key=lambda point: point[0])
         axis.plot([p for p, _ in ordered], [m[metric] for _, m in ordered], marker="o")
-        axis.set_xlabel(name)
-        axis.set_ylabel(metric)
+        axis.set(xlabel=name, ylabel=metric)
         axis.grid(visible=True, alpha=0.3)
     return figure
 
@@ -83,8 +79,7 @@ def draw_bars(
     axis.barh(places, values, color="tab:blue", alpha=0.75)
     for place, value, interval in zip(places, values, intervals, strict=True):
         if interval is not None:
-            low, high = interval
-            axis.plot([low, high], [place, place], color="black", linewidth=1.2)
+            axis.plot(interval, [place, place], color="black", linewidth=1.2)
             axis.plot([value], [place], marker="|", color="black")
     axis.set_yticks(places, labels)
     axis.invert_yaxis()

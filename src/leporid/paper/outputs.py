@@ -13,9 +13,6 @@ from scipy import sparse
 from leporid.artifacts import atomic_path, write_json
 from leporid.errors import DataError
 from leporid.paper import figures
-from leporid.paper.embedding_change import simulate_embedding_change
-from leporid.paper.le_dimensions import le_dimensions
-from leporid.paper.printed import paper_rows
 from leporid.paper.render import FORMATS, render
 from leporid.paper.report import (
     figure_html,
@@ -25,69 +22,35 @@ from leporid.paper.report import (
     write_report,
 )
 from leporid.paper.reproduce import QUICK_NOTE, QUICK_SUFFIX, TABLE_GROUPS
-from leporid.paper.tables import PaperTable, build_table, read_records
-from leporid.paper.time_cost import time_cost
-from leporid.runs.gains import initialisation_gains
+from leporid.paper.simulations import simulate_embedding_change, simulate_le_dimensions
+from leporid.paper.tables import PaperTable, build_table, paper_rows
+from leporid.paper.time_cost import measure_time_cost
+from leporid.runs.comparison import initialisation_gains
 from leporid.runs.record import RunRecord
+from leporid.runs.store import Results
 
-__all__ = ["dataset_rows", "paper_table", "sensitivity_points", "write_outputs"]
+__all__ = ["paper_table", "write_outputs"]
 
-_SUFFIX = {"markdown": "md", "csv": "csv", "latex": "tex", "html": "html"}
+Section = tuple[str, str]
+"""A heading and its HTML."""
+_READ_TOO = {"table3": ("models", "softmax")}
+"""Runs the paper does not have, shown below its rows."""
+_TABLE3_ALSO = {("bpr", "random"), ("dlr2", "le")}
+"""What Table 3 shows beside classical models and LEPORID starts."""
 
 
 def paper_table(name: str, dataset: str, root: str | Path, suffix: str = "") -> PaperTable:
     """A table from whatever records exist; rows that were not run show a dash."""
-    groups = [f"{group}{suffix}" for group in (*TABLE_GROUPS[name], *READ_TOO.get(name, ()))]
-    records = read_records(root, dataset, groups)
+    groups = [f"{group}{suffix}" for group in (*TABLE_GROUPS[name], *_READ_TOO.get(name, ()))]
+    records = Results(root).records(dataset, groups)
     if name == "table3":
         keep = {None, "leporid"}
         records = [r for r in records if r.init in keep or (r.model, r.init) in _TABLE3_ALSO]
     elif name == "table4":
         records = [r for r in records if r.model == "dlr2"]
     table = build_table(name, records, dataset)
-    if suffix == QUICK_SUFFIX:
-        table = replace(table, notes=(QUICK_NOTE, *table.notes))
-    return table
-
-
-READ_TOO = {"table3": ("models", "softmax")}
-"""Runs the paper does not have, shown below its rows."""
-_TABLE3_ALSO = {("bpr", "random"), ("dlr2", "le")}
-
-
-def dataset_rows(stats: dict[str, dict[str, Any]]) -> list[dict[str, Any]]:
-    """Table 1: what our filter gives beside what the paper prints, one row a figure."""
-    from leporid.paper.printed import paper_dataset
-
-    rows = []
-    for dataset, ours in stats.items():
-        counterpart = paper_dataset(dataset)
-        printed = next((r for r in paper_rows("table1") if r["dataset"] == counterpart), {})
-        for figure, value in ours.items():
-            rows.append(
-                {
-                    "dataset": dataset,
-                    "figure": figure,
-                    "ours": value,
-                    "paper": printed.get(figure, "-"),
-                }
-            )
-    return rows
-
-
-def sensitivity_points(
-    name: str, dataset: str, root: str | Path, suffix: str = ""
-) -> list[tuple[float, dict[str, float]]]:
-    """(alpha or K, mean metrics over seeds) of a sensitivity figure."""
-    setting = "alpha" if name == "alpha" else "k"
-    by_value: dict[float, list[RunRecord]] = {}
-    for record in read_records(root, dataset, [f"{name}{suffix}"]):
-        value = float(record.extra["cell"]["init_settings"][setting])
-        by_value.setdefault(value, []).append(record)
-    return [
-        (value, {m: sum(r.metrics[m] for r in runs) / len(runs) for m in runs[0].metrics})
-        for value, runs in sorted(by_value.items())
-    ]
+    quick = (QUICK_NOTE,) if suffix == QUICK_SUFFIX else ()
+    return replace(table, notes=(*quick, *table.notes))
 
 
 def write_outputs(
@@ -108,85 +71,97 @@ def write_outputs(
     A table without a single record is an error, or with `skip_missing` a sentence in the report.
     """
     out = Path(out)
-    sections: list[tuple[str, str]] = []
+    sections: list[Section] = []
     used: dict[str, RunRecord] = {}
     for name in names:
         if name == "table1":
-            rows = dataset_rows(stats or {})
-            write_json(out / "table1.json", rows)
-            sections.append(("Table 1: data sets", rows_html(rows, "After the core filter")))
+            sections.append(_data_sets(stats or {}, out))
         elif name == "timecost":
             if users is not None:
                 sections.append(_time_cost(users, out))
         elif name in ("figure1", "figure2"):
             sections.append(_simulated(name, out, progress))
         elif name in ("alpha", "neighbours"):
-            points = sensitivity_points(name, dataset, root, suffix)
-            if points:
-                sections.append(_sensitivity(name, dataset, points, out))
+            if records := Results(root).records(dataset, [f"{name}{suffix}"]):
+                sections.append(_sensitivity(name, dataset, records, out))
         else:
             table = paper_table(name, dataset, root, suffix)
-            if not any(row.records for row in table.rows):
-                word = (
-                    f"no records for {name} on {dataset} under {root}: run it first with "
-                    f"`leporid reproduce {name} --dataset {dataset}`"
-                )
-                if not skip_missing:
-                    raise DataError(word)
-                sections.append((table.title, f"<p class='note'>{html.escape(word)}</p>"))
-                continue
-            for form in FORMATS:
-                _write(out / f"{name}.{_SUFFIX[form]}", render(table, form))
-            sections.append((table.title, table_section(table, root)))
+            sections.append(_table(table, root, out, skip_missing))
             used |= {r.spec_hash: r for row in table.rows for r in row.records}
-    gains = initialisation_gains(list(used.values()), root)
-    if gains:
+    if gains := initialisation_gains(list(used.values()), root):
         heading = "HR@10 from LEPORID and from random vectors, 95% interval over users"
         sections.append(("What the start is worth", rows_html(gains, heading)))
-    trained = [record for record in used.values() if record.extra.get("training")]
-    if trained:
+    if trained := [record for record in used.values() if record.extra.get("training")]:
         sections.append(("Training", training_section(trained)))
     return write_report(out / "report.html", f"leporid on {dataset}", sections)
 
 
-def _time_cost(users: sparse.csr_array, out: Path) -> tuple[str, str]:
-    rows = time_cost(users)
+def _table(table: PaperTable, root: str | Path, out: Path, skip_missing: bool) -> Section:
+    if not any(row.records for row in table.rows):
+        advice = (
+            f"no records for {table.name} on {table.dataset} under {root}: run it first with "
+            f"`leporid reproduce {table.name} --dataset {table.dataset}`"
+        )
+        if not skip_missing:
+            raise DataError(advice)
+        return table.title, f"<p class='note'>{html.escape(advice)}</p>"
+    for form, ending in FORMATS.items():
+        with atomic_path(out / f"{table.name}.{ending}") as target:
+            target.write_text(render(table, form), encoding="utf-8")
+    return table.title, table_section(table, root)
+
+
+def _data_sets(stats: dict[str, dict[str, Any]], out: Path) -> Section:
+    """What our filter leaves of each data set beside what the paper prints, one row per figure."""
+    rows = []
+    for dataset, ours in stats.items():
+        printed = next(iter(paper_rows("table1", dataset)), {})
+        rows += [
+            {"dataset": dataset, "figure": figure, "ours": value, "paper": printed.get(figure, "-")}
+            for figure, value in ours.items()
+        ]
+    write_json(out / "table1.json", rows)
+    return "Table 1: data sets", rows_html(rows, "After the core filter")
+
+
+def _time_cost(users: sparse.csr_array, out: Path) -> Section:
+    rows = measure_time_cost(users)
     write_json(out / "timecost.json", rows)
     note = "The paper: 172 seconds for 64 eigenvectors of the 47,143 users of Anime, by scipy eigs."
     return "Time cost", rows_html(rows, "Of the user graph") + f"<p class='note'>{note}</p>"
 
 
-def _simulated(name: str, out: Path, progress: bool) -> tuple[str, str]:
+def _simulated(name: str, out: Path, progress: bool) -> Section:
     if name == "figure1":
         title = "Figure 1: the first dimensions of Laplacian Eigenmaps"
-        figure = figures.draw_le_dimensions(le_dimensions())
+        figure = figures.draw_le_dimensions(simulate_le_dimensions())
         caption = "Positive values red, negative blue; later dimensions fluctuate more."
     else:
         title = "Figure 2: change of the embedding against degree"
         change = simulate_embedding_change(progress=progress)
         figure = figures.draw_embedding_change(change)
         caption = f"50 Barabasi-Albert graphs; Spearman correlation {change.spearman():.3f}."
-        write_json(
-            out / "figure2.json",
-            {
-                "degree": change.degree.tolist(),
-                "change": change.change.tolist(),
-                "count": change.count.tolist(),
-                "spearman": change.spearman(),
-            },
-        )
+        columns = {key: getattr(change, key).tolist() for key in ("degree", "change", "count")}
+        write_json(out / "figure2.json", {**columns, "spearman": change.spearman()})
     _save(figure, out / f"{name}.png")
     return title, figure_html(figure, caption)
 
 
-def _sensitivity(
-    name: str, dataset: str, points: list[tuple[float, dict[str, float]]], out: Path
-) -> tuple[str, str]:
-    label = {"alpha": "alpha", "neighbours": "K"}[name]
+def _sensitivity(name: str, dataset: str, records: list[RunRecord], out: Path) -> Section:
+    """A figure and a table of metrics against alpha or K, means over seeds."""
+    setting, label = {"alpha": ("alpha", "alpha"), "neighbours": ("k", "K")}[name]
     metrics = ["HR@10", "F1@10"]
+    by_value: dict[float, list[RunRecord]] = {}
+    for record in records:
+        value = float(record.extra["cell"]["init_settings"][setting])
+        by_value.setdefault(value, []).append(record)
+    points = [
+        (value, {m: sum(r.metrics[m] for r in runs) / len(runs) for m in metrics})
+        for value, runs in sorted(by_value.items())
+    ]
     figure = figures.draw_sensitivity(label, points, metrics)
     _save(figure, out / f"{name}.png")
-    rows = [{label: value, **{m: found[m] for m in metrics}} for value, found in points]
+    rows = [{label: value, **means} for value, means in points]
     text = figure_html(figure, f"DLR2 from LEPORID on {dataset}")
     return f"Sensitivity to {label}", text + rows_html(rows, f"{label} on {dataset}")
 
@@ -194,8 +169,3 @@ def _sensitivity(
 def _save(figure: Any, path: Path) -> None:
     with atomic_path(path) as target:
         figure.savefig(target, format="png", dpi=130)
-
-
-def _write(path: Path, text: str) -> None:
-    with atomic_path(path) as target:
-        target.write_text(text, encoding="utf-8")

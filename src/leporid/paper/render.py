@@ -3,157 +3,74 @@
 from __future__ import annotations
 
 import csv
-import html
 import io
-from collections.abc import Callable
+import re
+from collections.abc import Iterator
+from functools import cache
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, select_autoescape
 
 from leporid.errors import UnknownNameError
 from leporid.paper.tables import PaperTable, TableRow, Value
 
-__all__ = ["FORMATS", "render"]
+__all__ = ["FORMATS", "fill_template", "render"]
+
+FORMATS = {"markdown": "md", "csv": "csv", "latex": "tex", "html": "html"}
+"""How a table can be written, and the suffix of such a file."""
 
 
 def render(table: PaperTable, form: str) -> str:
     """The table as text; `form` is one of `FORMATS`."""
     if form not in FORMATS:
         raise UnknownNameError("format", form, FORMATS)
-    return FORMATS[form](table)
+    if form == "csv":
+        return _csv(table)
+    return fill_template(f"paper_table.{FORMATS[form]}", table=table, rows=_rows(table))
 
 
-def _number(value: float | None) -> str:
-    return "-" if value is None else f"{value:.4f}"
+def fill_template(name: str, **values: Any) -> str:
+    """A file of `templates/`, filled; in HTML text is escaped."""
+    return _environment().get_template(name).render(**values)
 
 
-def _signed(value: float | None) -> str:
-    return "-" if value is None else f"{value:+.4f}"
+@cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=PackageLoader("leporid.paper"),
+        autoescape=select_autoescape(["html"]),
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    environment.filters["number"] = _number
+    environment.filters["tex"] = lambda text: re.sub(r"([_%&#])", r"\\\1", text)
+    return environment
 
 
-def _ours(value: Value) -> str:
-    if value.ours is None:
-        return "-"
-    spread = f" ± {value.deviation:.4f}" if value.deviation is not None else ""
-    return f"{value.ours:.4f}{spread}"
+def _number(value: float | None, form: str = ".4f", missing: str = "-") -> str:
+    return missing if value is None else f"{value:{form}}"
 
 
-def _places(table: PaperTable) -> dict[tuple[int, str], int]:
-    """(row, metric) -> 0 for the best and 1 for the second of its group."""
-    found = {}
+def _rows(table: PaperTable) -> Iterator[tuple[TableRow, list[tuple[Value, int]]]]:
+    """Every row with its values and their places in its group: 0 best, 1 second, 2 the rest."""
+    places: dict[tuple[int, str], int] = {}
     groups = {row.key[0] for row in table.rows} if table.name == "table2" else {None}
     for metric in table.metrics:
         for group in groups:
-            for place, row in enumerate(table.ranked(metric, group)[:2]):
-                found[row, metric] = place
-    return found
-
-
-def _markdown(table: PaperTable) -> str:
-    places = _places(table)
-    header = [*table.key_columns]
-    for metric in table.metrics:
-        header += [metric, "paper", "diff"] if table.compared else [metric]
-    lines = [f"### {table.title} ({table.dataset})", ""]
-    lines += ["| " + " | ".join(header) + " |"]
-    lines += [
-        "|" + "---|" * len(table.key_columns) + "---:|" * (len(header) - len(table.key_columns))
-    ]
+            for place, number in enumerate(table.ranked(metric, group)[:2]):
+                places[number, metric] = place
     for number, row in enumerate(table.rows):
-        cells = list(row.key)
-        for metric in table.metrics:
-            value = row.values[metric]
-            mark = {0: "**", 1: "_"}.get(places.get((number, metric), 2), "")
-            text = f"{mark}{_ours(value)}{mark}" if value.ours is not None else "-"
-            cells.append(text)
-            if table.compared:
-                cells += [_number(value.paper), _signed(value.difference)]
-        lines.append("| " + " | ".join(cells) + " |")
-    lines += ["", "Best in bold, second in italics; ± is the standard deviation over seeds."]
-    lines += [f"{note}" for note in table.notes]
-    return "\n".join(lines) + "\n"
+        yield row, [(row.values[m], places.get((number, m), 2)) for m in table.metrics]
 
 
 def _csv(table: PaperTable) -> str:
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    header = [*table.key_columns, "metric", "ours", "deviation", "seeds", "paper", "difference"]
-    writer.writerow(header)
+    columns = ["ours", "deviation", "seeds", "paper", "difference"]
+    writer.writerow([*table.key_columns, "metric", *columns])
     for row in table.rows:
         for metric in table.metrics:
-            value = row.values[metric]
-            cells = [value.ours, value.deviation, value.seeds, value.paper, value.difference]
+            cells = (getattr(row.values[metric], column) for column in columns)
             writer.writerow([*row.key, metric, *("" if c is None else c for c in cells)])
     return out.getvalue()
-
-
-def _latex(table: PaperTable) -> str:
-    places = _places(table)
-    columns = "l" * len(table.key_columns) + ("rr" if table.compared else "r") * len(table.metrics)
-    lines = [r"\begin{table}", r"\centering", rf"\caption{{{_tex(table.title)}}}"]
-    lines += [rf"\begin{{tabular}}{{{columns}}}", r"\toprule"]
-    header = [_tex(c) for c in table.key_columns]
-    for metric in table.metrics:
-        header += [_tex(metric), "paper"] if table.compared else [_tex(metric)]
-    lines += [" & ".join(header) + r" \\", r"\midrule"]
-    for number, row in enumerate(table.rows):
-        cells = [_tex(part) for part in row.key]
-        for metric in table.metrics:
-            value = row.values[metric]
-            text = "--" if value.ours is None else f"{value.ours:.4f}"
-            place = places.get((number, metric))
-            if place == 0:
-                text = rf"\textbf{{{text}}}"
-            elif place == 1:
-                text = rf"\underline{{{text}}}"
-            cells.append(text)
-            if table.compared:
-                cells.append("--" if value.paper is None else f"{value.paper:.4f}")
-        lines.append(" & ".join(cells) + r" \\")
-    lines += [r"\bottomrule", r"\end{tabular}", r"\end{table}"]
-    return "\n".join(lines) + "\n"
-
-
-def _html(table: PaperTable) -> str:
-    places = _places(table)
-    head = "".join(
-        f"<th scope='col' class='words'>{html.escape(c)}</th>" for c in table.key_columns
-    )
-    for metric in table.metrics:
-        head += f"<th scope='col'>{metric}</th>"
-        if table.compared:
-            head += "<th scope='col'>paper</th><th scope='col'>diff</th>"
-    body = "".join(_html_row(table, number, row, places) for number, row in enumerate(table.rows))
-    notes = "".join(f"<p class='note'>{html.escape(note)}</p>" for note in table.notes)
-    return (
-        "<div class='scroll'><table class='sortable paper-table'>"
-        f"<caption>{html.escape(table.title)}, {html.escape(table.dataset)}</caption>"
-        f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>{notes}\n"
-    )
-
-
-def _html_row(
-    table: PaperTable, number: int, row: TableRow, places: dict[tuple[int, str], int]
-) -> str:
-    cells = "".join(f"<th scope='row'>{html.escape(part)}</th>" for part in row.key)
-    for metric in table.metrics:
-        value = row.values[metric]
-        style = {0: " class='best'", 1: " class='second'"}.get(places.get((number, metric), 2), "")
-        sort = "" if value.ours is None else f" data-sort='{value.ours:.6f}'"
-        text = _ours(value).replace(" ± ", " <span class='spread'>± ")
-        cells += f"<td{style}{sort}>{text}{'</span>' if '<span' in text else ''}</td>"
-        if table.compared:
-            cells += f"<td class='paper'>{_number(value.paper)}</td>"
-            cells += f"<td class='paper'>{_signed(value.difference)}</td>"
-    return f"<tr>{cells}</tr>"
-
-
-def _tex(text: str) -> str:
-    for character in "_%&#":
-        text = text.replace(character, "\\" + character)
-    return text
-
-
-FORMATS: dict[str, Callable[[PaperTable], str]] = {
-    "markdown": _markdown,
-    "csv": _csv,
-    "latex": _latex,
-    "html": _html,
-}

@@ -4,32 +4,28 @@ from __future__ import annotations
 
 import html
 from collections.abc import Mapping, Sequence
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from leporid.artifacts import atomic_path
+from leporid.evaluation.significance import one_against_many
 from leporid.paper.figures import draw_bars, to_svg
-from leporid.paper.render import render
-from leporid.paper.significance_marks import against_best
+from leporid.paper.render import fill_template, render
 from leporid.paper.tables import PaperTable
 from leporid.runs.record import RunRecord, versions
+from leporid.runs.store import Results
 
 __all__ = ["figure_html", "rows_html", "table_section", "training_section", "write_report"]
 
 
-def write_report(
-    path: str | Path, title: str, sections: Sequence[tuple[str, str]], *, environment: bool = True
-) -> Path:
+def write_report(path: str | Path, title: str, sections: Sequence[tuple[str, str]]) -> Path:
     """Write the page atomically. A section is a heading and its HTML."""
-    sections = [*sections, ("Environment", _environment())] if environment else sections
-    body = _contents([heading for heading, _ in sections]) if len(sections) > 3 else ""
-    body += "".join(
-        f"<h2 id='part-{number}'>{html.escape(heading)}</h2>\n{text}\n"
-        for number, (heading, text) in enumerate(sections)
-    )
-    page = resources.files("leporid.paper").joinpath("report.html").read_text("utf-8")
-    page = page.replace("{{title}}", html.escape(title)).replace("{{body}}", body)
+    rows = [{"package": name, "version": version} for name, version in versions().items()]
+    environment = ("Environment", rows_html(rows, "The report was made with"))
+    page = fill_template("report.html", title=title, sections=[*sections, environment])
     with atomic_path(path) as target:
         target.write_text(page, encoding="utf-8")
     return Path(path)
@@ -42,22 +38,10 @@ def figure_html(figure: Any, caption: str) -> str:
 
 def rows_html(rows: Sequence[Mapping[str, Any]], caption: str) -> str:
     """Any list of dictionaries as a sortable table; columns of words are set left."""
-    if not rows:
-        return "<p class='note'>Nothing to show.</p>"
-    words = {key for key in rows[0] if all(isinstance(row.get(key), str) for row in rows)}
-    style = {key: " class='words'" if key in words else "" for key in rows[0]}
-    head = "".join(f"<th scope='col'{style[key]}>{html.escape(str(key))}</th>" for key in rows[0])
-    body = "".join(
-        "<tr>"
-        + "".join(
-            f"<td{style[key]}{_sort_key(row[key])}>{_cell(key, row[key])}</td>" for key in row
-        )
-        + "</tr>"
-        for row in rows
-    )
-    return (
-        f"<div class='scroll'><table class='sortable'><caption>{html.escape(caption)}</caption>"
-        f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
+    columns = rows[0] if rows else ()
+    words = {key for key in columns if all(isinstance(row.get(key), str) for row in rows)}
+    return fill_template(
+        "rows.html", rows=rows, caption=caption, words=words, shown=_shown, sort_key=_sort_key
     )
 
 
@@ -78,31 +62,46 @@ def table_section(table: PaperTable, root: str | Path) -> str:
     )
     text += figure_html(figure, f"{table.title}: {metric} on {table.dataset}")
     tests = [] if tail else against_best(table, root)
-    if tests:
-        text += rows_html(tests, "F1@10 per user against the best row (Wilcoxon, Holm-corrected)")
-    return text
+    caption = "F1@10 per user against the best row (Wilcoxon, Holm-corrected)"
+    return text + (rows_html(tests, caption) if tests else "")
+
+
+def against_best(table: PaperTable, root: str | Path, n: int = 10) -> list[dict[str, Any]]:
+    """For every row but the best by HR@n: the mean difference per user, and Holm-corrected p.
+
+    Values are averaged over a row's seeds before the test, so a user counts once. Rows whose runs
+    kept no outcomes, or those of other users, are left out.
+    """
+    results = Results(root)
+    names: list[str] = []
+    values: list[NDArray[np.float64]] = []
+    users: NDArray[np.int32] = np.empty(0, dtype=np.int32)
+    for row in (table.rows[number] for number in table.ranked(f"HR@{n}")):
+        runs = [o for record in row.records if (o := results.outcomes(record.key)) is not None]
+        if runs and not names:
+            users = runs[0].user
+        if runs and all(np.array_equal(run.user, users) for run in runs):
+            names.append(" ".join(part for part in row.key if part != "-"))
+            values.append(np.mean([run.f1(n) for run in runs], axis=0))
+    tests = one_against_many(values[0], values[1:]) if values else []
+    columns = ("row", "gap", "p", "p_holm", "best")
+    cells = ((test.difference, test.wilcoxon_p, test.wilcoxon_holm) for test in tests)
+    return [
+        dict(zip(columns, (name, *numbers, names[0]), strict=True))
+        for name, numbers in zip(names[1:], cells, strict=True)
+    ]
 
 
 def training_section(records: Sequence[RunRecord]) -> str:
     """Steps to the best validation value and how far rows moved from where they started."""
     rows = []
     for record in records:
-        summary = record.extra.get("training")
-        if summary:
-            plain = {
-                key.replace("_", " "): value
-                for key, value in summary.items()
-                if not isinstance(value, dict)
-            }
-            rows.append(
-                {
-                    "model": f"{record.model} ({record.recipe})" if record.recipe else record.model,
-                    "init": record.init or "-",
-                    "seed": record.seed,
-                    **plain,
-                    "seconds": record.seconds,
-                }
-            )
+        name = f"{record.model} ({record.recipe})" if record.recipe else record.model
+        row = {"model": name, "init": record.init or "-", "seed": record.seed}
+        for key, value in record.extra["training"].items():
+            if not isinstance(value, dict):
+                row[key.replace("_", " ")] = value
+        rows.append({**row, "seconds": record.seconds})
     text = rows_html(rows, "Training: steps to the best value, and drift from the start")
     return text + (
         "<p class='note'>Drift is how far each embedding table moved from its initial vectors, "
@@ -111,33 +110,20 @@ def training_section(records: Sequence[RunRecord]) -> str:
 
 
 def _interval(records: Sequence[RunRecord], metric: str) -> tuple[float, float] | None:
-    given = [r.extra["confidence_95"][metric] for r in records if "confidence_95" in r.extra]
-    if len(given) < len(records):
+    pairs = [r.extra["confidence_95"][metric] for r in records if "confidence_95" in r.extra]
+    if len(pairs) < len(records):
         return None
-    low, high = (sum(pair[end] for pair in given) / len(given) for end in (0, 1))
+    low, high = (sum(pair[end] for pair in pairs) / len(pairs) for end in (0, 1))
     return low, high
 
 
-def _environment() -> str:
-    rows = [{"package": name, "version": version} for name, version in versions().items()]
-    return rows_html(rows, "The report was made with")
-
-
-def _contents(headings: Sequence[str]) -> str:
-    links = "".join(
-        f"<li><a href='#part-{number}'>{html.escape(heading)}</a></li>"
-        for number, heading in enumerate(headings)
-    )
-    return f"<nav aria-label='Contents'><ul>{links}</ul></nav>"
-
-
-def _sort_key(value: Any) -> str:
+def _sort_key(value: Any) -> float | None:
     number = value[0] if isinstance(value, list) and value else value
     plain = isinstance(number, int | float) and not isinstance(number, bool)
-    return f" data-sort='{number!r}'" if plain else ""
+    return number if plain else None
 
 
-def _cell(key: str, value: Any) -> str:
+def _shown(key: str, value: Any) -> str:
     if value is None:
         return "-"
     if isinstance(value, list):
@@ -145,10 +131,10 @@ def _cell(key: str, value: Any) -> str:
     if isinstance(value, int) and not isinstance(value, bool):
         return f"{value:,}" if abs(value) > 9999 else str(value)
     if not isinstance(value, float):
-        return html.escape(str(value))
+        return str(value)
     if key in ("p", "p_holm") and value < 1e-4:
         # A p-value below the smallest double is stored as 0; so small a figure has no meaning.
-        return "&lt; 0.0001"
+        return "< 0.0001"
     if key == "seconds":
         return f"{value:,.1f}"
     if abs(value) >= 1000:

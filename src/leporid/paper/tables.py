@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
 from typing import Any
 
-from leporid.errors import DataError
-from leporid.paper.printed import paper_dataset, paper_rows
-from leporid.runs.record import RunRecord, safe_name
+from leporid.errors import DataError, UnknownNameError
+from leporid.runs.record import RunRecord
 
-__all__ = ["PaperTable", "TableRow", "Value", "build_table", "read_records"]
+__all__ = ["PaperTable", "TableRow", "Value", "build_table", "paper_dataset", "paper_rows"]
 
 METRICS = ("HR@5", "HR@10", "F1@5", "F1@10")
 
@@ -62,7 +63,7 @@ class PaperTable:
     key_columns: tuple[str, ...]
     metrics: tuple[str, ...]
     rows: tuple[TableRow, ...]
-    notes: tuple[str, ...] = field(default=())
+    notes: tuple[str, ...] = ()
 
     @property
     def compared(self) -> bool:
@@ -72,21 +73,33 @@ class PaperTable:
     def ranked(self, metric: str, group: str | None = None) -> list[int]:
         """Row numbers with one of our values, best first, within a group (first key column)."""
         scored = [
-            (row.values[metric].ours, number)
+            (-value, number)
             for number, row in enumerate(self.rows)
-            if row.values[metric].ours is not None and (group is None or row.key[0] == group)
+            if (value := row.values[metric].ours) is not None and group in (None, row.key[0])
         ]
-        return [number for _, number in sorted(scored, key=lambda pair: (-(pair[0] or 0), pair[1]))]
+        return [number for _, number in sorted(scored)]
 
 
-def read_records(root: str | Path, dataset: str, experiments: Iterable[str]) -> list[RunRecord]:
-    """All records of some experiments on a data set, in file order."""
-    found: list[RunRecord] = []
-    for experiment in experiments:
-        folder = Path(root) / safe_name(dataset) / safe_name(experiment)
-        paths = (p for p in sorted(folder.glob("*.json")) if not p.name.endswith(".error.json"))
-        found += [RunRecord.read(path) for path in paths]
-    return found
+@cache
+def _printed() -> dict[str, Any]:
+    text = resources.files("leporid.paper").joinpath("paper_values.json").read_text("utf-8")
+    values: dict[str, Any] = json.loads(text)
+    return values
+
+
+def paper_dataset(dataset: str) -> str | None:
+    """The paper's data set that ours corresponds to: 'ml-1m-r3' stands beside 'ml-1m'."""
+    names = ("ml-1m", "steam", "anime")
+    return next((name for name in names if f"{dataset}-".startswith(f"{name}-")), None)
+
+
+def paper_rows(table: str, dataset: str) -> list[dict[str, Any]]:
+    """The rows the paper prints in a table for the counterpart of a data set of ours."""
+    tables = [name for name in _printed() if name.startswith("table")]
+    if table not in tables:
+        raise UnknownNameError("table", table, tables)
+    wanted = paper_dataset(dataset)
+    return [row for row in _printed()[table] if row["dataset"] == wanted]
 
 
 def build_table(name: str, records: Sequence[RunRecord], dataset: str) -> PaperTable:
@@ -97,67 +110,34 @@ def build_table(name: str, records: Sequence[RunRecord], dataset: str) -> PaperT
     if name not in TITLES:
         raise DataError(f"{name} is not made from run records: choose from {', '.join(TITLES)}")
     by_variant = name in ("table5", "table6")
-    tail = name == "table4"
-    printed = {_paper_key(row, by_variant): row for row in paper_rows(name, dataset)}
+    columns = ("variant",) if by_variant else ("model", "init")
+    printed = {
+        tuple(row[column] or "-" for column in columns): row for row in paper_rows(name, dataset)
+    }
     ours: dict[tuple[str, ...], list[RunRecord]] = {}
     for record in records:
         # A variant is another experiment: it must not enter the mean of the plain runs.
-        if by_variant or not _variant(record):
-            ours.setdefault(_record_key(record, by_variant), []).append(record)
-    keys = [*printed, *(key for key in ours if key not in printed)]
+        if by_variant or not record.variant:
+            recipe = "" if record.recipe in (None, "paper") else f" ({record.recipe})"
+            parts = [record.variant] if by_variant else [record.model + recipe, record.init or "-"]
+            ours.setdefault(tuple(map(str, parts)), []).append(record)
     rows = []
-    for key in keys:
+    for key in [*printed, *(key for key in ours if key not in printed)]:
         runs = ours.get(key, [])
-        values = {
-            metric: _value([_metrics(run, tail) for run in runs], printed.get(key), metric)
-            for metric in METRICS
-        }
+        measured = [run.tail_metrics if name == "table4" else run.metrics for run in runs]
+        values = {metric: _value(measured, printed.get(key, {}), metric) for metric in METRICS}
         rows.append(TableRow(key, values, tuple(runs)))
-    return PaperTable(
-        name,
-        TITLES[name],
-        dataset,
-        ("variant",) if by_variant else ("model", "init"),
-        METRICS,
-        tuple(rows),
-        tuple(_notes(dataset, rows)),
-    )
+    notes = tuple(_notes(dataset, rows))
+    return PaperTable(name, TITLES[name], dataset, columns, METRICS, tuple(rows), notes)
 
 
-def _paper_key(row: Mapping[str, Any], by_variant: bool) -> tuple[str, ...]:
-    return (row["variant"],) if by_variant else (row["model"], row["init"] or "-")
-
-
-def _record_key(record: RunRecord, by_variant: bool) -> tuple[str, ...]:
-    if by_variant:
-        return (str(_variant(record)),)
-    model = record.model
-    if record.recipe not in (None, "paper"):
-        model = f"{model} ({record.recipe})"
-    return (model, record.init or "-")
-
-
-def _variant(record: RunRecord) -> str | None:
-    name: str | None = record.extra.get("cell", {}).get("variant")
-    return name
-
-
-def _metrics(record: RunRecord, tail: bool) -> Mapping[str, float]:
-    return record.tail_metrics if tail else record.metrics
-
-
-def _value(
-    runs: Sequence[Mapping[str, float]], printed: Mapping[str, Any] | None, metric: str
-) -> Value:
+def _value(runs: Sequence[Mapping[str, float]], printed: Mapping[str, Any], metric: str) -> Value:
     numbers = [run[metric] for run in runs if metric in run]
-    paper = printed.get(metric) if printed else None
-    if not numbers:
-        return Value(None, None, 0, paper)
-    mean = sum(numbers) / len(numbers)
+    mean = sum(numbers) / len(numbers) if numbers else None
     deviation = None
-    if len(numbers) > 1:
+    if mean is not None and len(numbers) > 1:
         deviation = math.sqrt(sum((n - mean) ** 2 for n in numbers) / (len(numbers) - 1))
-    return Value(mean, deviation, len(numbers), paper)
+    return Value(mean, deviation, len(numbers), printed.get(metric))
 
 
 def _notes(dataset: str, rows: Sequence[TableRow]) -> list[str]:
@@ -166,10 +146,8 @@ def _notes(dataset: str, rows: Sequence[TableRow]) -> list[str]:
     if counterpart is None:
         notes.append(f"The paper has no data set like {dataset}; there is nothing to compare with.")
     elif counterpart != dataset:
-        notes.append(
-            f"Ours is measured on {dataset}, the paper's on {counterpart}: "
-            "close, not the same data."
-        )
+        where = f"Ours is measured on {dataset}, the paper's on {counterpart}"
+        notes.append(f"{where}: close, not the same data.")
     notes += _against_the_paper(rows)
     missing = [" ".join(row.key) for row in rows if row.values["HR@10"].ours is None]
     if missing:
@@ -180,23 +158,24 @@ def _notes(dataset: str, rows: Sequence[TableRow]) -> list[str]:
 def _against_the_paper(rows: Sequence[TableRow]) -> list[str]:
     """A sentence for each model where the paper prints LEPORID above a start and ours is below."""
     notes = []
-    values = {row.key: row.values["HR@10"] for row in rows if len(row.key) == 2}
+    values = {
+        row.key: (value.ours, value.paper)
+        for row in rows
+        if len(row.key) == 2 and (value := row.values["HR@10"])
+        if value.ours is not None and value.paper is not None
+    }
     for model in dict.fromkeys(key[0] for key in values):
         own = values.get((model, "leporid"))
-        if own is None or own.ours is None or own.paper is None:
+        if own is None:
             continue
         above = [
-            f"{key[1]} ({value.ours:.4f})"
-            for key, value in values.items()
-            if key[0] == model
-            and value.ours is not None
-            and value.paper is not None
-            and value.ours > own.ours
-            and value.paper < own.paper
+            f"{init} ({ours:.4f})"
+            for (name, init), (ours, paper) in values.items()
+            if name == model and ours > own[0] and paper < own[1]
         ]
         if above:
             notes.append(
                 f"Against the paper: {model} reaches a higher HR@10 here from "
-                f"{', '.join(above)} than from leporid ({own.ours:.4f})."
+                f"{', '.join(above)} than from leporid ({own[0]:.4f})."
             )
     return notes

@@ -13,52 +13,36 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
+from scipy.sparse.linalg import eigs
 
 from leporid.graph.knn import knn_graph
 from leporid.graph.types import KnnGraph
 from leporid.spectral.eigenpairs import laplacian_eigenpairs
 from leporid.spectral.laplacian import laplacian_operator
 
-__all__ = ["explicit_matrix", "residual", "time_cost"]
+__all__ = ["explicit_matrix", "measure_time_cost", "residual"]
 
 
-def time_cost(
+def measure_time_cost(
     X: sparse.csr_array, k: int = 1000, dim: int = 64, alpha: float = 0.5
 ) -> list[dict[str, Any]]:
-    """One row a step: seconds, and for the solvers the largest residual and the ratio to ours."""
-    from scipy.sparse.linalg import eigs
-
+    """One row per step: seconds, and for the solvers the largest residual and the ratio to ours."""
     laplacian_eigenpairs(knn_graph(X[:1500], k=50), min(dim, 8), solver="lanczos", device="cpu")
-    found, graph = _timed(lambda: knn_graph(X, k=k))
+    building, graph = _timed(lambda: knn_graph(X, k=k))
     dim = min(dim, graph.n - 2)
     ours, pairs = _timed(lambda: laplacian_eigenpairs(graph, dim, alpha=alpha, device="cpu"))
     matrix = explicit_matrix(graph, alpha, np.float64)
     start = np.random.default_rng(0).standard_normal(graph.n)
     theirs, (values, vectors) = _timed(lambda: eigs(matrix, k=dim, which="LR", v0=start))
-    shape = {"nodes": graph.n, "edges": graph.n_edges}
-    return [
-        {
-            "step": "neighbours and graph",
-            **shape,
-            "seconds": found,
-            "residual": "",
-            "times ours": "",
-        },
-        {
-            "step": f"{dim} eigenvectors, leporid",
-            **shape,
-            "seconds": ours,
-            "residual": residual(matrix, pairs.values, pairs.vectors),
-            "times ours": 1.0,
-        },
-        {
-            "step": f"{dim} eigenvectors, scipy eigs",
-            **shape,
-            "seconds": theirs,
-            "residual": residual(matrix, values, vectors),
-            "times ours": theirs / ours,
-        },
+    own, other = residual(matrix, pairs.values, pairs.vectors), residual(matrix, values, vectors)
+    solving = f"{dim} eigenvectors, "
+    columns = ("step", "nodes", "edges", "seconds", "residual", "times ours")
+    rows: list[tuple[Any, ...]] = [
+        ("neighbours and graph", graph.n, graph.n_edges, building, "", ""),
+        (solving + "leporid", graph.n, graph.n_edges, ours, own, 1.0),
+        (solving + "scipy eigs", graph.n, graph.n_edges, theirs, other, theirs / ours),
     ]
+    return [dict(zip(columns, row, strict=True)) for row in rows]
 
 
 def explicit_matrix(graph: KnnGraph, alpha: float, kind: Any) -> sparse.csr_array:

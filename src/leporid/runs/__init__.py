@@ -1,16 +1,18 @@
-"""One cell, one run, one record; grids of them, folders of them, and their comparison.
+"""One cell, one run, one record; grids of runs, the folder of their results, their comparison.
 
-baselines     The table of tuned classical baselines: one command, one record a model
-cell          Run one cell of a grid: load, split, initialise, train, evaluate, record
-claims        Several processes, one directory, no cell run twice
-compare_runs  Runs side by side: metrics, intervals, and whether one really differs from another
-gains         What LEPORID vectors gain over random ones, model by model, with an interval over user
-grid          The grid runner: resumable, shareable, and honest about failures
-outcomes      What each user got, in a few bytes: enough to compare two runs user by user
-record        `RunRecord`: one run, everything needed to believe it and to repeat it, as one JSON fi
-run_folder    A run on disk: the model, its record, its history, and what each user got
-spec          An experiment as data: which models, initialisers, seeds and settings, in one TOML fil
-worker        One worker process of a grid: `python -m leporid.runs.worker SPECS --root results`
+`judge` in `cell` is the only maker of records: whoever trains a model (the command line, a grid,
+the tuning of baselines, the demo) ends there.
+
+baselines   Classical models, each tuned with the same budget and judged once
+cell        `Cell` (one run as data), `run` (do it), `judge` (evaluate a fitted model, record it)
+claims      Several processes, one directory, no cell run twice
+comparison  Runs side by side: metrics, intervals, paired tests, the gain of one start over another
+grid        The grid runner: resumable, shareable, and honest about failures
+outcomes    The hits of every user in a few bytes, for paired tests between runs
+record      `RunRecord`: one run as one JSON object, and `Meter` for its time and memory
+run_folder  What `leporid train` writes and `leporid compare` reads
+spec        `ExperimentSpec`: a grid in one TOML file
+store       `Results`: all records under a folder, one file each or packed by data set
 """
 
 import lazy_loader

@@ -1,8 +1,9 @@
-"""The table of tuned classical baselines: one command, one record a model."""
+"""The table of tuned classical baselines: one command, two records per model."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -12,23 +13,34 @@ from numpy.typing import NDArray
 from leporid import models
 from leporid.data.interactions import Sequences
 from leporid.data.split import Split
+from leporid.errors import MissingExtraError
 from leporid.evaluation.evaluator import evaluate
 from leporid.models.shared.base import Recommender
 from leporid.progress import ProgressLike
+from leporid.runs.cell import judge
 from leporid.runs.record import Meter, RunRecord
+from leporid.runs.store import Results
 from leporid.tuning.study import TuningResult, tune
 
-__all__ = ["CLASSICAL", "record_run", "tune_baselines"]
+__all__ = ["classical_models", "tune_baselines"]
 
-CLASSICAL = ("toppop", "userknn", "itemknn", "slim", "ease", "p3alpha", "rp3beta", "ials")
-"""Models without training loop or initial vectors, in catalogue order."""
+
+def classical_models() -> list[str]:
+    """The registered models that take no initial vectors, in catalogue order."""
+    names = []
+    for name in models.available():
+        # What needs torch has embedding tables.
+        with suppress(MissingExtraError):
+            if not models.get(name).takes_initial_vectors:
+                names.append(name)
+    return names
 
 
 def tune_baselines(
     split: Split,
     dataset: str,
     *,
-    names: Sequence[str] = CLASSICAL,
+    names: Sequence[str] | None = None,
     trials: int = 20,
     metric: str = "F1@10",
     seed: int = 0,
@@ -37,41 +49,43 @@ def tune_baselines(
     experiment: str = "baselines",
     progress: bool | ProgressLike | None = None,
 ) -> list[tuple[RunRecord, RunRecord]]:
-    """For each model the run with its default settings and the run with those tuned.
+    """For each model (default: all classical ones) the run with its default settings and the tuned.
 
     Every model gets the same budget, judged by `metric` on validation. With `root` the records
     are written there, the untuned ones under `<experiment>-untuned`.
     """
     pairs = []
-    for name in names:
+    for name in classical_models() if names is None else names:
         cls = models.get(name)
-        result = tune(cls, split, trials, metric, seed=seed, storage=storage, progress=progress)
-        untuned = record_run(cls(), split, dataset, f"{experiment}-untuned", seed)
-        tuned = record_run(cls(**result.best_config), split, dataset, experiment, seed, result)
-        if root is not None:
-            untuned.write(root)
-            tuned.write(root)
+        best = tune(cls, split, trials, metric, seed=seed, storage=storage, progress=progress)
+        about: dict[str, Any] = {"dataset": dataset, "seed": seed, "root": root}
+        untuned = _run(cls(), split, experiment=f"{experiment}-untuned", **about)
+        tuned = _run(cls(**best.best_config), split, best, experiment=experiment, **about)
         pairs.append((untuned, tuned))
     return pairs
 
 
-def record_run(
+def _run(
     model: Recommender,
     split: Split,
-    dataset: str,
-    experiment: str,
-    seed: int,
     tuning: TuningResult | None = None,
+    *,
+    seed: int,
+    root: str | Path | None,
+    **spec: Any,
 ) -> RunRecord:
-    """Fit a classical model once, judge it on both parts, and keep everything in a record."""
+    """Fit a classical model once and judge it, also as it would serve users it knows more of."""
     with Meter() as meter:
         model.fit(split, seed=seed)
-    test = evaluate(model, split)
+
+    def score(users: NDArray[np.int32], history: Sequences) -> NDArray[np.float32]:
+        return model.score_histories([history.of(int(user)) for user in users])
+
+    # Sequential models read train and validation when tested; this says what the classical ones
+    # gain from the same.
     extra: dict[str, Any] = {
-        "protocol": split.protocol,
-        "data": split.digest,
         "profile": "train",
-        "metrics_from_train_and_validation_profiles": evaluate(_refreshed(model), split).mean(),
+        "metrics_from_train_and_validation_profiles": evaluate(score, split).mean(),
     }
     if tuning is not None:
         extra["tuning"] = {
@@ -81,32 +95,9 @@ def record_run(
             "seconds": sum(trial["seconds"] or 0.0 for trial in tuning.trials),
             "table": tuning.trials,
         }
-    return RunRecord.make(
-        dataset=dataset,
-        experiment=experiment,
-        model=model.name,
-        init=None,
-        recipe=None,
-        seed=seed,
-        config=model.config.to_dict(),
-        metrics=test.mean(),
-        valid_metrics=evaluate(model, split, part="valid").mean(),
-        tail_metrics=test.mean(stratum="tail-users"),
-        seconds=meter.seconds,
-        peak_memory_mb=meter.peak_memory_mb,
-        device="cpu",
-        extra=extra,
+    record, outcomes = judge(
+        model, split, meter, extra=extra, init=None, recipe=None, seed=seed, **spec
     )
-
-
-def _refreshed(model: Recommender) -> Any:
-    """The same fitted weights, read with everything known of a user at that moment.
-
-    Sequential models read train and validation when tested; this says what the classical ones
-    gain from the same.
-    """
-
-    def score(users: NDArray[np.int32], history: Sequences) -> NDArray[np.float32]:
-        return model.score_histories([history.of(int(user)) for user in users])
-
-    return score
+    if root is not None:
+        Results(root).add(record, outcomes)
+    return record

@@ -1,131 +1,167 @@
-"""Run one cell of a grid: load, split, initialise, train, evaluate, record."""
+"""One run from what was asked to what came out: the only place that makes a `RunRecord`.
+
+`judge` evaluates a fitted model; training from the command line, tuned baselines and the demo end
+there. `run` does everything for one cell of a grid: load, split, initialise, train, judge.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from leporid import models
+from leporid.config import Config, canonical_hash
+from leporid.data.loading import load
+from leporid.data.split import Split
+from leporid.data.splitting import split_by
+from leporid.evaluation.evaluator import evaluate
+from leporid.evaluation.strata import user_stratum
+from leporid.initializers.starting import start
+from leporid.models.shared.base import Recommender
+from leporid.models.shared.fitting import train
 from leporid.progress import ProgressLike, make_progress
 from leporid.runs.outcomes import UserOutcomes
-from leporid.runs.record import Meter, RunRecord
+from leporid.runs.record import Meter, RunRecord, record_key
+from leporid.tuning.study import tune
 
-if TYPE_CHECKING:
-    from leporid.data.split import Split
-    from leporid.initializers.base import InitialEmbeddings
-    from leporid.models.shared.base import Recommender
-    from leporid.runs.spec import Cell
+__all__ = ["CUTS", "Cell", "judge", "load_split", "run"]
 
-__all__ = ["load_split", "run_cell", "train_cell"]
+CUTS = (1, 5, 10)
+"""The list lengths a run is judged at."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cell(Config):
+    """One run of a grid: everything that can change its result."""
+
+    dataset: str
+    """The name results are filed under."""
+    source: str
+    """What `leporid.load` reads: a data set name or a path."""
+    experiment: str
+    core: int
+    protocol: str
+    """One of `leporid.data.splitting.PROTOCOLS`."""
+    model: str
+    init: str | None
+    """Initialiser; None for models that have no embedding tables."""
+    seed: int
+    recipe: str | None = None
+    variant: str | None = None
+    """The name of an ablation; None for the plain cell."""
+    settings: dict[str, Any] = field(default_factory=dict)
+    """Settings of the model that differ from its defaults."""
+    init_settings: dict[str, Any] = field(default_factory=dict)
+    """Settings of the initialiser that differ from its defaults."""
+    at: tuple[int, ...] = CUTS
+    trials: int = 0
+    """Tuning budget on validation; 0 uses the settings as they are."""
+
+    @property
+    def request(self) -> dict[str, Any]:
+        """What was asked for. What the data is called belongs to it, not where it lies."""
+        return {key: value for key, value in self.to_dict().items() if key != "source"}
+
+    @property
+    def spec_hash(self) -> str:
+        """A hash of the request."""
+        return canonical_hash(self.request, 12)
+
+    @property
+    def key(self) -> str:
+        """The key of its record, known before it runs."""
+        return record_key(self)
+
+    @property
+    def label(self) -> str:
+        """For people: 'dlr2 / leporid / seed 1'."""
+        parts = [self.model, self.init or "-", f"seed {self.seed}", self.recipe, self.variant]
+        return " / ".join(part for part in parts if part)
 
 
 @lru_cache(maxsize=2)
 def load_split(source: str, core: int, protocol: str) -> Split:
     """The split of a data set under a protocol; the last two are kept in memory."""
-    import leporid
-
-    data = leporid.load(source)
-    if core > 1:
-        data = data.core(core)
-    if protocol == "temporal":
-        return leporid.temporal_split(data)
-    return leporid.leave_last_out(data)
+    data = load(source)
+    return split_by(protocol, data.core(core) if core > 1 else data)
 
 
-def run_cell(
+def run(
     cell: Cell, *, device: str = "auto", progress: bool | ProgressLike | None = None
 ) -> tuple[RunRecord, UserOutcomes]:
-    """Train and evaluate one cell. Selection sees validation only; test is read once, here."""
-    import leporid
-
+    """Train and judge one cell. Selection sees validation only; test is read once, here."""
     split = load_split(cell.source, cell.core, cell.protocol)
     reporter = make_progress(progress)
-    with Meter() as meter:
-        model, extra = train_cell(cell, split, device=device, progress=reporter)
-    test = leporid.evaluate(model, split, at=cell.at, part="test")
-    valid = leporid.evaluate(model, split, at=cell.at, part="valid")
-    names = [f"{family}@{max(cell.at)}" for family in ("HR", "F1")]
-    intervals = {name: list(test.confidence(name)[1:]) for name in names}
-    record = RunRecord.make(
-        dataset=cell.dataset,
-        experiment=cell.experiment,
-        model=cell.model,
-        init=cell.init,
-        recipe=cell.recipe,
-        seed=cell.seed,
-        config=model.config.to_dict(),
-        metrics=test.mean(),
-        valid_metrics=valid.mean(),
-        tail_metrics=test.mean(stratum="tail-users"),
-        seconds=meter.seconds,
-        peak_memory_mb=meter.peak_memory_mb,
-        device=device_name(device) if model.takes_initial_vectors else "cpu",
-        spec_hash=cell.spec_hash,
-        extra={
-            "cell": {key: value for key, value in cell.to_dict().items() if key != "source"},
-            "protocol": split.protocol,
-            "data_digest": split.digest,
-            "confidence_95": intervals,
-            "skipped_users": test.skipped,
-            **extra,
-        },
-    )
-    return record, UserOutcomes.of(test)
-
-
-def train_cell(
-    cell: Cell, split: Split, *, device: str, progress: ProgressLike
-) -> tuple[Recommender, dict[str, Any]]:
-    """The fitted model of a cell, and what its training adds to the record."""
-    import leporid
-
-    vectors = initial_vectors(cell, split, progress)
     settings, recipe = dict(cell.settings), cell.recipe
-    extra: dict[str, Any] = {}
-    if cell.trials:
-        recipes = getattr(leporid.models.get(cell.model), "recipes", {})
-        fixed = {**recipes.get(recipe, {}), **settings}
-        result = leporid.tune(
-            cell.model, split, cell.trials, seed=cell.seed, init=vectors, device=device, **fixed
-        )
-        settings, recipe = result.best_config, None
-        extra["tuning"] = {"trials": cell.trials, "best_valid": result.best_value}
-    model = leporid.train(
-        cell.model,
-        split,
-        init=vectors,
-        seed=cell.seed,
-        recipe=recipe,
-        device=device,
-        progress=progress,
-        **settings,
-    )
-    if vectors is not None:
-        extra |= training_summary(model)
-    return model, extra
+    extra: dict[str, Any] = {"cell": cell.request}
+    with Meter() as meter:
+        # The seed of a cell varies the training. Vectors are computed once for all seeds, except
+        # random ones, which are nothing but their seed.
+        seeded = {"seed": cell.seed if cell.init == "random" else 0, **cell.init_settings}
+        vectors = start(cell.init, split.train, progress=reporter, **seeded)
+        if cell.trials:
+            recipes = getattr(models.get(cell.model), "recipes", {})
+            fixed = {**recipes.get(recipe, {}), **settings}
+            best = tune(
+                cell.model, split, cell.trials, seed=cell.seed, init=vectors, device=device, **fixed
+            )
+            settings, recipe = best.best_config, None
+            extra["tuning"] = {"trials": cell.trials, "best_valid": best.best_value}
+        shared: dict[str, Any] = {"seed": cell.seed, "device": device, "progress": reporter}
+        fitted = train(cell.model, split, init=vectors, recipe=recipe, **shared, **settings)
+    names = ("dataset", "experiment", "model", "init", "recipe", "seed", "spec_hash")
+    spec = {name: getattr(cell, name) for name in names}
+    return judge(fitted, split, meter, at=cell.at, extra=extra, **spec)
 
 
-def initial_vectors(cell: Cell, split: Split, progress: ProgressLike) -> InitialEmbeddings | None:
-    """The starting vectors of a cell, from the cache where they have been computed before."""
-    from leporid.initializers.starting import start
+def judge(
+    fitted: Recommender,
+    split: Split,
+    meter: Meter,
+    *,
+    at: tuple[int, ...] = CUTS,
+    extra: dict[str, Any] | None = None,
+    **spec: Any,
+) -> tuple[RunRecord, UserOutcomes]:
+    """Evaluate a fitted model on test, validation and tail users, and record it.
 
-    # The seed of a cell varies the training. Vectors are computed once for all seeds, except
-    # random ones, which are nothing but their seed.
-    settings = {"seed": cell.seed if cell.init == "random" else 0, **cell.init_settings}
-    return start(cell.init, split.train, progress=progress, **settings)
+    `meter` measured the fit. `spec` is dataset, experiment, init, recipe and seed; `model` and
+    `spec_hash` where they are not the model's name and the hash of those. `extra` is recorded too.
+    """
+    test = evaluate(fitted, split, at=at)
+    valid = evaluate(fitted, split, at=at, part="valid").mean() if len(split.valid) else {}
+    # Among a handful of users with something to find there may be none of the tail.
+    has_tail = user_stratum("tail-users", test.activity)[test.user].any()
+    bounded = [f"{family}@{max(at)}" for family in ("HR", "F1")]
+    facts: dict[str, Any] = {
+        "protocol": split.protocol,
+        "data_digest": split.digest,
+        "skipped_users": test.skipped,
+        "confidence_95": {name: list(test.confidence(name)[1:]) for name in bounded},
+    }
+    summary = getattr(fitted, "training_summary", None)
+    if callable(summary):
+        facts["training"] = summary()
+    fields = {
+        "model": fitted.name,
+        "config": fitted.config.to_dict(),
+        "metrics": test.mean(),
+        "valid_metrics": valid,
+        "tail_metrics": test.mean(stratum="tail-users") if has_tail else {},
+        "seconds": meter.seconds,
+        "peak_memory_mb": meter.peak_memory_mb,
+        "device": _device_name(fitted),
+        "extra": facts | (extra or {}),
+    }
+    return RunRecord.make(**fields | spec), UserOutcomes.of(test)
 
 
-def training_summary(model: Any) -> dict[str, Any]:
-    """Steps to the best validation value and drift from the start, where a model knows them."""
-    summary = getattr(model, "training_summary", None)
-    return {"training": summary()} if callable(summary) else {}
-
-
-def device_name(device: str) -> str:
-    """'cpu', or the accelerator's own name."""
-    if device == "cpu":
+def _device_name(fitted: Any) -> str:
+    """'cpu', or the name of the accelerator that holds the model."""
+    device = getattr(fitted, "device", None)
+    if device is None or device.type == "cpu":
         return "cpu"
     import torch
 
-    if device == "auto" and not torch.cuda.is_available():
-        return "cpu"
-    return str(torch.cuda.get_device_name())
+    return str(torch.cuda.get_device_name(device))

@@ -6,9 +6,9 @@ run it, write the record atomically. More processes or machines on one directory
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
-import tempfile
 import time
 import traceback
 from collections.abc import Callable, Sequence
@@ -18,28 +18,16 @@ from pathlib import Path
 from leporid.artifacts import write_json
 from leporid.errors import LeporidError
 from leporid.progress import ProgressLike
-from leporid.runs.cell import run_cell
-from leporid.runs.claims import claim, claimed_by_other
-from leporid.runs.record import RunRecord, record_path, versions
-from leporid.runs.spec import Cell, ExperimentSpec
+from leporid.runs.cell import Cell, run
+from leporid.runs.claims import claim, is_claimed
+from leporid.runs.record import RunRecord, versions
+from leporid.runs.spec import ExperimentSpec
+from leporid.runs.store import Results
 
-__all__ = ["CellState", "GridStatus", "cell_path", "grid_status", "run_grid", "work"]
+__all__ = ["CellState", "GridStatus", "grid_status", "run_grid", "work", "work_from_stdin"]
 
-
-def cell_path(cell: Cell, root: str | Path) -> Path:
-    """Where the record of a cell lies, known before it runs."""
-    return record_path(
-        root, cell.dataset, cell.experiment, cell.model, cell.init, cell.seed, cell.spec_hash
-    )
-
-
-def _error_path(cell: Cell, root: str | Path) -> Path:
-    return cell_path(cell, root).with_suffix(".error.json")
-
-
-def _claim_path(cell: Cell, root: str | Path) -> Path:
-    return cell_path(cell, root).with_suffix(".claim")
-
+_ERROR, _CLAIM = ".error.json", ".claim"
+"""What lies beside the place of a record while there is none."""
 
 CellState = str
 """'done', 'failed', 'running' or 'waiting'."""
@@ -55,23 +43,20 @@ class GridStatus:
 
     def count(self, state: CellState) -> int:
         """How many cells are in a state."""
-        return sum(1 for value in self.states.values() if value == state)
+        return list(self.states.values()).count(state)
 
 
 def grid_status(cells: list[Cell], root: str | Path) -> GridStatus:
     """Look at the directory: what is done, failed, running, waiting."""
+    results = Results(root)
     states, records = {}, {}
     for cell in cells:
-        path = cell_path(cell, root)
-        if path.is_file():
-            states[cell.spec_hash] = "done"
-            records[cell.spec_hash] = RunRecord.read(path)
-        elif claimed_by_other(_claim_path(cell, root)):
-            states[cell.spec_hash] = "running"
-        elif _error_path(cell, root).is_file():
-            states[cell.spec_hash] = "failed"
-        else:
-            states[cell.spec_hash] = "waiting"
+        state = "failed" if results.path(cell.key, _ERROR).is_file() else "waiting"
+        if record := results.get(cell.key):
+            state, records[cell.spec_hash] = "done", record
+        elif is_claimed(results.path(cell.key, _CLAIM)):
+            state = "running"
+        states[cell.spec_hash] = state
     return GridStatus(states, records)
 
 
@@ -85,38 +70,30 @@ def work(
     on_done: Callable[[Cell, RunRecord | None], None] | None = None,
 ) -> int:
     """Run every cell nobody else has run or is running; returns how many failed here."""
+    results = Results(root)
     failures = 0
     for cell in cells:
-        target, failed = cell_path(cell, root), _error_path(cell, root)
-        if target.is_file() or (failed.is_file() and not retry_failed):
+        failed = results.path(cell.key, _ERROR)
+        if results.get(cell.key) or (failed.is_file() and not retry_failed):
             continue
-        with claim(_claim_path(cell, root)) as mine:
-            if not mine or target.is_file():
+        with claim(results.path(cell.key, _CLAIM)) as mine:
+            if not mine or results.get(cell.key):
                 continue
+            record = None
             try:
-                record, outcomes = run_cell(cell, device=device, progress=progress)
+                record, outcomes = run(cell, device=device, progress=progress)
             except (LeporidError, RuntimeError, ValueError, ArithmeticError, MemoryError) as error:
                 failures += 1
-                write_json(failed, _failure(cell, error))
-                if on_done:
-                    on_done(cell, None)
-                continue
-            failed.unlink(missing_ok=True)
-            outcomes.write(target.with_suffix(".users.parquet"))
-            write_json(target, record.to_dict())
+                last = traceback.extract_tb(error.__traceback__)[-1]
+                where = f"{Path(last.filename).name}:{last.lineno}"
+                about = {"error": f"{type(error).__name__}: {error}", "where": where}
+                write_json(failed, {"cell": cell.request, "versions": versions(), **about})
+            else:
+                failed.unlink(missing_ok=True)
+                results.add(record, outcomes)
             if on_done:
                 on_done(cell, record)
     return failures
-
-
-def _failure(cell: Cell, error: BaseException) -> dict[str, object]:
-    last = traceback.extract_tb(error.__traceback__)[-1]
-    return {
-        "cell": {key: value for key, value in cell.to_dict().items() if key != "source"},
-        "error": f"{type(error).__name__}: {error}",
-        "where": f"{Path(last.filename).name}:{last.lineno}",
-        "versions": versions(),
-    }
 
 
 def run_grid(
@@ -131,7 +108,7 @@ def run_grid(
 ) -> GridStatus:
     """Run experiments; with several workers, as many processes share the grid.
 
-    `device` is given to every worker: several small models on one accelerator are the point.
+    Every worker gets the same `device`: several small models on one accelerator are the point.
     """
     cells = [cell for spec in specs for cell in spec.cells()]
 
@@ -143,22 +120,32 @@ def run_grid(
         poll()
         work(cells, root, device=device, retry_failed=retry_failed, progress=progress, on_done=poll)
         return grid_status(cells, root)
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "specs.json"
-        write_json(path, [spec.to_dict() for spec in specs])
-        command = [sys.executable, "-m", "leporid.runs.worker", str(path)]
-        command += ["--root", str(root), "--device", device]
-        if retry_failed:
-            command.append("--retry-failed")
-        processes = [subprocess.Popen(command) for _ in range(workers)]
-        try:
-            while any(process.poll() is None for process in processes):
-                poll()
-                time.sleep(1.0)
-        finally:
-            for process in processes:
-                if process.poll() is None:
-                    process.terminate()
-            for process in processes:
-                process.wait()
+    options = {"root": str(root), "device": device, "retry_failed": retry_failed}
+    task = json.dumps({"cells": [cell.to_dict() for cell in cells], "options": options})
+    processes = [
+        subprocess.Popen([sys.executable, "-c", _WORKER], stdin=subprocess.PIPE, text=True)
+        for _ in range(workers)
+    ]
+    try:
+        for process in processes:
+            assert process.stdin is not None
+            with process.stdin as pipe:
+                pipe.write(task)
+        while any(process.poll() is None for process in processes):
+            poll()
+            time.sleep(1.0)
+    finally:
+        for process in processes:
+            process.terminate()
+        for process in processes:
+            process.wait()
     return grid_status(cells, root)
+
+
+_WORKER = "from leporid.runs.grid import work_from_stdin; work_from_stdin()"
+
+
+def work_from_stdin() -> None:
+    """One worker process: `{"cells": [...], "options": {...}}` as JSON says what to do."""
+    task = json.load(sys.stdin)
+    work([Cell.from_dict(values) for values in task["cells"]], **task["options"])

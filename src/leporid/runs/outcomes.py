@@ -1,8 +1,8 @@
 """What each user got, in a few bytes: enough to compare two runs user by user.
 
-A record holds means. Beside it lies `<record>.users.parquet` with one row a user: which of the top
-places were hits (a bit mask) and how many test items there were. HR, precision, recall and F1 of
-every user follow, so paired tests between records need no model and no data.
+A record holds means. Beside it lies `<record>.users.parquet` with one row per user: which of the
+top places were hits (a bit mask) and how many test items there were. HR, precision, recall and F1
+of every user follow, so paired tests between records need no model and no data.
 """
 
 from __future__ import annotations
@@ -17,12 +17,14 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from leporid.artifacts import atomic_path
-from leporid.errors import DataError
+from leporid.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
     from leporid.evaluation.metric_table import MetricTable
 
-__all__ = ["UserOutcomes"]
+__all__ = ["COLUMNS", "UserOutcomes"]
+
+COLUMNS = ("user", "hits", "relevant")
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,19 +54,40 @@ class UserOutcomes:
         """float64[m]: F1@n of every user, 2 hits / (n + test items)."""
         return np.asarray(2.0 * self._hits(n) / (n + self.relevant))
 
+    def per_user(self, metric: str) -> NDArray[np.float64]:
+        """float64[m]: HR@N or F1@N of every user."""
+        family, n = _parse(metric)
+        return self.hit_rate(n) if family == "HR" else self.f1(n)
+
+    def ingredients(self, metric: str) -> NDArray[np.float64]:
+        """float64[m, c]: of whose means the metric is made; HR@N, or precision and recall."""
+        family, n = _parse(metric)
+        if family == "HR":
+            return self.hit_rate(n)[:, None]
+        hits = self.f1(n) * (n + self.relevant) / 2
+        return np.column_stack([hits / n, hits / self.relevant])
+
     def _hits(self, n: int) -> NDArray[np.int64]:
         return np.asarray(np.bitwise_count(self.hits & ((1 << n) - 1)), dtype=np.int64)
 
     def write(self, path: str | Path) -> None:
         """Write parquet, atomically."""
-        table = pa.table({"user": self.user, "hits": self.hits, "relevant": self.relevant})
+        table = pa.table({name: getattr(self, name) for name in COLUMNS})
         with atomic_path(path) as target:
             pq.write_table(table, target, compression="zstd")
 
     @classmethod
     def read(cls, path: str | Path) -> UserOutcomes:
         """The inverse of `write`."""
-        if not Path(path).is_file():
-            raise DataError(f"no such file: {path}")
-        table = pq.read_table(path)
-        return cls(*(np.asarray(table[name]) for name in ("user", "hits", "relevant")))
+        try:
+            table = pq.read_table(path)
+        except FileNotFoundError:
+            raise DataError(f"no such file: {path}") from None
+        return cls(*(np.asarray(table[name]) for name in COLUMNS))
+
+
+def _parse(metric: str) -> tuple[str, int]:
+    family, _, n = metric.partition("@")
+    if family not in ("HR", "F1") or not n.isdecimal():
+        raise ConfigError(f"runs can be tested by HR@N and F1@N, not by {metric!r}")
+    return family, int(n)

@@ -1,40 +1,35 @@
-"""`RunRecord`: one run, everything needed to believe it and to repeat it, as one JSON file."""
+"""`RunRecord`: one run, everything needed to believe it and to repeat it, as one JSON object."""
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import importlib.metadata
 import platform
 import re
-import sys
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
+import psutil
+
 from leporid.artifacts import read_json, write_json
 from leporid.config import canonical_hash
 from leporid.errors import DataError, closest
 
-__all__ = [
-    "Meter",
-    "RunRecord",
-    "peak_memory_mb",
-    "record_path",
-    "safe_name",
-    "spec_hash",
-    "versions",
-]
+__all__ = ["Meter", "RunRecord", "peak_memory_mb", "record_key", "safe_name", "versions"]
 
 _PACKAGES = ("leporid", "numpy", "scipy", "numba", "pyarrow", "torch", "optuna")
+_SPEC = ("dataset", "experiment", "model", "init", "recipe", "seed", "config")
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunRecord:
-    """One model, fitted once on one dataset, and what came out.
+    """One model, fitted once on one data set, and its results.
 
-    It lies at `<root>/<dataset>/<experiment>/<model>-<init>-<seed>-<hash>.json`.
+    As a file it lies at `<root>/<dataset>/<experiment>/<model>-<init>-<seed>-<hash>.json`.
     """
 
     dataset: str
@@ -67,28 +62,26 @@ class RunRecord:
     spec_hash: str
     """A hash of what was asked for: dataset, experiment, model, init, recipe, seed, config."""
     extra: dict[str, Any] = field(default_factory=dict)
-    """Whatever else the experiment wants to keep (protocol, data digest, tuning budget)."""
+    """Everything else: protocol, data digest, intervals, tuning budget, the cell of a grid."""
 
     @classmethod
     def make(cls, **fields: Any) -> Self:
-        """A record with `versions` and `spec_hash` filled in where they are not given."""
+        """A record whose `versions` and `spec_hash` are computed unless they are passed."""
         fields.setdefault("versions", versions())
         if "spec_hash" not in fields:
-            keys = ("dataset", "experiment", "model", "init", "recipe", "seed", "config")
-            fields["spec_hash"] = spec_hash(**{key: fields.get(key) for key in keys})
+            fields["spec_hash"] = canonical_hash({key: fields.get(key) for key in _SPEC}, 12)
         return cls.from_dict(fields)
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
-        """Build from a mapping; a missing or an unknown key is an error that names it."""
+        """The inverse of `to_dict`; an unknown key is an error that names it."""
         known = {f.name for f in dataclasses.fields(cls)}
         for key in values:
             if key not in known:
                 guess = closest(str(key), known)
                 hint = f": did you mean {guess!r}?" if guess else ""
                 raise DataError(f"a run record has no field {key!r}{hint}")
-        missing = sorted(known - set(values) - {"extra"})
-        if missing:
+        if missing := sorted(known - set(values) - {"extra"}):
             raise DataError(f"a run record needs the fields: {', '.join(missing)}")
         return cls(**dict(values))
 
@@ -97,21 +90,24 @@ class RunRecord:
         return dataclasses.asdict(self)
 
     @property
-    def filename(self) -> str:
-        """`<model>-<init>-<seed>-<hash>.json`, with 'none' where there is no initialiser."""
-        return self.path("").name
+    def key(self) -> str:
+        """`<dataset>/<experiment>/<model>-<init>-<seed>-<hash>`: its name among all results."""
+        return record_key(self)
+
+    @property
+    def variant(self) -> str | None:
+        """The name of the ablation this run belongs to; None for a plain run."""
+        name: str | None = self.extra.get("cell", {}).get("variant")
+        return name
 
     def path(self, root: str | Path) -> Path:
-        """Where the record lies under `root` (usually `results`)."""
-        return record_path(
-            root, self.dataset, self.experiment, self.model, self.init, self.seed, self.spec_hash
-        )
+        """The file of the record under `root` (usually `results`)."""
+        return Path(root) / f"{self.key}.json"
 
     def write(self, root: str | Path) -> Path:
         """Write the JSON file atomically under `root`; returns its path."""
-        target = self.path(root)
-        write_json(target, self.to_dict())
-        return target
+        write_json(self.path(root), self.to_dict())
+        return self.path(root)
 
     @classmethod
     def read(cls, path: str | Path) -> Self:
@@ -125,37 +121,28 @@ class RunRecord:
             raise DataError(f"{path}: {error}") from None
 
 
-def record_path(
-    root: str | Path,
-    dataset: str,
-    experiment: str,
-    model: str,
-    init: str | None,
-    seed: int,
-    spec_hash: str,
-) -> Path:
-    """`<root>/<dataset>/<experiment>/<model>-<init>-<seed>-<hash>.json`."""
-    name = f"{safe_name(model)}-{safe_name(init or 'none')}-{seed}-{spec_hash}.json"
-    return Path(root) / safe_name(dataset) / safe_name(experiment) / name
+def record_key(run: Any) -> str:
+    """The key of a record, or of the cell that will become one: 'none' stands for no initialiser.
+
+    Both have `dataset`, `experiment`, `model`, `init`, `seed` and `spec_hash`.
+    """
+    name = f"{safe_name(run.model)}-{safe_name(run.init or 'none')}-{run.seed}-{run.spec_hash}"
+    return f"{safe_name(run.dataset)}/{safe_name(run.experiment)}/{name}"
 
 
-def spec_hash(**spec: Any) -> str:
-    """A short hash of what a run was asked to do; the same spec gives the same file name."""
-    return canonical_hash(spec, length=12)
+def safe_name(name: str) -> str:
+    """`name` with an underscore for everything that does not belong into a file name."""
+    return re.sub(r"[^A-Za-z0-9._-]+", "_", name).lstrip(".") or "unnamed"
 
 
 def versions() -> dict[str, str]:
     """Versions of Python, the platform and the packages that can change a number."""
-    found = {
-        "python": platform.python_version(),
-        "platform": f"{platform.system()}-{platform.machine()}",
-    }
+    machine = f"{platform.system()}-{platform.machine()}"
+    installed = {"python": platform.python_version(), "platform": machine}
     for package in _PACKAGES:
-        try:
-            found[package] = importlib.metadata.version(package)
-        except importlib.metadata.PackageNotFoundError:
-            continue
-    return found
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            installed[package] = importlib.metadata.version(package)
+    return installed
 
 
 class Meter:
@@ -165,7 +152,9 @@ class Meter:
     peak_memory_mb: float = 0.0
 
     def __enter__(self) -> Self:
-        _reset_peak()
+        # Linux lets a process reset its high-water mark; elsewhere it covers the whole process.
+        with contextlib.suppress(OSError):
+            Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
         self._start = time.perf_counter()
         return self
 
@@ -174,29 +163,14 @@ class Meter:
         self.peak_memory_mb = peak_memory_mb()
 
 
-def _reset_peak() -> None:
-    # Linux lets a process start its high-water mark anew; elsewhere it covers the whole process.
-    try:
-        Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
-    except OSError:
-        return
-
-
 def peak_memory_mb() -> float:
-    """Highest resident memory of this process since it started (or since a `Meter` did), MiB."""
-    try:
+    """Highest resident memory of this process since it started (or since a `Meter` did), MiB.
+
+    Linux and Windows keep that mark. Where there is none, it is what is resident now.
+    """
+    with contextlib.suppress(OSError):
         status = Path("/proc/self/status").read_text(encoding="utf-8")
-    except OSError:
-        status = ""
-    found = re.search(r"^VmHWM:\s+(\d+) kB", status, flags=re.MULTILINE)
-    if found:
-        return int(found.group(1)) / 1024
-    import resource  # only where there is no /proc: it does not exist on every platform
-
-    unit = 1 if sys.platform == "darwin" else 1024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 2**20
-
-
-def safe_name(name: str) -> str:
-    """`name` with everything a file name should not hold replaced by an underscore."""
-    return re.sub(r"[^A-Za-z0-9._-]+", "_", name).lstrip(".") or "unnamed"
+        if mark := re.search(r"^VmHWM:\s+(\d+) kB", status, flags=re.MULTILINE):
+            return int(mark[1]) / 1024
+    memory = psutil.Process().memory_info()
+    return float(getattr(memory, "peak_wset", memory.rss) / 2**20)

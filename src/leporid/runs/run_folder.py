@@ -8,64 +8,33 @@ RUN/history.csv          loss and validation over the steps (neural models)
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 from leporid.artifacts import write_json
+from leporid.errors import DataError
+from leporid.models.shared.base import Recommender
 from leporid.runs.outcomes import UserOutcomes
-from leporid.runs.record import Meter, RunRecord
+from leporid.runs.record import RunRecord
+from leporid.runs.store import Results
 
-if TYPE_CHECKING:
-    from leporid.data.split import Split
-    from leporid.evaluation.metric_table import MetricTable
-    from leporid.models.shared.base import Recommender
-
-__all__ = ["CUTS", "make_record", "write_run"]
-
-CUTS = (1, 5, 10)
-"""The list lengths a run is judged at."""
+__all__ = ["Run", "read_run", "write_run"]
 
 
-def make_record(
-    model: Recommender, split: Split, test: MetricTable, meter: Meter, **spec: Any
-) -> RunRecord:
-    """The record of a fitted model; `spec` is dataset, experiment, init, recipe and seed."""
-    import leporid
-    from leporid.evaluation.strata import user_stratum
+@dataclass(frozen=True)
+class Run:
+    """A record and, where it was kept, what each user got."""
 
-    valid: dict[str, float] = {}
-    if len(split.valid):
-        valid = leporid.evaluate(model, split, at=CUTS, part="valid").mean()
-    # A handful of users may have no tail among those with something to find.
-    has_tail = user_stratum("tail-users", test.activity)[test.user].any()
-    extra: dict[str, Any] = {
-        "protocol": split.protocol,
-        "data_digest": split.digest,
-        "skipped_users": test.skipped,
-        "confidence_95": {k: list(test.confidence(k)[1:]) for k in ("HR@10", "F1@10")},
-    }
-    summary = getattr(model, "training_summary", None)
-    if callable(summary):
-        extra["training"] = summary()
-    return RunRecord.make(
-        **spec,
-        model=model.name,
-        config=model.config.to_dict(),
-        metrics=test.mean(),
-        valid_metrics=valid,
-        tail_metrics=test.mean(stratum="tail-users") if has_tail else {},
-        seconds=meter.seconds,
-        peak_memory_mb=meter.peak_memory_mb,
-        device=_device_name(model),
-        extra=extra,
-    )
+    name: str
+    record: RunRecord
+    outcomes: UserOutcomes | None
 
 
 def write_run(
     folder: str | Path,
     model: Recommender,
     record: RunRecord,
-    test: MetricTable,
+    outcomes: UserOutcomes,
     *,
     tensorboard: bool = False,
 ) -> Path:
@@ -77,15 +46,22 @@ def write_run(
         history.to_csv(folder / "history.csv")
         if tensorboard:
             history.to_tensorboard(folder / "tensorboard")
-    UserOutcomes.of(test).write(folder / "record.users.parquet")
+    outcomes.write(folder / "record.users.parquet")
     write_json(folder / "record.json", record.to_dict())
     return folder
 
 
-def _device_name(model: Any) -> str:
-    device = getattr(model, "device", None)
-    if device is None or device.type == "cpu":
-        return "cpu"
-    import torch
-
-    return str(torch.cuda.get_device_name(device))
+def read_run(path: str | Path) -> Run:
+    """A run folder, or the JSON file of a record, also of one that has been packed since."""
+    path = Path(path)
+    file = path / "record.json" if path.is_dir() else path
+    if file.is_file():
+        beside = file.with_suffix(".users.parquet")
+        outcomes = UserOutcomes.read(beside) if beside.is_file() else None
+        return Run(str(path), RunRecord.read(file), outcomes)
+    parts = path.absolute().with_suffix("").parts
+    results, key = Results(Path(*parts[:-3])), "/".join(parts[-3:])
+    record = results.get(key)
+    if record is None:
+        raise DataError(f"{path} is not a run: there is no {file}")
+    return Run(str(path), record, results.outcomes(key))

@@ -2,57 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 from leporid import initializers, models
 from leporid.config import Config
-from leporid.errors import ConfigError
-from leporid.runs.record import spec_hash
+from leporid.data.splitting import PROTOCOLS
+from leporid.errors import ConfigError, UnknownNameError
+from leporid.runs.cell import CUTS, Cell
 
-__all__ = ["Cell", "ExperimentSpec", "Variant"]
-
-Protocol = Literal["temporal", "leave-last-out"]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Cell(Config):
-    """One run of a grid: everything that can change its result."""
-
-    dataset: str
-    """The name results are filed under."""
-    source: str
-    """What `leporid.load` reads: a data set name or a path."""
-    experiment: str
-    core: int
-    protocol: Protocol
-    model: str
-    init: str | None
-    """Initialiser; None for models that have no embedding tables."""
-    seed: int
-    recipe: str | None = None
-    variant: str | None = None
-    """The name of an ablation; None for the plain cell."""
-    settings: dict[str, Any] = field(default_factory=dict)
-    """Settings of the model that differ from its defaults."""
-    init_settings: dict[str, Any] = field(default_factory=dict)
-    """Settings of the initialiser that differ from its defaults."""
-    at: tuple[int, ...] = (1, 5, 10)
-    trials: int = 0
-    """Tuning budget on validation; 0 uses the settings as they are."""
-
-    @property
-    def spec_hash(self) -> str:
-        """A hash of the request. Where the data lies is not part of it, what it is called is."""
-        asked = self.to_dict()
-        del asked["source"]
-        return spec_hash(**asked)
-
-    @property
-    def label(self) -> str:
-        """For people: 'dlr2 / leporid / seed 1'."""
-        parts = [self.model, self.init or "-", f"seed {self.seed}", self.recipe, self.variant]
-        return " / ".join(part for part in parts if part)
+__all__ = ["ExperimentSpec", "Variant"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,14 +38,15 @@ class ExperimentSpec(Config):
     """A path, where the data set is not one `leporid.load` knows by name."""
     core: int = 20
     """Keep users and items with at least this many interactions."""
-    protocol: Protocol = "temporal"
+    protocol: str = "temporal"
+    """One of `leporid.data.splitting.PROTOCOLS`."""
     models: tuple[str, ...] = ()
     inits: tuple[str, ...] = ("random", "leporid")
     """Initialisers of the models that have embedding tables."""
     seeds: tuple[int, ...] = (123,)
-    at: tuple[int, ...] = (1, 5, 10)
+    at: tuple[int, ...] = CUTS
     trials: int = 0
-    """The same tuning budget for every cell; 0 takes the settings as given."""
+    """The same tuning budget for every cell; 0 takes the settings as they are."""
     recipes: dict[str, Any] = field(default_factory=dict)
     """Recipe of a model, by model name."""
     settings: dict[str, Any] = field(default_factory=dict)
@@ -98,15 +59,13 @@ class ExperimentSpec(Config):
 
     def validate(self) -> None:
         """Refuse names that do not exist before anything runs."""
-        for name in (*self.models, *self.recipes, *self.settings):
-            _known("model", name, models.available())
-        for name in (*self.inits, *self.init_settings, *self.settings_with):
-            _known("initialiser", name, initializers.available())
-        for variant in self.variants:
-            checked = Variant.from_dict(variant)
-            _known("model", checked.model, models.available())
-            if checked.init is not None:
-                _known("initialiser", checked.init, initializers.available())
+        variants = [Variant.from_dict(values) for values in self.variants]
+        named = (*self.models, *self.recipes, *self.settings, *(v.model for v in variants))
+        starts = (*self.inits, *self.init_settings, *self.settings_with)
+        starts += tuple(v.init for v in variants if v.init is not None)
+        _check_names("model", named, models.available())
+        _check_names("initialiser", starts, initializers.available())
+        _check_names("protocol", [self.protocol], PROTOCOLS)
         if not self.models and not self.variants:
             raise ConfigError(f"experiment {self.name!r} has neither models nor variants")
         if not self.seeds:
@@ -114,17 +73,18 @@ class ExperimentSpec(Config):
 
     def cells(self) -> list[Cell]:
         """Every run of the grid, variants last, in a fixed order."""
-        found: list[Cell] = []
-        for seed in self.seeds:
-            for model in self.models:
-                takes_vectors = models.get(model).takes_initial_vectors
-                inits: tuple[str | None, ...] = self.inits if takes_vectors else (None,)
-                found += [self._cell(model, init, seed) for init in inits]
-        for seed in self.seeds:
-            for values in self.variants:
-                variant = Variant.from_dict(values)
-                found.append(self._cell(variant.model, variant.init, seed, variant))
-        return found
+        plain = [
+            self._cell(model, init, seed)
+            for seed in self.seeds
+            for model in self.models
+            for init in (self.inits if models.get(model).takes_initial_vectors else (None,))
+        ]
+        variants = [Variant.from_dict(values) for values in self.variants]
+        return plain + [
+            self._cell(variant.model, variant.init, seed, variant)
+            for seed in self.seeds
+            for variant in variants
+        ]
 
     def _cell(
         self, model: str, init: str | None, seed: int, variant: Variant | None = None
@@ -136,12 +96,11 @@ class ExperimentSpec(Config):
             recipe = variant.recipe or recipe
             settings |= variant.settings
             init_settings |= variant.init_settings
+        names = ("dataset", "core", "protocol", "at", "trials")
         return Cell(
-            dataset=self.dataset,
+            **{name: getattr(self, name) for name in names},
             source=self.source or self.dataset,
             experiment=self.name,
-            core=self.core,
-            protocol=self.protocol,
             model=model,
             init=init,
             seed=seed,
@@ -149,13 +108,11 @@ class ExperimentSpec(Config):
             variant=variant.name if variant else None,
             settings=settings,
             init_settings=init_settings,
-            at=self.at,
-            trials=self.trials,
         )
 
 
-def _known(kind: str, name: str, names: list[str]) -> None:
-    if name not in names:
-        from leporid.errors import UnknownNameError
-
-        raise UnknownNameError(kind, name, names)
+def _check_names(kind: str, names: Iterable[str], known: Iterable[str]) -> None:
+    known = list(known)
+    for name in names:
+        if name not in known:
+            raise UnknownNameError(kind, name, known)

@@ -1,0 +1,168 @@
+"""Runs side by side: metrics, intervals, and whether one really differs from another.
+
+Works on run folders (`leporid train -o RUN`) and on records of experiments alike: both keep the
+hits of every user. `initialisation_gains` compares two starts of each model over several seeds.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leporid.errors import ConfigError, DataError, UnknownNameError
+from leporid.evaluation.bootstrap import bootstrap_means, percentile_interval
+from leporid.evaluation.metric_table import combine
+from leporid.evaluation.significance import correct, paired_interval, paired_test
+from leporid.runs.outcomes import UserOutcomes
+from leporid.runs.record import RunRecord
+from leporid.runs.run_folder import Run
+from leporid.runs.store import Results
+
+__all__ = ["compare_runs", "initialisation_gains", "paired_tests"]
+
+
+def compare_runs(
+    runs: Sequence[Run], metrics: Sequence[str], *, resamples: int = 1000, seed: int = 0
+) -> list[dict[str, Any]]:
+    """One row per run: `{"run", "model", "init", "seed", metric: {"mean", "low", "high", "tail"}}`.
+
+    The interval is a bootstrap over users; it and `tail` are None where the run kept none.
+    """
+    rows = []
+    for run in runs:
+        record = run.record
+        row: dict[str, Any] = {"run": run.name}
+        row |= {key: getattr(record, key) for key in ("model", "init", "seed")}
+        for metric in metrics:
+            if metric not in record.metrics:
+                raise UnknownNameError(f"metric of {run.name}:", metric, record.metrics)
+            low, high = _interval(run, metric, resamples, seed)
+            tail = record.tail_metrics.get(metric)
+            row[metric] = {"mean": record.metrics[metric], "low": low, "high": high, "tail": tail}
+        rows.append(row)
+    return rows
+
+
+def paired_tests(
+    runs: Sequence[Run],
+    metrics: Sequence[str],
+    *,
+    against: str | None = None,
+    resamples: int = 1000,
+    seed: int = 0,
+) -> list[dict[str, Any]]:
+    """Every pair of runs (or each `against` one), user by user.
+
+    A row holds the difference of the means with its 95% bootstrap interval, and the two-sided
+    Wilcoxon signed-rank p, Holm-corrected over all rows. F1 is tested by its values per user.
+    """
+    names = [run.name for run in runs]
+    if against is not None and against not in names:
+        raise UnknownNameError("run", against, names)
+    if len(set(names)) < len(names):
+        raise ConfigError("the same run was given twice: nothing to compare")
+    outcomes = _paired_outcomes(runs)
+    pairs = list(itertools.combinations(runs, 2))
+    if against is not None:
+        base = runs[names.index(against)]
+        pairs = [(run, base) for run in runs if run is not base]
+    rows: list[dict[str, Any]] = []
+    tests = []
+    for metric, (first, second) in itertools.product(metrics, pairs):
+        a, b = outcomes[first.name], outcomes[second.name]
+        low, high = paired_interval(
+            a.ingredients(metric), b.ingredients(metric), resamples=resamples, seed=seed
+        )
+        difference = first.record.metrics[metric] - second.record.metrics[metric]
+        row = {"metric": metric, "first": first.name, "second": second.name}
+        rows.append({**row, "difference": difference, "low": low, "high": high})
+        tests.append(paired_test(a.per_user(metric), b.per_user(metric)))
+    return [
+        {**row, "p": test.wilcoxon_p, "p_holm": test.wilcoxon_holm}
+        for row, test in zip(rows, correct(tests), strict=True)
+    ]
+
+
+def initialisation_gains(
+    records: Sequence[RunRecord],
+    root: str | Path,
+    *,
+    init: str = "leporid",
+    base: str = "random",
+    n: int = 10,
+    resamples: int = 2000,
+    seed: int = 0,
+) -> list[dict[str, Any]]:
+    """One row per model and recipe that was run from both: HR@n of each, and the difference.
+
+    A user's value is the mean over the seeds; the interval is a 95% percentile bootstrap over
+    users of the paired difference. It speaks of other users, not of other seeds: the spread over
+    seeds stands beside it. The last two columns are the HR@n of tail users.
+    """
+    groups: dict[tuple[str, str | None], dict[str, list[RunRecord]]] = {}
+    for record in records:
+        if record.init in (init, base) and not record.variant:
+            key = (record.model, record.recipe)
+            groups.setdefault(key, {}).setdefault(record.init, []).append(record)
+    rows = []
+    for (model, recipe), runs in groups.items():
+        sides = {name: _hit_rates(runs.get(name, ()), root, n) for name in (init, base)}
+        if not all(values.size for values in sides.values()):
+            continue
+        gap = sides[init].mean(axis=0) - sides[base].mean(axis=0)
+        resampled = bootstrap_means(gap[:, None], resamples, seed)
+        low, high = percentile_interval(resampled[:, 0], 0.95)
+        row: dict[str, Any] = {"model": model, "recipe": recipe or "-"}
+        for name in (init, base):
+            by_seed = sides[name].mean(axis=1)
+            row[f"{name} HR@{n}"] = float(by_seed.mean())
+            row[f"{name} seeds"] = f"{by_seed.min():.4f} to {by_seed.max():.4f}"
+        row |= {"gain": float(gap.mean()), "low": low, "high": high}
+        for name in (init, base):
+            tails = [record.tail_metrics.get(f"HR@{n}", np.nan) for record in runs[name]]
+            row[f"{name} tail"] = float(np.mean(tails))
+        rows.append(row)
+    return rows
+
+
+def _interval(
+    run: Run, metric: str, resamples: int, seed: int
+) -> tuple[float, float] | tuple[None, None]:
+    if run.outcomes is None or metric.partition("@")[0] not in ("HR", "F1"):
+        low, high = run.record.extra.get("confidence_95", {}).get(metric, (None, None))
+        return low, high
+    drawn = bootstrap_means(run.outcomes.ingredients(metric), resamples, seed)
+    return percentile_interval(combine(drawn.T), 0.95)
+
+
+def _paired_outcomes(runs: Sequence[Run]) -> dict[str, UserOutcomes]:
+    """The outcomes of each run by its name, if all were tested on the same users and items."""
+    outcomes: dict[str, UserOutcomes] = {}
+    for run in runs:
+        if run.outcomes is None:
+            raise DataError(
+                f"{run.name} keeps no outcomes of users (record.users.parquet), so it cannot be "
+                f"tested against another run: train it again, or evaluate it with --export"
+            )
+        outcomes[run.name] = own = run.outcomes
+        first = outcomes[runs[0].name]
+        same = np.array_equal(own.user, first.user) and np.array_equal(own.relevant, first.relevant)
+        digests = {r.record.extra.get("data_digest") for r in (runs[0], run)} - {None}
+        if not same or len(digests) > 1:
+            raise DataError(
+                f"{runs[0].name} and {run.name} were not tested on the same users and items: "
+                f"train both on one file with the same --core"
+            )
+    return outcomes
+
+
+def _hit_rates(records: Sequence[RunRecord], root: str | Path, n: int) -> NDArray[np.float64]:
+    """float64[seeds, users]; empty where a run kept no outcomes of users."""
+    kept = [Results(root).outcomes(record.key) for record in records]
+    rates = [outcomes.hit_rate(n) for outcomes in kept if outcomes is not None]
+    return np.stack(rates) if rates and len(rates) == len(records) else np.empty((0, 0))

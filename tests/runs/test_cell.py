@@ -1,0 +1,77 @@
+"""`judge` is the only maker of records: whoever trains, the record says the same."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from leporid.cli.app import app
+from leporid.data.loading import load
+from leporid.data.splitting import temporal_split
+from leporid.data.synthetic import synthesize
+from leporid.data.write import write_log
+from leporid.errors import UnknownNameError
+from leporid.evaluation.evaluator import evaluate
+from leporid.models.shared.fitting import train
+from leporid.runs.baselines import classical_models, tune_baselines
+from leporid.runs.cell import Cell, load_split, run
+from leporid.runs.outcomes import UserOutcomes
+from leporid.runs.record import RunRecord
+from leporid.runs.store import Results
+
+FACTS = {"protocol", "data_digest", "skipped_users", "confidence_95"}
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("data") / "toy.parquet"
+    write_log(synthesize(users=60, items=40, interactions=1500, seed=3), path)
+    return path
+
+
+def cell(log: Path, **changes: object) -> Cell:
+    values = {"dataset": "toy", "source": str(log), "experiment": "x", "core": 2}
+    values |= {"protocol": "temporal", "model": "toppop", "init": None, "seed": 0}
+    return Cell.from_dict({**values, **changes})
+
+
+def test_grids_baselines_and_the_command_line_record_the_same_facts(
+    log: Path, tmp_path: Path
+) -> None:
+    split = temporal_split(load(log).core(2))
+    from_grid, outcomes = run(cell(log))
+    [(untuned, tuned)] = tune_baselines(split, "toy", names=["toppop"], trials=1, root=tmp_path)
+    arguments = ["train", log, "--model", "toppop", "--core", 2, "--seed", 0, "-o", tmp_path / "r"]
+    result = CliRunner().invoke(app, list(map(str, arguments)), catch_exceptions=False)
+    assert result.exit_code == 0
+    from_shell = RunRecord.read(tmp_path / "r" / "record.json")
+    for record in (untuned, tuned, from_shell):
+        for part in ("metrics", "valid_metrics", "tail_metrics", "config", "device"):
+            assert getattr(record, part) == getattr(from_grid, part)
+        assert {key: record.extra[key] for key in FACTS} == {
+            key: from_grid.extra[key] for key in FACTS
+        }
+    table = evaluate(train("toppop", split), split)
+    assert from_grid.extra["confidence_95"]["HR@10"] == list(table.confidence("HR@10")[1:])
+    assert from_grid.extra["data_digest"] == split.digest
+    kept = [Results(tmp_path).outcomes(record.key) for record in (untuned, tuned)]
+    kept.append(UserOutcomes.read(tmp_path / "r" / "record.users.parquet"))
+    for found in kept:
+        assert found is not None
+        assert found.hits.tolist() == outcomes.hits.tolist()
+
+
+def test_every_protocol_of_the_data_room_can_be_run(log: Path) -> None:
+    record, _ = run(cell(log, protocol="global-time"))
+    assert record.extra["protocol"].startswith("global-time(")
+    assert load_split(str(log), 2, "leave-last-out").protocol == "leave-last-out"
+    with pytest.raises(UnknownNameError, match="temporal"):
+        load_split(str(log), 2, "tempral")
+
+
+def test_classical_models_are_those_without_vectors() -> None:
+    assert classical_models() == [
+        "toppop", "userknn", "itemknn", "slim", "ease", "p3alpha", "rp3beta", "ials",
+    ]  # fmt: skip

@@ -1,0 +1,50 @@
+"""Gains of one initialiser over another, from files made by hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from leporid.runs.comparison import initialisation_gains
+from leporid.runs.outcomes import UserOutcomes
+from tests.paper.test_tables import record
+
+USERS = np.arange(40, dtype=np.int32)
+
+
+def write(root: Path, init: str, seed: int, hits: np.ndarray) -> object:
+    run = record("dlr2", init, seed, 0.5)
+    path = run.write(root)
+    relevant = np.full(40, 3, dtype=np.int32)
+    UserOutcomes(USERS, hits.astype(np.int32), relevant).write(path.with_suffix(".users.parquet"))
+    return run
+
+
+def test_gain_is_the_mean_paired_difference_over_users_and_seeds(tmp_path: Path) -> None:
+    half, most = USERS < 20, USERS < 30
+    runs = [
+        write(tmp_path, "leporid", 1, most * 4),
+        write(tmp_path, "leporid", 2, half * 1),
+        write(tmp_path, "random", 1, half * 512),
+    ]
+    (row,) = initialisation_gains(runs, tmp_path)
+    assert row["leporid HR@10"] == pytest.approx((0.75 + 0.5) / 2)
+    assert row["random HR@10"] == pytest.approx(0.5)
+    assert row["gain"] == pytest.approx(0.125)
+    assert row["low"] < 0.125 < row["high"]
+    assert row["leporid seeds"] == "0.5000 to 0.7500"
+
+
+def test_a_hit_below_the_cut_off_does_not_count(tmp_path: Path) -> None:
+    runs = [
+        write(tmp_path, "leporid", 1, np.full(40, 1 << 10)),
+        write(tmp_path, "random", 1, np.full(40, 1 << 9)),
+    ]
+    (row,) = initialisation_gains(runs, tmp_path)
+    assert row["gain"] == -1.0
+
+
+def test_one_side_alone_makes_no_row(tmp_path: Path) -> None:
+    assert initialisation_gains([write(tmp_path, "leporid", 1, USERS)], tmp_path) == []
