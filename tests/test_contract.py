@@ -185,7 +185,7 @@ def test_users_beyond_one_chunk_of_memory_get_the_same_lists(
     fitted: Recommender, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = fitted.top_k(ALL, 4)
-    monkeypatch.setattr("leporid.models.shared.base._SCORE_CHUNK_BYTES", 4 * N_ITEMS * 3)
+    monkeypatch.setattr("leporid.models.shared.base.chunk_rows", lambda n_items: 3)
     parts = fitted.top_k(ALL, 4)
     np.testing.assert_array_equal(whole.items, parts.items)
     np.testing.assert_allclose(whole.scores, parts.scores, rtol=1e-4, atol=1e-6)
@@ -245,7 +245,7 @@ def test_a_failed_save_leaves_the_old_model(
     def full_disk(*_: Any) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("leporid.models.shared.base.write_ids", full_disk)
+    monkeypatch.setattr("leporid.models.shared.base.write_json", full_disk)
     with pytest.raises(DataError, match="No space left"):
         fitted.save(path)
     np.testing.assert_array_equal(Recommender.load(path).score(ALL), fitted.score(ALL))

@@ -119,5 +119,5 @@ def test_penalties_that_are_none_are_refused() -> None:
     for settings in ({"alpha": 0.0}, {"l1_ratio": 1.5}, {"top_k": 0}, {"tolerance": 0.0}):
         with pytest.raises(ConfigError, match=next(iter(settings))):
             SLIM(**settings)
-    with pytest.raises(ConfigError, match="l2 must be positive"):
+    with pytest.raises(ConfigError, match="l2 must be above 0"):
         EASE(l2=0.0)

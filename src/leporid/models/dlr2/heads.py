@@ -15,15 +15,9 @@ _DEVICE_PAIRS = 1 << 19
 
 def generative(dim: int) -> nn.Sequential:
     """G: s -> 256 -> 256 -> 128 -> D."""
-    return nn.Sequential(
-        nn.Linear(dim, 256),
-        nn.ReLU(),
-        nn.Linear(256, 256),
-        nn.ReLU(),
-        nn.Linear(256, 128),
-        nn.ReLU(),
-        nn.Linear(128, dim),
-    )
+    first, second, third = nn.Linear(dim, 256), nn.Linear(256, 256), nn.Linear(256, 128)
+    relu = nn.ReLU
+    return nn.Sequential(first, relu(), second, relu(), third, relu(), nn.Linear(128, dim))
 
 
 class Discriminative(nn.Module):

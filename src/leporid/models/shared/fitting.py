@@ -5,10 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from leporid import initializers, models
+from leporid import initializers
 from leporid.data.split import Split
 from leporid.errors import ConfigError
 from leporid.initializers.base import InitialEmbeddings
+from leporid.initializers.starting import start
+from leporid.models.shared import catalogue
 from leporid.models.shared.base import Recommender
 from leporid.progress import ProgressLike, make_progress
 
@@ -52,33 +54,21 @@ def train(
     checkpoint : a folder; the run can then be stopped and taken up by `resume=True`
     settings : settings of the model, over those of the recipe
     """
-    found = models.get(name)
+    cls: Any = catalogue.get(name)
     reporter = make_progress(progress)
-    chosen = None if init is None or init == "none" else init
-    if not found.takes_initial_vectors:
-        if chosen is not None and init is not DEFAULT_INIT:
+    if not cls.takes_initial_vectors:
+        if init is not None and init != "none" and init is not DEFAULT_INIT:
             raise ConfigError(f"{name} has no embedding tables to fill: leave `init` out")
         if recipe is not None:
             raise ConfigError(f"{name} has no recipes: leave `recipe` out")
-        return found(**settings).fit(split, seed=seed, progress=reporter)
-    from leporid.models.shared.neural import NeuralRecommender
-    from leporid.threads import kept_torch_threads
-
-    assert issubclass(found, NeuralRecommender)
-    model = found.from_recipe(recipe, **settings)
-    if isinstance(chosen, str):
-        maker = initializers.get(str(chosen))(dim=model.config.dim, seed=seed)
-        with kept_torch_threads():
-            chosen = maker.fit(split.train, progress=reporter)
-    return model.fit(
-        split,
-        seed=seed,
-        progress=reporter,
-        init=chosen,
-        device=device,
-        checkpoint=checkpoint,
-        resume=resume,
-    )
+        fitted: Recommender = cls(**settings).fit(split, seed=seed, progress=reporter)
+        return fitted
+    model = cls.from_recipe(recipe, **settings)
+    dim = model.config.dim
+    vectors = start(init, split.train, cache=False, progress=reporter, dim=dim, seed=seed)
+    how = {"device": device, "checkpoint": checkpoint, "resume": resume}
+    fitted = model.fit(split, seed=seed, progress=reporter, init=vectors, **how)
+    return fitted
 
 
 def start_vectors(
