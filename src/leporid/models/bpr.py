@@ -44,7 +44,7 @@ class BPRConfig(TrainingConfig):
 class BPRNetwork(nn.Module):
     """Two tables and their dot product."""
 
-    def __init__(self, context: BuildContext) -> None:
+    def __init__(self, context: BuildContext, config: BPRConfig) -> None:
         super().__init__()
         self.users, self.items = context.user_table(), context.item_table()
 
@@ -55,6 +55,7 @@ class BPR(UserTableRecommender):
     name = "bpr"
     config_class = BPRConfig
     config: BPRConfig
+    network_class = BPRNetwork
     default_init_scale: ClassVar[float] = 0.1
     recordable: ClassVar[bool] = True
     recipes: ClassVar[dict[str, dict[str, Any]]] = {
@@ -66,10 +67,6 @@ class BPR(UserTableRecommender):
         "regularization": Float(1e-4, 1e-1, log=True),
         "init_scale": Choice(0.01, 0.03, 0.1, 0.3),
     }
-
-    def build(self, context: BuildContext) -> nn.Module:
-        """User and item vectors, nothing else."""
-        return BPRNetwork(context)
 
     def sampling(self) -> Sampling:
         """(u, i) with items the user has not."""

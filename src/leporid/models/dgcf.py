@@ -127,20 +127,16 @@ class DGCF(GraphRecommender):
     name = "dgcf"
     config_class = DGCFConfig
     config: DGCFConfig
+    network_class = DGCFNetwork
     default_init_scale: ClassVar[float] = 0.1
     recipes: ClassVar[dict[str, dict[str, Any]]] = {
         "paper": {},
         "tuned": {
-            "batch_size": 16384,
-            "steps": 1200,
-            "eval_every": 200,
-            "lr": 0.00899,
-            "regularization": 0.005506,
-            "correlation_weight": 0.006739,
-            "layers": 2,
+            "batch_size": 16384, "steps": 1200, "eval_every": 200, "lr": 0.00899,
+            "regularization": 0.005506, "correlation_weight": 0.006739, "layers": 2,
             "init_scale": 0.03,
         },
-    }
+    }  # fmt: skip
     search_space: ClassVar[SearchSpace] = {
         "lr": Float(1e-4, 1e-2, log=True),
         "regularization": Float(1e-5, 1e-2, log=True),
@@ -148,10 +144,6 @@ class DGCF(GraphRecommender):
         "layers": Int(1, 2),
         "init_scale": Choice(0.01, 0.03, 0.1, 0.3),
     }
-
-    def build(self, context: BuildContext) -> nn.Module:
-        """Tables and the edges of the training part."""
-        return DGCFNetwork(context, self.config)
 
     def vector_loss(self, vectors: Tensor) -> Tensor | None:
         """The mean correlation of two intents, on a random sample of users and items."""

@@ -15,7 +15,7 @@ Trained by BPR on every window of L items and the T items after it (Eq. 8), with
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import torch
 from torch import Tensor, nn
@@ -48,7 +48,7 @@ class HGNConfig(TrainingConfig):
 class HGNNetwork(nn.Module):
     """User, input and output item tables, and the two gates."""
 
-    def __init__(self, context: BuildContext, history: int) -> None:
+    def __init__(self, context: BuildContext, config: HGNConfig) -> None:
         super().__init__()
         self.users, dim = context.user_table(), context.dim
         self.items, self.outputs = context.item_table(), context.item_table()
@@ -58,7 +58,7 @@ class HGNNetwork(nn.Module):
         """W_2."""
         self.instance_items = nn.Linear(dim, 1, bias=False)
         """w_3."""
-        self.instance_user = nn.Linear(dim, history, bias=False)
+        self.instance_user = nn.Linear(dim, config.history, bias=False)
         """W_4."""
         gates = self.feature_items, self.feature_user, self.instance_items, self.instance_user
         for gate in gates:
@@ -76,8 +76,7 @@ class HGNNetwork(nn.Module):
         weight = instance.sigmoid() / recent.shape[1]
         # Products and sums rather than einsum: its batches of tiny matrices are slow on a CPU.
         pooled = (weight[..., None] * gated).sum(dim=1)
-        result: Tensor = user + pooled + recent.sum(dim=1)
-        return result
+        return cast(Tensor, user + pooled + recent.sum(dim=1))
 
 
 class HGN(UserTableRecommender):
@@ -86,6 +85,7 @@ class HGN(UserTableRecommender):
     name = "hgn"
     config_class = HGNConfig
     config: HGNConfig
+    network_class = HGNNetwork
     default_init_scale: ClassVar[float] = 0.1
     recordable: ClassVar[bool] = True
     recipes: ClassVar[dict[str, dict[str, Any]]] = {
@@ -99,10 +99,6 @@ class HGN(UserTableRecommender):
         "targets": Int(1, 3),
         "init_scale": Choice(0.01, 0.03, 0.1, 0.3),
     }
-
-    def build(self, context: BuildContext) -> nn.Module:
-        """Both item tables hold the initial item vectors."""
-        return HGNNetwork(context, self.config.history)
 
     def sampling(self) -> Sampling:
         """L items, the T after them, and T the user has not."""

@@ -38,10 +38,10 @@ class LightGCNConfig(GraphConfig):
 class LightGCNNetwork(nn.Module):
     """Two tables and a constant graph."""
 
-    def __init__(self, context: BuildContext, layers: int) -> None:
+    def __init__(self, context: BuildContext, config: LightGCNConfig) -> None:
         super().__init__()
         self.users, self.items = context.user_table(), context.item_table()
-        self.graph, self.layers = Propagation(context.train.csr()), layers
+        self.graph, self.layers = Propagation(context.train.csr()), config.layers
 
     def forward(self) -> Tensor:
         """float32[n_users + n_items, D]: the mean of all layers."""
@@ -59,26 +59,18 @@ class LightGCN(GraphRecommender):
     name = "lightgcn"
     config_class = LightGCNConfig
     config: LightGCNConfig
+    network_class = LightGCNNetwork
     default_init_scale: ClassVar[float] = 0.3
     recipes: ClassVar[dict[str, dict[str, Any]]] = {
         "paper": {},
         "tuned": {
-            "batch_size": 16384,
-            "steps": 3000,
-            "eval_every": 200,
-            "lr": 0.004696,
-            "regularization": 0.001006,
-            "layers": 4,
-            "init_scale": 0.3,
+            "batch_size": 16384, "steps": 3000, "eval_every": 200, "lr": 0.004696,
+            "regularization": 0.001006, "layers": 4, "init_scale": 0.3,
         },
-    }
+    }  # fmt: skip
     search_space: ClassVar[SearchSpace] = {
         "lr": Float(1e-4, 1e-2, log=True),
         "regularization": Float(1e-5, 1e-2, log=True),
         "layers": Int(1, 4),
         "init_scale": Choice(0.01, 0.03, 0.1, 0.3),
     }
-
-    def build(self, context: BuildContext) -> nn.Module:
-        """Tables and the normalised graph of the training part."""
-        return LightGCNNetwork(context, self.config.layers)

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import torch
 from torch import Tensor, nn
@@ -91,8 +91,7 @@ class NCFNetwork(nn.Module):
         hidden = functional.relu(user[:, None] + item)
         for layer in self.mlp:
             hidden = functional.relu(layer(functional.dropout(hidden, share, self.training)))
-        logits: Tensor = product + self.mlp_output(hidden)[..., 0]
-        return logits
+        return cast(Tensor, product + self.mlp_output(hidden)[..., 0])
 
 
 class NCF(UserTableRecommender):
@@ -101,21 +100,16 @@ class NCF(UserTableRecommender):
     name = "ncf"
     config_class = NCFConfig
     config: NCFConfig
+    network_class = NCFNetwork
     default_init_scale: ClassVar[float] = 0.1
     recordable: ClassVar[bool] = True
     recipes: ClassVar[dict[str, dict[str, Any]]] = {
         "paper": {},
         "tuned": {
-            "batch_size": 4096,
-            "steps": 2500,
-            "eval_every": 125,
-            "lr": 0.001177,
-            "weight_decay": 3.881e-07,
-            "negatives": 6,
-            "dropout": 0.0,
-            "init_scale": 0.03,
+            "batch_size": 4096, "steps": 2500, "eval_every": 125, "lr": 0.001177,
+            "weight_decay": 3.881e-07, "negatives": 6, "dropout": 0.0, "init_scale": 0.03,
         },
-    }
+    }  # fmt: skip
     search_space: ClassVar[SearchSpace] = {
         "lr": Float(1e-4, 1e-2, log=True),
         "weight_decay": Float(1e-7, 1e-3, log=True),
@@ -123,10 +117,6 @@ class NCF(UserTableRecommender):
         "dropout": Choice(0.0, 0.2, 0.5),
         "init_scale": Choice(0.01, 0.03, 0.1, 0.3),
     }
-
-    def build(self, context: BuildContext) -> nn.Module:
-        """Two user and two item tables, each with the initial vectors."""
-        return NCFNetwork(context, self.config)
 
     def sampling(self) -> Sampling:
         """(u, i) with items the user has not."""
@@ -149,8 +139,7 @@ class NCF(UserTableRecommender):
 
     def user_table(self) -> Tensor:
         """The row of the product tower, then that of the perceptron."""
-        table: Tensor = self.prepared()
-        return table
+        return cast(Tensor, self.prepared())
 
     def row_scores(self, rows: Tensor, recent: Tensor | None) -> Tensor:
         """Logits of every item."""

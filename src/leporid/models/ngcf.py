@@ -100,20 +100,16 @@ class NGCF(GraphRecommender):
     name = "ngcf"
     config_class = NGCFConfig
     config: NGCFConfig
+    network_class = NGCFNetwork
     default_init_scale: ClassVar[float] = 0.1
     recipes: ClassVar[dict[str, dict[str, Any]]] = {
         "paper": {},
         "tuned": {
-            "batch_size": 8192,
-            "steps": 2500,
-            "eval_every": 250,
-            "lr": 0.002052,
-            "regularization": 0.0002706,
-            "message_dropout": 0.3018,
-            "node_dropout": 0.3621,
+            "batch_size": 8192, "steps": 2500, "eval_every": 250, "lr": 0.002052,
+            "regularization": 0.0002706, "message_dropout": 0.3018, "node_dropout": 0.3621,
             "init_scale": 0.03,
         },
-    }
+    }  # fmt: skip
     search_space: ClassVar[SearchSpace] = {
         "lr": Float(1e-4, 1e-2, log=True),
         "regularization": Float(1e-5, 1e-2, log=True),
@@ -121,7 +117,3 @@ class NGCF(GraphRecommender):
         "node_dropout": Float(0.0, 0.5),
         "init_scale": Choice(0.01, 0.03, 0.1, 0.3),
     }
-
-    def build(self, context: BuildContext) -> nn.Module:
-        """Tables, transforms and the normalised graph of the training part."""
-        return NGCFNetwork(context, self.config)

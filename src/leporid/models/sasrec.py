@@ -131,6 +131,7 @@ class SASRec(NeuralRecommender):
     name = "sasrec"
     config_class = SASRecConfig
     config: SASRecConfig
+    network_class = SASRecNetwork
     default_init_scale: ClassVar[float] = 0.1
     recordable: ClassVar[bool] = True
     recipes: ClassVar[dict[str, dict[str, Any]]] = {
@@ -145,10 +146,6 @@ class SASRec(NeuralRecommender):
         "heads": Choice(1, 2, 4),
         "init_scale": Choice(0.01, 0.03, 0.1, 0.3),
     }
-
-    def build(self, context: BuildContext) -> nn.Module:
-        """The item table holds the initial item vectors."""
-        return SASRecNetwork(context, self.config)
 
     def sampling(self) -> Sampling:
         """Whole sequences; negatives only where the loss needs them."""
@@ -184,15 +181,12 @@ class SASRec(NeuralRecommender):
 
     def scores(self, users: Tensor, recent: Tensor | None) -> Tensor:
         """r for every item after the newest one; the users themselves do not matter."""
-        return self._next(recent)
-
-    def history_scores(self, recent: Tensor | None, histories: Sequences) -> Tensor:
-        """The same: a history is all this model knows of anyone."""
-        return self._next(recent)
-
-    def _next(self, recent: Tensor | None) -> Tensor:
         assert recent is not None
         history, place, count = to_front(recent)
         state = self.net(history, place)
         last = state[torch.arange(len(state), device=state.device), (count - 1).clamp(min=0)]
         return torch.mm(last, self.net.items.weight.T)
+
+    def history_scores(self, recent: Tensor | None, histories: Sequences) -> Tensor:
+        """The same: a history is all this model knows of anyone."""
+        return self.scores(torch.empty(0), recent)

@@ -76,7 +76,8 @@ def slim_weights(
     """
     progress = progress or NullProgress()
     n_users, n_items = profiles.shape
-    gram = csr_parts(canonical(profiles.T @ profiles))
+    gram = canonical(profiles.T @ profiles)
+    parts, diagonal = csr_parts(gram), gram.diagonal().astype(np.float64)
     penalty = n_users * config.alpha
     problem = (
         penalty * config.l1_ratio,
@@ -92,7 +93,7 @@ def slim_weights(
     with one_thread_pool() as threads:
         for start in range(0, n_items, _ITEMS_PER_STEP):
             stop = min(start + _ITEMS_PER_STEP, n_items)
-            _columns(gram, start, stop, problem, sources, values, threads * 4)
+            _columns(parts, diagonal, (start, stop), problem, sources, values, threads * 4)
             progress.advance(stop - start)
     return canonical(top_k_to_csr(sources, values, n_items).T)
 
@@ -191,20 +192,16 @@ def _solve(
 
 @kernel(parallel=True)
 def _columns(
-    gram: Any, start: int, stop: int, problem: Any, sources: Any, values: Any, blocks: int
+    gram: Any, diagonal: Any, part: Any, problem: Any, sources: Any, values: Any, blocks: int
 ) -> None:
-    """Solve items start .. stop-1 in parallel; write the largest weights of each, by size.
+    """Solve the items of `part` (start, stop) in parallel; write each one's largest weights.
 
     gram: CSR of G. sources, values: int32, float32[n_items, k].
     """
+    start, stop = part
     ptr, idx, val = gram
     l1, positive = problem[0], problem[2]
     n, k = sources.shape
-    diagonal = np.zeros(n)
-    for i in range(n):
-        for p in range(ptr[i], ptr[i + 1]):
-            if idx[p] == i:
-                diagonal[i] = val[p]
     for block in prange(blocks):
         w, gw, target = np.zeros(n), np.zeros(n), np.zeros(n)
         coordinates = np.empty(n, dtype=np.int32)

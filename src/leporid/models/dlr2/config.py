@@ -80,22 +80,10 @@ class DLR2Config(TrainingConfig):
 RECIPES: dict[str, dict[str, Any]] = {
     "paper": {},
     "softmax": {
-        "objective": "softmax",
-        "length": 10,
-        "inference": "mixture",
-        "mixture": 0.3,
-        "negatives": 64,
-        "negative_kind": "hard",
-        "item_bias": True,
-        "image_dropout": 0.2,
-        "feature_dropout": 0.3,
-        "clip_norm": 1.0,
-        "ema_decay": 0.999,
-        "init_scale": 0.3,
-        "optimizer": "adamw",
-        "weight_decay": 0.01,
-        "schedule": "one-cycle",
-        "batch_size": 512,
-        "steps": 10000,
+        "objective": "softmax", "length": 10, "inference": "mixture", "mixture": 0.3,
+        "negatives": 64, "negative_kind": "hard", "item_bias": True,
+        "image_dropout": 0.2, "feature_dropout": 0.3, "init_scale": 0.3,
+        "optimizer": "adamw", "weight_decay": 0.01, "schedule": "one-cycle",
+        "clip_norm": 1.0, "ema_decay": 0.999, "batch_size": 512, "steps": 10000,
     },
-}
+}  # fmt: skip

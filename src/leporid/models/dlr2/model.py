@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 import torch
@@ -64,8 +64,7 @@ class DLR2Network(nn.Module):
         image = torch.cat([user_rows.unsqueeze(1), rows], dim=1)
         if self.training:
             image = self.image_dropout(self._blank(image))
-        s: Tensor = self.features(image)
-        return s
+        return cast(Tensor, self.features(image))
 
     def _blank(self, image: Tensor) -> Tensor:
         """Augmentation: whole rows of the image set to zero."""
@@ -96,6 +95,7 @@ class DLR2(UserTableRecommender):
     name = "dlr2"
     config_class = DLR2Config
     config: DLR2Config
+    network_class = DLR2Network
     recipes = RECIPES
     default_init_scale = 1.0
     recordable: ClassVar[bool] = True
@@ -108,15 +108,10 @@ class DLR2(UserTableRecommender):
         count = config.negatives * pool
         return Sampling("windows", length=config.length, negatives=count, negative_power=power)
 
-    def build(self, context: BuildContext) -> nn.Module:
-        """The network of the paper's Figure 2."""
-        return DLR2Network(context, self.config)
-
     @property
     def network(self) -> DLR2Network:
         """The network, with its own type."""
-        network: DLR2Network = self.net
-        return network
+        return cast(DLR2Network, self.net)
 
     @property
     def neighbours(self) -> int:
@@ -132,8 +127,6 @@ class DLR2(UserTableRecommender):
                 stacklevel=3,
             )
         super()._fit(split, **options)
-
-    # -- training --------------------------------------------------------------------------
 
     def loss(self, batch: Batch) -> Tensor:
         """L_S + L_G, or one of them."""
@@ -173,9 +166,8 @@ class DLR2(UserTableRecommender):
         config, drawn = self.config, batch.negatives
         if config.negative_kind == "hard" and g is not None:
             pool, g = self.network.items(drawn), g.float().unsqueeze(1)
-            near = (
-                -(pool - g).pow(2).mean(-1) if config.objective == "margin" else (pool * g).sum(-1)
-            )
+            margin = config.objective == "margin"
+            near = -(pool - g).pow(2).mean(-1) if margin else (pool * g).sum(-1)
             return drawn.gather(1, near.topk(config.negatives, dim=1).indices)
         if config.negative_kind == "in_batch":
             places = torch.arange(len(batch), device=drawn.device)[:, None]
@@ -184,8 +176,6 @@ class DLR2(UserTableRecommender):
             # Another example's item may be this one's positive: the uniform draw stands in.
             return torch.where(others == batch.positives[:, None], drawn, others)
         return drawn
-
-    # -- scoring ---------------------------------------------------------------------------
 
     def prepare(self) -> Tensor:
         """float32[n_items, 256]: the item half of S's first layer."""
@@ -218,8 +208,6 @@ class DLR2(UserTableRecommender):
         """Rank by another branch from now on, without training again; returns self."""
         self.config = self.config.replace(inference=branch)
         return self
-
-    # -- two stages ------------------------------------------------------------------------
 
     def retrieve(
         self,
@@ -279,9 +267,8 @@ class DLR2(UserTableRecommender):
         check_n(n)
         net = self.network
         generated = net.generative_scores(net.wanted(s)).float()
-        kept = masked_top_k(
-            generated.cpu().numpy(), min(candidates, self.train.n_items), seen=hidden
-        )
+        count = min(candidates, self.train.n_items)
+        kept = masked_top_k(generated.cpu().numpy(), count, seen=hidden)
         # Equal scores go to the smaller index, as in a full ranking.
         index = torch.from_numpy(np.sort(kept.items, axis=1).astype(np.int64)).to(self.device)
         place = index.clamp(min=0)
@@ -299,11 +286,7 @@ class DLR2(UserTableRecommender):
         )
 
     def two_stage_recall(
-        self,
-        users: Indices,
-        n: int = 10,
-        candidates: int = 200,
-        history: Sequences | None = None,
+        self, users: Indices, n: int = 10, candidates: int = 200, history: Sequences | None = None
     ) -> float:
         """Share of the full ranking's top `n` that `two_stage` finds, mean over users."""
         top = self.two_stage(users, n, candidates, history)

@@ -28,9 +28,16 @@ from leporid.config import Config
 from leporid.data.id_map import IdMap
 from leporid.data.interactions import Interactions, Sequences
 from leporid.data.split import Split
-from leporid.errors import ConfigError, DataError, LeporidError, NotFittedError, UnknownIdError
+from leporid.errors import (
+    ConfigError,
+    DataError,
+    LeporidError,
+    NotFittedError,
+    UnknownIdError,
+    UnknownNameError,
+)
 from leporid.models.shared import catalogue
-from leporid.models.shared.sparse import canonical
+from leporid.models.shared.sparse import canonical, csr_parts
 from leporid.progress import ProgressLike, make_progress
 from leporid.ranking.chunks import chunk_rows
 from leporid.ranking.masked import masked_top_k
@@ -61,9 +68,9 @@ class HistoryUnsupportedError(LeporidError, TypeError):
 
 
 class Learnt(Generic[T]):
-    """What `fit` learns: an array or a CSR matrix that `save` writes, under `key` if it is given.
+    """What `fit` learns: an array or a square CSR matrix, which `save` writes under `key`.
 
-    Reading it before `fit` is a `NotFittedError`.
+    The key is by default the attribute's name. Reading it before `fit` is a `NotFittedError`.
     """
 
     def __init__(self, key: str | None = None) -> None:
@@ -91,6 +98,8 @@ class Recommender(abc.ABC):
     """Whether the model has embedding tables that an initialiser can fill."""
     search_space: ClassVar[SearchSpace] = {}
     """What `leporid.tune` may try, by setting."""
+    recipes: ClassVar[dict[str, dict[str, Any]]] = {}
+    """Named settings, chosen with `recipe=`."""
 
     def __init__(self, config: Config | None = None, **settings: Any) -> None:
         if config is None:
@@ -103,7 +112,14 @@ class Recommender(abc.ABC):
         self._known: Interactions | None = None
         self._train: Interactions | None = None
 
-    # -- what a model implements ---------------------------------------------------------
+    @classmethod
+    def recipe_settings(cls, recipe: str | None) -> dict[str, Any]:
+        """The settings of a named recipe; none for None."""
+        if recipe is not None and not cls.recipes:
+            raise ConfigError(f"{cls.name} has no recipes: leave `recipe` out")
+        if recipe is not None and recipe not in cls.recipes:
+            raise UnknownNameError(f"recipe of {cls.name}", recipe, cls.recipes)
+        return {} if recipe is None else cls.recipes[recipe]
 
     @abc.abstractmethod
     def _fit(self, split: Split, *, seed: int, progress: ProgressLike) -> None:
@@ -145,9 +161,8 @@ class Recommender(abc.ABC):
         for attribute, key in self._learnt():
             value = getattr(self, attribute)
             if sparse.issparse(value):
-                parts = ("indptr", "indices", "data")
-                arrays |= {f"{key}.{part}": getattr(value, part) for part in parts}
-                arrays[f"{key}.shape"] = np.asarray(value.shape, np.int64)
+                parts = zip(("indptr", "indices", "data"), csr_parts(value), strict=True)
+                arrays |= {f"{key}.{part}": array for part, array in parts}
             else:
                 arrays[key] = value
         return arrays
@@ -155,12 +170,13 @@ class Recommender(abc.ABC):
     def _restore(self, arrays: dict[str, NDArray[Any]]) -> None:
         """The inverse of `_arrays`; `known` and `train` are set already."""
         for attribute, key in self._learnt():
-            if f"{key}.shape" in arrays:
-                parts = [arrays[f"{key}.{part}"] for part in ("data", "indices", "indptr")]
-                shape = tuple(arrays[f"{key}.shape"].tolist())
-                setattr(self, attribute, canonical(sparse.csr_array(tuple(parts), shape=shape)))
+            if f"{key}.indptr" in arrays:
+                parts = tuple(arrays[f"{key}.{part}"] for part in ("data", "indices", "indptr"))
+                n = len(parts[2]) - 1
+                value = canonical(sparse.csr_array(parts, shape=(n, n)))
             else:
-                setattr(self, attribute, arrays[key])
+                value = arrays[key]
+            setattr(self, attribute, value)
 
     def _learnt(self) -> Iterator[tuple[str, str]]:
         """Attributes declared as `Learnt`, and their names in a file."""
@@ -169,30 +185,23 @@ class Recommender(abc.ABC):
                 if isinstance(value, Learnt):
                     yield attribute, value.key
 
-    # -- what every model gets -------------------------------------------------------------
-
     def fit(
         self, split: Split, *, seed: int = 0, progress: bool | ProgressLike | None = None
     ) -> Self:
         """Fit on the training part; returns self. A second call starts afresh."""
         self._begin(split)
         self._fit(split, seed=seed, progress=make_progress(progress))
-        return self._end(split)
+        self._known = split.train_valid
+        return self
 
     def _begin(self, split: Split) -> None:
         """Check the split, and forget what was learnt before."""
         if not isinstance(split, Split):
-            raise DataError(
-                f"fit takes a Split, not {type(split).__name__}: "
-                f"make one with leporid.temporal_split(data)"
-            )
+            kind = type(split).__name__
+            raise DataError(f"fit takes a Split, not {kind}: use leporid.temporal_split(data)")
         if len(split.train) == 0:
             raise DataError("the training part of the split is empty: nothing to fit on")
         self._known, self._train = None, split.train
-
-    def _end(self, split: Split) -> Self:
-        self._known = split.train_valid
-        return self
 
     @property
     def known(self) -> Interactions:
@@ -286,8 +295,7 @@ class Recommender(abc.ABC):
         arrays |= {f"users.{key}": value for key, value in known.users.to_arrays().items()}
         arrays |= {f"items.{key}": value for key, value in known.items.to_arrays().items()}
         arrays |= {"known.user": known.user, "known.item": known.item}
-        if known.time is not None:
-            arrays["known.time"] = known.time
+        arrays |= {} if known.time is None else {"known.time": known.time}
         lengths = np.diff(self.train.sequences().indptr)
         arrays["known.train_lengths"] = lengths.astype(np.int32)
         with atomic_folder(path) as folder:
@@ -331,8 +339,6 @@ class Recommender(abc.ABC):
             raise DataError(f"{path / 'weights.safetensors'} lacks the array {error}") from None
         return model
 
-    # -- shared pieces ---------------------------------------------------------------------
-
     def _check_users(self, users: Any) -> Indices:
         """User indices as int32; one that does not exist is an `UnknownIdError`."""
         rows = np.atleast_1d(np.asarray(users))
@@ -340,11 +346,10 @@ class Recommender(abc.ABC):
             return np.empty(0, dtype=np.int32)
         if not np.issubdtype(rows.dtype, np.integer):
             raise UnknownIdError(f"user indices must be whole numbers, not {rows.dtype}")
-        wrong = rows[(rows < 0) | (rows >= self.known.n_users)]
+        n_users = self.train.n_users
+        wrong = rows[(rows < 0) | (rows >= n_users)]
         if len(wrong):
-            raise UnknownIdError(
-                f"no user has the index {wrong[0]}: the model knows {self.known.n_users} users"
-            )
+            raise UnknownIdError(f"no user has the index {wrong[0]}: the model knows {n_users}")
         return np.ascontiguousarray(rows, dtype=np.int32)
 
     def _rank(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from leporid import initializers
 from leporid.data.split import Split
@@ -29,7 +29,7 @@ DEFAULT_INIT = _DefaultName("leporid")
 
 
 def train(
-    name: str,
+    name: str | type[Recommender],
     split: Split,
     init: str | InitialEmbeddings | None = DEFAULT_INIT,
     *,
@@ -41,7 +41,7 @@ def train(
     resume: bool = False,
     **settings: Any,
 ) -> Recommender:
-    """Fit the model `name` on `split`, from the vectors of `init`.
+    """Fit the model `name` (or a class of your own) on `split`, from the vectors of `init`.
 
     Parameters
     ----------
@@ -54,21 +54,18 @@ def train(
     checkpoint : a folder; the run can then be stopped and taken up by `resume=True`
     settings : settings of the model, over those of the recipe
     """
-    cls: Any = catalogue.get(name)
+    cls: Any = catalogue.get(name) if isinstance(name, str) else name
     reporter = make_progress(progress)
     if not cls.takes_initial_vectors:
         if init is not None and init != "none" and init is not DEFAULT_INIT:
-            raise ConfigError(f"{name} has no embedding tables to fill: leave `init` out")
-        if recipe is not None:
-            raise ConfigError(f"{name} has no recipes: leave `recipe` out")
-        fitted: Recommender = cls(**settings).fit(split, seed=seed, progress=reporter)
-        return fitted
+            raise ConfigError(f"{cls.name} has no embedding tables to fill: leave `init` out")
+        cls.recipe_settings(recipe)
+        return cast(Recommender, cls(**settings).fit(split, seed=seed, progress=reporter))
     model = cls.from_recipe(recipe, **settings)
     dim = model.config.dim
     vectors = start(init, split.train, cache=False, progress=reporter, dim=dim, seed=seed)
     how = {"device": device, "checkpoint": checkpoint, "resume": resume}
-    fitted = model.fit(split, seed=seed, progress=reporter, init=vectors, **how)
-    return fitted
+    return cast(Recommender, model.fit(split, seed=seed, progress=reporter, init=vectors, **how))
 
 
 def start_vectors(

@@ -7,7 +7,7 @@ gradient of `A x` is `A` times the gradient: no transposed copy, and nothing is 
 from __future__ import annotations
 
 import warnings
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -86,24 +86,20 @@ class EdgeProducts(nn.Module):
         """Directed edges: twice the interactions."""
         return len(self.tail)
 
-    @property
-    def _edges(self) -> _Edges:
-        return _Edges(self.indptr, self.head, self.tail, self.mirror)
-
     def propagate(self, weight: Tensor, x: Tensor) -> Tensor:
         """out[h, k] = sum over edges e = (h, t) of weight[k, e] * x[t, k].
 
         weight: float32[K, n_edges]; x and the result: float32[n, K * d].
         """
-        return apply(_EdgeSum, weight, x, self._edges)
+        return apply(_EdgeSum, weight, x, self)
 
     def affinity(self, a: Tensor, b: Tensor, intents: int) -> Tensor:
         """float32[K, n_edges]: the dot product of chunk k of a[head] and of b[tail]."""
-        return apply(_EdgeDot, a, b, intents, self._edges)
+        return apply(_EdgeDot, a, b, intents, self)
 
     def laplacian(self, weight: Tensor) -> Tensor:
         """float32[K, n_edges]: weight / sqrt(D_k(head) D_k(tail)), D_k the sums over a head."""
-        return apply(_Laplacian, weight, self._edges)
+        return apply(_Laplacian, weight, self)
 
 
 def csr_tensor(indptr: Tensor, indices: Tensor, values: Tensor) -> Tensor:
@@ -137,16 +133,9 @@ def _product(matrix: Tensor, x: Tensor) -> Tensor:
         return matrix @ x.float().contiguous()
 
 
-class _Edges(NamedTuple):
-    """Where the edges are: int32 row pointers, heads and tails; int64 mirror images."""
-
-    indptr: Tensor
-    head: Tensor
-    tail: Tensor
-    mirror: Tensor
-
-
-def _chunked_product(weight: Tensor, x: Tensor, edges: _Edges, mirrored: bool = False) -> Tensor:
+def _chunked_product(
+    weight: Tensor, x: Tensor, edges: EdgeProducts, mirrored: bool = False
+) -> Tensor:
     """`EdgeProducts.propagate`, or its transpose."""
     products = []
     for values, part in zip(weight, x.chunk(weight.shape[0], dim=1), strict=True):
@@ -155,14 +144,14 @@ def _chunked_product(weight: Tensor, x: Tensor, edges: _Edges, mirrored: bool = 
     return torch.cat(products, dim=1)
 
 
-def _chunked_dots(a: Tensor, b: Tensor, intents: int, edges: _Edges) -> Tensor:
+def _chunked_dots(a: Tensor, b: Tensor, intents: int, edges: EdgeProducts) -> Tensor:
     """`EdgeProducts.affinity` without an array of size [n_edges, d]."""
     # The sampled product of CUDA is far slower than plain gathers.
     dots = _sampled_dots if a.device.type == "cpu" else _gathered_dots
     return dots(a.float(), b.float(), intents, edges)
 
 
-def _gathered_dots(a: Tensor, b: Tensor, intents: int, edges: _Edges) -> Tensor:
+def _gathered_dots(a: Tensor, b: Tensor, intents: int, edges: EdgeProducts) -> Tensor:
     out = torch.empty(intents, len(edges.tail), device=a.device)
     for start in range(0, len(edges.tail), _EDGES):
         part = slice(start, start + _EDGES)
@@ -171,7 +160,7 @@ def _gathered_dots(a: Tensor, b: Tensor, intents: int, edges: _Edges) -> Tensor:
     return out
 
 
-def _sampled_dots(a: Tensor, b: Tensor, intents: int, edges: _Edges) -> Tensor:
+def _sampled_dots(a: Tensor, b: Tensor, intents: int, edges: EdgeProducts) -> Tensor:
     zeros = torch.zeros(len(edges.tail), device=a.device)
     pattern = csr_tensor(edges.indptr, edges.tail, zeros)
     parts = zip(a.chunk(intents, dim=1), b.chunk(intents, dim=1), strict=True)
@@ -183,7 +172,7 @@ def _sampled_dots(a: Tensor, b: Tensor, intents: int, edges: _Edges) -> Tensor:
         return torch.stack([product.values() for product in products])
 
 
-def _row_sums(weight: Tensor, edges: _Edges, mirrored: bool = False) -> Tensor:
+def _row_sums(weight: Tensor, edges: EdgeProducts, mirrored: bool = False) -> Tensor:
     """float32[K, n]: sums over the edges of each head, or mirrored of each tail."""
     ones = weight.new_ones(len(edges.indptr) - 1, weight.shape[0])
     return _chunked_product(weight, ones, edges, mirrored).T
@@ -197,7 +186,7 @@ class _Laplacian(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx: Any, weight: Tensor, edges: _Edges) -> Tensor:
+    def forward(ctx: Any, weight: Tensor, edges: EdgeProducts) -> Tensor:
         root = _row_sums(weight, edges).clamp(min=1e-12).rsqrt()
         scale = root.index_select(1, edges.head).mul_(root.index_select(1, edges.tail))
         ctx.save_for_backward(weight, root, scale)
@@ -216,7 +205,7 @@ class _Laplacian(torch.autograd.Function):
 
 class _EdgeSum(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, weight: Tensor, x: Tensor, edges: _Edges) -> Tensor:
+    def forward(ctx: Any, weight: Tensor, x: Tensor, edges: EdgeProducts) -> Tensor:
         ctx.save_for_backward(weight, x)
         ctx.edges = edges
         return _chunked_product(weight, x, edges)
@@ -234,7 +223,7 @@ class _EdgeSum(torch.autograd.Function):
 
 class _EdgeDot(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, a: Tensor, b: Tensor, intents: int, edges: _Edges) -> Tensor:
+    def forward(ctx: Any, a: Tensor, b: Tensor, intents: int, edges: EdgeProducts) -> Tensor:
         ctx.save_for_backward(a, b)
         ctx.edges = edges
         return _chunked_dots(a, b, intents, edges)

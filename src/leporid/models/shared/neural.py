@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from leporid.data.interactions import Interactions, Sequences
 from leporid.data.split import Split
-from leporid.errors import ConfigError, DataError, LeporidError, UnknownNameError
+from leporid.errors import ConfigError, LeporidError
 from leporid.initializers import catalogue as initializers
 from leporid.initializers.base import InitialEmbeddings
 from leporid.models.shared.base import HistoryUnsupportedError, Indices, Recommender, Scores
@@ -84,8 +84,8 @@ class NeuralRecommender(Recommender):
     """Base class of all neural models."""
 
     config: TrainingConfig
-    recipes: ClassVar[dict[str, dict[str, Any]]] = {}
-    """Named settings, chosen with `recipe=`."""
+    network_class: ClassVar[type[nn.Module]]
+    """The network, made from a `BuildContext` and the settings; or override `build`."""
     default_init_scale: ClassVar[float] = 1.0
     """Scale of z-scored initial vectors where the settings say None."""
     takes_initial_vectors: ClassVar[bool] = True
@@ -105,17 +105,11 @@ class NeuralRecommender(Recommender):
     @classmethod
     def from_recipe(cls, recipe: str | None = None, **settings: Any) -> Self:
         """A model with the settings of a named recipe, some of them changed."""
-        if recipe is not None and recipe not in cls.recipes:
-            if not cls.recipes:
-                raise ConfigError(f"{cls.name} has no recipes: leave `recipe` out")
-            raise UnknownNameError(f"recipe of {cls.name}", recipe, cls.recipes)
-        return cls(**{**cls.recipes.get(recipe or "", {}), **settings})
+        return cls(**{**cls.recipe_settings(recipe), **settings})
 
-    # -- what a model implements ---------------------------------------------------------
-
-    @abc.abstractmethod
     def build(self, context: BuildContext) -> nn.Module:
         """The network. Initial vectors come in `context.user_table()` / `.item_table()`."""
+        return self.network_class(context, self.config)
 
     @abc.abstractmethod
     def sampling(self) -> Sampling:
@@ -141,8 +135,6 @@ class NeuralRecommender(Recommender):
     def prepare(self) -> Any:
         """What scoring shares between calls (all item vectors, say); kept until weights change."""
         return None
-
-    # -- what every model gets -------------------------------------------------------------
 
     def fit(
         self,
@@ -170,7 +162,8 @@ class NeuralRecommender(Recommender):
             checkpoint=None if checkpoint is None else Path(checkpoint),
             resume=resume,
         )
-        return self._end(split)
+        self._known = split.train_valid
+        return self
 
     def _fit(
         self,
@@ -245,8 +238,7 @@ class NeuralRecommender(Recommender):
     @property
     def device(self) -> torch.device:
         """Where the network is."""
-        device: torch.device = next(self.net.parameters()).device
-        return device
+        return cast(torch.device, next(self.net.parameters()).device)
 
     def to(self, device: str | torch.device) -> Self:
         """Move the network; returns self."""
@@ -270,10 +262,9 @@ class NeuralRecommender(Recommender):
 
     def score_tensor(self, users: Indices, history: Sequences | None = None) -> Tensor:
         """`score` as a float32 tensor on the model's device."""
-        if len(users) and (np.min(users) < 0 or np.max(users) >= self.train.n_users):
-            raise DataError(f"user indices must lie in [0, {self.train.n_users})")
+        users = self._check_users(users)
         recent = self._recent(history, users)
-        rows = torch.from_numpy(np.asarray(users, dtype=np.int64)).to(self.device)
+        rows = torch.from_numpy(users.astype(np.int64)).to(self.device)
         with self._scoring():
             return self.scores(rows, recent).float()
 

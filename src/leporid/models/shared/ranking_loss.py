@@ -46,12 +46,12 @@ def table_bpr_loss(
     left: [n, D]; right: [m, D]; users, positives: int64[B]; negatives: int64[B, k]. `penalty`
     times half the squared length of the rows an example uses is added.
     """
-    return apply(_TableBpr, left, right, users, positives, negatives, penalty)
+    return apply(_TableBpr, left, right, penalty, users, positives, negatives)
 
 
 def node_bpr_loss(nodes: Tensor, users: Tensor, positives: Tensor, negatives: Tensor) -> Tensor:
     """The same with users and items in one table, which then gets one gradient."""
-    return apply(_TableBpr, nodes, None, users, positives, negatives, 0.0)
+    return apply(_TableBpr, nodes, None, 0.0, users, positives, negatives)
 
 
 def row_penalty(table: Tensor, rows: Tensor, batch: int) -> Tensor:
@@ -62,19 +62,13 @@ def row_penalty(table: Tensor, rows: Tensor, batch: int) -> Tensor:
 class _TableBpr(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any,
-        left: Tensor,
-        right: Tensor | None,
-        users: Tensor,
-        positives: Tensor,
-        negatives: Tensor,
-        penalty: float,
+        ctx: Any, left: Tensor, right: Tensor | None, penalty: float, *rows: Tensor
     ) -> Tensor:
+        users, positives, negatives = rows
         items = left if right is None else right
         ctx.ready = _compiled(left) and _compiled(items)
         if ctx.ready:
             tables = [left] if right is None else [left, right]
-            rows = users, positives, negatives
             ctx.grads, loss = _rows_at_once(tables, rows, penalty)
             return loss
         user = left.index_select(0, users)
@@ -86,8 +80,8 @@ class _TableBpr(torch.autograd.Function):
         loss = functional.softplus(-margin).mean()
         kept = [users, positives, negatives, user, difference, margin]
         if penalty:
-            rows = (user.view(-1), positive.view(-1), negative.view(-1))
-            loss += torch.stack([row.dot(row) for row in rows]).sum() * (penalty / 2 / len(user))
+            flat = (user.view(-1), positive.view(-1), negative.view(-1))
+            loss += torch.stack([row.dot(row) for row in flat]).sum() * (penalty / 2 / len(user))
             kept += [positive, negative]
         ctx.save_for_backward(*kept)
         ctx.shapes = left.shape, None if right is None else right.shape

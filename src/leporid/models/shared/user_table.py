@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import abc
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, cast
 
 import torch
 from torch import Tensor
@@ -36,8 +36,7 @@ class UserTableRecommender(NeuralRecommender):
 
     def user_table(self) -> Tensor:
         """float32[n_users, width]: the row of each user; by default the network's `users`."""
-        table: Tensor = self.net.users.weight
-        return table
+        return cast(Tensor, self.net.users.weight)
 
     @abc.abstractmethod
     def row_scores(self, rows: Tensor, recent: Tensor | None) -> Tensor:
@@ -113,8 +112,7 @@ class GraphRecommender(UserTableRecommender):
 
     def user_table(self) -> Tensor:
         """The final vectors."""
-        users: Tensor = self.prepared()[0]
-        return users
+        return cast(Tensor, self.prepared()[0])
 
     def row_scores(self, rows: Tensor, recent: Tensor | None) -> Tensor:
         """y_ui = <e_u, e_i> for every item."""
