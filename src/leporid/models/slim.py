@@ -17,9 +17,10 @@ from scipy import sparse
 
 from leporid.config import Config, setting
 from leporid.data.split import Split
+from leporid.graph.neighbours import Neighbours
 from leporid.kernel import kernel
 from leporid.models.shared.profiles import ItemWeights
-from leporid.models.shared.sparse import canonical, csr_parts, top_k_to_csr
+from leporid.models.shared.sparse import canonical, csr_parts
 from leporid.progress import NullProgress, ProgressLike
 from leporid.space import Float, Int, SearchSpace
 from leporid.threads import one_thread_pool
@@ -95,7 +96,7 @@ def slim_weights(
             stop = min(start + _ITEMS_PER_STEP, n_items)
             _columns(parts, diagonal, (start, stop), problem, sources, values, threads * 4)
             progress.advance(stop - start)
-    return canonical(top_k_to_csr(sources, values, n_items).T)
+    return canonical(Neighbours(sources, values, n_items).csr().T)
 
 
 @kernel

@@ -9,10 +9,11 @@ from numba import prange
 from numpy.typing import NDArray
 from scipy import sparse
 
+from leporid.graph.neighbours import Neighbours
 from leporid.kernel import kernel
 from leporid.threads import one_thread_pool
 
-__all__ = ["canonical", "csr_parts", "rows_times", "top_k_products", "top_k_to_csr"]
+__all__ = ["canonical", "csr_parts", "rows_times", "top_k_products"]
 
 
 def canonical(matrix: Any) -> sparse.csr_array:
@@ -61,18 +62,7 @@ def top_k_products(
     a, b = csr_parts(left), csr_parts(right)
     with one_thread_pool() as threads:
         _top_k_products(a, b, scale, normalize, columns, values, threads * 8)
-    return top_k_to_csr(columns, values, n)
-
-
-def top_k_to_csr(
-    columns: NDArray[np.int32], values: NDArray[np.float32], n_columns: int
-) -> sparse.csr_array:
-    """Padded lists (-1 where a row is shorter) as a canonical CSR matrix [len(columns), n]."""
-    kept = columns >= 0
-    indptr = np.zeros(len(columns) + 1, dtype=np.int64)
-    np.cumsum(kept.sum(axis=1), out=indptr[1:])
-    shape = (len(columns), n_columns)
-    return canonical(sparse.csr_array((values[kept], columns[kept], indptr), shape=shape))
+    return canonical(Neighbours(columns, values, n).csr())
 
 
 @kernel(parallel=True)
