@@ -11,14 +11,14 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from leporid.data.interactions import Interactions
+from leporid.data.interactions import Interactions, Sequences
 from leporid.data.split import Split
 from leporid.errors import ConfigError, LeporidWarning
 from leporid.models.dlr2.features import FeatureNetwork, ResNet, ReversibleBlock, Stem
 from leporid.models.dlr2.heads import Discriminative
 from leporid.models.dlr2.model import DLR2
 from leporid.models.shared.new_users import NewUserRows
-from leporid.training.data import TrainingData, as_sequences
+from leporid.training.data import TrainingData
 from leporid.training.sampler import Batch, Sampler
 from tests.training.toy import make_split
 
@@ -340,10 +340,10 @@ def test_what_g_retrieves_is_ranked_by_the_scores_of_the_model(
     retrieval = (made.score(USERS), made.score_histories(past))
     model.infer_by(inference)  # type: ignore[arg-type]
     full = (model.score(USERS), model.score_histories(past))
-    hidden = as_sequences(more)
+    hidden = Sequences.from_rows(more)
     staged = (
         model.two_stage(USERS, 3, candidates=5, hidden=hidden),
-        model.two_stage_histories(as_sequences(past), 3, candidates=5, hidden=hidden),
+        model.two_stage_histories(Sequences.from_rows(past), 3, candidates=5, hidden=hidden),
     )
     for first, second, top in zip(retrieval, full, staged, strict=True):
         for user, row in enumerate(more):
@@ -382,7 +382,7 @@ def test_new_people_are_placed_near_those_with_the_same_taste() -> None:
     train = Interactions.from_arrays(user, item, None, IdMap.range(40), IdMap.range(20))
     table = np.stack([np.where(np.arange(40) < 25, 3.0, -2.0), rng.normal(size=40)], axis=1)
     rows = NewUserRows(train, table.astype(np.float32), neighbours=8).place(
-        as_sequences([np.array(h, np.int32) for h in ([1, 2, 3], [12, 15], [])])
+        Sequences.from_rows([np.array(h, np.int32) for h in ([1, 2, 3], [12, 15], [])])
     )
     assert rows.shape == (3, 2)
     assert rows.dtype == np.float32
