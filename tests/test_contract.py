@@ -185,7 +185,7 @@ def test_users_beyond_one_chunk_of_memory_get_the_same_lists(
     fitted: Recommender, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = fitted.top_k(ALL, 4)
-    monkeypatch.setattr("leporid.models.shared.base._SCORE_CHUNK_BYTES", 4 * N_ITEMS * 3)
+    monkeypatch.setattr("leporid.models.shared.base.chunk_rows", lambda n_items: 3)
     parts = fitted.top_k(ALL, 4)
     np.testing.assert_array_equal(whole.items, parts.items)
     np.testing.assert_allclose(whole.scores, parts.scores, rtol=1e-4, atol=1e-6)
@@ -245,11 +245,46 @@ def test_a_failed_save_leaves_the_old_model(
     def full_disk(*_: Any) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("leporid.models.shared.base.write_ids", full_disk)
+    monkeypatch.setattr("leporid.models.shared.base.write_json", full_disk)
     with pytest.raises(DataError, match="No space left"):
         fitted.save(path)
     np.testing.assert_array_equal(Recommender.load(path).score(ALL), fitted.score(ALL))
     assert [p.name for p in tmp_path.iterdir()] == ["run"]
+
+
+def test_a_folder_of_an_older_format_says_what_to_do(fitted: Recommender, tmp_path: Path) -> None:
+    path = fitted.save(tmp_path / "run")
+    meta = json.loads((path / "model.json").read_text())
+    (path / "model.json").write_text(json.dumps({**meta, "format": 1}))
+    with pytest.raises(DataError, match="format 1, this version reads format 2: train the model"):
+        Recommender.load(path)
+
+
+def test_retrieving_ranks_as_all_items_do_or_is_not_offered(fitted: Recommender) -> None:
+    """The first stage keeps all but one item here, and the seen ones do not count."""
+    users = np.array([2, 9, 4], np.int32)
+    hidden = fitted.known.sequences().take(users)
+    top = fitted.retrieve(users, 3, N_ITEMS - 1, hidden=hidden)
+    assert fitted.retrieve(users, 3, N_ITEMS, hidden=hidden) is None
+    assert (top is not None) == (fitted.name == "dlr2")
+    if top is None:
+        return
+    expected = fitted.top_k(users, 3)
+    np.testing.assert_array_equal(top.items, expected.items)
+    np.testing.assert_allclose(top.scores, expected.scores, rtol=1e-4, atol=1e-5)
+    new = fitted.retrieve(None, 3, N_ITEMS - 1, histories=hidden, hidden=hidden)
+    assert new is not None
+    assert new.items.shape == (3, 3)
+    for row, items in enumerate(new.items):
+        assert not set(items) & set(hidden.of(row))
+
+
+def test_the_training_part_comes_back_with_the_model(
+    fitted: Recommender, split: Split, tmp_path: Path
+) -> None:
+    loaded = Recommender.load(fitted.save(tmp_path / "run"))
+    np.testing.assert_array_equal(loaded.train.item, split.train.item)
+    np.testing.assert_array_equal(loaded.train.user, split.train.user)
 
 
 def test_the_wrong_class_refuses_a_saved_model(fitted: Recommender, tmp_path: Path) -> None:

@@ -1,0 +1,18 @@
+"""Tests of the models.
+
+tests/test_contract.py         every model: `shared/base`, `shared/catalogue`, `toppop`
+tests/test_contract_neural.py  every neural model: `shared/neural`, `shared/user_table`
+tests/training/test_train.py   `shared/fitting`
+
+test_classical_ials            `ials`
+test_classical_knn             `userknn`, `itemknn`, `shared/neighbourhood`, `shared/profiles`
+test_classical_linear          `slim`, `ease`, `shared/sparse`
+test_classical_walks           `p3alpha`, `rp3beta`, `shared/sparse`
+test_classical_ml1m            the classical models on MovieLens-1M
+test_dlr2                      `dlr2/`, `shared/new_users`
+test_graph_propagation         `shared/graph_propagation`
+test_ranking_loss              `shared/ranking_loss`
+test_recipes                   the recipes of the neural models
+
+The other files have the name of their model.
+"""

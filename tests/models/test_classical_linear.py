@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.linear_model import ElasticNet
 
-from leporid.errors import ConfigError, DataError
+from leporid.errors import ConfigError, DataError, NotFittedError
 from leporid.models.ease import EASE, ease_weights
 from leporid.models.shared.sparse import canonical
 from leporid.models.slim import SLIM, SLIMConfig, slim_weights
@@ -119,5 +119,16 @@ def test_penalties_that_are_none_are_refused() -> None:
     for settings in ({"alpha": 0.0}, {"l1_ratio": 1.5}, {"top_k": 0}, {"tolerance": 0.0}):
         with pytest.raises(ConfigError, match=next(iter(settings))):
             SLIM(**settings)
-    with pytest.raises(ConfigError, match="l2 must be positive"):
+    with pytest.raises(ConfigError, match="l2 must be above 0"):
         EASE(l2=0.0)
+
+
+def test_what_was_not_learnt_yet_cannot_be_read() -> None:
+    model = SLIM()
+    with pytest.raises(NotFittedError, match="slim is not fitted"):
+        _ = model.weights
+    model.fit(make_split())
+    before = model.weights
+    with pytest.raises(DataError, match="takes a Split"):
+        model.fit(None)  # type: ignore[arg-type]
+    assert model.weights is before

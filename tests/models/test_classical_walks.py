@@ -11,9 +11,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from leporid.errors import ConfigError
-from leporid.models.p3alpha import P3Alpha
+from leporid.models.p3alpha import P3Alpha, walk_weights
 from leporid.models.rp3beta import RP3Beta
-from leporid.models.shared.random_walk import walk_weights
 from leporid.models.shared.sparse import canonical
 from tests.test_contract import make_split
 

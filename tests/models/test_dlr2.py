@@ -302,6 +302,21 @@ def test_two_stages_with_all_candidates_are_the_full_ranking(fitted: DLR2) -> No
     assert recalls[0] <= 1 / 3 + 1e-6
 
 
+def test_retrieving_needs_both_losses_and_a_ranking_by_s(fitted: DLR2) -> None:
+    hidden = fitted.known.sequences().take(USERS)
+    top = fitted.retrieve(USERS, 3, 6, hidden=hidden)
+    assert top is not None
+    np.testing.assert_array_equal(top.items, fitted.two_stage(USERS, 3, 6).items)
+    before = fitted.config
+    try:
+        fitted.infer_by("generative")
+        assert fitted.retrieve(USERS, 3, 6, hidden=hidden) is None
+        fitted.config = before.replace(losses="discriminative", inference="discriminative")
+        assert fitted.retrieve(USERS, 3, 6, hidden=hidden) is None
+    finally:
+        fitted.config = before
+
+
 def test_a_record_says_what_two_stages_find(fitted: DLR2, monkeypatch: pytest.MonkeyPatch) -> None:
     assert fitted.training_summary()["two_stage_recall@10"] == 1.0  # 200 candidates of 14 items
     monkeypatch.setattr(DLR2, "two_stage_recall", lambda self, users: users.tolist())

@@ -98,5 +98,5 @@ def test_gathered_dots_are_the_sampled_ones(monkeypatch: pytest.MonkeyPatch) -> 
     a, b = torch.randn(14, 6), torch.randn(14, 6)
     expected = edges.affinity(a, b, 3)
     monkeypatch.setattr(graph_propagation, "_EDGES", 5)
-    found = graph_propagation._gathered_dots(a, b, 3, edges.head, edges.tail)
+    found = graph_propagation._gathered_dots(a, b, 3, edges)
     torch.testing.assert_close(found, expected)

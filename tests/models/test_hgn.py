@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from torch import nn
 
 from leporid.errors import ConfigError
-from leporid.models.hgn import HGN, HGNNetwork
+from leporid.models.hgn import HGN, HGNConfig, HGNNetwork
+from leporid.models.shared.neural import BuildContext
 from leporid.training.sampler import Batch
 from tests.models.neural_data import DIM, N_ITEMS, N_USERS, initial_vectors, small_split
 
@@ -23,7 +23,7 @@ def sigmoid(x: float) -> float:
 
 def test_the_gates_on_an_example_worked_by_hand() -> None:
     """D = 2, L = 2; every weight is small enough to follow with a pencil."""
-    net = HGNNetwork(nn.Embedding(1, 2), nn.Embedding(1, 2), nn.Embedding(1, 2), history=2)
+    net = HGNNetwork(BuildContext(small_split().train, dim=2), HGNConfig(history=2))
     with torch.no_grad():
         # W_1 swaps the two features, b = (0, 1), W_2 doubles the user's first feature.
         net.feature_items.weight.copy_(torch.tensor([[0.0, 1.0], [1.0, 0.0]]))

@@ -1,8 +1,12 @@
-"""The catalogue of recommenders: one file per model, one registry.
+"""The catalogue of recommenders: one file per model, each opening with the equations it follows.
+
+`available`, `get` and `register` name them, `train` fits one by name, `Recommender` is what they
+all are: `fit`, `recommend`, `recommend_history`, `save`, `load`. To add one, write a file here and
+name it in `shared/catalogue.py`.
 
 bpr       Matrix factorisation with the BPR criterion
-dgcf      DGCF: one graph per intent, found by routing
-dlr2/     see its front door
+dgcf      DGCF: one graph per intent, weighted by routing
+dlr2/     DLR2, the paper's own model: network, losses and two-stage ranking
 ease      EASE: a linear item-to-item model with a closed form (Steck, WWW 2019)
 hgn       HGN: gates that choose features and items of the recent past
 ials      iALS: implicit-feedback matrix factorisation by exact alternating least squares
@@ -13,7 +17,7 @@ ngcf      NGCF: graph convolution with feature interaction
 p3alpha   P3alpha: a random walk item -> user -> item (Cooper et al., WWW 2014)
 rp3beta   RP3beta: P3alpha with popular targets held back (Paudel et al., TiiS 2017)
 sasrec    SASRec: causal self-attention over the sequence of a user
-shared/   see its front door
+shared/   base classes, the catalogue, and the products and losses that several models share
 slim      SLIM: a sparse linear item-to-item model by elastic net (Ning and Karypis, ICDM 2011)
 toppop    TopPop: the same list for everyone, the items with the most training interactions
 userknn   UserKNN: what the most similar users have, weighted by how similar they are

@@ -1,7 +1,9 @@
 from .shared.base import HistoryUnsupportedError as HistoryUnsupportedError
+from .shared.base import Learnt as Learnt
 from .shared.base import Recommender as Recommender
 from .shared.catalogue import available as available
 from .shared.catalogue import get as get
 from .shared.catalogue import register as register
 from .shared.fitting import train as train
+from .shared.neural import BuildContext as BuildContext
 from .shared.neural import NeuralRecommender as NeuralRecommender

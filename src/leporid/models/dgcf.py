@@ -2,7 +2,7 @@
 
 Wang, Jin, Zhang, He, Xu, Chua: Disentangled Graph Collaborative Filtering. SIGIR 2020.
 
-The D columns are K chunks, one an intent. With S = 1 on every edge at the start, each layer
+The D columns are K chunks, one per intent. With S = 1 on every edge at the start, each layer
 repeats, t = 1 .. T:
 
     S~_k = softmax over k of S_k                                   (Eq. 7)
@@ -25,45 +25,35 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from leporid.config import setting
 from leporid.errors import ConfigError
-from leporid.models.lightgcn import GraphRecommender
 from leporid.models.shared.graph_propagation import EdgeProducts
 from leporid.models.shared.neural import BuildContext
+from leporid.models.shared.user_table import GraphConfig, GraphRecommender
 from leporid.space import Choice, Float, Int, SearchSpace
-from leporid.training.config import TrainingConfig
 
 __all__ = ["DGCF", "DGCFConfig", "DGCFNetwork", "distance_correlation"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class DGCFConfig(TrainingConfig):
+class DGCFConfig(GraphConfig):
     """Settings of DGCF."""
 
-    batch_size: int = 2048
-    steps: int = 3000
-    lr: float = 5e-3
-    intents: int = 4
+    intents: int = setting(4, at_least=1)
     """K; must divide `dim`."""
-    layers: int = 1
+    layers: int = setting(1, at_least=0)
     """L, graph layers."""
-    iterations: int = 2
+    iterations: int = setting(2, at_least=1)
     """T, routing iterations in a layer; 1 does not route."""
-    correlation_weight: float = 0.01
+    correlation_weight: float = setting(0.01, at_least=0)
     """Weight of the distance correlation between intents."""
-    correlation_nodes: int = 64
+    correlation_nodes: int = setting(64, at_least=1)
     """Users, and as many items, whose intents are compared in a step."""
-    regularization: float = 1e-3
-    """lambda, on the layer-0 vectors of the batch."""
+    regularization: float = setting(1e-3, at_least=0)
 
     def validate(self) -> None:
-        """Refuse values outside their range."""
+        """Refuse chunks of different widths."""
         super().validate()
-        for name in ("intents", "iterations", "correlation_nodes"):
-            if getattr(self, name) < 1:
-                raise ConfigError(f"{name} must be at least 1, not {getattr(self, name)}")
-        for name in ("layers", "correlation_weight", "regularization"):
-            if getattr(self, name) < 0:
-                raise ConfigError(f"{name} must not be negative, it is {getattr(self, name)}")
         if self.dim % self.intents:
             raise ConfigError(
                 f"dim must be a multiple of intents, but {self.dim} is not one of {self.intents}"
@@ -73,11 +63,10 @@ class DGCFConfig(TrainingConfig):
 class DGCFNetwork(nn.Module):
     """Tables and the edges of the graph; the weights on the edges are found by routing."""
 
-    def __init__(
-        self, users: nn.Embedding, items: nn.Embedding, edges: EdgeProducts, config: DGCFConfig
-    ) -> None:
+    def __init__(self, context: BuildContext, config: DGCFConfig) -> None:
         super().__init__()
-        self.users, self.items, self.edges, self.config = users, items, edges, config
+        self.users, self.items = context.user_table(), context.item_table()
+        self.edges, self.config = EdgeProducts(context.train.csr()), config
 
     def forward(self) -> Tensor:
         """float32[n_users + n_items, D]: the mean of all layers."""
@@ -128,12 +117,8 @@ def _centred_distances(x: Tensor) -> Tensor:
     between = (square[:, None] + square[None, :] - 2 * x @ x.T).clamp(min=0)
     # The root has no slope at 0, which the diagonal is made of.
     distance = (between + 1e-8).sqrt()
-    return (
-        distance
-        - distance.mean(dim=0, keepdim=True)
-        - distance.mean(dim=1, keepdim=True)
-        + distance.mean()
-    )
+    distance_less_columns = distance - distance.mean(dim=0, keepdim=True)
+    return distance_less_columns - distance.mean(dim=1, keepdim=True) + distance.mean()
 
 
 class DGCF(GraphRecommender):
@@ -142,20 +127,16 @@ class DGCF(GraphRecommender):
     name = "dgcf"
     config_class = DGCFConfig
     config: DGCFConfig
+    network_class = DGCFNetwork
     default_init_scale: ClassVar[float] = 0.1
     recipes: ClassVar[dict[str, dict[str, Any]]] = {
         "paper": {},
         "tuned": {
-            "batch_size": 16384,
-            "steps": 1200,
-            "eval_every": 200,
-            "lr": 0.00899,
-            "regularization": 0.005506,
-            "correlation_weight": 0.006739,
-            "layers": 2,
+            "batch_size": 16384, "steps": 1200, "eval_every": 200, "lr": 0.00899,
+            "regularization": 0.005506, "correlation_weight": 0.006739, "layers": 2,
             "init_scale": 0.03,
         },
-    }
+    }  # fmt: skip
     search_space: ClassVar[SearchSpace] = {
         "lr": Float(1e-4, 1e-2, log=True),
         "regularization": Float(1e-5, 1e-2, log=True),
@@ -163,11 +144,6 @@ class DGCF(GraphRecommender):
         "layers": Int(1, 2),
         "init_scale": Choice(0.01, 0.03, 0.1, 0.3),
     }
-
-    def build(self, context: BuildContext) -> nn.Module:
-        """Tables and the edges of the training part."""
-        edges = EdgeProducts(context.train.csr())
-        return DGCFNetwork(context.user_table(), context.item_table(), edges, self.config)
 
     def vector_loss(self, vectors: Tensor) -> Tensor | None:
         """The mean correlation of two intents, on a random sample of users and items."""

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg, sparse
 
-from leporid.config import Config
+from leporid.config import Config, setting
 from leporid.data.split import Split
-from leporid.errors import ConfigError, DataError
+from leporid.errors import DataError
+from leporid.models.shared.base import Indices, Learnt, Scores
 from leporid.models.shared.profiles import ProfileRecommender
 from leporid.progress import ProgressLike
 from leporid.space import Float, SearchSpace
@@ -23,17 +24,10 @@ __all__ = ["EASE", "EASEConfig", "ease_weights"]
 class EASEConfig(Config):
     """Settings of EASE."""
 
-    l2: float = 1000.0
-    """The ridge lambda."""
-    max_items: int = 25_000
+    l2: float = setting(1000.0, above=0)
+    """The ridge lambda; with 0 the inverse need not exist."""
+    max_items: int = setting(25_000, at_least=1)
     """The inverse is dense: 8 n_items^2 bytes (5 GB at this limit) and n_items^3 operations."""
-
-    def validate(self) -> None:
-        """Refuse a ridge of zero, which need not have an inverse."""
-        if self.l2 <= 0:
-            raise ConfigError(f"l2 must be positive, not {self.l2}")
-        if self.max_items < 1:
-            raise ConfigError(f"max_items must be at least 1, not {self.max_items}")
 
 
 class EASE(ProfileRecommender):
@@ -43,14 +37,8 @@ class EASE(ProfileRecommender):
     config_class = EASEConfig
     config: EASEConfig
     search_space: ClassVar[SearchSpace] = {"l2": Float(1.0, 10_000.0, log=True)}
-    _weights: NDArray[np.float32] | None = None
-
-    @property
-    def weights(self) -> NDArray[np.float32]:
-        """float32[n_items, n_items]: B."""
-        self.known  # noqa: B018
-        assert self._weights is not None
-        return self._weights
+    weights: Learnt[NDArray[np.float32]] = Learnt()
+    """float32[n_items, n_items]: B."""
 
     def _fit(self, split: Split, *, seed: int, progress: ProgressLike) -> None:
         if split.n_items > self.config.max_items:
@@ -61,20 +49,11 @@ class EASE(ProfileRecommender):
                 f"rare items, or use slim or itemknn"
             )
         progress.start("ease", 1)
-        self._weights = ease_weights(self._remember(split.train), self.config.l2)
+        self.weights = ease_weights(self._remember(split.train), self.config.l2)
         progress.advance(1)
 
-    def _score_rows(
-        self, profiles: sparse.csr_array, rows: NDArray[np.int32]
-    ) -> NDArray[np.float32]:
+    def _score_rows(self, profiles: sparse.csr_array, rows: Indices) -> Scores:
         return np.asarray(profiles[rows] @ self.weights, dtype=np.float32)
-
-    def _arrays(self) -> dict[str, NDArray[Any]]:
-        return super()._arrays() | {"weights": self.weights}
-
-    def _restore(self, arrays: dict[str, NDArray[Any]]) -> None:
-        super()._restore(arrays)
-        self._weights = arrays["weights"]
 
 
 def ease_weights(profiles: sparse.csr_array, l2: float) -> NDArray[np.float32]:

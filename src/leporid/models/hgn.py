@@ -15,16 +15,15 @@ Trained by BPR on every window of L items and the T items after it (Eq. 8), with
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import torch
 from torch import Tensor, nn
 
-from leporid.data.interactions import Sequences
-from leporid.errors import ConfigError
-from leporid.models.shared.neural import BuildContext, NeuralRecommender
-from leporid.models.shared.new_users import NewUserRows
+from leporid.config import setting
+from leporid.models.shared.neural import BuildContext
 from leporid.models.shared.ranking_loss import bpr_loss, row_penalty
+from leporid.models.shared.user_table import UserTableRecommender
 from leporid.space import Choice, Float, Int, SearchSpace
 from leporid.training.config import TrainingConfig
 from leporid.training.sampler import Batch, Sampling
@@ -36,41 +35,30 @@ __all__ = ["HGN", "HGNConfig", "HGNNetwork"]
 class HGNConfig(TrainingConfig):
     """Settings of HGN."""
 
-    batch_size: int = 4096
-    steps: int = 4000
-    history: int = 5
+    batch_size: int = setting(4096, at_least=1)
+    steps: int = setting(4000, at_least=1)
+    history: int = setting(5, at_least=1)
     """L, items read."""
-    targets: int = 3
+    targets: int = setting(3, at_least=1)
     """T, items predicted."""
-    regularization: float = 1e-3
+    regularization: float = setting(1e-3, at_least=0)
     """lambda, on the vectors of the batch."""
-
-    def validate(self) -> None:
-        """Refuse values outside their range."""
-        super().validate()
-        for name in ("history", "targets"):
-            if getattr(self, name) < 1:
-                raise ConfigError(f"{name} must be at least 1, not {getattr(self, name)}")
-        if self.regularization < 0:
-            raise ConfigError(f"regularization must not be negative, it is {self.regularization}")
 
 
 class HGNNetwork(nn.Module):
     """User, input and output item tables, and the two gates."""
 
-    def __init__(
-        self, users: nn.Embedding, items: nn.Embedding, outputs: nn.Embedding, history: int
-    ) -> None:
+    def __init__(self, context: BuildContext, config: HGNConfig) -> None:
         super().__init__()
-        self.users, self.items, self.outputs = users, items, outputs
-        dim = users.embedding_dim
+        self.users, dim = context.user_table(), context.dim
+        self.items, self.outputs = context.item_table(), context.item_table()
         self.feature_items = nn.Linear(dim, dim)
         """W_1 and b."""
         self.feature_user = nn.Linear(dim, dim, bias=False)
         """W_2."""
         self.instance_items = nn.Linear(dim, 1, bias=False)
         """w_3."""
-        self.instance_user = nn.Linear(dim, history, bias=False)
+        self.instance_user = nn.Linear(dim, config.history, bias=False)
         """W_4."""
         gates = self.feature_items, self.feature_user, self.instance_items, self.instance_user
         for gate in gates:
@@ -88,24 +76,21 @@ class HGNNetwork(nn.Module):
         weight = instance.sigmoid() / recent.shape[1]
         # Products and sums rather than einsum: its batches of tiny matrices are slow on a CPU.
         pooled = (weight[..., None] * gated).sum(dim=1)
-        result: Tensor = user + pooled + recent.sum(dim=1)
-        return result
+        return cast(Tensor, user + pooled + recent.sum(dim=1))
 
 
-class HGN(NeuralRecommender):
+class HGN(UserTableRecommender):
     """Feature gating, instance gating and item-item products over short windows."""
 
     name = "hgn"
     config_class = HGNConfig
     config: HGNConfig
+    network_class = HGNNetwork
     default_init_scale: ClassVar[float] = 0.1
     recordable: ClassVar[bool] = True
     recipes: ClassVar[dict[str, dict[str, Any]]] = {
         "paper": {},
-        "tuned": {
-            "steps": 4000,
-            "regularization": 0.0001,
-        },
+        "tuned": {"steps": 4000, "regularization": 0.0001},
     }
     search_space: ClassVar[SearchSpace] = {
         "lr": Float(1e-4, 1e-2, log=True),
@@ -115,22 +100,14 @@ class HGN(NeuralRecommender):
         "init_scale": Choice(0.01, 0.03, 0.1, 0.3),
     }
 
-    def build(self, context: BuildContext) -> nn.Module:
-        """Both item tables hold the initial item vectors."""
-        return HGNNetwork(
-            context.user_table(), context.item_table(), context.item_table(), self.config.history
-        )
-
     def sampling(self) -> Sampling:
         """L items, the T after them, and T the user has not."""
-        config = self.config
-        return Sampling(
-            "windows", length=config.history, targets=config.targets, negatives=config.targets
-        )
+        targets = self.config.targets
+        return Sampling("windows", length=self.config.history, targets=targets, negatives=targets)
 
     def loss(self, batch: Batch) -> Tensor:
-        """BPR between the targets and the negatives, one negative a target."""
-        net: Any = self.net
+        """BPR between the targets and the negatives, one negative per target."""
+        net = self.net
         assert batch.history is not None
         user, recent = net.users(batch.users), net.items(batch.history)
         positives = batch.positives.reshape(len(batch), -1)
@@ -146,24 +123,9 @@ class HGN(NeuralRecommender):
             loss = loss + self.config.regularization * penalty
         return loss
 
-    def prepare(self) -> NewUserRows:
-        """Places new people in the user table."""
-        net: Any = self.net
-        return NewUserRows(self.train, net.users.weight)
-
-    def scores(self, users: Tensor, recent: Tensor | None) -> Tensor:
-        """r_uj for every item."""
-        net: Any = self.net
-        return self._scores(net.users(users), recent)
-
-    def history_scores(self, recent: Tensor | None, histories: Sequences) -> Tensor:
-        """The gates read the new history; the user's own row is extended from similar users."""
-        return self._scores(self.prepared()(histories), recent)
-
-    def _scores(self, user: Tensor, recent: Tensor | None) -> Tensor:
-        net: Any = self.net
+    def row_scores(self, rows: Tensor, recent: Tensor | None) -> Tensor:
+        """r_uj for every item; the gates read the history of new people too."""
         assert recent is not None
         # Someone without any history has only their own row.
-        items = net.items(recent.clamp(min=0)) * (recent >= 0)[..., None]
-        result: Tensor = net(user, items) @ net.outputs.weight.T
-        return result
+        items = self.net.items(recent.clamp(min=0)) * (recent >= 0)[..., None]
+        return torch.mm(self.net(rows, items), self.net.outputs.weight.T)

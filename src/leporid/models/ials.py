@@ -9,14 +9,15 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from numba import njit, prange
+from numba import prange
 from numpy.typing import NDArray
 from scipy import sparse
 
-from leporid.config import Config
+from leporid.config import Config, setting
 from leporid.data.interactions import Sequences
 from leporid.data.split import Split
-from leporid.errors import ConfigError
+from leporid.kernel import kernel
+from leporid.models.shared.base import Indices, Learnt, Scores
 from leporid.models.shared.profiles import ProfileRecommender
 from leporid.models.shared.sparse import canonical
 from leporid.progress import ProgressLike
@@ -30,25 +31,16 @@ __all__ = ["IALS", "IALSConfig", "solve_factors"]
 class IALSConfig(Config):
     """Settings of iALS."""
 
-    dim: int = 64
+    dim: int = setting(64, at_least=1)
     """Number of factors D."""
-    iterations: int = 10
+    iterations: int = setting(10, at_least=1)
     """Each solves all items, then all users."""
-    unobserved_weight: float = 0.1
+    unobserved_weight: float = setting(0.1, at_least=0)
     """alpha_0: the weight of every pair towards 0; an observed pair has weight 1 towards 1."""
-    l2: float = 0.01
-    """The penalty lambda."""
+    l2: float = setting(0.01, above=0)
+    """The penalty lambda; with 0 the solution need not be unique."""
     frequency_exponent: float = 1.0
     """nu: lambda is multiplied by (a row's interactions + alpha_0 x columns)^nu."""
-
-    def validate(self) -> None:
-        """Refuse sizes and penalties without a unique solution."""
-        if self.dim < 1 or self.iterations < 1:
-            raise ConfigError("dim and iterations must be at least 1")
-        if self.l2 <= 0:
-            raise ConfigError(f"l2 must be positive, not {self.l2}")
-        if self.unobserved_weight < 0:
-            raise ConfigError("unobserved_weight must not be negative")
 
 
 class IALS(ProfileRecommender):
@@ -62,22 +54,10 @@ class IALS(ProfileRecommender):
         "unobserved_weight": Float(0.005, 1.0, log=True),
         "l2": Float(1e-4, 0.1, log=True),
     }
-    _users: NDArray[np.float32] | None = None
-    _items: NDArray[np.float32] | None = None
-
-    @property
-    def user_factors(self) -> NDArray[np.float32]:
-        """float32[n_users, D]: p."""
-        self.known  # noqa: B018
-        assert self._users is not None
-        return self._users
-
-    @property
-    def item_factors(self) -> NDArray[np.float32]:
-        """float32[n_items, D]: q."""
-        self.known  # noqa: B018
-        assert self._items is not None
-        return self._items
+    user_factors: Learnt[NDArray[np.float32]] = Learnt("users")
+    """float32[n_users, D]: p."""
+    item_factors: Learnt[NDArray[np.float32]] = Learnt("items")
+    """float32[n_items, D]: q."""
 
     def _fit(self, split: Split, *, seed: int, progress: ProgressLike) -> None:
         profiles = self._remember(split.train)
@@ -87,31 +67,19 @@ class IALS(ProfileRecommender):
         users = rng.normal(0.0, scale, (split.n_users, self.config.dim)).astype(np.float32)
         progress.start("ials", self.config.iterations)
         for _ in range(self.config.iterations):
-            self._items = solve_factors(by_item, users, self.config)
-            users = solve_factors(profiles, self._items, self.config)
+            items = solve_factors(by_item, users, self.config)
+            users = solve_factors(profiles, items, self.config)
             progress.advance(1)
-        self._users = users
+        self.user_factors, self.item_factors = users, items
 
-    def score(
-        self, users: NDArray[np.int32], history: Sequences | None = None
-    ) -> NDArray[np.float32]:
+    def score(self, users: Indices, history: Sequences | None = None) -> Scores:
         """float32[len(users), n_items]."""
         factors = self.user_factors[self._check_users(users)]
         return np.asarray(factors @ self.item_factors.T, dtype=np.float32)
 
-    def _score_rows(
-        self, profiles: sparse.csr_array, rows: NDArray[np.int32]
-    ) -> NDArray[np.float32]:
+    def _score_rows(self, profiles: sparse.csr_array, rows: Indices) -> Scores:
         folded = solve_factors(canonical(profiles[rows]), self.item_factors, self.config)
         return np.asarray(folded @ self.item_factors.T, dtype=np.float32)
-
-    def _arrays(self) -> dict[str, NDArray[Any]]:
-        factors = {"users": self.user_factors, "items": self.item_factors}
-        return super()._arrays() | factors
-
-    def _restore(self, arrays: dict[str, NDArray[Any]]) -> None:
-        super()._restore(arrays)
-        self._users, self._items = arrays["users"], arrays["items"]
 
 
 def solve_factors(
@@ -133,8 +101,10 @@ def solve_factors(
     return out
 
 
-@njit(cache=True, parallel=True)
-def _solve_rows(ptr, idx, other, gram, penalty, out, blocks):  # type: ignore[no-untyped-def]
+@kernel(parallel=True)
+def _solve_rows(
+    ptr: Any, idx: Any, other: Any, gram: Any, penalty: Any, out: Any, blocks: int
+) -> None:
     n, dim = out.shape
     for block in prange(blocks):
         for row in range(block, n, blocks):

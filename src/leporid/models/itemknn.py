@@ -11,24 +11,20 @@ from leporid.models.shared.sparse import canonical
 from leporid.progress import ProgressLike
 from leporid.space import SearchSpace
 
-__all__ = ["ItemKNN", "ItemKNNConfig"]
-
-
-class ItemKNNConfig(KNNConfig):
-    """Settings of ItemKNN."""
+__all__ = ["ItemKNN"]
 
 
 class ItemKNN(ItemWeights):
     """Scores X W: item j sums its similarity to those of its K nearest items in the profile."""
 
     name = "itemknn"
-    config_class = ItemKNNConfig
-    config: ItemKNNConfig
+    config_class = KNNConfig
+    config: KNNConfig
     search_space: ClassVar[SearchSpace] = NEIGHBOUR_SPACE
 
     def _fit(self, split: Split, *, seed: int, progress: ProgressLike) -> None:
         progress.start("itemknn", 1)
         by_item = canonical(self._remember(split.train).T)
         # Row j holds the neighbours of the target j, so the voting matrix is the transpose.
-        self._weights = canonical(neighbour_weights(by_item, self.config).T)
+        self.weights = canonical(neighbour_weights(by_item, self.config).T)
         progress.advance(1)

@@ -20,10 +20,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from leporid.data.interactions import Sequences
+from leporid.config import setting
 from leporid.errors import ConfigError
-from leporid.models.shared.neural import BuildContext, NeuralRecommender
-from leporid.models.shared.new_users import NewUserRows
+from leporid.models.shared.neural import BuildContext
+from leporid.models.shared.user_table import UserTableRecommender
 from leporid.space import Choice, Float, Int, SearchSpace
 from leporid.training.config import TrainingConfig
 from leporid.training.sampler import Batch, Sampling
@@ -38,42 +38,33 @@ _PAIRS = 2**18
 class NCFConfig(TrainingConfig):
     """Settings of NeuMF."""
 
-    batch_size: int = 1024
+    batch_size: int = setting(1024, at_least=1)
     """Positives in a step; each brings its negatives."""
-    steps: int = 5000
-    lr: float = 2e-3
-    layers: tuple[int, ...] = (64, 32, 16)
+    steps: int = setting(5000, at_least=1)
+    lr: float = setting(2e-3, above=0)
+    layers: tuple[int, ...] = setting((64, 32, 16), at_least=1)
     """Widths of the perceptron after the 2 D inputs."""
-    negatives: int = 4
+    negatives: int = setting(4, at_least=1)
     """Sampled items without interaction for each one with."""
-    dropout: float = 0.0
+    dropout: float = setting(0.0, at_least=0, below=1)
     """On the input of each perceptron layer."""
 
     def validate(self) -> None:
-        """Refuse values outside their range."""
+        """Refuse a perceptron without layers."""
         super().validate()
-        if not self.layers or any(width < 1 for width in self.layers):
-            raise ConfigError(f"layers must be widths of at least 1, not {list(self.layers)}")
-        if self.negatives < 1:
-            raise ConfigError(f"negatives must be at least 1, not {self.negatives}")
-        if not 0 <= self.dropout < 1:
-            raise ConfigError(f"dropout must be in [0, 1), not {self.dropout}")
+        if not self.layers:
+            raise ConfigError("layers must name the width of at least one layer")
 
 
 class NCFNetwork(nn.Module):
     """Four tables, the perceptron, and the output weights h."""
 
-    def __init__(
-        self,
-        users: tuple[nn.Embedding, nn.Embedding],
-        items: tuple[nn.Embedding, nn.Embedding],
-        config: NCFConfig,
-    ) -> None:
+    def __init__(self, context: BuildContext, config: NCFConfig) -> None:
         super().__init__()
-        self.gmf_users, self.mlp_users = users
-        self.gmf_items, self.mlp_items = items
+        self.gmf_users, self.mlp_users = context.user_table(), context.user_table()
+        self.gmf_items, self.mlp_items = context.item_table(), context.item_table()
         self.config = config
-        dim, first = users[0].embedding_dim, config.layers[0]
+        dim, first = context.dim, config.layers[0]
         # W [p; q] = W_p p + W_q q: the user's share is computed once for all items.
         self.mlp_user = nn.Linear(dim, first)
         self.mlp_item = nn.Linear(dim, first, bias=False)
@@ -100,31 +91,25 @@ class NCFNetwork(nn.Module):
         hidden = functional.relu(user[:, None] + item)
         for layer in self.mlp:
             hidden = functional.relu(layer(functional.dropout(hidden, share, self.training)))
-        logits: Tensor = product + self.mlp_output(hidden)[..., 0]
-        return logits
+        return cast(Tensor, product + self.mlp_output(hidden)[..., 0])
 
 
-class NCF(NeuralRecommender):
+class NCF(UserTableRecommender):
     """NeuMF with both towers started from the initial vectors."""
 
     name = "ncf"
     config_class = NCFConfig
     config: NCFConfig
+    network_class = NCFNetwork
     default_init_scale: ClassVar[float] = 0.1
     recordable: ClassVar[bool] = True
     recipes: ClassVar[dict[str, dict[str, Any]]] = {
         "paper": {},
         "tuned": {
-            "batch_size": 4096,
-            "steps": 2500,
-            "eval_every": 125,
-            "lr": 0.001177,
-            "weight_decay": 3.881e-07,
-            "negatives": 6,
-            "dropout": 0.0,
-            "init_scale": 0.03,
+            "batch_size": 4096, "steps": 2500, "eval_every": 125, "lr": 0.001177,
+            "weight_decay": 3.881e-07, "negatives": 6, "dropout": 0.0, "init_scale": 0.03,
         },
-    }
+    }  # fmt: skip
     search_space: ClassVar[SearchSpace] = {
         "lr": Float(1e-4, 1e-2, log=True),
         "weight_decay": Float(1e-7, 1e-3, log=True),
@@ -133,55 +118,31 @@ class NCF(NeuralRecommender):
         "init_scale": Choice(0.01, 0.03, 0.1, 0.3),
     }
 
-    def build(self, context: BuildContext) -> nn.Module:
-        """Two user and two item tables, each with the initial vectors."""
-        users = context.user_table(), context.user_table()
-        items = context.item_table(), context.item_table()
-        return NCFNetwork(users, items, self.config)
-
     def sampling(self) -> Sampling:
         """(u, i) with items the user has not."""
         return Sampling("pairs", negatives=self.config.negatives)
 
     def loss(self, batch: Batch) -> Tensor:
         """Log loss: the first column is the positive, the others are negatives."""
-        net: Any = self.net
+        net = self.net
         items = torch.cat([batch.positives[:, None], batch.negatives], dim=1)
-        logits = net(
-            net.gmf_users(batch.users),
-            net.mlp_users(batch.users),
-            net.gmf_items(items),
-            net.mlp_items(items),
-        ).float()
+        users = net.gmf_users(batch.users), net.mlp_users(batch.users)
+        logits: Tensor = net(*users, net.gmf_items(items), net.mlp_items(items)).float()
         # -ln sigmoid(y) for the positive, -ln(1 - sigmoid(y)) for the negatives.
         positive, negative = logits[:, :1], logits[:, 1:]
         total = functional.softplus(-positive).sum() + functional.softplus(negative).sum()
-        return cast(Tensor, total / logits.numel())
+        return total / logits.numel()
 
-    def prepare(self) -> tuple[NewUserRows, NewUserRows]:
-        """Place new people in both user tables."""
-        net: Any = self.net
-        tables = net.gmf_users.weight, net.mlp_users.weight
-        return NewUserRows(self.train, tables[0]), NewUserRows(self.train, tables[1])
+    def prepare(self) -> Tensor:
+        """float32[n_users, 2 D]: the rows of both towers."""
+        return torch.cat([self.net.gmf_users.weight, self.net.mlp_users.weight], dim=1)
 
-    def scores(self, users: Tensor, recent: Tensor | None) -> Tensor:
+    def user_table(self) -> Tensor:
+        """The row of the product tower, then that of the perceptron."""
+        return cast(Tensor, self.prepared())
+
+    def row_scores(self, rows: Tensor, recent: Tensor | None) -> Tensor:
         """Logits of every item."""
-        net: Any = self.net
-        return self._scores(net.gmf_users(users), net.mlp_users(users))
-
-    def history_scores(self, recent: Tensor | None, histories: Sequences) -> Tensor:
-        """Both of a new user's rows are extended from those of similar users."""
-        gmf, mlp = self.prepared()
-        return self._scores(gmf(histories), mlp(histories))
-
-    def _scores(self, gmf_user: Tensor, mlp_user: Tensor) -> Tensor:
-        net: Any = self.net
-        gmf_items, mlp_items = net.gmf_items.weight, net.mlp_items.weight
-        size = max(1, _PAIRS // len(gmf_items))
-        starts = range(0, max(len(gmf_user), 1), size)
-        return torch.cat(
-            [
-                net(gmf_user[s : s + size], mlp_user[s : s + size], gmf_items, mlp_items)
-                for s in starts
-            ]
-        )
+        items = self.net.gmf_items.weight, self.net.mlp_items.weight
+        parts = torch.split(rows, max(1, _PAIRS // len(items[0])))
+        return torch.cat([self.net(*part.chunk(2, dim=1), *items) for part in parts])

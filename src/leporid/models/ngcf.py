@@ -22,12 +22,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from leporid.errors import ConfigError
-from leporid.models.lightgcn import GraphRecommender
+from leporid.config import setting
 from leporid.models.shared.graph_propagation import Propagation
 from leporid.models.shared.neural import BuildContext
+from leporid.models.shared.user_table import GraphConfig, GraphRecommender
 from leporid.space import Choice, Float, SearchSpace
-from leporid.training.config import TrainingConfig
 
 __all__ = ["NGCF", "NGCFConfig", "NGCFNetwork"]
 
@@ -36,45 +35,28 @@ _SLOPE = 0.2
 
 
 @dataclass(frozen=True, kw_only=True)
-class NGCFConfig(TrainingConfig):
+class NGCFConfig(GraphConfig):
     """Settings of NGCF."""
 
-    batch_size: int = 2048
-    steps: int = 3000
-    lr: float = 5e-3
-    layers: tuple[int, ...] = (64, 64, 64)
+    layers: tuple[int, ...] = setting((64, 64, 64), at_least=1)
     """Width of each propagation layer."""
-    message_dropout: float = 0.1
+    message_dropout: float = setting(0.1, at_least=0, below=1)
     """Share of a layer's entries set to zero."""
-    node_dropout: float = 0.1
+    node_dropout: float = setting(0.1, at_least=0, below=1)
     """Share of the nodes whose messages are not sent."""
-    regularization: float = 1e-5
-    """lambda, on the layer-0 vectors of the batch."""
+    regularization: float = setting(1e-5, at_least=0)
     normalize_layers: bool = True
     """Scale every layer's rows to length one before they are joined."""
-
-    def validate(self) -> None:
-        """Refuse values outside their range."""
-        super().validate()
-        if any(width < 1 for width in self.layers):
-            raise ConfigError(f"layers must be widths of at least 1, not {list(self.layers)}")
-        for name in ("message_dropout", "node_dropout"):
-            if not 0 <= getattr(self, name) < 1:
-                raise ConfigError(f"{name} must be in [0, 1), not {getattr(self, name)}")
-        if self.regularization < 0:
-            raise ConfigError(f"regularization must not be negative, it is {self.regularization}")
 
 
 class NGCFNetwork(nn.Module):
     """Tables, the constant graph, and two transforms a layer."""
 
-    def __init__(
-        self, users: nn.Embedding, items: nn.Embedding, graph: Propagation, config: NGCFConfig
-    ) -> None:
+    def __init__(self, context: BuildContext, config: NGCFConfig) -> None:
         super().__init__()
-        self.users, self.items, self.graph, self.config = users, items, graph, config
-        widths = [users.embedding_dim, *config.layers]
-        pairs = list(pairwise(widths))
+        self.users, self.items = context.user_table(), context.item_table()
+        self.graph, self.config = Propagation(context.train.csr()), config
+        pairs = list(pairwise([context.dim, *config.layers]))
         self.aggregate = nn.ModuleList(nn.Linear(a, b) for a, b in pairs)
         """W_1 of each layer, and the sum of the two biases."""
         self.interact = nn.ParameterList(torch.empty(b, a) for a, b in pairs)
@@ -118,20 +100,16 @@ class NGCF(GraphRecommender):
     name = "ngcf"
     config_class = NGCFConfig
     config: NGCFConfig
+    network_class = NGCFNetwork
     default_init_scale: ClassVar[float] = 0.1
     recipes: ClassVar[dict[str, dict[str, Any]]] = {
         "paper": {},
         "tuned": {
-            "batch_size": 8192,
-            "steps": 2500,
-            "eval_every": 250,
-            "lr": 0.002052,
-            "regularization": 0.0002706,
-            "message_dropout": 0.3018,
-            "node_dropout": 0.3621,
+            "batch_size": 8192, "steps": 2500, "eval_every": 250, "lr": 0.002052,
+            "regularization": 0.0002706, "message_dropout": 0.3018, "node_dropout": 0.3621,
             "init_scale": 0.03,
         },
-    }
+    }  # fmt: skip
     search_space: ClassVar[SearchSpace] = {
         "lr": Float(1e-4, 1e-2, log=True),
         "regularization": Float(1e-5, 1e-2, log=True),
@@ -139,8 +117,3 @@ class NGCF(GraphRecommender):
         "node_dropout": Float(0.0, 0.5),
         "init_scale": Choice(0.01, 0.03, 0.1, 0.3),
     }
-
-    def build(self, context: BuildContext) -> nn.Module:
-        """Tables, transforms and the normalised graph of the training part."""
-        graph = Propagation(context.train.csr())
-        return NGCFNetwork(context.user_table(), context.item_table(), graph, self.config)

@@ -5,34 +5,30 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from leporid.config import Config
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from leporid.config import Config, setting
 from leporid.data.split import Split
-from leporid.errors import ConfigError
 from leporid.models.shared.profiles import ItemWeights
-from leporid.models.shared.random_walk import walk_weights
+from leporid.models.shared.sparse import canonical, top_k_products
 from leporid.progress import ProgressLike
 from leporid.space import Choice, Float, Int, SearchSpace
 
-__all__ = ["P3Alpha", "P3AlphaConfig"]
+__all__ = ["P3Alpha", "P3AlphaConfig", "walk_weights"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class P3AlphaConfig(Config):
     """Settings of P3alpha."""
 
-    top_k: int = 400
+    top_k: int = setting(400, at_least=1)
     """Targets kept for each item."""
-    alpha: float = 1.0
+    alpha: float = setting(1.0, at_least=0)
     """Every transition probability is raised to this power; 1 is the plain walk."""
     normalize: bool = False
     """Whether the weights kept for an item are made to sum to 1."""
-
-    def validate(self) -> None:
-        """Refuse an empty list and a walk that prefers unlikely steps."""
-        if self.top_k < 1:
-            raise ConfigError(f"top_k must be at least 1, not {self.top_k}")
-        if self.alpha < 0:
-            raise ConfigError(f"alpha must not be negative, but is {self.alpha}")
 
 
 class P3Alpha(ItemWeights):
@@ -56,5 +52,25 @@ class P3Alpha(ItemWeights):
         progress.start(self.name, 1)
         c = self.config
         profiles = self._remember(split.train)
-        self._weights = walk_weights(profiles, c.top_k, c.alpha, self.popularity_power, c.normalize)
+        self.weights = walk_weights(profiles, c.top_k, c.alpha, self.popularity_power, c.normalize)
         progress.advance(1)
+
+
+def walk_weights(
+    profiles: sparse.csr_array, top_k: int, alpha: float, beta: float, normalize: bool
+) -> sparse.csr_array:
+    """float32[n_items, n_items]: the `top_k` largest weights of each row, no diagonal.
+
+    profiles: binary [n_users, n_items]. W_ij = sum_u P(u|i)^alpha P(j|u)^alpha / d_j^beta, where
+    P(u|i) = 1 / d_i and P(j|u) = 1 / d_u.
+    """
+    by_item = canonical(profiles.T)
+    from_item = canonical(sparse.diags_array(_power(by_item, -alpha)) @ by_item)
+    from_user = canonical(sparse.diags_array(_power(profiles, -alpha)) @ profiles)
+    return top_k_products(from_item, from_user, _power(by_item, -beta), top_k, normalize)
+
+
+def _power(matrix: sparse.csr_array, exponent: float) -> NDArray[np.float64]:
+    """float64[n]: the number of entries of each row to a power (rows without any: 1)."""
+    counts = np.diff(matrix.indptr).astype(np.float64)
+    return np.asarray(np.maximum(counts, 1.0) ** exponent)

@@ -24,6 +24,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from leporid.config import setting
 from leporid.data.interactions import Sequences
 from leporid.errors import ConfigError
 from leporid.models.shared.neural import BuildContext, NeuralRecommender
@@ -38,45 +39,41 @@ __all__ = ["SASRec", "SASRecConfig", "SASRecNetwork"]
 class SASRecConfig(TrainingConfig):
     """Settings of SASRec."""
 
-    batch_size: int = 128
+    batch_size: int = setting(128, at_least=1)
     """Sequences in a step."""
-    steps: int = 5000
-    length: int = 100
+    steps: int = setting(5000, at_least=1)
+    length: int = setting(100, at_least=1)
     """n, the longest sequence read."""
-    layers: int = 2
+    layers: int = setting(2, at_least=1)
     """b, self-attention blocks."""
-    heads: int = 1
-    hidden: int = 64
+    heads: int = setting(1, at_least=1)
+    hidden: int = setting(64, at_least=1)
     """Width inside the point-wise network."""
-    dropout: float = 0.2
+    dropout: float = setting(0.2, at_least=0, below=1)
     loss: Literal["softmax", "sampled"] = "softmax"
     """Cross-entropy over all items, or binary cross-entropy with sampled negatives."""
-    negatives: int = 1
+    negatives: int = setting(1, at_least=1)
     """Sampled negatives at each position, for `loss="sampled"`."""
 
     def validate(self) -> None:
-        """Refuse values outside their range."""
+        """Refuse heads of different widths."""
         super().validate()
-        for name in ("length", "layers", "heads", "hidden", "negatives"):
-            if getattr(self, name) < 1:
-                raise ConfigError(f"{name} must be at least 1, not {getattr(self, name)}")
         if self.dim % self.heads:
             raise ConfigError(f"dim must be a multiple of heads ({self.heads}), not {self.dim}")
-        if not 0 <= self.dropout < 1:
-            raise ConfigError(f"dropout must be in [0, 1), not {self.dropout}")
 
 
 class _Block(nn.Module):
     """Causal self-attention, then the point-wise network, each normalised before and added."""
 
-    def __init__(self, dim: int, hidden: int, heads: int, dropout: float) -> None:
+    def __init__(self, config: SASRecConfig) -> None:
         super().__init__()
-        self.heads, self.dropout = heads, dropout
+        dim, self.heads, self.dropout = config.dim, config.heads, config.dropout
         self.attention_norm = nn.LayerNorm(dim)
         self.query_key_value = nn.Linear(dim, 3 * dim)
         self.attention_output = nn.Linear(dim, dim)
         self.network_norm = nn.LayerNorm(dim)
-        self.inner, self.outer = nn.Linear(dim, hidden), nn.Linear(hidden, dim)
+        self.inner = nn.Linear(dim, config.hidden)
+        self.outer = nn.Linear(config.hidden, dim)
 
     def forward(self, x: Tensor) -> Tensor:
         """[B, n, D] to the same shape."""
@@ -95,16 +92,13 @@ class _Block(nn.Module):
 class SASRecNetwork(nn.Module):
     """Item and position tables, and the blocks."""
 
-    def __init__(self, items: nn.Embedding, config: SASRecConfig) -> None:
+    def __init__(self, context: BuildContext, config: SASRecConfig) -> None:
         super().__init__()
-        dim = items.embedding_dim
-        self.items, self.dropout = items, config.dropout
-        self.positions = nn.Embedding(config.length, dim)
+        self.items, self.dropout = context.item_table(), config.dropout
+        self.positions = nn.Embedding(config.length, config.dim)
         nn.init.normal_(self.positions.weight, std=0.02)
-        self.blocks = nn.ModuleList(
-            _Block(dim, config.hidden, config.heads, config.dropout) for _ in range(config.layers)
-        )
-        self.norm = nn.LayerNorm(dim)
+        self.blocks = nn.ModuleList(_Block(config) for _ in range(config.layers))
+        self.norm = nn.LayerNorm(config.dim)
 
     def forward(self, history: Tensor, place: Tensor) -> Tensor:
         """[B, n, D]: the state after each item.
@@ -137,6 +131,7 @@ class SASRec(NeuralRecommender):
     name = "sasrec"
     config_class = SASRecConfig
     config: SASRecConfig
+    network_class = SASRecNetwork
     default_init_scale: ClassVar[float] = 0.1
     recordable: ClassVar[bool] = True
     recipes: ClassVar[dict[str, dict[str, Any]]] = {
@@ -152,10 +147,6 @@ class SASRec(NeuralRecommender):
         "init_scale": Choice(0.01, 0.03, 0.1, 0.3),
     }
 
-    def build(self, context: BuildContext) -> nn.Module:
-        """The item table holds the initial item vectors."""
-        return SASRecNetwork(context.item_table(), self.config)
-
     def sampling(self) -> Sampling:
         """Whole sequences; negatives only where the loss needs them."""
         config = self.config
@@ -164,7 +155,7 @@ class SASRec(NeuralRecommender):
 
     def loss(self, batch: Batch) -> Tensor:
         """All positions of all sequences at once; the mean over those with a next item."""
-        net: Any = self.net
+        net = self.net
         assert batch.history is not None
         history, place, _ = to_front(batch.history)
         state = net(history, place)
@@ -181,26 +172,21 @@ class SASRec(NeuralRecommender):
 
     def _sampled(self, state: Tensor, positives: Tensor, negatives: Tensor) -> Tensor:
         """Binary cross-entropy of the next item and of sampled ones (Eq. 7)."""
-        net: Any = self.net
+        items = self.net.items
         state, known = state.float(), positives >= 0
-        positive = (state * net.items(positives.clamp(min=0))).sum(-1)
-        negative = (state[..., None, :] * net.items(negatives)).sum(-1)
+        positive = (state * items(positives.clamp(min=0))).sum(-1)
+        negative = (state[..., None, :] * items(negatives)).sum(-1)
         loss = functional.softplus(-positive) + functional.softplus(negative).sum(-1)
         return (loss * known).sum() / known.sum()
 
     def scores(self, users: Tensor, recent: Tensor | None) -> Tensor:
         """r for every item after the newest one; the users themselves do not matter."""
-        return self._next(recent)
+        assert recent is not None
+        history, place, count = to_front(recent)
+        state = self.net(history, place)
+        last = state[torch.arange(len(state), device=state.device), (count - 1).clamp(min=0)]
+        return torch.mm(last, self.net.items.weight.T)
 
     def history_scores(self, recent: Tensor | None, histories: Sequences) -> Tensor:
         """The same: a history is all this model knows of anyone."""
-        return self._next(recent)
-
-    def _next(self, recent: Tensor | None) -> Tensor:
-        net: Any = self.net
-        assert recent is not None
-        history, place, count = to_front(recent)
-        state = net(history, place)
-        last = state[torch.arange(len(state), device=state.device), (count - 1).clamp(min=0)]
-        result: Tensor = last @ net.items.weight.T
-        return result
+        return self.scores(torch.empty(0), recent)

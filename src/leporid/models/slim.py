@@ -1,19 +1,26 @@
-"""SLIM: a sparse linear item-to-item model by elastic net (Ning and Karypis, ICDM 2011)."""
+"""SLIM: a sparse linear item-to-item model by elastic net (Ning and Karypis, ICDM 2011).
+
+For item j, minimise w'Gw / 2 - t'w + l1 |w|_1 + l2 |w|^2 / 2 with G = X'X, t = x_j'X, w_j = 0, by
+coordinate descent on working sets: a small dense problem over the promising coordinates is solved
+to convergence; then all others are checked, and those that would move join it. Nothing dense is
+larger than that working set.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
+from numba import prange
 from scipy import sparse
 
-from leporid.config import Config
+from leporid.config import Config, setting
 from leporid.data.split import Split
-from leporid.errors import ConfigError
-from leporid.models.shared.elastic_net import elastic_net_columns
+from leporid.graph.neighbours import Neighbours
+from leporid.kernel import kernel
 from leporid.models.shared.profiles import ItemWeights
-from leporid.models.shared.sparse import canonical, top_k_to_csr
+from leporid.models.shared.sparse import canonical, csr_parts
 from leporid.progress import NullProgress, ProgressLike
 from leporid.space import Float, Int, SearchSpace
 from leporid.threads import one_thread_pool
@@ -22,35 +29,26 @@ __all__ = ["SLIM", "SLIMConfig", "slim_weights"]
 
 _ITEMS_PER_STEP = 256
 """Columns solved between two steps of the progress bar."""
+_FIRST = 64
+"""Coordinates of the first working set."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class SLIMConfig(Config):
     """Settings of SLIM, in scikit-learn's words for the elastic net."""
 
-    alpha: float = 0.01
+    alpha: float = setting(0.01, above=0)
     """Strength of the penalty, relative to the number of users."""
-    l1_ratio: float = 0.1
+    l1_ratio: float = setting(0.1, at_least=0, at_most=1)
     """Share of the penalty that is L1; the rest is L2."""
     positive: bool = True
     """Whether weights must not be negative, as in the original."""
-    top_k: int = 400
+    top_k: int = setting(400, at_least=1)
     """Largest weights kept for each target item."""
-    max_iterations: int = 100
+    max_iterations: int = setting(100, at_least=1)
     """Rounds of working sets, and sweeps over one, at most."""
-    tolerance: float = 1e-3
+    tolerance: float = setting(1e-3, above=0)
     """A column is solved when no weight changes by more than this share of the largest."""
-
-    def validate(self) -> None:
-        """Refuse penalties that are none."""
-        if self.alpha <= 0:
-            raise ConfigError(f"alpha must be positive, not {self.alpha}")
-        if not 0 <= self.l1_ratio <= 1:
-            raise ConfigError(f"l1_ratio must lie between 0 and 1, not {self.l1_ratio}")
-        if self.top_k < 1 or self.max_iterations < 1:
-            raise ConfigError("top_k and max_iterations must be at least 1")
-        if self.tolerance <= 0:
-            raise ConfigError(f"tolerance must be positive, not {self.tolerance}")
 
 
 class SLIM(ItemWeights):
@@ -66,7 +64,7 @@ class SLIM(ItemWeights):
     }
 
     def _fit(self, split: Split, *, seed: int, progress: ProgressLike) -> None:
-        self._weights = slim_weights(self._remember(split.train), self.config, progress)
+        self.weights = slim_weights(self._remember(split.train), self.config, progress)
 
 
 def slim_weights(
@@ -74,12 +72,21 @@ def slim_weights(
 ) -> sparse.csr_array:
     """float32[n_items, n_items]: W, column j the elastic net of item j on all others.
 
-    Coordinate descent needs only the Gram matrix G = X'X, kept sparse, and one dense row of
-    work space a thread.
+    Coordinate descent needs only the Gram matrix G = X'X, kept sparse, and per thread one dense
+    row of work space.
     """
     progress = progress or NullProgress()
     n_users, n_items = profiles.shape
     gram = canonical(profiles.T @ profiles)
+    parts, diagonal = csr_parts(gram), gram.diagonal().astype(np.float64)
+    penalty = n_users * config.alpha
+    problem = (
+        penalty * config.l1_ratio,
+        penalty * (1.0 - config.l1_ratio),
+        config.positive,
+        config.max_iterations,
+        config.tolerance,
+    )
     k = max(1, min(config.top_k, n_items - 1))
     sources = np.full((n_items, k), -1, dtype=np.int32)
     values = np.zeros((n_items, k), dtype=np.float32)
@@ -87,20 +94,140 @@ def slim_weights(
     with one_thread_pool() as threads:
         for start in range(0, n_items, _ITEMS_PER_STEP):
             stop = min(start + _ITEMS_PER_STEP, n_items)
-            elastic_net_columns(
-                gram.indptr,
-                gram.indices,
-                gram.data,
-                start,
-                stop,
-                n_users * config.alpha * config.l1_ratio,
-                n_users * config.alpha * (1.0 - config.l1_ratio),
-                config.positive,
-                config.max_iterations,
-                config.tolerance,
-                sources,
-                values,
-                threads * 4,
-            )
+            _columns(parts, diagonal, (start, stop), problem, sources, values, threads * 4)
             progress.advance(stop - start)
-    return canonical(top_k_to_csr(sources, values, n_items).T)
+    return canonical(Neighbours(sources, values, n_items).csr().T)
+
+
+@kernel
+def _step(rho: float, curvature: float, l1: float, positive: bool) -> float:
+    """The minimiser along one coordinate (soft threshold)."""
+    if rho > l1:
+        return (rho - l1) / curvature
+    if rho < -l1 and not positive:
+        return (rho + l1) / curvature
+    return 0.0
+
+
+@kernel
+def _descend(gram: Any, target: Any, problem: Any, w: Any, gw: Any) -> None:
+    """Cyclic coordinate descent on a dense problem; `w` and `gw` = G w are updated."""
+    l1, l2, positive, limit, tolerance = problem
+    size = len(w)
+    for _ in range(limit):
+        largest_change, largest = 0.0, 0.0
+        for i in range(size):
+            old, bend = w[i], gram[i, i]
+            new = _step(target[i] - gw[i] + bend * old, bend + l2, l1, positive)
+            if new != old:
+                change = new - old
+                for q in range(size):
+                    gw[q] += change * gram[i, q]
+                w[i] = new
+                largest_change = max(largest_change, abs(change))
+            largest = max(largest, abs(new))
+        if largest_change <= tolerance * largest:
+            break
+
+
+@kernel
+def _dense_part(gram: Any, members: Any, position: Any) -> Any:
+    """float64[size, size]: G between the members."""
+    ptr, idx, val = gram
+    size = len(members)
+    part = np.zeros((size, size))
+    for c in range(size):
+        position[members[c]] = c
+    for c in range(size):
+        for p in range(ptr[members[c]], ptr[members[c] + 1]):
+            place = position[idx[p]]
+            if place >= 0:
+                part[c, place] = val[p]
+    for c in range(size):
+        position[members[c]] = -1
+    return part
+
+
+@kernel
+def _solve(
+    gram: Any, diagonal: Any, target: Any, candidates: Any, problem: Any, w: Any, gw: Any,
+    position: Any,
+) -> None:  # fmt: skip
+    """Fill `w` for one column; `w` and `gw` come as zeros and are left at the solution."""
+    ptr, idx, val = gram
+    l1, l2, positive, limit, tolerance = problem
+    gain = np.zeros(len(candidates))
+    members = np.empty(len(candidates), dtype=np.int32)
+    kept, largest = 0, 0.0
+    for _ in range(limit):
+        # Everything outside that would move by more than the tolerance joins, the largest first.
+        for c in range(len(candidates)):
+            i = candidates[c]
+            gain[c] = 0.0
+            if w[i] == 0.0:
+                gain[c] = abs(_step(target[i] - gw[i], diagonal[i] + l2, l1, positive))
+        size = kept
+        for c in np.argsort(-gain, kind="mergesort")[: max(_FIRST, kept)]:
+            if gain[c] <= tolerance * largest:
+                break
+            members[size] = candidates[c]
+            size += 1
+        if size == kept:
+            break
+        inside = members[:size]
+        local_w, local_gw = w[inside], gw[inside]
+        _descend(_dense_part(gram, inside, position), target[inside], problem, local_w, local_gw)
+        kept, largest = 0, 0.0
+        for c in range(size):
+            i = inside[c]
+            change = local_w[c] - w[i]
+            largest = max(largest, abs(local_w[c]))
+            if change != 0.0:
+                for p in range(ptr[i], ptr[i + 1]):
+                    gw[idx[p]] += change * val[p]
+                w[i] = local_w[c]
+            if w[i] != 0.0:
+                members[kept] = i
+                kept += 1
+
+
+@kernel(parallel=True)
+def _columns(
+    gram: Any, diagonal: Any, part: Any, problem: Any, sources: Any, values: Any, blocks: int
+) -> None:
+    """Solve the items of `part` (start, stop) in parallel; write each one's largest weights.
+
+    gram: CSR of G. sources, values: int32, float32[n_items, k].
+    """
+    start, stop = part
+    ptr, idx, val = gram
+    l1, positive = problem[0], problem[2]
+    n, k = sources.shape
+    for block in prange(blocks):
+        w, gw, target = np.zeros(n), np.zeros(n), np.zeros(n)
+        coordinates = np.empty(n, dtype=np.int32)
+        position = np.full(n, -1, dtype=np.int32)
+        for j in range(start + block, stop, blocks):
+            size = 0
+            for p in range(ptr[j], ptr[j + 1]):
+                i = idx[p]
+                target[i] = val[p]
+                # G and w are not negative, so rho <= G_ij: smaller ones stay zero for good.
+                if positive and i != j and val[p] > l1:
+                    coordinates[size] = i
+                    size += 1
+            if not positive:
+                for i in range(n):
+                    if i != j and diagonal[i] > 0.0:
+                        coordinates[size] = i
+                        size += 1
+            free = coordinates[:size]
+            _solve(gram, diagonal, target, free, problem, w, gw, position)
+            for p, c in enumerate(np.argsort(-np.abs(w[free]), kind="mergesort")[:k]):
+                if w[free[c]] == 0.0:
+                    break
+                sources[j, p] = free[c]
+                values[j, p] = w[free[c]]
+            w[:] = 0.0
+            gw[:] = 0.0
+            target[:] = 0.0

@@ -1,9 +1,9 @@
 """DLR2, Dual-Loss Residual Recommendation: the paper's own model (section 4).
 
-config    Settings of DLR2 and its two recipes
-features  The Feature Network of DLR2: (user, last items) in, one state vector out
-heads     The two heads of DLR2: S judges an item, G says what the next item looks like
-model     `dlr2`: Dual-Loss Residual Recommendation, the paper's own model (section 4)
+config    `DLR2Config`: its settings, and the two recipes
+features  the Feature Network: (user, last items) in, one state vector out; four designs
+heads     S judges an item, G says what the next item looks like
+model     `DLR2`: losses, scores, and two stages in which G retrieves what S ranks
 """
 
 import lazy_loader

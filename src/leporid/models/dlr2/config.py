@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from leporid.config import setting
 from leporid.errors import ConfigError
 from leporid.models.dlr2.features import Architecture
 from leporid.training.config import TrainingConfig
@@ -18,7 +19,7 @@ Branch = Literal["discriminative", "generative", "mixture"]
 class DLR2Config(TrainingConfig):
     """Settings of `DLR2`. The defaults are the paper's recipe, with the margin that works."""
 
-    passes: float = 3.0
+    passes: float = setting(3.0, at_least=0)
     """A small log needs fewer than 5,000 steps: MovieLens-1M takes all of them (2.2 passes),
     MovieLens-100K 760."""
     architecture: Architecture = "resnet"
@@ -29,60 +30,46 @@ class DLR2Config(TrainingConfig):
     """Rank by S, by G, or by a mixture of both; a branch must have been trained."""
     objective: Literal["margin", "softmax"] = "margin"
     """`margin`: square-square and hinge losses (Eq. 10, 11). `softmax`: cross-entropy."""
-    length: int = 5
+    length: int = setting(5, at_least=1)
     """l, the number of recent items read."""
-    margin: float = 0.5
+    margin: float = setting(0.5, at_least=0)
     """m_S = m_G. The paper prints 0, with which L_S is zero for a network that outputs zero."""
     relu_on_negatives: bool = False
     """Apply the last ReLU of S to negatives in L_S too, as printed. A network whose S falls below
     zero everywhere then has no gradient left, and some seeds end there."""
     generative_weight: float = 1.0
     """Weight of L_G in the sum; L_S has 1."""
-    negatives: int = 1
+    negatives: int = setting(1, at_least=1)
     """Negative items for each example in L_S (and in L_G of the margin objective)."""
     negative_kind: Literal["uniform", "popularity", "in_batch", "hard"] = "uniform"
     """How they are found: `in_batch` takes other examples' items, `hard` those G ranks highest
     among `hard_pool` times as many uniform draws."""
     negative_power: float = 0.75
     """Exponent of popularity for `popularity`."""
-    hard_pool: int = 8
+    hard_pool: int = setting(8, at_least=1)
     """Draws for each `hard` negative."""
-    image_dropout: float = 0.0
+    image_dropout: float = setting(0.0, at_least=0, below=1)
     """Dropout on the input image."""
-    feature_dropout: float = 0.0
+    feature_dropout: float = setting(0.0, at_least=0, below=1)
     """Dropout before the linear layer of the Feature Network."""
-    user_dropout: float = 0.0
+    user_dropout: float = setting(0.0, at_least=0, below=1)
     """Augmentation: share of examples whose user row is blanked."""
-    item_dropout: float = 0.0
+    item_dropout: float = setting(0.0, at_least=0, below=1)
     """Augmentation: share of history rows that are blanked."""
     item_bias: bool = False
     """Softmax: a learnt bias for each item in G's scores."""
-    temperature: float = 1.0
+    temperature: float = setting(1.0, above=0)
     """Softmax: G's scores are multiplied by this at the start; it is learnt."""
-    label_smoothing: float = 0.0
+    label_smoothing: float = setting(0.0, at_least=0, below=1)
     """Softmax: smoothing of L_G's targets."""
-    mixture: float = 0.5
+    mixture: float = setting(0.5, at_least=0, at_most=1)
     """Weight of S when `inference` is `mixture`; G has the rest."""
-    neighbours: int = 100
+    neighbours: int = setting(100, at_least=1)
     """Fitted users that place a new user's row."""
 
     def validate(self) -> None:
-        """Refuse values outside their range, and a branch that would not be trained."""
+        """Refuse to rank by a branch that would not be trained."""
         super().validate()
-        for name in ("length", "negatives", "hard_pool", "neighbours"):
-            if getattr(self, name) < 1:
-                raise ConfigError(f"{name} must be at least 1, not {getattr(self, name)}")
-        shares = ("image_dropout", "feature_dropout", "user_dropout", "item_dropout")
-        for name in (*shares, "label_smoothing"):
-            if not 0 <= getattr(self, name) < 1:
-                raise ConfigError(f"{name} must be in [0, 1), not {getattr(self, name)}")
-        if not 0 <= self.mixture <= 1:
-            raise ConfigError(f"mixture must be in [0, 1], not {self.mixture}")
-        if self.margin < 0 or self.temperature <= 0:
-            raise ConfigError(
-                f"margin must not be negative and temperature must be above 0, they are "
-                f"{self.margin} and {self.temperature}"
-            )
         if self.losses != "both" and self.inference != self.losses:
             raise ConfigError(
                 f"inference={self.inference!r} needs a branch that losses={self.losses!r} "
@@ -93,22 +80,10 @@ class DLR2Config(TrainingConfig):
 RECIPES: dict[str, dict[str, Any]] = {
     "paper": {},
     "softmax": {
-        "objective": "softmax",
-        "length": 10,
-        "inference": "mixture",
-        "mixture": 0.3,
-        "negatives": 64,
-        "negative_kind": "hard",
-        "item_bias": True,
-        "image_dropout": 0.2,
-        "feature_dropout": 0.3,
-        "clip_norm": 1.0,
-        "ema_decay": 0.999,
-        "init_scale": 0.3,
-        "optimizer": "adamw",
-        "weight_decay": 0.01,
-        "schedule": "one-cycle",
-        "batch_size": 512,
-        "steps": 10000,
+        "objective": "softmax", "length": 10, "inference": "mixture", "mixture": 0.3,
+        "negatives": 64, "negative_kind": "hard", "item_bias": True,
+        "image_dropout": 0.2, "feature_dropout": 0.3, "init_scale": 0.3,
+        "optimizer": "adamw", "weight_decay": 0.01, "schedule": "one-cycle",
+        "clip_norm": 1.0, "ema_decay": 0.999, "batch_size": 512, "steps": 10000,
     },
-}
+}  # fmt: skip

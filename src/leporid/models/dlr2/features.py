@@ -7,7 +7,7 @@ first. Four designs, as in the paper's appendix.
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Literal
+from typing import Literal, cast
 
 import torch
 from torch import Tensor, nn
@@ -71,8 +71,7 @@ class ResNet(nn.Module):
         hidden = self.conv3(self.conv2(x).relu())
         if self.shortcuts:
             hidden = hidden + self.down(x)
-        out: Tensor = hidden.relu()
-        return out
+        return cast(Tensor, hidden.relu())
 
 
 class ReversibleBlock(nn.Module):
@@ -110,8 +109,7 @@ class RevNet(nn.Module):
     def forward(self, image: Tensor) -> Tensor:
         """[B, rows, D] -> [B, 128, ceil(rows / 2), ceil(D / 2)]."""
         x = self.block1(self.widen(image.unsqueeze(1)).relu())
-        result: Tensor = self.block2(self.down(x).relu())
-        return result
+        return cast(Tensor, self.block2(self.down(x).relu()))
 
 
 class NoConv(nn.Module):
@@ -148,5 +146,4 @@ class FeatureNetwork(nn.Module):
 
     def forward(self, image: Tensor) -> Tensor:
         """s, what S and G read."""
-        s: Tensor = self.output(self.dropout(self.body(image).flatten(1)))
-        return s
+        return cast(Tensor, self.output(self.dropout(self.body(image).flatten(1))))

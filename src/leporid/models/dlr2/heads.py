@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import torch
 from torch import Tensor, nn
 
@@ -15,15 +17,9 @@ _DEVICE_PAIRS = 1 << 19
 
 def generative(dim: int) -> nn.Sequential:
     """G: s -> 256 -> 256 -> 128 -> D."""
-    return nn.Sequential(
-        nn.Linear(dim, 256),
-        nn.ReLU(),
-        nn.Linear(256, 256),
-        nn.ReLU(),
-        nn.Linear(256, 128),
-        nn.ReLU(),
-        nn.Linear(128, dim),
-    )
+    first, second, third = nn.Linear(dim, 256), nn.Linear(256, 256), nn.Linear(256, 128)
+    relu = nn.ReLU
+    return nn.Sequential(first, relu(), second, relu(), third, relu(), nn.Linear(128, dim))
 
 
 class Discriminative(nn.Module):
@@ -58,8 +54,7 @@ class Discriminative(nn.Module):
         return self._after((self.user_half(s).unsqueeze(1) + halves).relu())
 
     def _after(self, hidden: Tensor) -> Tensor:
-        out: Tensor = self.last(self.third(self.second(hidden).relu()).relu()).squeeze(-1)
-        return out
+        return cast(Tensor, self.last(self.third(self.second(hidden).relu()).relu()).squeeze(-1))
 
     def all_items(self, s: Tensor, items: Tensor) -> Tensor:
         """S of every item for every user: s [m, D], item halves [n, 256] -> [m, n].

@@ -8,12 +8,10 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -23,9 +21,9 @@ from leporid.errors import LeporidWarning
 from leporid.models.dlr2.config import RECIPES, Branch, DLR2Config
 from leporid.models.dlr2.features import FeatureNetwork
 from leporid.models.dlr2.heads import Discriminative, generative
-from leporid.models.shared.neural import BuildContext, NeuralRecommender
-from leporid.models.shared.new_users import NewUserRows
-from leporid.progress import ProgressLike
+from leporid.models.shared.base import Indices, check_n
+from leporid.models.shared.neural import BuildContext
+from leporid.models.shared.user_table import UserTableRecommender
 from leporid.ranking.masked import masked_top_k
 from leporid.ranking.topk import TopK
 from leporid.training.sampler import Batch, Sampling
@@ -57,7 +55,8 @@ class DLR2Network(nn.Module):
             nn.init.constant_(self.discriminative.last.bias, config.margin / 2)
         if config.objective == "softmax":
             self.log_temperature = nn.Parameter(torch.tensor(math.log(config.temperature)))
-            self.bias = nn.Parameter(torch.zeros(context.n_items), requires_grad=config.item_bias)
+            bias = torch.zeros(context.train.n_items)
+            self.bias = nn.Parameter(bias, requires_grad=config.item_bias)
 
     def state(self, user_rows: Tensor, recent: Tensor) -> Tensor:
         """s: user_rows [B, D], recent int64[B, l] (-1 is a blank row) -> [B, D]."""
@@ -65,8 +64,7 @@ class DLR2Network(nn.Module):
         image = torch.cat([user_rows.unsqueeze(1), rows], dim=1)
         if self.training:
             image = self.image_dropout(self._blank(image))
-        s: Tensor = self.features(image)
-        return s
+        return cast(Tensor, self.features(image))
 
     def _blank(self, image: Tensor) -> Tensor:
         """Augmentation: whole rows of the image set to zero."""
@@ -91,16 +89,16 @@ class DLR2Network(nn.Module):
         return 2 / g.shape[1] * (g @ items.T) - squares
 
 
-class DLR2(NeuralRecommender):
+class DLR2(UserTableRecommender):
     """Two losses, one state: see `DLR2Config` for every choice."""
 
     name = "dlr2"
     config_class = DLR2Config
     config: DLR2Config
+    network_class = DLR2Network
     recipes = RECIPES
     default_init_scale = 1.0
     recordable: ClassVar[bool] = True
-    _new_users: NewUserRows | None = None
 
     def sampling(self) -> Sampling:
         """Windows of the last l items and their next item."""
@@ -110,71 +108,66 @@ class DLR2(NeuralRecommender):
         count = config.negatives * pool
         return Sampling("windows", length=config.length, negatives=count, negative_power=power)
 
-    def build(self, context: BuildContext) -> nn.Module:
-        """The network of the paper's Figure 2."""
-        return DLR2Network(context, self.config)
-
     @property
     def network(self) -> DLR2Network:
         """The network, with its own type."""
-        net = self.net
-        assert isinstance(net, DLR2Network)
-        return net
+        return cast(DLR2Network, self.net)
 
-    def _fit(self, split: Split, *, seed: int, progress: ProgressLike) -> None:
+    @property
+    def neighbours(self) -> int:
+        """Fitted users that place a new person's row."""
+        return self.config.neighbours
+
+    def _fit(self, split: Split, **options: Any) -> None:
         if self.config.objective == "margin" and self.config.margin == 0:
             warnings.warn(
                 "margin=0 cannot teach S anything: a network that outputs 0 for every item "
                 "has no loss (Eq. 10), and its ReLU reaches that at once; use margin=0.5",
                 LeporidWarning,
-                stacklevel=4,
+                stacklevel=3,
             )
-        super()._fit(split, seed=seed, progress=progress)
-
-    # -- training --------------------------------------------------------------------------
+        super()._fit(split, **options)
 
     def loss(self, batch: Batch) -> Tensor:
         """L_S + L_G, or one of them."""
         net, config = self.network, self.config
         assert batch.history is not None
         s = net.state(net.users(batch.users), batch.history)
-        g = net.wanted(s) if config.losses != "discriminative" or self._needs_g() else None
-        negatives = self._negatives(batch, g)
-        candidates = net.items(torch.cat([batch.positives.unsqueeze(1), negatives], dim=1))
+        by_g = config.losses != "discriminative"
+        g = net.wanted(s) if by_g or config.negative_kind == "hard" else None
+        items = torch.cat([batch.positives.unsqueeze(1), self._negatives(batch, g)], dim=1)
+        candidates = net.items(items)
         total = s.new_zeros((), dtype=torch.float32)
         if config.losses != "generative":
-            judged = net.discriminative(s, candidates).float()
-            total = total + (
-                _square_square(judged, config.margin, config.relu_on_negatives)
-                if config.objective == "margin"
-                else functional.cross_entropy(judged, torch.zeros_like(batch.positives))
-            )
-        if config.losses != "discriminative" and g is not None:
-            made = (
-                _hinge(g.float(), candidates, config.margin)
-                if config.objective == "margin"
-                else functional.cross_entropy(
-                    net.generative_scores(g),
-                    batch.positives,
-                    label_smoothing=config.label_smoothing,
-                )
-            )
-            total = total + config.generative_weight * made
+            total = total + self._discriminative_loss(s, candidates)
+        if by_g and g is not None:
+            part = self._generative_loss(g, candidates, batch.positives)
+            total = total + config.generative_weight * part
         return total
 
-    def _needs_g(self) -> bool:
-        return self.config.negative_kind == "hard"
+    def _discriminative_loss(self, s: Tensor, candidates: Tensor) -> Tensor:
+        """L_S; candidates: [B, 1 + k, D], the positive first."""
+        judged = self.network.discriminative(s, candidates).float()
+        if self.config.objective == "margin":
+            return _square_square(judged, self.config.margin, self.config.relu_on_negatives)
+        first = torch.zeros(len(judged), dtype=torch.int64, device=judged.device)
+        return functional.cross_entropy(judged, first)
+
+    def _generative_loss(self, g: Tensor, candidates: Tensor, positives: Tensor) -> Tensor:
+        """L_G: against the candidates, or (softmax) against all items."""
+        if self.config.objective == "margin":
+            return _hinge(g.float(), candidates, self.config.margin)
+        logits, smoothing = self.network.generative_scores(g), self.config.label_smoothing
+        return functional.cross_entropy(logits, positives, label_smoothing=smoothing)
 
     @torch.no_grad()
     def _negatives(self, batch: Batch, g: Tensor | None) -> Tensor:
-        """int64[B, negatives]."""
+        """int64[B, negatives]; G(s) is needed where they are those it ranks highest."""
         config, drawn = self.config, batch.negatives
         if config.negative_kind == "hard" and g is not None:
-            pool = self.network.items(drawn)
-            g = g.float().unsqueeze(1)
-            near = (
-                -(pool - g).pow(2).mean(-1) if config.objective == "margin" else (pool * g).sum(-1)
-            )
+            pool, g = self.network.items(drawn), g.float().unsqueeze(1)
+            margin = config.objective == "margin"
+            near = -(pool - g).pow(2).mean(-1) if margin else (pool * g).sum(-1)
             return drawn.gather(1, near.topk(config.negatives, dim=1).indices)
         if config.negative_kind == "in_batch":
             places = torch.arange(len(batch), device=drawn.device)[:, None]
@@ -184,48 +177,59 @@ class DLR2(NeuralRecommender):
             return torch.where(others == batch.positives[:, None], drawn, others)
         return drawn
 
-    # -- scoring ---------------------------------------------------------------------------
-
     def prepare(self) -> Tensor:
         """float32[n_items, 256]: the item half of S's first layer."""
-        net = self.network
-        return net.discriminative.item_half(net.items.weight)
+        return self.network.discriminative.item_half(self.network.items.weight)
 
-    def scores(self, users: Tensor, recent: Tensor | None) -> Tensor:
+    def row_scores(self, rows: Tensor, recent: Tensor | None) -> Tensor:
         """Scores of all items by the branch the settings name."""
-        assert recent is not None
-        return self._scores(self._states(self.network.users(users), recent), self.config.inference)
+        net, branch, s = self.network, self.config.inference, self._states(rows, recent)
+        generated = None if branch == "discriminative" else net.generative_scores(net.wanted(s))
+        if branch == "generative" and generated is not None:
+            return generated
+        return self._mixed(net.discriminative.all_items(s, self.prepared()), generated)
 
-    def _states(self, user_rows: Tensor, recent: Tensor) -> Tensor:
-        net = self.network
-        parts = [
-            net.state(user_rows[at : at + _USERS_AT_ONCE], recent[at : at + _USERS_AT_ONCE])
-            for at in range(0, len(recent), _USERS_AT_ONCE)
-        ]
-        return torch.cat(parts) if parts else user_rows
-
-    def _scores(self, s: Tensor, branch: Branch) -> Tensor:
-        net, config = self.network, self.config
-        if branch == "generative":
-            return net.generative_scores(net.wanted(s))
-        judged = net.discriminative.all_items(s, self.prepared())
+    def _mixed(self, judged: Tensor, generated: Tensor | None) -> Tensor:
+        """What S says, or with G's scores the mixture of both."""
+        config = self.config
         # With margins S is a distance; its value before the last ReLU ranks without ties.
         judged = -judged if config.objective == "margin" else judged
-        if branch == "discriminative":
+        if generated is None:
             return judged
-        made = net.generative_scores(net.wanted(s))
-        return config.mixture * judged + (1 - config.mixture) * made
+        return config.mixture * judged + (1 - config.mixture) * generated
+
+    def _states(self, rows: Tensor, recent: Tensor | None) -> Tensor:
+        """s of everyone, some at a time."""
+        assert recent is not None
+        parts = torch.split(rows, _USERS_AT_ONCE), torch.split(recent, _USERS_AT_ONCE)
+        return torch.cat([self.network.state(*part) for part in zip(*parts, strict=True)])
 
     def infer_by(self, branch: Branch) -> Self:
         """Rank by another branch from now on, without training again; returns self."""
         self.config = self.config.replace(inference=branch)
         return self
 
-    # -- two stages ------------------------------------------------------------------------
+    def retrieve(
+        self,
+        users: Indices | None,
+        n: int,
+        candidates: int,
+        *,
+        histories: Sequences | None = None,
+        hidden: Sequences,
+    ) -> TopK | None:
+        """Two stages, where S ranks, G is trained too and there are more items than candidates."""
+        both = self.config.losses == "both" and self.config.inference != "generative"
+        if not both or not 0 < candidates < self.train.n_items:
+            return None
+        if histories is not None:
+            return self.two_stage_histories(histories, n, candidates, hidden=hidden)
+        assert users is not None
+        return self.two_stage(users, n, candidates, hidden=hidden)
 
     def two_stage(
         self,
-        users: NDArray[np.int32],
+        users: Indices,
         n: int = 10,
         candidates: int = 200,
         history: Sequences | None = None,
@@ -235,13 +239,15 @@ class DLR2(NeuralRecommender):
         """The best `n` items: G retrieves `candidates`, and only those get their full score.
 
         The scores are the model's own (S, or the mixture); an item that G does not retrieve
-        cannot appear. `hidden` has one row a user: items not to retrieve, by default what the
+        cannot appear. `hidden` has one row per user: items not to retrieve, by default what the
         user has had.
         """
         sequences = self.known.sequences() if history is None else history
-        if hidden is None:
-            hidden = sequences.take(users)
-        return self._two_stage(lambda: self._user_states(users, sequences), n, candidates, hidden)
+        hidden = sequences.take(users) if hidden is None else hidden
+        index = torch.from_numpy(np.asarray(users, dtype=np.int64)).to(self.device)
+        with self._scoring():
+            s = self._states(self.user_table()[index], self._recent(sequences, users))
+            return self._two_stage(s, n, candidates, hidden)
 
     def two_stage_histories(
         self,
@@ -252,58 +258,24 @@ class DLR2(NeuralRecommender):
         hidden: Sequences | None = None,
     ) -> TopK:
         """`two_stage` for people never seen; `hidden` is by default what is in the histories."""
-        everyone = np.arange(len(histories), dtype=np.int32)
-
-        def states() -> Tensor:
-            return self._new_states(self._recent(histories, everyone), histories)
-
-        return self._two_stage(states, n, candidates, histories if hidden is None else hidden)
-
-    def two_stage_recall(
-        self,
-        users: NDArray[np.int32],
-        n: int = 10,
-        candidates: int = 200,
-        history: Sequences | None = None,
-    ) -> float:
-        """Share of the full ranking's top `n` that `two_stage` finds, mean over users."""
-        top = self.two_stage(users, n, candidates, history)
-        sequences = self.known.sequences() if history is None else history
-        full = masked_top_k(self.score(users, history), n, seen=sequences.take(users))
-        found = [
-            len(np.intersect1d(a[a >= 0], b[b >= 0])) / max(1, int((b >= 0).sum()))
-            for a, b in zip(top.items, full.items, strict=True)
-        ]
-        return float(np.mean(found)) if found else 1.0
-
-    def training_summary(self) -> dict[str, Any]:
-        """As of every neural model, and what two stages find of the full top 10, of some users."""
-        summary = super().training_summary()
-        if self.config.losses == "both":
-            some = max(1, min(_RECALL_USERS, _RECALL_PAIRS // self.train.n_items))
-            users = np.arange(min(some, self.train.n_users), dtype=np.int32)
-            summary["two_stage_recall@10"] = self.two_stage_recall(users)
-        return summary
-
-    def _two_stage(
-        self, states: Callable[[], Tensor], n: int, candidates: int, hidden: Sequences
-    ) -> TopK:
-        self._check_n(n)
-        net, config = self.network, self.config
+        recent = self._recent(histories, np.arange(len(histories), dtype=np.int32))
         with self._scoring():
-            s = states()
-            made = net.generative_scores(net.wanted(s)).float()
-            kept = min(candidates, self.train.n_items)
-            found = masked_top_k(made.cpu().numpy(), kept, seen=hidden).items
-            # Equal scores go to the smaller index, as in a full ranking.
-            index = torch.from_numpy(np.sort(found, axis=1).astype(np.int64)).to(self.device)
-            place = index.clamp(min=0)
-            scores = made.gather(1, place)
-            if config.inference != "generative":
-                judged = net.discriminative.some_items(s, self.prepared()[place]).float()
-                judged = -judged if config.objective == "margin" else judged
-                share = config.mixture if config.inference == "mixture" else 1.0
-                scores = share * judged + (1 - share) * scores if share < 1 else judged
+            s = self._states(self.new_rows(histories), recent)
+            return self._two_stage(s, n, candidates, histories if hidden is None else hidden)
+
+    def _two_stage(self, s: Tensor, n: int, candidates: int, hidden: Sequences) -> TopK:
+        check_n(n)
+        net = self.network
+        generated = net.generative_scores(net.wanted(s)).float()
+        count = min(candidates, self.train.n_items)
+        kept = masked_top_k(generated.cpu().numpy(), count, seen=hidden)
+        # Equal scores go to the smaller index, as in a full ranking.
+        index = torch.from_numpy(np.sort(kept.items, axis=1).astype(np.int64)).to(self.device)
+        place = index.clamp(min=0)
+        scores, branch = generated.gather(1, place), self.config.inference
+        if branch != "generative":
+            judged = net.discriminative.some_items(s, self.prepared()[place]).float()
+            scores = self._mixed(judged, scores if branch == "mixture" else None)
         scores = scores.masked_fill(index < 0, -torch.inf)
         value, order = scores.sort(dim=1, descending=True, stable=True)
         items = index.gather(1, order)[:, :n].to(torch.int32).cpu().numpy()
@@ -313,27 +285,27 @@ class DLR2(NeuralRecommender):
             np.pad(value[:, :n].cpu().numpy(), short, constant_values=-np.inf),
         )
 
-    def _user_states(self, users: NDArray[np.int32], sequences: Sequences) -> Tensor:
-        rows = torch.from_numpy(np.asarray(users, dtype=np.int64)).to(self.device)
-        return self._states(self.network.users(rows), self._recent(sequences, users))
+    def two_stage_recall(
+        self, users: Indices, n: int = 10, candidates: int = 200, history: Sequences | None = None
+    ) -> float:
+        """Share of the full ranking's top `n` that `two_stage` finds, mean over users."""
+        top = self.two_stage(users, n, candidates, history)
+        sequences = self.known.sequences() if history is None else history
+        full = masked_top_k(self.score(users, history), n, seen=sequences.take(users))
+        shares = [
+            len(np.intersect1d(a[a >= 0], b[b >= 0])) / max(1, int((b >= 0).sum()))
+            for a, b in zip(top.items, full.items, strict=True)
+        ]
+        return float(np.mean(shares)) if shares else 1.0
 
-    # -- people never seen -----------------------------------------------------------------
-
-    def history_scores(self, recent: Tensor | None, histories: Sequences) -> Tensor:
-        """Scores for new people: their row is placed by their neighbours among the fitted."""
-        assert recent is not None
-        return self._scores(self._new_states(recent, histories), self.config.inference)
-
-    def _new_states(self, recent: Tensor, histories: Sequences) -> Tensor:
-        table = self.network.users.weight
-        if self._new_users is None:
-            self._new_users = NewUserRows(self.train, table, self.config.neighbours)
-        return self._states(self._new_users(histories), recent)
-
-    def weights_changed(self) -> None:
-        """Forget what was derived from the weights."""
-        super().weights_changed()
-        self._new_users = None
+    def training_summary(self) -> dict[str, Any]:
+        """As of every neural model, and what two stages find of the full top 10, of some users."""
+        summary = super().training_summary()
+        if self.config.losses == "both":
+            some = max(1, min(_RECALL_USERS, _RECALL_PAIRS // self.train.n_items))
+            users = np.arange(min(some, self.train.n_users), dtype=np.int32)
+            summary["two_stage_recall@10"] = self.two_stage_recall(users)
+        return summary
 
 
 def _square_square(judged: Tensor, margin: float, relu_on_negatives: bool) -> Tensor:

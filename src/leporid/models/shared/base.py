@@ -1,16 +1,16 @@
 """`Recommender`: the one interface of every model, classical or neural.
 
-A model implements `_fit` and `score`; optionally `score_histories` for people it has never
-seen, and `_arrays` / `_restore` for what `save` writes. Ids, masking, ranking, saving and
-errors live here, once.
+A model implements `_fit` and `score`; optionally `score_histories` for people it has never seen
+and `retrieve` where it has a cheap first stage. What it learns is declared as `Learnt`, or comes
+from `_arrays` and goes back by `_restore`. Ids, masking, ranking, saving and errors live here.
 """
 
 from __future__ import annotations
 
 import abc
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Generic, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,19 +36,56 @@ from leporid.errors import (
     UnknownIdError,
     UnknownNameError,
 )
-from leporid.models.shared.files import read_ids, write_ids
+from leporid.models.shared import catalogue
+from leporid.models.shared.sparse import canonical, csr_parts
 from leporid.progress import ProgressLike, make_progress
+from leporid.ranking.chunks import chunk_rows
+from leporid.ranking.masked import masked_top_k
 from leporid.ranking.topk import TopK
 from leporid.space import SearchSpace
 
-__all__ = ["HistoryUnsupportedError", "Recommender", "histories_csr"]
+__all__ = ["HistoryUnsupportedError", "Indices", "Learnt", "Recommender", "Scores", "check_n"]
 
-_SCORE_CHUNK_BYTES = 128 * 2**20
-"""Scores held at once while recommending; users beyond that wait for the next chunk."""
+Indices = NDArray[np.int32]
+"""int32[m]: users or items by their place in an `IdMap`."""
+Scores = NDArray[np.float32]
+"""float32[m, n_items]: higher is better."""
+
+_FORMAT = 2
+"""Of a saved model: the ids are among the arrays. Format 1 had them in parquet files."""
+
+T = TypeVar("T")
 
 
 class HistoryUnsupportedError(LeporidError, TypeError):
     """This model cannot score people who were not in its training data."""
+
+    def __init__(self, model: str) -> None:
+        super().__init__(
+            f"{model} cannot recommend from a history alone; "
+            f"refit it with these people, or choose a model that can (dlr2, sasrec, itemknn)"
+        )
+
+
+class Learnt(Generic[T]):
+    """What `fit` learns: an array or a square CSR matrix, which `save` writes under `key`.
+
+    The key is by default the attribute's name. Reading it before `fit` is a `NotFittedError`.
+    """
+
+    def __init__(self, key: str | None = None) -> None:
+        self.key = key or ""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.key, self._slot = self.key or name, f"_{name}"
+
+    def __get__(self, model: Recommender, owner: type | None = None) -> T:
+        model.known  # noqa: B018 (says "not fitted" where it is not)
+        value: T = getattr(model, self._slot)
+        return value
+
+    def __set__(self, model: Recommender, value: T) -> None:
+        setattr(model, self._slot, value)
 
 
 class Recommender(abc.ABC):
@@ -73,6 +110,7 @@ class Recommender(abc.ABC):
             raise ConfigError(f"{self.name} takes a {self.config_class.__name__}, not {config!r}")
         self.config = config
         self._known: Interactions | None = None
+        self._train: Interactions | None = None
 
     @classmethod
     def recipe_settings(cls, recipe: str | None) -> dict[str, Any]:
@@ -83,16 +121,12 @@ class Recommender(abc.ABC):
             raise UnknownNameError(f"recipe of {cls.name}", recipe, cls.recipes)
         return {} if recipe is None else cls.recipes[recipe]
 
-    # -- what a model implements ---------------------------------------------------------
-
     @abc.abstractmethod
     def _fit(self, split: Split, *, seed: int, progress: ProgressLike) -> None:
         """Learn from `split.train` (and select on `split.valid`, never on `split.test`)."""
 
     @abc.abstractmethod
-    def score(
-        self, users: NDArray[np.int32], history: Sequences | None = None
-    ) -> NDArray[np.float32]:
+    def score(self, users: Indices, history: Sequences | None = None) -> Scores:
         """float32[len(users), n_items] scores of every item for user indices.
 
         `history` is what is known of all users at that moment, in time order; None means
@@ -100,50 +134,89 @@ class Recommender(abc.ABC):
         read it. Nothing is masked here.
         """
 
-    def score_histories(self, histories: Sequence[NDArray[np.int32]]) -> NDArray[np.float32]:
+    def score_histories(self, histories: Sequence[Indices]) -> Scores:
         """float32[len(histories), n_items] scores for unseen people, from item indices."""
-        raise HistoryUnsupportedError(
-            f"{self.name} cannot recommend from a history alone; "
-            f"refit it with these people, or choose a model that can (dlr2, sasrec, itemknn)"
-        )
+        raise HistoryUnsupportedError(self.name)
 
-    @abc.abstractmethod
+    def retrieve(
+        self,
+        users: Indices | None,
+        n: int,
+        candidates: int,
+        *,
+        histories: Sequences | None = None,
+        hidden: Sequences,
+    ) -> TopK | None:
+        """The best `n` items where a cheap first stage keeps only `candidates` of them.
+
+        None where the model has no such stage, or where it would not be cheaper than scoring all
+        items. People are user indices, or with `users=None` the `histories` of people never seen.
+        `hidden` has one row per person: items not to return.
+        """
+        return None
+
     def _arrays(self) -> dict[str, NDArray[Any]]:
-        """Everything learnt, as named arrays."""
+        """Everything learnt, as named arrays: what is declared as `Learnt`."""
+        arrays: dict[str, NDArray[Any]] = {}
+        for attribute, key in self._learnt():
+            value = getattr(self, attribute)
+            if sparse.issparse(value):
+                parts = zip(("indptr", "indices", "data"), csr_parts(value), strict=True)
+                arrays |= {f"{key}.{part}": array for part, array in parts}
+            else:
+                arrays[key] = value
+        return arrays
 
-    @abc.abstractmethod
     def _restore(self, arrays: dict[str, NDArray[Any]]) -> None:
-        """The inverse of `_arrays`; `self._known` is set already."""
+        """The inverse of `_arrays`; `known` and `train` are set already."""
+        for attribute, key in self._learnt():
+            if f"{key}.indptr" in arrays:
+                parts = tuple(arrays[f"{key}.{part}"] for part in ("data", "indices", "indptr"))
+                n = len(parts[2]) - 1
+                value = canonical(sparse.csr_array(parts, shape=(n, n)))
+            else:
+                value = arrays[key]
+            setattr(self, attribute, value)
 
-    # -- what every model gets -------------------------------------------------------------
+    def _learnt(self) -> Iterator[tuple[str, str]]:
+        """Attributes declared as `Learnt`, and their names in a file."""
+        for cls in type(self).__mro__:
+            for attribute, value in vars(cls).items():
+                if isinstance(value, Learnt):
+                    yield attribute, value.key
 
     def fit(
-        self,
-        split: Split,
-        *,
-        seed: int = 0,
-        progress: bool | ProgressLike | None = None,
+        self, split: Split, *, seed: int = 0, progress: bool | ProgressLike | None = None
     ) -> Self:
         """Fit on the training part; returns self. A second call starts afresh."""
-        if not isinstance(split, Split):
-            raise DataError(
-                f"fit takes a Split, not {type(split).__name__}: "
-                f"make one with leporid.temporal_split(data)"
-            )
-        if len(split.train) == 0:
-            raise DataError("the training part of the split is empty: nothing to fit on")
-        reporter = make_progress(progress)
-        self._known = None
-        self._fit(split, seed=seed, progress=reporter)
+        self._begin(split)
+        self._fit(split, seed=seed, progress=make_progress(progress))
         self._known = split.train_valid
         return self
+
+    def _begin(self, split: Split) -> None:
+        """Check the split, and forget what was learnt before."""
+        if not isinstance(split, Split):
+            kind = type(split).__name__
+            raise DataError(f"fit takes a Split, not {kind}: use leporid.temporal_split(data)")
+        if len(split.train) == 0:
+            raise DataError("the training part of the split is empty: nothing to fit on")
+        self._known, self._train = None, split.train
 
     @property
     def known(self) -> Interactions:
         """Train and validation interactions of the fit: seen items, and recent history."""
-        if self._known is None:
+        return self._if_fitted(self._known)
+
+    @property
+    def train(self) -> Interactions:
+        """The training part of the fit."""
+        return self._if_fitted(self._train)
+
+    def _if_fitted(self, value: T | None) -> T:
+        if value is None:
             raise NotFittedError(f"{self.name} is not fitted yet: call fit(split) first")
-        return self._known
+        return value
 
     @property
     def users(self) -> IdMap:
@@ -186,7 +259,6 @@ class Recommender(abc.ABC):
 
         `histories` is a list of lists of external item ids, or one such list.
         """
-        self._check_n(n)
         if isinstance(histories, str):
             raise DataError(f"a history is a list of item ids, not the text {histories!r}")
         single = len(histories) > 0 and _is_id(histories[0])
@@ -194,50 +266,41 @@ class Recommender(abc.ABC):
         for number, row in enumerate(rows):
             if len(row) == 0:
                 raise DataError(f"history {number} is empty: give at least one item id")
-        allowed = self._allowed(candidates)
-        parts = []
-        for start, stop in self._chunks(len(rows)):
-            chunk = rows[start:stop]
-            seen = Sequences.from_rows(chunk) if exclude_seen else None
-            parts.append(_rank(self.score_histories(chunk), n, seen, allowed))
-        return self._external(_stack(parts, n), single)
+        seen = Sequences.from_rows(rows)
+        top = self._rank(
+            lambda part: self.score_histories(rows[part]), seen, n, exclude_seen, candidates
+        )
+        return self._external(top, single)
 
     def top_k(
         self,
-        users: NDArray[np.int32],
+        users: Indices,
         n: int,
         *,
         exclude_seen: bool = True,
         candidates: Iterable[Any] | None = None,
     ) -> TopK:
         """`recommend` on user indices, returning item indices."""
-        self._check_n(n)
         users = self._check_users(users)
-        allowed = self._allowed(candidates)
-        sequences = self.known.sequences()
-        parts = []
-        for start, stop in self._chunks(len(users)):
-            chunk = users[start:stop]
-            seen = sequences.take(chunk) if exclude_seen else None
-            parts.append(_rank(self.score(chunk), n, seen, allowed))
-        return _stack(parts, n)
+        seen = self.known.sequences().take(users)
+        return self._rank(lambda part: self.score(users[part]), seen, n, exclude_seen, candidates)
 
     def save(self, path: str | Path) -> Path:
-        """Write the directory `path`: `model.json`, `weights.safetensors` and the ids.
+        """Write the directory `path`: `model.json`, and `weights.safetensors` with the ids.
 
         The directory is replaced as a whole; a crash leaves the one that was there.
         """
-        known = self.known
-        path = Path(path)
+        known, path = self.known, Path(path)
         arrays = {f"model.{key}": value for key, value in self._arrays().items()}
-        arrays["known.user"], arrays["known.item"] = known.user, known.item
-        if known.time is not None:
-            arrays["known.time"] = known.time
+        arrays |= {f"users.{key}": value for key, value in known.users.to_arrays().items()}
+        arrays |= {f"items.{key}": value for key, value in known.items.to_arrays().items()}
+        arrays |= {"known.user": known.user, "known.item": known.item}
+        arrays |= {} if known.time is None else {"known.time": known.time}
+        lengths = np.diff(self.train.sequences().indptr)
+        arrays["known.train_lengths"] = lengths.astype(np.int32)
         with atomic_folder(path) as folder:
             write_arrays(folder / "weights.safetensors", arrays)
-            write_ids(folder / "users.parquet", known.users)
-            write_ids(folder / "items.parquet", known.items)
-            meta = {"format": 1, "model": self.name, "config": self.config.to_dict()}
+            meta = {"format": _FORMAT, "model": self.name, "config": self.config.to_dict()}
             write_json(folder / "model.json", meta)
         return path
 
@@ -248,99 +311,86 @@ class Recommender(abc.ABC):
         With `mapped` the weights stay in the file and are paged in when used; processes that
         serve the same folder share them.
         """
-        from leporid import models
-
         path = Path(path)
         meta = read_json(path / "model.json")
         if not isinstance(meta, dict) or not {"model", "config"} <= set(meta):
             raise DataError(f"{path / 'model.json'} does not describe a model")
-        found: Any = models.get(meta["model"])
-        if not issubclass(found, cls):
-            raise DataError(f"{path} holds a {meta['model']} model, not a {cls.__name__}")
-        model: Self = found(found.config_class.from_dict(meta["config"]))
-        arrays, _ = (map_arrays if mapped else read_arrays)(path / "weights.safetensors")
-        try:
-            model._known = Interactions(
-                arrays["known.user"],
-                arrays["known.item"],
-                arrays.get("known.time"),
-                read_ids(path / "users.parquet", "user"),
-                read_ids(path / "items.parquet", "item"),
+        if meta.get("format") != _FORMAT:
+            raise DataError(
+                f"{path} was saved in format {meta.get('format')}, this version reads format "
+                f"{_FORMAT}: train the model again and save it"
             )
-            prefix = "model."
-            model._restore({k[len(prefix) :]: v for k, v in arrays.items() if k.startswith(prefix)})
+        actual: Any = catalogue.get(meta["model"])
+        if not issubclass(actual, cls):
+            raise DataError(f"{path} holds a {meta['model']} model, not a {cls.__name__}")
+        model: Self = actual(actual.config_class.from_dict(meta["config"]))
+        arrays, _ = (map_arrays if mapped else read_arrays)(path / "weights.safetensors")
+        users = IdMap.from_arrays(_part(arrays, "users."), "user")
+        items = IdMap.from_arrays(_part(arrays, "items."), "item")
+        try:
+            user, item = arrays["known.user"], arrays["known.item"]
+            known = Interactions(user, item, arrays.get("known.time"), users, items)
+            # Within a user the training part comes first, then validation.
+            place = np.arange(len(known)) - known.sequences().indptr[:-1][user]
+            model._known = known
+            model._train = known.select(place < arrays["known.train_lengths"][user])
+            model._restore(_part(arrays, "model."))
         except KeyError as error:
             raise DataError(f"{path / 'weights.safetensors'} lacks the array {error}") from None
         return model
 
-    # -- shared pieces ---------------------------------------------------------------------
-
-    def _check_n(self, n: int) -> None:
-        if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 1:
-            raise ConfigError(f"n must be a whole number of at least 1, not {n!r}")
-
-    def _check_users(self, users: Any) -> NDArray[np.int32]:
+    def _check_users(self, users: Any) -> Indices:
         """User indices as int32; one that does not exist is an `UnknownIdError`."""
         rows = np.atleast_1d(np.asarray(users))
         if rows.size == 0:
             return np.empty(0, dtype=np.int32)
         if not np.issubdtype(rows.dtype, np.integer):
             raise UnknownIdError(f"user indices must be whole numbers, not {rows.dtype}")
-        wrong = rows[(rows < 0) | (rows >= self.known.n_users)]
+        n_users = self.train.n_users
+        wrong = rows[(rows < 0) | (rows >= n_users)]
         if len(wrong):
-            raise UnknownIdError(
-                f"no user has the index {wrong[0]}: the model knows {self.known.n_users} users"
-            )
+            raise UnknownIdError(f"no user has the index {wrong[0]}: the model knows {n_users}")
         return np.ascontiguousarray(rows, dtype=np.int32)
 
-    def _chunks(self, rows: int) -> Iterator[tuple[int, int]]:
-        """Row ranges whose scores fit into the memory set aside for them."""
-        size = max(1, _SCORE_CHUNK_BYTES // (4 * max(self.known.n_items, 1)))
-        for start in range(0, rows, size):
-            yield start, min(start + size, rows)
-
-    def _allowed(self, candidates: Iterable[Any] | None) -> NDArray[np.bool_] | None:
-        """bool[n_items], or None where every item may be recommended."""
-        if candidates is None:
-            return None
-        allowed = np.zeros(self.known.n_items, dtype=np.bool_)
-        allowed[self.items.indices([candidates] if _is_id(candidates) else candidates)] = True
-        return allowed
+    def _rank(
+        self,
+        score: Callable[[slice], Scores],
+        seen: Sequences,
+        n: int,
+        exclude_seen: bool,
+        candidates: Iterable[Any] | None,
+    ) -> TopK:
+        """The best `n` items of each person of `seen`, scored chunk by chunk."""
+        check_n(n)
+        allowed = None
+        if candidates is not None:
+            allowed = np.zeros(self.known.n_items, dtype=np.bool_)
+            allowed[self.items.indices([candidates] if _is_id(candidates) else candidates)] = True
+        step = chunk_rows(self.known.n_items)
+        items, scores = [np.empty((0, n), np.int32)], [np.empty((0, n), np.float32)]
+        for start in range(0, len(seen), step):
+            rows = np.arange(start, min(start + step, len(seen)))
+            hidden = seen.take(rows) if exclude_seen else None
+            best = masked_top_k(score(slice(start, start + step)), n, seen=hidden, allowed=allowed)
+            items.append(best.items)
+            scores.append(best.scores)
+        return TopK(np.concatenate(items), np.concatenate(scores))
 
     def _external(self, top: TopK, single: bool) -> tuple[NDArray[Any], NDArray[np.float32]]:
         items = self.items.externals(top.items)
         return (items[0], top.scores[0]) if single else (items, top.scores)
 
 
-def histories_csr(histories: Sequence[NDArray[np.int32]], n_items: int) -> sparse.csr_array:
-    """Binary float32 rows [len(histories), n_items] for people never seen, one a history."""
-    rows = [np.unique(np.asarray(history, dtype=np.int32)) for history in histories]
-    flat = Sequences.from_rows(rows)
-    if len(flat.items) and (flat.items.min() < 0 or flat.items.max() >= n_items):
-        raise UnknownIdError(f"a history has an item index outside 0 .. {n_items - 1}")
-    data = np.ones(len(flat.items), dtype=np.float32)
-    return sparse.csr_array((data, flat.items, flat.indptr), shape=(len(rows), n_items))
+def check_n(n: int) -> None:
+    """Refuse a length of lists that is not a whole number of at least 1."""
+    if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 1:
+        raise ConfigError(f"n must be a whole number of at least 1, not {n!r}")
 
 
 def _is_id(value: Any) -> bool:
     return isinstance(value, str | int | np.integer)
 
 
-def _rank(
-    scores: NDArray[np.float32],
-    n: int,
-    seen: Sequences | None,
-    allowed: NDArray[np.bool_] | None,
-) -> TopK:
-    from leporid.ranking.masked import masked_top_k
-
-    return masked_top_k(scores, n, seen=seen, allowed=allowed)
-
-
-def _stack(parts: Sequence[TopK], n: int) -> TopK:
-    if not parts:
-        return TopK(np.empty((0, n), dtype=np.int32), np.empty((0, n), dtype=np.float32))
-    if len(parts) == 1:
-        return parts[0]
-    items = np.concatenate([part.items for part in parts])
-    return TopK(items, np.concatenate([part.scores for part in parts]))
+def _part(arrays: dict[str, NDArray[Any]], prefix: str) -> dict[str, NDArray[Any]]:
+    """The arrays whose names begin with `prefix`, without it."""
+    return {key.removeprefix(prefix): a for key, a in arrays.items() if key.startswith(prefix)}

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
-from leporid import models
 from leporid.data.split import Split
 from leporid.errors import ConfigError
 from leporid.initializers.base import InitialEmbeddings
 from leporid.initializers.starting import start
+from leporid.models.shared import catalogue
 from leporid.models.shared.base import Recommender
 from leporid.progress import ProgressLike, make_progress
 
@@ -53,27 +53,15 @@ def train(
     checkpoint : a folder; the run can then be stopped and taken up by `resume=True`
     settings : settings of the model, over those of the recipe
     """
-    found = models.get(name) if isinstance(name, str) else name
+    cls: Any = catalogue.get(name) if isinstance(name, str) else name
     reporter = make_progress(progress)
-    chosen = None if init is None or init == "none" else init
-    if not found.takes_initial_vectors:
-        if chosen is not None and init is not DEFAULT_INIT:
-            raise ConfigError(f"{found.name} has no embedding tables to fill: leave `init` out")
-        found.recipe_settings(recipe)
-        return found(**settings).fit(split, seed=seed, progress=reporter)
-    from leporid.models.shared.neural import NeuralRecommender
-
-    assert issubclass(found, NeuralRecommender)
-    model = found.from_recipe(recipe, **settings)
-    vectors = start(
-        chosen, split.train, cache=False, progress=reporter, dim=model.config.dim, seed=seed
-    )
-    return model.fit(
-        split,
-        seed=seed,
-        progress=reporter,
-        init=vectors,
-        device=device,
-        checkpoint=checkpoint,
-        resume=resume,
-    )
+    if not cls.takes_initial_vectors:
+        if init is not None and init != "none" and init is not DEFAULT_INIT:
+            raise ConfigError(f"{cls.name} has no embedding tables to fill: leave `init` out")
+        cls.recipe_settings(recipe)
+        return cast(Recommender, cls(**settings).fit(split, seed=seed, progress=reporter))
+    model = cls.from_recipe(recipe, **settings)
+    dim = model.config.dim
+    vectors = start(init, split.train, cache=False, progress=reporter, dim=dim, seed=seed)
+    how = {"device": device, "checkpoint": checkpoint, "resume": resume}
+    return cast(Recommender, model.fit(split, seed=seed, progress=reporter, init=vectors, **how))

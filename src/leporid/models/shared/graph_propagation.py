@@ -7,13 +7,15 @@ gradient of `A x` is `A` times the gradient: no transposed copy, and nothing is 
 from __future__ import annotations
 
 import warnings
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from scipy import sparse
 from torch import Tensor, nn
+
+from leporid.models.shared.ranking_loss import apply
 
 __all__ = ["EdgeProducts", "Propagation", "bipartite", "normalized"]
 
@@ -53,14 +55,14 @@ class Propagation(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """float32[n_users + n_items, c] to the same shape."""
-        return _apply(_SymmetricProduct, self.adjacency, x)
+        return apply(_SymmetricProduct, self.adjacency, x)
 
 
 class EdgeProducts(nn.Module):
     """Products along the edges of the user-item graph, K weights on every directed edge.
 
     An edge e goes from its head (the row) to its tail (the column); both directions of an
-    interaction are edges. Columns of node matrices are K chunks, one an intent.
+    interaction are edges. Columns of node matrices are K chunks, one per intent.
     """
 
     indptr: Tensor
@@ -89,15 +91,15 @@ class EdgeProducts(nn.Module):
 
         weight: float32[K, n_edges]; x and the result: float32[n, K * d].
         """
-        return _apply(_EdgeSum, weight, x, self.indptr, self.head, self.tail, self.mirror)
+        return apply(_EdgeSum, weight, x, self)
 
     def affinity(self, a: Tensor, b: Tensor, intents: int) -> Tensor:
         """float32[K, n_edges]: the dot product of chunk k of a[head] and of b[tail]."""
-        return _apply(_EdgeDot, a, b, intents, self.indptr, self.head, self.tail, self.mirror)
+        return apply(_EdgeDot, a, b, intents, self)
 
     def laplacian(self, weight: Tensor) -> Tensor:
         """float32[K, n_edges]: weight / sqrt(D_k(head) D_k(tail)), D_k the sums over a head."""
-        return _apply(_Laplacian, weight, self.indptr, self.head, self.tail, self.mirror)
+        return apply(_Laplacian, weight, self)
 
 
 def csr_tensor(indptr: Tensor, indices: Tensor, values: Tensor) -> Tensor:
@@ -107,11 +109,6 @@ def csr_tensor(indptr: Tensor, indices: Tensor, values: Tensor) -> Tensor:
         # torch announces once a process that its CSR tensors are in beta.
         warnings.filterwarnings("ignore", message=".*Sparse CSR tensor support.*")
         return torch.sparse_csr_tensor(indptr, indices, values, (n, n), check_invariants=False)
-
-
-def _apply(function: Any, *arguments: Any) -> Tensor:
-    """An autograd function's result (`apply` carries no types)."""
-    return cast(Tensor, function.apply(*arguments))
 
 
 def _int32(array: NDArray[Any]) -> Tensor:
@@ -137,54 +134,48 @@ def _product(matrix: Tensor, x: Tensor) -> Tensor:
 
 
 def _chunked_product(
-    weight: Tensor, x: Tensor, indptr: Tensor, tail: Tensor, order: Tensor | None
+    weight: Tensor, x: Tensor, edges: EdgeProducts, mirrored: bool = False
 ) -> Tensor:
-    """`EdgeProducts.propagate`, or with `order` (mirror) its transpose."""
-    parts = x.chunk(weight.shape[0], dim=1)
+    """`EdgeProducts.propagate`, or its transpose."""
     products = []
-    for values, part in zip(weight, parts, strict=True):
-        values = values.contiguous() if order is None else values.index_select(0, order)
-        products.append(_product(csr_tensor(indptr, tail, values), part))
+    for values, part in zip(weight, x.chunk(weight.shape[0], dim=1), strict=True):
+        values = values.index_select(0, edges.mirror) if mirrored else values.contiguous()
+        products.append(_product(csr_tensor(edges.indptr, edges.tail, values), part))
     return torch.cat(products, dim=1)
 
 
-def _chunked_dots(
-    a: Tensor, b: Tensor, intents: int, indptr: Tensor, head: Tensor, tail: Tensor
-) -> Tensor:
+def _chunked_dots(a: Tensor, b: Tensor, intents: int, edges: EdgeProducts) -> Tensor:
     """`EdgeProducts.affinity` without an array of size [n_edges, d]."""
-    a, b = a.float(), b.float()
-    if a.device.type == "cpu":
-        return _sampled_dots(a, b, intents, indptr, tail)
     # The sampled product of CUDA is far slower than plain gathers.
-    return _gathered_dots(a, b, intents, head, tail)
+    dots = _sampled_dots if a.device.type == "cpu" else _gathered_dots
+    return dots(a.float(), b.float(), intents, edges)
 
 
-def _gathered_dots(a: Tensor, b: Tensor, intents: int, head: Tensor, tail: Tensor) -> Tensor:
-    out = torch.empty(intents, len(tail), device=a.device)
-    for start in range(0, len(tail), _EDGES):
+def _gathered_dots(a: Tensor, b: Tensor, intents: int, edges: EdgeProducts) -> Tensor:
+    out = torch.empty(intents, len(edges.tail), device=a.device)
+    for start in range(0, len(edges.tail), _EDGES):
         part = slice(start, start + _EDGES)
-        product = a.index_select(0, head[part]) * b.index_select(0, tail[part])
+        product = a.index_select(0, edges.head[part]) * b.index_select(0, edges.tail[part])
         out[:, part] = product.view(len(product), intents, -1).sum(dim=2).T
     return out
 
 
-def _sampled_dots(a: Tensor, b: Tensor, intents: int, indptr: Tensor, tail: Tensor) -> Tensor:
-    pattern = csr_tensor(indptr, tail, torch.zeros(len(tail), device=a.device))
+def _sampled_dots(a: Tensor, b: Tensor, intents: int, edges: EdgeProducts) -> Tensor:
+    zeros = torch.zeros(len(edges.tail), device=a.device)
+    pattern = csr_tensor(edges.indptr, edges.tail, zeros)
+    parts = zip(a.chunk(intents, dim=1), b.chunk(intents, dim=1), strict=True)
     with torch.autocast(a.device.type, enabled=False):
-        return torch.stack(
-            [
-                torch.sparse.sampled_addmm(
-                    pattern, u.contiguous(), v.contiguous().T, beta=0.0
-                ).values()
-                for u, v in zip(a.chunk(intents, dim=1), b.chunk(intents, dim=1), strict=True)
-            ]
-        )
+        products = [
+            torch.sparse.sampled_addmm(pattern, u.contiguous(), v.contiguous().T, beta=0.0)
+            for u, v in parts
+        ]
+        return torch.stack([product.values() for product in products])
 
 
-def _row_sums(weight: Tensor, indptr: Tensor, tail: Tensor, order: Tensor | None) -> Tensor:
-    """float32[K, n]: sums over the edges of each head, or with `order` (mirror) of each tail."""
-    ones = weight.new_ones(len(indptr) - 1, weight.shape[0])
-    return _chunked_product(weight, ones, indptr, tail, order).T
+def _row_sums(weight: Tensor, edges: EdgeProducts, mirrored: bool = False) -> Tensor:
+    """float32[K, n]: sums over the edges of each head, or mirrored of each tail."""
+    ones = weight.new_ones(len(edges.indptr) - 1, weight.shape[0])
+    return _chunked_product(weight, ones, edges, mirrored).T
 
 
 class _Laplacian(torch.autograd.Function):
@@ -195,71 +186,54 @@ class _Laplacian(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(
-        ctx: Any, weight: Tensor, indptr: Tensor, head: Tensor, tail: Tensor, mirror: Tensor
-    ) -> Tensor:
-        degree = _row_sums(weight, indptr, tail, None)
-        root = degree.clamp(min=1e-12).rsqrt()
-        scale = root.index_select(1, head).mul_(root.index_select(1, tail))
-        ctx.save_for_backward(weight, root, scale, indptr, head, tail, mirror)
+    def forward(ctx: Any, weight: Tensor, edges: EdgeProducts) -> Tensor:
+        root = _row_sums(weight, edges).clamp(min=1e-12).rsqrt()
+        scale = root.index_select(1, edges.head).mul_(root.index_select(1, edges.tail))
+        ctx.save_for_backward(weight, root, scale)
+        ctx.edges = edges
         return weight * scale
 
     @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None, None, None]:
-        weight, root, scale, indptr, head, tail, mirror = ctx.saved_tensors
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
+        weight, root, scale = ctx.saved_tensors
         result = grads[0] * scale
         flow = result * weight
-        sums = _row_sums(flow, indptr, tail, None) + _row_sums(flow, indptr, tail, mirror)
+        sums = _row_sums(flow, ctx.edges) + _row_sums(flow, ctx.edges, mirrored=True)
         through = sums.mul_(root).mul_(root).mul_(-0.5)
-        return result.add_(through.index_select(1, head)), None, None, None, None
+        return result.add_(through.index_select(1, ctx.edges.head)), None
 
 
 class _EdgeSum(torch.autograd.Function):
     @staticmethod
-    def forward(
-        ctx: Any,
-        weight: Tensor,
-        x: Tensor,
-        indptr: Tensor,
-        head: Tensor,
-        tail: Tensor,
-        mirror: Tensor,
-    ) -> Tensor:
-        ctx.save_for_backward(weight, x, indptr, head, tail, mirror)
-        return _chunked_product(weight, x, indptr, tail, None)
+    def forward(ctx: Any, weight: Tensor, x: Tensor, edges: EdgeProducts) -> Tensor:
+        ctx.save_for_backward(weight, x)
+        ctx.edges = edges
+        return _chunked_product(weight, x, edges)
 
     @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Any, ...]:
-        weight, x, indptr, head, tail, mirror = ctx.saved_tensors
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, Tensor | None, None]:
+        weight, x = ctx.saved_tensors
         grad_weight = grad_x = None
         if ctx.needs_input_grad[0]:
-            grad_weight = _chunked_dots(grads[0], x, len(weight), indptr, head, tail)
+            grad_weight = _chunked_dots(grads[0], x, len(weight), ctx.edges)
         if ctx.needs_input_grad[1]:
-            grad_x = _chunked_product(weight, grads[0], indptr, tail, mirror)
-        return grad_weight, grad_x, None, None, None, None
+            grad_x = _chunked_product(weight, grads[0], ctx.edges, mirrored=True)
+        return grad_weight, grad_x, None
 
 
 class _EdgeDot(torch.autograd.Function):
     @staticmethod
-    def forward(
-        ctx: Any,
-        a: Tensor,
-        b: Tensor,
-        intents: int,
-        indptr: Tensor,
-        head: Tensor,
-        tail: Tensor,
-        mirror: Tensor,
-    ) -> Tensor:
-        ctx.save_for_backward(a, b, indptr, tail, mirror)
-        return _chunked_dots(a, b, intents, indptr, head, tail)
+    def forward(ctx: Any, a: Tensor, b: Tensor, intents: int, edges: EdgeProducts) -> Tensor:
+        ctx.save_for_backward(a, b)
+        ctx.edges = edges
+        return _chunked_dots(a, b, intents, edges)
 
     @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Any, ...]:
-        a, b, indptr, tail, mirror = ctx.saved_tensors
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, Tensor | None, None, None]:
+        a, b = ctx.saved_tensors
         grad_a = grad_b = None
         if ctx.needs_input_grad[0]:
-            grad_a = _chunked_product(grads[0], b, indptr, tail, None)
+            grad_a = _chunked_product(grads[0], b, ctx.edges)
         if ctx.needs_input_grad[1]:
-            grad_b = _chunked_product(grads[0], a, indptr, tail, mirror)
-        return grad_a, grad_b, None, None, None, None, None
+            grad_b = _chunked_product(grads[0], a, ctx.edges, mirrored=True)
+        return grad_a, grad_b, None, None

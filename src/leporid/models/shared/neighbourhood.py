@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 from scipy import sparse
 
-from leporid.config import Config
+from leporid.config import Config, setting
 from leporid.errors import ConfigError
 from leporid.graph.neighbours import top_k_neighbours
 from leporid.models.shared.sparse import canonical
@@ -25,29 +25,22 @@ _COUNTS_SHRINK = 1e9
 class KNNConfig(Config):
     """Settings of the neighbourhood models, as in the RecSys'19 evaluation study."""
 
-    k: int = 400
+    k: int = setting(400, at_least=1)
     """Neighbours of each row."""
     similarity: Literal["jaccard", "cosine", "asymmetric_cosine", "tversky"] = "jaccard"
-    shrink: float = 0.0
+    shrink: float = setting(0.0, at_least=0)
     """Added to the denominator: similarities that rest on few shared entries get smaller."""
     normalize: bool = True
     """Whether a cosine is divided by the lengths of the rows; False counts shared entries."""
-    asymmetric_alpha: float = 0.5
+    asymmetric_alpha: float = setting(0.5, at_least=0, at_most=1)
     """Share of a row's own length in the asymmetric cosine; 0.5 is the cosine."""
-    tversky_alpha: float = 1.0
+    tversky_alpha: float = setting(1.0, at_least=0)
     """Tversky: weight of what only the row itself has."""
-    tversky_beta: float = 1.0
+    tversky_beta: float = setting(1.0, at_least=0)
     """Tversky: weight of what only the neighbour has; both 1 is Jaccard, both 0.5 is Dice."""
 
     def validate(self) -> None:
-        """Refuse settings that have no meaning."""
-        if self.k < 1:
-            raise ConfigError(f"k must be at least 1, not {self.k}")
-        for name in ("shrink", "tversky_alpha", "tversky_beta"):
-            if getattr(self, name) < 0:
-                raise ConfigError(f"{name} must not be negative, but is {getattr(self, name)}")
-        if not 0 <= self.asymmetric_alpha <= 1:
-            raise ConfigError(f"asymmetric_alpha must lie in [0, 1], not {self.asymmetric_alpha}")
+        """Refuse a combination that has no meaning."""
         if not self.normalize and self.similarity not in _COSINES:
             raise ConfigError(f"normalize=False is defined for cosines, not for {self.similarity}")
 
@@ -69,7 +62,7 @@ def neighbour_weights(
 
     Without `against` the rows are compared with each other, and never with themselves.
     """
-    found = top_k_neighbours(
+    weights = top_k_neighbours(
         rows,
         config.k,
         against=against,
@@ -80,5 +73,5 @@ def neighbour_weights(
         tversky_beta=config.tversky_beta,
     ).csr()
     if not config.normalize:
-        found.data = np.round(found.data * np.float32(_COUNTS_SHRINK))
-    return canonical(found)
+        weights.data = np.round(weights.data * np.float32(_COUNTS_SHRINK))
+    return canonical(weights)

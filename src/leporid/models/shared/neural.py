@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import abc
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Self, cast
@@ -20,15 +20,17 @@ from torch import Tensor, nn
 
 from leporid.data.interactions import Interactions, Sequences
 from leporid.data.split import Split
-from leporid.errors import ConfigError, DataError, LeporidError, NotFittedError
+from leporid.errors import ConfigError, LeporidError
+from leporid.initializers import catalogue as initializers
 from leporid.initializers.base import InitialEmbeddings
-from leporid.models.shared.base import HistoryUnsupportedError, Recommender
-from leporid.progress import ProgressLike
+from leporid.models.shared.base import HistoryUnsupportedError, Indices, Recommender, Scores
+from leporid.progress import ProgressLike, make_progress
 from leporid.spectral.embedding import Embedding
 from leporid.training.checkpoint import adopt_tensors, to_arrays
 from leporid.training.config import TrainingConfig
 from leporid.training.data import recent_items
 from leporid.training.history import TrainingHistory
+from leporid.training.loop import train_loop
 from leporid.training.parallel import resolve_device
 from leporid.training.precision import mixed_precision
 from leporid.training.sampler import Batch, Sampling
@@ -48,34 +50,24 @@ class BuildContext:
     """The training part: graph models derive their adjacency from it."""
     dim: int
     """D."""
-    init: InitialEmbeddings | None
+    init: InitialEmbeddings | None = None
     """The starting vectors as they go into the tables (standardised and scaled already)."""
     tables: list[tuple[nn.Embedding, Tensor]] = field(default_factory=list)
     """Every table made here, with the vectors it was given."""
 
-    @property
-    def n_users(self) -> int:
-        """Rows of the user table."""
-        return self.train.n_users
-
-    @property
-    def n_items(self) -> int:
-        """Rows of the item table."""
-        return self.train.n_items
-
     def user_table(self) -> nn.Embedding:
         """A trainable float32[n_users, D] table that holds the initial user vectors."""
-        return self._table(self.n_users, self.init.users if self.init else None)
+        return self._table(self.train.n_users, self.init.users if self.init else None)
 
     def item_table(self) -> nn.Embedding:
         """A trainable float32[n_items, D] table that holds the initial item vectors."""
-        return self._table(self.n_items, self.init.items if self.init else None)
+        return self._table(self.train.n_items, self.init.items if self.init else None)
 
-    def _table(self, rows: int, given: Embedding | None) -> nn.Embedding:
+    def _table(self, rows: int, start: Embedding | None) -> nn.Embedding:
         vectors = (
             torch.randn(rows, self.dim) * _RANDOM_SCALE
-            if given is None
-            else torch.from_numpy(np.array(given.vectors, dtype=np.float32))
+            if start is None
+            else torch.from_numpy(np.array(start.vectors, dtype=np.float32))
         )
         if tuple(vectors.shape) != (rows, self.dim):
             raise ConfigError(
@@ -92,6 +84,8 @@ class NeuralRecommender(Recommender):
     """Base class of all neural models."""
 
     config: TrainingConfig
+    network_class: ClassVar[type[nn.Module]]
+    """The network, made from a `BuildContext` and the settings; or override `build`."""
     default_init_scale: ClassVar[float] = 1.0
     """Scale of z-scored initial vectors where the settings say None."""
     takes_initial_vectors: ClassVar[bool] = True
@@ -105,7 +99,6 @@ class NeuralRecommender(Recommender):
         self.history = TrainingHistory()
         self.tables: list[nn.Embedding] = []
         """The tables that hold initial vectors (what `freeze_steps` freezes)."""
-        self._train: Interactions | None = None
         self._prepared: Any = None
         self._drift: list[float] = []
 
@@ -114,11 +107,9 @@ class NeuralRecommender(Recommender):
         """A model with the settings of a named recipe, some of them changed."""
         return cls(**{**cls.recipe_settings(recipe), **settings})
 
-    # -- what a model implements ---------------------------------------------------------
-
-    @abc.abstractmethod
     def build(self, context: BuildContext) -> nn.Module:
         """The network. Initial vectors come in `context.user_table()` / `.item_table()`."""
+        return self.network_class(context, self.config)
 
     @abc.abstractmethod
     def sampling(self) -> Sampling:
@@ -137,18 +128,13 @@ class NeuralRecommender(Recommender):
         pairs. A user without any history has -1 throughout.
         """
 
+    def history_scores(self, recent: Tensor | None, histories: Sequences) -> Tensor:
+        """`scores` for people who were not in the training data; optional."""
+        raise HistoryUnsupportedError(self.name)
+
     def prepare(self) -> Any:
         """What scoring shares between calls (all item vectors, say); kept until weights change."""
         return None
-
-    def history_scores(self, recent: Tensor | None, histories: Sequences) -> Tensor:
-        """`scores` for people who were not in the training data; optional."""
-        raise HistoryUnsupportedError(
-            f"{self.name} cannot recommend from a history alone; "
-            f"refit it with these people, or choose a model that can (dlr2, sasrec, itemknn)"
-        )
-
-    # -- what every model gets -------------------------------------------------------------
 
     def fit(
         self,
@@ -166,30 +152,44 @@ class NeuralRecommender(Recommender):
         Without `init` the tables start random. With `checkpoint` (a folder) the run can be
         stopped and taken up again by `resume=True`.
         """
-        self._run = _Run(init, resolve_device(device), checkpoint, resume)
-        return super().fit(split, seed=seed, progress=progress)
-
-    def _fit(self, split: Split, *, seed: int, progress: ProgressLike) -> None:
-        from leporid.training.loop import train_loop
-
-        run = self._run
-        self._known = None
-        self._train = split.train
-        init = None if run.init is None else self._scaled(run.init)
-        self._build(BuildContext(split.train, self.config.dim, init), seed)
-        start = [table.weight.detach().clone() for table in self.tables]
-        self.net.to(run.device)
-        self.history = train_loop(
-            self,
+        self._begin(split)
+        self._fit(
             split,
             seed=seed,
-            progress=progress,
-            checkpoint=None if run.checkpoint is None else Path(run.checkpoint),
-            resume=run.resume,
+            progress=make_progress(progress),
+            init=init,
+            device=resolve_device(device),
+            checkpoint=None if checkpoint is None else Path(checkpoint),
+            resume=resume,
+        )
+        self._known = split.train_valid
+        return self
+
+    def _fit(
+        self,
+        split: Split,
+        *,
+        seed: int,
+        progress: ProgressLike,
+        init: InitialEmbeddings | None = None,
+        device: torch.device | None = None,
+        checkpoint: Path | None = None,
+        resume: bool = False,
+    ) -> None:
+        scaled = None if init is None else self._scaled(init)
+        self._build(BuildContext(split.train, self.config.dim, scaled), seed)
+        start = [table.weight.detach().clone() for table in self.tables]
+        self.net.to(device)
+        self.history = train_loop(
+            self, split, seed=seed, progress=progress, checkpoint=checkpoint, resume=resume
         )
         self.net.eval()
         self.weights_changed()
-        self._drift = self._measure_drift(start)
+        # How far each table moved: ||now - start|| / ||start||.
+        self._drift = [
+            float((table.weight.detach().float().cpu() - b).norm() / b.norm().clamp(min=1e-12))
+            for table, b in zip(self.tables, start, strict=True)
+        ]
 
     def training_summary(self) -> dict[str, Any]:
         """What a record keeps of the training: steps, the best validation, speed, drift."""
@@ -201,14 +201,6 @@ class NeuralRecommender(Recommender):
             "examples_per_second": rows[-1]["examples_per_second"] if rows else None,
             "drift": self._drift,
         }
-
-    def _measure_drift(self, start: list[Tensor]) -> list[float]:
-        """How far each table moved: ||now - start|| / ||start||."""
-        now = [table.weight.detach().float().cpu() for table in self.tables]
-        return [
-            float((a - b).norm() / b.norm().clamp(min=1e-12))
-            for a, b in zip(now, start, strict=True)
-        ]
 
     def _build(self, context: BuildContext, seed: int) -> None:
         cpu = torch.device("cpu")
@@ -223,10 +215,12 @@ class NeuralRecommender(Recommender):
 
     def _scaled(self, init: InitialEmbeddings) -> InitialEmbeddings:
         """The vectors as the tables take them."""
-        config = self.config
+        config, method = self.config, init.items.provenance.get("method", "")
         standardize = config.standardize
         if standardize is None:
-            standardize = _standardize_by_default(init.items.provenance.get("method"))
+            # The initialiser says; vectors of unknown origin are z-scored.
+            known = method in initializers.available()
+            standardize = not known or initializers.get(method).standardize_by_default
         if standardize:
             scale = self.default_init_scale if config.init_scale is None else config.init_scale
             return init.standardized(scale)
@@ -237,23 +231,14 @@ class NeuralRecommender(Recommender):
         )
 
     @property
-    def net(self) -> nn.Module:
-        """The network of a fitted model."""
-        if self.module is None:
-            raise NotFittedError(f"{self.name} is not fitted yet: call fit(split) first")
-        return self.module
-
-    @property
-    def train(self) -> Interactions:
-        """The training part the model was fitted on."""
-        if self._train is None:
-            raise NotFittedError(f"{self.name} is not fitted yet: call fit(split) first")
-        return self._train
+    def net(self) -> Any:
+        """The network of a fitted model: an `nn.Module` of the model's own class."""
+        return self._if_fitted(self.module)
 
     @property
     def device(self) -> torch.device:
         """Where the network is."""
-        return next(self.net.parameters()).device
+        return cast(torch.device, next(self.net.parameters()).device)
 
     def to(self, device: str | torch.device) -> Self:
         """Move the network; returns self."""
@@ -275,41 +260,37 @@ class NeuralRecommender(Recommender):
             self._prepared = self.prepare()
         return self._prepared
 
-    def score_tensor(self, users: NDArray[np.int32], history: Sequences | None = None) -> Tensor:
+    def score_tensor(self, users: Indices, history: Sequences | None = None) -> Tensor:
         """`score` as a float32 tensor on the model's device."""
-        if len(users) and (np.min(users) < 0 or np.max(users) >= self.train.n_users):
-            raise DataError(f"user indices must lie in [0, {self.train.n_users})")
-        recent = None
-        if self.sampling().length:
-            sequences = self.known.sequences() if history is None else history
-            recent = self._recent(sequences, users)
-        rows = torch.from_numpy(np.asarray(users, dtype=np.int64)).to(self.device)
+        users = self._check_users(users)
+        recent = self._recent(history, users)
+        rows = torch.from_numpy(users.astype(np.int64)).to(self.device)
         with self._scoring():
             return self.scores(rows, recent).float()
 
-    def score(
-        self, users: NDArray[np.int32], history: Sequences | None = None
-    ) -> NDArray[np.float32]:
+    def score(self, users: Indices, history: Sequences | None = None) -> Scores:
         """float32[len(users), n_items] on the CPU."""
-        return cast(NDArray[np.float32], self.score_tensor(users, history).cpu().numpy())
+        return cast(Scores, self.score_tensor(users, history).cpu().numpy())
 
-    def score_histories(self, histories: Sequence[NDArray[np.int32]]) -> NDArray[np.float32]:
+    def score_histories(self, histories: Sequence[Indices]) -> Scores:
         """float32[len(histories), n_items] for people never seen."""
         sequences = Sequences.from_rows(histories)
-        recent = None
-        if self.sampling().length:
-            recent = self._recent(sequences, np.arange(len(histories), dtype=np.int32))
+        recent = self._recent(sequences, np.arange(len(histories), dtype=np.int32))
         with self._scoring():
             scores = self.history_scores(recent, sequences).float()
-        return cast(NDArray[np.float32], scores.cpu().numpy())
+        return cast(Scores, scores.cpu().numpy())
 
-    def _recent(self, sequences: Sequences, users: NDArray[np.int32]) -> Tensor:
+    def _recent(self, sequences: Sequences | None, users: Indices) -> Tensor | None:
+        """What `scores` reads of the newest items; `sequences` is by default all that is known."""
         sampling = self.sampling()
+        if not sampling.length:
+            return None
+        rows = self.known.sequences() if sequences is None else sequences
         repeat = sampling.kind == "windows"
-        return recent_items(sequences, users, sampling.length, repeat).to(self.device)
+        return recent_items(rows, users, sampling.length, repeat).to(self.device)
 
     @contextlib.contextmanager
-    def _scoring(self) -> Any:
+    def _scoring(self) -> Iterator[None]:
         """Evaluation mode without gradients; training mode comes back after it."""
         was_training = self.net.training
         # Switching walks through all layers: for a single user that is time that counts.
@@ -323,35 +304,9 @@ class NeuralRecommender(Recommender):
                 self.net.train()
 
     def _arrays(self) -> dict[str, NDArray[Any]]:
-        lengths = np.diff(self.train.sequences().indptr).astype(np.int32)
-        return {"train_lengths": lengths, **to_arrays(self.net.state_dict())}
+        return to_arrays(self.net.state_dict())
 
     def _restore(self, arrays: dict[str, NDArray[Any]]) -> None:
-        weights = dict(arrays)
-        lengths = weights.pop("train_lengths")
-        known = self.known
-        # Within a user the training part comes first, then validation.
-        place = np.arange(len(known)) - known.sequences().indptr[:-1][known.user]
-        self._train = known.select(place < lengths[known.user])
-        self._build(BuildContext(self._train, self.config.dim, None), seed=0)
-        adopt_tensors(self.net, weights, f"the saved {self.name}")
+        self._build(BuildContext(self.train, self.config.dim), seed=0)
+        adopt_tensors(self.net, arrays, f"the saved {self.name}")
         self.net.eval()
-
-
-@dataclass(frozen=True)
-class _Run:
-    """How `fit` was asked to run."""
-
-    init: InitialEmbeddings | None
-    device: torch.device
-    checkpoint: str | Path | None
-    resume: bool
-
-
-def _standardize_by_default(method: str | None) -> bool:
-    """Ask the initialiser that made the vectors; those of unknown origin are z-scored."""
-    from leporid import initializers
-
-    if method is None or method not in initializers.available():
-        return True
-    return initializers.get(method).standardize_by_default

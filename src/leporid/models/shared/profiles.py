@@ -11,10 +11,11 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from leporid.data.interactions import Interactions, Sequences
-from leporid.models.shared.base import Recommender, histories_csr
+from leporid.errors import UnknownIdError
+from leporid.models.shared.base import Indices, Learnt, Recommender, Scores
 from leporid.models.shared.sparse import canonical, rows_times
 
-__all__ = ["ItemWeights", "ProfileRecommender", "csr_arrays", "csr_from"]
+__all__ = ["ItemWeights", "ProfileRecommender"]
 
 
 class ProfileRecommender(Recommender):
@@ -30,78 +31,40 @@ class ProfileRecommender(Recommender):
     def profiles(self) -> sparse.csr_array:
         """float32[n_users, n_items]: X, the binary training rows."""
         self.known  # noqa: B018 (says "not fitted" where it is not)
-        assert self._rows is not None
-        return self._rows
+        return self._if_fitted(self._rows)
 
     def _remember(self, train: Interactions) -> sparse.csr_array:
         self._rows = canonical(train.csr())
         return self._rows
 
-    def score(
-        self, users: NDArray[np.int32], history: Sequences | None = None
-    ) -> NDArray[np.float32]:
+    def score(self, users: Indices, history: Sequences | None = None) -> Scores:
         """float32[len(users), n_items], from the training rows of these users."""
         return self._score_rows(self.profiles, self._check_users(users))
 
-    def score_histories(self, histories: Sequence[NDArray[np.int32]]) -> NDArray[np.float32]:
+    def score_histories(self, histories: Sequence[Indices]) -> Scores:
         """float32[len(histories), n_items], from the items of people never seen."""
-        rows = canonical(histories_csr(histories, self.known.n_items))
-        return self._score_rows(rows, np.arange(len(histories), dtype=np.int32))
+        n_items = self.known.n_items
+        rows = Sequences.from_rows([np.unique(history) for history in histories])
+        if len(rows.items) and (rows.items.min() < 0 or rows.items.max() >= n_items):
+            raise UnknownIdError(f"a history has an item index outside 0 .. {n_items - 1}")
+        ones = np.ones(len(rows.items), dtype=np.float32)
+        profiles = sparse.csr_array((ones, rows.items, rows.indptr), shape=(len(rows), n_items))
+        return self._score_rows(canonical(profiles), np.arange(len(rows), dtype=np.int32))
 
     @abc.abstractmethod
-    def _score_rows(
-        self, profiles: sparse.csr_array, rows: NDArray[np.int32]
-    ) -> NDArray[np.float32]:
+    def _score_rows(self, profiles: sparse.csr_array, rows: Indices) -> Scores:
         """float32[len(rows), n_items] for some rows of a binary users x items matrix."""
 
-    def _arrays(self) -> dict[str, NDArray[Any]]:
-        return {"train_lengths": np.diff(self.profiles.indptr).astype(np.int32)}
-
     def _restore(self, arrays: dict[str, NDArray[Any]]) -> None:
-        # Within a user the training part comes first, then validation.
-        known = self.known
-        place = np.arange(len(known)) - known.sequences().indptr[:-1][known.user]
-        self._remember(known.select(place < arrays["train_lengths"][known.user]))
+        super()._restore(arrays)
+        self._remember(self.train)
 
 
 class ItemWeights(ProfileRecommender):
     """Scores X W: every item of a profile votes for items by its row of W."""
 
-    _weights: sparse.csr_array | None = None
+    weights: Learnt[sparse.csr_array] = Learnt()
+    """float32[n_items, n_items]: W_ij, what item i of a profile says for item j."""
 
-    @property
-    def weights(self) -> sparse.csr_array:
-        """float32[n_items, n_items]: W_ij, what item i of a profile says for item j."""
-        self.known  # noqa: B018
-        assert self._weights is not None
-        return self._weights
-
-    def _score_rows(
-        self, profiles: sparse.csr_array, rows: NDArray[np.int32]
-    ) -> NDArray[np.float32]:
+    def _score_rows(self, profiles: sparse.csr_array, rows: Indices) -> Scores:
         return rows_times(profiles, rows, self.weights)
-
-    def _arrays(self) -> dict[str, NDArray[Any]]:
-        return super()._arrays() | csr_arrays("weights", self.weights)
-
-    def _restore(self, arrays: dict[str, NDArray[Any]]) -> None:
-        super()._restore(arrays)
-        n_items = self.known.n_items
-        self._weights = csr_from(arrays, "weights", (n_items, n_items))
-
-
-def csr_arrays(name: str, matrix: sparse.csr_array) -> dict[str, NDArray[Any]]:
-    """A CSR matrix as three named arrays."""
-    return {
-        f"{name}.indptr": matrix.indptr,
-        f"{name}.indices": matrix.indices,
-        f"{name}.data": matrix.data,
-    }
-
-
-def csr_from(
-    arrays: dict[str, NDArray[Any]], name: str, shape: tuple[int, int]
-) -> sparse.csr_array:
-    """The inverse of `csr_arrays`."""
-    parts = (arrays[f"{name}.data"], arrays[f"{name}.indices"], arrays[f"{name}.indptr"])
-    return canonical(sparse.csr_array(parts, shape=shape))

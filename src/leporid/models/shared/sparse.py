@@ -5,13 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit, prange
+from numba import prange
 from numpy.typing import NDArray
 from scipy import sparse
 
+from leporid.graph.neighbours import Neighbours
+from leporid.kernel import kernel
 from leporid.threads import one_thread_pool
 
-__all__ = ["canonical", "rows_times", "top_k_products", "top_k_to_csr"]
+__all__ = ["canonical", "csr_parts", "rows_times", "top_k_products"]
 
 
 def canonical(matrix: Any) -> sparse.csr_array:
@@ -25,71 +27,48 @@ def canonical(matrix: Any) -> sparse.csr_array:
     return out
 
 
+def csr_parts(matrix: sparse.csr_array) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+    """A CSR matrix as kernels take it: row pointers, columns, values."""
+    return matrix.indptr, matrix.indices, matrix.data
+
+
 def rows_times(
     left: sparse.csr_array, rows: NDArray[np.int32], right: sparse.csr_array
 ) -> NDArray[np.float32]:
     """float32[len(rows), right.shape[1]]: `left[rows] @ right`, both sparse, the result dense."""
     out = np.zeros((len(rows), right.shape[1]), dtype=np.float32)
+    rows = np.ascontiguousarray(rows, dtype=np.int32)
     with one_thread_pool():
-        _rows_times(
-            left.indptr,
-            left.indices,
-            left.data,
-            np.ascontiguousarray(rows, dtype=np.int32),
-            right.indptr,
-            right.indices,
-            right.data,
-            out,
-        )
+        _rows_times(csr_parts(left), rows, csr_parts(right), out)
     return out
 
 
 def top_k_products(
     left: sparse.csr_array,
     right: sparse.csr_array,
-    column_scale: NDArray[np.float64],
+    scale: NDArray[np.float64],
     k: int,
     normalize: bool,
 ) -> sparse.csr_array:
-    """The `k` largest entries of each row of `left @ right * column_scale`, diagonal left out.
+    """The `k` largest entries of each row of `left @ right * scale`, diagonal left out.
 
-    left: [n, m], right: [m, n]. Equal entries go to the smaller column. With `normalize` the
-    kept entries of a row sum to 1. Never holds more than one dense row a thread.
+    left: [n, m], right: [m, n], scale: [n]. Equal entries go to the smaller column. With
+    `normalize` the kept entries of a row sum to 1. Never holds more than one dense row per thread.
     """
     n = left.shape[0]
     k = max(1, min(k, n - 1)) if n > 1 else 1
     columns = np.full((n, k), -1, dtype=np.int32)
     values = np.zeros((n, k), dtype=np.float32)
+    a, b = csr_parts(left), csr_parts(right)
     with one_thread_pool() as threads:
-        _top_k_products(
-            left.indptr,
-            left.indices,
-            left.data,
-            right.indptr,
-            right.indices,
-            right.data,
-            column_scale,
-            normalize,
-            columns,
-            values,
-            threads * 8,
-        )
-    return top_k_to_csr(columns, values, n)
+        _top_k_products(a, b, scale, normalize, columns, values, threads * 8)
+    return canonical(Neighbours(columns, values, n).csr())
 
 
-def top_k_to_csr(
-    columns: NDArray[np.int32], values: NDArray[np.float32], n_columns: int
-) -> sparse.csr_array:
-    """Padded lists (-1 where a row is shorter) as a canonical CSR matrix [len(columns), n]."""
-    kept = columns >= 0
-    indptr = np.zeros(len(columns) + 1, dtype=np.int64)
-    np.cumsum(kept.sum(axis=1), out=indptr[1:])
-    shape = (len(columns), n_columns)
-    return canonical(sparse.csr_array((values[kept], columns[kept], indptr), shape=shape))
-
-
-@njit(cache=True, parallel=True)
-def _rows_times(a_ptr, a_idx, a_val, rows, b_ptr, b_idx, b_val, out):  # type: ignore[no-untyped-def]
+@kernel(parallel=True)
+def _rows_times(a: Any, rows: Any, b: Any, out: Any) -> None:
+    a_ptr, a_idx, a_val = a
+    b_ptr, b_idx, b_val = b
     for r in prange(len(rows)):
         row = rows[r]
         for p in range(a_ptr[row], a_ptr[row + 1]):
@@ -99,10 +78,12 @@ def _rows_times(a_ptr, a_idx, a_val, rows, b_ptr, b_idx, b_val, out):  # type: i
                 out[r, b_idx[q]] += weight * b_val[q]
 
 
-@njit(cache=True, parallel=True)
-def _top_k_products(  # type: ignore[no-untyped-def]
-    a_ptr, a_idx, a_val, b_ptr, b_idx, b_val, scale, normalize, columns, values, blocks
-):
+@kernel(parallel=True)
+def _top_k_products(
+    a: Any, b: Any, scale: Any, normalize: bool, columns: Any, values: Any, blocks: int
+) -> None:
+    a_ptr, a_idx, a_val = a
+    b_ptr, b_idx, b_val = b
     n, k = columns.shape
     for block in prange(blocks):
         sums = np.zeros(n)
@@ -120,18 +101,15 @@ def _top_k_products(  # type: ignore[no-untyped-def]
                         touched[count] = column
                         count += 1
                     sums[column] += weight * b_val[q]
-            found = np.sort(touched[:count])
-            entries = np.empty(count)
-            for p in range(count):
-                entries[p] = sums[found[p]] * scale[found[p]]
-                sums[found[p]] = 0.0
+            reached = np.sort(touched[:count])
+            entries = sums[reached] * scale[reached]
+            sums[reached] = 0.0
             order = np.argsort(-entries, kind="mergesort")[:k]
             total = 0.0
-            for p in range(len(order)):
-                total += entries[order[p]]
-            for p in range(len(order)):
-                entry = entries[order[p]]
-                if entry <= 0.0:
+            for p in order:
+                total += entries[p]
+            for place, p in enumerate(order):
+                if entries[p] <= 0.0:
                     break
-                columns[row, p] = found[order[p]]
-                values[row, p] = entry / total if normalize else entry
+                columns[row, place] = reached[p]
+                values[row, place] = entries[p] / total if normalize else entries[p]

@@ -12,7 +12,6 @@ from leporid.artifacts import map_arrays, read_json
 from leporid.data.id_map import IdMap
 from leporid.errors import ConfigError, DataError, UnknownNameError
 from leporid.initializers.base import InitialEmbeddings
-from leporid.models.shared.files import read_ids
 from leporid.spectral.embedding import Embedding
 
 __all__ = ["find_model", "read_trained"]
@@ -39,7 +38,9 @@ def read_trained(
     provenance = {"model": meta.get("model"), "config": meta.get("config", {})}
     sides, maps = [], []
     for side, name in (("users", users), ("items", items)):
-        ids = read_ids(path / f"{side}.parquet", side[:-1])
+        prefix = f"{side}."
+        stored = {k.removeprefix(prefix): a for k, a in arrays.items() if k.startswith(prefix)}
+        ids = IdMap.from_arrays(stored, side[:-1])
         vectors = _table(arrays, side, name, ids, path)
         sides.append(Embedding(vectors, None, {**provenance, "trained": True}))
         maps.append(ids)
