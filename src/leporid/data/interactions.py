@@ -15,7 +15,7 @@ from scipy import sparse
 from leporid.data.id_map import IdMap
 
 if TYPE_CHECKING:
-    from leporid.data.raw import LoadReport
+    from leporid.data.columns import LoadReport
     from leporid.data.stats import DatasetStats
 
 __all__ = ["Interactions", "Sequences"]

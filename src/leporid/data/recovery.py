@@ -3,25 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
+from scipy.stats import rankdata
 
+from leporid.data.synthetic import SyntheticData
 from leporid.errors import DataError
 
 __all__ = ["RecoveryScore", "recovery_score"]
-
-
-class _Planted(Protocol):
-    @property
-    def user_positions(self) -> NDArray[np.float32]: ...
-    @property
-    def item_positions(self) -> NDArray[np.float32]: ...
-    @property
-    def user_communities(self) -> NDArray[np.int32]: ...
-    @property
-    def item_communities(self) -> NDArray[np.int32]: ...
 
 
 @dataclass(frozen=True)
@@ -29,7 +19,7 @@ class RecoveryScore:
     """Neighbourhoods against communities, and distances against distances."""
 
     purity: tuple[float, ...]
-    """Share of the k nearest rows in the same community, one value a scale, coarsest first."""
+    """Share of the k nearest rows in the same community, one value per scale, coarsest first."""
     chance: tuple[float, ...]
     """The purity that random neighbours would have."""
     distance_correlation: float
@@ -44,7 +34,7 @@ class RecoveryScore:
 
 def recovery_score(
     embedding: Any,
-    planted: _Planted,
+    planted: SyntheticData,
     *,
     side: Literal["user", "item"] = "item",
     k: int = 10,
@@ -77,20 +67,12 @@ def recovery_score(
     similarity[np.arange(len(rows)), rows] = -np.inf
     nearest = np.argpartition(-similarity, min(k, n - 1) - 1, axis=1)[:, : min(k, n - 1)]
     purity, chance = [], []
-    for scale in range(labels.shape[1]):
-        label = labels[:, scale]
+    for label in labels.T:
         purity.append(float((label[nearest] == label[rows, None]).mean()))
-        sizes = np.bincount(label)
-        chance.append(float(((sizes[label[rows]] - 1) / (n - 1)).mean()))
+        chance.append(float(((np.bincount(label)[label[rows]] - 1) / (n - 1)).mean()))
     half = len(rows) // 2
     one, other = rows[:half], rows[half : 2 * half]
-    found = 1 - (unit[one] * unit[other]).sum(axis=1)
-    real = 1 - (positions[one] * positions[other]).sum(axis=1)
-    return RecoveryScore(tuple(purity), tuple(chance), _spearman(found, real))
-
-
-def _spearman(a: NDArray[Any], b: NDArray[Any]) -> float:
-    from scipy.stats import rankdata
-
-    ranks = np.corrcoef(rankdata(a), rankdata(b))
-    return float(np.nan_to_num(ranks[0, 1]))
+    embedded = 1 - (unit[one] * unit[other]).sum(axis=1)
+    actual = 1 - (positions[one] * positions[other]).sum(axis=1)
+    spearman = np.corrcoef(rankdata(embedded), rankdata(actual))[0, 1]
+    return RecoveryScore(tuple(purity), tuple(chance), float(np.nan_to_num(spearman)))

@@ -114,8 +114,11 @@ def rehearsal(split: Split) -> Split:
     )
 
 
-def split_by(protocol: str, data: Interactions, *, train: float = 0.7, valid: float = 0.1) -> Split:
-    """The split of that name, one of `PROTOCOLS`."""
+def split_by(data: Interactions, protocol: str, *, train: float = 0.7, valid: float = 0.1) -> Split:
+    """The split by the protocol of that name, one of `PROTOCOLS`.
+
+    `train` and `valid` are shares; leave-last-out has none.
+    """
     if protocol == "temporal":
         return temporal_split(data, train, valid)
     if protocol == "leave-last-out":

@@ -7,14 +7,13 @@ A second fit with the same four reads the file; a change of any of them never do
 from __future__ import annotations
 
 import hashlib
-import os
 import warnings
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from leporid.artifacts import read_arrays
+from leporid.artifacts import cache_directory, read_arrays
 from leporid.config import canonical_hash
 from leporid.data.interactions import Interactions
 from leporid.errors import DataError, LeporidWarning
@@ -22,23 +21,6 @@ from leporid.initializers.base import InitialEmbeddings, Initializer
 from leporid.progress import ProgressLike
 
 __all__ = ["cache_directory", "cache_path", "cached_fit"]
-
-
-def cache_directory(given: str | Path | None = None) -> Path | None:
-    """Where fitted vectors are kept; None when the cache is switched off.
-
-    `given`, else `$LEPORID_CACHE` (the word `off` switches the cache off), else
-    `leporid` in the user's cache folder.
-    """
-    if given is not None:
-        return Path(given)
-    setting = os.environ.get("LEPORID_CACHE")
-    if setting is not None and setting.strip().lower() in {"off", "0", ""}:
-        return None
-    if setting is not None:
-        return Path(setting).expanduser()
-    base = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
-    return Path(base).expanduser() / "leporid"
 
 
 def cache_path(initializer: Initializer, train: Interactions, directory: str | Path) -> Path:
@@ -60,8 +42,8 @@ def cached_fit(
     A damaged entry is fitted again with a warning; a folder that cannot be written only costs
     the saving, also with a warning.
     """
-    directory = cache_directory(cache_dir) if use_cache else None
-    if directory is None:
+    directory = cache_directory() if cache_dir is None else cache_dir
+    if directory is None or not use_cache:
         return initializer.fit(train, progress=progress)
     path = cache_path(initializer, train, directory)
     if path.is_file():
