@@ -7,6 +7,7 @@ package index only. Steam and Anime need a licence click, so a person has to fet
 
 from __future__ import annotations
 
+import hashlib
 import shutil
 import subprocess
 import sys
@@ -19,7 +20,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from leporid.artifacts import atomic_path, cache_directory, user_cache_directory
-from leporid.data.download import check_digest, download, published_md5
+from leporid.data.download import download, published_md5
 from leporid.errors import DataError, LeporidWarning, UnknownNameError
 from leporid.progress import ProgressLike
 
@@ -147,9 +148,8 @@ def _how_to_get(dataset: NamedDataset, folder: Path) -> str:
 def _from_archive(
     url: str, folder: Path, wanted: set[str], progress: bool | ProgressLike | None
 ) -> None:
-    archive = folder / url.rsplit("/", 1)[1]
     md5 = published_md5(url + ".md5")
-    download(url, archive, md5=md5, progress=progress)
+    archive = download(url, folder / url.rsplit("/", 1)[1], md5=md5, progress=progress)
     if md5 is None:
         warnings.warn(
             f"no checksum was published beside {url}; only the archive's own CRC was checked",
@@ -165,8 +165,7 @@ def _extract(archive: Path, folder: Path, wanted: Callable[[str], bool]) -> None
     try:
         with zipfile.ZipFile(archive) as opened:
             # The log last: its presence means that everything is there.
-            members = sorted(filter(wanted, opened.namelist()), key=_is_log)
-            for member in members:
+            for member in sorted(filter(wanted, opened.namelist()), key=_is_log):
                 with (
                     opened.open(member) as source,
                     atomic_path(folder / Path(member).name) as path,
@@ -203,8 +202,9 @@ def extract_wheel(wheel: Path, folder: Path, sha256: Mapping[str, str]) -> None:
     with tempfile.TemporaryDirectory(dir=folder) as place:
         _extract(wheel, Path(place), lambda m: m.removeprefix(_RECBOLE_FOLDER) in sha256)
         for name, expected in sha256.items():
-            if not (Path(place) / name).is_file():
+            if not (file := Path(place) / name).is_file():
                 raise DataError(f"{wheel.name} holds no {_RECBOLE_FOLDER}{name}")
-            check_digest(Path(place) / name, "sha256", expected)
+            if (digest := hashlib.sha256(file.read_bytes()).hexdigest()) != expected:
+                raise DataError(f"{name} of {wheel.name} has sha256 {digest}, not {expected}")
         for name in sorted(sha256, key=_is_log):
             (Path(place) / name).replace(folder / name)

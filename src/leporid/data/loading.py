@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.dataset as pa_dataset
+import pyarrow.parquet as pa_parquet
+
+from leporid.data.columns import LoadReport, RawTable, Requested, find_columns
 from leporid.data.datasets import DATASETS, fetch
 from leporid.data.interactions import Interactions
 from leporid.data.policies import to_interactions
-from leporid.data.readers import is_frame, read_frame, read_matrix, read_parquet
 from leporid.data.text_files import read_text
 from leporid.errors import DataError, closest
 
-__all__ = ["load"]
+__all__ = ["load", "parquet_batches"]
 
 
 def load(
@@ -50,15 +57,15 @@ def load(
     requested = {"user": user, "item": item, "time": time, "rating": rating}
     need_rating = min_rating is not None
     if hasattr(source, "tocoo"):
-        raw = read_matrix(source)
+        raw = _read_matrix(source)
     elif isinstance(source, str | os.PathLike):
         path = _locate(source)
         if _is_parquet(path):
-            raw = read_parquet(path, requested, need_rating)
+            raw = _read_parquet(path, requested, need_rating)
         else:
             raw = read_text(path, requested, need_rating, separator, header, encoding)
-    elif is_frame(source):
-        raw = read_frame(source, requested, need_rating)
+    elif _is_frame(source):
+        raw = _read_frame(source, requested, need_rating)
     else:
         raise DataError(
             f"cannot load a {type(source).__name__}: give a path, a data set name, a pandas or "
@@ -85,3 +92,107 @@ def _is_parquet(path: Path) -> bool:
         return True
     with open(path, "rb") as file:
         return file.read(4) == b"PAR1"
+
+
+def _read_parquet(path: Path, requested: Requested, need_rating: bool) -> RawTable:
+    """A parquet file, or a directory of them in the order of their names."""
+    with _parquet_errors(path):
+        dataset = pa_dataset.dataset([str(file) for file in _files(path)], format="parquet")
+        names = dataset.schema.names
+        columns = find_columns(names, requested, str(path), need_rating)
+        table = dataset.to_table(columns=[names[place] for place in columns.places.values()])
+    return RawTable.of(table, columns, str(path), "parquet")
+
+
+def parquet_batches(
+    path: Path, requested: Requested, need_rating: bool, batch_rows: int
+) -> Iterator[RawTable]:
+    """What `_read_parquet` reads, at most `batch_rows` rows at a time; `report.rows` are those."""
+    files = _files(path)
+    with _parquet_errors(files[0]):
+        names = pa_parquet.read_schema(files[0]).names
+    columns = find_columns(names, requested, str(path), need_rating)
+    wanted = [names[place] for place in columns.places.values()]
+    for file in files:
+        with (
+            _parquet_errors(file),
+            pa_parquet.ParquetFile(file, memory_map=True, pre_buffer=False) as opened,
+        ):
+            for batch in opened.iter_batches(batch_rows, columns=wanted, use_threads=False):
+                table = pa.Table.from_batches([batch]).select(wanted)
+                yield RawTable.of(table, columns, str(path), "parquet")
+
+
+def _files(path: Path) -> list[Path]:
+    files = sorted(path.rglob("*.parquet")) if path.is_dir() else [path]
+    if not files:
+        raise DataError(f"{path} is a directory without .parquet files")
+    return files
+
+
+@contextmanager
+def _parquet_errors(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except (pa.ArrowException, KeyError) as error:
+        raise DataError(f"{path} is not a whole parquet file: {error}") from None
+    except OSError as error:
+        raise DataError(f"could not read {path}: {error}") from None
+
+
+def _is_frame(source: Any) -> bool:
+    """A pyarrow table, a mapping of columns, or anything that speaks Arrow (pandas, polars)."""
+    return (
+        isinstance(source, pa.Table | Mapping)
+        or hasattr(source, "__arrow_c_stream__")
+        or hasattr(source, "collect_schema")
+        or type(source).__module__.split(".")[0] == "pandas"
+    )
+
+
+def _read_frame(source: Any, requested: Requested, need_rating: bool) -> RawTable:
+    """A pandas or polars frame, a pyarrow table or a mapping of columns; neither is imported."""
+    package = type(source).__module__.split(".")[0]
+    origin = f"the {package} {type(source).__name__}"
+    if hasattr(source, "collect") and hasattr(source, "collect_schema"):  # polars.LazyFrame
+        source = source.collect()
+    try:
+        if package != "pandas" and not isinstance(source, Mapping):
+            source = pa.table(source)
+        names = source.column_names if isinstance(source, pa.Table) else list(source)
+        columns = find_columns([str(name) for name in names], requested, origin, need_rating)
+        table = _selected(source, list(columns.places.values()))
+    except (pa.ArrowException, TypeError) as error:
+        raise DataError(f"{origin} cannot be read as columns: {error}") from None
+    return RawTable.of(table, columns, origin, "frame")
+
+
+def _selected(source: Any, places: list[int]) -> pa.Table:
+    """Only the columns at these places are converted."""
+    if isinstance(source, pa.Table):
+        return source.select(places)
+    if not isinstance(source, Mapping):
+        return pa.Table.from_pandas(source.iloc[:, places], preserve_index=False)
+    values = [list(source.values())[place] for place in places]
+    arrow = (pa.Array, pa.ChunkedArray)
+    columns = [column if isinstance(column, arrow) else pa.array(column) for column in values]
+    return pa.table(columns, names=[str(place) for place in places])
+
+
+def _read_matrix(matrix: Any) -> RawTable:
+    """A scipy sparse matrix: rows are users, columns items, values ratings; no times."""
+    entries = matrix.tocoo()
+    shape = int(matrix.shape[0]), int(matrix.shape[1])
+    columns = {
+        "user": pa.chunked_array([np.asarray(entries.row, dtype=np.int64)]),
+        "item": pa.chunked_array([np.asarray(entries.col, dtype=np.int64)]),
+        "rating": pa.chunked_array([np.asarray(entries.data, dtype=np.float64)]),
+    }
+    report = LoadReport(
+        origin=f"the {shape[0]} x {shape[1]} {type(matrix).__name__}",
+        format="matrix",
+        columns={"user": "row", "item": "column", "rating": "value"},
+        guessed=(),
+        rows=len(entries.data),
+    )
+    return RawTable(columns, report, shape)

@@ -22,20 +22,21 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from leporid.data.columns import RawTable
-from leporid.data.core_filter import core_counts, with_core_dropped
 from leporid.data.id_map import IdMap
+from leporid.data.k_core import core_counts, with_core_dropped
+from leporid.data.loading import parquet_batches
 from leporid.data.policies import check_kept, id_lookup, keep_rows
-from leporid.data.readers import parquet_batches
 from leporid.errors import ConfigError, DataError
 from leporid.memory import memory_left, parse_memory
 
-__all__ = ["StoredInteractions", "mapped", "store_interactions", "transpose"]
+__all__ = ["StoredInteractions", "store_interactions", "transpose"]
 
-BYTES_A_ROW = 160
+BYTES_PER_ROW = 160
 """What one row of a block takes while it is read, coded and sorted."""
 FEWEST_ROWS, MOST_ROWS = 4096, 1 << 20
 """Blocks are not smaller, and grow no larger: they would not be faster."""
-PAIR = np.dtype([("row", np.int32), ("column", np.int32)])
+_PAIR_BYTES = 8
+"""A pair of indices in a file: the row, then the column, as int32."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,7 +99,7 @@ def store_interactions(
     if core < 0:
         raise ConfigError(f"the core needs k >= 1, got {core}")
     left = memory_left(parse_memory(memory))
-    block = max(FEWEST_ROWS, min(MOST_ROWS, left // 2 // BYTES_A_ROW))
+    block = max(FEWEST_ROWS, min(MOST_ROWS, left // 2 // BYTES_PER_ROW))
     requested = {"user": user, "item": item, "time": time, "rating": rating}
     batches = parquet_batches(source, requested, min_rating is not None, block)
     try:
@@ -153,44 +154,35 @@ def _store(
     item_of, items = id_lookup(item.values, item.counts, "item")
     # A value that no kept row has points at the first id, and adds nothing.
     counts = np.bincount(user_of, weights=user.counts, minlength=len(users)).astype(np.int64)
-    coded = (_as_pairs(user_of[p["row"]], item_of[p["column"]]) for p in _read_pairs(flat, block))
+    coded = (_as_pairs(user_of[u], item_of[i]) for u, i in (p.T for p in _read_pairs(flat, block)))
     regions = _sort_into_regions(coded, counts, block, in_order)
     flat.unlink()
     indptr = _distinct_rows(in_order, regions, counts, len(items), target)
     in_order.unlink()
     if repeated := int(counts.sum() - indptr[-1]):
         dropped["duplicate pair"] = repeated
-    return StoredInteractions(
-        indptr, mapped(target, np.int32), users, items, dict(dropped), folder, block
-    )
+    return StoredInteractions(indptr, _mapped(target), users, items, dict(dropped), folder, block)
 
 
-def mapped(path: Path, kind: Any, *, write: bool = False, size: int | None = None) -> Any:
-    """A file as an array; `size` makes (or lengthens) it first. An empty one is no mapping."""
-    if size is not None:
-        with open(path, "ab") as file:
-            # Room on the disk now, not a bus error while the pages are written.
-            if size:
-                os.posix_fallocate(file.fileno(), 0, size * np.dtype(kind).itemsize)
-    if path.stat().st_size == 0:
-        return np.zeros(0, kind)
-    return np.asarray(np.memmap(path, dtype=kind, mode="r+" if write else "r"))
+def _mapped(path: Path) -> NDArray[np.int32]:
+    """A file of int32 as an array; an empty file cannot be mapped."""
+    if not path.stat().st_size:
+        return np.zeros(0, np.int32)
+    return np.asarray(np.memmap(path, np.int32, "r"))
 
 
-def _read_pairs(path: Path, block: int) -> Iterator[NDArray[Any]]:
+def _read_pairs(path: Path, block: int) -> Iterator[NDArray[np.int32]]:
     with open(path, "rb") as file:
-        while len(pairs := np.fromfile(file, PAIR, block)):
-            yield pairs
+        while len(flat := np.fromfile(file, np.int32, 2 * block)):
+            yield flat.reshape(-1, 2)
 
 
-def _as_pairs(rows: NDArray[Any], columns: NDArray[Any]) -> NDArray[Any]:
-    pairs = np.empty(len(rows), PAIR)
-    pairs["row"], pairs["column"] = rows, columns
-    return pairs
+def _as_pairs(rows: NDArray[Any], columns: NDArray[Any]) -> NDArray[np.int32]:
+    return np.column_stack([rows, columns]).astype(np.int32, copy=False)
 
 
 def _sort_into_regions(
-    blocks: Iterator[NDArray[Any]], counts: NDArray[np.int64], block: int, target: Path
+    blocks: Iterator[NDArray[np.int32]], counts: NDArray[np.int64], block: int, target: Path
 ) -> NDArray[np.int64]:
     """Write pairs grouped by ranges of rows that hold about `block` pairs each, order kept.
 
@@ -206,13 +198,13 @@ def _sort_into_regions(
     cursor = np.concatenate([[0], ends])[bounds[:-1]]
     with open(target, "wb") as file:
         for pairs in blocks:
-            region = np.searchsorted(bounds, pairs["row"], side="right") - 1
+            region = np.searchsorted(bounds, pairs[:, 0], side="right") - 1
             order = np.argsort(region, kind="stable")
             grouped, sizes = pairs[order], np.bincount(region, minlength=len(cursor))
             start = 0
             for place in np.flatnonzero(sizes):
                 part = grouped[start : start + sizes[place]]
-                _write_at(file.fileno(), part.tobytes(), int(cursor[place]) * PAIR.itemsize)
+                _write_at(file.fileno(), part.tobytes(), int(cursor[place]) * _PAIR_BYTES)
                 cursor[place] += sizes[place]
                 start += sizes[place]
     return bounds
@@ -234,9 +226,8 @@ def _distinct_rows(
     sizes = np.add.reduceat(counts, bounds[:-1]) if len(counts) else counts
     with open(source, "rb") as file, open(target, "wb") as out:
         for begin, end, size in zip(bounds[:-1], bounds[1:], sizes, strict=True):
-            pairs = np.fromfile(file, PAIR, int(size))
-            keys = (pairs["row"].astype(np.int64) - begin) * columns + pairs["column"]
-            keys = np.unique(keys)
+            rows, places = np.fromfile(file, np.int32, 2 * int(size)).reshape(-1, 2).T
+            keys = np.unique((rows.astype(np.int64) - begin) * columns + places)
             (keys % columns).astype(np.int32).tofile(out)
             indptr[begin + 1 : end + 1] = np.bincount(keys // columns, minlength=end - begin)
     np.cumsum(indptr, out=indptr)
@@ -258,7 +249,7 @@ def transpose(
     except OSError as error:
         raise DataError(f"could not write {folder}: {error.strerror or error}") from error
     in_order.unlink()
-    return of_column, mapped(target, np.int32)
+    return of_column, _mapped(target)
 
 
 def _blocks(
@@ -289,7 +280,7 @@ def _core(stored: StoredInteractions, k: int) -> StoredInteractions:
     return replace(
         stored,
         indptr=indptr,
-        items_of=mapped(target, np.int32),
+        items_of=_mapped(target),
         users=stored.users.take(kept_users),
         items=stored.items.take(kept_items),
         dropped=with_core_dropped(stored.dropped, int(len(stored) - indptr[-1]), k),

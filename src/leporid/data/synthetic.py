@@ -17,7 +17,7 @@ from __future__ import annotations
 import os
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,11 +26,18 @@ from leporid.config import Config, setting
 from leporid.data.id_map import IdMap
 from leporid.data.interactions import Interactions
 from leporid.data.synthetic_walk import Catalogue, walk_users
-from leporid.errors import ConfigError
+from leporid.errors import ConfigError, DataError
 
-__all__ = ["SyntheticConfig", "SyntheticData", "synthesize", "synthesize_planted"]
+__all__ = [
+    "RecoveryScore",
+    "SyntheticConfig",
+    "SyntheticData",
+    "recovery_score",
+    "synthesize",
+    "synthesize_planted",
+]
 
-_SECONDS_A_DAY = 86_400
+_SECONDS_PER_DAY = 86_400
 _BEGINNING = 946_684_800
 """1 January 2000, when the first user may arrive."""
 
@@ -175,8 +182,8 @@ def _spread_out(rng: np.random.Generator, n: int, dimension: int) -> NDArray[np.
     chosen = _on_sphere(rng.normal(size=(1, dimension)))
     while len(chosen) < n:
         tries = _on_sphere(rng.normal(size=(32, dimension)))
-        nearest = (tries @ chosen.T).max(axis=1)
-        chosen = np.concatenate([chosen, tries[[nearest.argmin()]]])
+        farthest = (tries @ chosen.T).max(axis=1).argmin()
+        chosen = np.vstack([chosen, tries[farthest]])
     return chosen
 
 
@@ -270,9 +277,75 @@ def _times(
     """int64[n] seconds, strictly ascending within a user: minutes apart, days between sittings."""
     n = len(sitting)
     gap = rng.integers(30, 900, size=n)
-    gap[sitting] += (rng.exponential(5.0, size=int(sitting.sum())) * _SECONDS_A_DAY).astype(int)
+    gap[sitting] += (rng.exponential(5.0, size=int(sitting.sum())) * _SECONDS_PER_DAY).astype(int)
     elapsed = np.cumsum(gap)
     counts = np.diff(indptr)
     first = np.repeat(elapsed[indptr[:-1]], counts)
-    arrival = _BEGINNING + rng.integers(0, 3 * 365 * _SECONDS_A_DAY, size=len(counts))
+    arrival = _BEGINNING + rng.integers(0, 3 * 365 * _SECONDS_PER_DAY, size=len(counts))
     return np.asarray(elapsed - first + np.repeat(arrival, counts), dtype=np.int64)
+
+
+@dataclass(frozen=True)
+class RecoveryScore:
+    """Neighbourhoods against communities, and distances against distances."""
+
+    purity: tuple[float, ...]
+    """Share of the k nearest rows in the same community, one value per scale, coarsest first."""
+    chance: tuple[float, ...]
+    """The purity that random neighbours would have."""
+    distance_correlation: float
+    """Spearman correlation of the distances between pairs of rows, here and planted."""
+
+    @property
+    def score(self) -> float:
+        """Purity above chance as a share of what is possible, averaged over the scales."""
+        gains = [(p - c) / (1 - c) for p, c in zip(self.purity, self.chance, strict=True) if c < 1]
+        return float(np.mean(gains)) if gains else 0.0
+
+
+def recovery_score(
+    embedding: Any,
+    planted: SyntheticData,
+    *,
+    side: Literal["user", "item"] = "item",
+    k: int = 10,
+    sample: int = 1000,
+    seed: int = 0,
+) -> RecoveryScore:
+    """Score vectors against the geometry of `synthesize_planted`.
+
+    Parameters
+    ----------
+    embedding : float[n, d], or an `Embedding`; rows in the order of the synthetic ids
+    planted : SyntheticData
+    side : which positions and communities to compare with
+    k : neighbours per row, by cosine
+    sample : rows that are judged (all rows are candidates), drawn with `seed`
+    """
+    from scipy.stats import rankdata
+
+    vectors = np.asarray(getattr(embedding, "vectors", embedding), dtype=np.float64)
+    positions = planted.user_positions if side == "user" else planted.item_positions
+    labels = planted.user_communities if side == "user" else planted.item_communities
+    if vectors.ndim != 2 or len(vectors) != len(positions):
+        raise DataError(
+            f"the embedding has shape {vectors.shape}, the planted data {len(positions)} {side}s"
+        )
+    n = len(vectors)
+    if n < 3:
+        raise DataError(f"a recovery score needs at least 3 {side}s, got {n}")
+    unit = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
+    rows = np.random.default_rng(seed).permutation(n)[:sample]
+    similarity = unit[rows] @ unit.T
+    similarity[np.arange(len(rows)), rows] = -np.inf
+    nearest = np.argpartition(-similarity, min(k, n - 1) - 1, axis=1)[:, : min(k, n - 1)]
+    purity, chance = [], []
+    for label in labels.T:
+        purity.append(float((label[nearest] == label[rows, None]).mean()))
+        chance.append(float(((np.bincount(label)[label[rows]] - 1) / (n - 1)).mean()))
+    half = len(rows) // 2
+    one, other = rows[:half], rows[half : 2 * half]
+    embedded = 1 - (unit[one] * unit[other]).sum(axis=1)
+    actual = 1 - (positions[one] * positions[other]).sum(axis=1)
+    spearman = np.corrcoef(rankdata(embedded), rankdata(actual))[0, 1]
+    return RecoveryScore(tuple(purity), tuple(chance), float(np.nan_to_num(spearman)))

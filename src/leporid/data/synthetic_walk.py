@@ -36,9 +36,24 @@ class Catalogue(NamedTuple):
     """float64[communities]: largest distance of an item from the centre of its community."""
 
 
+class _Walker(NamedTuple):
+    """One user at a time: what the steps of a path share."""
+
+    here: NDArray[np.float64]
+    """float64[d]: the place of the sitting."""
+    bound: NDArray[np.float64]
+    """float64[communities]: the smallest possible distance^2 / (2 reach^2) of its items."""
+    weights: NDArray[np.float64]
+    """float64[communities]: running sum of what each can weigh at most."""
+    seen: NDArray[np.int64]
+    """int64[n_items]: the last user who had the item."""
+    state: NDArray[np.uint64]
+    """uint64[1]: of the user's own stream of random numbers."""
+
+
 @kernel(inline="always")
 def _draw(state: NDArray[np.uint64]) -> Any:
-    """The next number in [0, 1) of a user's own stream."""
+    """The next number in [0, 1) of a stream."""
     state[0] = next_state(state[0])
     return uniform(to_bits(state[0]))
 
@@ -73,79 +88,50 @@ def _mass(items: Catalogue, group: int) -> Any:
 
 
 @kernel
-def _arrive(
-    home: NDArray[np.float64],
-    direction: NDArray[np.float64],
-    angle: float,
-    state: NDArray[np.uint64],
-    here: NDArray[np.float64],
-) -> None:
-    """Where a sitting takes place: on the great circle through home, plus a wobble."""
-    norm = 0.0
+def _sit_down(walker: _Walker, items: Catalogue, home: Any, ahead: Any, sharpness: float) -> None:
+    """A new sitting at `home + ahead` (on a great circle) plus a wobble; weigh the communities."""
+    here, norm = walker.here, 0.0
     for j in range(len(here)):
         # Box-Muller; 1 - u is never zero.
-        away = math.sqrt(-2.0 * math.log(1.0 - _draw(state)))
-        away *= math.cos(2.0 * math.pi * _draw(state))
-        here[j] = math.cos(angle) * home[j] + math.sin(angle) * direction[j]
+        away = math.sqrt(-2.0 * math.log(1.0 - _draw(walker.state)))
+        away *= math.cos(2.0 * math.pi * _draw(walker.state))
+        here[j] = home[j] + ahead[j]
         here[j] += _WOBBLE * away
         norm += here[j] * here[j]
-    norm = math.sqrt(norm)
-    for j in range(len(here)):
-        here[j] /= norm
-
-
-@kernel
-def _weigh(
-    items: Catalogue,
-    here: NDArray[np.float64],
-    sharpness: float,
-    bound: NDArray[np.float64],
-    weights: NDArray[np.float64],
-) -> None:
-    """Fill `weights` with the running sum over communities of what each can weigh at most."""
+    here /= math.sqrt(norm)
     running = 0.0
-    for g in range(len(bound)):
+    for g in range(len(walker.bound)):
         near = max(0.0, math.sqrt(_square_distance(items.centres, g, here)) - items.radius[g])
-        bound[g] = near * near * sharpness
-        _, mass = _mass(items, g)
-        running += math.exp(-bound[g]) * mass
-        weights[g] = running
+        walker.bound[g] = near * near * sharpness
+        running += math.exp(-walker.bound[g]) * _mass(items, g)[1]
+        walker.weights[g] = running
 
 
 @kernel
-def _nearby(
-    items: Catalogue,
-    here: NDArray[np.float64],
-    sharpness: float,
-    bound: NDArray[np.float64],
-    weights: NDArray[np.float64],
-    seen: NDArray[np.int64],
-    user: int,
-    state: NDArray[np.uint64],
-) -> int:
+def _nearby(walker: _Walker, items: Catalogue, user: int, sharpness: float) -> int:
     """An unseen item drawn from popularity * exp(-distance^2 * sharpness); -1 after many tries.
 
     A community is proposed with the largest value the density can take inside it (it lies within
     `radius` of its centre), an item by popularity, and the proposal is accepted with the ratio.
     """
+    weights, state = walker.weights, walker.state
     for _ in range(_TRIES):
         g = _first_above(weights, 0, len(weights), _draw(state) * weights[-1])
         before, mass = _mass(items, g)
         value = before + _draw(state) * mass
         tried = _first_above(items.cumulative, items.starts[g], items.starts[g + 1], value)
-        if seen[tried] == user:
+        if walker.seen[tried] == user:
             continue
-        square = _square_distance(items.positions, tried, here)
-        if _draw(state) < math.exp(bound[g] - square * sharpness):
+        square = _square_distance(items.positions, tried, walker.here)
+        if _draw(state) < math.exp(walker.bound[g] - square * sharpness):
             return tried
     return -1
 
 
 @kernel
-def _anywhere(
-    cumulative: NDArray[np.float64], seen: NDArray[np.int64], user: int, state: NDArray[np.uint64]
-) -> int:
+def _anywhere(walker: _Walker, cumulative: NDArray[np.float64], user: int) -> int:
     """An unseen item drawn by popularity, else the next one after a random place."""
+    seen, state = walker.seen, walker.state
     for _ in range(_TRIES):
         tried = _first_above(cumulative, 0, len(seen), _draw(state) * cumulative[-1])
         if seen[tried] != user:
@@ -172,10 +158,9 @@ def walk_users(
     sitting: NDArray[np.bool_],
 ) -> None:
     """Fill `places` (in the catalogue) and `sitting` for users in [first_user, last_user)."""
-    seen = np.full(len(items.positions), -1, dtype=np.int64)
-    here = np.empty(items.positions.shape[1])
-    bound, weights = np.empty(len(items.centres)), np.empty(len(items.centres))
-    state = np.empty(1, dtype=np.uint64)
+    groups, d = items.centres.shape
+    seen, state = np.full(len(items.positions), -1, np.int64), np.empty(1, np.uint64)
+    walker = _Walker(np.empty(d), np.empty(groups), np.empty(groups), seen, state)
     sharpness = 1.0 / (2.0 * reach * reach)
     for user in range(first_user, last_user):
         state[0] = to_bits(seed + np.uint64(user) * next_state(np.uint64(0)))
@@ -184,12 +169,12 @@ def walk_users(
             sitting[row] = row == begin or _draw(state) < _NEW_SITTING
             if sitting[row]:
                 angle = drift * ((row - begin) / (end - begin) - 0.5)
-                _arrive(home[user], direction[user], angle, state, here)
-                _weigh(items, here, sharpness, bound, weights)
+                towards = math.cos(angle) * home[user], math.sin(angle) * direction[user]
+                _sit_down(walker, items, *towards, sharpness)
             place = -1
-            if _draw(state) >= background and weights[-1] > 0.0:
-                place = _nearby(items, here, sharpness, bound, weights, seen, user, state)
+            if _draw(state) >= background and walker.weights[-1] > 0.0:
+                place = _nearby(walker, items, user, sharpness)
             if place < 0:
-                place = _anywhere(items.cumulative, seen, user, state)
+                place = _anywhere(walker, items.cumulative, user)
             seen[place] = user
             places[row] = place

@@ -168,30 +168,20 @@ def _parse(layout: _Layout, convert: pa_csv.ConvertOptions, *, threads: bool) ->
 
 
 class _Replaced(io.RawIOBase):
-    """A byte stream with a separator of several bytes replaced by one byte, chunk by chunk."""
+    """A byte stream with a separator of several bytes replaced by one byte, some lines a time."""
 
     def __init__(self, file: IO[bytes], separator: bytes, chunk: int = 1 << 20) -> None:
         super().__init__()
         self._file, self._separator, self._chunk = file, separator, chunk
         self._ready = b""
-        self._held = b""
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any) -> int:
-        while not self._ready:
-            read = self._file.read(self._chunk)
-            text = (self._held + read).replace(self._separator, _UNIT_SEPARATOR.encode())
-            # The end of this chunk may be the beginning of a separator.
-            hold = 0
-            if read:
-                prefixes = range(len(self._separator) - 1, 0, -1)
-                hold = next((n for n in prefixes if text.endswith(self._separator[:n])), 0)
-            self._held = text[len(text) - hold :]
-            self._ready = text[: len(text) - hold]
-            if not read:
-                break
+        if not self._ready:
+            lines = b"".join(self._file.readlines(self._chunk))
+            self._ready = lines.replace(self._separator, _UNIT_SEPARATOR.encode())
         taken = self._ready[: len(buffer)]
         buffer[: len(taken)] = taken
         self._ready = self._ready[len(taken) :]

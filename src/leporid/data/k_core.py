@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from leporid.data.interactions import Interactions
 from leporid.errors import ConfigError, DataError
+
+if TYPE_CHECKING:
+    from leporid.data.interactions import Interactions
 
 __all__ = ["core_counts", "core_filter", "with_core_dropped"]
 
