@@ -1,4 +1,5 @@
 from .columns import LoadReport as LoadReport
+from .datasets import DATASETS as DATASETS
 from .datasets import fetch as fetch
 from .id_map import IdMap as IdMap
 from .interactions import DatasetStats as DatasetStats
@@ -10,6 +11,7 @@ from .k_core import core_filter as core_filter
 from .loading import load as load
 from .split import Part as Part
 from .split import Split as Split
+from .splitting import PROTOCOLS as PROTOCOLS
 from .splitting import global_time_split as global_time_split
 from .splitting import leave_last_out as leave_last_out
 from .splitting import rehearsal as rehearsal

@@ -161,6 +161,8 @@ def _coded(values: pa.ChunkedArray, kind: str, origin: str) -> tuple[NDArray[np.
 
     Only distinct values are looked at one by one, so this costs little however long the log.
     """
+    if pa.types.is_nested(values.type):
+        raise DataError(f"{origin}: the {kind} column has type {values.type}, no id")
     if pa.types.is_floating(values.type):
         values = _whole_floats(values, kind, origin)
     elif pa.types.is_null(values.type):  # nothing but missing values
