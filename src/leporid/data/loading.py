@@ -113,14 +113,18 @@ def parquet_batches(
         names = pa_parquet.read_schema(files[0]).names
     columns = find_columns(names, requested, str(path), need_rating)
     wanted = [names[place] for place in columns.places.values()]
+
+    def raw(batch: pa.RecordBatch) -> RawTable:
+        table = pa.Table.from_batches([batch]).select(wanted)
+        return RawTable.of(table, columns, str(path), "parquet")
+
     for file in files:
         with (
             _parquet_errors(file),
             pa_parquet.ParquetFile(file, memory_map=True, pre_buffer=False) as opened,
         ):
-            for batch in opened.iter_batches(batch_rows, columns=wanted, use_threads=False):
-                table = pa.Table.from_batches([batch]).select(wanted)
-                yield RawTable.of(table, columns, str(path), "parquet")
+            # `map` keeps no batch alive while the next one is decoded.
+            yield from map(raw, opened.iter_batches(batch_rows, columns=wanted, use_threads=False))
 
 
 def _files(path: Path) -> list[Path]:

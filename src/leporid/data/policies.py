@@ -35,7 +35,8 @@ class KeptRows:
     """int32[n]: places in `user_values`."""
     item: NDArray[np.int32]
     """int32[n]: places in `item_values`."""
-    time: NDArray[np.int64] | None
+    time: pa.ChunkedArray | None
+    """int64[n], no nulls."""
     time_unit: str | None
     user_values: pa.Array
     """Integers or text; equal ids may occur twice ('7' and ' 7'), blank ones are null."""
@@ -55,8 +56,9 @@ def to_interactions(raw: RawTable, min_rating: float | None) -> Interactions:
     else:
         user_of, item_of = rows.user_values.to_numpy(), rows.item_values.to_numpy()
         users, items = IdMap.range(raw.shape[0], "user"), IdMap.range(raw.shape[1], "item")
+    time = None if rows.time is None else np.asarray(rows.time)
     data = Interactions.from_arrays(
-        user_of[rows.user], item_of[rows.item], rows.time, users, items, rows.dropped
+        user_of[rows.user], item_of[rows.item], time, users, items, rows.dropped
     )
     return replace(data, source=replace(raw.report, time_unit=rows.time_unit))
 
@@ -84,9 +86,8 @@ def keep_rows(raw: RawTable, min_rating: float | None) -> KeptRows:
     leave_out("missing item", item < 0)
     time = unit = None
     if "time" in raw.columns:
-        times, unit = to_int64(_plain(raw.columns["time"]), names["time"])
-        leave_out("missing time", np.asarray(pc.is_null(times).to_numpy()))
-        time = np.asarray(pc.fill_null(times, 0).to_numpy(), dtype=np.int64)
+        time, unit = to_int64(_plain(raw.columns["time"]), names["time"])
+        leave_out("missing time", np.asarray(pc.is_null(time)))
     if min_rating is not None:
         rating = _ratings(raw)
         leave_out("missing rating", np.isnan(rating))
@@ -95,7 +96,7 @@ def keep_rows(raw: RawTable, min_rating: float | None) -> KeptRows:
         leave_out("explicit zero", _ratings(raw) == 0)
     if dropped:
         user, item = user[keep], item[keep]
-        time = None if time is None else time[keep]
+        time = None if time is None else time.filter(pa.array(keep))
     return KeptRows(user, item, time, unit, user_values, item_values, dropped)
 
 

@@ -125,12 +125,12 @@ class _Vocabulary:
             values, self.values = values.cast(pa.string()), self.values.cast(pa.string())
         places = np.array(pc.fill_null(pc.index_in(values, value_set=self.values), -1))
         new = places < 0
-        places[new] = len(self.values) + np.arange(np.count_nonzero(new))
-        self.values = pa.concat_arrays([self.values, values.filter(pa.array(new))])
+        if new.any():  # else nothing that lives on is allocated amid the blocks of a batch
+            places[new] = len(self.values) + np.arange(np.count_nonzero(new))
+            self.values = pa.concat_arrays([self.values, values.filter(pa.array(new))])
+            self.counts = np.pad(self.counts, (0, len(self.values) - len(self.counts)))
         rows = places[codes].astype(np.int32, copy=False)
-        counts = np.bincount(rows, minlength=len(self.values))
-        counts[: len(self.counts)] += self.counts
-        self.counts = counts
+        self.counts += np.bincount(rows, minlength=len(self.counts))
         return rows
 
 
@@ -146,22 +146,25 @@ def _store(
             kept = keep_rows(batch, min_rating)
             rows += batch.report.rows
             dropped.update(kept.dropped)
-            user_places = user.add(kept.user, kept.user_values)
-            item_places = item.add(kept.item, kept.item_values)
-            _as_pairs(user_places, item_places).tofile(file)
+            users = user.add(kept.user, kept.user_values)
+            items = item.add(kept.item, kept.item_values)
+            _as_pairs(users, items).tofile(file)
+            del batch, kept, users, items  # before the next batch is decoded
     check_kept(origin, rows, dropped)
-    user_of, users = id_lookup(user.values, user.counts, "user")
-    item_of, items = id_lookup(item.values, item.counts, "item")
+    user_of, user_ids = id_lookup(user.values, user.counts, "user")
+    item_of, item_ids = id_lookup(item.values, item.counts, "item")
     # A value that no kept row has points at the first id, and adds nothing.
-    counts = np.bincount(user_of, weights=user.counts, minlength=len(users)).astype(np.int64)
+    counts = np.bincount(user_of, weights=user.counts, minlength=len(user_ids)).astype(np.int64)
     coded = (_as_pairs(user_of[u], item_of[i]) for u, i in (p.T for p in _read_pairs(flat, block)))
     regions = _sort_into_regions(coded, counts, block, in_order)
     flat.unlink()
-    indptr = _distinct_rows(in_order, regions, counts, len(items), target)
+    indptr = _distinct_rows(in_order, regions, counts, len(item_ids), target)
     in_order.unlink()
     if repeated := int(counts.sum() - indptr[-1]):
         dropped["duplicate pair"] = repeated
-    return StoredInteractions(indptr, _mapped(target), users, items, dict(dropped), folder, block)
+    return StoredInteractions(
+        indptr, _mapped(target), user_ids, item_ids, dict(dropped), folder, block
+    )
 
 
 def _mapped(path: Path) -> NDArray[np.int32]:
@@ -178,7 +181,9 @@ def _read_pairs(path: Path, block: int) -> Iterator[NDArray[np.int32]]:
 
 
 def _as_pairs(rows: NDArray[Any], columns: NDArray[Any]) -> NDArray[np.int32]:
-    return np.column_stack([rows, columns]).astype(np.int32, copy=False)
+    pairs = np.empty((len(rows), 2), np.int32)
+    pairs[:, 0], pairs[:, 1] = rows, columns
+    return pairs
 
 
 def _sort_into_regions(
