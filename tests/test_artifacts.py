@@ -12,7 +12,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from leporid.artifacts import atomic_path, map_arrays, read_arrays, write_arrays
+from leporid.artifacts import (
+    atomic_path,
+    cache_directory,
+    map_arrays,
+    read_arrays,
+    user_cache_directory,
+    write_arrays,
+)
+from leporid.data.datasets import cache_dir
 from leporid.errors import DataError
 
 KINDS = ["?", "i1", "u2", "i4", "i8", "u8", "f2", "f4", "f8"]
@@ -109,3 +117,25 @@ def mappings(path: Path) -> list[tuple[int, int]]:
             begin, _, end = place.partition("-")
             found.append((int(begin, 16), int(end, 16)))
     return found
+
+
+def test_one_rule_for_the_cache_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LEPORID_CACHE", "~/here")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert cache_directory() == cache_dir() == tmp_path / "here"
+    monkeypatch.delenv("LEPORID_CACHE")
+    if sys.platform == "linux":
+        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
+        assert user_cache_directory() == tmp_path / "xdg" / "leporid"
+        monkeypatch.delenv("XDG_CACHE_HOME")
+        assert user_cache_directory() == tmp_path / ".cache" / "leporid"
+    assert cache_directory() == cache_dir() == user_cache_directory()
+
+
+@pytest.mark.parametrize("word", ["off", " OFF ", "0", ""])
+def test_a_cache_that_is_off_still_has_room_for_data_sets(
+    word: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LEPORID_CACHE", word)
+    assert cache_directory() is None
+    assert cache_dir() == user_cache_directory()

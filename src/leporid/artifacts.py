@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import platformdirs
 from numpy.typing import NDArray
 
 from leporid.errors import DataError
@@ -24,9 +25,11 @@ from leporid.errors import DataError
 __all__ = [
     "atomic_folder",
     "atomic_path",
+    "cache_directory",
     "map_arrays",
     "read_arrays",
     "read_json",
+    "user_cache_directory",
     "write_arrays",
     "write_json",
 ]
@@ -37,6 +40,22 @@ _DTYPES = {
     **{f"F{8 * size}": f"<f{size}" for size in (2, 4, 8)},
 }
 """How safetensors names the number formats that numpy has."""
+
+
+def cache_directory() -> Path | None:
+    """Where things are kept that can be fetched or computed again; None where that is off.
+
+    `$LEPORID_CACHE` (the word `off` switches the cache off), else `user_cache_directory()`.
+    """
+    folder = os.environ.get("LEPORID_CACHE")
+    if folder is None:
+        return user_cache_directory()
+    return None if folder.strip().lower() in {"off", "0", ""} else Path(folder).expanduser()
+
+
+def user_cache_directory() -> Path:
+    """`leporid` in the user's cache folder: `$XDG_CACHE_HOME` or `~/.cache` on Linux."""
+    return Path(platformdirs.user_cache_dir("leporid", appauthor=False, opinion=False))
 
 
 @contextlib.contextmanager

@@ -15,16 +15,17 @@ from leporid import load
 from leporid.data import datasets, fetch, load_items
 from leporid.data.download import download, published_md5
 from leporid.errors import DataError, LeporidWarning, UnknownNameError
+from leporid.progress import NullProgress
 
 
 class Server:
-    """Files over HTTP on this machine, with ranges; it can break off a transfer once."""
+    """Files over HTTP on this machine; it can break off transfers."""
 
     def __init__(self) -> None:
         self.files: dict[str, bytes] = {}
-        self.requests: list[tuple[str, str | None]] = []
-        self.break_after: int | None = None
-        self.with_ranges = True
+        self.requests: list[str] = []
+        self.breaks = 0
+        """How many of the next answers stop half way."""
         outer = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -40,34 +41,29 @@ class Server:
         self.thread.start()
 
     def answer(self, handler: BaseHTTPRequestHandler) -> None:
-        wanted = handler.headers.get("Range")
-        self.requests.append((handler.path, wanted))
+        self.requests.append(handler.path)
         body = self.files.get(handler.path)
         if body is None:
             handler.send_error(404)
             return
-        etag = hashlib.md5(body).hexdigest()
-        start = 0
-        if wanted and self.with_ranges and handler.headers.get("If-Range", etag) == etag:
-            start = int(wanted.removeprefix("bytes=").removesuffix("-"))
-        if start and start >= len(body):
-            handler.send_response(416)
-            handler.send_header("Content-Range", f"bytes */{len(body)}")
-            handler.end_headers()
-            return
-        handler.send_response(206 if start else 200)
-        handler.send_header("Content-Length", str(len(body) - start))
-        handler.send_header("ETag", etag)
+        handler.send_response(200)
+        handler.send_header("Content-Length", str(len(body)))
         handler.end_headers()
-        rest = body[start:]
-        if self.break_after is not None:
-            rest, self.break_after = rest[: self.break_after], None
-        handler.wfile.write(rest)
+        if self.breaks:
+            body = body[: len(body) // 2]
+            self.breaks -= 1
+        handler.wfile.write(body)
 
     def close(self) -> None:
         self.http.shutdown()
         self.thread.join()
         self.http.server_close()
+
+
+@pytest.fixture(autouse=True)
+def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """pooch waits some seconds before it tries again."""
+    monkeypatch.setattr("pooch.core.time.sleep", lambda _: None)
 
 
 @pytest.fixture
@@ -86,42 +82,54 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 BODY = bytes(range(256)) * 4000
 
 
-def test_a_broken_transfer_is_continued(server: Server, tmp_path: Path) -> None:
+class Recorded(NullProgress):
+    """Remembers what was reported."""
+
+    def __init__(self) -> None:
+        self.stages: list[tuple[str, int | None]] = []
+        self.steps = 0
+
+    def start(self, description: str, total: int | None = None) -> None:
+        self.stages.append((description, total))
+        self.steps = 0
+
+    def advance(self, steps: int = 1, **fields: Any) -> None:
+        self.steps += steps
+
+
+def test_a_broken_transfer_is_tried_again(server: Server, tmp_path: Path) -> None:
     server.files["/a.zip"] = BODY
-    server.break_after = 300_000
-    target = download(f"{server.url}/a.zip", tmp_path / "a.zip", md5=hashlib.md5(BODY).hexdigest())
+    server.breaks = 1
+    seen, md5 = Recorded(), hashlib.md5(BODY).hexdigest()
+    target = download(f"{server.url}/a.zip", tmp_path / "a.zip", md5=md5, progress=seen)
     assert target.read_bytes() == BODY
-    assert server.requests == [("/a.zip", None), ("/a.zip", "bytes=300000-")]
+    assert server.requests == ["/a.zip", "/a.zip"]
     assert [path.name for path in tmp_path.iterdir()] == ["a.zip"]
+    assert seen.stages == [("downloading a.zip", len(BODY))] * 2
+    assert seen.steps >= len(BODY)
 
 
-def test_an_earlier_run_is_continued(server: Server, tmp_path: Path) -> None:
+def test_a_transfer_that_keeps_breaking_is_one_error(server: Server, tmp_path: Path) -> None:
     server.files["/a.zip"] = BODY
-    (tmp_path / "a.zip.part").write_bytes(BODY[:1000])
-    assert download(f"{server.url}/a.zip", tmp_path / "a.zip").read_bytes() == BODY
-    assert server.requests == [("/a.zip", "bytes=1000-")]
-    (tmp_path / "a.zip.part").write_bytes(BODY)
-    assert download(f"{server.url}/a.zip", tmp_path / "a.zip").read_bytes() == BODY
-
-
-def test_another_version_or_no_ranges_starts_again(server: Server, tmp_path: Path) -> None:
-    server.files["/a.zip"] = BODY
-    (tmp_path / "a.zip.part").write_bytes(b"old bytes")
-    (tmp_path / "a.zip.part.etag").write_text("an older version")
-    assert download(f"{server.url}/a.zip", tmp_path / "a.zip").read_bytes() == BODY
-    server.with_ranges = False
-    (tmp_path / "b.zip.part").write_bytes(b"old bytes")
-    server.files["/b.zip"] = BODY[::-1]
-    assert download(f"{server.url}/b.zip", tmp_path / "b.zip").read_bytes() == BODY[::-1]
+    server.breaks = 9
+    with pytest.raises(DataError, match=r"could not download http.*/a\.zip to .*a\.zip: "):
+        download(f"{server.url}/a.zip", tmp_path / "a.zip")
+    assert len(server.requests) == 3
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_wrong_checksum_leaves_nothing(server: Server, tmp_path: Path) -> None:
     server.files["/a.zip"] = BODY
-    with pytest.raises(DataError, match=r"a\.zip\.part has md5 .* instead of 0000"):
+    with pytest.raises(DataError, match=r"MD5 hash .*a\.zip.* expected md5:0000.* but got"):
         download(f"{server.url}/a.zip", tmp_path / "a.zip", md5="0" * 32)
     assert list(tmp_path.iterdir()) == []
     with pytest.raises(DataError, match="answered 404"):
         download(f"{server.url}/none.zip", tmp_path / "none.zip")
+
+
+def test_an_address_out_of_reach_is_named(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"could not download http://127\.0\.0\.1:9/a\.zip"):
+        download("http://127.0.0.1:9/a.zip", tmp_path / "a.zip")
 
 
 def test_published_checksums_are_found(server: Server) -> None:

@@ -20,7 +20,7 @@ EXPECTED = [(1, 20, 5), (1, 10, 7), (2, 10, 6)]
 
 
 @pytest.mark.parametrize(
-    "make", [pandas.DataFrame, polars.DataFrame, polars.LazyFrame, pa.table, dict]
+    "make", [pandas.DataFrame, polars.DataFrame, polars.LazyFrame, pa.table, pa.record_batch, dict]
 )
 def test_tables_of_every_kind(make: type) -> None:
     assert external_rows(load(make(COLUMNS))) == EXPECTED
@@ -51,6 +51,8 @@ def test_pandas_with_missing_integers_stays_integer() -> None:
     assert external_rows(data) == [(1, "a", None)]
     with pytest.raises(DataError, match="fraction"):
         load(pandas.DataFrame({"user": [1.5, 2.0], "item": [1, 2]}))
+    with pytest.raises(DataError, match="the item column has type list"):
+        load({"user": [1, 2], "item": [[1], [2]]})
 
 
 def test_categories_strings_and_views() -> None:

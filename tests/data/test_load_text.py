@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import gzip
+import io
 from pathlib import Path
 
 import pytest
@@ -176,21 +177,10 @@ def test_times_that_change_type_late_in_the_file(tmp_path: Path) -> None:
     assert data.time[data.item == data.items.index(999999)].tolist() == [12_500_000]
 
 
-class _Trickle:
-    """Gives what it has in pieces of a set size."""
-
-    def __init__(self, data: bytes, size: int) -> None:
-        self.data, self.size = data, size
-
-    def read(self, _: int) -> bytes:
-        head, self.data = self.data[: self.size], self.data[self.size :]
-        return head
-
-
 @given(st.text("a:|\n", max_size=60), st.integers(1, 7), st.sampled_from(["::", "|||", ":|"]))
 @settings(deadline=None, max_examples=200)
 def test_separators_are_replaced_across_chunks(text: str, size: int, separator: str) -> None:
-    stream = _Replaced(_Trickle(text.encode(), size), separator.encode())  # type: ignore[arg-type]
+    stream = _Replaced(io.BytesIO(text.encode()), separator.encode(), size)
     assert stream.read() == text.replace(separator, "\x1f").encode()
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from leporid import Split, global_time_split, leave_last_out, rehearsal, temporal_split
 from leporid.artifacts import read_json, write_json
-from leporid.data.splitting import split_by
+from leporid.data import split_by
 from leporid.errors import ConfigError, DataError, UnknownNameError
 from tests.data.strategies import Row, external_rows, interactions_of, rows
 
@@ -100,7 +100,7 @@ def test_impossible_splits_are_refused() -> None:
     with pytest.raises(DataError, match="needs times"):
         global_time_split(interactions_of([(0, 0, 0)], with_time=False))
     with pytest.raises(UnknownNameError, match="leave-last-out"):
-        split_by("leave-last", data)
+        split_by(data, "leave-last")
 
 
 @pytest.mark.parametrize("text_ids", [False, True])
@@ -146,7 +146,7 @@ def test_files_that_do_not_belong_together_are_refused(tmp_path: Path) -> None:
 def test_a_rehearsal_is_the_protocol_on_what_is_known_before_test(
     log: list[Row], protocol: str
 ) -> None:
-    split = split_by(protocol, interactions_of(log))
+    split = split_by(interactions_of(log), protocol)
     if len(split.train_valid) == 0:
         return
     again = rehearsal(split)
@@ -155,7 +155,7 @@ def test_a_rehearsal_is_the_protocol_on_what_is_known_before_test(
     assert again.users is split.users
     assert again.items is split.items
     if protocol != "global-time":
-        expected = split_by(protocol, split.train_valid)
+        expected = split_by(split.train_valid, protocol)
         assert parts(again) == parts(expected)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import warnings
 from typing import Any
 
@@ -85,8 +86,8 @@ def test_same_as_load(tmp_path_factory: Any, data: Any, kind: str, core: int) ->
         warnings.simplefilter("ignore", LeporidWarning)
         try:
             expected = in_memory()
-        except DataError:
-            with pytest.raises(DataError):
+        except DataError as error:
+            with pytest.raises(DataError, match=re.escape(str(error))):
                 streamed()
             return
         made = streamed()
@@ -107,6 +108,16 @@ def test_missing_values_are_counted_in_one_warning(tmp_path: Any) -> None:
         made = store_interactions(source, tmp_path / "scratch", PLENTY)
     assert len(caught) == 1
     assert len(made) == 1
+
+
+def test_files_that_disagree_about_a_type_are_read_as_text(tmp_path: Any) -> None:
+    parts = ({"user": [1, 2], "item": ["a", "b"]}, {"user": ["2", "x"], "item": ["b", "a"]})
+    for number, columns in enumerate(parts):
+        write(tmp_path / "log" / str(number), columns, parts=1)
+    made = store_interactions(tmp_path / "log", tmp_path / "scratch", PLENTY)
+    assert made.users.ids.to_pylist() == ["1", "2", "x"]
+    assert made.dropped == {"duplicate pair": 1}
+    np.testing.assert_array_equal(made.csr().toarray(), [[1, 0], [0, 1], [1, 0]])
 
 
 def test_a_full_disk_is_one_error(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:

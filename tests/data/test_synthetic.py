@@ -43,7 +43,7 @@ def test_impossible_sizes_are_refused() -> None:
         synthesize(10, 5, 51)
     with pytest.raises(ConfigError, match="communities"):
         synthesize(10, 5, 20, communities=())
-    with pytest.raises(ConfigError, match="reach > 0"):
+    with pytest.raises(ConfigError, match="reach must be above 0"):
         synthesize(10, 5, 20, reach=0.0)
 
 

@@ -137,7 +137,7 @@ def split(
         header=header,
         encoding=encoding,
     )
-    parts = split_by(protocol, data, train=train, valid=valid)
+    parts = split_by(data, protocol, train=train, valid=valid)
     parts.save(output)
     summary = {
         "output": str(output),

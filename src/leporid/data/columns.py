@@ -1,16 +1,20 @@
-"""Which column is the user, the item, the time and the rating: by name, or by place."""
+"""Which column is the user, the item, the time and the rating, and the table of those columns."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import pyarrow as pa
 
 from leporid.errors import DataError, closest
 
-__all__ = ["ROLES", "Columns", "find_columns", "looks_like_header", "normalise"]
+__all__ = ["Columns", "LoadReport", "RawTable", "Requested", "find_columns", "looks_like_header"]
 
-ROLES = ("user", "item", "time", "rating")
+Requested = Mapping[str, str | int | None]
+"""Role to the name or place of its column, where the caller named one."""
 
 _USUAL_NAMES: Mapping[str, str] = {
     "user": "userid user uid users useridx userindex reviewerid customerid customer memberid "
@@ -41,20 +45,70 @@ _EARLIEST_EPOCH = 100_000_000
 
 
 @dataclass(frozen=True)
-class Columns:
-    """The place of each role among the columns of a table; None where it is absent."""
+class LoadReport:
+    """What was read, and what had to be guessed to read it."""
 
-    user: int
-    item: int
-    time: int | None
-    rating: int | None
+    origin: str
+    """The path, the data set name, or the kind of object."""
+    format: str
+    """'text', 'parquet', 'frame' or 'matrix'."""
+    columns: Mapping[str, str]
+    """Role ('user', 'item', 'time', 'rating') to the name of its column."""
     guessed: tuple[str, ...]
-    """The roles that were found rather than given."""
+    """The roles whose column the caller did not name."""
+    rows: int
+    """Rows in the source, before any policy."""
+    separator: str | None = None
+    """Between the fields of a text file."""
+    header: bool | None = None
+    """Whether a text file begins with names."""
+    time_unit: str | None = None
+    """'as given' or 'microseconds'; None without times."""
 
-    def places(self) -> dict[str, int]:
-        """Role to place, present roles only."""
-        found = {role: getattr(self, role) for role in ROLES}
-        return {role: place for role, place in found.items() if place is not None}
+    def as_dict(self) -> dict[str, Any]:
+        """Plain JSON-able values."""
+        return {**asdict(self), "columns": dict(self.columns), "guessed": list(self.guessed)}
+
+    def sentence(self) -> str:
+        """What was guessed, in one line for people; empty where nothing was."""
+        if not self.guessed:
+            return ""
+        parts = [f"{role}={self.columns[role]}" for role in self.guessed]
+        if self.separator is not None:
+            shown = {"\t": "tab", " ": "space"}.get(self.separator, f"'{self.separator}'")
+            parts += [f"separator={shown}", f"header={'yes' if self.header else 'no'}"]
+        return "guessed: " + ", ".join(parts)
+
+
+@dataclass(frozen=True)
+class Columns:
+    """The columns of a source that have a role."""
+
+    places: Mapping[str, int]
+    """Role to place, for the columns that have to be read."""
+    names: Mapping[str, str]
+    """Role to name; also of ratings that need not be read."""
+    guessed: tuple[str, ...]
+    """The roles whose column the caller did not name."""
+
+
+@dataclass(frozen=True)
+class RawTable:
+    """The columns that matter, before any policy."""
+
+    columns: Mapping[str, pa.ChunkedArray]
+    """Role to values; 'user' and 'item' are always there."""
+    report: LoadReport
+    shape: tuple[int, int] | None = None
+    """Of a matrix, whose ids are positions."""
+
+    @classmethod
+    def of(
+        cls, table: pa.Table, columns: Columns, origin: str, kind: str, **layout: Any
+    ) -> RawTable:
+        """A table that holds the columns of `columns.places`, in that order."""
+        report = LoadReport(origin, kind, columns.names, columns.guessed, table.num_rows, **layout)
+        return cls(dict(zip(columns.places, table.columns, strict=True)), report)
 
 
 def normalise(name: str) -> str:
@@ -73,60 +127,56 @@ def looks_like_header(fields: Sequence[str]) -> bool:
 
 def find_columns(
     names: Sequence[str],
-    given: Mapping[str, str | int | None],
+    requested: Requested,
     origin: str,
+    need_rating: bool,
     *,
     first_row: Sequence[str] | None = None,
 ) -> Columns:
-    """The place of each role.
+    """The column of each role.
 
     Parameters
     ----------
     names : column names, or placeholders where there is no header
-    given : role to name or place, for those the caller fixed
+    requested : the columns that the caller named
     origin : the source, for messages
+    need_rating : whether ratings will be read
     first_row : the first line of a file without a header; None where there is one
     """
-    places: dict[str, int] = {
-        role: _given_place(names, column, role, origin)
-        for role, column in given.items()
+    places = {
+        role: _requested_place(names, column, role, origin)
+        for role, column in requested.items()
         if column is not None
     }
     guess = _guess_by_name(names) if first_row is None else _guess_by_place(first_row)
     guessed = []
-    for role in ROLES:
-        if role in places or role not in guess or guess[role] in places.values():
-            continue
-        places[role] = guess[role]
-        guessed.append(role)
+    for role in _USUAL_NAMES:
+        if role in guess and role not in places and guess[role] not in places.values():
+            places[role] = guess[role]
+            guessed.append(role)
     for role in ("user", "item"):
         if role not in places:
             raise DataError(
                 f"{origin} has no column that looks like the {role} (columns found: "
                 f"{', '.join(names)}): name it with {role}=... (--{role} on the command line)"
             )
+    named = {role: names[places[role]] for role in _USUAL_NAMES if role in places}
     if len(set(places.values())) < len(places):
-        raise DataError(f"{origin}: two roles were given the same column: {_said(places, names)}")
-    return Columns(
-        places["user"], places["item"], places.get("time"), places.get("rating"), tuple(guessed)
-    )
+        listed = ", ".join(f"{role}={name}" for role, name in named.items())
+        raise DataError(f"{origin}: two roles have the same column: {listed}")
+    read = {role: places[role] for role in named if need_rating or role != "rating"}
+    return Columns(read, named, tuple(guessed))
 
 
-def _said(places: Mapping[str, int], names: Sequence[str]) -> str:
-    return ", ".join(f"{role}={names[place]}" for role, place in places.items())
-
-
-def _given_place(names: Sequence[str], column: str | int, role: str, origin: str) -> int:
+def _requested_place(names: Sequence[str], column: str | int, role: str, origin: str) -> int:
     """The place of a column the caller named: exactly, then without its RecBole type."""
     if isinstance(column, int) or (column not in names and column.isdigit()):
         if 0 <= int(column) < len(names):
             return int(column)
     elif column in names:
         return names.index(column)
-    else:
-        bare = [name.split(":")[0] for name in names]
-        if column in bare:
-            return bare.index(column)
+    elif column in (bare := [name.split(":")[0] for name in names]):
+        return bare.index(column)
     guess = closest(str(column), list(names))
     hint = f"; did you mean {guess!r}?" if guess else ""
     raise DataError(
@@ -147,9 +197,8 @@ def _guess_by_name(names: Sequence[str]) -> dict[str, int]:
 
 def _guess_by_place(first_row: Sequence[str]) -> dict[str, int]:
     roles = _PLACES.get(len(first_row), ())
-    if len(first_row) == 3 and _NUMBER.fullmatch(first_row[2].strip()):
-        if float(first_row[2]) >= _EARLIEST_EPOCH:
+    if len(first_row) == 3:
+        third = first_row[2].strip()
+        if not _NUMBER.fullmatch(third) or float(third) >= _EARLIEST_EPOCH:
             roles = ("user", "item", "time")
-    elif len(first_row) == 3:
-        roles = ("user", "item", "time")
     return {role: place for place, role in enumerate(roles)}

@@ -1,14 +1,13 @@
 """The data sets of the paper (and two MovieLens siblings) by name, kept in a cache directory.
 
-The directory is `$LEPORID_CACHE`, else `leporid` in the user's cache directory. MovieLens comes
-from its official address and is checked against the MD5 published beside it. MovieLens-100K is
-also inside the Python package `recbole` 1.2.1, for places that can reach a package index only.
-Steam and Anime need a licence click, so a person has to fetch them once.
+MovieLens comes from its official address and is checked against the MD5 published beside it.
+MovieLens-100K is also inside the Python package `recbole` 1.2.1, for places that can reach a
+package index only. Steam and Anime need a licence click, so a person has to fetch them once.
 """
 
 from __future__ import annotations
 
-import os
+import hashlib
 import shutil
 import subprocess
 import sys
@@ -16,11 +15,12 @@ import tempfile
 import warnings
 import zipfile
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
-from leporid.artifacts import atomic_path
-from leporid.data.download import check_digest, download, published_md5
+from leporid.artifacts import atomic_path, cache_directory, user_cache_directory
+from leporid.data.download import download, published_md5
 from leporid.errors import DataError, LeporidWarning, UnknownNameError
 from leporid.progress import ProgressLike
 
@@ -49,48 +49,34 @@ class NamedDataset:
     """Names the file of item titles may have."""
     url: str | None = None
     """The archive; None where a licence click is needed."""
-    columns: Mapping[str, str | int] = field(default_factory=dict)
-    """Columns of the log that are not found by their names."""
 
 
-@dataclass(frozen=True)
-class DatasetFiles:
+class DatasetFiles(NamedTuple):
     """A data set on this disk."""
 
     interactions: Path
     items: Path | None
-    columns: Mapping[str, str | int]
 
 
-_MOVIELENS = "https://files.grouplens.org/datasets/movielens/"
-_ABOUT_MOVIELENS = "https://grouplens.org/datasets/movielens/"
+def _movielens(size: str, about: str, log: tuple[str, ...], items: tuple[str, ...]) -> NamedDataset:
+    return NamedDataset(
+        name=f"ml-{size}",
+        about=f"MovieLens-{size.upper()}: {about} ratings",
+        page=f"https://grouplens.org/datasets/movielens/{size}/",
+        interactions=log,
+        items=items,
+        url=f"https://files.grouplens.org/datasets/movielens/ml-{size}.zip",
+    )
 
+
+_100K = ("u.data", "ml-100k.inter"), ("u.item", "ml-100k.item")
 DATASETS: Mapping[str, NamedDataset] = {
     dataset.name: dataset
     for dataset in (
-        NamedDataset(
-            name="ml-100k",
-            about="MovieLens-100K: 943 users, 1,682 films, 100,000 ratings",
-            page=_ABOUT_MOVIELENS + "100k/",
-            interactions=("u.data", "ml-100k.inter"),
-            items=("u.item", "ml-100k.item"),
-            url=_MOVIELENS + "ml-100k.zip",
-        ),
-        NamedDataset(
-            name="ml-1m",
-            about="MovieLens-1M: 6,040 users, 3,706 films, 1,000,209 ratings",
-            page=_ABOUT_MOVIELENS + "1m/",
-            interactions=("ratings.dat",),
-            items=("movies.dat",),
-            url=_MOVIELENS + "ml-1m.zip",
-        ),
-        NamedDataset(
-            name="ml-20m",
-            about="MovieLens-20M: 138,493 users, 26,744 films, 20,000,263 ratings",
-            page=_ABOUT_MOVIELENS + "20m/",
-            interactions=("ratings.csv",),
-            items=("movies.csv",),
-            url=_MOVIELENS + "ml-20m.zip",
+        _movielens("100k", "943 users, 1,682 films, 100,000", *_100K),
+        _movielens("1m", "6,040 users, 3,706 films, 1,000,209", ("ratings.dat",), ("movies.dat",)),
+        _movielens(
+            "20m", "138,493 users, 26,744 films, 20,000,263", ("ratings.csv",), ("movies.csv",)
         ),
         NamedDataset(
             name="steam",
@@ -110,16 +96,8 @@ DATASETS: Mapping[str, NamedDataset] = {
 
 
 def cache_dir() -> Path:
-    """Where data sets are kept: `$LEPORID_CACHE`, else `leporid` in the user's cache."""
-    if given := os.environ.get("LEPORID_CACHE"):
-        return Path(given).expanduser()
-    if sys.platform == "win32":
-        base = os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local"
-    elif sys.platform == "darwin":
-        base = Path.home() / "Library" / "Caches"
-    else:
-        base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(base) / "leporid"
+    """Where data sets are kept; also with `LEPORID_CACHE=off`, which is about vectors."""
+    return cache_directory() or user_cache_directory()
 
 
 def fetch(name: str, *, progress: bool | ProgressLike | None = None) -> DatasetFiles:
@@ -128,8 +106,8 @@ def fetch(name: str, *, progress: bool | ProgressLike | None = None) -> DatasetF
         raise UnknownNameError("data set", name, DATASETS)
     dataset = DATASETS[name]
     folder = cache_dir() / "datasets" / name
-    if found := _present(dataset, folder):
-        return found
+    if files := _present(dataset, folder):
+        return files
     wanted = {*dataset.interactions, *dataset.items}
     if dataset.url is None:
         for archive in sorted(folder.glob("*.zip")):
@@ -141,17 +119,15 @@ def fetch(name: str, *, progress: bool | ProgressLike | None = None) -> DatasetF
             if name != "ml-100k":
                 raise
             _from_wheel(folder, official)
-    if found := _present(dataset, folder):
-        return found
+    if files := _present(dataset, folder):
+        return files
     raise DataError(_how_to_get(dataset, folder))
 
 
 def _present(dataset: NamedDataset, folder: Path) -> DatasetFiles | None:
     logs = [folder / name for name in dataset.interactions if (folder / name).is_file()]
     titles = [folder / name for name in dataset.items if (folder / name).is_file()]
-    if not logs:
-        return None
-    return DatasetFiles(logs[0], titles[0] if titles else None, dataset.columns)
+    return DatasetFiles(logs[0], titles[0] if titles else None) if logs else None
 
 
 def _how_to_get(dataset: NamedDataset, folder: Path) -> str:
@@ -172,9 +148,8 @@ def _how_to_get(dataset: NamedDataset, folder: Path) -> str:
 def _from_archive(
     url: str, folder: Path, wanted: set[str], progress: bool | ProgressLike | None
 ) -> None:
-    archive = folder / url.rsplit("/", 1)[1]
     md5 = published_md5(url + ".md5")
-    download(url, archive, md5=md5, progress=progress)
+    archive = download(url, folder / url.rsplit("/", 1)[1], md5=md5, progress=progress)
     if md5 is None:
         warnings.warn(
             f"no checksum was published beside {url}; only the archive's own CRC was checked",
@@ -190,8 +165,7 @@ def _extract(archive: Path, folder: Path, wanted: Callable[[str], bool]) -> None
     try:
         with zipfile.ZipFile(archive) as opened:
             # The log last: its presence means that everything is there.
-            members = sorted(filter(wanted, opened.namelist()), key=_is_log)
-            for member in members:
+            for member in sorted(filter(wanted, opened.namelist()), key=_is_log):
                 with (
                     opened.open(member) as source,
                     atomic_path(folder / Path(member).name) as path,
@@ -214,26 +188,23 @@ def _from_wheel(folder: Path, official: DataError) -> None:
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         wheels = list(Path(place).glob("*.whl"))
         if done.returncode or not wheels:
-            said = done.stderr.strip().splitlines()
+            complaint = (done.stderr.strip().splitlines() or ["no wheel"])[-1]
             raise DataError(
                 f"MovieLens-100K could be had neither from its official address ({official}) nor "
-                f"from the package {_RECBOLE} (pip: {said[-1] if said else 'no wheel'})"
+                f"from the package {_RECBOLE} (pip: {complaint})"
             )
         extract_wheel(wheels[0], folder, _RECBOLE_SHA256)
 
 
 def extract_wheel(wheel: Path, folder: Path, sha256: Mapping[str, str]) -> None:
     """Copy the MovieLens-100K members of the RecBole wheel, checked against `sha256`."""
-    with tempfile.TemporaryDirectory(dir=_made(folder)) as place:
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder) as place:
         _extract(wheel, Path(place), lambda m: m.removeprefix(_RECBOLE_FOLDER) in sha256)
         for name, expected in sha256.items():
-            if not (Path(place) / name).is_file():
+            if not (file := Path(place) / name).is_file():
                 raise DataError(f"{wheel.name} holds no {_RECBOLE_FOLDER}{name}")
-            check_digest(Path(place) / name, sha256=expected)
+            if (digest := hashlib.sha256(file.read_bytes()).hexdigest()) != expected:
+                raise DataError(f"{name} of {wheel.name} has sha256 {digest}, not {expected}")
         for name in sorted(sha256, key=_is_log):
             (Path(place) / name).replace(folder / name)
-
-
-def _made(folder: Path) -> Path:
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder

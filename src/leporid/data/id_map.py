@@ -35,9 +35,7 @@ class IdMap:
     @classmethod
     def from_values(cls, values: Any, kind: str = "id") -> IdMap:
         """The distinct values of a pyarrow/numpy array or a sequence of ids."""
-        array = values if isinstance(values, pa.Array | pa.ChunkedArray) else pa.array(values)
-        if isinstance(array, pa.ChunkedArray):
-            array = array.combine_chunks()
+        array = _as_array(values)
         if pa.types.is_integer(array.type) or pa.types.is_null(array.type):
             array = array.cast(pa.int64())
         elif not pa.types.is_string(array.type):
@@ -76,30 +74,26 @@ class IdMap:
 
     def encode(self, values: Any) -> NDArray[np.int32]:
         """Indices of a whole column of ids, -1 where an id is unknown. Vectorised."""
-        array = values if isinstance(values, pa.Array | pa.ChunkedArray) else pa.array(values)
+        array = _as_array(values)
         if len(self.ids) == 0:
             return np.full(len(array), -1, dtype=np.int32)
-        if array.type != self.ids.type:
-            array = array.cast(self.ids.type)
-        found = pc.fill_null(pc.index_in(array, value_set=self.ids), -1)
-        if isinstance(found, pa.ChunkedArray):
-            found = found.combine_chunks()
-        return np.asarray(found.to_numpy(zero_copy_only=False), dtype=np.int32)
+        places = pc.index_in(array.cast(self.ids.type), value_set=self.ids)
+        return np.asarray(pc.fill_null(places, -1), dtype=np.int32)
 
     def index(self, external: Any) -> int:
         """The index of one id; '42' finds 42. An unknown id is an `UnknownIdError`."""
         key = external.item() if isinstance(external, np.generic) else external
-        if self.is_integer and isinstance(key, str):
-            try:
-                key = int(key)
-            except ValueError:
-                raise self._unknown(external) from None
-        elif not self.is_integer and not isinstance(key, str):
-            key = str(key)
         try:
+            if not self.is_integer:
+                key = str(key)
+            elif isinstance(key, str):
+                key = int(key)
             return self._index[key]
-        except (KeyError, TypeError):
-            raise self._unknown(external) from None
+        except (KeyError, TypeError, ValueError):
+            raise UnknownIdError(
+                f"unknown {self.kind} {external!r}: the data has {len(self)} {self.kind}s "
+                f"and this is none of them"
+            ) from None
 
     def indices(self, externals: Iterable[Any]) -> NDArray[np.int32]:
         """The indices of several ids; the first unknown one is an `UnknownIdError`."""
@@ -128,9 +122,7 @@ class IdMap:
         if self.is_integer:
             hasher.update(np.ascontiguousarray(self.values).tobytes())
         else:
-            for value in self.values:
-                hasher.update(str(value).encode())
-                hasher.update(b"\0")
+            hasher.update(b"".join(value.encode() + b"\0" for value in self.values))
         return hasher.hexdigest()[:16]
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
@@ -152,8 +144,8 @@ class IdMap:
         values = [text[begin:end].decode() for begin, end in pairwise(offsets)]
         return cls(pa.array(values, type=pa.string()), kind)
 
-    def _unknown(self, external: Any) -> UnknownIdError:
-        return UnknownIdError(
-            f"unknown {self.kind} {external!r}: the data has {len(self)} {self.kind}s "
-            f"and this is none of them"
-        )
+
+def _as_array(values: Any) -> pa.Array:
+    if isinstance(values, pa.ChunkedArray):
+        return values.combine_chunks()
+    return values if isinstance(values, pa.Array) else pa.array(values)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -13,17 +13,20 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from leporid.data.id_map import IdMap
+from leporid.data.k_core import core_filter
 
 if TYPE_CHECKING:
-    from leporid.data.raw import LoadReport
-    from leporid.data.stats import DatasetStats
+    from leporid.data.columns import LoadReport
 
-__all__ = ["Interactions", "Sequences"]
+__all__ = ["DatasetStats", "Interactions", "Sequences"]
+
+TAIL_SHARE = 0.25
+"""The tail is this share of the users (or items): those with the fewest interactions."""
 
 
 @dataclass(frozen=True)
 class Sequences:
-    """Each user's items in time order, as one flat array."""
+    """The items of each user in time order, as one flat array."""
 
     indptr: NDArray[np.int64]
     """int64[n_users + 1]: the items of user u are `items[indptr[u]:indptr[u + 1]]`."""
@@ -54,6 +57,28 @@ class Sequences:
         indptr = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
         shift = np.repeat(self.indptr[users] - indptr[:-1], lengths)
         return Sequences(indptr, self.items[shift + np.arange(indptr[-1])])
+
+
+@dataclass(frozen=True)
+class DatasetStats:
+    """Size, density and how little of the data the tail holds."""
+
+    users: int
+    """Number of users."""
+    items: int
+    """Number of items."""
+    interactions: int
+    """Number of distinct (user, item) pairs."""
+    density: float
+    """interactions / (users x items)."""
+    tail_user_share: float
+    """Share of all interactions that the 25% least active users made."""
+    tail_item_share: float
+    """Share of all interactions that the 25% least popular items received."""
+
+    def as_dict(self) -> dict[str, int | float]:
+        """Plain values, in the order of the paper's table."""
+        return asdict(self)
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,19 +117,16 @@ class Interactions:
         """Sort rows, and keep the first in time of every (user, item) pair, counting the rest."""
         user = np.ascontiguousarray(user, dtype=np.int32)
         item = np.ascontiguousarray(item, dtype=np.int32)
-        counts = dict(dropped or {})
-        if time is not None:
-            time = np.ascontiguousarray(time, dtype=np.int64)
+        time = None if time is None else np.ascontiguousarray(time, dtype=np.int64)
+        rows, counts = cls(user, item, time, users, items), dict(dropped or {})
         if not _in_order(user, time):
-            order = _by_user_and_time(user, time, len(users))
-            user, item = user[order], item[order]
-            time = time[order] if time is not None else None
-        first = _first_of_pairs(user, item, len(users), len(items))
-        if len(first) < len(user):
-            counts["duplicate pair"] = counts.get("duplicate pair", 0) + len(user) - len(first)
-            user, item = user[first], item[first]
-            time = time[first] if time is not None else None
-        return cls(user, item, time, users, items, counts)
+            rows = rows.select(_by_user_and_time(user, time, len(users)))
+        pairs = rows.user.astype(np.int64) * len(items) + rows.item
+        first = np.sort(np.unique(pairs, return_index=True)[1])
+        if repeated := len(rows) - len(first):
+            counts["duplicate pair"] = counts.get("duplicate pair", 0) + repeated
+            rows = rows.select(first)
+        return replace(rows, dropped=counts)
 
     def __len__(self) -> int:
         return len(self.user)
@@ -132,13 +154,10 @@ class Interactions:
 
     def csr(self) -> sparse.csr_array:
         """The binary user x item matrix, float32, column indices sorted within a row."""
-        data = np.ones(len(self), dtype=np.float32)
-        indptr = self._indptr
-        if indptr[-1] < np.iinfo(np.int32).max:
-            indptr = indptr.astype(np.int32)
-        matrix = sparse.csr_array(
-            (data, self.item.copy(), indptr), shape=(self.n_users, self.n_items)
-        )
+        small = self._indptr[-1] < np.iinfo(np.int32).max
+        indptr = self._indptr.astype(np.int32) if small else self._indptr
+        data, shape = np.ones(len(self), dtype=np.float32), (self.n_users, self.n_items)
+        matrix = sparse.csr_array((data, self.item.copy(), indptr), shape=shape)
         matrix.sort_indices()
         return matrix
 
@@ -147,26 +166,25 @@ class Interactions:
         return Sequences(self._indptr, self.item)
 
     def select(self, rows: NDArray[Any]) -> Interactions:
-        """A part of the rows (mask or ascending positions), sharing the id maps."""
-        return Interactions(
-            self.user[rows],
-            self.item[rows],
-            None if self.time is None else self.time[rows],
-            self.users,
-            self.items,
-        )
+        """Some of the rows (a mask, or positions in order), sharing the id maps."""
+        time = None if self.time is None else self.time[rows]
+        return Interactions(self.user[rows], self.item[rows], time, self.users, self.items)
 
     def core(self, k: int) -> Interactions:
         """Only users and items with at least `k` interactions, repeated until stable."""
-        from leporid.data.core_filter import core_filter
-
         return core_filter(self, k)
 
     def stats(self) -> DatasetStats:
-        """The columns of the paper's Table 1."""
-        from leporid.data.stats import dataset_stats
-
-        return dataset_stats(self)
+        """The columns of the paper's Table 1; users and items without interactions are tail."""
+        n, cells = len(self), self.n_users * self.n_items
+        return DatasetStats(
+            users=self.n_users,
+            items=self.n_items,
+            interactions=n,
+            density=n / cells if n else 0.0,
+            tail_user_share=_tail_share(np.bincount(self.user, minlength=self.n_users)),
+            tail_item_share=_tail_share(np.bincount(self.item, minlength=self.n_items)),
+        )
 
     @cached_property
     def digest(self) -> str:
@@ -180,10 +198,10 @@ class Interactions:
 
 
 def _in_order(user: NDArray[np.int32], time: NDArray[np.int64] | None) -> bool:
-    ascending = user[1:] > user[:-1]
-    if time is None:
-        return bool(np.all(ascending | (user[1:] == user[:-1])))
-    return bool(np.all(ascending | ((user[1:] == user[:-1]) & (time[1:] >= time[:-1]))))
+    same = user[1:] == user[:-1]
+    if time is not None:
+        same &= time[1:] >= time[:-1]
+    return bool(np.all((user[1:] > user[:-1]) | same))
 
 
 def _by_user_and_time(
@@ -191,40 +209,26 @@ def _by_user_and_time(
 ) -> NDArray[np.int64]:
     """The stable order by user, then time: a sort by time, then a counting sort by user."""
     n = len(user)
-    by_time = None if time is None else _stable_order(time)
-    keys = user if by_time is None else user[by_time]
-    # One entry a column: turning columns into rows is a stable counting sort, linear and in C.
+    by_time = np.arange(n) if time is None else _stable_order(time)
+    # One entry per column: turning columns into rows is a stable counting sort, linear and in C.
     columns = sparse.csc_array(
-        (np.ones(n, dtype=np.int8), keys, np.arange(n + 1)), shape=(n_users, n)
+        (np.ones(n, dtype=np.int8), user[by_time], np.arange(n + 1)), shape=(n_users, n)
     )
-    by_user = columns.tocsr().indices
-    return np.asarray(by_user if by_time is None else by_time[by_user])
+    return np.asarray(by_time[columns.tocsr().indices])
 
 
 def _stable_order(time: NDArray[np.int64]) -> NDArray[np.int64]:
     """`argsort(time, kind="stable")`, much faster where time and place fit into one integer."""
-    n = len(time)
-    span = int(time.max()) - int(time.min()) if n else 0
-    if (span + 1) * n >= 2**63:
+    n, earliest = len(time), int(time.min())
+    if (int(time.max()) - earliest + 1) * n >= 2**63:
         return np.argsort(time, kind="stable")
-    keys: NDArray[np.int64] = (time - time.min()) * n + np.arange(n)
+    keys: NDArray[np.int64] = (time - earliest) * n + np.arange(n)
     keys.sort()
-    keys %= n
-    return keys
+    return keys % n
 
 
-def _first_of_pairs(
-    user: NDArray[np.int32], item: NDArray[np.int32], n_users: int, n_items: int
-) -> NDArray[np.int64]:
-    """Ascending positions of the first row of every (user, item) pair; `user` is sorted."""
-    n = len(user)
-    if n == 0:
-        return np.arange(0)
-    indptr = np.searchsorted(user, np.arange(n_users + 1))
-    rows = sparse.csr_array((np.arange(n), item.copy(), indptr), shape=(n_users, n_items))
-    rows.sort_indices()
-    begins = np.ones(n, dtype=bool)
-    begins[1:] = (rows.indices[1:] != rows.indices[:-1]) | (user[1:] != user[:-1])
-    if begins.all():
-        return np.arange(n)
-    return np.sort(np.minimum.reduceat(rows.data, np.flatnonzero(begins)))
+def _tail_share(counts: NDArray[np.int64]) -> float:
+    """The share of the total that the smallest quarter of the counts (rounded down) holds."""
+    total = int(counts.sum())
+    tail = np.sort(counts)[: int(len(counts) * TAIL_SHARE)]
+    return float(tail.sum() / total) if total else 0.0

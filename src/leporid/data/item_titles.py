@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import csv
 import os
+import re
 from collections.abc import Iterator
+from itertools import compress
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import pyarrow.parquet as pa_parquet
+
 from leporid.data.columns import normalise
+from leporid.data.datasets import DATASETS, fetch
 from leporid.errors import DataError
 
 __all__ = ["ItemInfo", "load_items"]
@@ -38,50 +43,39 @@ def load_items(source: str | os.PathLike[str]) -> dict[Any, ItemInfo]:
     """
     path = Path(source).expanduser()
     if not path.exists():
-        from leporid.data.datasets import DATASETS, fetch
-
         if str(source) not in DATASETS:
             raise DataError(f"no such file: {source}")
         titles = fetch(str(source)).items
         if titles is None:
             raise DataError(f"the data set {str(source)!r} comes without item titles")
         path = titles
-    rows = list(_rows(path))
-    if not rows:
+    items = dict(_titles(path, *_table(path)))
+    if not items:
         raise DataError(f"{path} holds no items")
-    whole = all(_is_whole(key) for key, _, _ in rows)
-    return {
-        int(key) if whole else key: ItemInfo(title, tuple(genres)) for key, title, genres in rows
-    }
+    whole = all(re.fullmatch(r"-?(0|[1-9]\d*)", key) for key in items)
+    return {int(key): info for key, info in items.items()} if whole else {**items}
 
 
-def _is_whole(key: str) -> bool:
-    digits = key.removeprefix("-")
-    return digits.isdecimal() and (digits == "0" or not digits.startswith("0"))
-
-
-def _rows(path: Path) -> Iterator[tuple[str, str, list[str]]]:
+def _table(path: Path) -> tuple[list[str], list[list[str]]]:
+    """The names of the columns and the rows."""
     if path.suffix in (".parquet", ".pq"):
-        import pyarrow.parquet as pa_parquet
-
         table = pa_parquet.read_table(path)
-        records = [["" if v is None else str(v) for v in row.values()] for row in table.to_pylist()]
-        yield from _named_rows(path, table.column_names, records)
-        return
+        values = zip(*(column.to_pylist() for column in table.columns), strict=True)
+        return table.column_names, [["" if v is None else str(v) for v in row] for row in values]
     lines = [line.rstrip("\r") for line in _text(path).split("\n") if line.strip()]
     if path.name == "u.item":
-        for fields in (line.split("|") for line in lines):
-            flags = zip(_genres(_ML_100K_GENRES), fields[5:], strict=False)
-            yield fields[0], fields[1], [genre for genre, flag in flags if flag == "1"]
-    elif path.suffix == ".dat":
-        for fields in (line.split("::") for line in lines):
-            yield fields[0], "::".join(fields[1:-1]), _genres(fields[-1])
+        names, records = _ML_100K_GENRES.split("|"), [line.split("|") for line in lines]
+        genres = [" ".join(compress(names, map(int, record[5:]))) for record in records]
+        rows = [[r[0], r[1], listed] for r, listed in zip(records, genres, strict=True)]
+        return ["item", "title", "genres"], rows
+    if path.suffix == ".dat":
+        records = [line.split("::") for line in lines]
+        return ["item", "title", "genres"], [[r[0], "::".join(r[1:-1]), r[-1]] for r in records]
+    if path.suffix == ".item":
+        records = [line.split("\t") for line in lines]
     else:
-        if path.suffix == ".item":
-            records = [line.split("\t") for line in lines]
-        else:
-            records = list(csv.reader(lines, delimiter="\t" if path.suffix == ".tsv" else ","))
-        yield from _named_rows(path, records[0] if records else [], records[1:])
+        records = list(csv.reader(lines, delimiter="\t" if path.suffix == ".tsv" else ","))
+    return (records[0] if records else []), records[1:]
 
 
 def _text(path: Path) -> str:
@@ -93,35 +87,33 @@ def _text(path: Path) -> str:
         return data.decode("latin-1")
 
 
-def _named_rows(
+def _titles(
     path: Path, names: list[str], records: list[list[str]]
-) -> Iterator[tuple[str, str, list[str]]]:
+) -> Iterator[tuple[str, ItemInfo]]:
     spelled = [normalise(name) for name in names]
 
-    def place(*candidates: str) -> int | None:
-        return next((spelled.index(name) for name in candidates if name in spelled), None)
+    def place(candidates: str) -> int | None:
+        return next((spelled.index(name) for name in candidates.split() if name in spelled), None)
 
-    key = place("itemid", "movieid", "animeid", "item", "id", "asin", "productid", "appid")
-    title = place("title", "movietitle", "name", "itemname", "productname", "appname")
+    key = place("itemid movieid animeid item id asin productid appid")
+    title = place("title movietitle name itemname productname appname")
     if key is None or title is None:
         raise DataError(
             f"{path} needs an item and a title column (columns found: {', '.join(names)})"
         )
-    genres = place("genres", "genre", "class", "categories", "category", "tags")
-    year = place("releaseyear")
+    genres, year = place("genres genre class categories category tags"), place("releaseyear")
     for number, fields in enumerate(records, start=2):
         if len(fields) != len(names):
             raise DataError(
                 f"{path}, line {number}: expected {len(names)} columns, got {len(fields)}"
             )
-        named = fields[title]
-        if year is not None and fields[year]:
-            named += f" ({fields[year]})"
-        listed = _genres(fields[genres], " " if path.suffix == ".item" else "|") if genres else []
-        yield fields[key], named, listed
+        dated = f" ({fields[year]})" if year is not None and fields[year] else ""
+        listed = () if genres is None else _genres(fields[genres], path.suffix)
+        yield fields[key], ItemInfo(fields[title] + dated, tuple(listed))
 
 
-def _genres(text: str, separator: str = "|") -> list[str]:
+def _genres(text: str, suffix: str) -> list[str]:
+    separator = " " if suffix == ".item" else "|"
     if separator not in text and ", " in text:
         separator = ","
     return [genre.strip() for genre in text.split(separator) if genre.strip()]

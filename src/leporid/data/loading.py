@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.dataset as pa_dataset
+import pyarrow.parquet as pa_parquet
+
+from leporid.data.columns import LoadReport, RawTable, Requested, find_columns
+from leporid.data.datasets import DATASETS, fetch
 from leporid.data.interactions import Interactions
-from leporid.data.policies import apply_policies
-from leporid.data.raw import LoadReport, RawTable
-from leporid.data.readers import is_frame, read_frame, read_matrix, read_parquet
+from leporid.data.policies import to_interactions
 from leporid.data.text_files import read_text
 from leporid.errors import DataError, closest
 
-__all__ = ["LoadReport", "load"]
+__all__ = ["load", "parquet_batches"]
 
 
 def load(
@@ -29,7 +35,7 @@ def load(
     header: bool | None = None,
     encoding: str = "utf-8",
 ) -> Interactions:
-    """Read an interaction log; what is not given is found, and `.source` says what was found.
+    """Read an interaction log; `.source` says what was guessed of what the arguments leave open.
 
     Parameters
     ----------
@@ -38,9 +44,9 @@ def load(
         of parquet files; 'ml-100k', 'ml-1m', 'ml-20m', 'steam' or 'anime' (a path of that name
         wins); a table with named columns; a scipy sparse matrix with users as rows, whose
         positions are the ids.
-    user, item, time, rating : name or place (from 0) of a column, where it is not found by name
+    user, item, time, rating : name or place (from 0) of a column that has no usual name
     min_rating : keep rows with at least this rating; the others are counted in `.dropped`
-    separator, header, encoding : of a text file, where they are not found
+    separator, header, encoding : of a text file, where its first line does not show them
 
     Returns
     -------
@@ -48,63 +54,149 @@ def load(
         Distinct pairs. `.dropped` counts the rows each policy left out (docs/data.md), and
         missing values also give one `LeporidWarning`.
     """
-    given = {"user": user, "item": item, "time": time, "rating": rating}
+    requested = {"user": user, "item": item, "time": time, "rating": rating}
     need_rating = min_rating is not None
     if hasattr(source, "tocoo"):
-        shape = (int(source.shape[0]), int(source.shape[1]))
-        return apply_policies(read_matrix(source), min_rating, shape=shape)
-    if isinstance(source, str | os.PathLike):
-        path, known = _locate(source)
-        given = {role: known.get(role) if name is None else name for role, name in given.items()}
-        raw = _read_path(path, given, separator, header, encoding, need_rating)
-    elif is_frame(source):
-        raw = read_frame(source, given, need_rating=need_rating)
+        raw = _read_matrix(source)
+    elif isinstance(source, str | os.PathLike):
+        path = _locate(source)
+        if _is_parquet(path):
+            raw = _read_parquet(path, requested, need_rating)
+        else:
+            raw = read_text(path, requested, need_rating, separator, header, encoding)
+    elif _is_frame(source):
+        raw = _read_frame(source, requested, need_rating)
     else:
         raise DataError(
             f"cannot load a {type(source).__name__}: give a path, a data set name, a pandas or "
             f"polars frame, a pyarrow table or a scipy sparse matrix"
         )
-    return apply_policies(raw, min_rating)
+    return to_interactions(raw, min_rating)
 
 
-def _locate(source: str | os.PathLike[str]) -> tuple[Path, Mapping[str, str | int]]:
-    """The file of a path or of a data set name, and what is known of its columns."""
+def _locate(source: str | os.PathLike[str]) -> Path:
+    """The file or directory of that path, or the log of the data set of that name."""
     path = Path(source).expanduser()
     if path.exists():
-        return path, {}
-    from leporid.data.datasets import DATASETS, fetch
-
+        return path
     if str(source) in DATASETS:
-        files = fetch(str(source))
-        return files.interactions, files.columns
+        return fetch(str(source)).interactions
     guess = closest(str(source), DATASETS)
     hint = f"did you mean the data set {guess!r}?" if guess else f"data sets: {', '.join(DATASETS)}"
     raise DataError(f"no such file: {source} ({hint})")
 
 
-def _read_path(
-    path: Path,
-    given: Mapping[str, str | int | None],
-    separator: str | None,
-    header: bool | None,
-    encoding: str,
-    need_rating: bool,
-) -> RawTable:
-    if path.is_dir() or _is_parquet(path):
-        return read_parquet(path, given, need_rating=need_rating)
-    return read_text(
-        path,
-        given,
-        separator=separator,
-        header=header,
-        encoding=encoding,
-        need_rating=need_rating,
-    )
-
-
 def _is_parquet(path: Path) -> bool:
-    """By content, so that a parquet file of any name is read as one."""
-    if path.suffix in (".parquet", ".pq"):
+    """A directory, or a file by its content: a parquet file may have any name."""
+    if path.is_dir() or path.suffix in (".parquet", ".pq"):
         return True
     with open(path, "rb") as file:
         return file.read(4) == b"PAR1"
+
+
+def _read_parquet(path: Path, requested: Requested, need_rating: bool) -> RawTable:
+    """A parquet file, or a directory of them in the order of their names."""
+    with _parquet_errors(path):
+        dataset = pa_dataset.dataset([str(file) for file in _files(path)], format="parquet")
+        names = dataset.schema.names
+        columns = find_columns(names, requested, str(path), need_rating)
+        table = dataset.to_table(columns=[names[place] for place in columns.places.values()])
+    return RawTable.of(table, columns, str(path), "parquet")
+
+
+def parquet_batches(
+    path: Path, requested: Requested, need_rating: bool, batch_rows: int
+) -> Iterator[RawTable]:
+    """What `_read_parquet` reads, at most `batch_rows` rows at a time; `report.rows` are those."""
+    files = _files(path)
+    with _parquet_errors(files[0]):
+        names = pa_parquet.read_schema(files[0]).names
+    columns = find_columns(names, requested, str(path), need_rating)
+    wanted = [names[place] for place in columns.places.values()]
+
+    def raw(batch: pa.RecordBatch) -> RawTable:
+        table = pa.Table.from_batches([batch]).select(wanted)
+        return RawTable.of(table, columns, str(path), "parquet")
+
+    for file in files:
+        with (
+            _parquet_errors(file),
+            pa_parquet.ParquetFile(file, memory_map=True, pre_buffer=False) as opened,
+        ):
+            # `map` keeps no batch alive while the next one is decoded.
+            yield from map(raw, opened.iter_batches(batch_rows, columns=wanted, use_threads=False))
+
+
+def _files(path: Path) -> list[Path]:
+    files = sorted(path.rglob("*.parquet")) if path.is_dir() else [path]
+    if not files:
+        raise DataError(f"{path} is a directory without .parquet files")
+    return files
+
+
+@contextmanager
+def _parquet_errors(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except (pa.ArrowException, KeyError) as error:
+        raise DataError(f"{path} is not a whole parquet file: {error}") from None
+    except OSError as error:
+        raise DataError(f"could not read {path}: {error}") from None
+
+
+def _is_frame(source: Any) -> bool:
+    """A pyarrow table, a mapping of columns, or anything that speaks Arrow (pandas, polars)."""
+    return (
+        isinstance(source, pa.Table | Mapping)
+        or hasattr(source, "__arrow_c_stream__")
+        or hasattr(source, "collect_schema")
+        or type(source).__module__.split(".")[0] == "pandas"
+    )
+
+
+def _read_frame(source: Any, requested: Requested, need_rating: bool) -> RawTable:
+    """A pandas or polars frame, a pyarrow table or a mapping of columns; neither is imported."""
+    package = type(source).__module__.split(".")[0]
+    origin = f"the {package} {type(source).__name__}"
+    if hasattr(source, "collect") and hasattr(source, "collect_schema"):  # polars.LazyFrame
+        source = source.collect()
+    try:
+        if package != "pandas" and not isinstance(source, Mapping):
+            source = pa.table(source)
+        names = source.column_names if isinstance(source, pa.Table) else list(source)
+        columns = find_columns([str(name) for name in names], requested, origin, need_rating)
+        table = _selected(source, list(columns.places.values()))
+    except (pa.ArrowException, TypeError) as error:
+        raise DataError(f"{origin} cannot be read as columns: {error}") from None
+    return RawTable.of(table, columns, origin, "frame")
+
+
+def _selected(source: Any, places: list[int]) -> pa.Table:
+    """Only the columns at these places are converted."""
+    if isinstance(source, pa.Table):
+        return source.select(places)
+    if not isinstance(source, Mapping):
+        return pa.Table.from_pandas(source.iloc[:, places], preserve_index=False)
+    values = [list(source.values())[place] for place in places]
+    arrow = (pa.Array, pa.ChunkedArray)
+    columns = [column if isinstance(column, arrow) else pa.array(column) for column in values]
+    return pa.table(columns, names=[str(place) for place in places])
+
+
+def _read_matrix(matrix: Any) -> RawTable:
+    """A scipy sparse matrix: rows are users, columns items, values ratings; no times."""
+    entries = matrix.tocoo()
+    shape = int(matrix.shape[0]), int(matrix.shape[1])
+    columns = {
+        "user": pa.chunked_array([np.asarray(entries.row, dtype=np.int64)]),
+        "item": pa.chunked_array([np.asarray(entries.col, dtype=np.int64)]),
+        "rating": pa.chunked_array([np.asarray(entries.data, dtype=np.float64)]),
+    }
+    report = LoadReport(
+        origin=f"the {shape[0]} x {shape[1]} {type(matrix).__name__}",
+        format="matrix",
+        columns={"user": "row", "item": "column", "rating": "value"},
+        guessed=(),
+        rows=len(entries.data),
+    )
+    return RawTable(columns, report, shape)

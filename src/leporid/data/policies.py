@@ -1,10 +1,13 @@
-"""What happens to the rows real logs hold: every one is kept, or left out and counted."""
+"""What happens to the rows of real logs: every one is kept, or left out and counted.
+
+`keep_rows` is the one home of the rules, for a whole log and for each batch of a streamed one.
+"""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,94 +15,125 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from leporid.data.columns import RawTable
 from leporid.data.id_map import IdMap
 from leporid.data.interactions import Interactions
-from leporid.data.raw import RawTable
 from leporid.data.timestamps import to_int64
 from leporid.errors import DataError, LeporidWarning
 
-__all__ = [
-    "apply_policies",
-    "compact_ids",
-    "external_ids",
-    "is_null",
-    "listed",
-    "plain_values",
-    "whole_floats",
-]
+__all__ = ["KeptRows", "check_kept", "id_lookup", "keep_rows", "to_interactions"]
 
 _WHOLE = r"^(0|-?[1-9][0-9]*)(\.0+)?$"
 """An integer as a program would print it: no leading zero, no plus sign."""
 
 
-def apply_policies(
-    raw: RawTable, min_rating: float | None, *, shape: tuple[int, int] | None = None
-) -> Interactions:
-    """From raw columns to `Interactions`; the reasons of what was left out are counted.
+@dataclass(frozen=True)
+class KeptRows:
+    """The rows that the policies keep, users and items as codes."""
+
+    user: NDArray[np.int32]
+    """int32[n]: places in `user_values`."""
+    item: NDArray[np.int32]
+    """int32[n]: places in `item_values`."""
+    time: pa.ChunkedArray | None
+    """int64[n], no nulls."""
+    time_unit: str | None
+    user_values: pa.Array
+    """Integers or text; equal ids may occur twice ('7' and ' 7'), blank ones are null."""
+    item_values: pa.Array
+    dropped: dict[str, int]
+    """Rows left out, by reason."""
+
+
+def to_interactions(raw: RawTable, min_rating: float | None) -> Interactions:
+    """Raw columns as `Interactions`. The ids of a matrix are positions: empty rows keep theirs."""
+    rows = keep_rows(raw, min_rating)
+    check_kept(raw.report.origin, raw.report.rows, rows.dropped)
+    if raw.shape is None:
+        counts = np.bincount(rows.user), np.bincount(rows.item)
+        user_of, users = id_lookup(rows.user_values, counts[0], "user")
+        item_of, items = id_lookup(rows.item_values, counts[1], "item")
+    else:
+        user_of, item_of = rows.user_values.to_numpy(), rows.item_values.to_numpy()
+        users, items = IdMap.range(raw.shape[0], "user"), IdMap.range(raw.shape[1], "item")
+    time = None if rows.time is None else np.asarray(rows.time)
+    data = Interactions.from_arrays(
+        user_of[rows.user], item_of[rows.item], time, users, items, rows.dropped
+    )
+    return replace(data, source=replace(raw.report, time_unit=rows.time_unit))
+
+
+def keep_rows(raw: RawTable, min_rating: float | None) -> KeptRows:
+    """Leave out and count what the policies exclude.
 
     A row counts once, for the first of these that applies: missing user, missing item, missing
-    time, missing rating (only where `min_rating` asks for ratings), below `min_rating`. With
-    `shape` (a matrix) the ids are positions, and empty rows and columns keep theirs.
+    time, missing rating (only where `min_rating` asks for ratings), below `min_rating`; in a
+    matrix without `min_rating`, a stored zero.
     """
-    origin = raw.report.origin
-    n = raw.report.rows
-    if n == 0:
-        raise DataError(f"{origin} has no rows")
-    user, user_ids = _codes(raw.columns["user"], "user", origin)
-    item, item_ids = _codes(raw.columns["item"], "item", origin)
-    keep = np.ones(n, dtype=bool)
+    origin, names = raw.report.origin, raw.report.columns
+    user, user_values = _coded(raw.columns["user"], "user", origin)
+    item, item_values = _coded(raw.columns["item"], "item", origin)
+    keep = np.ones(len(user), dtype=bool)
     dropped: dict[str, int] = {}
 
-    def leave_out(reason: str, bad: NDArray[np.bool_]) -> None:
-        bad &= keep
-        count = int(np.count_nonzero(bad))
-        if count:
+    def leave_out(reason: str, excluded: NDArray[np.bool_]) -> None:
+        excluded = excluded & keep
+        if count := int(np.count_nonzero(excluded)):
             dropped[reason] = count
-            keep[bad] = False
+            keep[excluded] = False
 
     leave_out("missing user", user < 0)
     leave_out("missing item", item < 0)
     time = unit = None
     if "time" in raw.columns:
-        arrow_time, unit = to_int64(plain_values(raw.columns["time"]), raw.report.columns["time"])
-        leave_out("missing time", is_null(arrow_time))
-        time = np.asarray(pc.fill_null(arrow_time, 0).to_numpy(), dtype=np.int64)
-    missing = sum(dropped.values())
+        time, unit = to_int64(_plain(raw.columns["time"]), names["time"])
+        leave_out("missing time", np.asarray(pc.is_null(time)))
     if min_rating is not None:
         rating = _ratings(raw)
         leave_out("missing rating", np.isnan(rating))
-        missing = sum(dropped.values())
         leave_out("below min_rating", rating < min_rating)
-    elif shape is not None:
+    elif raw.shape is not None:
         leave_out("explicit zero", _ratings(raw) == 0)
-
-    if missing:
-        reasons = ", ".join(f"{c:,} {r}" for r, c in dropped.items() if r.startswith("missing"))
-        warnings.warn(
-            f"{origin}: left out {missing:,} of {n:,} rows with missing values ({reasons})",
-            LeporidWarning,
-            stacklevel=3,
-        )
-    if not keep.any():
-        raise DataError(f"{origin}: no rows are left of {n:,}: {listed(dropped)}")
     if dropped:
         user, item = user[keep], item[keep]
-        time = None if time is None else time[keep]
-    if shape is None:
-        user, users = compact_ids(user, user_ids, "user")
-        item, items = compact_ids(item, item_ids, "item")
-    else:
-        user, item = user_ids.to_numpy()[user], item_ids.to_numpy()[item]
-        users, items = IdMap.range(shape[0], "user"), IdMap.range(shape[1], "item")
-    data = Interactions.from_arrays(user, item, time, users, items, dropped)
-    return replace(data, source=replace(raw.report, time_unit=unit))
+        time = None if time is None else time.filter(pa.array(keep))
+    return KeptRows(user, item, time, unit, user_values, item_values, dropped)
 
 
-def listed(dropped: Mapping[str, int]) -> str:
+def check_kept(origin: str, rows: int, dropped: Mapping[str, int]) -> None:
+    """Warn once about missing values; a log of which nothing is left is a `DataError`."""
+    if rows == 0:
+        raise DataError(f"{origin} has no rows")
+    missing = {reason: n for reason, n in dropped.items() if reason.startswith("missing")}
+    if missing:
+        warnings.warn(
+            f"{origin}: left out {sum(missing.values()):,} of {rows:,} rows with missing values "
+            f"({_listed(missing)})",
+            LeporidWarning,
+            stacklevel=4,
+        )
+    if sum(dropped.values()) == rows:
+        raise DataError(f"{origin}: no rows are left of {rows:,}: {_listed(dropped)}")
+
+
+def id_lookup(values: pa.Array, counts: NDArray[Any], kind: str) -> tuple[NDArray[np.int32], IdMap]:
+    """The map of the ids that occur (`counts` above 0), and the index of each value in it.
+
+    Returns int32[len(values)] and the map; a value that does not occur has index 0.
+    """
+    used = np.flatnonzero(counts)
+    present = _external_ids(values).take(pa.array(used))
+    id_map = IdMap.from_values(present, kind)
+    lookup = np.zeros(len(values), dtype=np.int32)
+    lookup[used] = id_map.encode(present)
+    return lookup, id_map
+
+
+def _listed(dropped: Mapping[str, int]) -> str:
     return ", ".join(f"{count:,} {reason}" for reason, count in dropped.items())
 
 
-def plain_values(values: pa.ChunkedArray) -> pa.ChunkedArray:
+def _plain(values: pa.ChunkedArray) -> pa.ChunkedArray:
     """Strings in the one layout every kernel knows, dictionaries decoded."""
     if pa.types.is_dictionary(values.type):
         values = values.cast(values.type.value_type)
@@ -109,50 +143,45 @@ def plain_values(values: pa.ChunkedArray) -> pa.ChunkedArray:
     return values
 
 
-def is_null(values: pa.ChunkedArray) -> NDArray[np.bool_]:
-    # `to_numpy` of a chunked array may share read-only memory, and the mask is written to.
-    return np.array(pc.is_null(values, nan_is_null=True).to_numpy(), dtype=bool)
-
-
 def _ratings(raw: RawTable) -> NDArray[np.float64]:
+    origin, names = raw.report.origin, raw.report.columns
     if "rating" not in raw.columns:
-        found = ", ".join(raw.report.columns.values())
         raise DataError(
-            f"{raw.report.origin} has no column that looks like a rating (using: {found}), "
-            f"which min_rating needs: name it with rating=... (--rating on the command line)"
+            f"{origin} has no column that looks like a rating (using: {', '.join(names.values())})"
+            f", which min_rating needs: name it with rating=... (--rating on the command line)"
         )
     try:
-        column = plain_values(raw.columns["rating"]).cast(pa.float64())
+        column = _plain(raw.columns["rating"]).cast(pa.float64())
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-        name = raw.report.columns["rating"]
-        raise DataError(f"{raw.report.origin}: column {name!r} is no number: {error}") from None
+        raise DataError(f"{origin}: column {names['rating']!r} is no number: {error}") from None
     return np.asarray(pc.fill_null(column, np.nan).to_numpy(), dtype=np.float64)
 
 
-def _codes(values: pa.ChunkedArray, kind: str, origin: str) -> tuple[NDArray[Any], pa.Array]:
-    """A code per row (-1 where missing) and the external id of each code.
+def _coded(values: pa.ChunkedArray, kind: str, origin: str) -> tuple[NDArray[np.int32], pa.Array]:
+    """A code per row (-1 where missing or blank) and the value of each code.
 
     Only distinct values are looked at one by one, so this costs little however long the log.
-    Codes of equal ids may differ (' 7' and '7'): the id map merges them.
     """
+    if pa.types.is_nested(values.type):
+        raise DataError(f"{origin}: the {kind} column has type {values.type}, no id")
     if pa.types.is_floating(values.type):
-        values = whole_floats(values, kind, origin)
-    if pa.types.is_null(values.type):  # nothing but missing values
+        values = _whole_floats(values, kind, origin)
+    elif pa.types.is_null(values.type):  # nothing but missing values
         values = values.cast(pa.int64())
     if not pa.types.is_dictionary(values.type):
-        values = pc.dictionary_encode(plain_values(values))
+        values = pc.dictionary_encode(_plain(values))
     encoded = values.unify_dictionaries().combine_chunks()
     if isinstance(encoded, pa.ChunkedArray):
         encoded = pa.concat_arrays(encoded.chunks)
     codes = np.asarray(pc.fill_null(encoded.indices, -1).to_numpy(zero_copy_only=False))
-    ids = external_ids(encoded.dictionary, kind, origin)
-    if ids.null_count:
-        blank = np.array(pc.is_null(ids))
+    distinct = _trimmed(encoded.dictionary, kind, origin)
+    if distinct.null_count:
+        blank = np.asarray(pc.is_null(distinct))
         codes = np.where((codes >= 0) & ~blank[codes], codes, -1)
-    return codes.astype(np.int32, copy=False), ids
+    return codes.astype(np.int32, copy=False), distinct
 
 
-def whole_floats(values: pa.ChunkedArray, kind: str, origin: str) -> pa.ChunkedArray:
+def _whole_floats(values: pa.ChunkedArray, kind: str, origin: str) -> pa.ChunkedArray:
     """Integers that passed through a float column (pandas does this where a value is missing)."""
     values = values.cast(pa.float64())
     finite = pc.if_else(pc.is_finite(values), values, pa.scalar(None, pa.float64()))
@@ -162,35 +191,27 @@ def whole_floats(values: pa.ChunkedArray, kind: str, origin: str) -> pa.ChunkedA
         raise DataError(f"{origin}: a {kind} id is a number with a fraction: {error}") from None
 
 
-def external_ids(distinct: pa.Array, kind: str, origin: str) -> pa.Array:
-    """Distinct ids as int64 where all are integers, else as strings; blank ones are null."""
-    type_ = distinct.type
-    if pa.types.is_integer(type_):
-        try:
-            return distinct.cast(pa.int64())
-        except pa.ArrowInvalid:
-            return distinct.cast(pa.string())
-    if pa.types.is_null(type_):
-        return distinct.cast(pa.int64())
+def _trimmed(distinct: pa.Array, kind: str, origin: str) -> pa.Array:
+    """Integers as they are, all else as text without white space around it; null where blank."""
+    if pa.types.is_integer(distinct.type):
+        return distinct
     try:
-        text = distinct.cast(pa.string())
+        text = pc.utf8_trim_whitespace(distinct.cast(pa.string()))
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        raise DataError(f"{origin}: the {kind} column has type {type_}, no id") from None
-    text = pc.utf8_trim_whitespace(text)
-    text = pc.if_else(pc.equal(text, ""), pa.scalar(None, pa.string()), text)
-    if pc.all(pc.match_substring_regex(text, _WHOLE), min_count=0).as_py():
+        raise DataError(f"{origin}: the {kind} column has type {distinct.type}, no id") from None
+    return pc.if_else(pc.equal(text, ""), pa.scalar(None, pa.string()), text)
+
+
+def _external_ids(values: pa.Array) -> pa.Array:
+    """Trimmed values as int64 where all are integers of 64 bits, else as strings."""
+    if pa.types.is_integer(values.type):
         try:
-            return pc.replace_substring_regex(text, r"\.0+$", "").cast(pa.int64())
+            return values.cast(pa.int64())
+        except pa.ArrowInvalid:
+            return values.cast(pa.string())
+    if pc.all(pc.match_substring_regex(values, _WHOLE), min_count=0).as_py():
+        try:
+            return pc.replace_substring_regex(values, r"\.0+$", "").cast(pa.int64())
         except pa.ArrowInvalid:  # longer than 64 bits
-            return text
-    return text
-
-
-def compact_ids(codes: NDArray[Any], ids: pa.Array, kind: str) -> tuple[NDArray[np.int32], IdMap]:
-    """Indices into a map of the ids that are left."""
-    used = np.flatnonzero(np.bincount(codes, minlength=len(ids)))
-    left = ids.take(pa.array(used))
-    id_map = IdMap.from_values(left, kind)
-    lookup = np.zeros(len(ids), dtype=np.int32)
-    lookup[used] = id_map.encode(left)
-    return lookup[codes], id_map
+            return values
+    return values

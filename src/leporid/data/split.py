@@ -56,13 +56,13 @@ class Split:
     @cached_property
     def train_valid(self) -> Interactions:
         """Train followed by validation within each user: what is known when testing."""
-        user = np.concatenate([self.train.user, self.valid.user])
-        order = np.argsort(user, kind="stable")
+        first, then = self.train, self.valid
         time = None
-        if self.train.time is not None and self.valid.time is not None:
-            time = np.concatenate([self.train.time, self.valid.time])[order]
-        item = np.concatenate([self.train.item, self.valid.item])[order]
-        return Interactions(user[order], item, time, self.users, self.items)
+        if first.time is not None and then.time is not None:
+            time = np.concatenate([first.time, then.time])
+        user, item = (np.concatenate(p) for p in ((first.user, then.user), (first.item, then.item)))
+        both = Interactions(user, item, time, self.users, self.items)
+        return both.select(np.argsort(user, kind="stable"))
 
     def known(self, part: Part) -> Interactions:
         """What a recommender may know of a user, and must not recommend, when judged on `part`."""
@@ -108,25 +108,23 @@ class Split:
         """Read a directory that `save` wrote; files that do not belong together are refused."""
         folder = Path(path)
         if not (folder / _SUMMARY).is_file():
-            raise DataError(
-                f"{folder} holds no split ({_SUMMARY} is missing): save one there first"
-            )
+            raise DataError(f"{folder} holds no split: there is no {_SUMMARY} in it")
         summary = read_json(folder / _SUMMARY)
         if not isinstance(summary, dict) or summary.get("format") != _FORMAT:
             raise DataError(f"{folder / _SUMMARY} does not describe a split of format {_FORMAT}")
         arrays, _ = read_arrays(folder / _ARRAYS)
         try:
-            users = IdMap.from_arrays(_under("users", arrays), "user")
-            items = IdMap.from_arrays(_under("items", arrays), "item")
+            users = IdMap.from_arrays(_under("users.", arrays), "user")
+            items = IdMap.from_arrays(_under("items.", arrays), "item")
             parts = {
-                name: Interactions(
-                    arrays[f"{name}.user"],
-                    arrays[f"{name}.item"],
-                    arrays.get(f"{name}.time"),
+                part: Interactions(
+                    arrays[f"{part}.user"],
+                    arrays[f"{part}.item"],
+                    arrays.get(f"{part}.time"),
                     users,
                     items,
                 )
-                for name in ("train", "valid", "test")
+                for part in ("train", "valid", "test")
             }
         except KeyError as error:
             raise DataError(f"{folder / _ARRAYS} has no array {error}: save it again") from None
@@ -143,5 +141,4 @@ class Split:
 
 
 def _under(prefix: str, arrays: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
-    start = prefix + "."
-    return {k.removeprefix(start): array for k, array in arrays.items() if k.startswith(start)}
+    return {k.removeprefix(prefix): v for k, v in arrays.items() if k.startswith(prefix)}

@@ -6,8 +6,8 @@ without times is split in file order.
 
 from __future__ import annotations
 
-import re
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,11 +35,10 @@ def temporal_split(data: Interactions, train: float = 0.7, valid: float = 0.1) -
     computed in integers: 0.7 of 10 is 7, whatever binary fractions say. A user with very few
     interactions may have none in train. Without times, the order in the file counts.
     """
-    first, second = _shares(train, valid)
-    position, count = _position_and_count(data)
-    train_end = count * first.numerator // first.denominator
-    valid_end = count * second.numerator // second.denominator
-    return _cut(data, position, train_end, valid_end, f"temporal({train:g}, {valid:g})")
+    shares = _shares(train, valid)
+    count = _history_lengths(data)
+    train_end, valid_end = (count * share.numerator // share.denominator for share in shares)
+    return _cut(data, train_end, valid_end, f"temporal({train:g}, {valid:g})")
 
 
 def leave_last_out(data: Interactions) -> Split:
@@ -48,10 +47,10 @@ def leave_last_out(data: Interactions) -> Split:
     A user with two interactions has one in train and one in test; a user with one has it in
     train.
     """
-    position, count = _position_and_count(data)
+    count = _history_lengths(data)
     train_end = np.where(count >= 3, count - 2, np.minimum(count, 1))
     valid_end = np.where(count >= 2, count - 1, count)
-    return _cut(data, position, train_end, valid_end, "leave-last-out")
+    return _cut(data, train_end, valid_end, "leave-last-out")
 
 
 def global_time_split(
@@ -73,24 +72,20 @@ def global_time_split(
         raise DataError("a global time split needs times: give the time column when loading")
     if len(data) == 0:
         raise DataError("a global time split needs at least one interaction")
-    first, second = _shares(train, valid)
-    n = len(data)
-    ordered = np.sort(data.time)
-    if valid_time is None:
-        valid_time = int(ordered[min(n * first.numerator // first.denominator, n - 1)])
-    if test_time is None:
-        test_time = int(ordered[min(n * second.numerator // second.denominator, n - 1)])
+    ordered, last = np.sort(data.time), len(data) - 1
+    at_shares = [
+        int(ordered[min(len(data) * share.numerator // share.denominator, last)])
+        for share in _shares(train, valid)
+    ]
+    valid_time = at_shares[0] if valid_time is None else valid_time
+    test_time = at_shares[1] if test_time is None else test_time
     if valid_time > test_time:
         raise ConfigError(
             f"validation must begin before test, got valid_time={valid_time} and "
             f"test_time={test_time}"
         )
-    return Split(
-        train=data.select(data.time < valid_time),
-        valid=data.select((data.time >= valid_time) & (data.time < test_time)),
-        test=data.select(data.time >= test_time),
-        protocol=f"global-time({valid_time}, {test_time})",
-    )
+    name = f"global-time({valid_time}, {test_time})"
+    return _parts(data, data.time < valid_time, data.time >= test_time, name)
 
 
 def rehearsal(split: Split) -> Split:
@@ -99,23 +94,27 @@ def rehearsal(split: Split) -> Split:
     Its test part lies as far behind its training part as the real one does, so choosing settings
     on it rehearses the test without a look at it. All parts keep the id maps of `split`.
     """
-    shares = re.fullmatch(r"temporal\((.+), (.+)\)", split.protocol)
-    if shares:
-        return temporal_split(split.train_valid, float(shares[1]), float(shares[2]))
-    if split.protocol == "leave-last-out":
-        return leave_last_out(split.train_valid)
-    if split.protocol.startswith("global-time("):
-        everything = len(split.train_valid) + len(split.test)
-        train, valid = (len(part) / everything for part in (split.train, split.valid))
-        return global_time_split(split.train_valid, train=train, valid=valid)
+    known = split.train_valid
+    name, _, numbers = split.protocol.removesuffix(")").partition("(")
+    if name == "temporal" and numbers:
+        train, valid = map(float, numbers.split(", "))
+        return temporal_split(known, train, valid)
+    if name == "leave-last-out":
+        return leave_last_out(known)
+    if name == "global-time" and numbers:
+        n = len(known) + len(split.test)
+        return global_time_split(known, train=len(split.train) / n, valid=len(split.valid) / n)
     raise ConfigError(
         f"a rehearsal repeats the protocol of the split, and {split.protocol!r} is none of "
         f"{', '.join(PROTOCOLS)}"
     )
 
 
-def split_by(protocol: str, data: Interactions, *, train: float = 0.7, valid: float = 0.1) -> Split:
-    """The split of that name, one of `PROTOCOLS`."""
+def split_by(data: Interactions, protocol: str, *, train: float = 0.7, valid: float = 0.1) -> Split:
+    """The split by the protocol of that name, one of `PROTOCOLS`.
+
+    `train` and `valid` are shares; leave-last-out has none.
+    """
     if protocol == "temporal":
         return temporal_split(data, train, valid)
     if protocol == "leave-last-out":
@@ -138,23 +137,20 @@ def _shares(train: float, valid: float) -> tuple[Fraction, Fraction]:
     return first, second
 
 
-def _position_and_count(data: Interactions) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """For every row: its place in its user's history, and the length of that history."""
-    indptr = data.sequences().indptr
-    position = np.arange(len(data), dtype=np.int64) - indptr[data.user]
-    return position, np.diff(indptr)[data.user]
+def _history_lengths(data: Interactions) -> NDArray[np.int64]:
+    """int64[n_users]."""
+    return np.diff(data.sequences().indptr)
 
 
 def _cut(
-    data: Interactions,
-    position: NDArray[np.int64],
-    train_end: NDArray[np.int64],
-    valid_end: NDArray[np.int64],
-    protocol: str,
+    data: Interactions, train_end: NDArray[Any], valid_end: NDArray[Any], protocol: str
 ) -> Split:
-    return Split(
-        train=data.select(position < train_end),
-        valid=data.select((position >= train_end) & (position < valid_end)),
-        test=data.select(position >= valid_end),
-        protocol=protocol,
-    )
+    """Cut each user's history, `int64[n_users]` places each."""
+    place = np.arange(len(data)) - data.sequences().indptr[data.user]
+    return _parts(data, place < train_end[data.user], place >= valid_end[data.user], protocol)
+
+
+def _parts(
+    data: Interactions, train: NDArray[np.bool_], test: NDArray[np.bool_], protocol: str
+) -> Split:
+    return Split(data.select(train), data.select(~(train | test)), data.select(test), protocol)

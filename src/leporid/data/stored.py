@@ -1,37 +1,42 @@
 """`store_interactions`: a log larger than memory becomes a binary matrix on disk.
 
-Three passes, each a block at a time: the distinct ids; the pairs as codes, into one flat file; the
-pairs sorted into buckets of users that fit into memory, where each bucket is made distinct and
-appended to the matrix. The core is counted on the matrix, and cut out of it in one more pass.
-The order in time is not kept: a graph does not depend on it.
+Two passes, each a block at a time: the pairs as codes, into one flat file; the pairs sorted into
+buckets of users that fit into memory, where each bucket is made distinct and appended to the
+matrix. The core is counted on the matrix, and cut out of it in one more pass. The order in time
+is not kept: a graph does not depend on it.
 """
 
 from __future__ import annotations
 
 import os
-import warnings
+from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 from scipy import sparse
 
+from leporid.data.columns import RawTable
 from leporid.data.id_map import IdMap
-from leporid.data.parquet_stream import ParquetStream
-from leporid.data.policies import compact_ids, listed
-from leporid.errors import ConfigError, DataError, LeporidWarning
+from leporid.data.k_core import core_counts, with_core_dropped
+from leporid.data.loading import parquet_batches
+from leporid.data.policies import check_kept, id_lookup, keep_rows
+from leporid.errors import ConfigError, DataError
 from leporid.memory import memory_left, parse_memory
 
-__all__ = ["StoredInteractions", "mapped", "store_interactions", "transpose"]
+__all__ = ["StoredInteractions", "store_interactions", "transpose"]
 
-BYTES_A_ROW = 160
+BYTES_PER_ROW = 160
 """What one row of a block takes while it is read, coded and sorted."""
 FEWEST_ROWS, MOST_ROWS = 4096, 1 << 20
 """Blocks are not smaller, and grow no larger: they would not be faster."""
-PAIR = np.dtype([("row", np.int32), ("column", np.int32)])
+_PAIR_BYTES = 8
+"""A pair of indices in a file: the row, then the column, as int32."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,7 +69,7 @@ class StoredInteractions:
         return len(self.items)
 
     def csr(self) -> sparse.csr_array:
-        """The matrix as scipy has it; its values take four bytes a pair."""
+        """The matrix as scipy has it; its values take four bytes per pair."""
         data = np.ones(len(self), np.float32)
         return sparse.csr_array(
             (data, self.items_of, self.indptr), shape=(self.n_users, self.n_items)
@@ -85,7 +90,7 @@ def store_interactions(
 ) -> StoredInteractions:
     """The pairs of a parquet file or a directory of them, as `load(source).core(core).csr()`.
 
-    `folder` receives the matrix (four bytes a pair) and, while this runs, up to five times that.
+    `folder` receives the matrix (four bytes per pair) and, while this runs, up to five times that.
     `memory` covers the process (`leporid.memory`): the ids of users and items stay in memory.
     """
     source, folder = Path(source).expanduser(), Path(folder)
@@ -94,102 +99,95 @@ def store_interactions(
     if core < 0:
         raise ConfigError(f"the core needs k >= 1, got {core}")
     left = memory_left(parse_memory(memory))
-    block = max(FEWEST_ROWS, min(MOST_ROWS, left // 2 // BYTES_A_ROW))
-    given = {"user": user, "item": item, "time": time, "rating": rating}
-    stream = ParquetStream(source, given, block)
+    block = max(FEWEST_ROWS, min(MOST_ROWS, left // 2 // BYTES_PER_ROW))
+    requested = {"user": user, "item": item, "time": time, "rating": rating}
+    batches = parquet_batches(source, requested, min_rating is not None, block)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        stored = _store(stream, folder, block, min_rating)
+        stored = _store(batches, str(source), folder, block, min_rating)
         return _core(stored, core) if core else stored
     except OSError as error:
         raise DataError(f"could not write {folder}: {error.strerror or error}") from error
 
 
+class _Vocabulary:
+    """The values of a column in the order of their appearance, and how often each is kept."""
+
+    def __init__(self) -> None:
+        self.values = pa.array([], pa.string())
+        self.counts = np.zeros(0, np.int64)
+
+    def add(self, codes: NDArray[np.int32], values: pa.Array) -> NDArray[np.int32]:
+        """The rows of a batch, `codes` into its own `values`, as places in this vocabulary."""
+        if not len(self.values):
+            self.values = self.values.cast(values.type)
+        if values.type != self.values.type:  # files that disagree about a column: as text
+            values, self.values = values.cast(pa.string()), self.values.cast(pa.string())
+        places = np.array(pc.fill_null(pc.index_in(values, value_set=self.values), -1))
+        new = places < 0
+        if new.any():  # else nothing that lives on is allocated amid the blocks of a batch
+            places[new] = len(self.values) + np.arange(np.count_nonzero(new))
+            self.values = pa.concat_arrays([self.values, values.filter(pa.array(new))])
+            self.counts = np.pad(self.counts, (0, len(self.values) - len(self.counts)))
+        rows = places[codes].astype(np.int32, copy=False)
+        self.counts += np.bincount(rows, minlength=len(self.counts))
+        return rows
+
+
 def _store(
-    stream: ParquetStream, folder: Path, block: int, min_rating: float | None
+    batches: Iterator[RawTable], origin: str, folder: Path, block: int, min_rating: float | None
 ) -> StoredInteractions:
-    user_values, item_values = stream.distinct()
-    used = [np.zeros(len(user_values), np.int64), np.zeros(len(item_values), np.int64)]
-    dropped: dict[str, int] = {}
+    user, item = _Vocabulary(), _Vocabulary()
+    dropped: Counter[str] = Counter()
     rows = 0
-    flat = folder / "pairs"
+    flat, in_order, target = folder / "pairs", folder / "by-user", folder / "items"
     with open(flat, "wb") as file:
-        for batch in stream.pairs(user_values, item_values, min_rating):
-            rows += batch.rows
-            for reason, count in batch.dropped.items():
-                dropped[reason] = dropped.get(reason, 0) + count
-            used[0] += np.bincount(batch.user, minlength=len(used[0]))
-            used[1] += np.bincount(batch.item, minlength=len(used[1]))
-            pairs = np.empty(len(batch.user), PAIR)
-            pairs["row"], pairs["column"] = batch.user, batch.item
-            pairs.tofile(file)
-    kept = int(used[0].sum())
-    _report(stream, rows, kept, dropped)
-    lookups, maps = [], []
-    for role, values, counts in zip(
-        ("user", "item"), (user_values, item_values), used, strict=True
-    ):
-        present = np.flatnonzero(counts)
-        lookup = np.zeros(len(counts), np.int32)
-        lookup[present], ids = compact_ids(present, stream.ids(values, role), role)
-        lookups.append(lookup)
-        maps.append(ids)
-    counts = np.bincount(lookups[0], weights=used[0], minlength=len(maps[0])).astype(np.int64)
+        for batch in batches:
+            kept = keep_rows(batch, min_rating)
+            rows += batch.report.rows
+            dropped.update(kept.dropped)
+            users = user.add(kept.user, kept.user_values)
+            items = item.add(kept.item, kept.item_values)
+            _as_pairs(users, items).tofile(file)
+            del batch, kept, users, items  # before the next batch is decoded
+    check_kept(origin, rows, dropped)
+    user_of, user_ids = id_lookup(user.values, user.counts, "user")
+    item_of, item_ids = id_lookup(item.values, item.counts, "item")
     # A value that no kept row has points at the first id, and adds nothing.
-    in_order = folder / "by-user"
-    regions = _sort_into_regions(_coded(_read_pairs(flat, block), lookups), counts, block, in_order)
+    counts = np.bincount(user_of, weights=user.counts, minlength=len(user_ids)).astype(np.int64)
+    coded = (_as_pairs(user_of[u], item_of[i]) for u, i in (p.T for p in _read_pairs(flat, block)))
+    regions = _sort_into_regions(coded, counts, block, in_order)
     flat.unlink()
-    target = folder / "items"
-    indptr = _distinct_rows(in_order, regions, counts, len(maps[1]), target)
+    indptr = _distinct_rows(in_order, regions, counts, len(item_ids), target)
     in_order.unlink()
-    if kept > indptr[-1]:
-        dropped["duplicate pair"] = int(kept - indptr[-1])
+    if repeated := int(counts.sum() - indptr[-1]):
+        dropped["duplicate pair"] = repeated
     return StoredInteractions(
-        indptr, mapped(target, np.int32), maps[0], maps[1], dropped, folder, block
+        indptr, _mapped(target), user_ids, item_ids, dict(dropped), folder, block
     )
 
 
-def _report(stream: ParquetStream, rows: int, kept: int, dropped: Mapping[str, int]) -> None:
-    if rows == 0:
-        raise DataError(f"{stream.path} has no rows")
-    missing = {r: c for r, c in dropped.items() if r.startswith("missing")}
-    if missing:
-        warnings.warn(
-            f"{stream.path}: left out {sum(missing.values()):,} of {rows:,} rows with missing "
-            f"values ({listed(missing)})",
-            LeporidWarning,
-            stacklevel=4,
-        )
-    if not kept:
-        raise DataError(f"{stream.path}: no rows are left of {rows:,}: {listed(dropped)}")
+def _mapped(path: Path) -> NDArray[np.int32]:
+    """A file of int32 as an array; an empty file cannot be mapped."""
+    if not path.stat().st_size:
+        return np.zeros(0, np.int32)
+    return np.asarray(np.memmap(path, np.int32, "r"))
 
 
-def mapped(path: Path, kind: Any, *, write: bool = False, size: int | None = None) -> Any:
-    """A file as an array; `size` makes (or lengthens) it first. An empty one is no mapping."""
-    if size is not None:
-        with open(path, "ab") as file:
-            # Room on the disk now, not a bus error while the pages are written.
-            if size:
-                os.posix_fallocate(file.fileno(), 0, size * np.dtype(kind).itemsize)
-    if path.stat().st_size == 0:
-        return np.zeros(0, kind)
-    return np.asarray(np.memmap(path, dtype=kind, mode="r+" if write else "r"))
-
-
-def _read_pairs(path: Path, block: int) -> Iterator[NDArray[Any]]:
+def _read_pairs(path: Path, block: int) -> Iterator[NDArray[np.int32]]:
     with open(path, "rb") as file:
-        while len(pairs := np.fromfile(file, PAIR, block)):
-            yield pairs
+        while len(flat := np.fromfile(file, np.int32, 2 * block)):
+            yield flat.reshape(-1, 2)
 
 
-def _coded(blocks: Iterator[NDArray[Any]], lookups: list[NDArray[np.int32]]) -> Iterator[Any]:
-    for pairs in blocks:
-        pairs["row"], pairs["column"] = lookups[0][pairs["row"]], lookups[1][pairs["column"]]
-        yield pairs
+def _as_pairs(rows: NDArray[Any], columns: NDArray[Any]) -> NDArray[np.int32]:
+    pairs = np.empty((len(rows), 2), np.int32)
+    pairs[:, 0], pairs[:, 1] = rows, columns
+    return pairs
 
 
 def _sort_into_regions(
-    blocks: Iterator[NDArray[Any]], counts: NDArray[np.int64], block: int, target: Path
+    blocks: Iterator[NDArray[np.int32]], counts: NDArray[np.int64], block: int, target: Path
 ) -> NDArray[np.int64]:
     """Write pairs grouped by ranges of rows that hold about `block` pairs each, order kept.
 
@@ -205,13 +203,13 @@ def _sort_into_regions(
     cursor = np.concatenate([[0], ends])[bounds[:-1]]
     with open(target, "wb") as file:
         for pairs in blocks:
-            region = np.searchsorted(bounds, pairs["row"], side="right") - 1
+            region = np.searchsorted(bounds, pairs[:, 0], side="right") - 1
             order = np.argsort(region, kind="stable")
             grouped, sizes = pairs[order], np.bincount(region, minlength=len(cursor))
             start = 0
             for place in np.flatnonzero(sizes):
                 part = grouped[start : start + sizes[place]]
-                _write_at(file.fileno(), part.tobytes(), int(cursor[place]) * PAIR.itemsize)
+                _write_at(file.fileno(), part.tobytes(), int(cursor[place]) * _PAIR_BYTES)
                 cursor[place] += sizes[place]
                 start += sizes[place]
     return bounds
@@ -233,9 +231,8 @@ def _distinct_rows(
     sizes = np.add.reduceat(counts, bounds[:-1]) if len(counts) else counts
     with open(source, "rb") as file, open(target, "wb") as out:
         for begin, end, size in zip(bounds[:-1], bounds[1:], sizes, strict=True):
-            pairs = np.fromfile(file, PAIR, int(size))
-            keys = (pairs["row"].astype(np.int64) - begin) * columns + pairs["column"]
-            keys = np.unique(keys)
+            rows, places = np.fromfile(file, np.int32, 2 * int(size)).reshape(-1, 2).T
+            keys = np.unique((rows.astype(np.int64) - begin) * columns + places)
             (keys % columns).astype(np.int32).tofile(out)
             indptr[begin + 1 : end + 1] = np.bincount(keys // columns, minlength=end - begin)
     np.cumsum(indptr, out=indptr)
@@ -250,75 +247,46 @@ def transpose(
     for start in range(0, len(columns), block):
         counts += np.bincount(columns[start : start + block], minlength=n_columns)
     in_order, target = folder / "by-item", folder / "users"
+    swapped = (_as_pairs(items, rows) for rows, items in _blocks(indptr, columns, block))
     try:
-        regions = _sort_into_regions(
-            (_swapped(pairs) for pairs in _blocks(indptr, columns, block)), counts, block, in_order
-        )
-        made = _distinct_rows(in_order, regions, counts, len(indptr) - 1, target)
+        regions = _sort_into_regions(swapped, counts, block, in_order)
+        of_column = _distinct_rows(in_order, regions, counts, len(indptr) - 1, target)
     except OSError as error:
         raise DataError(f"could not write {folder}: {error.strerror or error}") from error
     in_order.unlink()
-    return made, mapped(target, np.int32)
-
-
-def _swapped(pairs: NDArray[Any]) -> NDArray[Any]:
-    swapped = np.empty_like(pairs)
-    swapped["row"], swapped["column"] = pairs["column"], pairs["row"]
-    return swapped
+    return of_column, _mapped(target)
 
 
 def _blocks(
     indptr: NDArray[np.int64], columns: NDArray[np.int32], block: int
-) -> Iterator[NDArray[Any]]:
-    """The pairs of a CSR matrix, a block at a time."""
+) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int32]]]:
+    """The rows and columns of a CSR matrix, a block of pairs at a time."""
     for start in range(0, len(columns), block):
         stop = min(start + block, len(columns))
-        pairs = np.empty(stop - start, PAIR)
-        pairs["row"] = np.searchsorted(indptr, np.arange(start, stop), side="right") - 1
-        pairs["column"] = columns[start:stop]
-        yield pairs
+        rows = np.searchsorted(indptr, np.arange(start, stop), side="right") - 1
+        yield rows, columns[start:stop]
 
 
 def _core(stored: StoredInteractions, k: int) -> StoredInteractions:
     """Only users and items with at least `k` pairs, repeated until stable."""
-    users, items = np.ones(stored.n_users, bool), np.ones(stored.n_items, bool)
-    while True:
-        of_user, of_item = np.zeros(len(users), np.int64), np.zeros(len(items), np.int64)
-        for pairs in _kept_blocks(stored, users, items):
-            of_user += np.bincount(pairs["row"], minlength=len(users))
-            of_item += np.bincount(pairs["column"], minlength=len(items))
-        weak = (users & (of_user < k)).any() or (items & (of_item < k)).any()
-        users, items = users & (of_user >= k), items & (of_item >= k)
-        if not weak:
-            break
-        if not users.any() or not items.any():
-            raise DataError(
-                f"the {k}-core of {len(stored):,} interactions of {stored.n_users:,} users and "
-                f"{stored.n_items:,} items is empty: choose a smaller k"
-            )
-    new_item = np.cumsum(items, dtype=np.int64).astype(np.int32) - 1
+
+    def pairs() -> Iterator[tuple[NDArray[np.int64], NDArray[np.int32]]]:
+        return _blocks(stored.indptr, stored.items_of, stored.block_rows)
+
+    of_user, of_item = core_counts(pairs, stored.n_users, stored.n_items, k)
+    kept_users, kept_items = np.flatnonzero(of_user), np.flatnonzero(of_item)
+    new_item = np.cumsum(of_item > 0, dtype=np.int32) - 1
     target = stored.folder / "core-items"
     with open(target, "wb") as out:
-        for pairs in _kept_blocks(stored, users, items):
-            new_item[pairs["column"]].tofile(out)
-    indptr = np.concatenate([[0], np.cumsum(of_user[users])]).astype(np.int64)
-    dropped = dict(stored.dropped)
-    if len(stored) > indptr[-1]:
-        dropped[f"outside the {k}-core"] = int(len(stored) - indptr[-1])
+        for user, item in pairs():
+            new_item[item[(of_user[user] > 0) & (of_item[item] > 0)]].tofile(out)
     (stored.folder / "items").unlink()
-    return StoredInteractions(
-        indptr,
-        mapped(target, np.int32),
-        stored.users.take(np.flatnonzero(users)),
-        stored.items.take(np.flatnonzero(items)),
-        dropped,
-        stored.folder,
-        stored.block_rows,
+    indptr = np.concatenate([[0], np.cumsum(of_user[kept_users])]).astype(np.int64)
+    return replace(
+        stored,
+        indptr=indptr,
+        items_of=_mapped(target),
+        users=stored.users.take(kept_users),
+        items=stored.items.take(kept_items),
+        dropped=with_core_dropped(stored.dropped, int(len(stored) - indptr[-1]), k),
     )
-
-
-def _kept_blocks(
-    stored: StoredInteractions, users: NDArray[np.bool_], items: NDArray[np.bool_]
-) -> Iterator[NDArray[Any]]:
-    for pairs in _blocks(stored.indptr, stored.items_of, stored.block_rows):
-        yield pairs[users[pairs["row"]] & items[pairs["column"]]]

@@ -15,22 +15,29 @@ on the number of threads.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from leporid.config import Config, setting
 from leporid.data.id_map import IdMap
 from leporid.data.interactions import Interactions
-from leporid.data.recovery import RecoveryScore, recovery_score
-from leporid.data.synthetic_walk import walk_users
-from leporid.errors import ConfigError
+from leporid.data.synthetic_walk import Catalogue, walk_users
+from leporid.errors import ConfigError, DataError
 
-__all__ = ["RecoveryScore", "SyntheticData", "recovery_score", "synthesize", "synthesize_planted"]
+__all__ = [
+    "RecoveryScore",
+    "SyntheticConfig",
+    "SyntheticData",
+    "recovery_score",
+    "synthesize",
+    "synthesize_planted",
+]
 
-_SECONDS_A_DAY = 86_400
+_SECONDS_PER_DAY = 86_400
 _BEGINNING = 946_684_800
 """1 January 2000, when the first user may arrive."""
 
@@ -50,36 +57,42 @@ class SyntheticData:
     """int32[n_items, scales]."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class SyntheticConfig(Config):
+    """The geometry of a synthetic log."""
+
+    communities: tuple[int, ...] = setting((5, 4, 3), at_least=1)
+    """Into how many parts each community splits, coarsest scale first."""
+    dimension: int = setting(6, at_least=2)
+    """Of the space around the sphere."""
+    exponent: float = setting(2.5, at_least=0)
+    """Item popularity is (rank + items / 10) ** -exponent."""
+    activity: float = setting(1.8, above=1)
+    """Tail index of the users' activity; smaller means a heavier tail."""
+    min_activity: int = 20
+    """Every user has at least this many interactions (or half the mean, if that is less)."""
+    drift: float = setting(2.2, at_least=0)
+    """Angle in radians that a user's position travels between first and last interaction."""
+    reach: float = setting(0.35, above=0)
+    """How far from their position users look for items."""
+    background: float = 0.15
+    """Share of interactions drawn by popularity alone."""
+
+    def validate(self) -> None:
+        if not self.communities:
+            raise ConfigError("communities must have at least one scale")
+
+
 def synthesize(
     users: int = 1000,
     items: int = 500,
     interactions: int = 50_000,
     *,
     seed: int = 0,
-    communities: Sequence[int] = (5, 4, 3),
-    dimension: int = 6,
-    exponent: float = 2.5,
-    activity: float = 1.8,
-    min_activity: int = 20,
-    drift: float = 2.2,
-    reach: float = 0.35,
-    background: float = 0.15,
+    **geometry: Any,
 ) -> Interactions:
     """A seeded log with communities, power laws and drift; see `synthesize_planted`."""
-    return synthesize_planted(
-        users,
-        items,
-        interactions,
-        seed=seed,
-        communities=communities,
-        dimension=dimension,
-        exponent=exponent,
-        activity=activity,
-        min_activity=min_activity,
-        drift=drift,
-        reach=reach,
-        background=background,
-    ).interactions
+    return synthesize_planted(users, items, interactions, seed=seed, **geometry).interactions
 
 
 def synthesize_planted(
@@ -88,14 +101,7 @@ def synthesize_planted(
     interactions: int = 50_000,
     *,
     seed: int = 0,
-    communities: Sequence[int] = (5, 4, 3),
-    dimension: int = 6,
-    exponent: float = 2.5,
-    activity: float = 1.8,
-    min_activity: int = 20,
-    drift: float = 2.2,
-    reach: float = 0.35,
-    background: float = 0.15,
+    **geometry: Any,
 ) -> SyntheticData:
     """A seeded log and its planted geometry.
 
@@ -103,64 +109,10 @@ def synthesize_planted(
     ----------
     users, items, interactions : sizes; exactly `interactions` distinct pairs are drawn
     seed : the same seed gives the same log
-    communities : into how many parts each community splits, coarsest scale first
-    dimension : of the space around the sphere
-    exponent : item popularity is (rank + items / 10) ** -exponent
-    activity : tail index of the users' activity; smaller means a heavier tail
-    min_activity : every user has at least this many (or half the mean, if that is less)
-    drift : angle in radians that a user's position travels between first and last interaction
-    reach : how far from their position users look for items
-    background : share of interactions drawn by popularity alone
+    geometry : fields of `SyntheticConfig`: communities, dimension, exponent, activity,
+        min_activity, drift, reach, background
     """
-    _check(users, items, interactions, communities, dimension, exponent, activity, drift, reach)
-    rng = np.random.default_rng(seed)
-    centres, tree = _communities(rng, tuple(communities), dimension)
-    leaves = len(centres)
-    spread = 0.25 * 0.5 ** len(communities)
-    item_leaf = _uneven(rng, items, leaves)
-    user_leaf = _uneven(rng, users, leaves)
-    item_positions = _on_sphere(centres[item_leaf] + rng.normal(0, spread, (items, dimension)))
-    user_positions = _on_sphere(centres[user_leaf] + rng.normal(0, spread, (users, dimension)))
-    # Zipf-Mandelbrot: without the shift the tail would be far too popular for a real log.
-    rank = np.arange(1, items + 1, dtype=np.float64) + items / 10
-    popularity = rng.permutation(rank**-exponent)
-    counts = _activities(rng, users, items, interactions, activity, min_activity)
-    indptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-    item, sitting = _draw(
-        indptr=indptr,
-        home=user_positions,
-        direction=_directions(rng, user_positions),
-        item_positions=item_positions,
-        popularity=popularity,
-        item_leaf=item_leaf,
-        leaves=leaves,
-        seed=int(rng.integers(2**63)),
-        settings=(drift, reach, background),
-    )
-    user = np.repeat(np.arange(users, dtype=np.int32), counts)
-    time = _times(rng, indptr, sitting)
-    return SyntheticData(
-        interactions=Interactions(
-            user, item, time, IdMap.range(users, "user"), IdMap.range(items, "item")
-        ),
-        user_positions=user_positions.astype(np.float32),
-        item_positions=item_positions.astype(np.float32),
-        user_communities=tree[user_leaf],
-        item_communities=tree[item_leaf],
-    )
-
-
-def _check(
-    users: int,
-    items: int,
-    interactions: int,
-    communities: Sequence[int],
-    dimension: int,
-    exponent: float,
-    activity: float,
-    drift: float,
-    reach: float,
-) -> None:
+    config = SyntheticConfig.from_dict(geometry)
     if users < 1 or items < 1:
         raise ConfigError(f"users and items must be at least 1, got {users} and {items}")
     if not users <= interactions <= users * items:
@@ -168,15 +120,40 @@ def _check(
             f"{users:,} users and {items:,} items can have from {users:,} to "
             f"{users * items:,} distinct interactions, not {interactions:,}"
         )
-    if not communities or min(communities) < 1:
-        raise ConfigError(f"communities must be positive numbers, got {tuple(communities)}")
-    if dimension < 2:
-        raise ConfigError(f"dimension must be at least 2, got {dimension}")
-    if exponent < 0 or activity <= 1 or drift < 0 or reach <= 0:
-        raise ConfigError(
-            f"needed: exponent >= 0, activity > 1, drift >= 0 and reach > 0, "
-            f"got {exponent}, {activity}, {drift} and {reach}"
-        )
+    rng = np.random.default_rng(seed)
+    centres, tree = _communities(rng, config.communities, config.dimension)
+    spread = 0.25 * 0.5 ** len(config.communities)
+    item_leaf = _uneven(rng, items, len(centres))
+    user_leaf = _uneven(rng, users, len(centres))
+    item_positions, user_positions = (
+        _on_sphere(centres[leaf] + rng.normal(0, spread, (len(leaf), config.dimension)))
+        for leaf in (item_leaf, user_leaf)
+    )
+    # Zipf-Mandelbrot: without the shift the tail would be far too popular for a real log.
+    rank = np.arange(1, items + 1, dtype=np.float64) + items / 10
+    popularity = rng.permutation(rank**-config.exponent)
+    counts = _activities(rng, users, items, interactions, config)
+    indptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+    direction = _directions(rng, user_positions)
+    order = np.argsort(item_leaf, kind="stable")
+    catalogue = _catalogue(item_positions[order], popularity[order], item_leaf[order])
+    places, sitting = _walk(
+        indptr, user_positions, direction, catalogue, config, int(rng.integers(2**63))
+    )
+    log = Interactions(
+        user=np.repeat(np.arange(users, dtype=np.int32), counts),
+        item=order[places].astype(np.int32),
+        time=_times(rng, indptr, sitting),
+        users=IdMap.range(users, "user"),
+        items=IdMap.range(items, "item"),
+    )
+    return SyntheticData(
+        log,
+        user_positions.astype(np.float32),
+        item_positions.astype(np.float32),
+        tree[user_leaf],
+        tree[item_leaf],
+    )
 
 
 def _on_sphere(points: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -205,8 +182,8 @@ def _spread_out(rng: np.random.Generator, n: int, dimension: int) -> NDArray[np.
     chosen = _on_sphere(rng.normal(size=(1, dimension)))
     while len(chosen) < n:
         tries = _on_sphere(rng.normal(size=(32, dimension)))
-        nearest = (tries @ chosen.T).max(axis=1)
-        chosen = np.concatenate([chosen, tries[[nearest.argmin()]]])
+        farthest = (tries @ chosen.T).max(axis=1).argmin()
+        chosen = np.vstack([chosen, tries[farthest]])
     return chosen
 
 
@@ -217,13 +194,13 @@ def _uneven(rng: np.random.Generator, n: int, groups: int) -> NDArray[np.int64]:
 
 
 def _activities(
-    rng: np.random.Generator, users: int, items: int, total: int, tail: float, least: int
+    rng: np.random.Generator, users: int, items: int, total: int, config: SyntheticConfig
 ) -> NDArray[np.int64]:
     """int64[users] with the exact sum `total`: a floor plus a Lomax tail, capped."""
     mean = total / users
-    floor = max(1, min(least, int(mean / 2)))
+    floor = max(1, min(config.min_activity, int(mean / 2)))
     cap = min(items, max(items // 2, int(np.ceil(1.2 * mean))))
-    weight = rng.pareto(tail, size=users) + 1e-9
+    weight = rng.pareto(config.activity, size=users) + 1e-9
     extra = np.zeros(users)
     left = float(total - floor * users)
     free = np.ones(users, dtype=bool)
@@ -255,46 +232,43 @@ def _directions(rng: np.random.Generator, home: NDArray[np.float64]) -> NDArray[
     return _on_sphere(_on_sphere(current) + 0.5 * _on_sphere(own))
 
 
-def _draw(
-    *,
+def _catalogue(
+    positions: NDArray[np.float64], popularity: NDArray[np.float64], leaf: NDArray[np.int64]
+) -> Catalogue:
+    """Items sorted by `leaf`, their community, as the kernel wants them."""
+    starts = np.append(np.flatnonzero(np.diff(leaf, prepend=-1)), len(leaf))
+    sizes = np.diff(starts)
+    centres = np.add.reduceat(positions, starts[:-1], axis=0) / sizes[:, None]
+    distance = np.linalg.norm(positions - np.repeat(centres, sizes, axis=0), axis=1)
+    radius = np.maximum.reduceat(distance, starts[:-1])
+    return Catalogue(positions, np.cumsum(popularity), starts, centres, radius)
+
+
+def _walk(
     indptr: NDArray[np.int64],
     home: NDArray[np.float64],
     direction: NDArray[np.float64],
-    item_positions: NDArray[np.float64],
-    popularity: NDArray[np.float64],
-    item_leaf: NDArray[np.int64],
-    leaves: int,
+    catalogue: Catalogue,
+    config: SyntheticConfig,
     seed: int,
-    settings: tuple[float, float, float],
 ) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
-    """The items of every user in order, and where a new sitting begins."""
-    order = np.argsort(item_leaf, kind="stable")
-    starts = np.searchsorted(item_leaf[order], np.arange(leaves + 1)).astype(np.int64)
-    positions = np.ascontiguousarray(item_positions[order])
-    cumulative = np.cumsum(popularity[order])
-    filled = np.flatnonzero(np.diff(starts))
-    starts = np.append(starts[filled], len(order))
-    centres = np.add.reduceat(positions, starts[:-1], axis=0) / np.diff(starts)[:, None]
-    leaf_of = np.repeat(np.arange(len(filled)), np.diff(starts))
-    distance = np.linalg.norm(positions - centres[leaf_of], axis=1)
-    radius = np.maximum.reduceat(distance, starts[:-1])
-
+    """The places in the catalogue of every user's items, and where a new sitting begins."""
     n = int(indptr[-1])
-    places = np.empty(n, dtype=np.int32)
-    sitting = np.empty(n, dtype=np.bool_)
+    places, sitting = np.empty(n, dtype=np.int32), np.empty(n, dtype=np.bool_)
     threads = min(os.cpu_count() or 1, 8)
     bounds = np.searchsorted(indptr, np.linspace(0, n, 4 * threads + 1)).astype(np.int64)
     bounds[-1] = len(indptr) - 1
+    numbers = config.drift, config.reach, config.background
 
     def part(i: int) -> None:
+        users = bounds[i], bounds[i + 1]
         walk_users(
-            bounds[i], bounds[i + 1], indptr, home, direction, positions, cumulative,
-            starts, centres, radius, *settings, np.uint64(seed), places, sitting,
-        )  # fmt: skip
+            *users, indptr, home, direction, catalogue, *numbers, np.uint64(seed), places, sitting
+        )
 
     with ThreadPoolExecutor(threads) as pool:
         list(pool.map(part, range(len(bounds) - 1)))
-    return order[places].astype(np.int32), sitting
+    return places, sitting
 
 
 def _times(
@@ -303,9 +277,75 @@ def _times(
     """int64[n] seconds, strictly ascending within a user: minutes apart, days between sittings."""
     n = len(sitting)
     gap = rng.integers(30, 900, size=n)
-    gap[sitting] += (rng.exponential(5.0, size=int(sitting.sum())) * _SECONDS_A_DAY).astype(int)
+    gap[sitting] += (rng.exponential(5.0, size=int(sitting.sum())) * _SECONDS_PER_DAY).astype(int)
     elapsed = np.cumsum(gap)
     counts = np.diff(indptr)
     first = np.repeat(elapsed[indptr[:-1]], counts)
-    arrival = _BEGINNING + rng.integers(0, 3 * 365 * _SECONDS_A_DAY, size=len(counts))
+    arrival = _BEGINNING + rng.integers(0, 3 * 365 * _SECONDS_PER_DAY, size=len(counts))
     return np.asarray(elapsed - first + np.repeat(arrival, counts), dtype=np.int64)
+
+
+@dataclass(frozen=True)
+class RecoveryScore:
+    """Neighbourhoods against communities, and distances against distances."""
+
+    purity: tuple[float, ...]
+    """Share of the k nearest rows in the same community, one value per scale, coarsest first."""
+    chance: tuple[float, ...]
+    """The purity that random neighbours would have."""
+    distance_correlation: float
+    """Spearman correlation of the distances between pairs of rows, here and planted."""
+
+    @property
+    def score(self) -> float:
+        """Purity above chance as a share of what is possible, averaged over the scales."""
+        gains = [(p - c) / (1 - c) for p, c in zip(self.purity, self.chance, strict=True) if c < 1]
+        return float(np.mean(gains)) if gains else 0.0
+
+
+def recovery_score(
+    embedding: Any,
+    planted: SyntheticData,
+    *,
+    side: Literal["user", "item"] = "item",
+    k: int = 10,
+    sample: int = 1000,
+    seed: int = 0,
+) -> RecoveryScore:
+    """Score vectors against the geometry of `synthesize_planted`.
+
+    Parameters
+    ----------
+    embedding : float[n, d], or an `Embedding`; rows in the order of the synthetic ids
+    planted : SyntheticData
+    side : which positions and communities to compare with
+    k : neighbours per row, by cosine
+    sample : rows that are judged (all rows are candidates), drawn with `seed`
+    """
+    from scipy.stats import rankdata
+
+    vectors = np.asarray(getattr(embedding, "vectors", embedding), dtype=np.float64)
+    positions = planted.user_positions if side == "user" else planted.item_positions
+    labels = planted.user_communities if side == "user" else planted.item_communities
+    if vectors.ndim != 2 or len(vectors) != len(positions):
+        raise DataError(
+            f"the embedding has shape {vectors.shape}, the planted data {len(positions)} {side}s"
+        )
+    n = len(vectors)
+    if n < 3:
+        raise DataError(f"a recovery score needs at least 3 {side}s, got {n}")
+    unit = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
+    rows = np.random.default_rng(seed).permutation(n)[:sample]
+    similarity = unit[rows] @ unit.T
+    similarity[np.arange(len(rows)), rows] = -np.inf
+    nearest = np.argpartition(-similarity, min(k, n - 1) - 1, axis=1)[:, : min(k, n - 1)]
+    purity, chance = [], []
+    for label in labels.T:
+        purity.append(float((label[nearest] == label[rows, None]).mean()))
+        chance.append(float(((np.bincount(label)[label[rows]] - 1) / (n - 1)).mean()))
+    half = len(rows) // 2
+    one, other = rows[:half], rows[half : 2 * half]
+    embedded = 1 - (unit[one] * unit[other]).sum(axis=1)
+    actual = 1 - (positions[one] * positions[other]).sum(axis=1)
+    spearman = np.corrcoef(rankdata(embedded), rankdata(actual))[0, 1]
+    return RecoveryScore(tuple(purity), tuple(chance), float(np.nan_to_num(spearman)))

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import math
+from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
-__all__ = ["walk_users"]
+from leporid.kernel import kernel
+from leporid.random_stream import next_state, to_bits, uniform
 
-_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
-_MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
-_MIX_2 = np.uint64(0x94D049BB133111EB)
-_S30, _S27, _S31, _S11 = np.uint64(30), np.uint64(27), np.uint64(31), np.uint64(11)
+__all__ = ["Catalogue", "walk_users"]
 
 _NEW_SITTING = 0.2
 """Sittings last five interactions on average."""
@@ -23,21 +21,44 @@ _TRIES = 200
 """Proposals near the position before falling back to popularity, then to any unseen item."""
 
 
-@njit(cache=True, nogil=True, inline="always")
-def _mix(z: np.uint64) -> np.uint64:
-    z = (z ^ (z >> _S30)) * _MIX_1
-    z = (z ^ (z >> _S27)) * _MIX_2
-    return z ^ (z >> _S31)
+class Catalogue(NamedTuple):
+    """The items, sorted by their finest community."""
+
+    positions: NDArray[np.float64]
+    """float64[n_items, d]."""
+    cumulative: NDArray[np.float64]
+    """float64[n_items]: running sum of popularity."""
+    starts: NDArray[np.int64]
+    """int64[communities + 1]: where each community begins."""
+    centres: NDArray[np.float64]
+    """float64[communities, d]."""
+    radius: NDArray[np.float64]
+    """float64[communities]: largest distance of an item from the centre of its community."""
 
 
-@njit(cache=True, nogil=True, inline="always")
-def _uniform(state: NDArray[np.uint64]) -> float:
-    """The next number in [0, 1) of a user's own stream (splitmix64)."""
-    state[0] += _GOLDEN
-    return float(_mix(state[0]) >> _S11) * (1.0 / 9007199254740992.0)
+class _Walker(NamedTuple):
+    """One user at a time: what the steps of a path share."""
+
+    here: NDArray[np.float64]
+    """float64[d]: the place of the sitting."""
+    bound: NDArray[np.float64]
+    """float64[communities]: the smallest possible distance^2 / (2 reach^2) of its items."""
+    weights: NDArray[np.float64]
+    """float64[communities]: running sum of what each can weigh at most."""
+    seen: NDArray[np.int64]
+    """int64[n_items]: the last user who had the item."""
+    state: NDArray[np.uint64]
+    """uint64[1]: of the user's own stream of random numbers."""
 
 
-@njit(cache=True, nogil=True)
+@kernel(inline="always")
+def _draw(state: NDArray[np.uint64]) -> Any:
+    """The next number in [0, 1) of a stream."""
+    state[0] = next_state(state[0])
+    return uniform(to_bits(state[0]))
+
+
+@kernel
 def _first_above(cumulative: NDArray[np.float64], low: int, high: int, value: float) -> int:
     """The first place in [low, high) whose cumulative weight exceeds `value`."""
     last = high - 1
@@ -50,18 +71,85 @@ def _first_above(cumulative: NDArray[np.float64], low: int, high: int, value: fl
     return low
 
 
-@njit(cache=True, nogil=True)
+@kernel(inline="always")
+def _square_distance(points: NDArray[np.float64], row: int, here: NDArray[np.float64]) -> float:
+    square = 0.0
+    for j in range(len(here)):
+        square += (points[row, j] - here[j]) ** 2
+    return square
+
+
+@kernel(inline="always")
+def _mass(items: Catalogue, group: int) -> Any:
+    """Popularity before a community, and within it."""
+    start, stop = items.starts[group], items.starts[group + 1]
+    before = items.cumulative[start - 1] if start > 0 else 0.0
+    return before, items.cumulative[stop - 1] - before
+
+
+@kernel
+def _sit_down(walker: _Walker, items: Catalogue, home: Any, ahead: Any, sharpness: float) -> None:
+    """A new sitting at `home + ahead` (on a great circle) plus a wobble; weigh the communities."""
+    here, norm = walker.here, 0.0
+    for j in range(len(here)):
+        # Box-Muller; 1 - u is never zero.
+        away = math.sqrt(-2.0 * math.log(1.0 - _draw(walker.state)))
+        away *= math.cos(2.0 * math.pi * _draw(walker.state))
+        here[j] = home[j] + ahead[j]
+        here[j] += _WOBBLE * away
+        norm += here[j] * here[j]
+    here /= math.sqrt(norm)
+    running = 0.0
+    for g in range(len(walker.bound)):
+        near = max(0.0, math.sqrt(_square_distance(items.centres, g, here)) - items.radius[g])
+        walker.bound[g] = near * near * sharpness
+        running += math.exp(-walker.bound[g]) * _mass(items, g)[1]
+        walker.weights[g] = running
+
+
+@kernel
+def _nearby(walker: _Walker, items: Catalogue, user: int, sharpness: float) -> int:
+    """An unseen item drawn from popularity * exp(-distance^2 * sharpness); -1 after many tries.
+
+    A community is proposed with the largest value the density can take inside it (it lies within
+    `radius` of its centre), an item by popularity, and the proposal is accepted with the ratio.
+    """
+    weights, state = walker.weights, walker.state
+    for _ in range(_TRIES):
+        g = _first_above(weights, 0, len(weights), _draw(state) * weights[-1])
+        before, mass = _mass(items, g)
+        value = before + _draw(state) * mass
+        tried = _first_above(items.cumulative, items.starts[g], items.starts[g + 1], value)
+        if walker.seen[tried] == user:
+            continue
+        square = _square_distance(items.positions, tried, walker.here)
+        if _draw(state) < math.exp(walker.bound[g] - square * sharpness):
+            return tried
+    return -1
+
+
+@kernel
+def _anywhere(walker: _Walker, cumulative: NDArray[np.float64], user: int) -> int:
+    """An unseen item drawn by popularity, else the next one after a random place."""
+    seen, state = walker.seen, walker.state
+    for _ in range(_TRIES):
+        tried = _first_above(cumulative, 0, len(seen), _draw(state) * cumulative[-1])
+        if seen[tried] != user:
+            return tried
+    place = int(_draw(state) * len(seen))
+    while seen[place] == user:
+        place = (place + 1) % len(seen)
+    return place
+
+
+@kernel
 def walk_users(
     first_user: int,
     last_user: int,
     indptr: NDArray[np.int64],
     home: NDArray[np.float64],
     direction: NDArray[np.float64],
-    positions: NDArray[np.float64],
-    cumulative: NDArray[np.float64],
-    starts: NDArray[np.int64],
-    centres: NDArray[np.float64],
-    radius: NDArray[np.float64],
+    items: Catalogue,
     drift: float,
     reach: float,
     background: float,
@@ -69,80 +157,24 @@ def walk_users(
     places: NDArray[np.int32],
     sitting: NDArray[np.bool_],
 ) -> None:
-    """Fill `places` and `sitting` for users in [first_user, last_user).
-
-    Items are sorted by their finest community (`starts`); `cumulative` is the running sum of
-    their popularity. An item is drawn exactly from popularity * exp(-distance^2 / (2 reach^2)):
-    a community is proposed with the largest value the kernel can take inside it (it lies within
-    `radius` of its centre), an item by popularity, and the proposal is accepted with the ratio.
-    """
-    n_items, d = positions.shape
-    n_groups = len(centres)
-    seen = np.full(n_items, -1, dtype=np.int64)
-    here = np.empty(d)
-    bound = np.empty(n_groups)
-    group_cumulative = np.empty(n_groups)
-    state = np.empty(1, dtype=np.uint64)
+    """Fill `places` (in the catalogue) and `sitting` for users in [first_user, last_user)."""
+    groups, d = items.centres.shape
+    seen, state = np.full(len(items.positions), -1, np.int64), np.empty(1, np.uint64)
+    walker = _Walker(np.empty(d), np.empty(groups), np.empty(groups), seen, state)
     sharpness = 1.0 / (2.0 * reach * reach)
-    total = cumulative[n_items - 1]
-
     for user in range(first_user, last_user):
-        state[0] = _mix(seed + np.uint64(user) * _GOLDEN)
+        state[0] = to_bits(seed + np.uint64(user) * next_state(np.uint64(0)))
         begin, end = indptr[user], indptr[user + 1]
         for row in range(begin, end):
-            fresh = row == begin or _uniform(state) < _NEW_SITTING
-            sitting[row] = fresh
-            if fresh:
-                # Where the user is now: on the great circle through home, plus a wobble.
+            sitting[row] = row == begin or _draw(state) < _NEW_SITTING
+            if sitting[row]:
                 angle = drift * ((row - begin) / (end - begin) - 0.5)
-                norm = 0.0
-                for j in range(d):
-                    # Box-Muller; 1 - u is never zero.
-                    away = math.sqrt(-2.0 * math.log(1.0 - _uniform(state)))
-                    away *= math.cos(2.0 * math.pi * _uniform(state))
-                    here[j] = math.cos(angle) * home[user, j] + math.sin(angle) * direction[user, j]
-                    here[j] += _WOBBLE * away
-                    norm += here[j] * here[j]
-                norm = math.sqrt(norm)
-                for j in range(d):
-                    here[j] /= norm
-                running = 0.0
-                for g in range(n_groups):
-                    square = 0.0
-                    for j in range(d):
-                        square += (centres[g, j] - here[j]) ** 2
-                    near = max(0.0, math.sqrt(square) - radius[g])
-                    bound[g] = near * near * sharpness
-                    before = cumulative[starts[g] - 1] if starts[g] > 0 else 0.0
-                    mass = cumulative[starts[g + 1] - 1] - before
-                    running += math.exp(-bound[g]) * mass
-                    group_cumulative[g] = running
-
+                towards = math.cos(angle) * home[user], math.sin(angle) * direction[user]
+                _sit_down(walker, items, *towards, sharpness)
             place = -1
-            if _uniform(state) >= background and running > 0.0:
-                for _ in range(_TRIES):
-                    g = _first_above(group_cumulative, 0, n_groups, _uniform(state) * running)
-                    before = cumulative[starts[g] - 1] if starts[g] > 0 else 0.0
-                    mass = cumulative[starts[g + 1] - 1] - before
-                    value = before + _uniform(state) * mass
-                    tried = _first_above(cumulative, starts[g], starts[g + 1], value)
-                    if seen[tried] == user:
-                        continue
-                    square = 0.0
-                    for j in range(d):
-                        square += (positions[tried, j] - here[j]) ** 2
-                    if _uniform(state) < math.exp(bound[g] - square * sharpness):
-                        place = tried
-                        break
+            if _draw(state) >= background and walker.weights[-1] > 0.0:
+                place = _nearby(walker, items, user, sharpness)
             if place < 0:
-                for _ in range(_TRIES):
-                    tried = _first_above(cumulative, 0, n_items, _uniform(state) * total)
-                    if seen[tried] != user:
-                        place = tried
-                        break
-            if place < 0:
-                place = int(_uniform(state) * n_items)
-                while seen[place] == user:
-                    place = (place + 1) % n_items
+                place = _anywhere(walker, items.cumulative, user)
             seen[place] = user
             places[row] = place

@@ -13,10 +13,9 @@ import pyarrow.compute as pc
 
 from leporid.errors import DataError
 
-__all__ = ["AS_GIVEN", "MICROSECONDS", "to_int64"]
+__all__ = ["to_int64"]
 
-AS_GIVEN = "as given"
-MICROSECONDS = "microseconds"
+AS_GIVEN, MICROSECONDS = "as given", "microseconds"
 
 
 def to_int64(times: pa.ChunkedArray, name: str) -> tuple[pa.ChunkedArray, str]:
@@ -31,21 +30,18 @@ def to_int64(times: pa.ChunkedArray, name: str) -> tuple[pa.ChunkedArray, str]:
     if pa.types.is_null(kind):
         return times.cast(pa.int64()), AS_GIVEN
     if pa.types.is_integer(kind):
-        return _cast_int64(times, name), AS_GIVEN
+        try:
+            return times.cast(pa.int64()), AS_GIVEN
+        except pa.ArrowInvalid:
+            raise DataError(f"column {name!r} holds times beyond 64 bits") from None
     if pa.types.is_floating(kind) or pa.types.is_decimal(kind):
         return _from_floats(times.cast(pa.float64()), name)
     if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
-        return _from_timestamps(times), MICROSECONDS
+        exact = pa.timestamp("us", tz=getattr(kind, "tz", None))
+        return pc.cast(times, exact, safe=False).cast(pa.int64()), MICROSECONDS
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
         return _from_strings(times, name)
     raise DataError(f"column {name!r} has type {kind}, which is not a time")
-
-
-def _cast_int64(times: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
-    try:
-        return times.cast(pa.int64())
-    except pa.ArrowInvalid:
-        raise DataError(f"column {name!r} holds times beyond 64 bits") from None
 
 
 def _from_floats(times: pa.ChunkedArray, name: str) -> tuple[pa.ChunkedArray, str]:
@@ -57,11 +53,6 @@ def _from_floats(times: pa.ChunkedArray, name: str) -> tuple[pa.ChunkedArray, st
     if largest * factor >= 2.0**63:
         raise DataError(f"column {name!r} holds a time of {largest:g}, beyond 64 bits")
     return pc.cast(pc.round(pc.multiply(finite, factor)), pa.int64()), unit
-
-
-def _from_timestamps(times: pa.ChunkedArray) -> pa.ChunkedArray:
-    zone = getattr(times.type, "tz", None)
-    return pc.cast(times, pa.timestamp("us", tz=zone), safe=False).cast(pa.int64())
 
 
 def _from_strings(times: pa.ChunkedArray, name: str) -> tuple[pa.ChunkedArray, str]:
@@ -78,8 +69,7 @@ def _from_strings(times: pa.ChunkedArray, name: str) -> tuple[pa.ChunkedArray, s
 def _from_iso(times: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
     """ISO strings, with and without a zone in one column."""
     zoned = pc.match_substring_regex(times, r"(Z|[+-]\d\d(:?\d\d)?)$")
-    has_clock = pc.match_substring(times, ":")
-    zoned = pc.and_(zoned, has_clock)
+    zoned = pc.and_(zoned, pc.match_substring(times, ":"))
     nothing = pa.scalar(None, times.type)
     try:
         local = pc.if_else(zoned, nothing, times).cast(pa.timestamp("us"))

@@ -7,14 +7,12 @@ A second fit with the same four reads the file; a change of any of them never do
 from __future__ import annotations
 
 import hashlib
-import os
 import warnings
 from pathlib import Path
 
 import numpy as np
-import platformdirs
 
-from leporid.artifacts import read_arrays
+from leporid.artifacts import cache_directory, read_arrays
 from leporid.config import canonical_hash
 from leporid.data.interactions import Interactions
 from leporid.errors import DataError, LeporidWarning
@@ -22,17 +20,6 @@ from leporid.initializers.base import InitialEmbeddings, Initializer
 from leporid.progress import ProgressLike
 
 __all__ = ["cache_directory", "cache_path", "cached_fit"]
-
-
-def cache_directory() -> Path | None:
-    """Where fitted vectors are kept; None when the cache is switched off.
-
-    `$LEPORID_CACHE` (the word `off` switches the cache off), else `leporid` in the user's cache.
-    """
-    folder = os.environ.get("LEPORID_CACHE")
-    if folder is None:
-        return platformdirs.user_cache_path("leporid", appauthor=False, opinion=False)
-    return None if folder.strip().lower() in {"off", "0", ""} else Path(folder).expanduser()
 
 
 def cache_path(initializer: Initializer, train: Interactions, directory: str | Path) -> Path:

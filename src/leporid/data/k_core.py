@@ -1,0 +1,78 @@
+"""The k-core: only users and items that occur often enough to learn from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leporid.errors import ConfigError, DataError
+
+if TYPE_CHECKING:
+    from leporid.data.interactions import Interactions
+
+__all__ = ["core_counts", "core_filter", "with_core_dropped"]
+
+Pairs = Iterable[tuple[NDArray[Any], NDArray[Any]]]
+"""Users and items of the interactions, a block at a time."""
+
+
+def core_filter(interactions: Interactions, k: int) -> Interactions:
+    """Keep users and items with at least `k` interactions, repeated until nothing changes.
+
+    The fixed point does not depend on the order of the removals. The id maps are compacted to
+    what remains, and `dropped` counts the rows left out. A core that removes everything is a
+    `DataError` that says how large `k` may be.
+    """
+    user, item = interactions.user, interactions.item
+    sizes = interactions.n_users, interactions.n_items
+    of_user, of_item = core_counts(lambda: [(user, item)], *sizes, k)
+    inner = interactions.select((of_user[user] > 0) & (of_item[item] > 0))
+    new_user, new_item = (np.cumsum(n > 0, dtype=np.int32) - 1 for n in (of_user, of_item))
+    return replace(
+        inner,
+        user=new_user[inner.user],
+        item=new_item[inner.item],
+        users=interactions.users.take(np.flatnonzero(of_user)),
+        items=interactions.items.take(np.flatnonzero(of_item)),
+        dropped=with_core_dropped(interactions.dropped, len(interactions) - len(inner), k),
+        source=interactions.source,
+    )
+
+
+def core_counts(
+    pairs: Callable[[], Pairs], n_users: int, n_items: int, k: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Interactions per user and per item within the k-core, 0 outside it.
+
+    `pairs` is called once per round, so that a log on disk can be read again.
+    """
+    if k < 1:
+        raise ConfigError(f"the core needs k >= 1, got {k}")
+    users, items = np.ones(n_users, bool), np.ones(n_items, bool)
+    most: list[int] = []
+    while True:
+        of_user, of_item = np.zeros(n_users, np.int64), np.zeros(n_items, np.int64)
+        for user, item in pairs():
+            keep = users[user] & items[item]
+            of_user += np.bincount(user[keep], minlength=n_users)
+            of_item += np.bincount(item[keep], minlength=n_items)
+        most = most or [of_user.sum(), of_user.max(initial=0), of_item.max(initial=0)]
+        if not of_user.any():
+            raise DataError(
+                f"the {k}-core of {most[0]:,} interactions of {n_users:,} users and {n_items:,} "
+                f"items is empty (the most active user has {most[1]:,}, the most popular item "
+                f"{most[2]:,}): choose a smaller k"
+            )
+        users, items = of_user >= k, of_item >= k
+        if np.array_equal(users, of_user > 0) and np.array_equal(items, of_item > 0):
+            return of_user, of_item
+
+
+def with_core_dropped(dropped: Mapping[str, int], rows: int, k: int) -> dict[str, int]:
+    """The counts of rows left out, after the core has left out some more."""
+    reason = f"outside the {k}-core"
+    return {**dropped, reason: dropped.get(reason, 0) + rows} if rows else dict(dropped)
