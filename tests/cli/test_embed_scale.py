@@ -1,4 +1,4 @@
-"""`leporid embed` for large data: landmarks, approximate neighbours, and what it says of them."""
+"""`leporid embed` for large data: landmarks, and what it says of them."""
 
 from __future__ import annotations
 
@@ -40,15 +40,5 @@ def test_landmarks_are_users_by_number_or_by_share(log: Path, tmp_path: Path) ->
     text = embed(log, tmp_path / "b", "--landmarks", "150")
     assert "landmarks" in text
     assert "150" in text
-    assert "recall" not in text
     with pytest.raises(ConfigError, match="landmarks must be"):
         embed(log, tmp_path / "c", "--landmarks", "-3")
-
-
-def test_the_recall_of_approximate_neighbours_is_printed(log: Path, tmp_path: Path) -> None:
-    pytest.importorskip("faiss")
-    report = json.loads(embed(log, tmp_path / "a", "--neighbours", "approximate", "--json"))
-    assert all(0.3 < side["recall"] <= 1.0 for side in report["sides"])
-    assert "recall" in embed(log, tmp_path / "b", "--neighbours", "approximate")
-    with pytest.raises(ConfigError, match="neighbours"):
-        embed(log, tmp_path / "c", "--neighbours", "rough")

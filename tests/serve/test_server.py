@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from leporid.serve.loaded_run import choose_threads, use_threads
 from leporid.serve.server import _listen, _settle
 from leporid.serve.service import Service
-from leporid.serve.threads import choose_threads, use_threads
 
 
 def test_an_answer_in_two_parts_does_not_wait_for_an_acknowledgement() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from pathlib import Path
 from typing import Any
 
@@ -10,21 +9,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leporid.diagnostics.measures import Movement, SideSummary
-from leporid.errors import MissingExtraError
+from leporid.pages import new_figure, to_svg
 
-__all__ = ["draw_map", "draw_movement", "draw_norms", "draw_spectrum", "save_picture", "to_svg"]
+__all__ = ["draw_map", "draw_movement", "draw_norms", "draw_spectrum", "save_picture"]
 
 _MOST_POINTS = 20_000
 """A map shows at most this many rows, evenly taken: more would be one blot."""
 
 
 def _axes(title: str) -> tuple[Any, Any]:
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise MissingExtraError("drawing pictures", "plots") from None
-    figure = Figure(figsize=(5.2, 3.6), layout="constrained")
-    axes = figure.subplots()
+    figure, axes = new_figure(5.2, 3.6)
     axes.set_title(title, fontsize=11)
     axes.spines[["top", "right"]].set_visible(False)
     return figure, axes
@@ -79,17 +73,6 @@ def save_picture(figure: Any, folder: Path, name: str) -> str:
     svg = to_svg(figure)
     (folder / f"{name}.svg").write_text(svg, encoding="utf-8")
     return svg
-
-
-def to_svg(figure: Any) -> str:
-    """The picture as SVG text, without a date so that equal data gives equal files."""
-    import matplotlib as mpl
-
-    buffer = io.StringIO()
-    with mpl.rc_context({"svg.hashsalt": "leporid"}):
-        figure.savefig(buffer, format="svg", metadata={"Date": None})
-    text = buffer.getvalue()
-    return text[text.index("<svg") :]
 
 
 def _sample(n: int) -> NDArray[np.int64]:

@@ -1,5 +1,5 @@
 from .app import create_app as create_app
-from .limits import ServeLimits as ServeLimits
+from .schemas import ServeLimits as ServeLimits
 from .store import Event as Event
 from .store import EventStore as EventStore
 from .store import open_store as open_store

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,19 +15,25 @@ from numpy.typing import NDArray
 
 from leporid.artifacts import read_json
 from leporid.data.item_titles import ItemInfo, load_items
-from leporid.errors import DataError
+from leporid.errors import DataError, UnknownIdError
 from leporid.graph.neighbours import Neighbours, top_k_neighbours
 from leporid.interop.trained import find_model
 from leporid.models.shared.base import Recommender
 from leporid.serve.item_map import ItemMap, item_map, item_vectors
-from leporid.serve.threads import choose_threads
+from leporid.threads import kept_torch_threads
 
-__all__ = ["LoadedRun", "load_run"]
+__all__ = ["LoadedRun", "choose_threads", "load_run", "use_threads"]
 
 _NEIGHBOURS = 100
 """Neighbours kept for each item: for similar items and for the reasons of a recommendation."""
 _TIMED = 8
 """Users scored at once to choose the number of threads."""
+_PAYS = 1.3
+"""Threads wait for each other by spinning, and on few cores what they spin on is needed for the
+requests. All cores must be this much faster than one."""
+_REPEATS = 5
+_ENOUGH = 1.0
+"""Seconds after which no further repeat begins."""
 _TRIES = 5
 """How often a folder that is replaced while it is read is read again."""
 
@@ -62,17 +70,21 @@ class LoadedRun:
             "genres": list(self.genres[index]),
         }
 
+    def known_items(self, ids: Sequence[str]) -> NDArray[np.int32]:
+        """Indices of stored item ids; items this model has never met are left out."""
+        indices = []
+        for item in ids:
+            with contextlib.suppress(UnknownIdError):  # a later training may know it
+                indices.append(self.model.items.index(item))
+        return np.asarray(indices, np.int32)
+
     def search(self, query: str, n: int) -> list[int]:
         """Items whose title has every word of the query; titles that begin with it come first."""
         words = query.casefold().split()
         begin = " ".join(words)
-        found = [
-            index
-            for index, title in enumerate(self.spelled)
-            if all(word in title for word in words)
-        ]
-        found.sort(key=lambda i: (not self.spelled[i].startswith(begin), -self.popularity[i], i))
-        return found[:n]
+        hits = [i for i, title in enumerate(self.spelled) if all(word in title for word in words)]
+        hits.sort(key=lambda i: (not self.spelled[i].startswith(begin), -self.popularity[i], i))
+        return hits[:n]
 
     def similar(self, index: int, n: int) -> list[tuple[int, float]]:
         """Nearest neighbours on the item graph, with their Jaccard similarity."""
@@ -85,12 +97,12 @@ class LoadedRun:
     ) -> list[tuple[int, float]]:
         """Which items of a history are joined to an item on the graph, nearest first."""
         near, weight = self.neighbours.indices, self.neighbours.weights
-        found: dict[int, float] = {}
         own = np.isin(near[index], history)
-        found.update(zip(near[index][own].tolist(), weight[index][own].tolist(), strict=True))
         row, column = np.nonzero(near[history] == index)
-        found.update(zip(history[row].tolist(), weight[history[row], column].tolist(), strict=True))
-        return sorted(found.items(), key=lambda pair: (-pair[1], pair[0]))[:n]
+        items = [*near[index][own].tolist(), *history[row].tolist()]
+        weights = [*weight[index][own].tolist(), *weight[history[row], column].tolist()]
+        joined = dict(zip(items, weights, strict=True))
+        return sorted(joined.items(), key=lambda pair: (-pair[1], pair[0]))[:n]
 
 
 def load_run(
@@ -120,10 +132,10 @@ def _identity(path: Path) -> tuple[int, int] | None:
     """Which folder has the model's name at this moment: `save` replaces it as a whole."""
     folder = find_model(path)
     try:
-        found = None if folder is None else folder.stat()
+        status = None if folder is None else folder.stat()
     except FileNotFoundError:
-        found = None
-    return None if found is None else (found.st_dev, found.st_ino)
+        status = None
+    return None if status is None else (status.st_dev, status.st_ino)
 
 
 def _load(path: Path, items: str | Path | None, like: LoadedRun | None) -> LoadedRun:
@@ -133,11 +145,10 @@ def _load(path: Path, items: str | Path | None, like: LoadedRun | None) -> Loade
     model: Recommender = Recommender.load(folder, mapped=True)
     information = _information(path, model, items)
     record = read_json(path / "record.json") if (path / "record.json").is_file() else {}
-    matrix = model.known.csr()
     if like is not None and like.model.known.digest == model.known.digest:
         neighbours = like.neighbours
     else:
-        neighbours = top_k_neighbours(matrix.T.tocsr(), _NEIGHBOURS)
+        neighbours = top_k_neighbours(model.known.csr().T.tocsr(), _NEIGHBOURS)
     some = np.arange(min(_TIMED, len(model.users)), dtype=np.int32)
     titles = tuple(info.title for info in information)
     genres = tuple(info.genres for info in information)
@@ -150,7 +161,7 @@ def _load(path: Path, items: str | Path | None, like: LoadedRun | None) -> Loade
         spelled=tuple(" ".join(title.casefold().split()) for title in titles),
         popularity=np.bincount(model.known.item, minlength=len(model.items)).astype(np.int64),
         neighbours=neighbours,
-        map=item_map(item_vectors(folder, matrix), genres),
+        map=item_map(item_vectors(folder, model.known), genres),
         metrics=record.get("metrics", {}),
         threads=choose_threads(lambda: model.score(some)) if hasattr(model, "net") else None,
         loaded_at=time.time(),
@@ -172,3 +183,32 @@ def _information(path: Path, model: Recommender, items: str | Path | None) -> li
 
 def _is_id_list(path: Path) -> bool:
     return (path.parent / "model.json").is_file()
+
+
+def choose_threads(score: Callable[[], Any]) -> int | None:
+    """Torch's threads for a model, by timing `score` on one and on all; None without torch."""
+    torch = sys.modules.get("torch")
+    if torch is None:
+        return None
+    most: int = torch.get_num_threads()
+    if most < 2:
+        return most
+    score()  # what a first call compiles and prepares
+    spent = {1: float("inf"), most: float("inf")}
+    end = time.perf_counter() + _ENOUGH
+    with kept_torch_threads():
+        for _ in range(_REPEATS):
+            for threads in spent:
+                torch.set_num_threads(threads)
+                began = time.perf_counter()
+                score()
+                spent[threads] = min(spent[threads], time.perf_counter() - began)
+            if time.perf_counter() > end:
+                break
+    return most if spent[1] > _PAYS * spent[most] else 1
+
+
+def use_threads(threads: int | None) -> None:
+    """Set torch's threads for what the calling thread does next."""
+    if threads is not None and sys.modules["torch"].get_num_threads() != threads:
+        sys.modules["torch"].set_num_threads(threads)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,6 @@ from leporid.errors import DataError, LeporidError, UnknownIdError
 from leporid.serve import schemas as s
 from leporid.serve.batching import Batcher
 from leporid.serve.engine import Engine, Person, Ranked
-from leporid.serve.limits import ServeLimits
 from leporid.serve.loaded_run import LoadedRun, load_run
 from leporid.serve.metrics import Metrics
 from leporid.serve.store import Event, EventStore
@@ -40,11 +39,10 @@ class Service:
         items: str | Path | None = None,
         compare: str | Path | None = None,
         store: EventStore | None = None,
-        limits: ServeLimits | None = None,
+        limits: s.ServeLimits | None = None,
     ) -> None:
-        self.limits = limits or ServeLimits()
+        self.limits = limits or s.ServeLimits()
         self.store = store
-        self.metrics = Metrics()
         self._folders: dict[s.RunName, str | Path] = {"main": run_dir}
         if compare is not None:
             self._folders["compare"] = compare
@@ -58,9 +56,14 @@ class Service:
         self._writing: Batcher[list[Event], int] = Batcher(
             self._add, batch=256, waiting=waiting, name="events"
         )
-        self.after_load: Callable[[], None] = _nothing
-        """Called when runs were loaded: the process that serves tidies its memory then."""
+        self.after_load: Callable[[], None] = lambda: None
+        """Called when runs were loaded: the process that serves them tidies its memory then."""
         self.runs = self._load()
+        self.metrics = Metrics(
+            waiting=lambda: self._scoring.waiting,
+            model_loaded_timestamp_seconds=lambda: self.runs["main"].loaded_at,
+            items=lambda: len(self.runs["main"].model.items),
+        )
         self._engine.rank([_first_person(run) for run in self.runs.values()])
 
     def _load(self) -> dict[s.RunName, LoadedRun]:
@@ -78,14 +81,13 @@ class Service:
             self.runs = fresh
             del fresh
             self.after_load()
-            self.metrics.count("leporid_reloads_total")
+            self.metrics.reloads.inc()
 
     def run(self, name: s.RunName) -> LoadedRun:
         """A served run by its name."""
-        found = self.runs.get(name)
-        if found is None:
+        if name not in self.runs:
             raise RequestError("there is no run to compare with: start with --compare RUN2")
-        return found
+        return self.runs[name]
 
     def run_infos(self) -> list[s.RunInfo]:
         """The served runs, for people and monitors."""
@@ -119,14 +121,9 @@ class Service:
         if request.candidates is not None:
             self._bound("items in candidates", len(request.candidates), limits.item_list)
             candidates = run.model.items.indices(request.candidates)
-        shared: dict[str, Any] = {
-            "run": run,
-            "n": request.n,
-            "excluded": run.model.items.indices(request.exclude),
-            "candidates": candidates,
-            "exclude_seen": request.exclude_seen,
-            "explain": request.explain,
-        }
+        shared: dict[str, Any] = {"run": run, "n": request.n, "candidates": candidates}
+        shared["excluded"] = run.model.items.indices(request.exclude)
+        shared |= {"exclude_seen": request.exclude_seen, "explain": request.explain}
         people = [Person(user=_user_key(run, user), **shared) for user in request.users]
         people += [
             Person(history=_distinct(run.model.items.indices(history)), **shared)
@@ -153,7 +150,7 @@ class Service:
         if self.store is None:
             raise RequestError("this server keeps no events: start it with --store FILE")
         [stored] = await self._writing.submit([events])
-        self.metrics.count("leporid_events_total", stored)
+        self.metrics.events.inc(stored)
         return stored
 
     def _add(self, requests: list[list[Event]]) -> list[int | LeporidError]:
@@ -165,18 +162,13 @@ class Service:
     async def user(self, name: str) -> dict[str, Any]:
         """The answer of GET /users/{id}."""
         run = self.runs["main"]
-        key, stored = _user_key(run, name), dict[str, list[str]]()
+        key, stored = _user_key(run, name), list[str]()
         if self.store is not None:
-            stored = await asyncio.get_running_loop().run_in_executor(
-                None, self.store.items_of, [key], self.limits.history_length
-            )
-        return self._user(run, name, stored.get(key, []))
-
-    def _user(self, run: LoadedRun, name: str, stored: list[str]) -> dict[str, Any]:
-        users, items = run.model.users, run.model.items
-        new = items.encode(_as_ids(run, stored))
+            loop, last = asyncio.get_running_loop(), self.limits.history_length
+            found = await loop.run_in_executor(None, self.store.items_of, [key], last)
+            stored = found.get(key, [])
         try:
-            index: int | None = users.index(name)
+            index: int | None = run.model.users.index(name)
         except UnknownIdError:
             if not stored:
                 raise
@@ -184,9 +176,9 @@ class Service:
         before = np.empty(0, np.int32)
         if index is not None:
             before = run.model.known.sequences().of(index)
-        recent = np.concatenate([before, new[new >= 0]])[-_SHOWN:]
+        recent = np.concatenate([before, run.known_items(stored)])[-_SHOWN:]
         return {
-            "id": name if index is None else users.external(index),
+            "id": name if index is None else run.model.users.external(index),
             "known": index is not None,
             "interactions": len(before),
             "new_events": len(stored),
@@ -201,24 +193,12 @@ class Service:
         if value > limit:
             raise RequestError(f"{what}: {value} is more than this server allows ({limit})")
 
-    def gauges(self) -> dict[str, float]:
-        """What the metrics page adds to the counters."""
-        return {
-            "leporid_waiting": self._scoring.waiting,
-            "leporid_model_loaded_timestamp_seconds": self.runs["main"].loaded_at,
-            "leporid_items": len(self.runs["main"].model.items),
-        }
-
     def close(self) -> None:
         """Finish, and let go of the store."""
         self._scoring.close()
         self._writing.close()
         if self.store is not None:
             self.store.close()
-
-
-def _nothing() -> None:
-    """An application inside somebody else's process leaves its memory alone."""
 
 
 def _first_person(run: LoadedRun) -> Person:
@@ -236,34 +216,22 @@ def _user_key(run: LoadedRun, user: int | str) -> str:
         return str(user)
 
 
-def _as_ids(run: LoadedRun, texts: Sequence[str]) -> list[Any]:
-    if not run.model.items.is_integer:
-        return list(texts)
-    return [int(text) for text in texts if text.removeprefix("-").isdecimal()]
-
-
 def _distinct(items: NDArray[np.int32]) -> NDArray[np.int32]:
     """The first of each item, in order."""
     return items[np.sort(np.unique(items, return_index=True)[1])]
 
 
 def _result(run: LoadedRun, user: int | str | None, ranked: Ranked) -> dict[str, Any]:
-    items = [
-        {**run.item(index), "score": score, "because": None}
-        for index, score in zip(ranked.items, ranked.scores, strict=True)
-    ]
-    for item, reasons in zip(items, ranked.reasons or [], strict=False):
-        item["because"] = [
-            {
-                "id": run.model.items.external(index),
-                "title": run.titles[index],
-                "similarity": similarity,
-            }
-            for index, similarity in reasons
-        ]
-    return {
-        "user": user,
-        "folded_in": ranked.folded_in,
-        "new_events": ranked.n_events,
-        "items": items,
-    }
+    items = []
+    for place, (index, score) in enumerate(zip(ranked.items, ranked.scores, strict=True)):
+        because = None
+        if ranked.reasons is not None:
+            because = [_reason(run, *reason) for reason in ranked.reasons[place]]
+        items.append({**run.item(index), "score": score, "because": because})
+    about = {"user": user, "folded_in": ranked.folded_in, "new_events": ranked.n_events}
+    return {**about, "items": items}
+
+
+def _reason(run: LoadedRun, index: int, similarity: float) -> dict[str, Any]:
+    name = run.model.items.external(index)
+    return {"id": name, "title": run.titles[index], "similarity": similarity}

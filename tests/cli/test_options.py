@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from leporid.cli.app import app
-from leporid.cli.settings import parse_settings
+from leporid.cli.options import parse_settings
 from leporid.errors import ConfigError
 
 
