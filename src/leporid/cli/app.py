@@ -17,7 +17,7 @@ import typer.main
 from typer import Option
 
 from leporid._version import __version__
-from leporid.cli.options import expand_groups
+from leporid.cli.options import as_command
 from leporid.errors import LeporidError, LeporidWarning
 
 __all__ = ["COMMANDS", "app", "run"]
@@ -43,7 +43,7 @@ for _name in COMMANDS:
     if hasattr(_module, "group"):
         app.add_typer(_module.group, name=_name)
     else:
-        app.command(_name)(expand_groups(getattr(_module, _name)))
+        app.command(_name)(as_command(getattr(_module, _name)))
 
 
 def _version(show: bool) -> None:
@@ -89,15 +89,11 @@ def _one_line(kind: type[BaseException], error: BaseException, trace: TracebackT
     if os.environ.get("LEPORID_DEBUG"):
         sys.__excepthook__(kind, error, trace)
         return
-    print(
-        f"error: {kind.__name__}: {error} (unexpected; `leporid --debug ...` shows where)",
-        file=sys.stderr,
-    )
+    hint = "(unexpected; `leporid --debug ...` shows where)"
+    print(f"error: {kind.__name__}: {error} {hint}", file=sys.stderr)
 
 
-def _one_line_warning(
-    message: Warning | str, category: type[Warning], *where: Any, **more: Any
-) -> None:
+def _one_line_warning(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
     """Our own warnings are written for people; those of other packages are not shown."""
     if issubclass(category, LeporidWarning):
         print(f"warning: {message}", file=sys.stderr)

@@ -6,27 +6,19 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from typer import Argument, Option
+from typer import Argument
 
 from leporid.cli.options import Json, parse_list
 from leporid.cli.output import print_json, print_table
 from leporid.errors import ConfigError
 
-__all__ = ["compare"]
-
 
 def compare(
-    runs: Annotated[
-        list[Path], Argument(help="Folders written by `leporid train`, or record files.")
-    ],
-    metrics: Annotated[
-        str, Option(help="Metrics to show and test, separated by commas.")
-    ] = "HR@10,F1@10",
-    against: Annotated[
-        str | None, Option(help="Test all others against this run [every pair].")
-    ] = None,
-    resamples: Annotated[int, Option(help="Resamples behind the intervals.")] = 1000,
-    seed: Annotated[int, Option(help="Seed of the resamples.")] = 0,
+    runs: Annotated[list[Path], Argument(help="Folders of `leporid train`, or record files.")],
+    metrics: Annotated[str, "Metrics to show and test, separated by commas."] = "HR@10,F1@10",
+    against: Annotated[str | None, "Test all others against this run [every pair]."] = None,
+    resamples: Annotated[int, "Resamples behind the intervals."] = 1000,
+    seed: Annotated[int, "Seed of the resamples."] = 0,
     json_output: Json = False,
 ) -> None:
     """Metrics of several runs side by side, and whether their difference is more than luck.

@@ -4,23 +4,22 @@ from __future__ import annotations
 
 import warnings
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer import Argument, Option
 
-from leporid.cli.options import Json, LogOptions, OutputFolder, Source, SplitOptions, expand_groups
+from leporid.cli.options import Json, LogOptions, Output, Source, SplitOptions, as_command
 from leporid.cli.output import print_json, print_rows, show_progress
 from leporid.errors import LeporidWarning
 
 if TYPE_CHECKING:
     from leporid.data.interactions import Interactions
 
-__all__ = ["group"]
 
 group = typer.Typer(help="Look at a log, split it, fetch one or make one.", no_args_is_help=True)
 
-OutputFile = Annotated[Path, Option("--output", "-o", help="Parquet or CSV file to write.")]
+OutputFile = Annotated[Path, "Parquet or CSV file to write."]
 
 
 def _load(source: str, log: LogOptions, json_output: bool) -> Interactions:
@@ -44,7 +43,7 @@ def _write(data: Interactions, output: Path, json_output: bool) -> None:
 
 
 @group.command()
-@expand_groups
+@as_command
 def stats(source: Source, log: LogOptions, json_output: Json = False) -> None:
     """Users, items, interactions, density and the share of the tail (the paper's Table 1)."""
     data = _load(source, log, json_output)
@@ -55,13 +54,13 @@ def stats(source: Source, log: LogOptions, json_output: Json = False) -> None:
 
 
 @group.command()
-@expand_groups
+@as_command
 def split(
     source: Source,
-    output: OutputFolder,
+    output: Output,
     log: SplitOptions,
-    train: Annotated[float, Option(help="Share of train.")] = 0.7,
-    valid: Annotated[float, Option(help="Share of validation.")] = 0.1,
+    train: Annotated[float, "Share of train."] = 0.7,
+    valid: Annotated[float, "Share of validation."] = 0.1,
     json_output: Json = False,
 ) -> None:
     """Cut a log into train, validation and test, and save them."""
@@ -70,26 +69,22 @@ def split(
     data = _load(source, log, json_output)
     parts = split_by(log.protocol, data, train=train, valid=valid)
     parts.save(output)
-    summary = {
-        "output": str(output),
-        "protocol": parts.protocol,
-        "train": len(parts.train),
-        "valid": len(parts.valid),
-        "test": len(parts.test),
-        "digest": parts.digest,
-    }
+    summary: dict[str, Any] = {"output": str(output), "protocol": parts.protocol}
+    summary |= {part: len(getattr(parts, part)) for part in ("train", "valid", "test")}
+    summary["digest"] = parts.digest
     print_rows(source, [summary], json_output, summary)
 
 
 @group.command()
+@as_command
 def synth(
     output: OutputFile,
-    users: Annotated[int, Option(help="Number of users.")] = 1000,
-    items: Annotated[int, Option(help="Number of items.")] = 500,
-    interactions: Annotated[int, Option(help="Number of distinct pairs.")] = 50_000,
-    seed: Annotated[int, Option(help="The same seed gives the same log.")] = 0,
-    drift: Annotated[float, Option(help="Radians a user travels.")] = 2.2,
-    exponent: Annotated[float, Option(help="Of item popularity.")] = 2.5,
+    users: Annotated[int, "Number of users."] = 1000,
+    items: Annotated[int, "Number of items."] = 500,
+    interactions: Annotated[int, "Number of distinct pairs."] = 50_000,
+    seed: Annotated[int, "The same seed gives the same log."] = 0,
+    drift: Annotated[float, "Radians a user travels."] = 2.2,
+    exponent: Annotated[float, "Of item popularity."] = 2.5,
     json_output: Json = False,
 ) -> None:
     """Make a synthetic log with communities, power laws and drift."""
@@ -100,6 +95,7 @@ def synth(
 
 
 @group.command()
+@as_command
 def fetch(
     name: Annotated[str, Argument(help="A data set name; see `leporid data list`.")],
     json_output: Json = False,
@@ -116,6 +112,7 @@ def fetch(
 
 
 @group.command("list")
+@as_command
 def list_datasets(json_output: Json = False) -> None:
     """The data sets that are known by name."""
     from leporid.data.datasets import DATASETS, cache_dir
@@ -127,7 +124,7 @@ def list_datasets(json_output: Json = False) -> None:
 
 
 @group.command("import")
-@expand_groups
+@as_command
 def import_events(
     output: OutputFile,
     store: Annotated[str, Option("--from-store", help="Store of `leporid serve`: a file or URL.")],

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from typer import Option
 
 from leporid.cli.options import Json, Seed
 from leporid.cli.output import print_json, print_table
@@ -16,23 +15,13 @@ from leporid.progress import NullProgress, RichProgress
 if TYPE_CHECKING:
     from leporid.demo import DemoResult
 
-__all__ = ["demo"]
-
 
 def demo(
-    output: Annotated[
-        Path, Option("-o", "--output", help="Folder for the runs and the report.")
-    ] = Path("demo"),
-    data: Annotated[
-        str, Option(help="Data set name, a file, or synthetic (also used without network).")
-    ] = "ml-100k",
-    core: Annotated[
-        int, Option(help="Keep users and items with at least this many interactions.")
-    ] = 10,
-    steps: Annotated[int, Option(help="Optimiser steps of each DLR2 run, at most.")] = 1500,
-    seconds: Annotated[
-        float, Option(help="Time each DLR2 run may take; 0 always runs all steps.")
-    ] = 80.0,
+    output: Annotated[Path, "Folder for the runs and the report."] = Path("demo"),
+    data: Annotated[str, "Data set, file, or synthetic (also used without network)."] = "ml-100k",
+    core: Annotated[int, "Keep users and items with at least this many interactions."] = 10,
+    steps: Annotated[int, "Optimiser steps of each DLR2 run, at most."] = 1500,
+    seconds: Annotated[float, "Time each DLR2 run may take; 0 always runs all steps."] = 80.0,
     seed: Seed = 123,
     json_output: Json = False,
 ) -> None:

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import typer
 
 from leporid.cli.options import Json
 from leporid.cli.output import print_json, print_table
-
-__all__ = ["doctor"]
 
 
 def doctor(json_output: Json = False) -> None:
@@ -26,7 +22,11 @@ def doctor(json_output: Json = False) -> None:
         for title in ("versions", "machine", "caches"):
             rows = [{"what": key, "value": str(value)} for key, value in report[title].items()]
             print_table(title, rows)
-        extras = [{"extra": row["extra"], "state": _state(row)} for row in report["extras"]]
+        extras = []
+        for row in report["extras"]:
+            name, missing = row["extra"], ", ".join(row["missing"])
+            advice = f"missing {missing}: pip install 'leporid[{name}]'"
+            extras.append({"extra": name, "state": advice if missing else "present"})
         print_table("extras", extras)
         tests = [
             {"self-test": row["name"], "result": "ok" if row["ok"] else f"FAILED: {row['detail']}"}
@@ -35,9 +35,3 @@ def doctor(json_output: Json = False) -> None:
         print_table("self-tests", tests)
     if not all(row["ok"] for row in report["self_tests"]):
         raise typer.Exit(1)
-
-
-def _state(row: dict[str, Any]) -> str:
-    if not row["missing"]:
-        return "present"
-    return f"missing {', '.join(row['missing'])}: pip install 'leporid[{row['extra']}]'"

@@ -2,72 +2,58 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from typer import Option
 
 from leporid.cli.options import (
+    FormatOptions,
     Json,
     LogOptions,
-    OutputFolder,
-    RecBoleName,
+    Output,
     Seed,
     Source,
-    VectorFormat,
     parse_settings,
 )
 from leporid.cli.output import print_files, print_json, print_table, show_progress
-from leporid.errors import ConfigError, DataError, UnknownNameError
+from leporid.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
     from leporid.initializers.base import InitialEmbeddings
-
-__all__ = ["embed"]
 
 
 @dataclass(frozen=True)
 class _Method:
     """Which vectors."""
 
-    method: Annotated[
-        str, Option(help="random, svd, bpr, netmf, node2vec, graph_bert, le or leporid.")
-    ] = "leporid"
-    dim: Annotated[int, Option(help="Number of columns.")] = 64
-    k: Annotated[
-        int | None, Option(help="Neighbours in the KNN graph (le, leporid, netmf) [1000].")
-    ] = None
-    alpha: Annotated[float | None, Option(help="Popularity regularisation (leporid) [0.5].")] = None
+    method: Annotated[str, "random, svd, bpr, netmf, node2vec, graph_bert, le or leporid."] = (
+        "leporid"
+    )
+    dim: Annotated[int, "Number of columns."] = 64
+    k: Annotated[int | None, "Neighbours in the KNN graph (le, leporid, netmf) [1000]."] = None
+    alpha: Annotated[float | None, "Popularity regularisation (leporid) [0.5]."] = None
     landmarks: Annotated[
         float | None,
-        Option(
-            help="Fit on this many users (below 1: this share) and place the others among them "
-            "(le, leporid); for millions of users."
-        ),
+        "Fit on this many users (below 1: this share) and place the others among them (le, "
+        "leporid); for millions of users.",
     ] = None
     seed: Seed = 0
-    device: Annotated[
-        str | None, Option(help="auto, cpu or cuda, for methods that can use a GPU.")
-    ] = None
-    setting: Annotated[
-        list[str] | None, Option("--set", help="Another setting of the method, NAME=VALUE.")
-    ] = None
+    device: Annotated[str | None, "auto, cpu or cuda, for methods that can use a GPU."] = None
+    set: Annotated[list[str] | None, "Another setting of the method, NAME=VALUE."] = None
 
     def initializer(self) -> Any:
         """The initialiser with these settings."""
         from leporid import initializers
 
-        settings = {"dim": self.dim, "seed": self.seed, **parse_settings(self.setting)}
-        optional = {"k": self.k, "alpha": self.alpha, "device": self.device}
-        optional["landmarks"] = self.landmarks
-        if self.landmarks is not None and self.landmarks >= 1:
-            optional["landmarks"] = int(self.landmarks)
-        settings |= {key: value for key, value in optional.items() if value is not None}
+        settings = {"dim": self.dim, "seed": self.seed, **parse_settings(self.set)}
+        for name in ("k", "alpha", "landmarks", "device"):
+            value = getattr(self, name)
+            if value is not None:
+                settings[name] = int(value) if name == "landmarks" and value >= 1 else value
         return initializers.get(self.method)(**settings)
 
 
@@ -75,56 +61,49 @@ class _Method:
 class _Place:
     """Where they are computed, and from what."""
 
-    scheduler: Annotated[
-        str | None, Option(help="Compute on a Dask cluster: tcp://host:port (le, leporid).")
-    ] = None
+    scheduler: Annotated[str | None, "Dask cluster to use: tcp://host:port (le, leporid)."] = None
     memory: Annotated[
         str | None,
-        Option(
-            help="Stay within this much memory, such as 2GB: DATA streams from a parquet file or a "
-            "folder of them (le, leporid)."
-        ),
+        "Stay within this much memory, such as 2GB: DATA streams from a parquet file or a folder "
+        "of them (le, leporid).",
     ] = None
     refresh: Annotated[
         Path | None,
-        Option(
-            help="Vectors of an earlier run, before DATA grew: start from them and stay in their "
-            "coordinates (le, leporid)."
-        ),
+        "Vectors of an earlier run, before DATA grew: start from them and stay in their "
+        "coordinates (le, leporid).",
     ] = None
-    cache: Annotated[bool, Option(help="Read and keep fitted vectors on disk.")] = True
+    cache: Annotated[bool, "Read and keep fitted vectors on disk."] = True
 
 
 def embed(
     data: Source,
-    output: OutputFolder,
+    output: Output,
     method: _Method,
     place: _Place,
+    format: FormatOptions,
     log: LogOptions,
-    format: VectorFormat = "safetensors",
-    name: RecBoleName = None,
     json_output: Json = False,
 ) -> None:
     """Compute starting vectors for every user and item of DATA.
 
     Give the training part of your data only: vectors that have seen the test part leak it.
     """
-    from leporid.interop.formats import FORMATS, write_embeddings
     from leporid.interop.recbole import CONFIG_LINES
 
-    if format not in FORMATS:
-        raise UnknownNameError("format", format, FORMATS)
     initializer = method.initializer()
     progress = show_progress(json_output)
-    if place.memory is not None:
-        vectors, seconds = _out_of_core(initializer, data, output, place, log, progress)
+    train = None if place.memory else log.load(data, quiet=json_output)
+    began = perf_counter()
+    if train is None:
+        vectors = _out_of_core(initializer, data, output, place, log, progress)
     else:
-        vectors, seconds = _fit(initializer, log.load(data, quiet=json_output), place, progress)
-    files = write_embeddings(vectors, output, format, name=name)
+        vectors = _fit(initializer, train, place, progress)
+    seconds = perf_counter() - began
+    files = format.write(vectors, output)
     rows = [_describe(side, getattr(vectors, side)) for side in ("users", "items")]
     if json_output:
         report = {"method": method.method, "settings": initializer.config.to_dict()}
-        report |= {"seconds": seconds, "sides": rows, "format": format}
+        report |= {"seconds": seconds, "sides": rows, "format": format.format}
         print_json({**report, "files": [str(file) for file in files]})
         return
     # Columns that say something, "-" where a side has nothing to say.
@@ -132,14 +111,12 @@ def embed(
     table = [{key: "-" if row[key] is None else row[key] for key in shown} for row in rows]
     print_table(f"{method.method}, {seconds:.2f} s", table)
     print_files(files)
-    if format == "recbole":
+    if format.format == "recbole":
         typer.echo(f"\nAdd to RecBole's configuration (also in recbole.yaml):\n\n{CONFIG_LINES}")
 
 
-def _fit(
-    initializer: Any, train: Any, place: _Place, progress: bool
-) -> tuple[InitialEmbeddings, float]:
-    """The vectors, and the seconds they took."""
+def _fit(initializer: Any, train: Any, place: _Place, progress: bool) -> InitialEmbeddings:
+    """The vectors, from the cache, from earlier vectors or from a cluster where those are asked."""
     from leporid.initializers.cache import cached_fit
     from leporid.initializers.spectral_sides import SpectralInitializer
     from leporid.interop.formats import read_embeddings
@@ -148,35 +125,24 @@ def _fit(
         if not isinstance(initializer, SpectralInitializer):
             raise ConfigError(f"--refresh works with le and leporid, not {initializer.name}")
         initializer.previous = read_embeddings(place.refresh)
-    use_cache = place.cache and place.refresh is None
-    began = perf_counter()
-    with _on_cluster(initializer, place.scheduler):
-        vectors = cached_fit(initializer, train, use_cache=use_cache, progress=progress)
-    return vectors, perf_counter() - began
+    with ExitStack() as stack:
+        if place.scheduler is not None:
+            if not hasattr(initializer, "client"):
+                raise ConfigError(
+                    f"--scheduler is for le and leporid: {initializer.name} runs here"
+                )
+            from leporid.distributed.cluster import connect
 
-
-@contextmanager
-def _on_cluster(initializer: Any, scheduler: str | None) -> Iterator[None]:
-    """Let the initialiser use the Dask cluster of this scheduler, if one is named."""
-    if scheduler is None:
-        yield
-        return
-    if not hasattr(initializer, "client"):
-        raise ConfigError(f"--scheduler is for le and leporid: {initializer.name} runs here")
-    from leporid.distributed.cluster import connect
-
-    with connect(scheduler) as client:
-        initializer.client = client
-        try:
-            yield
-        finally:
-            initializer.client = None
+            initializer.client = stack.enter_context(connect(place.scheduler))
+            stack.callback(setattr, initializer, "client", None)
+        use_cache = place.cache and place.refresh is None
+        return cached_fit(initializer, train, use_cache=use_cache, progress=progress)
 
 
 def _out_of_core(
     initializer: Any, data: str, output: Path, place: _Place, log: LogOptions, progress: bool
-) -> tuple[InitialEmbeddings, float]:
-    """As `_fit`, with the files it needs meanwhile beside the output."""
+) -> InitialEmbeddings:
+    """Within a memory limit, with the files it needs meanwhile beside the output."""
     from leporid.initializers.out_of_core import embed_stored
 
     options, default = asdict(log), asdict(LogOptions())
@@ -187,17 +153,12 @@ def _out_of_core(
         if value is not None:
             option = option.replace("_", "-")
             raise ConfigError(f"--memory and --{option} do not go together: leave one out")
-    began = perf_counter()
     try:
         output.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise DataError(f"could not write {output}: {error.strerror or error}") from error
-    assert place.memory is not None
-    scratch = output.parent
-    vectors = embed_stored(
-        initializer, data, place.memory, scratch=scratch, progress=progress, **streamed
-    )
-    return vectors, perf_counter() - began
+    memory, scratch = place.memory or "", output.parent
+    return embed_stored(initializer, data, memory, scratch=scratch, progress=progress, **streamed)
 
 
 def _describe(side: str, embedding: Any) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from typer import Argument, Option
+from typer import Argument
 
 from leporid.cli.options import Json, SplitOptions, load_model, parse_list
 from leporid.cli.output import print_files, print_json, print_table, show_progress
@@ -16,33 +16,24 @@ from leporid.errors import ConfigError, LeporidWarning
 if TYPE_CHECKING:
     from leporid.evaluation.metric_table import MetricTable
 
-__all__ = ["evaluate"]
-
 
 def evaluate(
-    data: Annotated[str, Option(help="Interaction log: a file, or a data set's name.")],
+    data: Annotated[str, "Interaction log: a file, or a data set's name."],
     log: SplitOptions,
-    model: Annotated[
-        Path | None, Argument(help="Folder of a saved model, or of a run that holds one.")
-    ] = None,
+    model: Annotated[Path | None, Argument(help="Folder of a saved model, or of a run.")] = None,
     recommendations: Annotated[
-        Path | None,
-        Option(help="CSV or parquet file with columns user, item, score instead of a model."),
+        Path | None, "CSV or parquet file with columns user, item, score instead of a model."
     ] = None,
-    columns: Annotated[
-        str, Option(help="Names of those three columns, separated by commas.")
-    ] = "user,item,score",
-    part: Annotated[str, Option(help="test or valid.")] = "test",
-    at: Annotated[str, Option(help="Cut-offs, separated by commas.")] = "1,5,10",
-    metrics: Annotated[str | None, Option(help="Only these, for example HR,F1,NDCG [all].")] = None,
+    columns: Annotated[str, "Names of those columns, separated by commas."] = "user,item,score",
+    part: Annotated[str, "test or valid."] = "test",
+    at: Annotated[str, "Cut-offs, separated by commas."] = "1,5,10",
+    metrics: Annotated[str | None, "Only these, for example HR,F1,NDCG [all]."] = None,
     stratum: Annotated[
-        list[str] | None, Option(help="Also average over this group; may be repeated [tail-users].")
+        list[str] | None, "Also average over this group; may be repeated [tail-users]."
     ] = None,
-    resamples: Annotated[int, Option(help="Resamples behind the intervals.")] = 1000,
-    seed: Annotated[int, Option(help="Seed of the resamples.")] = 0,
-    export: Annotated[
-        Path | None, Option(help="Write one row per user to this .csv or .parquet file.")
-    ] = None,
+    resamples: Annotated[int, "Resamples behind the intervals."] = 1000,
+    seed: Annotated[int, "Seed of the resamples."] = 0,
+    export: Annotated[Path | None, "Write one row per user to this .csv or .parquet file."] = None,
     json_output: Json = False,
 ) -> None:
     """Rank all items for every user and report HR, F1, NDCG and more, with 95% intervals.
@@ -73,7 +64,7 @@ def evaluate(
         typer.echo(f"warning: {note}", err=True)
     if export is not None:
         (table.to_csv if export.suffix == ".csv" else table.to_parquet)(export)
-    report = _report(table, stratum, resamples, seed)
+    report = _report(table, stratum or [], resamples, seed)
     if json_output:
         print_json({**report, "warnings": notes})
         return
@@ -81,9 +72,7 @@ def evaluate(
     print_files([] if export is None else [export])
 
 
-def _report(
-    table: MetricTable, strata: list[str] | None, resamples: int, seed: int
-) -> dict[str, Any]:
+def _report(table: MetricTable, strata: list[str], resamples: int, seed: int) -> dict[str, Any]:
     from leporid.evaluation.strata import user_stratum
 
     if not strata:

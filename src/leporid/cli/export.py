@@ -7,42 +7,32 @@ from typing import Annotated
 import typer
 from typer import Option
 
-from leporid.cli.options import Json, OutputFolder, RecBoleName, VectorFormat, VectorSource
+from leporid.cli.options import FormatOptions, Json, Output, VectorSource
 from leporid.cli.output import print_files, print_json
-
-__all__ = ["export"]
 
 
 def export(
     source: VectorSource,
-    output: OutputFolder,
-    format: VectorFormat = "safetensors",
+    output: Output,
+    format: FormatOptions,
     source_format: Annotated[
-        str | None, Option("--from", help="Format of SOURCE, where it is not clear.")
+        str | None, Option("--from", help="Format of SOURCE, if unclear.")
     ] = None,
-    users: Annotated[
-        str | None, Option(help="The model's user table, where it has several.")
-    ] = None,
-    items: Annotated[
-        str | None, Option(help="The model's item table, where it has several.")
-    ] = None,
-    scale: Annotated[
-        float | None, Option(help="Standardise the columns, then multiply by this.")
-    ] = None,
-    name: RecBoleName = None,
+    users: Annotated[str | None, "The model's user table, where it has several."] = None,
+    items: Annotated[str | None, "The model's item table, where it has several."] = None,
+    scale: Annotated[float | None, "Standardise the columns, then multiply by this."] = None,
     json_output: Json = False,
 ) -> None:
     """Write SOURCE's vectors and ids in another format."""
-    from leporid.interop.formats import write_embeddings
     from leporid.interop.trained import read_any
 
     vectors = read_any(source, users, items, source_format)
     if scale is not None:
         vectors = vectors.standardized(scale)
-    files = write_embeddings(vectors, output, format, name=name)
+    files = format.write(vectors, output)
     n_users, n_items, dim = vectors.users.n, vectors.items.n, vectors.users.dim
     if json_output:
-        report = {"users": n_users, "items": n_items, "dim": dim, "format": format}
+        report = {"users": n_users, "items": n_items, "dim": dim, "format": format.format}
         print_json({**report, "files": [str(file) for file in files]})
         return
     typer.echo(f"{n_users:,} users, {n_items:,} items, {dim} columns")

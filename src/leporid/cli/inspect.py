@@ -10,30 +10,16 @@ from typer import Option
 from leporid.cli.options import Json, LogOptions, VectorSource
 from leporid.cli.output import print_files, print_json, print_table
 
-__all__ = ["inspect"]
-
 
 def inspect(
     source: VectorSource,
-    data: Annotated[
-        str | None, Option(help="The training log: adds everything about degrees.")
-    ] = None,
-    items: Annotated[
-        str | None, Option(help="File with item titles, or a data set's name.")
-    ] = None,
-    item: Annotated[
-        str | None, Option(help="Show the nearest neighbours of this item (id or title).")
-    ] = None,
+    data: Annotated[str | None, "The training log: adds everything about degrees."] = None,
+    items: Annotated[str | None, "File with item titles, or a data set's name."] = None,
+    item: Annotated[str | None, "Show the nearest neighbours of this item (id or title)."] = None,
     neighbours: Annotated[int, Option("-n", help="How many neighbours.")] = 10,
-    after: Annotated[
-        Path | None, Option(help="Trained model or run that started from SOURCE.")
-    ] = None,
-    scale: Annotated[
-        float | None, Option(help="Scale the model gave the start [the one that fits].")
-    ] = None,
-    output: Annotated[
-        Path | None, Option("-o", "--output", help="Folder for pictures and index.html.")
-    ] = None,
+    after: Annotated[Path | None, "Trained model or run that started from SOURCE."] = None,
+    scale: Annotated[float | None, "Scale the model gave the start [the one that fits]."] = None,
+    output: Annotated[Path | None, "Folder for pictures and index.html."] = None,
     json_output: Json = False,
 ) -> None:
     """Show spectrum, norms, isolated rows, neighbours, a map, and movement in training."""

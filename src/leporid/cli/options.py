@@ -1,6 +1,6 @@
 """Options that several commands share, and what they stand for.
 
-A command takes a group of options as one parameter, `log: LogOptions`; `expand_groups` replaces it
+A command takes a group of options as one parameter, `log: LogOptions`; `as_command` replaces it
 by the fields of the dataclass. So an option added to `LogOptions` is an option of every command
 that reads a log, and a default differs in one command by `log: LogOptions = LogOptions(core=20)`.
 """
@@ -18,70 +18,61 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 import typer
 from typer import Argument, Option
 
-from leporid.errors import ConfigError, DataError
+from leporid.errors import ConfigError, DataError, UnknownNameError
 
 if TYPE_CHECKING:
     from leporid.data.interactions import Interactions
     from leporid.data.split import Split
+    from leporid.initializers.base import InitialEmbeddings
     from leporid.models.shared.base import Recommender
 
-__all__ = [
-    "Device",
-    "Json",
-    "LogOptions",
-    "OutputFolder",
-    "RecBoleName",
-    "Seed",
-    "Source",
-    "SplitOptions",
-    "VectorFormat",
-    "VectorSource",
-    "expand_groups",
-    "load_model",
-    "parse_list",
-    "parse_settings",
-]
+_SHORT = {"output": "-o", "out": "-o"}
+"""Options that have a short form as well."""
 
 Json = Annotated[bool, Option("--json", help="Print JSON for machines.")]
-Source = Annotated[
-    str,
-    Argument(
-        help="Interaction log: a file (CSV, TSV, ::, .inter, gzip, parquet) or a data set's name."
-    ),
-]
-OutputFolder = Annotated[Path, Option("--output", "-o", help="Folder to write into.")]
-Seed = Annotated[int, Option(help="Seed of every random choice.")]
-Device = Annotated[str, Option(help="auto, cpu, cuda or cuda:N.")]
+Source = Annotated[str, Argument(help="Interaction log: a file, or a data set's name.")]
+Output = Annotated[Path, "Folder to write into."]
+Seed = Annotated[int, "Seed of every random choice."]
+Device = Annotated[str, "auto, cpu, cuda or cuda:N."]
 VectorSource = Annotated[Path, Argument(help="Embeddings, a trained model or a run.")]
-RecBoleName = Annotated[
-    str | None, Option("--name", help="Data set name for RecBole's files [the folder's name].")
-]
-VectorFormat = Annotated[
-    str, Option(help="safetensors, parquet, npy, csv, word2vec, recbole or implicit.")
-]
+
+
+@dataclass(frozen=True)
+class FormatOptions:
+    """The format vectors are written in."""
+
+    format: Annotated[str, "safetensors, parquet, npy, csv, word2vec, recbole or implicit."] = (
+        "safetensors"
+    )
+    name: Annotated[str | None, "Data set name for RecBole's files [the folder's name]."] = None
+
+    def __post_init__(self) -> None:
+        """Refuse an unknown format, before anything is computed."""
+        from leporid.interop.formats import FORMATS
+
+        if self.format not in FORMATS:
+            raise UnknownNameError("format", self.format, FORMATS)
+
+    def write(self, vectors: InitialEmbeddings, output: Path) -> list[Path]:
+        """Write the vectors into the folder; returns the files."""
+        from leporid.interop.formats import write_embeddings
+
+        return write_embeddings(vectors, output, self.format, name=self.name)
 
 
 @dataclass(frozen=True)
 class LogOptions:
     """How an interaction log is read and filtered."""
 
-    core: Annotated[
-        int, Option(help="Keep users and items with at least this many interactions; 0 keeps all.")
-    ] = 0
-    user: Annotated[str | None, Option(help="User column; else found by name.")] = None
-    item: Annotated[str | None, Option(help="Item column; else found by name.")] = None
-    time: Annotated[str | None, Option(help="Time column; else found by name.")] = None
-    rating: Annotated[str | None, Option(help="Rating column; else found by name.")] = None
-    min_rating: Annotated[
-        float | None, Option(help="Keep rows with at least this rating; else all.")
-    ] = None
-    separator: Annotated[
-        str | None, Option(help="Between the fields of a text file; else found.")
-    ] = None
-    header: Annotated[
-        bool | None, Option("--header/--no-header", help="First line holds names; else found.")
-    ] = None
-    encoding: Annotated[str, Option(help="Of a text file.")] = "utf-8"
+    core: Annotated[int, "Keep users and items with at least this many interactions; 0: all."] = 0
+    user: Annotated[str | None, "User column; else found by name."] = None
+    item: Annotated[str | None, "Item column; else found by name."] = None
+    time: Annotated[str | None, "Time column; else found by name."] = None
+    rating: Annotated[str | None, "Rating column; else found by name."] = None
+    min_rating: Annotated[float | None, "Keep rows with at least this rating; else all."] = None
+    separator: Annotated[str | None, "Between the fields of a text file; else found."] = None
+    header: Annotated[bool | None, "First line holds names; else found."] = None
+    encoding: Annotated[str, "Of a text file."] = "utf-8"
 
     def load(self, source: str, *, quiet: bool = False) -> Interactions:
         """Read and filter the log; says on stderr what was guessed, unless `quiet`."""
@@ -101,7 +92,7 @@ class LogOptions:
 class SplitOptions(LogOptions):
     """How a log is read, filtered and cut into train, validation and test."""
 
-    protocol: Annotated[str, Option(help="temporal, leave-last-out or global-time.")] = "temporal"
+    protocol: Annotated[str, "temporal, leave-last-out or global-time."] = "temporal"
 
     def split(self, source: str, *, quiet: bool = False, **shares: float) -> Split:
         """Read and cut the log; `shares` are `train` and `valid`."""
@@ -110,40 +101,47 @@ class SplitOptions(LogOptions):
         return split_by(self.protocol, self.load(source, quiet=quiet), **shares)
 
 
-def expand_groups(command: Callable[..., None]) -> Callable[..., None]:
-    """The command with each parameter that is a dataclass replaced by its fields, for typer.
+def as_command(function: Callable[..., None]) -> Callable[..., None]:
+    """The function as typer takes it.
 
-    Every field has a default; that of the parameter, where there is one, comes first.
+    A parameter that is a dataclass is replaced by its fields (with the values of the parameter's
+    own default, where it has one), a text in `Annotated` is the help of an option, and a switch
+    that is off by default has no opposite.
     """
-    hints = get_type_hints(command, include_extras=True)
     parameters: dict[str, inspect.Parameter] = {}
     groups: dict[str, Any] = {}
-    for name, parameter in inspect.signature(command).parameters.items():
-        group = hints[name]
-        if not is_dataclass(group):
-            parameters[name] = parameter.replace(annotation=group, kind=parameter.KEYWORD_ONLY)
+    hints = get_type_hints(function, include_extras=True)
+    for name, parameter in inspect.signature(function).parameters.items():
+        if not is_dataclass(hints[name]):
+            parameters[name] = _parameter(name, hints[name], parameter.default)
             continue
-        groups[name] = group
+        groups[name] = group = hints[name]
         of_group = get_type_hints(group, include_extras=True)
         for field in fields(group):
-            parameters[field.name] = inspect.Parameter(
-                field.name,
-                parameter.KEYWORD_ONLY,
-                default=getattr(parameter.default, field.name, field.default),
-                annotation=of_group[field.name],
-            )
+            default = getattr(parameter.default, field.name, field.default)
+            parameters[field.name] = _parameter(field.name, of_group[field.name], default)
 
-    @functools.wraps(command)
+    @functools.wraps(function)
     def run(**values: Any) -> None:
         whole = {
             name: group(**{field.name: values.pop(field.name) for field in fields(group)})
             for name, group in groups.items()
         }
-        command(**whole, **values)
+        function(**whole, **values)
 
     run.__signature__ = inspect.Signature(list(parameters.values()))  # type: ignore[attr-defined]
     run.__annotations__ = {name: parameter.annotation for name, parameter in parameters.items()}
     return run
+
+
+def _parameter(name: str, hint: Any, default: Any) -> inspect.Parameter:
+    kind, about = hint.__origin__, hint.__metadata__[0]
+    if isinstance(about, str):
+        names = [f"--{name.replace('_', '-')}"] if default is False or name in _SHORT else []
+        names += [_SHORT[name]] if name in _SHORT else []
+        hint = Annotated[kind, Option(*names, help=about)]
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    return inspect.Parameter(name, keyword, default=default, annotation=hint)
 
 
 def parse_settings(pairs: list[str] | None, option: str = "--set") -> dict[str, Any]:

@@ -9,8 +9,6 @@ from typing import Any
 
 import typer
 
-__all__ = ["make_table", "print_files", "print_json", "print_rows", "print_table", "show_progress"]
-
 
 def show_progress(json_output: bool = False) -> bool:
     """Whether to draw bars: only for a person at a terminal, and never beside JSON."""

@@ -11,26 +11,17 @@ from leporid.cli.options import Json, load_model, parse_list
 from leporid.cli.output import print_json, print_table
 from leporid.errors import ConfigError
 
-__all__ = ["recommend"]
-
 
 def recommend(
     run: Annotated[Path, Argument(help="Folder of a saved model, or of a run with one.")],
-    user: Annotated[list[str] | None, Option(help="A user's id; may be repeated.")] = None,
+    user: Annotated[list[str] | None, "A user's id; may be repeated."] = None,
     history: Annotated[
-        list[str] | None,
-        Option(help="Item ids of somebody new, oldest first, separated by commas."),
+        list[str] | None, "Item ids of somebody new, oldest first, separated by commas."
     ] = None,
     n: Annotated[int, Option("-n", help="Length of a list.")] = 10,
-    candidates: Annotated[
-        str | None, Option(help="Recommend only these items, separated by commas.")
-    ] = None,
-    include_seen: Annotated[
-        bool, Option("--include-seen", help="Also items the user has already.")
-    ] = False,
-    items: Annotated[
-        Path | None, Option(help="File with item_id and title, to show titles.")
-    ] = None,
+    candidates: Annotated[str | None, "Recommend only these items, separated by commas."] = None,
+    include_seen: Annotated[bool, "Also items the user has already."] = False,
+    items: Annotated[Path | None, "File with item_id and title, to show titles."] = None,
     json_output: Json = False,
 ) -> None:
     """The best items for --user, or for somebody new with --history."""
@@ -45,7 +36,7 @@ def recommend(
     else:
         chosen, scores = model.recommend_history([parse_list(text) for text in asked], **options)
     titles = _titles(items)
-    lists, shown = [], dict[str, list[dict[str, Any]]]()
+    lists: list[dict[str, Any]] = []
     for who, row, values in zip(asked, chosen, scores, strict=True):
         entries = [
             {"item": item, "score": float(score), **titles(item)}
@@ -53,12 +44,12 @@ def recommend(
             if item is not None
         ]
         lists.append({kind: who, "items": entries})
-        shown[f"{kind} {who}"] = [{"rank": str(rank), **row} for rank, row in enumerate(entries, 1)]
     if json_output:
         print_json(lists)
         return
-    for title, rows in shown.items():
-        print_table(title, rows)
+    for entry in lists:
+        rows = [{"rank": str(rank), **row} for rank, row in enumerate(entry["items"], 1)]
+        print_table(f"{kind} {entry[kind]}", rows)
 
 
 def _titles(path: Path | None) -> Any:

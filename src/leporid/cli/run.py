@@ -17,21 +17,15 @@ if TYPE_CHECKING:
     from leporid.runs.grid import GridStatus
     from leporid.runs.spec import Cell, ExperimentSpec
 
-__all__ = ["GridOptions", "run"]
-
 
 @dataclass(frozen=True)
 class GridOptions:
     """Where and how a grid runs."""
 
-    root: Annotated[Path, Option(help="Where records are kept.")] = Path("results")
-    workers: Annotated[
-        int, Option(min=1, help="Processes that share the grid (and the device).")
-    ] = 1
+    root: Annotated[Path, "Where records are kept."] = Path("results")
+    workers: Annotated[int, Option(min=1, help="Processes that share grid and device.")] = 1
     device: Device = "auto"
-    retry_failed: Annotated[
-        bool, Option("--retry-failed", help="Run cells again that failed before.")
-    ] = False
+    retry_failed: Annotated[bool, "Run cells again that failed before."] = False
 
     def run(self, specs: list[ExperimentSpec], *, quiet: bool) -> GridStatus:
         """Run grids, with a live table on a terminal unless `quiet`."""

@@ -5,22 +5,19 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-from typer import Argument, Option
-
-__all__ = ["serve"]
+from typer import Argument
 
 
 def serve(
     run: Annotated[Path, Argument(help="Folder that `leporid train -o` wrote.")],
-    compare: Annotated[Path | None, Option(help="A second run, shown beside the first.")] = None,
+    compare: Annotated[Path | None, "A second run, shown beside the first."] = None,
     items: Annotated[
-        str | None, Option(help="File or data set name with titles [items.parquet beside the run].")
+        str | None, "File or data set name with titles [items.parquet beside the run]."
     ] = None,
-    host: Annotated[str, Option(help="Address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, Option(help="Port to listen on; 0 takes a free one.")] = 8000,
+    host: Annotated[str, "Address to listen on."] = "127.0.0.1",
+    port: Annotated[int, "Port to listen on; 0 takes a free one."] = 8000,
     store: Annotated[
-        str | None,
-        Option(help="SQLite file or postgresql:// URL for new events; else none are kept."),
+        str | None, "SQLite file or postgresql:// URL for new events; else none are kept."
     ] = None,
 ) -> None:
     """Serve the recommendations of RUN over HTTP, with a page to try them at /.

@@ -7,18 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from typer import Option
-
 from leporid import initializers, models
-from leporid.cli.options import (
-    Device,
-    Json,
-    OutputFolder,
-    Seed,
-    Source,
-    SplitOptions,
-    parse_settings,
-)
+from leporid.cli.options import Device, Json, Output, Seed, Source, SplitOptions, parse_settings
 from leporid.cli.output import print_files, print_json, print_table, show_progress
 from leporid.errors import ConfigError
 
@@ -27,29 +17,18 @@ if TYPE_CHECKING:
     from leporid.models.shared.base import Recommender
     from leporid.progress import ProgressLike
 
-__all__ = ["train"]
-
 
 @dataclass(frozen=True)
 class _Training:
     """Which model, from which vectors, with which settings."""
 
-    model: Annotated[str, Option(help="Name of the model.")] = "dlr2"
-    init: Annotated[
-        str | None, Option(help="Initialiser of the embedding tables, or none [leporid].")
-    ] = None
-    recipe: Annotated[
-        str | None, Option(help="Named settings: paper, tuned; for dlr2 paper or softmax.")
-    ] = None
+    model: Annotated[str, "Name of the model."] = "dlr2"
+    init: Annotated[str | None, "Initialiser of the embedding tables, or none [leporid]."] = None
+    recipe: Annotated[str | None, "Named settings: paper, tuned; for dlr2 paper or softmax."] = None
     seed: Seed = 123
-    steps: Annotated[int | None, Option(help="Optimiser steps.")] = None
-    setting: Annotated[
-        list[str] | None,
-        Option("--set", help="A setting of the model, NAME=VALUE; may be repeated."),
-    ] = None
-    init_setting: Annotated[
-        list[str] | None, Option("--init-set", help="A setting of the initialiser, NAME=VALUE.")
-    ] = None
+    steps: Annotated[int | None, "Optimiser steps."] = None
+    set: Annotated[list[str] | None, "A setting of the model, NAME=VALUE; may be repeated."] = None
+    init_set: Annotated[list[str] | None, "A setting of the initialiser, NAME=VALUE."] = None
     device: Device = "auto"
 
     def __post_init__(self) -> None:
@@ -66,10 +45,10 @@ class _Training:
 
     def settings(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """Of the model, and of the initialiser."""
-        settings = parse_settings(self.setting)
+        settings = parse_settings(self.set)
         if self.steps is not None:
             settings["steps"] = self.steps
-        return settings, parse_settings(self.init_setting, "--init-set")
+        return settings, parse_settings(self.init_set, "--init-set")
 
     def fit(self, split: Split, progress: ProgressLike, **checkpoint: Any) -> Recommender:
         """The fitted model; its starting vectors come from the cache where they are there."""
@@ -87,19 +66,13 @@ class _Training:
 
 def train(
     data: Source,
-    output: OutputFolder,
+    output: Output,
     training: _Training,
     log: SplitOptions,
-    resume: Annotated[
-        bool, Option("--resume", help="Go on from the checkpoint in the output folder.")
-    ] = False,
-    dataset: Annotated[
-        str | None, Option(help="Name of the data in the record [the file's name].")
-    ] = None,
-    experiment: Annotated[str, Option(help="Name of the experiment.")] = "train",
-    tensorboard: Annotated[
-        bool, Option("--tensorboard", help="Write TensorBoard events beside history.csv.")
-    ] = False,
+    resume: Annotated[bool, "Go on from the checkpoint in the output folder."] = False,
+    dataset: Annotated[str | None, "Name of the data in the record [the file's name]."] = None,
+    experiment: Annotated[str, "Name of the experiment."] = "train",
+    tensorboard: Annotated[bool, "Write TensorBoard events beside history.csv."] = False,
     json_output: Json = False,
 ) -> None:
     """Train a model on DATA, test it, and keep model and record in the output folder.

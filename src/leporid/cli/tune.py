@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from typer import Argument, Option
+from typer import Argument
 
 from leporid.cli.options import Json, Source, SplitOptions, parse_settings
 from leporid.cli.output import print_json, print_rows, print_table, show_progress
@@ -16,7 +16,6 @@ from leporid.errors import ConfigError
 if TYPE_CHECKING:
     from leporid.data.split import Split
 
-__all__ = ["tune"]
 
 _ALL = "all-classical"
 
@@ -25,35 +24,26 @@ _ALL = "all-classical"
 class _Study:
     """What the search of one model and that of all baselines share."""
 
-    trials: Annotated[int, Option(help="Budget of the whole study.")] = 20
-    metric: Annotated[str, Option(help="What to maximise on validation.")] = "F1@10"
-    seed: Annotated[int, Option(help="Seed of the search and of every fit.")] = 0
-    storage: Annotated[
-        Path | None,
-        Option(help="File of the study (.db: SQLite, else a journal); it can be resumed."),
-    ] = None
+    trials: Annotated[int, "Budget of the whole study."] = 20
+    metric: Annotated[str, "What to maximise on validation."] = "F1@10"
+    seed: Annotated[int, "Seed of the search and of every fit."] = 0
+    storage: Annotated[Path | None, "Study file (.db: SQLite, else journal); can be resumed."] = (
+        None
+    )
 
 
 @dataclass(frozen=True)
 class _OneModel:
     """What only the search of one model takes."""
 
-    study: Annotated[str | None, Option(help="Name of the study in that file.")] = None
-    fixed: Annotated[
-        list[str] | None, Option("--set", help="A setting not to search, as NAME=VALUE.")
-    ] = None
-    init: Annotated[str | None, Option(help="Initialiser, for neural models.")] = None
-    recipe: Annotated[str | None, Option(help="Recipe, for neural models.")] = None
-    device: Annotated[str | None, Option(help="Device, for neural models.")] = None
-    timeout: Annotated[
-        float | None, Option(help="Begin no further trial after this many seconds.")
-    ] = None
+    study: Annotated[str | None, "Name of the study in that file."] = None
+    set: Annotated[list[str] | None, "A setting not to search, as NAME=VALUE."] = None
+    init: Annotated[str | None, "Initialiser, for neural models."] = None
+    recipe: Annotated[str | None, "Recipe, for neural models."] = None
+    device: Annotated[str | None, "Device, for neural models."] = None
+    timeout: Annotated[float | None, "Begin no further trial after this many seconds."] = None
     rehearse: Annotated[
-        bool,
-        Option(
-            "--rehearse",
-            help="Judge on a cut as far from its training data as test is, not on validation.",
-        ),
+        bool, "Judge on a cut as far from its training data as test is, not on validation."
     ] = False
 
 
@@ -61,18 +51,10 @@ class _OneModel:
 class _Baselines:
     """What only the search of all baselines takes."""
 
-    output: Annotated[
-        Path | None, Option("--output", "-o", help=f"With {_ALL}: folder for run records.")
-    ] = None
-    dataset: Annotated[
-        str | None, Option(help=f"With {_ALL}: name of the data in the records.")
-    ] = None
-    only: Annotated[
-        str | None, Option(help=f"With {_ALL}: these models only, separated by commas.")
-    ] = None
-    experiment: Annotated[
-        str, Option(help=f"With {_ALL}: name of the experiment in the records.")
-    ] = "baselines"
+    output: Annotated[Path | None, f"With {_ALL}: folder for run records."] = None
+    dataset: Annotated[str | None, f"With {_ALL}: name of the data in the records."] = None
+    only: Annotated[str | None, f"With {_ALL}: these models only, separated by commas."] = None
+    experiment: Annotated[str, f"With {_ALL}: name of the experiment in the records."] = "baselines"
 
 
 def tune(
@@ -110,16 +92,15 @@ def _tune_model(
     from leporid import models
     from leporid.tuning.study import tune as run_study
 
-    found = models.get(model)
+    searched = [*models.get(model).search_space]
     options = {**vars(study), **vars(one)}
-    options |= {"study_name": options.pop("study"), **parse_settings(options.pop("fixed"))}
+    options |= {"study_name": options.pop("study"), **parse_settings(options.pop("set"))}
     split = log.split(data, quiet=json_output)
-    result = run_study(found, split, progress=show_progress(json_output), **options)
+    result = run_study(model, split, progress=show_progress(json_output), **options)
     if json_output:
         print_json(vars(result))
         return
-    best = sorted(result.trials, key=lambda t: -1.0 if t["value"] is None else -t["value"])[:5]
-    searched = [*found.search_space]
+    best = sorted(result.trials, key=lambda t: -(t["value"] or 0.0))[:5]
     rows = [
         {
             "trial": trial["number"],
@@ -155,10 +136,8 @@ def _tune_baselines(
         {
             "model": tuned.model,
             f"{metric} valid": tuned.valid_metrics.get(metric, tuned.extra["tuning"]["best_value"]),
-            "HR@10": tuned.metrics["HR@10"],
-            "F1@10": tuned.metrics["F1@10"],
-            "untuned HR@10": untuned.metrics["HR@10"],
-            "untuned F1@10": untuned.metrics["F1@10"],
+            **{name: tuned.metrics[name] for name in ("HR@10", "F1@10")},
+            **{f"untuned {name}": untuned.metrics[name] for name in ("HR@10", "F1@10")},
             "seconds": tuned.seconds,
         }
         for untuned, tuned in pairs
