@@ -19,8 +19,6 @@ train      `leporid train`: an interaction log in, a fitted model and its record
 tune       `leporid tune`: settings that do best on validation
 """
 
-from __future__ import annotations
-
 __all__ = ["main"]
 
 

@@ -38,11 +38,8 @@ class GridOptions:
         live = show_progress(quiet)
         view = Live(console=Console(stderr=True), refresh_per_second=2)
         with view if live else nullcontext():
-            return run_grid(
-                specs,
-                on_poll=(lambda status: view.update(_live_table(cells, status))) if live else None,
-                **vars(self),
-            )
+            update = (lambda status: view.update(_live_table(cells, status))) if live else None
+            return run_grid(specs, on_poll=update, **vars(self))
 
 
 def run(

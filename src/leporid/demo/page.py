@@ -63,8 +63,7 @@ def _draw_curves(result: DemoResult) -> Any:
     figure, axes = new_figure(6.4, 3.2)
     for name, points in result.curves.items():
         axes.plot([step for step, _ in points], [value for _, value in points], "o-", label=name)
-    axes.set_xlabel("optimiser step")
-    axes.set_ylabel("F1@10 on validation")
+    axes.set(xlabel="optimiser step", ylabel="F1@10 on validation")
     axes.grid(visible=True, alpha=0.3)
     axes.legend()
     return figure
@@ -81,6 +80,5 @@ def _draw_map(result: DemoResult) -> Any:
         axes.scatter(*points[genre == index].T, s=14, alpha=0.7, linewidths=0, label=name)
     if names:
         axes.legend(fontsize="small")
-    axes.set_xlabel("column 2")
-    axes.set_ylabel("column 3")
+    axes.set(xlabel="column 2", ylabel="column 3")
     return figure

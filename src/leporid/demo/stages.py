@@ -107,30 +107,26 @@ def run_demo(output: Path, settings: DemoSettings, progress: ProgressLike) -> De
     tables: dict[str, MetricTable] = {}
     records: dict[str, RunRecord] = {}
     curves: dict[str, list[tuple[int, float]]] = {}
+    spec: dict[str, Any] = {"experiment": "demo", "seed": settings.seed}
+    spec["dataset"] = Path(settings.data).stem
+    starts: dict[str, Any] = {"random": "random", "leporid": vectors}
     for key, name in _NAMES.items():
-        neural = key in ("random", "leporid")
+        neural = key in starts
         with Meter() as meter:
             if neural:
-                init: Any = vectors if key == "leporid" else key
                 bar = _Named(progress, f"training {name}")
                 options = {"steps": steps, "eval_every": max(1, steps // 4), "progress": bar}
-                model = _train(split, init, settings, **options)
-                curves[name] = _curve(model)
+                model: Any = _train(split, starts[key], settings, **options)
+                rows = [row for row in model.history.rows if row.get("metric")]
+                curves[name] = [(row["step"], row["metric"]) for row in rows]
             else:
                 progress.start(f"fitting {name}")
                 model = train(key, split, seed=settings.seed)
         progress.start(f"testing {name}")
         tables[key] = evaluate(model, split, at=CUTS)
+        init, recipe = (key, settings.recipe) if neural else (None, None)
         records[key] = make_record(
-            model,
-            split,
-            tables[key],
-            meter,
-            dataset=Path(settings.data).stem,
-            experiment="demo",
-            init=key if neural else None,
-            recipe=settings.recipe if neural else None,
-            seed=settings.seed,
+            model, split, tables[key], meter, init=init, recipe=recipe, **spec
         )
         write_run(output / key, model, records[key], tables[key])
     vectors.save(output / "embeddings.safetensors")
@@ -211,19 +207,11 @@ def _train(split: Split, init: Any, settings: DemoSettings, **more: Any) -> Reco
     return train("dlr2", split, init=init, **own, **more)
 
 
-def _curve(model: Any) -> list[tuple[int, float]]:
-    return [(row["step"], row["metric"]) for row in model.history.rows if row.get("metric")]
-
-
 def _row(key: str, record: RunRecord) -> dict[str, Any]:
-    return {
-        "model": _NAMES[key],
-        "HR@10": record.metrics["HR@10"],
-        "F1@10": record.metrics["F1@10"],
-        "tail users HR@10": record.tail_metrics["HR@10"],
-        "tail users F1@10": record.tail_metrics["F1@10"],
-        "seconds": round(record.seconds, 1),
-    }
+    shown = ("HR@10", "F1@10")
+    everyone = {name: record.metrics[name] for name in shown}
+    tail = {f"tail users {name}": record.tail_metrics[name] for name in shown}
+    return {"model": _NAMES[key], **everyone, **tail, "seconds": round(record.seconds, 1)}
 
 
 def _tests(tables: Mapping[str, MetricTable]) -> list[dict[str, Any]]:

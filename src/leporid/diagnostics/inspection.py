@@ -179,11 +179,7 @@ def find_item(
     if len(holding) == 1:
         return named[holding[0]]
     guess = closest(item, named)
-    hint = (
-        f"{len(holding)} titles contain it, for instance {holding[0]!r}"
-        if holding
-        else f"did you mean {guess!r}?"
-        if guess
-        else "give an id or a title of the embeddings"
-    )
+    hint = f"did you mean {guess!r}?" if guess else "give an id or a title of the embeddings"
+    if holding:
+        hint = f"{len(holding)} titles contain it, for instance {holding[0]!r}"
     raise UnknownIdError(f"no item {item!r}: {hint}")

@@ -156,9 +156,8 @@ def movement(
     ready = start.provenance.get("standardized") or start.provenance.get("method") == "random"
     first = (start.vectors if ready else standardize(start.vectors)).astype(np.float64)
     last = after.vectors.astype(np.float64)
-    factor = scale
-    if factor is None:
-        factor = float((first * last).sum() / max((first * first).sum(), 1e-300))
+    best = float((first * last).sum() / max((first * first).sum(), 1e-300))
+    factor = best if scale is None else scale
     unit = float(np.linalg.norm(first * factor, axis=1).mean())
     distance = np.linalg.norm(last - factor * first, axis=1) / max(unit, 1e-12)
     if degrees is None:

@@ -28,8 +28,7 @@ def draw_spectrum(summary: SideSummary, side: str) -> Any:
     """Eigenvalues or singular values, in order."""
     figure, axes = _axes(f"{side}: {summary.spectrum_name}")
     axes.plot(np.arange(1, len(summary.spectrum) + 1), summary.spectrum, ".-", markersize=4)
-    axes.set_xlabel("column")
-    axes.set_ylim(bottom=min(0.0, float(summary.spectrum.min(initial=0.0))))
+    axes.set(xlabel="column", ylim=(min(0.0, float(summary.spectrum.min(initial=0.0))), None))
     return figure
 
 
@@ -39,9 +38,7 @@ def draw_norms(vectors: NDArray[np.float32], degrees: NDArray[Any], side: str) -
     rows = _sample(len(vectors))
     lengths = np.linalg.norm(vectors[rows], axis=1)
     axes.scatter(np.maximum(degrees[rows], 0.5), lengths, s=3, alpha=0.35, linewidths=0)
-    axes.set_xscale("log")
-    axes.set_xlabel("interactions")
-    axes.set_ylabel("norm")
+    axes.set(xscale="log", xlabel="interactions", ylabel="norm")
     return figure
 
 
@@ -53,8 +50,7 @@ def draw_map(flat: NDArray[np.float32], degrees: NDArray[Any] | None, side: str)
     points = axes.scatter(flat[rows, 0], flat[rows, 1], s=4, c=colour, alpha=0.5, linewidths=0)
     if colour is not None:
         figure.colorbar(points, ax=axes, label="log10 interactions")
-    axes.set_xticks([])
-    axes.set_yticks([])
+    axes.set(xticks=[], yticks=[])
     return figure
 
 

@@ -47,6 +47,7 @@ _ABOUT = {
 
 _Id = Annotated[str, Path(max_length=256)]
 _Run = Annotated[s.RunName, Query(description="Which of the served runs.")]
+_Words = Annotated[str, Query(max_length=256, description="Words of the title.")]
 _Count = Annotated[int, Query(ge=1, description="How many at most.")]
 _Bearer = Annotated[str | None, Header(description="Bearer and the token.")]
 
@@ -125,7 +126,7 @@ def _add_reading(app: FastAPI, service: Service, *, writable: bool) -> None:
     @app.get("/similar/{item}", response_model=s.SimilarAnswer, responses=_PROBLEMS)
     async def similar(item: _Id, n: _Count = 10, run: _Run = "main") -> Response:
         """The nearest neighbours of an item on the item graph."""
-        service.check_n(n)
+        service.bound("n", n, service.limits.n)
         served = service.run(run)
         index = served.model.items.index(item)
         near = [{**served.item(i), "similarity": w} for i, w in served.similar(index, n)]
@@ -137,13 +138,9 @@ def _add_reading(app: FastAPI, service: Service, *, writable: bool) -> None:
         return JSONResponse(await service.user(user))
 
     @app.get("/items", response_model=s.ItemsAnswer, responses=_PROBLEMS)
-    async def items(
-        query: Annotated[str, Query(max_length=256, description="Words of the title.")] = "",
-        n: _Count = 20,
-        run: _Run = "main",
-    ) -> Response:
+    async def items(query: _Words = "", n: _Count = 20, run: _Run = "main") -> Response:
         """Items by title, the most popular first; all words must occur."""
-        service.check_n(n)
+        service.bound("n", n, service.limits.n)
         served = service.run(run)
         return JSONResponse({"items": [served.item(i) for i in served.search(query, n)]})
 

@@ -67,8 +67,6 @@ class Batcher(Generic[Job, Answer]):
         while self._waiting:
             taken = [self._waiting.popleft() for _ in range(min(self._batch, len(self._waiting)))]
             taken = [(job, future) for job, future in taken if not future.cancelled()]
-            if not taken:
-                continue
             running = loop.run_in_executor(self._thread, self._handle, [job for job, _ in taken])
             await asyncio.wait([running])
             failure = running.exception()

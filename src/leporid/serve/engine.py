@@ -12,9 +12,10 @@ from leporid.data.interactions import Sequences
 from leporid.errors import LeporidError, UnknownIdError
 from leporid.models.shared.base import HistoryUnsupportedError
 from leporid.ranking.masked import masked_top_k
-from leporid.serve.loaded_run import LoadedRun, use_threads
+from leporid.serve.loaded_run import LoadedRun
 from leporid.serve.schemas import ServeLimits
 from leporid.serve.store import EventStore
+from leporid.threads import use_torch_threads
 
 __all__ = ["Engine", "Person", "Ranked"]
 
@@ -53,10 +54,8 @@ class _Row:
     """A person with everything that is known of them."""
 
     person: Person
-    place: int
-    """Position in the batch."""
-    known: int | None
-    """Index in the user table."""
+    place: int  # position in the batch
+    known: int | None  # index in the user table
     history: NDArray[np.int32]
     n_events: int
 
@@ -76,8 +75,7 @@ class Engine:
     """Scores people together who share a run; nothing here depends on HTTP."""
 
     def __init__(self, limits: ServeLimits, store: EventStore | None = None) -> None:
-        self._limits = limits
-        self._store = store
+        self._limits, self._store = limits, store
 
     def rank(self, people: Sequence[Person]) -> list[Ranked | LeporidError]:
         """One answer per person, in order; a person's own mistake is an error in their place."""
@@ -115,7 +113,7 @@ class Engine:
         recent = [row.history[-limits.history_length :] for row in rows] if folds_in else []
         users = np.asarray([] if folds_in else [row.known for row in rows], np.int32)
         longest = max(row.person.n for row in rows)
-        use_threads(run.threads)
+        use_torch_threads(run.threads)
         top = None
         if limits.two_stage and not all_items:
             histories = Sequences.from_rows(recent) if folds_in else None
@@ -138,13 +136,7 @@ def _row(person: Person, place: int, new: dict[str, list[str]]) -> _Row:
         assert person.history is not None
         return _Row(person, place, None, person.history, 0)
     events = run.known_items(list(dict.fromkeys(new.get(person.user, []))))
-    try:
-        known: int | None = run.model.users.index(person.user)
-    except UnknownIdError:
-        if len(events) == 0:
-            raise
-        known = None
-    before = _NO_ITEMS if known is None else run.model.known.sequences().of(known)
+    known, before = run.user_items(person.user, len(events) > 0)
     events = events[~np.isin(events, before)]
     return _Row(person, place, known, np.concatenate([before, events]), len(events))
 

@@ -9,11 +9,13 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
+from scipy.cluster.vq import kmeans2
 
 from leporid.data.interactions import Interactions
 from leporid.data.item_titles import rarest_genres
 from leporid.errors import LeporidError
 from leporid.initializers.svd import truncated_svd
+from leporid.threads import one_thread_pool
 
 __all__ = ["ItemMap", "item_map", "item_vectors"]
 
@@ -45,14 +47,18 @@ def item_vectors(model_folder: Path, known: Interactions) -> NDArray[np.float32]
         # Models without embedding tables (neighbours, linear ones) still deserve a map.
         matrix = known.csr()
         popularity = np.maximum(np.asarray(matrix.sum(axis=0)).ravel(), 1)
-        _, value, items = truncated_svd(matrix @ sparse.diags_array(1 / np.sqrt(popularity)), 32)
+        scaled = matrix @ sparse.diags_array(1 / np.sqrt(popularity))
+        with one_thread_pool(1):  # many would fight with those that answer requests
+            _, value, items = truncated_svd(scaled, 32)
         return (items * value).astype(np.float32)
 
 
 def item_map(vectors: NDArray[np.float32], genres: Sequence[tuple[str, ...]]) -> ItemMap:
     """Principal components of the vectors as coordinates, genres and clusters as colours."""
     names, genre = rarest_genres(genres, _GENRES)
-    return ItemMap(_principal(vectors), genre, names, _clusters(vectors))
+    rng, k = np.random.default_rng(0), min(_CLUSTERS, len(vectors))
+    _, cluster = kmeans2(vectors.astype(np.float64), k, minit="++", rng=rng)
+    return ItemMap(_principal(vectors), genre, names, np.asarray(cluster, np.int32))
 
 
 def _principal(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -65,11 +71,3 @@ def _principal(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
     low, high = np.quantile(position, [0.005, 0.995], axis=0)
     reach = np.maximum((high - low) / 2, 1e-9)
     return np.asarray(np.clip((position - (low + high) / 2) / reach, -1, 1), dtype=np.float32)
-
-
-def _clusters(vectors: NDArray[np.float32]) -> NDArray[np.int32]:
-    from scipy.cluster.vq import kmeans2
-
-    k = min(_CLUSTERS, len(vectors))
-    _, label = kmeans2(vectors.astype(np.float64), k, minit="++", rng=np.random.default_rng(0))
-    return np.asarray(label, dtype=np.int32)

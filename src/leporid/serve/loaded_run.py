@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,20 +19,14 @@ from leporid.graph.neighbours import Neighbours, top_k_neighbours
 from leporid.interop.trained import find_model
 from leporid.models.shared.base import Recommender
 from leporid.serve.item_map import ItemMap, item_map, item_vectors
-from leporid.threads import kept_torch_threads
+from leporid.threads import choose_torch_threads
 
-__all__ = ["LoadedRun", "choose_threads", "load_run", "use_threads"]
+__all__ = ["LoadedRun", "load_run"]
 
 _NEIGHBOURS = 100
 """Neighbours kept for each item: for similar items and for the reasons of a recommendation."""
 _TIMED = 8
 """Users scored at once to choose the number of threads."""
-_PAYS = 1.3
-"""Threads wait for each other by spinning, and on few cores what they spin on is needed for the
-requests. All cores must be this much faster than one."""
-_REPEATS = 5
-_ENOUGH = 1.0
-"""Seconds after which no further repeat begins."""
 _TRIES = 5
 """How often a folder that is replaced while it is read is read again."""
 
@@ -64,11 +57,8 @@ class LoadedRun:
 
     def item(self, index: int) -> dict[str, Any]:
         """An item as the answers show it."""
-        return {
-            "id": self.model.items.external(index),
-            "title": self.titles[index],
-            "genres": list(self.genres[index]),
-        }
+        name, genres = self.model.items.external(index), list(self.genres[index])
+        return {"id": name, "title": self.titles[index], "genres": genres}
 
     def known_items(self, ids: Sequence[str]) -> NDArray[np.int32]:
         """Indices of stored item ids; items this model has never met are left out."""
@@ -77,6 +67,16 @@ class LoadedRun:
             with contextlib.suppress(UnknownIdError):  # a later training may know it
                 indices.append(self.model.items.index(item))
         return np.asarray(indices, np.int32)
+
+    def user_items(self, user: str, has_events: bool) -> tuple[int | None, NDArray[np.int32]]:
+        """Index and items of a user of the fit; None and no items for one who only has events."""
+        try:
+            index = self.model.users.index(user)
+        except UnknownIdError:
+            if not has_events:
+                raise
+            return None, np.empty(0, np.int32)
+        return index, self.model.known.sequences().of(index)
 
     def search(self, query: str, n: int) -> list[int]:
         """Items whose title has every word of the query; titles that begin with it come first."""
@@ -131,11 +131,10 @@ def load_run(
 def _identity(path: Path) -> tuple[int, int] | None:
     """Which folder has the model's name at this moment: `save` replaces it as a whole."""
     folder = find_model(path)
-    try:
-        status = None if folder is None else folder.stat()
-    except FileNotFoundError:
-        status = None
-    return None if status is None else (status.st_dev, status.st_ino)
+    with contextlib.suppress(FileNotFoundError):
+        if folder is not None:
+            return folder.stat().st_dev, folder.stat().st_ino
+    return None
 
 
 def _load(path: Path, items: str | Path | None, like: LoadedRun | None) -> LoadedRun:
@@ -163,7 +162,7 @@ def _load(path: Path, items: str | Path | None, like: LoadedRun | None) -> Loade
         neighbours=neighbours,
         map=item_map(item_vectors(folder, model.known), genres),
         metrics=record.get("metrics", {}),
-        threads=choose_threads(lambda: model.score(some)) if hasattr(model, "net") else None,
+        threads=choose_torch_threads(lambda: model.score(some)) if hasattr(model, "net") else None,
         loaded_at=time.time(),
     )
 
@@ -173,42 +172,10 @@ def _information(path: Path, model: Recommender, items: str | Path | None) -> li
     if items is None:
         beside = (path / "items.parquet", path.parent / "items.parquet")
         # A model's own folder has an items.parquet too: ids without titles.
-        items = next((p for p in beside if p.is_file() and not _is_id_list(p)), None)
+        named_items = (p for p in beside if p.is_file() and not p.with_name("model.json").is_file())
+        items = next(named_items, None)
     named = {str(key): info for key, info in load_items(items).items()} if items else {}
     keys = [str(key) for key in model.items.ids.to_pylist()]
     if named and not any(key in named for key in keys):
         raise DataError(f"{items} has the title of none of the {len(keys)} items of {path}")
     return [named.get(key) or ItemInfo(key) for key in keys]
-
-
-def _is_id_list(path: Path) -> bool:
-    return (path.parent / "model.json").is_file()
-
-
-def choose_threads(score: Callable[[], Any]) -> int | None:
-    """Torch's threads for a model, by timing `score` on one and on all; None without torch."""
-    torch = sys.modules.get("torch")
-    if torch is None:
-        return None
-    most: int = torch.get_num_threads()
-    if most < 2:
-        return most
-    score()  # what a first call compiles and prepares
-    spent = {1: float("inf"), most: float("inf")}
-    end = time.perf_counter() + _ENOUGH
-    with kept_torch_threads():
-        for _ in range(_REPEATS):
-            for threads in spent:
-                torch.set_num_threads(threads)
-                began = time.perf_counter()
-                score()
-                spent[threads] = min(spent[threads], time.perf_counter() - began)
-            if time.perf_counter() > end:
-                break
-    return most if spent[1] > _PAYS * spent[most] else 1
-
-
-def use_threads(threads: int | None) -> None:
-    """Set torch's threads for what the calling thread does next."""
-    if threads is not None and sys.modules["torch"].get_num_threads() != threads:
-        sys.modules["torch"].set_num_threads(threads)

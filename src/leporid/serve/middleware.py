@@ -31,9 +31,7 @@ class Guard:
     """Reads at most `body_bytes` of a request before anything else sees it."""
 
     def __init__(self, app: Any, *, body_bytes: int, metrics: Metrics) -> None:
-        self._app = app
-        self._body_bytes = body_bytes
-        self._metrics = metrics
+        self._app, self._body_bytes, self._metrics = app, body_bytes, metrics
 
     async def __call__(self, scope: dict[str, Any], receive: _Receive, send: _Send) -> None:
         """One ASGI call."""

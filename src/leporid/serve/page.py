@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from importlib import resources
 
 from fastapi import FastAPI
@@ -23,13 +22,9 @@ def add_page(app: FastAPI) -> None:
             path = "/" if file.name == "index.html" else f"/static/{file.name}"
             _add_file(app, path, file.read_bytes(), f"{kind}; charset=utf-8")
 
-    @functools.cache
-    def docs() -> str:
-        return fill_template("leporid.serve", "docs.html", **app.openapi())
-
     @app.get("/docs", include_in_schema=False)
-    async def documentation() -> Response:
-        return HTMLResponse(docs())
+    async def docs() -> Response:
+        return HTMLResponse(fill_template("leporid.serve", "docs.html", **app.openapi()))
 
     @app.get("/favicon.ico", include_in_schema=False)
     async def icon() -> Response:

@@ -49,13 +49,9 @@ class Service:
         self._items = items
         self._engine = Engine(self.limits, store)
         self._reloading = asyncio.Lock()
-        waiting = self.limits.waiting
-        self._scoring: Batcher[Person, Ranked] = Batcher(
-            self._engine.rank, batch=self.limits.batch, waiting=waiting, name="scoring"
-        )
-        self._writing: Batcher[list[Event], int] = Batcher(
-            self._add, batch=256, waiting=waiting, name="events"
-        )
+        most, batch = self.limits.waiting, self.limits.batch
+        self._scoring = Batcher(self._engine.rank, batch=batch, waiting=most, name="scoring")
+        self._writing = Batcher(self._add, batch=256, waiting=most, name="events")
         self.after_load: Callable[[], None] = lambda: None
         """Called when runs were loaded: the process that serves them tidies its memory then."""
         self.runs = self._load()
@@ -110,25 +106,23 @@ class Service:
         asked = len(request.users) + len(request.histories)
         if asked == 0:
             raise RequestError("give at least one user or one history")
-        self._bound("people", asked, limits.people)
-        self.check_n(request.n)
-        self._bound("items in exclude", len(request.exclude), limits.item_list)
+        self.bound("people", asked, limits.people)
+        self.bound("n", request.n, limits.n)
+        self.bound("items in exclude", len(request.exclude), limits.item_list)
         for number, history in enumerate(request.histories):
             if not history:
                 raise RequestError(f"history {number} is empty: give at least one item id")
-            self._bound(f"items in history {number}", len(history), limits.history_length)
+            self.bound(f"items in history {number}", len(history), limits.history_length)
         candidates = None
         if request.candidates is not None:
-            self._bound("items in candidates", len(request.candidates), limits.item_list)
+            self.bound("items in candidates", len(request.candidates), limits.item_list)
             candidates = run.model.items.indices(request.candidates)
         shared: dict[str, Any] = {"run": run, "n": request.n, "candidates": candidates}
         shared["excluded"] = run.model.items.indices(request.exclude)
         shared |= {"exclude_seen": request.exclude_seen, "explain": request.explain}
         people = [Person(user=_user_key(run, user), **shared) for user in request.users]
-        people += [
-            Person(history=_distinct(run.model.items.indices(history)), **shared)
-            for history in request.histories
-        ]
+        histories = (_distinct(run.model.items.indices(row)) for row in request.histories)
+        people += [Person(history=history, **shared) for history in histories]
         ranked = await self._scoring.submit(people)
         names = [*request.users, *([None] * len(request.histories))]
         results = [_result(run, user, row) for user, row in zip(names, ranked, strict=True)]
@@ -137,7 +131,7 @@ class Service:
     async def store_events(self, request: s.EventsRequest) -> int:
         """Keep events; when this returns they are on disk."""
         run, now = self.runs["main"], int(time.time())
-        self._bound("events", len(request.events), self.limits.events)
+        self.bound("events", len(request.events), self.limits.events)
         events = []
         for event in request.events:
             if not 0 < len(str(event.user)) <= self.limits.id_length:
@@ -167,15 +161,7 @@ class Service:
             loop, last = asyncio.get_running_loop(), self.limits.history_length
             found = await loop.run_in_executor(None, self.store.items_of, [key], last)
             stored = found.get(key, [])
-        try:
-            index: int | None = run.model.users.index(name)
-        except UnknownIdError:
-            if not stored:
-                raise
-            index = None
-        before = np.empty(0, np.int32)
-        if index is not None:
-            before = run.model.known.sequences().of(index)
+        index, before = run.user_items(name, bool(stored))
         recent = np.concatenate([before, run.known_items(stored)])[-_SHOWN:]
         return {
             "id": name if index is None else run.model.users.external(index),
@@ -185,11 +171,8 @@ class Service:
             "recent": [run.item(i) for i in recent],
         }
 
-    def check_n(self, n: int) -> None:
-        """Refuse lists that are too long."""
-        self._bound("n", n, self.limits.n)
-
-    def _bound(self, what: str, value: int, limit: int) -> None:
+    def bound(self, what: str, value: int, limit: int) -> None:
+        """Refuse what is too much."""
         if value > limit:
             raise RequestError(f"{what}: {value} is more than this server allows ({limit})")
 
@@ -222,12 +205,12 @@ def _distinct(items: NDArray[np.int32]) -> NDArray[np.int32]:
 
 
 def _result(run: LoadedRun, user: int | str | None, ranked: Ranked) -> dict[str, Any]:
-    items = []
-    for place, (index, score) in enumerate(zip(ranked.items, ranked.scores, strict=True)):
-        because = None
-        if ranked.reasons is not None:
-            because = [_reason(run, *reason) for reason in ranked.reasons[place]]
-        items.append({**run.item(index), "score": score, "because": because})
+    items: list[dict[str, Any]] = [
+        {**run.item(index), "score": score, "because": None}
+        for index, score in zip(ranked.items, ranked.scores, strict=True)
+    ]
+    for item, reasons in zip(items, ranked.reasons or [], strict=False):
+        item["because"] = [_reason(run, *reason) for reason in reasons]
     about = {"user": user, "folded_in": ranked.folded_in, "new_events": ranked.n_events}
     return {**about, "items": items}
 

@@ -203,23 +203,18 @@ def merged_log(store: str | Path, log: Interactions | None = None) -> Interactio
         raise DataError(f"{'the store' if '://' in str(store) else store} holds no events yet")
     if log is not None and log.time is None:
         raise DataError("the log has no times, so events cannot be put in order with it")
-    sides = []
+    sides: list[Any] = []
     for side, kind in enumerate(("user", "item")):
-        column = pa.array([event[side] for event in events], pa.string())
+        texts = pa.array([event[side] for event in events], pa.string())
         if log is not None:
             ids, index = (log.users, log.user) if side == 0 else (log.items, log.item)
-            column = pa.concat_arrays([ids.ids.take(pa.array(index)).cast(pa.string()), column])
-        sides.append(_column(column, kind))
+            texts = pa.concat_arrays([ids.ids.take(pa.array(index)).cast(pa.string()), texts])
+        whole = pc.all(pc.match_substring_regex(texts, r"^(0|-?[1-9][0-9]{0,17})$")).as_py()
+        values = texts.cast(pa.int64()) if whole else texts
+        known = IdMap.from_values(values, kind)
+        sides += [known, known.encode(values)]
     time = np.asarray([event.time for event in events], np.int64)
     if log is not None and log.time is not None:
         time = np.concatenate([log.time, time])
-    (users, user), (items, item) = sides
+    users, user, items, item = sides
     return Interactions.from_arrays(user, item, time, users, items)
-
-
-def _column(texts: pa.Array, kind: str) -> tuple[IdMap, Any]:
-    """The id map of a column of texts, and the index of each row."""
-    whole = pc.all(pc.match_substring_regex(texts, r"^(0|-?[1-9][0-9]{0,17})$")).as_py()
-    values = texts.cast(pa.int64()) if whole else texts
-    ids = IdMap.from_values(values, kind)
-    return ids, ids.encode(values)
