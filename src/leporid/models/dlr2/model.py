@@ -223,6 +223,26 @@ class DLR2(NeuralRecommender):
 
     # -- two stages ------------------------------------------------------------------------
 
+    def retrieve(
+        self,
+        users: NDArray[np.int32] | None,
+        n: int,
+        candidates: int,
+        *,
+        histories: Sequences | None = None,
+        hidden: Sequences,
+    ) -> TopK | None:
+        """Two stages, where the model ranks by S and has more items than G would keep."""
+        config = self.config
+        if config.losses != "both" or config.inference == "generative":
+            return None
+        if not 0 < candidates < len(self.items):
+            return None
+        if histories is not None:
+            return self.two_stage_histories(histories, n, candidates, hidden=hidden)
+        assert users is not None
+        return self.two_stage(users, n, candidates, hidden=hidden)
+
     def two_stage(
         self,
         users: NDArray[np.int32],

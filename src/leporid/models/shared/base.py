@@ -107,6 +107,22 @@ class Recommender(abc.ABC):
             f"refit it with these people, or choose a model that can (dlr2, sasrec, itemknn)"
         )
 
+    def retrieve(
+        self,
+        users: NDArray[np.int32] | None,
+        n: int,
+        candidates: int,
+        *,
+        histories: Sequences | None = None,
+        hidden: Sequences,
+    ) -> TopK | None:
+        """The best `n` items by a cheap first stage that keeps `candidates`; None without one.
+
+        `users` are int32 indices, or None where `histories` of people never seen are ranked;
+        `hidden` has one row per person, items not to return.
+        """
+        return None
+
     @abc.abstractmethod
     def _arrays(self) -> dict[str, NDArray[Any]]:
         """Everything learnt, as named arrays."""
