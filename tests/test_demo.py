@@ -106,7 +106,7 @@ def test_without_a_network_the_data_are_synthetic_and_it_says_so(
         return synthesize(90, 70, 2600, seed=seed)
 
     monkeypatch.setattr(stages, "fetch", unreachable)
-    monkeypatch.setattr(stages.leporid, "synthesize", smaller)
+    monkeypatch.setattr(stages, "synthesize", smaller)
     settings = DemoSettings(steps=1, seconds=0, core=5)
     result = run_demo(tmp_path, settings, NullProgress())
     assert "SYNTHETIC" in result.source

@@ -1,4 +1,4 @@
-"""How many threads the kernels use: decided here, and nowhere else.
+"""How many threads the kernels and torch use: decided here, and nowhere else.
 
 Two pools that are both as wide as the machine fight for its cores (numba's and BLAS's: up to three
 times slower than either alone), so code that runs our kernels wraps them in `one_thread_pool`.
@@ -7,6 +7,8 @@ times slower than either alone), so code that runs our kernels wraps them in `on
 from __future__ import annotations
 
 import os
+import sys
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -15,12 +17,21 @@ from typing import Any
 from leporid.errors import ConfigError
 
 __all__ = [
+    "choose_torch_threads",
     "kept_torch_threads",
     "on_each_share",
     "on_each_thread",
     "one_thread_pool",
     "resolve_threads",
+    "use_torch_threads",
 ]
+
+_PAYS = 1.3
+"""Threads wait for each other by spinning, and on few cores what they spin on is needed for the
+requests. All cores must be this much faster than one."""
+_REPEATS = 5
+_ENOUGH = 1.0
+"""Seconds after which no further repeat begins."""
 
 
 def resolve_threads(threads: int | None) -> int:
@@ -102,3 +113,32 @@ def kept_torch_threads() -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(threads)
+
+
+def choose_torch_threads(score: Callable[[], Any]) -> int | None:
+    """Torch's threads for a model, by timing `score` on one and on all; None without torch."""
+    torch = sys.modules.get("torch")
+    if torch is None:
+        return None
+    most: int = torch.get_num_threads()
+    if most < 2:
+        return most
+    score()  # what a first call compiles and prepares
+    spent = {1: float("inf"), most: float("inf")}
+    end = time.perf_counter() + _ENOUGH
+    with kept_torch_threads():
+        for _ in range(_REPEATS):
+            for threads in spent:
+                torch.set_num_threads(threads)
+                began = time.perf_counter()
+                score()
+                spent[threads] = min(spent[threads], time.perf_counter() - began)
+            if time.perf_counter() > end:
+                break
+    return most if spent[1] > _PAYS * spent[most] else 1
+
+
+def use_torch_threads(threads: int | None) -> None:
+    """Set torch's threads for what the calling thread does next."""
+    if threads is not None and sys.modules["torch"].get_num_threads() != threads:
+        sys.modules["torch"].set_num_threads(threads)

@@ -201,7 +201,11 @@ def test_metrics_are_prometheus_text(run_dir: Path) -> None:
     assert 'path="other",status="404"' in text
     assert 'leporid_request_seconds_bucket{le="+Inf",path="/health"} 1' in text
     for line in text.splitlines():
-        assert line.startswith("# TYPE ") or float(line.rpartition(" ")[2]) >= 0
+        assert line.startswith(("# TYPE ", "# HELP ")) or float(line.rpartition(" ")[2]) >= 0
+    for name in ("events_total", "reloads_total", "waiting", "items"):
+        assert f"\nleporid_{name} " in text
+    for name in ("leporid_model_loaded_timestamp_seconds", "process_resident_memory_bytes"):
+        assert float(text.partition(f"\n{name} ")[2].split()[0]) > 1e6
 
 
 def test_a_folder_without_a_model_is_refused(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from leporid.serve.server import _listen, _settle
 from leporid.serve.service import Service
-from leporid.serve.threads import choose_threads, use_threads
+from leporid.threads import choose_torch_threads, use_torch_threads
 
 
 def test_an_answer_in_two_parts_does_not_wait_for_an_acknowledgement() -> None:
@@ -42,14 +42,14 @@ def test_more_threads_are_used_where_they_pay(all_cores: float, expected: str) -
     before = torch.get_num_threads()
     torch.set_num_threads(3)
     try:
-        chosen = choose_threads(
+        chosen = choose_torch_threads(
             lambda: time.sleep(0.02 if torch.get_num_threads() == 1 else all_cores)
         )
         assert chosen == {"all": 3, "one": 1}[expected]
         assert torch.get_num_threads() == 3
-        use_threads(chosen)
+        use_torch_threads(chosen)
         assert torch.get_num_threads() == chosen
-        use_threads(None)
+        use_torch_threads(None)
         assert torch.get_num_threads() == chosen
     finally:
         torch.set_num_threads(before)

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import leporid
+from leporid.data.interactions import Sequences
 from leporid.models.dlr2.model import DLR2
 from leporid.serve import ServeLimits, create_app
-from leporid.serve.engine import _sequences, wants_two_stages
 from tests.serve.conftest import post
 
 
@@ -26,8 +26,14 @@ def dlr2(split: leporid.Split) -> DLR2:
 
 def test_the_service_uses_it_and_ranks_candidates_in_full(dlr2: DLR2, tmp_path: Path) -> None:
     dlr2.infer_by("discriminative").save(tmp_path / "model")
-    assert wants_two_stages(dlr2, 9)
-    assert not wants_two_stages(dlr2, len(dlr2.items))
+    known = np.asarray([3], np.int32)
+    hidden = dlr2.known.sequences().take(known)
+    first_stage = dlr2.retrieve(known, 4, 9, hidden=hidden)
+    assert first_stage is not None
+    np.testing.assert_array_equal(first_stage.items, dlr2.two_stage(known, 4, 9).items)
+    assert dlr2.retrieve(known, 4, len(dlr2.items), hidden=hidden) is None
+    assert dlr2.infer_by("generative").retrieve(known, 4, 9, hidden=hidden) is None
+    dlr2.infer_by("discriminative")
     user = dlr2.users.external(3)
     full, _ = dlr2.recommend(user, n=4)
     all_items = create_app(tmp_path, limits=ServeLimits(two_stage=0))
@@ -53,9 +59,10 @@ def test_answers_are_those_of_the_models_two_stages(dlr2: DLR2, tmp_path: Path) 
     results = post(app, "/recommend", ask).json()["results"]
     rows = [*(dlr2.known.sequences().of(i) for i in known), past]
     hidden = [np.append(row, left_out).astype(np.int32) for row in rows]
+    users, person = Sequences.from_rows(hidden[:2]), Sequences.from_rows(hidden[2:])
     expected = [
-        *dlr2.two_stage(known, 4, 9, hidden=_sequences(hidden[:2])).items,
-        *dlr2.two_stage_histories(_sequences([past]), 4, 9, hidden=_sequences(hidden[2:])).items,
+        *dlr2.two_stage(known, 4, 9, hidden=users).items,
+        *dlr2.two_stage_histories(Sequences.from_rows([past]), 4, 9, hidden=person).items,
     ]
     for result, items in zip(results, expected, strict=True):
         assert [item["id"] for item in result["items"]] == [dlr2.items.external(i) for i in items]

@@ -14,8 +14,10 @@ from typing import Annotated, Any
 
 import typer
 import typer.main
+from typer import Option
 
 from leporid._version import __version__
+from leporid.cli.options import as_command
 from leporid.errors import LeporidError, LeporidWarning
 
 __all__ = ["COMMANDS", "app", "run"]
@@ -26,30 +28,22 @@ app = typer.Typer(
     "recommenders, the models that use them, and the evaluation that says whether it helped.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    rich_markup_mode="rich",
+    rich_markup_mode=None,  # plain help texts: rich would swallow words in [brackets]
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
 COMMANDS = (
-    "demo",
-    "data",
-    "embed",
-    "train",
-    "evaluate",
-    "recommend",
-    "tune",
-    "run",
-    "reproduce",
-    "compare",
-    "inspect",
-    "export",
-    "serve",
-    "doctor",
+    *("demo", "data", "embed", "train", "evaluate", "recommend", "tune"),
+    *("run", "reproduce", "compare", "inspect", "export", "serve", "doctor"),
 )
-"""Each is a module of this package with a function `register(app)`."""
+"""Each is a module of this package with a function of its name, or with a `group` of commands."""
 
 for _name in COMMANDS:
-    importlib.import_module(f"leporid.cli.{_name}").register(app)
+    _module = importlib.import_module(f"leporid.cli.{_name}")
+    if hasattr(_module, "group"):
+        app.add_typer(_module.group, name=_name)
+    else:
+        app.command(_name)(as_command(getattr(_module, _name)))
 
 
 def _version(show: bool) -> None:
@@ -61,9 +55,9 @@ def _version(show: bool) -> None:
 @app.callback()
 def _root(
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+        bool, Option("--version", callback=_version, is_eager=True, help="Show the version.")
     ] = False,
-    debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks of errors.")] = False,
+    debug: Annotated[bool, Option("--debug", help="Show tracebacks of errors.")] = False,
 ) -> None:
     if debug:
         os.environ["LEPORID_DEBUG"] = "1"
@@ -95,15 +89,11 @@ def _one_line(kind: type[BaseException], error: BaseException, trace: TracebackT
     if os.environ.get("LEPORID_DEBUG"):
         sys.__excepthook__(kind, error, trace)
         return
-    print(
-        f"error: {kind.__name__}: {error} (unexpected; `leporid --debug ...` shows where)",
-        file=sys.stderr,
-    )
+    hint = "(unexpected; `leporid --debug ...` shows where)"
+    print(f"error: {kind.__name__}: {error} {hint}", file=sys.stderr)
 
 
-def _one_line_warning(
-    message: Warning | str, category: type[Warning], *where: Any, **more: Any
-) -> None:
+def _one_line_warning(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
     """Our own warnings are written for people; those of other packages are not shown."""
     if issubclass(category, LeporidWarning):
         print(f"warning: {message}", file=sys.stderr)

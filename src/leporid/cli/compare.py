@@ -6,31 +6,20 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from typer import Argument
 
-from leporid.cli.output import JsonOption, print_json, print_table
+from leporid.cli.options import Json, parse_list
+from leporid.cli.output import print_json, print_table
 from leporid.errors import ConfigError
-
-__all__ = ["register"]
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command to the application."""
-    app.command("compare")(compare)
 
 
 def compare(
-    runs: Annotated[
-        list[Path], typer.Argument(help="Folders written by `leporid train`, or record files.")
-    ],
-    metrics: Annotated[
-        str, typer.Option(help="Metrics to show and test, separated by commas.")
-    ] = "HR@10,F1@10",
-    against: Annotated[
-        str | None, typer.Option(help="Test all others against this run [every pair].")
-    ] = None,
-    resamples: Annotated[int, typer.Option(help="Resamples behind the intervals.")] = 1000,
-    seed: Annotated[int, typer.Option(help="Seed of the resamples.")] = 0,
-    json_output: JsonOption = False,
+    runs: Annotated[list[Path], Argument(help="Folders of `leporid train`, or record files.")],
+    metrics: Annotated[str, "Metrics to show and test, separated by commas."] = "HR@10,F1@10",
+    against: Annotated[str | None, "Test all others against this run [every pair]."] = None,
+    resamples: Annotated[int, "Resamples behind the intervals."] = 1000,
+    seed: Annotated[int, "Seed of the resamples."] = 0,
+    json_output: Json = False,
 ) -> None:
     """Metrics of several runs side by side, and whether their difference is more than luck.
 
@@ -43,7 +32,7 @@ def compare(
     if len(runs) < 2:
         raise ConfigError("a comparison needs at least two runs")
     read = [read_run(path) for path in runs]
-    names = [name.strip() for name in metrics.split(",") if name.strip()]
+    names = parse_list(metrics)
     rows = compare_runs(read, names, resamples=resamples, seed=seed)
     tests: list[dict[str, Any]] = []
     untested = [run.name for run in read if run.outcomes is None]
@@ -64,11 +53,11 @@ def compare(
 def _shown(row: dict[str, Any], metrics: list[str]) -> dict[str, Any]:
     shown = {key: str(row[key]) for key in ("run", "model")} | {"init": row["init"] or "-"}
     for metric in metrics:
-        found = row[metric]
-        interval = "" if found["low"] is None else f" [{found['low']:.4f}, {found['high']:.4f}]"
-        shown[metric] = f"{found['mean']:.4f}{interval}"
-        if found["tail"] is not None:
-            shown[f"{metric} tail"] = f"{found['tail']:.4f}"
+        value = row[metric]
+        interval = "" if value["low"] is None else f" [{value['low']:.4f}, {value['high']:.4f}]"
+        shown[metric] = f"{value['mean']:.4f}{interval}"
+        if value["tail"] is not None:
+            shown[f"{metric} tail"] = f"{value['tail']:.4f}"
     return shown
 
 

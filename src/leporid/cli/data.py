@@ -2,235 +2,140 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer import Argument, Option
 
-from leporid.cli.output import JsonOption, print_json, print_table, show_progress
+from leporid.cli.options import Json, LogOptions, Output, Source, SplitOptions, as_command
+from leporid.cli.output import print_json, print_rows, show_progress
+from leporid.errors import LeporidWarning
 
 if TYPE_CHECKING:
     from leporid.data.interactions import Interactions
 
-__all__ = ["register"]
 
-_data = typer.Typer(help="Look at a log, split it, fetch one or make one.", no_args_is_help=True)
+group = typer.Typer(help="Look at a log, split it, fetch one or make one.", no_args_is_help=True)
 
-Source = Annotated[
-    str, typer.Argument(help="A file (CSV, TSV, ::, .inter, gzip, parquet) or a data set name.")
-]
-Core = Annotated[
-    int, typer.Option("--core", help="Keep users and items with at least this many; 0 keeps all.")
-]
-User = Annotated[str | None, typer.Option("--user", help="User column; else found by name.")]
-Item = Annotated[str | None, typer.Option("--item", help="Item column; else found by name.")]
-Time = Annotated[str | None, typer.Option("--time", help="Time column; else found by name.")]
-Rating = Annotated[str | None, typer.Option("--rating", help="Rating column; else found by name.")]
-MinRating = Annotated[
-    float | None, typer.Option("--min-rating", help="Keep ratings of at least this; else all.")
-]
-Separator = Annotated[
-    str | None, typer.Option("--separator", help="Between fields of a text file; else found.")
-]
-Header = Annotated[
-    bool | None, typer.Option("--header/--no-header", help="First line holds names; else found.")
-]
-Encoding = Annotated[str, typer.Option("--encoding", help="Of a text file.")]
+OutputFile = Annotated[Path, "Parquet or CSV file to write."]
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command to the application."""
-    app.add_typer(_data, name="data")
-
-
-def _load(source: str, core: int, json_output: bool, **options: Any) -> Interactions:
-    """Load, say what was guessed and left out (on stderr), and filter."""
-    import warnings
-
-    from leporid.data.loading import load
-    from leporid.errors import LeporidWarning
-
-    if options.get("separator") in ("tab", "\\t"):
-        options["separator"] = "\t"
+def _load(source: str, log: LogOptions, json_output: bool) -> Interactions:
+    """Load the log, and say on stderr how many rows were left out and why."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", LeporidWarning)  # the counts are printed below
-        data = load(source, **options)
-    if data.source is not None and not json_output and data.source.guessed:
-        typer.echo(data.source.sentence(), err=True)
-    if core:
-        data = data.core(core)
+        data = log.load(source, quiet=json_output)
     if not json_output:
         for reason, count in data.dropped.items():
             typer.echo(f"left out: {count:,} rows, {reason}", err=True)
     return data
 
 
-@_data.command()
-def stats(
-    source: Source,
-    core: Core = 0,
-    user: User = None,
-    item: Item = None,
-    time: Time = None,
-    rating: Rating = None,
-    min_rating: MinRating = None,
-    separator: Separator = None,
-    header: Header = None,
-    encoding: Encoding = "utf-8",
-    json_output: JsonOption = False,
-) -> None:
-    """Users, items, interactions, density and the share of the tail (the paper's Table 1)."""
-    data = _load(
-        source,
-        core,
-        json_output,
-        user=user,
-        item=item,
-        time=time,
-        rating=rating,
-        min_rating=min_rating,
-        separator=separator,
-        header=header,
-        encoding=encoding,
-    )
+def _write(data: Interactions, output: Path, json_output: bool) -> None:
+    """Write a log and show its figures."""
+    from leporid.data.write import write_log
+
+    write_log(data, output)
     figures = data.stats().as_dict()
-    if json_output:
-        read = data.source.as_dict() if data.source is not None else None
-        print_json({**figures, "dropped": dict(data.dropped), "source": read})
-    else:
-        print_table(source, [figures])
+    print_rows(str(output), [figures], json_output, {"output": str(output), **figures})
 
 
-@_data.command()
+@group.command()
+@as_command
+def stats(source: Source, log: LogOptions, json_output: Json = False) -> None:
+    """Users, items, interactions, density and the share of the tail (the paper's Table 1)."""
+    data = _load(source, log, json_output)
+    figures = data.stats().as_dict()
+    read = data.source.as_dict() if data.source is not None else None
+    report = {**figures, "dropped": dict(data.dropped), "source": read}
+    print_rows(source, [figures], json_output, report)
+
+
+@group.command()
+@as_command
 def split(
     source: Source,
-    output: Annotated[Path, typer.Option("--output", "-o", help="Directory to write.")],
-    protocol: Annotated[
-        str, typer.Option("--protocol", help="temporal, leave-last-out or global-time.")
-    ] = "temporal",
-    train: Annotated[float, typer.Option("--train", help="Share of train.")] = 0.7,
-    valid: Annotated[float, typer.Option("--valid", help="Share of validation.")] = 0.1,
-    core: Core = 0,
-    user: User = None,
-    item: Item = None,
-    time: Time = None,
-    rating: Rating = None,
-    min_rating: MinRating = None,
-    separator: Separator = None,
-    header: Header = None,
-    encoding: Encoding = "utf-8",
-    json_output: JsonOption = False,
+    output: Output,
+    log: SplitOptions,
+    train: Annotated[float, "Share of train."] = 0.7,
+    valid: Annotated[float, "Share of validation."] = 0.1,
+    json_output: Json = False,
 ) -> None:
     """Cut a log into train, validation and test, and save them."""
     from leporid.data.splitting import split_by
 
-    data = _load(
-        source,
-        core,
-        json_output,
-        user=user,
-        item=item,
-        time=time,
-        rating=rating,
-        min_rating=min_rating,
-        separator=separator,
-        header=header,
-        encoding=encoding,
-    )
-    parts = split_by(data, protocol, train=train, valid=valid)
+    data = _load(source, log, json_output)
+    parts = split_by(data, log.protocol, train=train, valid=valid)
     parts.save(output)
-    summary = {
-        "output": str(output),
-        "protocol": parts.protocol,
-        "train": len(parts.train),
-        "valid": len(parts.valid),
-        "test": len(parts.test),
-        "digest": parts.digest,
-    }
-    if json_output:
-        print_json(summary)
-    else:
-        print_table(source, [summary])
+    summary: dict[str, Any] = {"output": str(output), "protocol": parts.protocol}
+    summary |= {part: len(getattr(parts, part)) for part in ("train", "valid", "test")}
+    summary["digest"] = parts.digest
+    print_rows(source, [summary], json_output, summary)
 
 
-@_data.command()
+@group.command()
+@as_command
 def synth(
-    output: Annotated[Path, typer.Option("--output", "-o", help="Parquet or CSV file to write.")],
-    users: Annotated[int, typer.Option("--users", help="Number of users.")] = 1000,
-    items: Annotated[int, typer.Option("--items", help="Number of items.")] = 500,
-    interactions: Annotated[
-        int, typer.Option("--interactions", help="Number of distinct pairs.")
-    ] = 50_000,
-    seed: Annotated[int, typer.Option("--seed", help="The same seed gives the same log.")] = 0,
-    drift: Annotated[float, typer.Option("--drift", help="Radians a user travels.")] = 2.2,
-    exponent: Annotated[float, typer.Option("--exponent", help="Of item popularity.")] = 2.5,
-    json_output: JsonOption = False,
+    output: OutputFile,
+    users: Annotated[int, "Number of users."] = 1000,
+    items: Annotated[int, "Number of items."] = 500,
+    interactions: Annotated[int, "Number of distinct pairs."] = 50_000,
+    seed: Annotated[int, "The same seed gives the same log."] = 0,
+    drift: Annotated[float, "Radians a user travels."] = 2.2,
+    exponent: Annotated[float, "Of item popularity."] = 2.5,
+    json_output: Json = False,
 ) -> None:
     """Make a synthetic log with communities, power laws and drift."""
     from leporid.data.synthetic import synthesize
-    from leporid.data.write import write_log
 
     data = synthesize(users, items, interactions, seed=seed, drift=drift, exponent=exponent)
-    write_log(data, output)
-    figures = data.stats().as_dict()
-    if json_output:
-        print_json({"output": str(output), **figures})
-    else:
-        print_table(str(output), [figures])
+    _write(data, output, json_output)
 
 
-@_data.command()
+@group.command()
+@as_command
 def fetch(
-    name: Annotated[str, typer.Argument(help="A data set name; see `leporid data list`.")],
-    json_output: JsonOption = False,
+    name: Annotated[str, Argument(help="A data set name; see `leporid data list`.")],
+    json_output: Json = False,
 ) -> None:
     """Download a data set into the cache, or say how to get it."""
     from leporid.data.datasets import fetch as fetch_files
 
     files = fetch_files(name, progress=show_progress(json_output))
-    found = {
-        "name": name,
-        "interactions": str(files.interactions),
-        "items": str(files.items) if files.items else None,
-    }
     if json_output:
-        print_json(found)
+        titles = str(files.items) if files.items else None
+        print_json({"name": name, "interactions": str(files.interactions), "items": titles})
     else:
-        typer.echo(found["interactions"])
+        typer.echo(files.interactions)
 
 
-@_data.command("list")
-def list_datasets(json_output: JsonOption = False) -> None:
+@group.command("list")
+@as_command
+def list_datasets(json_output: Json = False) -> None:
     """The data sets that are known by name."""
     from leporid.data.datasets import DATASETS, cache_dir
 
-    rows = [
-        {"name": dataset.name, "about": dataset.about, "page": dataset.page}
-        for dataset in DATASETS.values()
-    ]
-    if json_output:
-        print_json({"cache": str(cache_dir()), "datasets": rows})
-    else:
-        print_table(f"data sets (kept in {cache_dir()})", rows)
+    rows = [{"name": d.name, "about": d.about, "page": d.page} for d in DATASETS.values()]
+    cache = str(cache_dir())
+    title = f"data sets (kept in {cache})"
+    print_rows(title, rows, json_output, {"cache": cache, "datasets": rows})
 
 
-@_data.command("import")
+@group.command("import")
+@as_command
 def import_events(
-    output: Annotated[Path, typer.Option("--output", "-o", help="Parquet or CSV file to write.")],
-    store: Annotated[
-        str, typer.Option("--from-store", help="Store of `leporid serve`: a file or URL.")
-    ],
-    log: Annotated[str | None, typer.Argument(help="A log the events are added to.")] = None,
-    json_output: JsonOption = False,
+    output: OutputFile,
+    store: Annotated[str, Option("--from-store", help="Store of `leporid serve`: a file or URL.")],
+    log: LogOptions,
+    source: Annotated[
+        str | None, Argument(metavar="[LOG]", help="A log the events are added to.")
+    ] = None,
+    json_output: Json = False,
 ) -> None:
     """Write the events a service has kept as a log for the next training."""
-    from leporid.data.write import write_log
-    from leporid.serve.export import merged_log
+    from leporid.serve.store import merged_log
 
-    data = merged_log(store, None if log is None else _load(log, 0, json_output))
-    write_log(data, output)
-    figures = data.stats().as_dict()
-    if json_output:
-        print_json({"output": str(output), **figures})
-    else:
-        print_table(str(output), [figures])
+    data = merged_log(store, None if source is None else _load(source, log, json_output))
+    _write(data, output, json_output)

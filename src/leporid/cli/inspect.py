@@ -5,70 +5,42 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Option
 
-from leporid.cli.output import JsonOption, print_json, print_table
-
-__all__ = ["register"]
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command to the application."""
-    app.command("inspect")(inspect)
+from leporid.cli.options import Json, LogOptions, VectorSource
+from leporid.cli.output import print_files, print_json, print_table
 
 
 def inspect(
-    source: Annotated[Path, typer.Argument(help="Embeddings, a trained model or a run.")],
-    data: Annotated[
-        str | None, typer.Option(help="The training log: adds everything about degrees.")
-    ] = None,
-    items: Annotated[
-        str | None, typer.Option(help="File with item titles, or a dataset's name.")
-    ] = None,
-    item: Annotated[
-        str | None, typer.Option(help="Show the nearest neighbours of this item (id or title).")
-    ] = None,
-    neighbours: Annotated[int, typer.Option("-n", help="How many neighbours.")] = 10,
-    after: Annotated[
-        Path | None, typer.Option(help="Trained model or run that started from SOURCE.")
-    ] = None,
-    scale: Annotated[
-        float | None, typer.Option(help="Scale the model gave the start [the one that fits].")
-    ] = None,
-    output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="Folder for pictures and index.html.")
-    ] = None,
-    json_output: JsonOption = False,
+    source: VectorSource,
+    data: Annotated[str | None, "The training log: adds everything about degrees."] = None,
+    items: Annotated[str | None, "File with item titles, or a data set's name."] = None,
+    item: Annotated[str | None, "Show the nearest neighbours of this item (id or title)."] = None,
+    neighbours: Annotated[int, Option("-n", help="How many neighbours.")] = 10,
+    after: Annotated[Path | None, "Trained model or run that started from SOURCE."] = None,
+    scale: Annotated[float | None, "Scale the model gave the start [the one that fits]."] = None,
+    output: Annotated[Path | None, "Folder for pictures and index.html."] = None,
+    json_output: Json = False,
 ) -> None:
     """Show spectrum, norms, isolated rows, neighbours, a map, and movement in training."""
+    from leporid.data.item_titles import load_items
     from leporid.diagnostics.inspection import inspect_embeddings
     from leporid.interop.formats import read_any
 
-    titles = None
-    if items is not None:
-        from leporid.data.item_titles import load_items
-
-        titles = load_items(items)
-    train = None
-    if data is not None:
-        from leporid.data.loading import load
-
-        train = load(data)
-    found = inspect_embeddings(
+    inspection = inspect_embeddings(
         read_any(source),
-        train=train,
+        train=None if data is None else LogOptions().load(data, quiet=json_output),
         after=None if after is None else read_any(after),
         scale=scale,
         item=item,
-        titles=titles,
+        titles=None if items is None else load_items(items),
         neighbours=neighbours,
     )
-    files = [] if output is None else found.write(output, f"Embeddings of {source.name}")
+    files = [] if output is None else inspection.write(output, f"Embeddings of {source.name}")
     if json_output:
-        print_json({**found.to_dict(), "files": [str(file) for file in files]})
+        print_json({**inspection.to_dict(), "files": [str(file) for file in files]})
         return
     for side in ("users", "items"):
-        for table in found.tables(side):
+        for table in inspection.tables(side):
             print_table(side, table)
-    for file in files:
-        typer.echo(f"wrote {file}")
+    print_files(files)

@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping, Sequence
-from typing import Annotated, Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import typer
-
-__all__ = ["JsonOption", "print_json", "print_table", "show_progress"]
-
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
 
 
 def show_progress(json_output: bool = False) -> bool:
@@ -27,6 +23,28 @@ def print_json(value: Any) -> None:
 def print_table(title: str, rows: Sequence[Mapping[str, Any]]) -> None:
     """A table on stdout; the keys of the first row are the columns."""
     from rich.console import Console
+
+    Console().print(make_table(title, rows))
+
+
+def print_rows(
+    title: str, rows: Sequence[Mapping[str, Any]], json_output: bool, value: Any = None
+) -> None:
+    """The rows as a table, or `value` (the rows themselves by default) as JSON."""
+    if json_output:
+        print_json(rows if value is None else value)
+    else:
+        print_table(title, rows)
+
+
+def print_files(files: Iterable[Any]) -> None:
+    """One line per written file."""
+    for file in files:
+        typer.echo(f"wrote {file}")
+
+
+def make_table(title: str, rows: Sequence[Mapping[str, Any]]) -> Any:
+    """A rich table; columns whose first value is a number are set right."""
     from rich.markup import escape
     from rich.table import Table
 
@@ -36,7 +54,7 @@ def print_table(title: str, rows: Sequence[Mapping[str, Any]]) -> None:
         table.add_column(escape(column), justify="right" if numeric else "left")
     for row in rows:
         table.add_row(*(escape(_cell(value)) for value in row.values()))
-    Console().print(table)
+    return table
 
 
 def _cell(value: Any) -> str:

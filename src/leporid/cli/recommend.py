@@ -5,88 +5,51 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
+from typer import Argument, Option
 
-from leporid.cli.output import JsonOption, print_json, print_table
-from leporid.errors import ConfigError, DataError
-
-__all__ = ["register"]
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command to the application."""
-    app.command("recommend")(recommend)
+from leporid.cli.options import Json, load_model, parse_list
+from leporid.cli.output import print_json, print_table
+from leporid.errors import ConfigError
 
 
 def recommend(
-    run: Annotated[Path, typer.Argument(help="Folder of a saved model, or of a run with one.")],
-    user: Annotated[
-        list[str] | None, typer.Option("--user", help="A user's id; may be repeated.")
-    ] = None,
+    run: Annotated[Path, Argument(help="Folder of a saved model, or of a run with one.")],
+    user: Annotated[list[str] | None, "A user's id; may be repeated."] = None,
     history: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--history", help="Item ids of somebody new, oldest first, separated by commas."
-        ),
+        list[str] | None, "Item ids of somebody new, oldest first, separated by commas."
     ] = None,
-    n: Annotated[int, typer.Option("-n", help="Length of a list.")] = 10,
-    candidates: Annotated[
-        str | None, typer.Option(help="Recommend only these items, separated by commas.")
-    ] = None,
-    include_seen: Annotated[
-        bool, typer.Option("--include-seen", help="Also items the user has already.")
-    ] = False,
-    items: Annotated[
-        Path | None, typer.Option(help="File with item_id and title, to show titles.")
-    ] = None,
-    json_output: JsonOption = False,
+    n: Annotated[int, Option("-n", help="Length of a list.")] = 10,
+    candidates: Annotated[str | None, "Recommend only these items, separated by commas."] = None,
+    include_seen: Annotated[bool, "Also items the user has already."] = False,
+    items: Annotated[Path | None, "File with item_id and title, to show titles."] = None,
+    json_output: Json = False,
 ) -> None:
     """The best items for --user, or for somebody new with --history."""
     if bool(user) == bool(history):
         raise ConfigError("give either --user ID or --history ID,ID,..., at least once")
-
-    from leporid.models.shared.base import Recommender
-
-    model = Recommender.load(_saved(run))
-    options: dict[str, Any] = {
-        "n": n,
-        "exclude_seen": not include_seen,
-        "candidates": _ids(candidates) if candidates else None,
-    }
-    asked = user or history or []
+    model = load_model(run)
+    options: dict[str, Any] = {"n": n, "exclude_seen": not include_seen}
+    options["candidates"] = parse_list(candidates) if candidates else None
+    kind, asked = ("user", user) if user else ("history", history or [])
     if user:
-        found, scores = model.recommend(user, **options)
+        chosen, scores = model.recommend(user, **options)
     else:
-        found, scores = model.recommend_history([_ids(text) for text in asked], **options)
+        chosen, scores = model.recommend_history([parse_list(text) for text in asked], **options)
     titles = _titles(items)
-    lists = [
-        {
-            "user" if user else "history": who,
-            "items": [
-                {"item": item, "score": float(score)} | titles(item)
-                for item, score in zip(row, values, strict=True)
-                if item is not None
-            ],
-        }
-        for who, row, values in zip(asked, found, scores, strict=True)
-    ]
+    lists: list[dict[str, Any]] = []
+    for who, row, values in zip(asked, chosen, scores, strict=True):
+        entries = [
+            {"item": item, "score": float(score), **titles(item)}
+            for item, score in zip(row, values, strict=True)
+            if item is not None
+        ]
+        lists.append({kind: who, "items": entries})
     if json_output:
         print_json(lists)
         return
-    for who, entry in zip(asked, lists, strict=True):
-        rows: Any = [{"rank": str(rank), **row} for rank, row in enumerate(entry["items"], 1)]
-        print_table(f"{'user' if user else 'history'} {who}", rows)
-
-
-def _saved(run: Path) -> Path:
-    for place in (run, run / "model"):
-        if (place / "model.json").is_file():
-            return place
-    raise DataError(f"{run} holds no saved model: there is no model.json in it")
-
-
-def _ids(text: str) -> list[str]:
-    return [part.strip() for part in text.split(",") if part.strip()]
+    for entry in lists:
+        rows = [{"rank": str(rank), **row} for rank, row in enumerate(entry["items"], 1)]
+        print_table(f"{kind} {entry[kind]}", rows)
 
 
 def _titles(path: Path | None) -> Any:

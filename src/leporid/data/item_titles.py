@@ -5,18 +5,21 @@ from __future__ import annotations
 import csv
 import os
 import re
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from itertools import compress
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import pyarrow.parquet as pa_parquet
+from numpy.typing import NDArray
 
 from leporid.data.columns import normalise
 from leporid.data.datasets import DATASETS, fetch
 from leporid.errors import DataError
 
-__all__ = ["ItemInfo", "load_items"]
+__all__ = ["ItemInfo", "load_items", "rarest_genres"]
 
 _ML_100K_GENRES = (
     "unknown|Action|Adventure|Animation|Children's|Comedy|Crime|Documentary|Drama|Fantasy|"
@@ -54,6 +57,25 @@ def load_items(source: str | os.PathLike[str]) -> dict[Any, ItemInfo]:
         raise DataError(f"{path} holds no items")
     whole = all(re.fullmatch(r"-?(0|[1-9]\d*)", key) for key in items)
     return {int(key): info for key, info in items.items()} if whole else {**items}
+
+
+def rarest_genres(
+    genres: Sequence[tuple[str, ...]], most: int
+) -> tuple[tuple[str, ...], NDArray[np.int32]]:
+    """Each item's rarest among the `most` common genres: "Drama" on everything would say little.
+
+    Returns the genres' names, the most common first, and an index into them per item,
+    int32[n_items]. Items with none of them share a last name, "other"; without any genres there
+    are no names and the indices are -1.
+    """
+    count = Counter(name for names in genres for name in names)
+    common = [name for name, _ in count.most_common(most)]
+    if not common:
+        return (), np.full(len(genres), -1, np.int32)
+    shared = [[name for name in names if name in common] for names in genres]
+    own = [min(names, key=lambda name: count[name], default="other") for names in shared]
+    names = (*common, *({"other"} - set(common) if "other" in own else ()))
+    return names, np.asarray([names.index(name) for name in own], np.int32)
 
 
 def _table(path: Path) -> tuple[list[str], list[list[str]]]:

@@ -1,7 +1,7 @@
 """LEPORID against a random start on MovieLens-100K, in about a minute.
 
-page    The demonstration as one HTML page: the table, two plots, a map of the films, one user
-stages  The stages of `leporid demo`, one function each, in the order they run
+page    `write_page`: the results as one HTML page, with plots, a map of the films, and one user
+stages  `run_demo`: the stages of `leporid demo`, in the order they run
 """
 
 import lazy_loader

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import html
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
+from leporid.data.item_titles import rarest_genres
 from leporid.demo.stages import DemoResult
+from leporid.pages import new_figure
 from leporid.paper.figures import draw_bars
 from leporid.paper.report import figure_html, rows_html, write_report
 
 __all__ = ["write_page"]
 
+_MAP = "LEPORID item vectors, columns 2 and 3: computed without the genres"
 _GENRES = 6
 """Genres that get a colour of their own on the map."""
 
@@ -38,9 +40,6 @@ def write_page(result: DemoResult, path: Path) -> Path:
     return write_report(path, "leporid: where should your embeddings start?", sections)
 
 
-_MAP = "LEPORID item vectors, columns 2 and 3: nobody told it the genres"
-
-
 def _story(result: DemoResult) -> str:
     stats, settings = result.stats, result.settings
     text = (
@@ -61,44 +60,25 @@ def _user(result: DemoResult) -> str:
 
 
 def _draw_curves(result: DemoResult) -> Any:
-    figure, axes = _axes(6.4, 3.2)
+    figure, axes = new_figure(6.4, 3.2)
     for name, points in result.curves.items():
         axes.plot([step for step, _ in points], [value for _, value in points], "o-", label=name)
-    axes.set_xlabel("optimiser step")
-    axes.set_ylabel("F1@10 on validation")
+    axes.set(xlabel="optimiser step", ylabel="F1@10 on validation")
     axes.grid(visible=True, alpha=0.3)
     axes.legend()
     return figure
 
 
 def _draw_map(result: DemoResult) -> Any:
-    figure, axes = _axes(7.2, 5.2)
+    figure, axes = new_figure(7.2, 5.2)
     points = result.vectors.items.vectors[:, 1:3]
     ids = [str(item) for item in result.split.train.items.ids.to_pylist()]
-    # The rarest genre of a film says most about it: nearly everything is a drama.
-    counts = Counter(
-        genre for item in ids if item in result.items for genre in _genres(result, item)
-    )
-    shown = [genre for genre, _ in counts.most_common(_GENRES)]
-    own = [min(set(_genres(result, item)) & set(shown), key=counts.__getitem__, default="")
-           for item in ids]  # fmt: skip
+    listed = [result.items[item].genres if item in result.items else () for item in ids]
+    names, genre = rarest_genres(listed, _GENRES)
     axes.scatter(*points.T, s=5, color="0.85", linewidths=0)
-    for genre in shown:
-        rows = [row for row, name in enumerate(own) if name == genre]
-        axes.scatter(*points[rows].T, s=14, alpha=0.7, linewidths=0, label=genre)
-    if shown:
+    for index, name in enumerate(names[:_GENRES]):
+        axes.scatter(*points[genre == index].T, s=14, alpha=0.7, linewidths=0, label=name)
+    if names:
         axes.legend(fontsize="small")
-    axes.set_xlabel("column 2")
-    axes.set_ylabel("column 3")
+    axes.set(xlabel="column 2", ylabel="column 3")
     return figure
-
-
-def _genres(result: DemoResult, item: str) -> tuple[str, ...]:
-    return result.items[item].genres if item in result.items else ()
-
-
-def _axes(width: float, height: float) -> tuple[Any, Any]:
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(width, height), layout="constrained")
-    return figure, figure.subplots()

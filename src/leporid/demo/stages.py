@@ -9,13 +9,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 
-import leporid
-from leporid.config import Config
+from leporid.artifacts import atomic_path
+from leporid.config import Config, setting
 from leporid.data.datasets import fetch
 from leporid.data.item_titles import ItemInfo, load_items
-from leporid.errors import ConfigError, DataError
-from leporid.progress import ProgressLike
+from leporid.data.loading import load
+from leporid.data.splitting import temporal_split
+from leporid.data.synthetic import synthesize
+from leporid.errors import DataError
+from leporid.initializers.starting import start
+from leporid.models.shared.fitting import train
+from leporid.progress import NullProgress, ProgressLike
 from leporid.runs.cell import judge
 from leporid.runs.comparison import paired_tests
 from leporid.runs.record import Meter, RunRecord
@@ -43,28 +50,19 @@ class DemoSettings(Config):
 
     data: str = "ml-100k"
     """Data set name, 'synthetic', or a file."""
-    core: int = 20
+    core: int = setting(20, at_least=0)
     """Keep users and films with at least this many interactions."""
     recipe: str = "paper"
     """Recipe of DLR2."""
     architecture: str = "no_conv"
     """Feature network of DLR2: the paper's fully connected one trains in a minute on a laptop,
     its residual one (the default elsewhere) in half an hour."""
-    batch_size: int = 256
-    steps: int = 1500
+    batch_size: int = setting(256, at_least=1)
+    steps: int = setting(1500, at_least=1)
     """Optimiser steps of each DLR2 run; fewer where `seconds` would not be enough."""
-    seconds: float = 80.0
+    seconds: float = setting(80.0, at_least=0)
     """Time each DLR2 run may take; 0 always runs all steps."""
     seed: int = 123
-
-    def validate(self) -> None:
-        """Refuse values outside their range."""
-        for name in ("steps", "batch_size"):
-            if getattr(self, name) < 1:
-                raise ConfigError(f"{name} must be at least 1, not {getattr(self, name)}")
-        for name in ("core", "seconds"):
-            if getattr(self, name) < 0:
-                raise ConfigError(f"{name} must not be negative, it is {getattr(self, name)}")
 
 
 @dataclass(frozen=True)
@@ -76,9 +74,9 @@ class DemoResult:
     """A sentence: which data, and from where."""
     stats: Mapping[str, float]
     steps: int
-    """Steps each DLR2 run really made."""
+    """Steps of each DLR2 run."""
     rows: list[dict[str, Any]]
-    """One a model: HR@10, F1@10, the same for tail users, seconds."""
+    """One per model: HR@10, F1@10, the same for tail users, seconds."""
     intervals: dict[str, tuple[float, float]]
     """95% bootstrap interval of HR@10 by row name."""
     curves: dict[str, list[tuple[int, float]]]
@@ -97,54 +95,46 @@ class DemoResult:
 
 
 def run_demo(output: Path, settings: DemoSettings, progress: ProgressLike) -> DemoResult:
-    """Run every stage, keep both DLR2 runs under `output`, and return what there is to show."""
+    """Run every stage, keep all four runs under `output`, and return what there is to show."""
     began = time.perf_counter()
     data, titles, source = _data(settings, progress)
     data = data.core(settings.core)
-    split = leporid.temporal_split(data)
-    vectors = _vectors(split, settings, progress)
+    split = temporal_split(data)
+    vectors = start("leporid", split.train, cache=False, progress=progress, seed=settings.seed)
+    assert vectors is not None
     steps = _affordable_steps(split, settings, progress)
     runs: dict[str, Run] = {}
     curves: dict[str, list[tuple[int, float]]] = {}
-    fitted: dict[str, Recommender] = {}
-    for key in _NAMES:
-        start: Any = vectors if key == "leporid" else key
+    spec: dict[str, Any] = {"experiment": "demo", "seed": settings.seed}
+    spec["dataset"] = Path(settings.data).stem
+    starts: dict[str, Any] = {"random": "random", "leporid": vectors}
+    for key, name in _NAMES.items():
+        neural = key in starts
         with Meter() as meter:
-            if key in ("random", "leporid"):
-                named = _Named(progress, f"training {_NAMES[key]}")
-                every = max(1, steps // 4)
-                model = _train(
-                    split, start, settings, steps=steps, eval_every=every, progress=named
-                )
+            if neural:
+                bar = _Named(progress, f"training {name}")
+                options = {"steps": steps, "eval_every": max(1, steps // 4), "progress": bar}
+                model: Any = _train(split, starts[key], settings, **options)
+                rows = [row for row in model.history.rows if row.get("metric")]
+                curves[name] = [(row["step"], row["metric"]) for row in rows]
             else:
-                progress.start(f"fitting {_NAMES[key]}")
-                model = leporid.train(key, split, seed=settings.seed)
-        progress.start(f"testing {_NAMES[key]}")
-        neural = key in ("random", "leporid")
-        record, outcomes = judge(
-            model,
-            split,
-            meter,
-            dataset=Path(settings.data).stem,
-            experiment="demo",
-            init=key if neural else None,
-            recipe=settings.recipe if neural else None,
-            seed=settings.seed,
-        )
+                progress.start(f"fitting {name}")
+                model = train(key, split, seed=settings.seed)
+        progress.start(f"testing {name}")
+        init, recipe = (key, settings.recipe) if neural else (None, None)
+        record, outcomes = judge(model, split, meter, init=init, recipe=recipe, **spec)
         write_run(output / key, model, record, outcomes)
-        runs[key] = Run(_NAMES[key], record, outcomes)
-        fitted[key] = model
-        if neural:
-            curves[_NAMES[key]] = _curve(model)
+        runs[key] = Run(name, record, outcomes)
     vectors.save(output / "embeddings.safetensors")
     _write_titles(output / "items.parquet", split, titles)
-    user, history, picks = _recommendations(fitted["leporid"], split, titles)
+    # The last of the four is the LEPORID start.
+    user, history, picks = _recommendations(model, split, titles)
     return DemoResult(
         settings=settings,
         source=source,
         stats=data.stats().as_dict(),
         steps=steps,
-        rows=[_row(key, runs[key].record) for key in _NAMES],
+        rows=[_row(run.name, run.record) for run in runs.values()],
         intervals={r.name: r.record.extra["confidence_95"]["HR@10"] for r in runs.values()},
         curves=curves,
         tests=_tests(list(runs.values())),
@@ -163,7 +153,7 @@ def _data(
 ) -> tuple[Interactions, Mapping[str, ItemInfo], str]:
     """The log, titles by item id, and a sentence about them."""
     if Path(settings.data).is_file():
-        return leporid.load(settings.data), {}, settings.data
+        return load(settings.data), {}, settings.data
     why = "as asked"
     if settings.data != "synthetic":
         progress.start(f"fetching {settings.data}")
@@ -174,21 +164,9 @@ def _data(
         else:
             titles = load_items(files.items) if files.items else {}
             named = {str(key): info for key, info in titles.items()}
-            return (
-                leporid.load(settings.data),
-                named,
-                f"{settings.data} ({files.interactions.name})",
-            )
-    data = leporid.synthesize(943, 1682, 100_000, seed=settings.seed)
+            return load(settings.data), named, f"{settings.data} ({files.interactions.name})"
+    data = synthesize(943, 1682, 100_000, seed=settings.seed)
     return data, {}, f"SYNTHETIC data made by leporid.synthesize, not real people: {why}"
-
-
-def _vectors(split: Split, settings: DemoSettings, progress: ProgressLike) -> InitialEmbeddings:
-    from leporid.initializers.starting import start
-
-    vectors = start("leporid", split.train, cache=False, progress=progress, seed=settings.seed)
-    assert vectors is not None
-    return vectors
 
 
 def _affordable_steps(split: Split, settings: DemoSettings, progress: ProgressLike) -> int:
@@ -198,15 +176,15 @@ def _affordable_steps(split: Split, settings: DemoSettings, progress: ProgressLi
     progress.start("measuring the speed of this machine", 2)
     sample = 6
     for _ in range(2):
-        start = time.perf_counter()
+        began = time.perf_counter()
         _train(split, "random", settings, steps=sample, eval_every=0)
-        each = (time.perf_counter() - start) / sample
+        each = (time.perf_counter() - began) / sample
         progress.advance()
     return max(1, min(settings.steps, int(settings.seconds / each)))
 
 
-class _Named:
-    """Gives the bar of a stage a name of our own."""
+class _Named(NullProgress):
+    """Gives the bar of a stage a name of our own, and leaves closing it to its owner."""
 
     def __init__(self, progress: ProgressLike, name: str) -> None:
         self._progress, self._name = progress, name
@@ -219,36 +197,17 @@ class _Named:
         """Go on."""
         self._progress.advance(steps, **fields)
 
-    def close(self) -> None:
-        """Leave the bar to its owner."""
+
+def _train(split: Split, init: Any, settings: DemoSettings, **more: Any) -> Recommender:
+    own = {key: getattr(settings, key) for key in ("seed", "recipe", "architecture", "batch_size")}
+    return train("dlr2", split, init=init, **own, **more)
 
 
-def _train(split: Split, start: Any, settings: DemoSettings, **more: Any) -> Recommender:
-    return leporid.train(
-        "dlr2",
-        split,
-        init=start,
-        seed=settings.seed,
-        recipe=settings.recipe,
-        architecture=settings.architecture,
-        batch_size=settings.batch_size,
-        **more,
-    )
-
-
-def _curve(model: Any) -> list[tuple[int, float]]:
-    return [(row["step"], row["metric"]) for row in model.history.rows if row.get("metric")]
-
-
-def _row(key: str, record: RunRecord) -> dict[str, Any]:
-    return {
-        "model": _NAMES[key],
-        "HR@10": record.metrics["HR@10"],
-        "F1@10": record.metrics["F1@10"],
-        "tail users HR@10": record.tail_metrics["HR@10"],
-        "tail users F1@10": record.tail_metrics["F1@10"],
-        "seconds": round(record.seconds, 1),
-    }
+def _row(name: str, record: RunRecord) -> dict[str, Any]:
+    shown = ("HR@10", "F1@10")
+    everyone = {metric: record.metrics[metric] for metric in shown}
+    tail = {f"tail users {metric}": record.tail_metrics[metric] for metric in shown}
+    return {"model": name, **everyone, **tail, "seconds": round(record.seconds, 1)}
 
 
 def _tests(runs: list[Run]) -> list[dict[str, Any]]:
@@ -268,40 +227,30 @@ def _recommendations(
     model: Recommender, split: Split, titles: Mapping[str, ItemInfo]
 ) -> tuple[str, list[str], list[dict[str, Any]]]:
     """Ten items for the user of median activity among those with something to find."""
+    items = split.train.items
     activity = np.diff(split.train.csr().indptr)
     later = split.test.sequences()
     able = [user for user in range(split.train.n_users) if len(later.of(user))]
     user = sorted(able, key=lambda index: (activity[index], index))[len(able) // 2]
-    name = str(split.train.users.externals(np.array([user]))[0])
 
-    def title(item: Any) -> str:
-        info = titles.get(str(item))
-        return info.title if info else f"item {item}"
+    def title(item: int) -> str:
+        name = str(items.external(item))
+        return titles[name].title if name in titles else f"item {name}"
 
-    recent = split.train_valid.sequences().of(user)[-5:]
-    history = [title(item) for item in split.train.items.externals(recent)]
-    found = model.top_k(np.array([user], dtype=np.int32), 10)
+    history = [title(item) for item in split.train_valid.sequences().of(user)[-5:]]
+    top = model.top_k(np.array([user], dtype=np.int32), 10)
     chosen = set(later.of(user).tolist())
     picks = [
-        {
-            "rank": rank,
-            "title": title(split.train.items.externals(np.array([item]))[0]),
-            "chosen later": "yes" if item in chosen else "",
-        }
-        for rank, item in enumerate(found.items[0].tolist(), 1)
+        {"rank": rank, "title": title(item), "chosen later": "yes" if item in chosen else ""}
+        for rank, item in enumerate(top.items[0].tolist(), 1)
     ]
-    return name, history, picks
+    return str(split.train.users.external(user)), history, picks
 
 
 def _write_titles(path: Path, split: Split, titles: Mapping[str, ItemInfo]) -> None:
     """Item ids and titles beside the runs, for `leporid recommend --items` and the service."""
-    import pyarrow as pa
-    import pyarrow.parquet
-
-    from leporid.artifacts import atomic_path
-
     ids = [str(item) for item in split.train.items.ids.to_pylist()]
     names = [titles[item].title if item in titles else f"item {item}" for item in ids]
     genres = ["|".join(titles[item].genres) if item in titles else "" for item in ids]
     with atomic_path(path) as target:
-        pa.parquet.write_table(pa.table({"item_id": ids, "title": names, "genres": genres}), target)
+        pq.write_table(pa.table({"item_id": ids, "title": names, "genres": genres}), target)

@@ -1,9 +1,10 @@
-"""What embeddings look like: spectra, norms by degree, neighbours, movement, a map.
+"""What embeddings look like, and whether this installation works.
 
-inspection  Everything `leporid inspect` shows, gathered in one place
+doctor      `examine`: versions, machine, caches, extras, and a self-test of the kernels
+inspection  `inspect_embeddings`: everything `leporid inspect` shows, gathered in one place
 measures    Numbers that say what an embedding holds, and what training did to it
-page        One self-contained HTML page: numbers, tables and inline pictures, nothing loaded from a
-pictures    The diagnostics as pictures (matplotlib, from the extra `plots`)
+page.html   The page of an inspection: numbers, tables and inline pictures, nothing from elsewhere
+pictures    The measures as pictures (matplotlib, from the extra `plots`)
 """
 
 import lazy_loader

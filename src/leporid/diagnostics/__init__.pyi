@@ -1,3 +1,9 @@
+from .doctor import examine as examine
+from .doctor import self_tests as self_tests
 from .inspection import Inspection as Inspection
 from .inspection import find_item as find_item
 from .inspection import inspect_embeddings as inspect_embeddings
+from .measures import Movement as Movement
+from .measures import SideSummary as SideSummary
+from .measures import movement as movement
+from .measures import summarize as summarize

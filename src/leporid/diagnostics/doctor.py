@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.metadata
 import importlib.util
 import os
@@ -9,7 +10,14 @@ import platform
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+from scipy import sparse
+
+from leporid._version import __version__
+from leporid.data.datasets import cache_dir
 from leporid.errors import LeporidError
+from leporid.initializers.cache import cache_directory
+from leporid.threads import resolve_threads
 
 __all__ = ["EXTRAS", "examine", "self_tests"]
 
@@ -17,12 +25,12 @@ EXTRAS: dict[str, tuple[str, ...]] = {
     "torch": ("torch",),
     "tune": ("optuna",),
     "plots": ("matplotlib",),
-    "serve": ("fastapi", "uvicorn"),
+    "serve": ("fastapi", "uvicorn", "prometheus_client"),
     "distributed": ("dask", "distributed"),
 }
 """Each extra and the modules it brings."""
 
-_CORE = ("leporid", "numpy", "scipy", "numba", "pyarrow", "typer", "rich", "safetensors")
+_CORE = ("numpy", "scipy", "numba", "pyarrow", "typer", "rich", "safetensors")
 
 
 def examine() -> dict[str, Any]:
@@ -56,9 +64,10 @@ def self_tests() -> list[dict[str, Any]]:
     return rows
 
 
-def _graph_error() -> float:
-    import numpy as np
+# The checks import what they test: an import that fails is a finding, not a crash.
 
+
+def _graph_error() -> float:
     from leporid.graph.knn import knn_graph
 
     rows = _rows()
@@ -73,12 +82,10 @@ def _graph_error() -> float:
 
 
 def _eigen_error() -> float:
-    import numpy as np
-
     from leporid.spectral.estimators import Leporid
 
     rows = _rows()
-    fitted = Leporid(dim=4, k=len(_rows().toarray()) - 1, alpha=0.5).fit(rows)
+    fitted = Leporid(dim=4, k=rows.shape[0] - 1, alpha=0.5).fit(rows)
     weights = fitted.graph_.csr().toarray().astype(np.float64)
     degree = weights.sum(axis=1)
     root = np.sqrt(0.5 * degree + 0.5 * degree.max())
@@ -87,37 +94,28 @@ def _eigen_error() -> float:
 
 
 def _ranking_error() -> float:
-    import numpy as np
-
     from leporid.ranking.masked import masked_top_k
 
     scores = np.random.default_rng(2).random((7, 50), dtype=np.float32)
-    found = masked_top_k(scores, 5).items
-    return float(np.abs(found - np.argsort(-scores, axis=1, kind="stable")[:, :5]).max())
+    items = masked_top_k(scores, 5).items
+    return float(np.abs(items - np.argsort(-scores, axis=1, kind="stable")[:, :5]).max())
 
 
 def _rows() -> Any:
-    import numpy as np
-    from scipy import sparse
-
     dense = (np.random.default_rng(1).random((40, 30)) < 0.3).astype(np.float32)
     return sparse.csr_array(dense)
 
 
 def _versions() -> dict[str, str]:
-    found = {"python": platform.python_version()}
+    versions = {"python": platform.python_version(), "leporid": __version__}
     for name in (*_CORE, *(module for modules in EXTRAS.values() for module in modules)):
-        try:
-            found[name] = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            continue
-    return found
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            versions[name] = importlib.metadata.version(name)
+    return versions
 
 
 def _machine() -> dict[str, Any]:
-    from leporid.threads import resolve_threads
-
-    found: dict[str, Any] = {
+    machine: dict[str, Any] = {
         "platform": platform.platform(),
         "cores": os.cpu_count(),
         "kernel threads": resolve_threads(None),
@@ -126,18 +124,13 @@ def _machine() -> dict[str, Any]:
     if _present("torch"):
         import torch
 
-        found["torch threads"] = torch.get_num_threads()
-        found["device"] = "cpu"
-        if torch.cuda.is_available():
-            names = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
-            found["device"] = ", ".join(names)
-    return found
+        machine["torch threads"] = torch.get_num_threads()
+        gpus = range(torch.cuda.device_count() if torch.cuda.is_available() else 0)
+        machine["device"] = ", ".join(torch.cuda.get_device_name(gpu) for gpu in gpus) or "cpu"
+    return machine
 
 
 def _caches() -> dict[str, str]:
-    from leporid.data.datasets import cache_dir
-    from leporid.initializers.cache import cache_directory
-
     vectors = cache_directory()
     return {
         "data sets": str(cache_dir() / "datasets"),

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from leporid.artifacts import atomic_folder
+from leporid.diagnostics import pictures
 from leporid.diagnostics.measures import (
+    QUANTILES,
     Movement,
     SideSummary,
     flat_map,
@@ -21,21 +24,21 @@ from leporid.diagnostics.measures import (
 )
 from leporid.errors import DataError, UnknownIdError, closest
 from leporid.initializers.base import InitialEmbeddings
+from leporid.pages import fill_template
 
 __all__ = ["Inspection", "find_item", "inspect_embeddings"]
 
 
 @dataclass(frozen=True, eq=False)
 class Inspection:
-    """The findings about one pair of embeddings."""
+    """What was measured on one pair of embeddings."""
 
     embeddings: InitialEmbeddings
     degrees: dict[str, NDArray[Any] | None]
     summaries: dict[str, SideSummary]
-    neighbours: list[dict[str, Any]] = field(default_factory=list)
+    neighbours: list[dict[str, Any]]
     """The rows nearest to one item: rank, id, title, cosine."""
-    item: str | None = None
-    movements: dict[str, Movement] = field(default_factory=dict)
+    movements: dict[str, Movement]
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-able."""
@@ -51,37 +54,28 @@ class Inspection:
     def tables(self, side: str) -> list[list[dict[str, Any]]]:
         """The tables of one side, for a terminal or a page."""
         summary = self.summaries[side]
-        low, quarter, median, three, high = summary.norm_quantiles
+        quantiles = zip(QUANTILES, summary.norm_quantiles, strict=True)
         rows = {
             "rows": summary.rows,
             "columns": summary.dim,
             "isolated rows": summary.isolated,
             "effective rank": summary.effective_rank,
-            "norm: smallest": low,
-            "norm: quarter": quarter,
-            "norm: median": median,
-            "norm: three quarters": three,
-            "norm: largest": high,
+            **{f"norm: {name}": length for name, length in quantiles},
             "norm-degree correlation": summary.degree_correlation,
         }
-        made = [[{"measure": key, "value": value} for key, value in rows.items()]]
+        tables = [[{"measure": key, "value": value} for key, value in rows.items()]]
         degrees = self.degrees[side]
         if degrees is not None:
-            vectors = getattr(self.embeddings, side).vectors
-            made.append(norms_by_degree(vectors, degrees))
+            tables.append(norms_by_degree(getattr(self.embeddings, side).vectors, degrees))
         if side in self.movements:
-            made.append(self.movements[side].groups)
+            tables.append(self.movements[side].groups)
         if side == "items" and self.neighbours:
-            made.append(self.neighbours)
-        return made
+            tables.append(self.neighbours)
+        return tables
 
     def write(self, folder: str | Path, title: str) -> list[Path]:
         """Pictures as PNG and SVG and `index.html`, all at once or not at all."""
-        from leporid.artifacts import atomic_folder
-        from leporid.diagnostics import pictures
-        from leporid.diagnostics.page import render_page
-
-        sections = []
+        sides = []
         with atomic_folder(folder) as draft:
             for side, summary in self.summaries.items():
                 vectors, degrees = getattr(self.embeddings, side).vectors, self.degrees[side]
@@ -95,8 +89,9 @@ class Inspection:
                     pictures.save_picture(figure, draft, f"{side}-{name}")
                     for name, figure in drawn.items()
                 ]
-                sections.append((side.capitalize(), self.tables(side), inline))
-            (draft / "index.html").write_text(render_page(title, sections), encoding="utf-8")
+                sides.append({"name": side, "tables": self.tables(side), "pictures": inline})
+            page = fill_template("leporid.diagnostics", "page.html", title=title, sides=sides)
+            (draft / "index.html").write_text(page, encoding="utf-8")
             names = sorted(file.name for file in draft.iterdir())
         return [Path(folder) / name for name in names]
 
@@ -111,44 +106,35 @@ def inspect_embeddings(
     titles: Mapping[Any, Any] | None = None,
     neighbours: int = 10,
 ) -> Inspection:
-    """Gather the findings.
+    """Everything that can be said of `embeddings`.
 
     `train` (Interactions) gives degrees; `after` the vectors after training from these; `item`
     an item's id or title, with `titles` mapping external ids to objects with a `.title`.
     """
-    degrees: dict[str, NDArray[Any] | None] = {"users": None, "items": None}
-    if train is not None:
-        for side, column, own, known in (
-            ("users", train.user, embeddings.user_ids, train.users),
-            ("items", train.item, embeddings.item_ids, train.items),
-        ):
-            n = getattr(embeddings, side).n
-            counts = np.bincount(column, minlength=len(known))
-            degrees[side] = _aligned(counts, own, known, n, side)
-    summaries = {
-        side: summarize(getattr(embeddings, side), degrees[side]) for side in ("users", "items")
-    }
-    movements = {}
-    if after is not None:
-        for side in ("users", "items"):
-            ids = "user_ids" if side == "users" else "item_ids"
-            if getattr(after, ids) is not None and getattr(embeddings, ids) != getattr(after, ids):
+    degrees: dict[str, NDArray[Any] | None] = {}
+    summaries, movements = {}, {}
+    for side in ("users", "items"):
+        one = side[:-1]
+        vectors, ids = getattr(embeddings, side), getattr(embeddings, f"{one}_ids")
+        degrees[side] = None
+        if train is not None:
+            known = getattr(train, side)
+            counts = np.bincount(getattr(train, one), minlength=len(known))
+            degrees[side] = _aligned(counts, ids, known, vectors.n, side)
+        summaries[side] = summarize(vectors, degrees[side])
+        if after is not None:
+            if getattr(after, f"{one}_ids") not in (None, ids):
                 raise DataError(f"the {side} of the two embeddings are not the same {side}")
-            movements[side] = movement(
-                getattr(embeddings, side), getattr(after, side), degrees[side], scale
-            )
-    found: list[dict[str, Any]] = []
+            movements[side] = movement(vectors, getattr(after, side), degrees[side], scale)
+    near: list[dict[str, Any]] = []
     if item is not None:
         row = find_item(embeddings, item, titles)
-        for rank, (other, cosine) in enumerate(
-            nearest(embeddings.items.vectors, row, neighbours), start=1
-        ):
+        ranked = nearest(embeddings.items.vectors, row, neighbours)
+        for rank, (other, cosine) in enumerate(ranked, start=1):
             external = _external(embeddings, other)
-            entry: dict[str, Any] = {"rank": rank, "item": external}
-            if titles is not None:
-                entry["title"] = _title(titles, external)
-            found.append({**entry, "cosine": cosine})
-    return Inspection(embeddings, degrees, summaries, found, item, movements)
+            title = {} if titles is None else {"title": _title(titles, external)}
+            near.append({"rank": rank, "item": external, **title, "cosine": cosine})
+    return Inspection(embeddings, degrees, summaries, near, movements)
 
 
 def _aligned(counts: Any, own: Any, known: Any, n: int, side: str) -> NDArray[Any]:
@@ -192,13 +178,8 @@ def find_item(
     holding = [title for title in named if item.lower() in title.lower()]
     if len(holding) == 1:
         return named[holding[0]]
-    lower = {title.lower(): title for title in named}
-    guess = closest(item, lower)
-    hint = (
-        f"{len(holding)} titles contain it, for instance {holding[0]!r}"
-        if holding
-        else f"did you mean {lower[guess]!r}?"
-        if guess
-        else "give an id or a title of the embeddings"
-    )
+    guess = closest(item, named)
+    hint = f"did you mean {guess!r}?" if guess else "give an id or a title of the embeddings"
+    if holding:
+        hint = f"{len(holding)} titles contain it, for instance {holding[0]!r}"
     raise UnknownIdError(f"no item {item!r}: {hint}")

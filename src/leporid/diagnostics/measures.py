@@ -7,11 +7,13 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import spearmanr
 
 from leporid.errors import DataError
 from leporid.spectral.embedding import Embedding, standardize
 
 __all__ = [
+    "QUANTILES",
     "Movement",
     "SideSummary",
     "flat_map",
@@ -20,6 +22,8 @@ __all__ = [
     "norms_by_degree",
     "summarize",
 ]
+
+QUANTILES = ("smallest", "quarter", "median", "three quarters", "largest")
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,7 +40,7 @@ class SideSummary:
     effective_rank: float
     """(sum s^2)^2 / sum s^4 of the centred vectors' singular values: directions really used."""
     norm_quantiles: tuple[float, float, float, float, float]
-    """Smallest, quarter, median, three quarters, largest length of a row."""
+    """Lengths of the rows, one per name in `QUANTILES`."""
     degree_correlation: float | None
     """Spearman's rank correlation of length and degree; None without degrees."""
 
@@ -80,8 +84,6 @@ def summarize(embedding: Embedding, degrees: NDArray[Any] | None = None) -> Side
 def _spearman(a: NDArray[Any], b: NDArray[Any]) -> float | None:
     if len(a) < 3 or np.ptp(a) == 0 or np.ptp(b) == 0:
         return None
-    from scipy.stats import spearmanr
-
     return float(spearmanr(a, b).statistic)
 
 
@@ -154,9 +156,8 @@ def movement(
     ready = start.provenance.get("standardized") or start.provenance.get("method") == "random"
     first = (start.vectors if ready else standardize(start.vectors)).astype(np.float64)
     last = after.vectors.astype(np.float64)
-    factor = scale
-    if factor is None:
-        factor = float((first * last).sum() / max((first * first).sum(), 1e-300))
+    best = float((first * last).sum() / max((first * first).sum(), 1e-300))
+    factor = best if scale is None else scale
     unit = float(np.linalg.norm(first * factor, axis=1).mean())
     distance = np.linalg.norm(last - factor * first, axis=1) / max(unit, 1e-12)
     if degrees is None:

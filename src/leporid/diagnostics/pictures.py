@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from pathlib import Path
 from typing import Any
 
@@ -10,21 +9,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leporid.diagnostics.measures import Movement, SideSummary
-from leporid.errors import MissingExtraError
+from leporid.pages import new_figure, to_svg
 
-__all__ = ["draw_map", "draw_movement", "draw_norms", "draw_spectrum", "save_picture", "to_svg"]
+__all__ = ["draw_map", "draw_movement", "draw_norms", "draw_spectrum", "save_picture"]
 
 _MOST_POINTS = 20_000
 """A map shows at most this many rows, evenly taken: more would be one blot."""
 
 
 def _axes(title: str) -> tuple[Any, Any]:
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise MissingExtraError("drawing pictures", "plots") from None
-    figure = Figure(figsize=(5.2, 3.6), layout="constrained")
-    axes = figure.subplots()
+    figure, axes = new_figure(5.2, 3.6)
     axes.set_title(title, fontsize=11)
     axes.spines[["top", "right"]].set_visible(False)
     return figure, axes
@@ -34,8 +28,7 @@ def draw_spectrum(summary: SideSummary, side: str) -> Any:
     """Eigenvalues or singular values, in order."""
     figure, axes = _axes(f"{side}: {summary.spectrum_name}")
     axes.plot(np.arange(1, len(summary.spectrum) + 1), summary.spectrum, ".-", markersize=4)
-    axes.set_xlabel("column")
-    axes.set_ylim(bottom=min(0.0, float(summary.spectrum.min(initial=0.0))))
+    axes.set(xlabel="column", ylim=(min(0.0, float(summary.spectrum.min(initial=0.0))), None))
     return figure
 
 
@@ -45,9 +38,7 @@ def draw_norms(vectors: NDArray[np.float32], degrees: NDArray[Any], side: str) -
     rows = _sample(len(vectors))
     lengths = np.linalg.norm(vectors[rows], axis=1)
     axes.scatter(np.maximum(degrees[rows], 0.5), lengths, s=3, alpha=0.35, linewidths=0)
-    axes.set_xscale("log")
-    axes.set_xlabel("interactions")
-    axes.set_ylabel("norm")
+    axes.set(xscale="log", xlabel="interactions", ylabel="norm")
     return figure
 
 
@@ -59,8 +50,7 @@ def draw_map(flat: NDArray[np.float32], degrees: NDArray[Any] | None, side: str)
     points = axes.scatter(flat[rows, 0], flat[rows, 1], s=4, c=colour, alpha=0.5, linewidths=0)
     if colour is not None:
         figure.colorbar(points, ax=axes, label="log10 interactions")
-    axes.set_xticks([])
-    axes.set_yticks([])
+    axes.set(xticks=[], yticks=[])
     return figure
 
 
@@ -79,17 +69,6 @@ def save_picture(figure: Any, folder: Path, name: str) -> str:
     svg = to_svg(figure)
     (folder / f"{name}.svg").write_text(svg, encoding="utf-8")
     return svg
-
-
-def to_svg(figure: Any) -> str:
-    """The picture as SVG text, without a date so that equal data gives equal files."""
-    import matplotlib as mpl
-
-    buffer = io.StringIO()
-    with mpl.rc_context({"svg.hashsalt": "leporid"}):
-        figure.savefig(buffer, format="svg", metadata={"Date": None})
-    text = buffer.getvalue()
-    return text[text.index("<svg") :]
 
 
 def _sample(n: int) -> NDArray[np.int64]:

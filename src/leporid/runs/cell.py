@@ -84,7 +84,7 @@ class Cell(Config):
 def load_split(source: str, core: int, protocol: str) -> Split:
     """The split of a data set under a protocol; the last two are kept in memory."""
     data = load(source)
-    return split_by(protocol, data.core(core) if core > 1 else data)
+    return split_by(data.core(core) if core > 1 else data, protocol)
 
 
 def run(

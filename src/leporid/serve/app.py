@@ -14,6 +14,7 @@ from typing import Annotated, Any
 from fastapi import FastAPI, Header, Path, Query, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, PlainTextResponse, Response
+from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.exceptions import HTTPException
 
 from leporid._version import __version__
@@ -21,7 +22,6 @@ from leporid.errors import DataError, LeporidError, UnknownIdError
 from leporid.models.shared.base import HistoryUnsupportedError
 from leporid.serve import schemas as s
 from leporid.serve.batching import OverloadedError
-from leporid.serve.limits import ServeLimits
 from leporid.serve.middleware import Guard
 from leporid.serve.page import add_page
 from leporid.serve.service import RequestError, Service
@@ -35,28 +35,30 @@ ADMIN_TOKEN = "LEPORID_ADMIN_TOKEN"
 """The environment variable with the token for reloading."""
 
 _LOG = logging.getLogger(__name__)
-_PROBLEMS: dict[int | str, dict[str, Any]] = {
-    400: {"model": s.Problem, "description": "The body is not JSON."},
-    413: {"model": s.Problem, "description": "The body is too large."},
-    422: {"model": s.Problem, "description": "An unknown id, or a value out of bounds."},
-    503: {"model": s.Problem, "description": "Too many requests are waiting."},
+_ABOUT = {
+    400: "The body is not JSON.",
+    401: "The bearer token is missing or wrong.",
+    403: "The server was started read-only.",
+    409: "The folder is broken.",
+    413: "The body is too large.",
+    422: "An unknown id, or a value out of bounds.",
+    503: "Too many requests are waiting.",
 }
-_LOCKED: dict[int | str, dict[str, Any]] = {
-    401: {"model": s.Problem, "description": "The bearer token is missing or wrong."},
-    403: {"model": s.Problem, "description": "The server was started read-only."},
-    **_PROBLEMS,
-}
-_STATUS: tuple[tuple[type[LeporidError], int], ...] = (
-    (UnknownIdError, 422),
-    (RequestError, 422),
-    (HistoryUnsupportedError, 422),
-    (OverloadedError, 503),
-)
 
 _Id = Annotated[str, Path(max_length=256)]
 _Run = Annotated[s.RunName, Query(description="Which of the served runs.")]
+_Words = Annotated[str, Query(max_length=256, description="Words of the title.")]
 _Count = Annotated[int, Query(ge=1, description="How many at most.")]
 _Bearer = Annotated[str | None, Header(description="Bearer and the token.")]
+
+
+def _problems(*codes: int) -> dict[int | str, dict[str, Any]]:
+    """Answers besides 200, for the OpenAPI document."""
+    return {code: {"model": s.Problem, "description": _ABOUT[code]} for code in codes}
+
+
+_PROBLEMS = _problems(400, 413, 422, 503)
+_LOCKED = {**_problems(401, 403), **_PROBLEMS}
 
 
 def create_app(
@@ -67,7 +69,7 @@ def create_app(
     store: str | FilePath | None = None,
     token: str | None = None,
     admin_token: str | None = None,
-    limits: ServeLimits | None = None,
+    limits: s.ServeLimits | None = None,
 ) -> FastAPI:
     """The application that serves a run.
 
@@ -83,13 +85,8 @@ def create_app(
     """
     token = token or os.environ.get(TOKEN)
     admin_token = admin_token or os.environ.get(ADMIN_TOKEN)
-    service = Service(
-        run_dir,
-        items=items,
-        compare=compare,
-        store=open_store(store) if store is not None else None,
-        limits=limits,
-    )
+    events = open_store(store) if store is not None else None
+    service = Service(run_dir, items=items, compare=compare, store=events, limits=limits)
 
     @contextlib.asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -117,9 +114,8 @@ def _add_reading(app: FastAPI, service: Service, *, writable: bool) -> None:
     @app.get("/health")
     async def health() -> s.Health:
         """Whether the server answers, and which runs it serves."""
-        return s.Health(
-            status="ok", version=__version__, writable=writable, runs=service.run_infos()
-        )
+        runs = service.run_infos()
+        return s.Health(status="ok", version=__version__, writable=writable, runs=runs)
 
     @app.post("/recommend", response_model=s.RecommendAnswer, responses=_PROBLEMS)
     async def recommend(request: s.RecommendRequest) -> Response:
@@ -130,11 +126,11 @@ def _add_reading(app: FastAPI, service: Service, *, writable: bool) -> None:
     @app.get("/similar/{item}", response_model=s.SimilarAnswer, responses=_PROBLEMS)
     async def similar(item: _Id, n: _Count = 10, run: _Run = "main") -> Response:
         """The nearest neighbours of an item on the item graph."""
-        service.check_n(n)
-        found = service.run(run)
-        index = found.model.items.index(item)
-        near = [{**found.item(i), "similarity": w} for i, w in found.similar(index, n)]
-        return JSONResponse({"item": found.item(index), "similar": near})
+        service.bound("n", n, service.limits.n)
+        served = service.run(run)
+        index = served.model.items.index(item)
+        near = [{**served.item(i), "similarity": w} for i, w in served.similar(index, n)]
+        return JSONResponse({"item": served.item(index), "similar": near})
 
     @app.get("/users/{user}", response_model=s.UserAnswer, responses=_PROBLEMS)
     async def users(user: _Id) -> Response:
@@ -142,38 +138,26 @@ def _add_reading(app: FastAPI, service: Service, *, writable: bool) -> None:
         return JSONResponse(await service.user(user))
 
     @app.get("/items", response_model=s.ItemsAnswer, responses=_PROBLEMS)
-    async def items(
-        query: Annotated[str, Query(max_length=256, description="Words of the title.")] = "",
-        n: _Count = 20,
-        run: _Run = "main",
-    ) -> Response:
+    async def items(query: _Words = "", n: _Count = 20, run: _Run = "main") -> Response:
         """Items by title, the most popular first; all words must occur."""
-        service.check_n(n)
-        found = service.run(run)
-        return JSONResponse({"items": [found.item(i) for i in found.search(query, n)]})
+        service.bound("n", n, service.limits.n)
+        served = service.run(run)
+        return JSONResponse({"items": [served.item(i) for i in served.search(query, n)]})
 
     @app.get("/map", response_model=s.MapAnswer, responses=_PROBLEMS)
     def item_map(run: _Run = "main") -> Response:
         """Two coordinates and the colours of every item."""
-        found = service.run(run)
-        position = found.map.position.astype(float).round(4)
-        return JSONResponse(
-            {
-                "ids": found.model.items.ids.to_pylist(),
-                "titles": found.titles,
-                "x": position[:, 0].tolist(),
-                "y": position[:, 1].tolist(),
-                "genres": found.map.genres,
-                "genre": found.map.genre.tolist(),
-                "cluster": found.map.cluster.tolist(),
-            }
-        )
+        served = service.run(run)
+        x, y = served.map.position.astype(float).round(4).T.tolist()
+        ids, groups = served.model.items.ids.to_pylist(), served.map
+        answer = {"ids": ids, "titles": served.titles, "x": x, "y": y, "genres": groups.genres}
+        answer |= {"genre": groups.genre.tolist(), "cluster": groups.cluster.tolist()}
+        return JSONResponse(answer)
 
     @app.get("/metrics", response_class=PlainTextResponse)
     async def metrics() -> Response:
         """Counters for Prometheus."""
-        text = service.metrics.text(service.gauges())
-        return PlainTextResponse(text, media_type="text/plain; version=0.0.4")
+        return PlainTextResponse(service.metrics.text(), media_type=CONTENT_TYPE_LATEST)
 
 
 def _add_writing(
@@ -185,10 +169,7 @@ def _add_writing(
         _check(authorization, token, TOKEN)
         return s.EventsAnswer(stored=await service.store_events(request))
 
-    @app.post(
-        "/reload",
-        responses={**_LOCKED, 409: {"model": s.Problem, "description": "The folder is broken."}},
-    )
+    @app.post("/reload", responses={**_LOCKED, **_problems(409)})
     async def reload(authorization: _Bearer = None) -> s.ReloadAnswer:
         """Read the run's folder again and serve what is there now. Needs the admin token."""
         _check(authorization, admin_token, ADMIN_TOKEN)
@@ -203,42 +184,35 @@ def _check(authorization: str | None, token: str | None, variable: str) -> None:
     """Compare digests in constant time: neither the token nor its length shows in the timing."""
     if not token:
         raise HTTPException(403, f"this server does not allow it: start it with {variable} set")
-    scheme, _, given = (authorization or "").partition(" ")
-    digests = (hashlib.sha256(text.encode()).digest() for text in (given, token))
+    scheme, _, sent = (authorization or "").partition(" ")
+    digests = (hashlib.sha256(text.encode()).digest() for text in (sent, token))
     if not hmac.compare_digest(*digests) or scheme.lower() != "bearer":
-        raise HTTPException(
-            401, "the bearer token is missing or wrong", {"WWW-Authenticate": "Bearer"}
-        )
+        headers = {"WWW-Authenticate": "Bearer"}
+        raise HTTPException(401, "the bearer token is missing or wrong", headers)
 
 
 def _add_failures(app: FastAPI) -> None:
-    def problem(status: int, text: str, headers: Any = None) -> JSONResponse:
+    async def answer(_: Request, error: Exception) -> Response:
+        headers: Any = None
+        match error:
+            case HTTPException():
+                status, text, headers = error.status_code, str(error.detail), error.headers
+            case RequestValidationError():
+                first = error.errors()[0]
+                status = 400 if first["type"] == "json_invalid" else 422
+                text = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+            case UnknownIdError() | RequestError() | HistoryUnsupportedError():
+                status, text = 422, str(error)
+            case OverloadedError():
+                status, text, headers = 503, str(error), {"Retry-After": "1"}
+            case _:
+                # A path on the server's disk is nobody else's business.
+                status, text = 500, "the server could not answer; its log says why"
+                if isinstance(error, LeporidError):  # others are logged by the server itself
+                    _LOG.error("a request failed: %s", error, exc_info=error)
         # A lone surrogate in an id cannot be encoded as UTF-8.
         text = text.encode("utf-8", "backslashreplace").decode()
         return JSONResponse({"error": text}, status, headers)
 
-    async def ours(_: Request, error: Exception) -> Response:
-        status = next((code for kind, code in _STATUS if isinstance(error, kind)), 500)
-        if status == 500:
-            # A path on the server's disk is nobody else's business.
-            _LOG.error("a request failed: %s", error, exc_info=error)
-            return problem(500, "the server could not answer; its log says why")
-        return problem(status, str(error), {"Retry-After": "1"} if status == 503 else None)
-
-    async def spoken(_: Request, error: Exception) -> Response:
-        assert isinstance(error, HTTPException)
-        return problem(error.status_code, str(error.detail), error.headers)
-
-    async def invalid(_: Request, error: Exception) -> Response:
-        assert isinstance(error, RequestValidationError)
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"])
-        return problem(400 if first["type"] == "json_invalid" else 422, f"{where}: {first['msg']}")
-
-    async def unexpected(_: Request, error: Exception) -> Response:
-        return problem(500, "the server could not answer; its log says why")
-
-    app.add_exception_handler(LeporidError, ours)
-    app.add_exception_handler(HTTPException, spoken)
-    app.add_exception_handler(RequestValidationError, invalid)
-    app.add_exception_handler(Exception, unexpected)
+    for kind in (LeporidError, HTTPException, RequestValidationError, Exception):
+        app.add_exception_handler(kind, answer)

@@ -36,9 +36,7 @@ class Batcher(Generic[Job, Answer]):
         waiting: int,
         name: str,
     ) -> None:
-        self._handle = handle
-        self._batch = batch
-        self._limit = waiting
+        self._handle, self._batch, self._limit = handle, batch, waiting
         self._waiting: deque[tuple[Job, asyncio.Future[Answer]]] = deque()
         self._worker: asyncio.Task[None] | None = None
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=name)
@@ -57,21 +55,18 @@ class Batcher(Generic[Job, Answer]):
         self._waiting.extend(zip(jobs, futures, strict=True))
         if self._worker is None or self._worker.done():
             self._worker = loop.create_task(self._work())
-        await asyncio.wait(futures)
-        errors = [future.exception() for future in futures]
-        first = next((error for error in errors if error is not None), None)
-        if first is not None:
-            raise first
+        # Whoever hangs up cancels what they wait for.
+        answers = await asyncio.gather(*futures, return_exceptions=True)
+        for answer in answers:
+            if isinstance(answer, BaseException):
+                raise answer
         return [future.result() for future in futures]
 
     async def _work(self) -> None:
         loop = asyncio.get_running_loop()
         while self._waiting:
             taken = [self._waiting.popleft() for _ in range(min(self._batch, len(self._waiting)))]
-            # Whoever hung up has cancelled, and need not be scored.
             taken = [(job, future) for job, future in taken if not future.cancelled()]
-            if not taken:
-                continue
             running = loop.run_in_executor(self._thread, self._handle, [job for job, _ in taken])
             await asyncio.wait([running])
             failure = running.exception()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,8 +9,14 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
+from scipy.cluster.vq import kmeans2
 
+from leporid.data.interactions import Interactions
+from leporid.data.item_titles import rarest_genres
 from leporid.errors import LeporidError
+from leporid.initializers.svd import truncated_svd
+from leporid.models.shared.trained import read_trained
+from leporid.threads import one_thread_pool
 
 __all__ = ["ItemMap", "item_map", "item_vectors"]
 
@@ -33,37 +38,26 @@ class ItemMap:
     """int32[n_items]: k-means cluster of the vectors."""
 
 
-def item_vectors(model_folder: Path, interactions: sparse.csr_array) -> NDArray[np.float32]:
-    """The item table of a trained model; without one, the left-out choice is an SVD of the log.
-
-    Parameters
-    ----------
-    interactions : float32[n_users, n_items]
-    """
-    from leporid.models.shared.trained import read_trained
-
+def item_vectors(model_folder: Path, known: Interactions) -> NDArray[np.float32]:
+    """float32[n_items, d]: the item table of a trained model, or an SVD of the log without one."""
     try:
         return read_trained(model_folder).items.vectors
     except LeporidError:
         # Models without embedding tables (neighbours, linear ones) still deserve a map.
-        return _svd_vectors(interactions)
-
-
-def _svd_vectors(interactions: sparse.csr_array) -> NDArray[np.float32]:
-    dim = min(32, *(size - 1 for size in interactions.shape))
-    if dim < 1:
-        return np.zeros((interactions.shape[1], 2), np.float32)
-    count = np.maximum(np.asarray(interactions.sum(axis=0)).ravel(), 1)
-    scaled = (interactions @ sparse.diags_array(1 / np.sqrt(count))).astype(np.float32)
-    start = np.random.default_rng(0).normal(size=min(scaled.shape)).astype(np.float32)
-    _, value, right = sparse.linalg.svds(scaled, k=dim, v0=start)
-    return np.ascontiguousarray((right * value[:, None]).T, dtype=np.float32)
+        matrix = known.csr()
+        popularity = np.maximum(np.asarray(matrix.sum(axis=0)).ravel(), 1)
+        scaled = matrix @ sparse.diags_array(1 / np.sqrt(popularity))
+        with one_thread_pool(1):  # many would fight with those that answer requests
+            _, value, items = truncated_svd(scaled, 32)
+        return (items * value).astype(np.float32)
 
 
 def item_map(vectors: NDArray[np.float32], genres: Sequence[tuple[str, ...]]) -> ItemMap:
     """Principal components of the vectors as coordinates, genres and clusters as colours."""
-    names, genre = _genres(genres)
-    return ItemMap(_principal(vectors), genre, names, _clusters(vectors))
+    names, genre = rarest_genres(genres, _GENRES)
+    rng, k = np.random.default_rng(0), min(_CLUSTERS, len(vectors))
+    _, cluster = kmeans2(vectors.astype(np.float64), k, minit="++", rng=rng)
+    return ItemMap(_principal(vectors), genre, names, np.asarray(cluster, np.int32))
 
 
 def _principal(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -76,27 +70,3 @@ def _principal(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
     low, high = np.quantile(position, [0.005, 0.995], axis=0)
     reach = np.maximum((high - low) / 2, 1e-9)
     return np.asarray(np.clip((position - (low + high) / 2) / reach, -1, 1), dtype=np.float32)
-
-
-def _clusters(vectors: NDArray[np.float32]) -> NDArray[np.int32]:
-    from scipy.cluster.vq import kmeans2
-
-    k = min(_CLUSTERS, len(vectors))
-    _, label = kmeans2(vectors.astype(np.float64), k, minit="++", rng=np.random.default_rng(0))
-    return np.asarray(label, dtype=np.int32)
-
-
-def _genres(genres: Sequence[tuple[str, ...]]) -> tuple[tuple[str, ...], NDArray[np.int32]]:
-    """Each item's rarest common genre: 'Drama' on everything would say little."""
-    count = Counter(name for names in genres for name in names)
-    if not count:
-        return (), np.full(len(genres), -1, np.int32)
-    common = [name for name, _ in count.most_common(_GENRES)]
-    index = [
-        common.index(min((g for g in names if g in common), key=lambda g: count[g]))
-        if any(g in common for g in names)
-        else len(common)
-        for names in genres
-    ]
-    rest = ("other",) if len(common) in index else ()
-    return (*common, *rest), np.asarray(index, dtype=np.int32)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,12 +14,12 @@ from numpy.typing import NDArray
 
 from leporid.artifacts import read_json
 from leporid.data.item_titles import ItemInfo, load_items
-from leporid.errors import DataError
+from leporid.errors import DataError, UnknownIdError
 from leporid.graph.neighbours import Neighbours, top_k_neighbours
 from leporid.models.shared.base import Recommender
 from leporid.models.shared.trained import find_model
 from leporid.serve.item_map import ItemMap, item_map, item_vectors
-from leporid.serve.threads import choose_threads
+from leporid.threads import choose_torch_threads
 
 __all__ = ["LoadedRun", "load_run"]
 
@@ -56,23 +57,34 @@ class LoadedRun:
 
     def item(self, index: int) -> dict[str, Any]:
         """An item as the answers show it."""
-        return {
-            "id": self.model.items.external(index),
-            "title": self.titles[index],
-            "genres": list(self.genres[index]),
-        }
+        name, genres = self.model.items.external(index), list(self.genres[index])
+        return {"id": name, "title": self.titles[index], "genres": genres}
+
+    def known_items(self, ids: Sequence[str]) -> NDArray[np.int32]:
+        """Indices of stored item ids; items this model has never met are left out."""
+        indices = []
+        for item in ids:
+            with contextlib.suppress(UnknownIdError):  # a later training may know it
+                indices.append(self.model.items.index(item))
+        return np.asarray(indices, np.int32)
+
+    def user_items(self, user: str, has_events: bool) -> tuple[int | None, NDArray[np.int32]]:
+        """Index and items of a user of the fit; None and no items for one who only has events."""
+        try:
+            index = self.model.users.index(user)
+        except UnknownIdError:
+            if not has_events:
+                raise
+            return None, np.empty(0, np.int32)
+        return index, self.model.known.sequences().of(index)
 
     def search(self, query: str, n: int) -> list[int]:
         """Items whose title has every word of the query; titles that begin with it come first."""
         words = query.casefold().split()
         begin = " ".join(words)
-        found = [
-            index
-            for index, title in enumerate(self.spelled)
-            if all(word in title for word in words)
-        ]
-        found.sort(key=lambda i: (not self.spelled[i].startswith(begin), -self.popularity[i], i))
-        return found[:n]
+        hits = [i for i, title in enumerate(self.spelled) if all(word in title for word in words)]
+        hits.sort(key=lambda i: (not self.spelled[i].startswith(begin), -self.popularity[i], i))
+        return hits[:n]
 
     def similar(self, index: int, n: int) -> list[tuple[int, float]]:
         """Nearest neighbours on the item graph, with their Jaccard similarity."""
@@ -85,12 +97,12 @@ class LoadedRun:
     ) -> list[tuple[int, float]]:
         """Which items of a history are joined to an item on the graph, nearest first."""
         near, weight = self.neighbours.indices, self.neighbours.weights
-        found: dict[int, float] = {}
         own = np.isin(near[index], history)
-        found.update(zip(near[index][own].tolist(), weight[index][own].tolist(), strict=True))
         row, column = np.nonzero(near[history] == index)
-        found.update(zip(history[row].tolist(), weight[history[row], column].tolist(), strict=True))
-        return sorted(found.items(), key=lambda pair: (-pair[1], pair[0]))[:n]
+        items = [*near[index][own].tolist(), *history[row].tolist()]
+        weights = [*weight[index][own].tolist(), *weight[history[row], column].tolist()]
+        joined = dict(zip(items, weights, strict=True))
+        return sorted(joined.items(), key=lambda pair: (-pair[1], pair[0]))[:n]
 
 
 def load_run(
@@ -119,11 +131,10 @@ def load_run(
 def _identity(path: Path) -> tuple[int, int] | None:
     """Which folder has the model's name at this moment: `save` replaces it as a whole."""
     folder = find_model(path)
-    try:
-        found = None if folder is None else folder.stat()
-    except FileNotFoundError:
-        found = None
-    return None if found is None else (found.st_dev, found.st_ino)
+    with contextlib.suppress(FileNotFoundError):
+        if folder is not None:
+            return folder.stat().st_dev, folder.stat().st_ino
+    return None
 
 
 def _load(path: Path, items: str | Path | None, like: LoadedRun | None) -> LoadedRun:
@@ -133,11 +144,10 @@ def _load(path: Path, items: str | Path | None, like: LoadedRun | None) -> Loade
     model: Recommender = Recommender.load(folder, mapped=True)
     information = _information(path, model, items)
     record = read_json(path / "record.json") if (path / "record.json").is_file() else {}
-    matrix = model.known.csr()
     if like is not None and like.model.known.digest == model.known.digest:
         neighbours = like.neighbours
     else:
-        neighbours = top_k_neighbours(matrix.T.tocsr(), _NEIGHBOURS)
+        neighbours = top_k_neighbours(model.known.csr().T.tocsr(), _NEIGHBOURS)
     some = np.arange(min(_TIMED, len(model.users)), dtype=np.int32)
     titles = tuple(info.title for info in information)
     genres = tuple(info.genres for info in information)
@@ -150,9 +160,9 @@ def _load(path: Path, items: str | Path | None, like: LoadedRun | None) -> Loade
         spelled=tuple(" ".join(title.casefold().split()) for title in titles),
         popularity=np.bincount(model.known.item, minlength=len(model.items)).astype(np.int64),
         neighbours=neighbours,
-        map=item_map(item_vectors(folder, matrix), genres),
+        map=item_map(item_vectors(folder, model.known), genres),
         metrics=record.get("metrics", {}),
-        threads=choose_threads(lambda: model.score(some)) if hasattr(model, "net") else None,
+        threads=choose_torch_threads(lambda: model.score(some)) if hasattr(model, "net") else None,
         loaded_at=time.time(),
     )
 
@@ -162,13 +172,10 @@ def _information(path: Path, model: Recommender, items: str | Path | None) -> li
     if items is None:
         beside = (path / "items.parquet", path.parent / "items.parquet")
         # A model's own folder has an items.parquet too: ids without titles.
-        items = next((p for p in beside if p.is_file() and not _is_id_list(p)), None)
+        named_items = (p for p in beside if p.is_file() and not p.with_name("model.json").is_file())
+        items = next(named_items, None)
     named = {str(key): info for key, info in load_items(items).items()} if items else {}
     keys = [str(key) for key in model.items.ids.to_pylist()]
     if named and not any(key in named for key in keys):
         raise DataError(f"{items} has the title of none of the {len(keys)} items of {path}")
     return [named.get(key) or ItemInfo(key) for key in keys]
-
-
-def _is_id_list(path: Path) -> bool:
-    return (path.parent / "model.json").is_file()

@@ -6,6 +6,8 @@ import time
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
+from fastapi.responses import JSONResponse
+
 from leporid.serve.metrics import Metrics
 
 __all__ = ["Guard"]
@@ -29,9 +31,7 @@ class Guard:
     """Reads at most `body_bytes` of a request before anything else sees it."""
 
     def __init__(self, app: Any, *, body_bytes: int, metrics: Metrics) -> None:
-        self._app = app
-        self._body_bytes = body_bytes
-        self._metrics = metrics
+        self._app, self._body_bytes, self._metrics = app, body_bytes, metrics
 
     async def __call__(self, scope: dict[str, Any], receive: _Receive, send: _Send) -> None:
         """One ASGI call."""
@@ -51,7 +51,9 @@ class Guard:
         try:
             body = await self._body(scope, receive)
             if body is None:
-                await _refuse(counted, self._body_bytes)
+                text = f"the body is larger than {self._body_bytes} bytes: send fewer at once"
+                refusal = JSONResponse({"error": text}, 413, {"connection": "close"})
+                await refusal(scope, receive, counted)
             else:
                 await self._app(scope, _replayed(body, receive), counted)
         finally:
@@ -80,24 +82,10 @@ class Guard:
 
 
 def _replayed(body: bytes, receive: _Receive) -> _Receive:
-    given = False
+    """`receive` for the application: the body that was read already, then what comes after."""
+    first: list[_Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
-    async def again() -> _Message:
-        nonlocal given
-        if given:
-            return await receive()
-        given = True
-        return {"type": "http.request", "body": body, "more_body": False}
+    async def replay() -> _Message:
+        return first.pop() if first else await receive()
 
-    return again
-
-
-async def _refuse(send: _Send, limit: int) -> None:
-    text = f'{{"error":"the body is larger than {limit} bytes: send fewer at once"}}'.encode()
-    headers = [
-        (b"content-type", b"application/json"),
-        (b"content-length", str(len(text)).encode()),
-        (b"connection", b"close"),
-    ]
-    await send({"type": "http.response.start", "status": 413, "headers": headers})
-    await send({"type": "http.response.body", "body": text})
+    return replay

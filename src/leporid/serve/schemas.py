@@ -1,35 +1,46 @@
-"""What requests and answers look like; the OpenAPI document is made from these."""
+"""What requests and answers look like, and how much one request may ask for.
+
+The OpenAPI document is generated from these classes.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr
 
-__all__ = [
-    "EventIn",
-    "EventsAnswer",
-    "EventsRequest",
-    "Health",
-    "Item",
-    "ItemsAnswer",
-    "MapAnswer",
-    "Problem",
-    "Reason",
-    "RecommendAnswer",
-    "RecommendRequest",
-    "Recommendation",
-    "ReloadAnswer",
-    "Result",
-    "RunInfo",
-    "RunName",
-    "SimilarAnswer",
-    "UserAnswer",
-]
+from leporid.config import Config, setting
 
 Id = StrictInt | StrictStr
 """'42' finds 42 where the ids of the log are whole numbers."""
 RunName = Literal["main", "compare"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServeLimits(Config):
+    """Bounds on requests; what goes beyond them is answered with 413, 422 or 503."""
+
+    body_bytes: int = setting(1 << 20, at_least=1)
+    """Size of a request's body."""
+    n: int = setting(200, at_least=1)
+    """Items recommended to one person, or listed at once."""
+    people: int = setting(256, at_least=1)
+    """Users and histories in one request."""
+    history_length: int = setting(1000, at_least=1)
+    """Items of one history; of a known user with new events, the last ones."""
+    item_list: int = setting(20_000, at_least=1)
+    """Items in a list of candidates or of excluded items."""
+    events: int = setting(1000, at_least=1)
+    """Events in one request."""
+    id_length: int = setting(256, at_least=1)
+    """Characters of an id, and of a search."""
+    batch: int = setting(64, at_least=1)
+    """People scored at once."""
+    waiting: int = setting(4096, at_least=1)
+    """People that may wait for a score before requests are turned away."""
+    two_stage: int = setting(200, at_least=0)
+    """Items that a model's cheap first stage keeps for the full ranking; 0 ranks all items."""
 
 
 class _In(BaseModel):
@@ -39,22 +50,14 @@ class _In(BaseModel):
 class RecommendRequest(_In):
     """Known users, or histories of people never seen (or both)."""
 
-    users: list[Id] = Field(default=[], description="User ids, of the log or of sent events.")
-    histories: list[list[Id]] = Field(
-        default=[], description="Item ids in the order of time, one list a person."
-    )
-    n: StrictInt = Field(default=10, ge=1, description="Length of each list.")
-    exclude: list[Id] = Field(default=[], description="Items nobody should get.")
-    candidates: list[Id] | None = Field(
-        default=None, description="The only items to rank; all where it is left out."
-    )
-    exclude_seen: StrictBool = Field(
-        default=True, description="Leave out what a person has already."
-    )
-    explain: StrictBool = Field(
-        default=False, description="Say which items of the history are nearest on the item graph."
-    )
-    run: RunName = Field(default="main", description="Which of the two served runs.")
+    users: list[Id] = Field([], description="User ids, of the log or of sent events.")
+    histories: list[list[Id]] = Field([], description="Item ids in time order, one list each.")
+    n: StrictInt = Field(10, ge=1, description="Length of each list.")
+    exclude: list[Id] = Field([], description="Items nobody should get.")
+    candidates: list[Id] | None = Field(None, description="The only items to rank [all].")
+    exclude_seen: StrictBool = Field(True, description="Leave out what a person has already.")
+    explain: StrictBool = Field(False, description="Name the items of the history nearest to it.")
+    run: RunName = Field("main", description="Which of the two served runs.")
 
 
 class EventIn(_In):
@@ -63,7 +66,7 @@ class EventIn(_In):
     user: Id
     item: Id
     time: Annotated[StrictInt, Field(ge=0, le=2**53)] | None = Field(
-        default=None, description="Seconds since 1970; the server's clock where it is left out."
+        None, description="Seconds since 1970; the server's clock where it is left out."
     )
 
 
@@ -118,7 +121,7 @@ class RunInfo(BaseModel):
 
 
 class RecommendAnswer(BaseModel):
-    """One result a person: the users in order, then the histories in order."""
+    """One result per person: the users in order, then the histories in order."""
 
     run: str
     results: list[Result]
@@ -175,7 +178,7 @@ class Health(BaseModel):
 
 
 class MapAnswer(BaseModel):
-    """The embedding map: one entry an item in every list."""
+    """The embedding map: every list has one entry per item."""
 
     ids: list[int | str]
     titles: list[str]

@@ -27,8 +27,7 @@ def serve_forever(
         raise MissingExtraError("the service", "serve") from error
     from leporid.serve import create_app
 
-    listening = _listen(host, port)
-    with listening:
+    with _listen(host, port) as listening:
         app = create_app(run, compare=compare, items=items, store=store)
         app.state.service.after_load = _settle
         _settle()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,6 @@ from leporid.errors import DataError, LeporidError, UnknownIdError
 from leporid.serve import schemas as s
 from leporid.serve.batching import Batcher
 from leporid.serve.engine import Engine, Person, Ranked
-from leporid.serve.limits import ServeLimits
 from leporid.serve.loaded_run import LoadedRun, load_run
 from leporid.serve.metrics import Metrics
 from leporid.serve.store import Event, EventStore
@@ -40,27 +39,27 @@ class Service:
         items: str | Path | None = None,
         compare: str | Path | None = None,
         store: EventStore | None = None,
-        limits: ServeLimits | None = None,
+        limits: s.ServeLimits | None = None,
     ) -> None:
-        self.limits = limits or ServeLimits()
+        self.limits = limits or s.ServeLimits()
         self.store = store
-        self.metrics = Metrics()
         self._folders: dict[s.RunName, str | Path] = {"main": run_dir}
         if compare is not None:
             self._folders["compare"] = compare
         self._items = items
         self._engine = Engine(self.limits, store)
         self._reloading = asyncio.Lock()
-        waiting = self.limits.waiting
-        self._scoring: Batcher[Person, Ranked] = Batcher(
-            self._engine.rank, batch=self.limits.batch, waiting=waiting, name="scoring"
-        )
-        self._writing: Batcher[list[Event], int] = Batcher(
-            self._add, batch=256, waiting=waiting, name="events"
-        )
-        self.after_load: Callable[[], None] = _nothing
-        """Called when runs were loaded: the process that serves tidies its memory then."""
+        most, batch = self.limits.waiting, self.limits.batch
+        self._scoring = Batcher(self._engine.rank, batch=batch, waiting=most, name="scoring")
+        self._writing = Batcher(self._add, batch=256, waiting=most, name="events")
+        self.after_load: Callable[[], None] = lambda: None
+        """Called when runs were loaded: the process that serves them tidies its memory then."""
         self.runs = self._load()
+        self.metrics = Metrics(
+            waiting=lambda: self._scoring.waiting,
+            model_loaded_timestamp_seconds=lambda: self.runs["main"].loaded_at,
+            items=lambda: len(self.runs["main"].model.items),
+        )
         self._engine.rank([_first_person(run) for run in self.runs.values()])
 
     def _load(self) -> dict[s.RunName, LoadedRun]:
@@ -78,14 +77,13 @@ class Service:
             self.runs = fresh
             del fresh
             self.after_load()
-            self.metrics.count("leporid_reloads_total")
+            self.metrics.reloads.inc()
 
     def run(self, name: s.RunName) -> LoadedRun:
         """A served run by its name."""
-        found = self.runs.get(name)
-        if found is None:
+        if name not in self.runs:
             raise RequestError("there is no run to compare with: start with --compare RUN2")
-        return found
+        return self.runs[name]
 
     def run_infos(self) -> list[s.RunInfo]:
         """The served runs, for people and monitors."""
@@ -108,30 +106,23 @@ class Service:
         asked = len(request.users) + len(request.histories)
         if asked == 0:
             raise RequestError("give at least one user or one history")
-        self._bound("people", asked, limits.people)
-        self.check_n(request.n)
-        self._bound("items in exclude", len(request.exclude), limits.item_list)
+        self.bound("people", asked, limits.people)
+        self.bound("n", request.n, limits.n)
+        self.bound("items in exclude", len(request.exclude), limits.item_list)
         for number, history in enumerate(request.histories):
             if not history:
                 raise RequestError(f"history {number} is empty: give at least one item id")
-            self._bound(f"items in history {number}", len(history), limits.history_length)
+            self.bound(f"items in history {number}", len(history), limits.history_length)
         candidates = None
         if request.candidates is not None:
-            self._bound("items in candidates", len(request.candidates), limits.item_list)
+            self.bound("items in candidates", len(request.candidates), limits.item_list)
             candidates = run.model.items.indices(request.candidates)
-        shared: dict[str, Any] = {
-            "run": run,
-            "n": request.n,
-            "excluded": run.model.items.indices(request.exclude),
-            "candidates": candidates,
-            "exclude_seen": request.exclude_seen,
-            "explain": request.explain,
-        }
+        shared: dict[str, Any] = {"run": run, "n": request.n, "candidates": candidates}
+        shared["excluded"] = run.model.items.indices(request.exclude)
+        shared |= {"exclude_seen": request.exclude_seen, "explain": request.explain}
         people = [Person(user=_user_key(run, user), **shared) for user in request.users]
-        people += [
-            Person(history=_distinct(run.model.items.indices(history)), **shared)
-            for history in request.histories
-        ]
+        histories = (_distinct(run.model.items.indices(row)) for row in request.histories)
+        people += [Person(history=history, **shared) for history in histories]
         ranked = await self._scoring.submit(people)
         names = [*request.users, *([None] * len(request.histories))]
         results = [_result(run, user, row) for user, row in zip(names, ranked, strict=True)]
@@ -140,7 +131,7 @@ class Service:
     async def store_events(self, request: s.EventsRequest) -> int:
         """Keep events; when this returns they are on disk."""
         run, now = self.runs["main"], int(time.time())
-        self._bound("events", len(request.events), self.limits.events)
+        self.bound("events", len(request.events), self.limits.events)
         events = []
         for event in request.events:
             if not 0 < len(str(event.user)) <= self.limits.id_length:
@@ -153,7 +144,7 @@ class Service:
         if self.store is None:
             raise RequestError("this server keeps no events: start it with --store FILE")
         [stored] = await self._writing.submit([events])
-        self.metrics.count("leporid_events_total", stored)
+        self.metrics.events.inc(stored)
         return stored
 
     def _add(self, requests: list[list[Event]]) -> list[int | LeporidError]:
@@ -165,49 +156,25 @@ class Service:
     async def user(self, name: str) -> dict[str, Any]:
         """The answer of GET /users/{id}."""
         run = self.runs["main"]
-        key, stored = _user_key(run, name), dict[str, list[str]]()
+        key, stored = _user_key(run, name), list[str]()
         if self.store is not None:
-            stored = await asyncio.get_running_loop().run_in_executor(
-                None, self.store.items_of, [key], self.limits.history_length
-            )
-        return self._user(run, name, stored.get(key, []))
-
-    def _user(self, run: LoadedRun, name: str, stored: list[str]) -> dict[str, Any]:
-        users, items = run.model.users, run.model.items
-        new = items.encode(_as_ids(run, stored))
-        try:
-            index: int | None = users.index(name)
-        except UnknownIdError:
-            if not stored:
-                raise
-            index = None
-        before = np.empty(0, np.int32)
-        if index is not None:
-            before = run.model.known.sequences().of(index)
-        recent = np.concatenate([before, new[new >= 0]])[-_SHOWN:]
+            loop, last = asyncio.get_running_loop(), self.limits.history_length
+            found = await loop.run_in_executor(None, self.store.items_of, [key], last)
+            stored = found.get(key, [])
+        index, before = run.user_items(name, bool(stored))
+        recent = np.concatenate([before, run.known_items(stored)])[-_SHOWN:]
         return {
-            "id": name if index is None else users.external(index),
+            "id": name if index is None else run.model.users.external(index),
             "known": index is not None,
             "interactions": len(before),
             "new_events": len(stored),
             "recent": [run.item(i) for i in recent],
         }
 
-    def check_n(self, n: int) -> None:
-        """Refuse lists that are too long."""
-        self._bound("n", n, self.limits.n)
-
-    def _bound(self, what: str, value: int, limit: int) -> None:
+    def bound(self, what: str, value: int, limit: int) -> None:
+        """Refuse what is too much."""
         if value > limit:
             raise RequestError(f"{what}: {value} is more than this server allows ({limit})")
-
-    def gauges(self) -> dict[str, float]:
-        """What the metrics page adds to the counters."""
-        return {
-            "leporid_waiting": self._scoring.waiting,
-            "leporid_model_loaded_timestamp_seconds": self.runs["main"].loaded_at,
-            "leporid_items": len(self.runs["main"].model.items),
-        }
 
     def close(self) -> None:
         """Finish, and let go of the store."""
@@ -215,10 +182,6 @@ class Service:
         self._writing.close()
         if self.store is not None:
             self.store.close()
-
-
-def _nothing() -> None:
-    """An application inside somebody else's process leaves its memory alone."""
 
 
 def _first_person(run: LoadedRun) -> Person:
@@ -236,34 +199,22 @@ def _user_key(run: LoadedRun, user: int | str) -> str:
         return str(user)
 
 
-def _as_ids(run: LoadedRun, texts: Sequence[str]) -> list[Any]:
-    if not run.model.items.is_integer:
-        return list(texts)
-    return [int(text) for text in texts if text.removeprefix("-").isdecimal()]
-
-
 def _distinct(items: NDArray[np.int32]) -> NDArray[np.int32]:
     """The first of each item, in order."""
     return items[np.sort(np.unique(items, return_index=True)[1])]
 
 
 def _result(run: LoadedRun, user: int | str | None, ranked: Ranked) -> dict[str, Any]:
-    items = [
+    items: list[dict[str, Any]] = [
         {**run.item(index), "score": score, "because": None}
         for index, score in zip(ranked.items, ranked.scores, strict=True)
     ]
     for item, reasons in zip(items, ranked.reasons or [], strict=False):
-        item["because"] = [
-            {
-                "id": run.model.items.external(index),
-                "title": run.titles[index],
-                "similarity": similarity,
-            }
-            for index, similarity in reasons
-        ]
-    return {
-        "user": user,
-        "folded_in": ranked.folded_in,
-        "new_events": ranked.n_events,
-        "items": items,
-    }
+        item["because"] = [_reason(run, *reason) for reason in reasons]
+    about = {"user": user, "folded_in": ranked.folded_in, "new_events": ranked.n_events}
+    return {**about, "items": items}
+
+
+def _reason(run: LoadedRun, index: int, similarity: float) -> dict[str, Any]:
+    name = run.model.items.external(index)
+    return {"id": name, "title": run.titles[index], "similarity": similarity}

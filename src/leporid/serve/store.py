@@ -2,16 +2,33 @@
 
 from __future__ import annotations
 
+import abc
 import contextlib
 import sqlite3
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from leporid.data.id_map import IdMap
+from leporid.data.interactions import Interactions
 from leporid.errors import DataError, MissingExtraError
 
-__all__ = ["Event", "EventStore", "PostgresStore", "SqliteStore", "open_store"]
+__all__ = ["Event", "EventStore", "PostgresStore", "SqliteStore", "merged_log", "open_store"]
+
+_TABLE = (
+    "CREATE TABLE IF NOT EXISTS events (id {key} PRIMARY KEY, "
+    '"user" TEXT NOT NULL, item TEXT NOT NULL, time BIGINT NOT NULL)'
+)
+_INDEX = 'CREATE INDEX IF NOT EXISTS events_user ON events ("user", time, id)'
+_INSERT = 'INSERT INTO events ("user", item, time) VALUES ({mark}, {mark}, {mark})'
+_LAST = 'SELECT item FROM events WHERE "user" = {mark} ORDER BY time DESC, id DESC LIMIT {mark}'
+_ALL = 'SELECT "user", item, time FROM events ORDER BY id'
 
 
 class Event(NamedTuple):
@@ -23,22 +40,6 @@ class Event(NamedTuple):
     """Seconds since 1970."""
 
 
-class EventStore(Protocol):
-    """What the service needs of a store. `add` and `items_of` run in two different threads."""
-
-    def add(self, events: Sequence[Event]) -> None:
-        """Keep events; they are on disk when this returns, all of them or none."""
-
-    def items_of(self, users: Sequence[str], last: int) -> dict[str, list[str]]:
-        """The `last` items of each user that has any, in order of time."""
-
-    def events(self) -> Iterator[Event]:
-        """Everything, in the order it was added."""
-
-    def close(self) -> None:
-        """Let go of the connection."""
-
-
 def open_store(where: str | Path) -> EventStore:
     """A SQLite file, or PostgreSQL where `where` begins with postgresql://."""
     if str(where).startswith(("postgresql://", "postgres://")):
@@ -46,95 +47,127 @@ def open_store(where: str | Path) -> EventStore:
     return SqliteStore(where)
 
 
-class SqliteStore:
+class EventStore(abc.ABC):
+    """A table of events. `add` and `items_of` run in two different threads."""
+
+    mark: str  # a value's place in a statement
+    name: str  # what errors call the store
+    failure: type[Exception]  # what the driver raises
+
+    def __init__(self) -> None:
+        # Readers must not wait for a writer's commit, so each has a connection.
+        self._locks = {"read": threading.Lock(), "write": threading.Lock()}
+        self._links: dict[str, Any] = {}
+
+    @abc.abstractmethod
+    def _open(self) -> Any:
+        """A new connection."""
+
+    @abc.abstractmethod
+    def _transaction(self, link: Any) -> AbstractContextManager[Any]:
+        """All or nothing; gives what `executemany` is called on."""
+
+    @abc.abstractmethod
+    def _rows(self, link: Any) -> Iterable[tuple[Any, ...]]:
+        """The whole table, row by row."""
+
+    def add(self, events: Sequence[Event]) -> None:
+        """Keep events; they are on disk when this returns, all of them or none."""
+        with self._link("write") as link, self._transaction(link) as cursor:
+            cursor.executemany(_INSERT.format(mark=self.mark), list(events))
+
+    def items_of(self, users: Sequence[str], last: int) -> dict[str, list[str]]:
+        """The `last` items of each user that has any, in order of time."""
+        query, items = _LAST.format(mark=self.mark), {}
+        with self._link("read") as link:
+            # PostgreSQL has no text with a NUL in it, so nobody is called that.
+            for user in (user for user in users if "\0" not in user):
+                rows = link.execute(query, (user, last)).fetchall()
+                if rows:
+                    items[user] = [item for (item,) in reversed(rows)]
+        return items
+
+    def events(self) -> Iterator[Event]:
+        """Everything, in the order it was added."""
+        with self._in_words(), contextlib.closing(self._open()) as link:
+            yield from (Event(*row) for row in self._rows(link))
+
+    def close(self) -> None:
+        """Close the connections; waits for whoever uses one."""
+        for use, lock in self._locks.items():
+            with lock:
+                if use in self._links:
+                    self._links[use].close()
+
+    @contextlib.contextmanager
+    def _link(self, use: str) -> Iterator[Any]:
+        """A connection for one thread at a time, opened again where it was lost."""
+        with self._in_words(), self._locks[use]:
+            link = self._links.get(use)
+            if link is None or getattr(link, "closed", False):
+                link = self._links[use] = self._open()
+            yield link
+
+    @contextlib.contextmanager
+    def _in_words(self) -> Iterator[None]:
+        """A failing disk or server is reported in words, without SQL."""
+        try:
+            yield
+        except self.failure as error:
+            raise DataError(f"{self.name} does not answer: {error}") from error
+
+
+class SqliteStore(EventStore):
     """One file in WAL mode; a commit is synchronised with the disk before it returns."""
+
+    mark = "?"
+    failure = sqlite3.Error
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
+        self.name = f"the event store {path}"
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        # Readers must not wait for a writer's fsync, so each has a connection.
-        self._writer, self._reader = self._connect(), self._connect()
-        self._write_lock, self._read_lock = threading.Lock(), threading.Lock()
+        super().__init__()
+        with self._link("write"), self._link("read"):
+            pass  # a file that is no store is refused at once
 
-    def _connect(self) -> sqlite3.Connection:
+    def _open(self) -> sqlite3.Connection:
         try:
             link = sqlite3.connect(self.path, check_same_thread=False, timeout=30)
             link.execute("PRAGMA journal_mode = WAL")
             link.execute("PRAGMA synchronous = FULL")
-            link.execute(
-                "CREATE TABLE IF NOT EXISTS events (id INTEGER PRIMARY KEY, "
-                "user TEXT NOT NULL, item TEXT NOT NULL, time INTEGER NOT NULL)"
-            )
-            link.execute("CREATE INDEX IF NOT EXISTS events_user ON events (user, time, id)")
+            link.execute(_TABLE.format(key="INTEGER"))
+            link.execute(_INDEX)
             link.commit()
         except sqlite3.Error as error:
             raise DataError(f"{self.path} is no store of events: {error}") from error
         return link
 
-    def add(self, events: Sequence[Event]) -> None:
-        """Keep events in one transaction."""
-        with self._write_lock, _told(self.path), self._writer:
-            self._writer.executemany(
-                "INSERT INTO events (user, item, time) VALUES (?, ?, ?)", events
-            )
+    def _transaction(self, link: sqlite3.Connection) -> AbstractContextManager[Any]:
+        return link
 
-    def items_of(self, users: Sequence[str], last: int) -> dict[str, list[str]]:
-        """The `last` items of each user that has any, in order of time."""
-        found: dict[str, list[str]] = {}
-        with self._read_lock, _told(self.path):
-            for user in users:
-                rows = self._reader.execute(
-                    "SELECT item FROM events WHERE user = ? ORDER BY time DESC, id DESC LIMIT ?",
-                    (user, last),
-                ).fetchall()
-                if rows:
-                    found[user] = [item for (item,) in reversed(rows)]
-        return found
-
-    def events(self) -> Iterator[Event]:
-        """Everything, in the order it was added."""
-        link = self._connect()
-        try:
-            for row in link.execute("SELECT user, item, time FROM events ORDER BY id"):
-                yield Event(*row)
-        finally:
-            link.close()
-
-    def close(self) -> None:
-        """Close both connections; the write-ahead log is folded into the file."""
-        with self._write_lock, self._read_lock:
-            self._reader.close()
-            self._writer.close()
+    def _rows(self, link: sqlite3.Connection) -> Iterable[tuple[Any, ...]]:
+        return link.execute(_ALL)
 
 
-@contextlib.contextmanager
-def _told(where: Path) -> Iterator[None]:
-    """A failing disk is reported in words, without SQL."""
-    try:
-        yield
-    except sqlite3.Error as error:
-        raise DataError(f"the event store {where} does not answer: {error}") from error
-
-
-class PostgresStore:
+class PostgresStore(EventStore):
     """The same table on a PostgreSQL server; needs the package psycopg."""
+
+    mark = "%s"
+    name = "the PostgreSQL store"
 
     def __init__(self, url: str) -> None:
         try:
             import psycopg
         except ImportError as error:
             raise MissingExtraError("a PostgreSQL store", "postgres") from error
-        self._connect, self._failure, self._url = psycopg.connect, psycopg.Error, url
-        # As with SQLite: readers must not wait for a writer's commit.
-        self._writer, self._reader = _Link(self._open), _Link(self._open)
-        with self._told(), self._writer as link, link.transaction():
+        self._connect, self.failure, self._url = psycopg.connect, psycopg.Error, url
+        super().__init__()
+        with self._link("write") as link, link.transaction():
             # Two servers that start together would both find no table.
             link.execute("SELECT pg_advisory_xact_lock(hashtext('leporid events'))")
-            link.execute(
-                "CREATE TABLE IF NOT EXISTS events (id BIGSERIAL PRIMARY KEY, "
-                '"user" TEXT NOT NULL, item TEXT NOT NULL, time BIGINT NOT NULL)'
-            )
-            link.execute('CREATE INDEX IF NOT EXISTS events_user ON events ("user", time, id)')
+            link.execute(_TABLE.format(key="BIGSERIAL"))
+            link.execute(_INDEX)
 
     def _open(self) -> Any:
         link = self._connect(self._url, autocommit=True, connect_timeout=10)
@@ -143,76 +176,45 @@ class PostgresStore:
         return link
 
     @contextlib.contextmanager
-    def _told(self) -> Iterator[None]:
-        try:
-            yield
-        except self._failure as error:
-            raise DataError(f"the PostgreSQL store does not answer: {error}") from error
+    def _transaction(self, link: Any) -> Iterator[Any]:
+        with link.transaction(), link.cursor() as cursor:
+            yield cursor
 
-    def add(self, events: Sequence[Event]) -> None:
-        """Keep events in one transaction."""
-        with self._told(), self._writer as link, link.transaction(), link.cursor() as cursor:
-            cursor.executemany(
-                'INSERT INTO events ("user", item, time) VALUES (%s, %s, %s)', list(events)
-            )
-
-    def items_of(self, users: Sequence[str], last: int) -> dict[str, list[str]]:
-        """The `last` items of each user that has any, in order of time."""
-        found: dict[str, list[str]] = {}
-        with self._told(), self._reader as link:
-            # PostgreSQL has no text with a NUL in it, so nobody is called that.
-            for user in (user for user in users if "\0" not in user):
-                rows = link.execute(
-                    'SELECT item FROM events WHERE "user" = %s '
-                    "ORDER BY time DESC, id DESC LIMIT %s",
-                    (user, last),
-                ).fetchall()
-                if rows:
-                    found[user] = [row[0] for row in reversed(rows)]
-        return found
-
-    def events(self) -> Iterator[Event]:
-        """Everything, in the order it was added."""
+    def _rows(self, link: Any) -> Iterable[tuple[Any, ...]]:
         # A named cursor, which needs a transaction: rows stay on the server until asked for.
-        with (
-            self._told(),
-            self._open() as link,
-            link.transaction(),
-            link.cursor("events") as cursor,
-        ):
-            cursor.execute('SELECT "user", item, time FROM events ORDER BY id')
-            for row in cursor:
-                yield Event(*row)
-
-    def close(self) -> None:
-        """Close both connections."""
-        self._reader.close()
-        self._writer.close()
+        with link.transaction(), link.cursor("events") as cursor:
+            cursor.execute(_ALL)
+            yield from cursor
 
 
-class _Link:
-    """A connection for one thread at a time, made again where it was lost."""
+def merged_log(store: str | Path, log: Interactions | None = None) -> Interactions:
+    """The events of a store, after those of a log where one is given.
 
-    def __init__(self, connect: Callable[[], Any]) -> None:
-        self._connect = connect
-        self._link: Any = None
-        self._lock = threading.Lock()
-
-    def __enter__(self) -> Any:
-        self._lock.acquire()
-        try:
-            if self._link is None or self._link.closed:
-                self._link = self._connect()
-        except BaseException:
-            self._lock.release()
-            raise
-        return self._link
-
-    def __exit__(self, *_: object) -> None:
-        self._lock.release()
-
-    def close(self) -> None:
-        """Let go of the connection; waits for who uses it."""
-        with self._lock:
-            if self._link is not None:
-                self._link.close()
+    Ids are whole numbers where all of them are, as in a file. The first of each (user, item)
+    pair in time stays.
+    """
+    if "://" not in str(store) and not Path(store).is_file():
+        raise DataError(f"no such store: {store}")
+    opened = open_store(store)
+    events = list(opened.events())
+    opened.close()
+    if not events:
+        # A URL may hold a password.
+        raise DataError(f"{'the store' if '://' in str(store) else store} holds no events yet")
+    if log is not None and log.time is None:
+        raise DataError("the log has no times, so events cannot be put in order with it")
+    sides: list[Any] = []
+    for side, kind in enumerate(("user", "item")):
+        texts = pa.array([event[side] for event in events], pa.string())
+        if log is not None:
+            ids, index = (log.users, log.user) if side == 0 else (log.items, log.item)
+            texts = pa.concat_arrays([ids.ids.take(pa.array(index)).cast(pa.string()), texts])
+        whole = pc.all(pc.match_substring_regex(texts, r"^(0|-?[1-9][0-9]{0,17})$")).as_py()
+        values = texts.cast(pa.int64()) if whole else texts
+        known = IdMap.from_values(values, kind)
+        sides += [known, known.encode(values)]
+    time = np.asarray([event.time for event in events], np.int64)
+    if log is not None and log.time is not None:
+        time = np.concatenate([log.time, time])
+    users, user, items, item = sides
+    return Interactions.from_arrays(user, item, time, users, items)

@@ -1,0 +1,180 @@
+"""Options that several commands share, and what they stand for.
+
+A command takes a group of options as one parameter, `log: LogOptions`; `as_command` replaces it
+by the fields of the dataclass. So an option added to `LogOptions` is an option of every command
+that reads a log, and a default differs in one command by `log: LogOptions = LogOptions(core=20)`.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import tomllib
+from collections.abc import Callable
+from dataclasses import dataclass, fields, is_dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+
+import typer
+from typer import Argument, Option
+
+from leporid.errors import ConfigError, DataError, UnknownNameError
+
+if TYPE_CHECKING:
+    from leporid.data.interactions import Interactions
+    from leporid.data.split import Split
+    from leporid.initializers.base import InitialEmbeddings
+    from leporid.models.shared.base import Recommender
+
+_SHORT = {"output": "-o", "out": "-o"}
+"""Options that have a short form as well."""
+
+Json = Annotated[bool, Option("--json", help="Print JSON for machines.")]
+Source = Annotated[str, Argument(help="Interaction log: a file, or a data set's name.")]
+Output = Annotated[Path, "Folder to write into."]
+Seed = Annotated[int, "Seed of every random choice."]
+Device = Annotated[str, "auto, cpu, cuda or cuda:N."]
+VectorSource = Annotated[Path, Argument(help="Embeddings, a trained model or a run.")]
+
+
+@dataclass(frozen=True)
+class FormatOptions:
+    """The format vectors are written in."""
+
+    format: Annotated[str, "safetensors, parquet, npy, csv, word2vec, recbole or implicit."] = (
+        "safetensors"
+    )
+    name: Annotated[str | None, "Data set name for RecBole's files [the folder's name]."] = None
+
+    def __post_init__(self) -> None:
+        """Refuse an unknown format, before anything is computed."""
+        from leporid.interop.formats import FORMATS
+
+        if self.format not in FORMATS:
+            raise UnknownNameError("format", self.format, FORMATS)
+
+    def write(self, vectors: InitialEmbeddings, output: Path) -> list[Path]:
+        """Write the vectors into the folder; returns the files."""
+        from leporid.interop.formats import write_embeddings
+
+        return write_embeddings(vectors, output, self.format, name=self.name)
+
+
+@dataclass(frozen=True)
+class LogOptions:
+    """How an interaction log is read and filtered."""
+
+    core: Annotated[int, "Keep users and items with at least this many interactions; 0: all."] = 0
+    user: Annotated[str | None, "User column; else found by name."] = None
+    item: Annotated[str | None, "Item column; else found by name."] = None
+    time: Annotated[str | None, "Time column; else found by name."] = None
+    rating: Annotated[str | None, "Rating column; else found by name."] = None
+    min_rating: Annotated[float | None, "Keep rows with at least this rating; else all."] = None
+    separator: Annotated[str | None, "Between the fields of a text file; else found."] = None
+    header: Annotated[bool | None, "First line holds names; else found."] = None
+    encoding: Annotated[str, "Of a text file."] = "utf-8"
+
+    def load(self, source: str, *, quiet: bool = False) -> Interactions:
+        """Read and filter the log; says on stderr what was guessed, unless `quiet`."""
+        from leporid.data.loading import load
+
+        options = {field.name: getattr(self, field.name) for field in fields(LogOptions)}
+        core = options.pop("core")
+        if self.separator in ("tab", "\\t"):
+            options["separator"] = "\t"
+        data = load(source, **options)
+        if data.source is not None and data.source.guessed and not quiet:
+            typer.echo(data.source.sentence(), err=True)
+        return data.core(core) if core else data
+
+
+@dataclass(frozen=True)
+class SplitOptions(LogOptions):
+    """How a log is read, filtered and cut into train, validation and test."""
+
+    protocol: Annotated[str, "temporal, leave-last-out or global-time."] = "temporal"
+
+    def split(self, source: str, *, quiet: bool = False, **shares: float) -> Split:
+        """Read and cut the log; `shares` are `train` and `valid`."""
+        from leporid.data.splitting import split_by
+
+        return split_by(self.load(source, quiet=quiet), self.protocol, **shares)
+
+
+def as_command(function: Callable[..., None]) -> Callable[..., None]:
+    """The function as typer takes it.
+
+    A parameter that is a dataclass is replaced by its fields (with the values of the parameter's
+    own default, where it has one), a text in `Annotated` is the help of an option, and a switch
+    that is off by default has no opposite.
+    """
+    parameters: dict[str, inspect.Parameter] = {}
+    groups: dict[str, Any] = {}
+    hints = get_type_hints(function, include_extras=True)
+    for name, parameter in inspect.signature(function).parameters.items():
+        if not is_dataclass(hints[name]):
+            parameters[name] = _parameter(name, hints[name], parameter.default)
+            continue
+        groups[name] = group = hints[name]
+        of_group = get_type_hints(group, include_extras=True)
+        for field in fields(group):
+            default = getattr(parameter.default, field.name, field.default)
+            parameters[field.name] = _parameter(field.name, of_group[field.name], default)
+
+    @functools.wraps(function)
+    def run(**values: Any) -> None:
+        whole = {
+            name: group(**{field.name: values.pop(field.name) for field in fields(group)})
+            for name, group in groups.items()
+        }
+        function(**whole, **values)
+
+    run.__signature__ = inspect.Signature(list(parameters.values()))  # type: ignore[attr-defined]
+    run.__annotations__ = {name: parameter.annotation for name, parameter in parameters.items()}
+    return run
+
+
+def _parameter(name: str, hint: Any, default: Any) -> inspect.Parameter:
+    kind, about = hint.__origin__, hint.__metadata__[0]
+    if isinstance(about, str):
+        names = [f"--{name.replace('_', '-')}"] if default is False or name in _SHORT else []
+        names += [_SHORT[name]] if name in _SHORT else []
+        hint = Annotated[kind, Option(*names, help=about)]
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    return inspect.Parameter(name, keyword, default=default, annotation=hint)
+
+
+def parse_settings(pairs: list[str] | None, option: str = "--set") -> dict[str, Any]:
+    """NAME=VALUE with TOML values; a bare word is a string."""
+    parsed: dict[str, Any] = {}
+    for pair in pairs or []:
+        key, equals, value = pair.partition("=")
+        if not equals or not key:
+            raise ConfigError(f"{option} takes NAME=VALUE, not {pair!r}")
+        try:
+            parsed[key] = tomllib.loads(f"value = {value}")["value"]
+        except tomllib.TOMLDecodeError:
+            parsed[key] = value
+    return parsed
+
+
+def parse_list(text: str, option: str | None = None) -> list[Any]:
+    """Parts separated by commas; with the name of an `option` they are whole numbers."""
+    parts = [part.strip() for part in text.split(",") if part.strip()]
+    if option is None:
+        return parts
+    try:
+        return [int(part) for part in parts]
+    except ValueError:
+        raise ConfigError(f"{option} takes whole numbers such as 1,5,10, not {text!r}") from None
+
+
+def load_model(path: Path) -> Recommender:
+    """The model in its own folder, or in that of a run."""
+    from leporid.models.shared.base import Recommender
+    from leporid.models.shared.trained import find_model
+
+    folder = find_model(path)
+    if folder is None:
+        raise DataError(f"{path} holds no saved model: there is no model.json in it")
+    return Recommender.load(folder)

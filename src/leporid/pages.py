@@ -1,0 +1,46 @@
+"""What the rooms that write pages share: a template filled in, a figure, its SVG.
+
+Jinja2 and matplotlib are imported when they are used; matplotlib comes with the extra `plots`.
+"""
+
+from __future__ import annotations
+
+import io
+from importlib import resources
+from typing import Any
+
+from leporid.errors import MissingExtraError
+
+__all__ = ["fill_template", "new_figure", "to_svg"]
+
+
+def fill_template(room: str, name: str, **values: Any) -> str:
+    """The Jinja2 template `name` in the folder of the package `room`; values are escaped."""
+    from jinja2 import Environment, StrictUndefined
+
+    pages = Environment(
+        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    text = resources.files(room).joinpath(name).read_text("utf-8")
+    return pages.from_string(text).render(values)
+
+
+def new_figure(width: float, height: float, columns: int = 1) -> tuple[Any, Any]:
+    """A matplotlib figure of that size in inches, and its axes (an array of several)."""
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise MissingExtraError("drawing figures", "plots") from None
+    figure = Figure(figsize=(width, height), layout="constrained")
+    return figure, figure.subplots(1, columns)
+
+
+def to_svg(figure: Any) -> str:
+    """The figure as an `<svg>` element; equal figures give equal text."""
+    import matplotlib as mpl
+
+    buffer = io.StringIO()
+    with mpl.rc_context({"svg.hashsalt": "leporid"}):
+        figure.savefig(buffer, format="svg", metadata={"Date": None})
+    text = buffer.getvalue()
+    return text[text.index("<svg") :]
