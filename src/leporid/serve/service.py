@@ -159,8 +159,8 @@ class Service:
         key, stored = _user_key(run, name), list[str]()
         if self.store is not None:
             loop, last = asyncio.get_running_loop(), self.limits.history_length
-            found = await loop.run_in_executor(None, self.store.items_of, [key], last)
-            stored = found.get(key, [])
+            items_of = await loop.run_in_executor(None, self.store.items_of, [key], last)
+            stored = items_of.get(key, [])
         index, before = run.user_items(name, bool(stored))
         recent = np.concatenate([before, run.known_items(stored)])[-_SHOWN:]
         return {
