@@ -157,7 +157,6 @@ def test_progress_reaches_its_total() -> None:
         (np.array([[1.0, np.nan], [1.0, 0.0]]), {}, "1 NaN"),
         (np.ones(3), {}, "2-D"),
         (np.ones((3, 3)), {"similarity": "tversky"}, "symmetric"),
-        (np.ones((3, 3)), {"method": "guess"}, "method"),
         (np.ones((3, 3)), {"device": "tpu"}, "device"),
     ],
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,78 +10,80 @@ from scipy import sparse
 
 from leporid.distributed.blocks import GraphBlocks
 from leporid.distributed.cluster import Cluster
-from leporid.errors import GraphError
+from leporid.errors import ConfigError
 from leporid.graph.directed import usable_k
-from leporid.graph.matrix import Members
-from leporid.graph.types import KnnGraph
+from leporid.graph.matrix import members_of
 from leporid.progress import ProgressLike
-from leporid.spectral.laplacian import LaplacianOperator
 
-__all__ = ["BlockGraph", "ClusterProduct"]
+__all__ = ["BlockGraph", "DaskGraphs"]
 
 
-class BlockGraph(KnnGraph):
-    """What solvers need of the graph, here; its edges, there."""
-
-    blocks: GraphBlocks
+class BlockGraph:
+    """A `RemoteGraph` in blocks of rows: what solvers need is here, the edges are there."""
 
     def __init__(self, blocks: GraphBlocks, k: int) -> None:
-        indptr = np.concatenate([[0], np.cumsum(blocks.sums.lengths)])
-        # Frozen as its base is, but without the two arrays of edges.
-        self.__dict__.update(
-            indptr=indptr,
-            side="rows",
-            k=k,
-            similarity="jaccard",
-            tensors=None,
-            blocks=blocks,
-            _degrees=blocks.sums.degrees,
-        )
+        self._blocks, self._k = blocks, k
 
-    @classmethod
-    def build(
-        cls, cluster: Cluster, members: Members, k: int, progress: ProgressLike
-    ) -> BlockGraph:
-        """`knn_graph` on a cluster: the same edges, to the bit."""
-        k = usable_k(k, members.n - 1)
-        return cls(GraphBlocks(cluster, members, k, progress), k)
+    @property
+    def n(self) -> int:
+        """Number of nodes."""
+        return len(self._blocks.sums.lengths)
 
     @property
     def n_edges(self) -> int:
         """Number of stored entries."""
-        return int(self.indptr[-1])
+        return int(self._blocks.sums.lengths.sum())
 
     @property
-    def indices(self) -> NoReturn:
-        """Not here."""
-        raise GraphError("the edges of this graph are on the workers of a Dask cluster")
+    def k(self) -> int:
+        """Neighbours per row, at most n - 1."""
+        return self._k
 
-    weights = indices
+    @property
+    def thresholds(self) -> NDArray[np.float32]:
+        """float32[n]: the k-th similarity of each row, 0 where it has fewer neighbours."""
+        return self._blocks.thresholds
+
+    def degrees(self) -> NDArray[np.float64]:
+        """float64[n]: d = W 1."""
+        return self._blocks.sums.degrees
 
     def csr(self) -> sparse.csr_array:
-        """The edges brought here after all: the dense solver of small graphs needs them."""
-        made = self.blocks.gather()
-        columns = np.concatenate([block.columns for block in made]).astype(np.int32)
-        weights = np.concatenate([block.weights for block in made])
-        return sparse.csr_array((weights, columns, self.indptr), shape=(self.n, self.n))
+        """The edges, brought to the client: the dense solver of small graphs needs them."""
+        blocks = self._blocks.gather()
+        columns = np.concatenate([block.columns for block in blocks]).astype(np.int32)
+        weights = np.concatenate([block.weights for block in blocks])
+        indptr = np.concatenate([[0], np.cumsum(self._blocks.sums.lengths)])
+        return sparse.csr_array((weights, columns, indptr), shape=(self.n, self.n))
 
-    def block_product(self, operator: LaplacianOperator) -> ClusterProduct:
-        """What solvers multiply with."""
-        return ClusterProduct(operator, self.blocks)
+    def product(self, block: NDArray[Any]) -> NDArray[Any]:
+        """float[n, 16]: W block, multiplied by the workers."""
+        return self._blocks.multiply(block)
+
+    def release(self) -> None:
+        """Free the memory of the workers."""
+        self._blocks.release()
 
 
-class ClusterProduct:
-    """M x = S W S x + diagonal x with W on the workers; `spectral.spmm.BlockProduct` elsewhere."""
+class DaskGraphs:
+    """The `graph.remote.GraphBuilder` around a `distributed.Client`."""
 
-    def __init__(self, operator: LaplacianOperator, blocks: GraphBlocks) -> None:
-        self.operator = operator
-        self._blocks = blocks
+    def __init__(self, client: Any) -> None:
+        self._client = client
 
-    def __call__(self, x: NDArray[Any], scaled: NDArray[Any], out: NDArray[Any]) -> None:
-        """out = M x for x, out float[>= n, 16]; rows past n are zero; `scaled` is work space."""
-        n = self.operator.n
-        scale = self.operator.scale.astype(x.dtype)[:, None]
-        np.multiply(scale, x[:n], out=scaled[:n])
-        np.multiply(scale, self._blocks.multiply(scaled[:n]), out=out[:n])
-        out[:n] += self.operator.diagonal.astype(x.dtype)[:, None] * x[:n]
-        out[n:] = 0.0
+    def knn_graph(
+        self, rows: Any, k: int, *, device: str, solver: str, progress: ProgressLike
+    ) -> BlockGraph:
+        """`knn_graph` on the workers: the same edges, to the bit.
+
+        Settings that have no meaning there are refused before any work is done.
+        """
+        if device == "cuda":
+            raise ConfigError("workers of a Dask cluster compute on their CPUs: use device='auto'")
+        if solver == "arpack":
+            raise ConfigError(
+                "solver='arpack' multiplies single vectors: use 'lanczos' with client="
+            )
+        members = members_of(rows)
+        k = usable_k(k, members.n - 1)
+        return BlockGraph(GraphBlocks(Cluster(self._client), members, k, progress), k)

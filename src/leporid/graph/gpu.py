@@ -27,7 +27,7 @@ from leporid.progress import ProgressLike
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["DeviceGraph", "GraphTensors", "graph_tensors", "knn_graph_on"]
+__all__ = ["DeviceGraph", "GraphTensors", "graph_tensors", "knn_graph_on", "tensors_on"]
 
 HALF_EXACT = 2048
 """Largest count up to which half precision holds every integer."""
@@ -51,21 +51,18 @@ class GraphTensors(NamedTuple):
 class DeviceGraph(KnnGraph):
     """A `KnnGraph` that stays where it was made.
 
-    The solver on that device reads its tensors; the edges come to the host only when somebody
-    asks for them, which takes longer than finding them did.
+    The solver on that device reads its tensors (`tensors_on`); the edges come to the host only
+    when somebody asks for them, which takes longer than finding them did.
     """
 
-    tensors: GraphTensors
-
     def __init__(self, tensors: GraphTensors, side: Side, k: int, similarity: str) -> None:
-        # Frozen as its base is, but `indices` and `weights` are found later.
-        self.__dict__.update(
-            indptr=tensors.indptr.cpu().numpy(),
-            side=side,
-            k=k,
-            similarity=similarity,
-            tensors=tensors,
-        )
+        self.tensors = tensors
+        self._label = (side, k, similarity)
+
+    @cached_property
+    def indptr(self) -> NDArray[np.int64]:
+        """int64[n + 1], copied from the device once."""
+        return np.asarray(self.tensors.indptr.cpu().numpy())
 
     @cached_property
     def indices(self) -> NDArray[np.int32]:
@@ -84,6 +81,16 @@ class DeviceGraph(KnnGraph):
         weights = self.tensors.weights.double()
         sums = torch.segment_reduce(weights, "sum", offsets=self.tensors.indptr, initial=0)
         return np.asarray(sums.cpu().numpy())
+
+
+def tensors_on(graph: KnnGraph, device: torch.device) -> GraphTensors:
+    """The graph on `device`: its own tensors where it was made there, else a copy."""
+    import torch
+
+    if isinstance(graph, DeviceGraph) and graph.tensors.weights.device.type == device.type:
+        return graph.tensors
+    arrays = (graph.indptr, graph.indices, graph.weights)
+    return GraphTensors(*(torch.from_numpy(array).to(device) for array in arrays))
 
 
 def knn_graph_on(

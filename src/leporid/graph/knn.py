@@ -1,18 +1,17 @@
-"""`knn_graph`: the neighbour graph of the rows of an interaction matrix, exact or nearly."""
+"""`knn_graph`: the exact neighbour graph of the rows of an interaction matrix."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 
 from leporid.errors import GraphError, MissingExtraError
 from leporid.graph.directed import directed_neighbours, usable_k
-from leporid.graph.matrix import Members, members_of
+from leporid.graph.matrix import members_of
 from leporid.graph.similarity import Similarity
 from leporid.graph.symmetrise import symmetrise
-from leporid.graph.types import KnnGraph, Method, Side
+from leporid.graph.types import KnnGraph, Side
 from leporid.progress import ProgressLike, make_progress
 from leporid.threads import resolve_threads
 
@@ -22,9 +21,6 @@ SYMMETRIC = ("jaccard", "cosine")
 """Similarities with sim(i, j) = sim(j, i) to the bit."""
 WORTH_A_GPU = 4096
 """Rows from which on the transfer to a GPU pays."""
-EXACT_UP_TO = 500_000
-"""Rows up to which "auto" is exact: beyond, the quadratic search takes longer than all the rest
-(docs/scale.md has the measurements)."""
 
 
 def knn_graph(
@@ -33,10 +29,8 @@ def knn_graph(
     *,
     side: Side = "rows",
     similarity: str = "jaccard",
-    method: Method = "auto",
     device: str = "cpu",
     threads: int | None = None,
-    seed: int = 0,
     progress: bool | ProgressLike | None = None,
 ) -> KnnGraph:
     """Join every row to its k most similar rows: W_ij = sim(i, j) if either chose the other.
@@ -49,12 +43,8 @@ def knn_graph(
     k : neighbours of a row, clipped to n - 1.
     side : what the rows are; a label kept in the graph.
     similarity : "jaccard" or "cosine".
-    method : "exact"; "approximate", which searches a part of the rows for each (the extra
-        `approximate`, on the CPU) and measures its recall, `KnnGraph.recall`; "auto" is exact up
-        to 500,000 rows, on a GPU, and where that extra is missing.
     device : "cpu", "cuda" (or "cuda:1"), or "auto" for CUDA where it exists and the data is large.
     threads : None for all cores this process may use.
-    seed : of the approximate search; the exact one draws nothing.
     progress : True for a bar, or an object of your own (`leporid.progress`).
 
     Neighbours are ordered by their similarity as a float32 number, then by smaller index, so the
@@ -65,8 +55,6 @@ def knn_graph(
         raise GraphError(
             f"knn_graph needs a symmetric similarity ({', '.join(SYMMETRIC)}), not {similarity!r}"
         )
-    if method not in get_args(Method):
-        raise GraphError(f"method must be one of {list(get_args(Method))}, not {method!r}")
     measure = Similarity(similarity)
     members = members_of(X)
     k = usable_k(k, members.n - 1)
@@ -76,10 +64,7 @@ def knn_graph(
             np.zeros(2, np.int64), nothing, nothing.astype(np.float32), side, 0, similarity
         )
     reporter = make_progress(progress)
-    on_gpu = uses_gpu(device, members.n)
-    if _approximates(method, members.n, on_gpu):
-        graph = _approximate_graph(members, k, measure, side, seed, threads, reporter)
-    elif on_gpu:
+    if uses_gpu(device, members.n):
         from leporid.graph.gpu import knn_graph_on
 
         graph = knn_graph_on(members, k, device, measure, side, reporter)
@@ -92,31 +77,6 @@ def knn_graph(
     if progress is True:
         reporter.close()
     return graph
-
-
-def _approximates(method: Method, n: int, on_gpu: bool) -> bool:
-    if method != "auto" or n <= EXACT_UP_TO or on_gpu:
-        return method == "approximate"
-    from leporid.graph.approximate import have_faiss
-
-    return have_faiss()
-
-
-def _approximate_graph(
-    members: Members,
-    k: int,
-    measure: Similarity,
-    side: Side,
-    seed: int,
-    threads: int | None,
-    progress: ProgressLike,
-) -> KnnGraph:
-    from leporid.graph.approximate import approximate_neighbours, measured_recall
-
-    workers = resolve_threads(threads)
-    found = approximate_neighbours(members, k, measure, seed, workers, progress)
-    recall = measured_recall(members, found, k, measure, seed, workers)
-    return replace(symmetrise(found, k, side, measure.name, workers), recall=recall)
 
 
 def uses_gpu(device: str, n: int) -> bool:

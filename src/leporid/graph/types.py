@@ -1,42 +1,103 @@
-"""`KnnGraph`: the weighted neighbour graph LE and LEPORID are computed from."""
+"""`KnnGraph`, the graph LE and LEPORID are computed from, and `Graph`, what a solver needs."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal
+from typing import Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-if TYPE_CHECKING:
-    from leporid.graph.gpu import GraphTensors
-
-__all__ = ["KnnGraph", "Method", "Side"]
+__all__ = ["Graph", "KnnGraph", "Side", "row_sums"]
 
 Side = Literal["users", "items", "rows"]
-Method = Literal["auto", "exact", "approximate"]
 
 
-@dataclass(frozen=True, eq=False)
+@runtime_checkable
+class Graph(Protocol):
+    """A symmetric weighted graph, wherever its edges are: all that an eigensolver asks of it."""
+
+    @property
+    def n(self) -> int:
+        """Number of nodes."""
+
+    @property
+    def n_edges(self) -> int:
+        """Number of stored entries (twice the number of undirected edges)."""
+
+    @property
+    def k(self) -> int:
+        """Neighbours per row, at most n - 1."""
+
+    def degrees(self) -> NDArray[np.float64]:
+        """float64[n]: d = W 1."""
+
+    def csr(self) -> sparse.csr_array:
+        """float32[n, n]: the weights as a scipy matrix in this process."""
+
+    def product(self, block: NDArray[Any]) -> NDArray[Any]:
+        """float[n, c]: W block for block float[n, c], in the precision of `block`."""
+
+
 class KnnGraph:
-    """A symmetric graph in CSR form: W_ij = sim(i, j) if j in top-K(i) or i in top-K(j)."""
+    """A symmetric graph in CSR form: W_ij = sim(i, j) if j in top-K(i) or i in top-K(j).
 
-    indptr: NDArray[np.int64]
-    """int64[n + 1]."""
-    indices: NDArray[np.int32]
-    """int32[nnz], ascending within a row; no diagonal entry."""
-    weights: NDArray[np.float32]
-    """float32[nnz], all positive, symmetric to the bit."""
-    side: Side
-    k: int
-    """The K actually used, at most n - 1."""
-    similarity: str = "jaccard"
-    tensors: GraphTensors | None = field(default=None, repr=False)
-    """The same graph on the device that made it (`graph.gpu.DeviceGraph`)."""
-    recall: float | None = None
-    """Recall@K of an approximate graph, measured on a sample of rows; None for an exact one."""
+    indptr : int64[n + 1]
+    indices : int32[nnz], ascending within a row; no diagonal entry
+    weights : float32[nnz], all positive, symmetric to the bit
+    side : what the nodes are
+    k : the K actually used, at most n - 1
+    """
+
+    def __init__(
+        self,
+        indptr: NDArray[np.int64],
+        indices: NDArray[np.int32],
+        weights: NDArray[np.float32],
+        side: Side,
+        k: int,
+        similarity: str = "jaccard",
+    ) -> None:
+        self._arrays = (indptr, indices, weights)
+        self._label: tuple[Side, int, str] = (side, k, similarity)
+
+    def __repr__(self) -> str:
+        side, k, similarity = self._label
+        return (
+            f"{type(self).__name__}(n={self.n}, n_edges={self.n_edges}, side={side!r}, k={k}, "
+            f"similarity={similarity!r})"
+        )
+
+    @property
+    def indptr(self) -> NDArray[np.int64]:
+        """int64[n + 1]: where each row starts."""
+        return self._arrays[0]
+
+    @property
+    def indices(self) -> NDArray[np.int32]:
+        """int32[nnz]: the neighbours."""
+        return self._arrays[1]
+
+    @property
+    def weights(self) -> NDArray[np.float32]:
+        """float32[nnz]: their similarities."""
+        return self._arrays[2]
+
+    @property
+    def side(self) -> Side:
+        """What the nodes are."""
+        return self._label[0]
+
+    @property
+    def k(self) -> int:
+        """Neighbours per row."""
+        return self._label[1]
+
+    @property
+    def similarity(self) -> str:
+        """Name of the similarity."""
+        return self._label[2]
 
     @property
     def n(self) -> int:
@@ -58,9 +119,18 @@ class KnnGraph:
 
     @cached_property
     def _degrees(self) -> NDArray[np.float64]:
-        sums = np.zeros(self.n)
-        filled = np.diff(self.indptr) > 0
-        starts = self.indptr[:-1][filled]
-        if len(starts):
-            sums[filled] = np.add.reduceat(self.weights, starts, dtype=np.float64)
-        return sums
+        return row_sums(self.indptr, self.weights)
+
+    def product(self, block: NDArray[Any]) -> NDArray[Any]:
+        """float[n, c]: W block; the solver prepares a faster one (`spectral.spmm`)."""
+        return np.asarray(self.csr().astype(block.dtype, copy=False) @ block)
+
+
+def row_sums(indptr: NDArray[np.int64], weights: NDArray[np.float32]) -> NDArray[np.float64]:
+    """float64[n]: the sum of each row of a CSR matrix."""
+    sums = np.zeros(len(indptr) - 1)
+    filled = np.diff(indptr) > 0
+    starts = indptr[:-1][filled]
+    if len(starts):
+        sums[filled] = np.add.reduceat(weights, starts, dtype=np.float64)
+    return sums

@@ -12,13 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leporid.errors import ConfigError, LeporidWarning
+from leporid.graph.types import KnnGraph
 from leporid.progress import ProgressLike, make_progress
 from leporid.spectral.gpu import resolve_device
 from leporid.spectral.lanczos import basis_size, lanczos
 from leporid.spectral.laplacian import LaplacianOperator, as_graph, laplacian_operator
 from leporid.spectral.panels import PanelEngine
 from leporid.spectral.solvers import Solution, arpack, dense, finish
-from leporid.spectral.spmm import BLOCK, BlockProduct, wide_product
+from leporid.spectral.spmm import BLOCK, BlockProduct, GraphProduct, wide_product
 from leporid.threads import one_thread_pool
 
 __all__ = ["Eigenpairs", "Solver", "laplacian_eigenpairs"]
@@ -94,7 +95,7 @@ def laplacian_eigenpairs(
         dtype = "float64"
     if found == 0:
         solution = Solution(np.zeros(0), np.zeros((operator.n, 0)), np.zeros(0), 0, kind)
-    elif kind == "lanczos" and not _elsewhere(operator) and resolve_device(device) == "cuda":
+    elif kind == "lanczos" and _here(operator) and resolve_device(device) == "cuda":
         solution = torch_solution(operator, found, wanted, dtype, seed, reporter, v0, "cuda")
     else:
         small = operator.graph.n_edges < ONE_THREAD_BELOW
@@ -149,7 +150,8 @@ def _on_cpu(
     progress: ProgressLike,
     v0: NDArray[np.floating[Any]] | None,
 ) -> Solution:
-    product = _elsewhere(operator) or BlockProduct.prepare(operator)
+    prepare = BlockProduct.prepare if _here(operator) else GraphProduct
+    product = prepare(operator)
     exact = partial(wide_product, product)
     if solver == "dense":
         return finish(exact, dense(operator, dim))
@@ -164,10 +166,9 @@ def _on_cpu(
     return _precise(solve, dtype, v0, tol)
 
 
-def _elsewhere(operator: LaplacianOperator) -> Any:
-    """The product of a graph whose edges are not here (`distributed.graph`), or None."""
-    made = getattr(operator.graph, "block_product", None)
-    return None if made is None else made(operator)
+def _here(operator: LaplacianOperator) -> bool:
+    """Whether the edges of the graph are in this process, to be multiplied by our kernels."""
+    return isinstance(operator.graph, KnnGraph)
 
 
 def _precise(

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from leporid.errors import ConfigError, DataError
-from leporid.graph.types import KnnGraph, Method
+from leporid.graph.remote import graph_builder
+from leporid.graph.types import Graph, KnnGraph
 from leporid.progress import ProgressLike, make_progress
 from leporid.spectral.eigenpairs import Device, Solver, laplacian_eigenpairs
 from leporid.spectral.embedding import Embedding
@@ -54,7 +55,7 @@ class SpectralEstimator(RefreshedEstimator, abc.ABC):
     device: Device
     threads: int | None
     landmarks: Landmarks
-    neighbours: Method
+    neighbours: str
 
     embedding_: NDArray[np.float32]
     """float32[n, dim]: one vector a fitted row."""
@@ -117,10 +118,8 @@ class SpectralEstimator(RefreshedEstimator, abc.ABC):
             graph = knn_graph(
                 fitted,
                 k=k,
-                method=self.neighbours,
                 device=self.device,
                 threads=self.threads,
-                seed=self.seed,
                 progress=reporter,
             )
             self._fit_graph(graph, reporter)
@@ -149,7 +148,7 @@ class SpectralEstimator(RefreshedEstimator, abc.ABC):
         return self
 
     def _fit_graph(
-        self, graph: KnnGraph, progress: ProgressLike, v0: NDArray[np.float32] | None = None
+        self, graph: Graph, progress: ProgressLike, v0: NDArray[np.float32] | None = None
     ) -> None:
         pairs = laplacian_eigenpairs(
             graph,
@@ -165,28 +164,27 @@ class SpectralEstimator(RefreshedEstimator, abc.ABC):
             progress=progress,
             v0=v0,
         )
-        self.graph_ = graph
+        self.graph_ = graph  # type: ignore[assignment]
         self.degrees_ = graph.degrees()
         self.embedding_ = pairs.vectors
         self.eigenvalues_ = pairs.values
         self.residuals_ = pairs.residuals
         self.n_iter_ = pairs.iterations
-        self.landmarks_, self.recall_ = None, graph.recall
+        self.landmarks_, self.recall_ = None, None
         self.rotation_ = np.eye(self.dim)
-        self._spare = None
         self._thresholds: NDArray[np.float32] | None = None
 
     def _fit_on_cluster(
         self, client: Any, rows: sparse.csr_array, k: int, progress: ProgressLike
     ) -> None:
-        from leporid.distributed.fit import cluster_graph
-
-        graph = cluster_graph(client, rows, k, self.device, self.solver, progress)
+        graph = graph_builder(client).knn_graph(
+            rows, k, device=self.device, solver=self.solver, progress=progress
+        )
         try:
             self._fit_graph(graph, progress)
         finally:
-            graph.blocks.release()
-        self._loaded_k, self._thresholds = graph.k, graph.blocks.thresholds
+            graph.release()
+        self._loaded_k, self._thresholds = graph.k, graph.thresholds
         del self.graph_
 
     def fit_transform(
@@ -297,7 +295,7 @@ class Leporid(SpectralEstimator):
         device: Device = "auto",
         threads: int | None = None,
         landmarks: Landmarks = None,
-        neighbours: Method = "auto",
+        neighbours: str = "auto",
     ) -> None:
         self.dim = dim
         self.k = k
@@ -340,7 +338,7 @@ class LaplacianEigenmaps(SpectralEstimator):
         device: Device = "auto",
         threads: int | None = None,
         landmarks: Landmarks = None,
-        neighbours: Method = "auto",
+        neighbours: str = "auto",
     ) -> None:
         self.dim = dim
         self.k = k

@@ -18,6 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leporid.errors import ConfigError, MissingExtraError
+from leporid.graph.gpu import tensors_on
+from leporid.graph.types import KnnGraph
 from leporid.spectral.laplacian import LaplacianOperator
 from leporid.spectral.solvers import Solution, ritz
 
@@ -78,19 +80,15 @@ class TorchEngine:
         import torch
 
         graph = operator.graph
+        assert isinstance(graph, KnnGraph)
         self.used = 0
         self.precision = float(np.finfo(dtype).eps)
         self._kind: torch.dtype = getattr(torch, dtype)
         self._device = torch.device(device)
         small = torch.int32 if graph.n_edges < 2**31 else torch.int64
-        made = graph.tensors
-        if made is not None and made.weights.device.type == self._device.type:
-            self._indptr, self._indices = made.indptr.to(small), made.indices.to(small)
-            self._weights = made.weights
-        else:
-            self._indptr = self._put(graph.indptr, small)
-            self._indices = self._put(graph.indices, small)
-            self._weights = self._put(graph.weights, None)
+        tensors = tensors_on(graph, self._device)
+        self._indptr, self._indices = tensors.indptr.to(small), tensors.indices.to(small)
+        self._weights = tensors.weights
         self._size = (graph.n, graph.n)
         self._scale = self._put(operator.scale, torch.float64)[:, None]
         self._diagonal = self._put(operator.diagonal, torch.float64)[:, None]

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from leporid.errors import ConfigError, GraphError
-from leporid.graph.types import KnnGraph
+from leporid.graph.types import Graph, KnnGraph
 
 __all__ = ["LaplacianOperator", "as_graph", "laplacian_operator", "regularized_degrees"]
 
@@ -40,7 +40,7 @@ class LaplacianOperator:
     edges.
     """
 
-    graph: KnnGraph
+    graph: Graph
     scale: NDArray[np.float64]
     """float64[n]: the diagonal of S. D_reg^-1/2, or ones; zero for nodes without edges."""
     diagonal: NDArray[np.float64]
@@ -71,7 +71,7 @@ class LaplacianOperator:
 
 
 def laplacian_operator(
-    graph: KnnGraph, alpha: float = 0.5, normalized: bool = True
+    graph: Graph, alpha: float = 0.5, normalized: bool = True
 ) -> LaplacianOperator:
     """The operator whose algebraically largest eigenvectors are the embedding.
 
@@ -91,12 +91,12 @@ def laplacian_operator(
     return LaplacianOperator(graph, scale, diagonal, shift, max(shift, 1e-300), active)
 
 
-def as_graph(graph: Any) -> KnnGraph:
-    """A `KnnGraph` from any symmetric, non-negative square matrix (scipy sparse or dense).
+def as_graph(graph: Any) -> Graph:
+    """A graph as it is, or one from a symmetric, non-negative square matrix (sparse or dense).
 
     The diagonal is left out: a node is not its own neighbour. float32 weights.
     """
-    if isinstance(graph, KnnGraph):
+    if isinstance(graph, Graph):
         return graph
     if not sparse.issparse(graph):
         graph = np.asarray(graph)

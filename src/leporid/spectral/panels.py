@@ -17,7 +17,7 @@ import numpy as np
 import scipy.linalg.cython_blas  # noqa: F401
 from numpy.typing import NDArray
 
-from leporid.spectral.spmm import BLOCK, BlockProduct, huge_zeros
+from leporid.spectral.spmm import BLOCK, BlockProduct, GraphProduct, huge_zeros
 
 __all__ = ["ROWS", "PanelEngine"]
 
@@ -67,7 +67,7 @@ class PanelEngine:
 
     width = BLOCK
 
-    def __init__(self, product: BlockProduct, capacity: int, dtype: str) -> None:
+    def __init__(self, product: BlockProduct | GraphProduct, capacity: int, dtype: str) -> None:
         n = product.operator.n
         self.product = product
         self.n = n

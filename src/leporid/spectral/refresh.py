@@ -14,21 +14,18 @@ new embedding as near to the old one as a rotation can (orthogonal Procrustes).
 from __future__ import annotations
 
 import abc
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
 from leporid.errors import ConfigError, DataError
-from leporid.graph.types import KnnGraph
+from leporid.graph.types import Graph
 from leporid.progress import ProgressLike, make_progress
 from leporid.spectral.extension import Extension
 from leporid.spectral.inputs import interaction_rows
 from leporid.spectral.saved import SavedEstimator
-
-if TYPE_CHECKING:
-    from leporid.graph.refresh import Spare
 
 __all__ = ["RefreshReport", "RefreshedEstimator", "align_columns", "procrustes", "repeated_values"]
 
@@ -174,10 +171,6 @@ class RefreshedEstimator(SavedEstimator, abc.ABC):
         """Errors for what cannot be refreshed."""
         if self.landmarks_ is not None:
             raise ConfigError("refresh needs a fit on all rows: with landmarks=, call fit again")
-        if self.recall_ is not None:
-            raise ConfigError(
-                "refresh merges exact neighbour lists, and these were approximate: call fit again"
-            )
         if self.embedding_.shape[1] != self.dim:
             raise ConfigError(
                 f"dim was {self.embedding_.shape[1]} and is {self.dim} now: call fit for other "
@@ -195,7 +188,11 @@ class RefreshedEstimator(SavedEstimator, abc.ABC):
         """Fit to `rows`, whose first rows are those of `before`."""
         old, n = self.embedding_, before.shape[0]
         reference = old.astype(np.float64) @ self.rotation_
-        graph, spare, changed, searched = self._refreshed_graph(rows, before, progress)
+        from leporid.graph.knn import knn_graph
+
+        graph = knn_graph(
+            rows, k=self.k, device=self.device, threads=self.threads, progress=progress
+        )
         start = np.zeros((rows.shape[0], old.shape[1]), np.float32)
         start[:n] = old
         if rows.shape[0] > n:
@@ -203,34 +200,10 @@ class RefreshedEstimator(SavedEstimator, abc.ABC):
         self._fit_graph(graph, progress, start)
         self.embedding_ = align_columns(self.embedding_, self.eigenvalues_, old, self.tol)
         self.rotation_ = procrustes(self.embedding_[:n], reference)
-        self.n_features_in_, self._rows, self._spare = rows.shape[1], rows, spare
+        self.n_features_in_, self._rows = rows.shape[1], rows
         self.report_ = RefreshReport(
-            rows.shape[0], rows.shape[0] - n, changed, searched, self.n_iter_
+            rows.shape[0], rows.shape[0] - n, rows.shape[0], rows.shape[0], self.n_iter_
         )
-
-    def _refreshed_graph(
-        self, rows: sparse.csr_array, before: sparse.csr_array, progress: ProgressLike
-    ) -> tuple[KnnGraph, Spare | None, int, int]:
-        """The graph of `rows`, and how many rows changed and were searched for."""
-        from leporid.graph.knn import knn_graph, uses_gpu
-        from leporid.graph.refresh import refresh_graph
-
-        n = rows.shape[0]
-        if not hasattr(self, "graph_") or uses_gpu(self.device, n):
-            graph = knn_graph(
-                rows, k=self.k, device=self.device, threads=self.threads, progress=progress
-            )
-            return graph, None, n, n
-        found = refresh_graph(
-            self.graph_,
-            before,
-            rows,
-            self.k,
-            spare=self._spare,
-            threads=self.threads,
-            progress=progress,
-        )
-        return found.graph, found.spare, found.changed, found.searched
 
     @abc.abstractmethod
     def fit(self, X: Any, y: Any = None, *, progress: bool | ProgressLike | None = None) -> Self:
@@ -238,7 +211,7 @@ class RefreshedEstimator(SavedEstimator, abc.ABC):
 
     @abc.abstractmethod
     def _fit_graph(
-        self, graph: KnnGraph, progress: ProgressLike, v0: NDArray[np.float32] | None = None
+        self, graph: Graph, progress: ProgressLike, v0: NDArray[np.float32] | None = None
     ) -> None:
         """Store the eigenvectors of the graph, found from the start `v0`."""
 

@@ -16,9 +16,6 @@ from leporid.graph.types import KnnGraph
 from leporid.spectral.extension import choice_thresholds
 from leporid.spectral.parameters import Parameters
 
-if TYPE_CHECKING:
-    from leporid.graph.refresh import Spare
-
 __all__ = ["SavedEstimator"]
 
 
@@ -39,7 +36,6 @@ class SavedEstimator(Parameters):
     n_features_in_: int
     _rows: sparse.csr_array | None
     _thresholds: NDArray[np.float32] | None
-    _spare: Spare | None
     _loaded_k: int
 
     def save(self, path: str | Path, *, graph: bool = False) -> Path:
@@ -99,7 +95,6 @@ class SavedEstimator(Parameters):
         self._thresholds = arrays.get("thresholds")
         self.landmarks_, self.recall_ = arrays.get("landmarks"), about.get("recall")
         self.rotation_ = arrays.get("rotation", np.eye(self.embedding_.shape[1]))
-        self._spare = None
         self._rows = None
         if "rows.indptr" in arrays:
             indices = arrays["rows.indices"]

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leporid.spectral.laplacian import LaplacianOperator
-from leporid.spectral.spmm import BlockProduct, wide_product
+from leporid.spectral.spmm import BlockProduct, GraphProduct, wide_product
 
 __all__ = ["Solution", "arpack", "dense", "finish", "ritz"]
 
@@ -42,7 +42,7 @@ def dense(operator: LaplacianOperator, dim: int) -> Solution:
 
 
 def arpack(
-    product: BlockProduct,
+    product: BlockProduct | GraphProduct,
     dim: int,
     tol: float,
     dtype: str,

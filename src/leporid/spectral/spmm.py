@@ -20,9 +20,10 @@ from numba.core import types
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
+from leporid.graph.types import KnnGraph
 from leporid.spectral.laplacian import LaplacianOperator
 
-__all__ = ["BLOCK", "BlockProduct", "add_edges", "huge_zeros", "wide_product"]
+__all__ = ["BLOCK", "BlockProduct", "GraphProduct", "add_edges", "huge_zeros", "wide_product"]
 
 BLOCK = 16
 """Columns of a block."""
@@ -165,6 +166,7 @@ class BlockProduct:
 
     operator: LaplacianOperator
     columns: NDArray[np.uint16] | NDArray[np.uint32]
+    weights: NDArray[np.float32]
     cuts: NDArray[np.int64]
     """int64[panels + 1, n]: where each row's edges enter the next panel of columns."""
     chunks: NDArray[np.int64]
@@ -174,6 +176,7 @@ class BlockProduct:
     def prepare(cls, operator: LaplacianOperator) -> BlockProduct:
         """Narrow the column numbers and cut the rows."""
         graph = operator.graph
+        assert isinstance(graph, KnnGraph)
         n, edges = graph.n, graph.n_edges
         columns: Any = graph.indices.view(np.uint32)
         if n <= 1 << 16 and not isinstance(graph.indices.base, np.memmap):
@@ -186,7 +189,7 @@ class BlockProduct:
         share = np.linspace(0, edges, CHUNKS + 1)
         chunks = np.searchsorted(graph.indptr, share).astype(np.int64)
         chunks[0], chunks[-1] = 0, n
-        return cls(operator, columns, cuts, np.unique(chunks))
+        return cls(operator, columns, graph.weights, cuts, np.unique(chunks))
 
     def __call__(self, x: NDArray[Any], scaled: NDArray[Any], out: NDArray[Any]) -> None:
         """out = M x for x, out float[>= n, 16]; rows past n are zero; `scaled` is work space.
@@ -198,7 +201,7 @@ class BlockProduct:
         _multiply(
             self.cuts,
             self.columns,
-            operator.graph.weights,
+            self.weights,
             self.chunks,
             operator.scale.astype(kind),
             operator.diagonal.astype(kind),
@@ -208,7 +211,25 @@ class BlockProduct:
         )
 
 
-def wide_product(product: BlockProduct, x: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
+class GraphProduct:
+    """M x = S W S x + diagonal x for a graph whose edges are not in this process."""
+
+    def __init__(self, operator: LaplacianOperator) -> None:
+        self.operator = operator
+
+    def __call__(self, x: NDArray[Any], scaled: NDArray[Any], out: NDArray[Any]) -> None:
+        """out = M x, with the arguments of `BlockProduct`."""
+        n = self.operator.n
+        scale = self.operator.scale.astype(x.dtype)[:, None]
+        np.multiply(scale, x[:n], out=scaled[:n])
+        np.multiply(scale, self.operator.graph.product(scaled[:n]), out=out[:n])
+        out[:n] += self.operator.diagonal.astype(x.dtype)[:, None] * x[:n]
+        out[n:] = 0.0
+
+
+def wide_product(
+    product: BlockProduct | GraphProduct, x: NDArray[np.floating[Any]]
+) -> NDArray[np.float64]:
     """float64[n, d]: M X with every product and sum in float64, 16 columns at a time."""
     n, width = x.shape
     image = np.empty((n, width))
