@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from leporid.errors import ConfigError
-from leporid.graph.selection import keep_best, kth_largest
+from leporid.graph.kernels.selection import keep_best, kth_largest
 from leporid.threads import on_each_share, on_each_thread, one_thread_pool, resolve_threads
 
 

@@ -4,20 +4,28 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from leporid.distributed.cluster import Cluster
-from leporid.distributed.neighbours import block_limits, block_neighbours, join_limits
 from leporid.distributed.product import RowBlock, column_bounds, multiply_block, prepare_block
-from leporid.distributed.shuffle import Rows, merge_block, piece_of, reverse_edges
+from leporid.distributed.shuffle import (
+    RowSums,
+    block_limits,
+    block_neighbours,
+    block_sums,
+    join_limits,
+    merge_block,
+    piece_of,
+    reverse_edges,
+)
+from leporid.graph.kernels.symmetrise import Limits
 from leporid.graph.matrix import Members
-from leporid.graph.symmetrise import Limits
 from leporid.progress import NullProgress, ProgressLike
 
-__all__ = ["GraphBlocks", "RowSums"]
+__all__ = ["GraphBlocks"]
 
 BLOCKS_PER_WORKER = 4
 """Blocks are the unit of work, of progress, and of what has to be done again after a loss."""
@@ -27,17 +35,8 @@ FEWEST_ROWS = 128
 """Smaller blocks would cost more in messages than they save."""
 
 
-class RowSums(NamedTuple):
-    """What the client keeps of a block of rows."""
-
-    lengths: NDArray[np.int64]
-    """int64[rows]: edges of each row."""
-    degrees: NDArray[np.float64]
-    """float64[rows]: the sum of their weights."""
-
-
 class GraphBlocks:
-    """Block rows of W on the workers; the client has arrays of one number a row.
+    """Block rows of W on the workers; the client has arrays of one number per row.
 
     The neighbour lists stay on the workers as well, and the scheduler has the matrix: what is lost
     with a worker is that worker's share, and Dask computes it again from these. Where Dask gives
@@ -96,10 +95,10 @@ class GraphBlocks:
         self._run = run = uuid.uuid4().hex[:8]
         sizes = [min(first + size, n) - first for first in self._firsts]
 
-        def each(name: str, task: Callable[..., Any], *lists: Sequence[Any]) -> list[Any]:
+        def each(name: str, task: Callable[..., Any], *values: Sequence[Any]) -> list[Any]:
             keys = [(f"leporid-{name}-{run}", block) for block in range(len(sizes))]
-            passing.extend(made := cluster.submit(keys, task, *lists))
-            return made
+            passing.extend(futures := cluster.submit(keys, task, *values))
+            return futures
 
         def same(value: Any) -> list[Any]:
             return [value] * len(sizes)
@@ -111,13 +110,13 @@ class GraphBlocks:
         matrix = cluster.keep((f"leporid-matrix-{run}", 0), self._members)
         passing.append(matrix)
         stops = [first + rows for first, rows in zip(self._firsts, sizes, strict=True)]
-        found = each("neighbours", block_neighbours, same(matrix), self._firsts, stops, same(k))
-        cluster.wait(found, report("neighbours"))
+        lists = each("neighbours", block_neighbours, same(matrix), self._firsts, stops, same(k))
+        cluster.wait(lists, report("neighbours"))
 
-        parts = each("limits", block_limits, found, same(k))
+        parts = each("limits", block_limits, lists, same(k))
         (limits,) = cluster.submit([(f"leporid-limits-{run}", -1)], join_limits, [parts])
         passing.append(limits)
-        reverse = each("reverse", reverse_edges, found, same(limits), self._firsts, same(size))
+        reverse = each("reverse", reverse_edges, lists, same(limits), self._firsts, same(size))
         places = range(len(sizes))
         pieces = [
             cluster.submit(
@@ -129,8 +128,8 @@ class GraphBlocks:
             for target in places
         ]
         passing.extend(piece for column in pieces for piece in column)
-        rows = each("merge", merge_block, found, pieces)
-        sums = each("sums", row_sums, rows)
+        rows = each("merge", merge_block, lists, pieces)
+        sums = each("sums", block_sums, rows)
         cluster.wait(sums, report("graph"))
         gathered: list[RowSums] = cluster.gather(sums)
         self.sums = RowSums(*(np.concatenate(arrays) for arrays in zip(*gathered, strict=True)))
@@ -142,7 +141,7 @@ class GraphBlocks:
         cluster.wait(blocks)
         self._blocks = blocks
         # With these a lost block costs a merge, and not a search of all rows.
-        self._kept = [matrix, *found]
+        self._kept = [matrix, *lists]
 
     def _multiply(self, x: NDArray[Any], attempt: int) -> NDArray[Any]:
         self._repair(attempt)
@@ -161,14 +160,3 @@ class GraphBlocks:
         gone = any(block.status in ("cancelled", "error") for block in self._blocks)
         if attempt and (gone or not self._blocks):
             self._build(NullProgress())
-
-
-def row_sums(rows: Rows) -> RowSums:
-    """Lengths and degrees of a block's rows, summed as `KnnGraph.degrees` does."""
-    lengths = np.diff(rows.indptr)
-    degrees = np.zeros(len(lengths))
-    filled = lengths > 0
-    starts = rows.indptr[:-1][filled]
-    if len(starts):
-        degrees[filled] = np.add.reduceat(rows.weights, starts, dtype=np.float64)
-    return RowSums(lengths, degrees)

@@ -11,9 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from leporid.distributed.neighbours import one_at_a_time, worker_threads
 from leporid.distributed.shuffle import Rows
-from leporid.distributed.wire import writable
+from leporid.distributed.worker import one_at_a_time, worker_threads, writable
 from leporid.kernel import kernel
 from leporid.spectral.spmm import BLOCK, FEWEST_EDGES, PANEL_BYTES, add_edges, huge_zeros
 from leporid.threads import on_each_thread
