@@ -79,10 +79,11 @@ def new_row_blocks(
     scratch = [new_row_scratch(n) for _ in range(threads)]
     for first in range(0, queries.n, block):
         stop = min(first + block, queries.n)
-        rows: Any = (queries.indptr, queries.columns, first, stop, np.zeros(1, np.int64))
+        turn = np.zeros(1, np.int64)
+        block_rows = (queries.indptr, queries.columns, first, stop, turn, fitted, k)
 
-        def work(thread: int, rows: Any = rows) -> None:
-            weigh_rows(*rows, fitted, k, scratch[thread], indices, weights, length)
+        def work(thread: int, rows: Any = block_rows) -> None:
+            weigh_rows(*rows, scratch[thread], indices, weights, length)
 
         on_each_thread(work, threads)
         part = slice(0, stop - first)

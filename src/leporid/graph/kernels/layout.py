@@ -171,7 +171,7 @@ def query_rows(
     members: Members, columns: Columns, terms: Terms, own: NDArray[np.int64] | None
 ) -> Queries:
     """The rows whose neighbours are wanted; `own` as in `Queries`, None for -1 everywhere."""
-    words = np.zeros(max(members.n * columns.panels * WORDS, 1), np.uint32)
+    words = np.zeros(max(members.n * columns.panels, 1) * WORDS, np.uint32)
     rare_start = np.zeros(members.n + 1, np.int64)
     rare_columns = _fill_queries(
         members.indptr, members.columns, columns.rank, columns.panels, words, rare_start

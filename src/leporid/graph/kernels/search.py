@@ -146,7 +146,7 @@ def _guess(
     scratch.guessed[slot] = scratch.bound_bits[slot] > uint32(0)
 
 
-@kernel
+@kernel(inline="always")
 def _filter_chunk(
     fitted: Fitted,
     queries: Queries,
@@ -162,20 +162,23 @@ def _filter_chunk(
     panels, row = fitted.panels, group * 16
     # c / (x + y b + g c) >= t, written as c p >= q b + r; never true for c = 0.
     t = scratch.bound[slot] * _SAFETY
-    p = float32(1.0 - t * queries.g)
-    q = float32(t * queries.y[query])
-    r = float32(max(t * queries.x[query], 1e-30))
-    if panels == 0:
-        _filter(groups, counters, place, p, q, r, fitted.term32, row, masks)
+    p, q = float32(1.0 - t * queries.g), float32(t * queries.y[query])
+    line = (p, q, float32(max(t * queries.x[query], 1e-30)))
     for panel in range(panels):
-        word, at = (query * panels + panel) * 16, panel * fitted.groups + group
+        words = splat_panel(queries.words, uint64((query * panels + panel) * 16))
+        bits = uint64((panel * fitted.groups + group) * _GROUP)
         if panel < panels - 1:
-            _add_panel(fitted.bits, queries.words, word, at, groups, counters, place)
+            _add_panel(words, fitted.bits, bits, groups, counters, place)
         else:
-            _add_panel_and_filter(
-                fitted.bits, queries.words, word, at, groups, counters, place,
-                p, q, r, fitted.term32, row, masks,
-            )  # fmt: skip
+            _add_and_filter(
+                words, fitted.bits, bits, groups, counters, place, line, fitted.term32, row, masks
+            )
+    if panels == 0:
+        for step in range(uint64(0), uint64(groups * 16), uint64(16)):
+            counts = load_counters(counters, uint64(place) + step)
+            masks[step >> uint64(4)] = passing(
+                counts, line[0], line[1], line[2], fitted.term32, uint64(row) + step
+            )
     own = queries.own[query] - row
     if 0 <= own < groups * 16:
         masks[own >> 4] &= uint16(~(uint32(1) << uint32(own & 15)))
@@ -183,70 +186,43 @@ def _filter_chunk(
 
 @kernel
 def _add_panel(
-    bits: NDArray[np.uint32],
-    words: NDArray[np.uint32],
-    word: int,
-    group: int,
-    groups: int,
-    counters: NDArray[Any],
-    place: int,
+    words: Any, bits: NDArray[np.uint32], first: Any, groups: int, counters: Any, place: int
 ) -> None:
     """Add one panel's popcounts of `groups` groups to the counters from `place` on."""
-    query = splat_panel(words, uint64(word))
     for step in range(uint64(groups)):
-        counts = panel_counts(query, bits, (uint64(group) + step) * uint64(_GROUP))
+        counts = panel_counts(words, bits, first + step * uint64(_GROUP))
         at = uint64(place) + step * uint64(16)
         store_counters(add_lanes(counts, load_counters(counters, at)), counters, at)
 
 
 @kernel
-def _add_panel_and_filter(
+def _add_and_filter(
+    words: Any,
     bits: NDArray[np.uint32],
-    words: NDArray[np.uint32],
-    word: int,
-    group: int,
+    first: Any,
     groups: int,
     counters: NDArray[Any],
     place: int,
-    p: float,
-    q: float,
-    r: float,
+    line: tuple[Any, Any, Any],
     term: NDArray[np.float32],
     row: int,
     masks: NDArray[np.uint16],
 ) -> None:
-    """`_add_panel`, and which of the rows from `row` on may beat the threshold.
+    """`_add_panel`, and which of the rows from `row` on lie above the line.
 
     No branch in this loop: one on the mask would be guessed wrong half of the time, and late.
     """
-    query = splat_panel(words, uint64(word))
     for step in range(uint64(groups)):
-        counts = panel_counts(query, bits, (uint64(group) + step) * uint64(_GROUP))
+        counts = panel_counts(words, bits, first + step * uint64(_GROUP))
         at = uint64(place) + step * uint64(16)
         counts = add_lanes(counts, load_counters(counters, at))
         store_counters(counts, counters, at)
-        masks[step] = passing(counts, p, q, r, term, uint64(row) + step * uint64(16))
+        masks[step] = passing(
+            counts, line[0], line[1], line[2], term, uint64(row) + step * uint64(16)
+        )
 
 
-@kernel
-def _filter(
-    groups: int,
-    counters: NDArray[Any],
-    place: int,
-    p: float,
-    q: float,
-    r: float,
-    term: NDArray[np.float32],
-    row: int,
-    masks: NDArray[np.uint16],
-) -> None:
-    """The same for data in which no column is popular enough for a panel."""
-    for step in range(uint64(groups)):
-        counts = load_counters(counters, uint64(place) + step * uint64(16))
-        masks[step] = passing(counts, p, q, r, term, uint64(row) + step * uint64(16))
-
-
-@kernel
+@kernel(inline="always")
 def _collect(scratch: Scratch, slot: int, place: int, row: int) -> None:
     """Append the rows named by the masks of a chunk, from `row` on, with their counts."""
     masks, counters = scratch.mask_words, scratch.counters[slot]
@@ -264,7 +240,7 @@ def _collect(scratch: Scratch, slot: int, place: int, row: int) -> None:
     scratch.filled[slot] = at
 
 
-@kernel
+@kernel(inline="always")
 def _is_full(scratch: Scratch, slot: int) -> Any:
     """Whether the candidates of another chunk might not fit into the buffer."""
     most = uint64(CHUNK_GROUPS * 16 + 16)
