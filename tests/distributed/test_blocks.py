@@ -44,7 +44,7 @@ def interactions(rows: int, columns: int, seed: int) -> sparse.csr_array:
 
 
 def made_in_blocks(X: sparse.csr_array, k: int, size: int) -> tuple[list[Rows], Limits]:
-    """The steps of `GraphBlocks` without a cluster."""
+    """The steps of `BlockGraph` without a cluster."""
     members = members_of(X)
     k = min(k, members.n - 1)
     firsts = range(0, members.n, size)

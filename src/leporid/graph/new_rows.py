@@ -15,7 +15,12 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from leporid.errors import GraphError
-from leporid.graph.kernels.new_rows import FittedColumns, new_row_scratch, weigh_rows
+from leporid.graph.kernels.new_rows import (
+    FittedColumns,
+    NewRowBlock,
+    new_row_scratch,
+    weigh_rows,
+)
 from leporid.graph.matrix import members_of
 from leporid.threads import on_each_thread
 
@@ -80,10 +85,10 @@ def new_row_blocks(
     for first in range(0, queries.n, block):
         stop = min(first + block, queries.n)
         turn = np.zeros(1, np.int64)
-        block_rows = (queries.indptr, queries.columns, first, stop, turn, fitted, k)
 
-        def work(thread: int, rows: Any = block_rows) -> None:
-            weigh_rows(*rows, scratch[thread], indices, weights, length)
+        def work(thread: int, first: int = first, stop: int = stop, turn: Any = turn) -> None:
+            rows = NewRowBlock(queries.indptr, queries.columns, first, stop, turn)
+            weigh_rows(rows, fitted, k, scratch[thread], indices, weights, length)
 
         on_each_thread(work, threads)
         part = slice(0, stop - first)

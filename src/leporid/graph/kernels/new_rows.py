@@ -23,7 +23,7 @@ from leporid.graph.kernels.simd import (
 )
 from leporid.kernel import kernel
 
-__all__ = ["FittedColumns", "NewRowScratch", "new_row_scratch", "weigh_rows"]
+__all__ = ["FittedColumns", "NewRowBlock", "NewRowScratch", "new_row_scratch", "weigh_rows"]
 
 _TURN = 4
 """Rows a thread takes at a time."""
@@ -40,6 +40,17 @@ class FittedColumns(NamedTuple):
     """float64[n]: items of each fitted row; 1 for an empty one, which shares nothing anyway."""
     thresholds: NDArray[np.float32]
     """float32[n]: a new row must be more similar than this for row j to choose it."""
+
+
+class NewRowBlock(NamedTuple):
+    """The new rows [first, stop) of a CSR matrix of sets."""
+
+    indptr: NDArray[np.int64]
+    columns: NDArray[np.int32]
+    first: int
+    stop: int
+    turn: NDArray[np.int64]
+    """int64[1], zero at first: how many of the rows have been taken."""
 
 
 class NewRowScratch(NamedTuple):
@@ -66,11 +77,7 @@ def new_row_scratch(n: int) -> NewRowScratch:
 
 @kernel
 def weigh_rows(
-    indptr: NDArray[np.int64],
-    columns: NDArray[np.int32],
-    first: int,
-    stop: int,
-    turn: NDArray[np.int64],
+    block: NewRowBlock,
     fitted: FittedColumns,
     k: int,
     scratch: NewRowScratch,
@@ -78,14 +85,14 @@ def weigh_rows(
     out_weights: NDArray[np.float32],
     out_length: NDArray[np.int64],
 ) -> None:
-    """Neighbours of the rows [first, stop), a few at a time; several threads share `turn`."""
+    """Neighbours of the rows of a block, a few at a time; several threads may share it."""
     while True:
-        start = first + fetch_add(turn, int64(_TURN))
-        if start >= stop:
+        start = block.first + fetch_add(block.turn, int64(_TURN))
+        if start >= block.stop:
             break
-        for row in range(start, min(start + _TURN, stop)):
-            out = row - first
-            members = columns[indptr[row] : indptr[row + 1]]
+        for row in range(start, min(start + _TURN, block.stop)):
+            out = row - block.first
+            members = block.columns[block.indptr[row] : block.indptr[row + 1]]
             candidates = _count_shared(members, fitted, scratch)
             _weigh(candidates, float64(len(members)), fitted, scratch)
             out_length[out] = _choose(
