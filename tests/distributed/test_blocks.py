@@ -11,14 +11,21 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from leporid import knn_graph
-from leporid.distributed.blocks import row_sums
-from leporid.distributed.neighbours import block_limits, block_neighbours, join_limits
 from leporid.distributed.product import column_bounds, multiply_block, prepare_block
-from leporid.distributed.shuffle import Rows, merge_block, piece_of, reverse_edges
-from leporid.distributed.wire import writable
+from leporid.distributed.shuffle import (
+    Rows,
+    block_limits,
+    block_neighbours,
+    block_sums,
+    join_limits,
+    merge_block,
+    piece_of,
+    reverse_edges,
+)
+from leporid.distributed.worker import writable
+from leporid.graph.kernels.symmetrise import Limits
 from leporid.graph.matrix import members_of
 from leporid.graph.nearest_rows import choice_thresholds
-from leporid.graph.symmetrise import Limits
 from leporid.graph.types import KnnGraph
 from leporid.spectral.laplacian import laplacian_operator
 from tests.spectral.graphs import jaccard_graph
@@ -36,7 +43,7 @@ def interactions(rows: int, columns: int, seed: int) -> sparse.csr_array:
 
 
 def made_in_blocks(X: sparse.csr_array, k: int, size: int) -> tuple[list[Rows], Limits]:
-    """The steps of `GraphBlocks` without a cluster."""
+    """The steps of `BlockGraph` without a cluster."""
     members = members_of(X)
     k = min(k, members.n - 1)
     firsts = range(0, members.n, size)
@@ -82,7 +89,7 @@ def test_blocks_are_the_rows_of_the_graph(
     graph = joined(blocks, k)
     assert_same(graph, jaccard_graph(X, k))
     assert_same(graph, knn_graph(X, k=k))
-    sums = [row_sums(block) for block in blocks]
+    sums = [block_sums(block) for block in blocks]
     np.testing.assert_array_equal(np.concatenate([s.degrees for s in sums]), graph.degrees())
     one = knn_graph(X, k=k)
     np.testing.assert_array_equal(limits.least, choice_thresholds(one))

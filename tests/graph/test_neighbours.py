@@ -10,7 +10,7 @@ from scipy import sparse
 
 from leporid.errors import GraphError, UnknownNameError
 from leporid.graph.directed import directed_neighbours
-from leporid.graph.matrix import members_of, take_rows
+from leporid.graph.matrix import members_of
 from leporid.graph.neighbours import top_k_neighbours
 from leporid.graph.similarity import SIMILARITIES, Similarity
 from leporid.progress import NullProgress
@@ -126,7 +126,7 @@ def test_a_row_is_left_out_wherever_it_stands() -> None:
     indices, values = oracle.top_k(weights, 17)
     members = members_of(fitted)
     found = directed_neighbours(
-        take_rows(members, rows), members, 17, Similarity("jaccard"), own, 2, NullProgress()
+        members_of(fitted[rows]), members, 17, Similarity("jaccard"), own, 2, NullProgress()
     )
     for place, length in enumerate(found.length):
         order = np.argsort(indices[place, :length])

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 import leporid
-from leporid.artifacts import read_json
 from leporid.models.shared.neural import NeuralRecommender
+from leporid.runs.store import Results
 
-RECORDS = Path(__file__).resolve().parents[2] / "results" / "ml-1m-r3" / "rehearsed"
+RESULTS = Results(Path(__file__).resolve().parents[2] / "results")
 TUNED = ("bpr", "ncf", "ngcf", "dgcf", "hgn", "lightgcn", "sasrec")
 
 
@@ -19,10 +19,10 @@ def test_a_tuned_recipe_is_what_its_records_ran(name: str) -> None:
     model = leporid.models.get(name)
     assert issubclass(model, NeuralRecommender)
     ours = model.from_recipe("tuned").config.to_dict()
-    paths = sorted(RECORDS.glob(f"{name}-leporid-*.json"))
-    assert len(paths) == 3
-    for path in paths:
-        ran = read_json(path)["config"]
+    rehearsed = RESULTS.records("ml-1m-r3", ["rehearsed"])
+    configs = [r.config for r in rehearsed if (r.model, r.init) == (name, "leporid")]
+    assert len(configs) == 3
+    for ran in configs:
         # Z-scoring is what these vectors get anyway; recording a step changes no result.
         for key in ran.keys() & ours.keys() - {"standardize", "cuda_graph"}:
             number = isinstance(ran[key], float)

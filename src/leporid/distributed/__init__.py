@@ -1,13 +1,13 @@
 """Neighbours, graph and eigenvectors in blocks of rows on a Dask cluster.
 
-blocks      The blocks of a KNN graph on the workers of a Dask cluster: how they are made and multip
-cluster     A Dask cluster as this room sees it: checked at the door, waited for with patience that
-fit         The way from an estimator to a cluster
-graph       `BlockGraph`: a KNN graph whose edges stay on the workers of a Dask cluster
-neighbours  What workers do first: the neighbours of a block of rows among all rows, by the usual ke
-product     W x, block of rows by block of rows: each worker multiplies the edges it has
-shuffle     Symmetrisation without a meeting place: blocks send each other the edges the other lacks
-wire        Arrays as Dask hands them to a task
+`Leporid.fit(X, client=client)` comes here through `leporid.graph.remote`: the workers hold blocks
+of rows of the graph and multiply them; the eigensolver itself runs on the client.
+
+cluster  A Dask cluster: checked at the door, waited for with patience that ends
+graph    `BlockGraph`, a graph whose blocks of rows stay on the workers; `DaskGraphs` builds it
+product  W x, block of rows by block of rows: each worker multiplies the edges it has
+shuffle  Neighbours of a block of rows, and the edges that blocks send each other
+worker   What a task finds where it runs: threads, and arrays it may write to
 """
 
 import lazy_loader

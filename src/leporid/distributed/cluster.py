@@ -1,7 +1,7 @@
 """A Dask cluster as this room sees it: checked at the door, waited for with patience that ends.
 
 Dask itself runs a lost task again. What it cannot bring back is data that came from the client and
-lay on no other worker: then a call of ours ends in one of `lost()`, and whoever made it sends the
+lay on no other worker: then a call of ours ends in one of `LOST`, and whoever made it sends the
 data again. Neither goes on for ever.
 """
 
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import CancelledError
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
@@ -25,6 +26,9 @@ LOOK_EVERY = 2.0
 """Seconds between two looks at whether any worker is left."""
 CONNECT_SECONDS = 30.0
 """A scheduler that is being started may take this long to answer."""
+
+LOST = (CancelledError, OSError, TimeoutError)
+"""What a call raises when data or a connection went with its worker."""
 
 T = TypeVar("T")
 
@@ -158,7 +162,7 @@ class Cluster:
                     f"{what} killed {self._failures()} workers of the Dask cluster one after the "
                     f"other, most likely for lack of memory: use more workers, or larger ones"
                 ) from error
-            except _lost():
+            except LOST:
                 if self.client.status != "running":
                     raise self._gone() from None
                 self.await_workers()
@@ -185,8 +189,8 @@ class Cluster:
 
     def _check_versions(self) -> None:
         """Tasks are sent by name, so every worker must have the code they name."""
-        found = self.client.run(_worker_version, on_error="return")
-        for address, version in found.items():
+        versions = self.client.run(_worker_version, on_error="return")
+        for address, version in versions.items():
             if isinstance(version, ImportError):
                 raise ClusterError(
                     f"the Dask worker at {address} has no leporid: install leporid=={__version__} "
@@ -205,13 +209,6 @@ def _same(value: T) -> T:
 
 def _worker_version() -> str:
     return __version__
-
-
-def _lost() -> tuple[type[BaseException], ...]:
-    """What a call raises when data or a connection went with its worker."""
-    from concurrent.futures import CancelledError
-
-    return (CancelledError, OSError, TimeoutError)
 
 
 def _distributed(feature: str) -> Any:

@@ -11,9 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from leporid.distributed.neighbours import one_at_a_time, worker_threads
 from leporid.distributed.shuffle import Rows
-from leporid.distributed.wire import writable
+from leporid.distributed.worker import one_at_a_time, worker_threads, writable
 from leporid.graph.kernels.product import BLOCK, add_edges, column_bounds, huge_zeros
 from leporid.kernel import kernel
 from leporid.threads import on_each_thread
@@ -45,7 +44,7 @@ def multiply_block(block: RowBlock, x: NDArray[Any]) -> NDArray[Any]:
     """float[rows, 16]: the block's rows of W x, for x float[n, 16]."""
     columns, weights, cuts = writable(block)
     rows = cuts.shape[1]
-    # Random rows of x are read: on huge pages, as in `graph.kernels.product`.
+    # Random rows of x are read: on huge pages, as there.
     wide = huge_zeros(x.shape, x.dtype)
     wide[:] = x
     out = np.zeros((rows, BLOCK), x.dtype)

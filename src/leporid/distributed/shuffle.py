@@ -1,8 +1,8 @@
-"""Symmetrisation without a meeting place: blocks send each other the edges the other lacks.
+"""The rows of W, block by block: neighbours first, then the edges that blocks send each other.
 
 W_ij is an edge if j is in top-K(i) or i in top-K(j). The block of i has the first kind. Of the
 second kind it needs from each block those j that chose i while i did not choose j; whether i did
-is told by its limits alone, two numbers a row, which every worker has.
+is told by its limits alone, two numbers per row, which every worker has.
 """
 
 from __future__ import annotations
@@ -13,12 +13,28 @@ import numpy as np
 from numba import int64, uint64
 from numpy.typing import NDArray
 
-from leporid.distributed.wire import writable
-from leporid.graph.layout import Found
-from leporid.graph.symmetrise import Limits, lacks, merge_rows
+from leporid.distributed.worker import one_at_a_time, worker_threads, writable
+from leporid.graph.directed import directed_neighbours
+from leporid.graph.kernels.layout import NeighbourLists
+from leporid.graph.kernels.symmetrise import Limits, merge_rows, ranks_behind, row_limits
+from leporid.graph.matrix import Members
+from leporid.graph.similarity import Similarity
+from leporid.graph.types import row_sums
 from leporid.kernel import kernel
+from leporid.progress import NullProgress
 
-__all__ = ["Reverse", "Rows", "merge_block", "piece_of", "reverse_edges"]
+__all__ = [
+    "Reverse",
+    "RowSums",
+    "Rows",
+    "block_limits",
+    "block_neighbours",
+    "block_sums",
+    "join_limits",
+    "merge_block",
+    "piece_of",
+    "reverse_edges",
+]
 
 
 class Reverse(NamedTuple):
@@ -30,6 +46,11 @@ class Reverse(NamedTuple):
     """int32[e]: the row that chose it, among all rows."""
     weights: NDArray[np.float32]
     """float32[e]."""
+
+    @classmethod
+    def empty(cls, size: int) -> Reverse:
+        """Room for `size` edges."""
+        return cls(np.empty(size, np.int32), np.empty(size, np.int32), np.empty(size, np.float32))
 
 
 class Rows(NamedTuple):
@@ -43,20 +64,56 @@ class Rows(NamedTuple):
     """float32[nnz]."""
 
 
-def reverse_edges(found: Found, limits: Limits, first: int, size: int) -> list[Reverse]:
+class RowSums(NamedTuple):
+    """What the client keeps of a block of rows."""
+
+    lengths: NDArray[np.int64]
+    """int64[rows]: edges of each row."""
+    degrees: NDArray[np.float64]
+    """float64[rows]: the sum of their weights."""
+
+
+def block_neighbours(members: Members, first: int, stop: int, k: int) -> NeighbourLists:
+    """The k most similar rows of each row in [first, stop), ascending; the row itself left out.
+
+    The same lists, to the bit, as the search over all rows at once finds.
+    """
+    members = writable(members)
+    start, end = members.indptr[first], members.indptr[stop]
+    rows = Members(
+        members.indptr[first : stop + 1] - start, members.columns[start:end], members.n_columns
+    )
+    own = np.arange(first, stop)
+    with one_at_a_time:
+        return directed_neighbours(
+            rows, members, k, Similarity("jaccard"), own, worker_threads(), NullProgress()
+        )
+
+
+def block_limits(lists: NeighbourLists, k: int) -> Limits:
+    """The limits of the rows of a block."""
+    limits = Limits.empty(len(lists.length))
+    row_limits(writable(lists), k, 0, len(lists.length), limits)
+    return limits
+
+
+def join_limits(parts: list[Limits]) -> Limits:
+    """The limits of all rows."""
+    return Limits(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
+
+
+def reverse_edges(lists: NeighbourLists, limits: Limits, first: int, size: int) -> list[Reverse]:
     """For every block of `size` rows, what the block that starts at `first` has to tell it."""
-    found, limits = writable(found), writable(limits)
-    blocks = -(-len(limits.least) // size)
-    counts = np.zeros(blocks, np.int64)
-    _count(found, first, size, limits, counts)
-    total = int(counts.sum())
-    targets, sources = np.empty(total, np.int32), np.empty(total, np.int32)
-    weights = np.empty(total, np.float32)
+    lists, limits = writable(lists), writable(limits)
+    counts = np.zeros(-(-len(limits.least) // size), np.int64)
+    _send(lists, first, size, limits, counts, False, Reverse.empty(0))
     ends = np.cumsum(counts)
-    _spread(found, first, size, limits, ends - counts, targets, sources, weights)
+    edges = Reverse.empty(int(ends[-1]))
+    _send(lists, first, size, limits, ends - counts, True, edges)
     parts = [slice(end - count, end) for end, count in zip(ends, counts, strict=True)]
     return [
-        Reverse(targets[part].copy(), sources[part].copy(), weights[part].copy()) for part in parts
+        Reverse(edges.targets[part].copy(), edges.sources[part].copy(), edges.weights[part].copy())
+        for part in parts
     ]
 
 
@@ -65,76 +122,58 @@ def piece_of(pieces: list[Reverse], block: int) -> Reverse:
     return pieces[block]
 
 
-def merge_block(found: Found, pieces: list[Reverse]) -> Rows:
+def merge_block(lists: NeighbourLists, pieces: list[Reverse]) -> Rows:
     """A block's own neighbours and what all blocks (in order) sent it, as rows of W."""
-    found = writable(found)
-    rows = len(found.length)
-    lengths = found.length.astype(np.int64)
+    lists = writable(lists)
+    count = len(lists.length)
+    lengths = lists.length.astype(np.int64)
     for piece in pieces:
-        lengths += np.bincount(piece.targets, minlength=rows)
-    indptr = np.zeros(rows + 1, np.int64)
+        lengths += np.bincount(piece.targets, minlength=count)
+    indptr = np.zeros(count + 1, np.int64)
     np.cumsum(lengths, out=indptr[1:])
-    made = Rows(indptr, np.empty(indptr[-1], np.int32), np.empty(indptr[-1], np.float32))
-    cursor = indptr[:-1] + found.length
+    rows = Rows(indptr, np.empty(indptr[-1], np.int32), np.empty(indptr[-1], np.float32))
+    cursor = indptr[:-1] + lists.length
     for piece in pieces:
-        _place(*writable(piece), cursor, made.indices, made.weights)
-    merge_rows(found, 0, rows, *made)
-    return made
+        _receive(writable(piece), cursor, rows)
+    merge_rows(lists, 0, count, *rows)
+    return rows
+
+
+def block_sums(rows: Rows) -> RowSums:
+    """Lengths and degrees of a block's rows, summed as `KnnGraph.degrees` does."""
+    return RowSums(np.diff(rows.indptr), row_sums(rows.indptr, rows.weights))
 
 
 @kernel
-def _count(
-    found: Found,
-    first: int,
-    size: int,
-    limits: Limits,
-    counts: NDArray[np.int64],
-) -> None:
-    """How many edges each block lacks."""
-    for row in range(len(found.length)):
-        for position in range(uint64(found.length[row])):
-            other = int64(found.rows[row, position])
-            weight = found.weights[row, position]
-            if lacks(limits, other, row + first, weight):
-                counts[other // size] += 1
-
-
-@kernel
-def _spread(
-    found: Found,
+def _send(
+    lists: NeighbourLists,
     first: int,
     size: int,
     limits: Limits,
     cursor: NDArray[np.int64],
-    targets: NDArray[np.int32],
-    sources: NDArray[np.int32],
-    weights: NDArray[np.float32],
+    write: bool,
+    edges: Reverse,
 ) -> None:
-    """Write the edges counted by `_count`, block after block."""
-    for row in range(len(found.length)):
-        for position in range(uint64(found.length[row])):
-            other = int64(found.rows[row, position])
-            weight = found.weights[row, position]
-            if lacks(limits, other, row + first, weight):
+    """Move the cursor of a block by one for each edge it lacks; with `write`, write them there."""
+    for row in range(len(lists.length)):
+        for position in range(uint64(lists.length[row])):
+            other = int64(lists.rows[row, position])
+            weight = lists.weights[row, position]
+            if ranks_behind(limits, other, row + first, weight):
                 at = cursor[other // size]
                 cursor[other // size] = at + 1
-                targets[at] = other % size
-                sources[at] = row + first
-                weights[at] = weight
+                if write:
+                    edges.targets[at] = other % size
+                    edges.sources[at] = row + first
+                    edges.weights[at] = weight
 
 
 @kernel
-def _place(
-    targets: NDArray[np.int32],
-    sources: NDArray[np.int32],
-    weights: NDArray[np.float32],
-    cursor: NDArray[np.int64],
-    indices: NDArray[np.int32],
-    out: NDArray[np.float32],
-) -> None:
+def _receive(piece: Reverse, cursor: NDArray[np.int64], rows: Rows) -> None:
     """Put edges at the end of the rows they belong to."""
-    for edge in range(uint64(len(targets))):
-        at = uint64(cursor[uint64(targets[edge])])
-        cursor[uint64(targets[edge])] = at + uint64(1)
-        indices[at] = sources[edge]
-        out[at] = weights[edge]
+    for edge in range(uint64(len(piece.targets))):
+        target = uint64(piece.targets[edge])
+        at = uint64(cursor[target])
+        cursor[target] = at + uint64(1)
+        rows.indices[at] = piece.sources[edge]
+        rows.weights[at] = piece.weights[edge]

@@ -1,7 +1,17 @@
+from .directed import directed_neighbours as directed_neighbours
 from .knn import knn_graph as knn_graph
+from .matrix import Members as Members
+from .matrix import members_of as members_of
 from .neighbours import Neighbours as Neighbours
 from .neighbours import top_k_neighbours as top_k_neighbours
 from .new_rows import NewRows as NewRows
+from .new_rows import fitted_columns as fitted_columns
+from .new_rows import new_row_blocks as new_row_blocks
+from .remote import GraphBuilder as GraphBuilder
+from .remote import RemoteGraph as RemoteGraph
+from .remote import graph_builder as graph_builder
 from .similarity import SIMILARITIES as SIMILARITIES
+from .similarity import Similarity as Similarity
 from .stored import stored_knn_graph as stored_knn_graph
+from .types import Graph as Graph
 from .types import KnnGraph as KnnGraph

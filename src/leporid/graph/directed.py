@@ -8,10 +8,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leporid.errors import GraphError
-from leporid.graph.bitset import fitted_rows, query_rows, rank_columns
-from leporid.graph.layout import Fitted, Found, Queries, Scratch
+from leporid.graph.kernels.layout import (
+    QUERIES,
+    Fitted,
+    NeighbourLists,
+    fitted_rows,
+    query_rows,
+    rank_columns,
+    scratch_space,
+)
+from leporid.graph.kernels.search import search_rows
 from leporid.graph.matrix import Members
-from leporid.graph.search import CHUNK_GROUPS, QUERIES, search_rows
 from leporid.graph.similarity import Similarity
 from leporid.progress import ProgressLike
 from leporid.threads import on_each_thread
@@ -41,61 +48,44 @@ def directed_neighbours(
     own: NDArray[np.int64] | None,
     threads: int,
     progress: ProgressLike,
-    *,
-    only: NDArray[np.int64] | None = None,
-    found: Found | None = None,
-) -> Found:
+    out: NeighbourLists | None = None,
+) -> NeighbourLists:
     """The k most similar fitted rows of every query row; `k` >= 1.
 
     `own` int64[queries]: the fitted row that each query is itself (-1: none), which is no neighbour
     of it; None leaves nothing out.
 
     Order is by the similarity as a float32 number, then by smaller index; a similarity of zero is
-    no neighbour. Memory: n x k results, the layout of the rows, and some buffers a thread. `only`
-    names the query rows to search for; `found`, where the results go (others stay as they are).
+    no neighbour. Memory: n x k results (`out`, where they are to go), the layout of the rows, and
+    some buffers per thread.
     """
     columns = rank_columns(fitted)
     terms = similarity.terms(queries.degrees, fitted.degrees)
     base = fitted_rows(fitted, columns, terms.b)
     wanted = query_rows(queries, columns, terms, own)
-    if found is None:
-        found = Found(
-            np.empty((queries.n, k), np.int32),
-            np.empty((queries.n, k), np.float32),
-            np.zeros(queries.n, np.int32),
-        )
+    lists = NeighbourLists.empty(queries.n, k) if out is None else out
     stride, rank = _sampling(base, fitted.n, k)
-    scratch = _scratch(base, wanted, k, stride, threads)
-    everyone = np.arange(queries.n, dtype=np.int64) if only is None else only
-    batch = max(-(-len(everyone) // BATCHES), QUERIES * threads * 4, LEAST_BATCH)
-    progress.start("neighbours", len(everyone))
-    for first in range(0, len(everyone), batch):
-        part = everyone[first : first + batch]
-        _search(part, base, wanted, scratch, k, stride, rank, found)
-        failed = part[found.length[part] < 0]
+    scratch = [scratch_space(base, wanted, k, stride) for _ in range(threads)]
+
+    def search(rows: NDArray[np.int64], stride: int, rank: int) -> None:
+        turn = np.zeros(1, np.int64)
+        on_each_thread(
+            lambda thread: search_rows(
+                rows, turn, base, wanted, scratch[thread], k, stride, rank, lists
+            ),
+            threads,
+        )
+
+    batch = max(-(-queries.n // BATCHES), QUERIES * threads * 4, LEAST_BATCH)
+    progress.start("neighbours", queries.n)
+    for first in range(0, queries.n, batch):
+        part = np.arange(first, min(first + batch, queries.n), dtype=np.int64)
+        search(part, stride, rank)
+        failed = part[lists.length[part] < 0]
         if len(failed):
-            _search(failed, base, wanted, scratch, k, 1, 0, found)
+            search(failed, 1, 0)
         progress.advance(len(part))
-    return found
-
-
-def _search(
-    rows: NDArray[np.int64],
-    base: Fitted,
-    wanted: Queries,
-    scratch: list[Scratch],
-    k: int,
-    stride: int,
-    rank: int,
-    found: Found,
-) -> None:
-    turn = np.zeros(1, np.int64)
-    on_each_thread(
-        lambda thread: search_rows(
-            rows, turn, base, wanted, scratch[thread], k, stride, rank, found
-        ),
-        len(scratch),
-    )
+    return lists
 
 
 def _sampling(base: Fitted, rows: int, k: int) -> tuple[int, int]:
@@ -110,27 +100,3 @@ def _sampling(base: Fitted, rows: int, k: int) -> tuple[int, int]:
         return 1, 0
     expected = k * (-(-base.tile_groups // stride) * 16) / rows
     return stride, int(expected + 4 * expected**0.5 + 4)
-
-
-def _scratch(base: Fitted, wanted: Queries, k: int, stride: int, threads: int) -> list[Scratch]:
-    # A pair shares at most as many rare columns as the query has: 16 bits nearly always do.
-    most = int(np.diff(wanted.rare_start).max(initial=0)) + 512 * base.panels
-    counter = np.uint16 if most <= np.iinfo(np.uint16).max else np.uint32
-    capacity = max(4 * k, 4096) + 2 * CHUNK_GROUPS * 16
-    sampled = (-(-base.tile_groups // stride)) * 16
-    made = []
-    for _ in range(threads):
-        weights = np.zeros((QUERIES, capacity), np.float32)
-        sample = np.zeros(sampled, np.float32)
-        made.append(
-            Scratch(
-                np.zeros((QUERIES, base.tile_groups * 16), counter),
-                np.zeros((QUERIES, capacity), np.uint32),
-                np.zeros((QUERIES, capacity), np.uint32),
-                weights,
-                weights.view(np.uint32),
-                sample,
-                sample.view(np.uint32),
-            )
-        )
-    return made

@@ -70,10 +70,10 @@ def knn_graph(
         graph = knn_graph_on(members, k, device, measure, side, reporter)
     else:
         workers = resolve_threads(threads)
-        found = directed_neighbours(
+        lists = directed_neighbours(
             members, members, k, measure, np.arange(members.n), workers, reporter
         )
-        graph = symmetrise(found, k, side, similarity, workers)
+        graph = symmetrise(lists, k, side, similarity, workers)
     if progress is True:
         reporter.close()
     return graph

@@ -5,14 +5,12 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import uint64
 from numpy.typing import NDArray
 from scipy import sparse
 
 from leporid.errors import GraphError
-from leporid.kernel import kernel
 
-__all__ = ["Members", "members_of", "take_rows"]
+__all__ = ["Members", "members_of"]
 
 
 class Members(NamedTuple):
@@ -69,28 +67,3 @@ def members_of(X: Any, name: str = "X") -> Members:
         np.ascontiguousarray(matrix.indices, dtype=np.int32),
         int(matrix.shape[1]),
     )
-
-
-def take_rows(members: Members, rows: NDArray[np.int64]) -> Members:
-    """Some rows, in the order given."""
-    indptr = np.zeros(len(rows) + 1, np.int64)
-    np.cumsum(members.degrees[rows], out=indptr[1:])
-    columns = np.empty(int(indptr[-1]), np.int32)
-    _copy_rows(members.indptr, members.columns, rows, indptr, columns)
-    return Members(indptr, columns, members.n_columns)
-
-
-@kernel
-def _copy_rows(
-    indptr: NDArray[np.int64],
-    columns: NDArray[np.int32],
-    rows: NDArray[np.int64],
-    starts: NDArray[np.int64],
-    out: NDArray[np.int32],
-) -> None:
-    for place in range(len(rows)):
-        at: Any = uint64(starts[place])
-        row = rows[place]
-        for position in range(indptr[row], indptr[row + 1]):
-            out[at] = columns[position]
-            at += uint64(1)

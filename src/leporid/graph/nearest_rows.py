@@ -10,8 +10,8 @@ from numba import int64, uint64
 from numpy.typing import NDArray
 from scipy import sparse
 
+from leporid.graph.kernels.simd import fetch_add
 from leporid.graph.new_rows import fitted_columns, new_row_blocks
-from leporid.graph.simd import fetch_add
 from leporid.graph.types import KnnGraph
 from leporid.kernel import kernel
 from leporid.threads import on_each_thread, resolve_threads

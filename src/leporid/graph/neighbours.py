@@ -11,7 +11,7 @@ from scipy import sparse
 
 from leporid.errors import GraphError
 from leporid.graph.directed import directed_neighbours, usable_k
-from leporid.graph.layout import Found
+from leporid.graph.kernels.layout import NeighbourLists
 from leporid.graph.matrix import members_of
 from leporid.graph.similarity import Similarity
 from leporid.progress import ProgressLike, make_progress
@@ -86,27 +86,27 @@ def top_k_neighbours(
         none = np.zeros((queries.n, 0), np.int32)
         return Neighbours(none, none.astype(np.float32), fitted.n)
     reporter = make_progress(progress)
-    found = directed_neighbours(
+    lists = directed_neighbours(
         queries, fitted, k, measure, own, resolve_threads(threads), reporter
     )
-    _sort_by_weight(found)
+    _sort_by_weight(lists)
     if progress is True:
         reporter.close()
-    return Neighbours(found.rows, found.weights, fitted.n)
+    return Neighbours(lists.rows, lists.weights, fitted.n)
 
 
-def _sort_by_weight(found: Found, block: int = 4096) -> None:
+def _sort_by_weight(lists: NeighbourLists, block: int = 4096) -> None:
     """Reorder each row in place, best first, and pad it.
 
     One 64-bit number an entry (weight above, complement of the index below) makes this one plain
     sort; it is ascending, so the complement is of the weight.
     """
-    places = np.arange(found.rows.shape[1])
-    for first in range(0, len(found.rows), block):
-        rows, weights = found.rows[first : first + block], found.weights[first : first + block]
+    places = np.arange(lists.rows.shape[1])
+    for first in range(0, len(lists.rows), block):
+        rows, weights = lists.rows[first : first + block], lists.weights[first : first + block]
         keys = (~weights.view(np.uint32)).astype(np.uint64) << np.uint64(32)
         keys |= rows.view(np.uint32)
-        keys[places >= found.length[first : first + block, None]] = np.iinfo(np.uint64).max
+        keys[places >= lists.length[first : first + block, None]] = np.iinfo(np.uint64).max
         keys.sort(axis=1)
         rows[:] = (keys & np.uint64(0xFFFFFFFF)).astype(np.uint32).view(np.int32)
         weights[:] = (~(keys >> np.uint64(32)).astype(np.uint32)).view(np.float32)

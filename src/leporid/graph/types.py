@@ -41,14 +41,7 @@ class Graph(Protocol):
 
 
 class KnnGraph:
-    """A symmetric graph in CSR form: W_ij = sim(i, j) if j in top-K(i) or i in top-K(j).
-
-    indptr : int64[n + 1]
-    indices : int32[nnz], ascending within a row; no diagonal entry
-    weights : float32[nnz], all positive, symmetric to the bit
-    side : what the nodes are
-    k : the K actually used, at most n - 1
-    """
+    """A symmetric graph in CSR form: W_ij = sim(i, j) if j in top-K(i) or i in top-K(j)."""
 
     def __init__(
         self,
@@ -76,12 +69,12 @@ class KnnGraph:
 
     @property
     def indices(self) -> NDArray[np.int32]:
-        """int32[nnz]: the neighbours."""
+        """int32[nnz]: the neighbours, ascending within a row; never the row itself."""
         return self._arrays[1]
 
     @property
     def weights(self) -> NDArray[np.float32]:
-        """float32[nnz]: their similarities."""
+        """float32[nnz]: their similarities, all positive, symmetric to the bit."""
         return self._arrays[2]
 
     @property
@@ -91,7 +84,7 @@ class KnnGraph:
 
     @property
     def k(self) -> int:
-        """Neighbours per row."""
+        """The K actually used, at most n - 1."""
         return self._label[1]
 
     @property

@@ -13,9 +13,10 @@ from pathlib import Path
 
 from leporid.data.stored import StoredInteractions, store_interactions, transpose
 from leporid.errors import ConfigError, DataError
+from leporid.graph.kernels.layout import search_bytes
 from leporid.graph.kernels.product import BLOCK
 from leporid.graph.matrix import Members
-from leporid.graph.stored import search_bytes, stored_knn_graph
+from leporid.graph.stored import stored_knn_graph
 from leporid.graph.types import Side
 from leporid.initializers.base import InitialEmbeddings, Initializer
 from leporid.initializers.spectral_sides import SpectralInitializer, side_embedding

@@ -1,15 +1,29 @@
-"""Arrays as Dask hands them to a task."""
+"""What a task finds where it runs: the threads of its worker, and arrays it may write to."""
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 import numpy as np
 
-__all__ = ["writable"]
+__all__ = ["one_at_a_time", "worker_threads", "writable"]
 
 T = TypeVar("T", bound=tuple[Any, ...])
+
+one_at_a_time = threading.Lock()
+"""A worker works on one block at a time, on all its threads: one layout of the rows in memory."""
+
+
+def worker_threads() -> int:
+    """Threads this worker was given; 1 outside a worker."""
+    from distributed import get_worker
+
+    try:
+        return int(get_worker().state.nthreads)
+    except ValueError:
+        return 1
 
 
 def writable(arrays: T) -> T:

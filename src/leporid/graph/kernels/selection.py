@@ -12,24 +12,14 @@ import numpy as np
 from numba import uint16, uint32, uint64
 from numpy.typing import NDArray
 
-from leporid.graph.simd import bits_in, compress_lanes, load_lanes, mask_above, mask_equal
+from leporid.graph.kernels.simd import bits_in, compress_lanes, load_lanes, mask_above, mask_equal
 from leporid.kernel import kernel
 
-__all__ = ["keep_best", "kth_largest", "ranks_behind"]
+__all__ = ["keep_above", "keep_best", "kth_largest"]
 
 
 @kernel
-def ranks_behind(weight: Any, row: Any, least: Any, last: Any) -> Any:
-    """Whether `row`, at `weight`, comes after the row `last`, at `least`, in a ranking.
-
-    The one order of neighbours there is: by weight, then by smaller index. Where a list of the K
-    best ends with `last`, the rows that rank behind it are those the list lacks.
-    """
-    return weight < least or (weight == least and row > last)
-
-
-@kernel
-def kth_largest(bits: NDArray[np.uint32], count: int, k: int, low: int, steps: int) -> Any:
+def kth_largest(bits: NDArray[np.uint32], count: Any, k: int, low: Any, steps: int) -> Any:
     """A value v with at least k of `bits[:count]` >= v, none of which is below `low`.
 
     `bits` is padded with zeros to a multiple of 16, and 1 <= k <= count. Bisection of the range of
@@ -57,8 +47,30 @@ def kth_largest(bits: NDArray[np.uint32], count: int, k: int, low: int, steps: i
 
 
 @kernel
+def keep_above(
+    bits: NDArray[np.uint32], rows: NDArray[np.uint32], first: Any, last: Any, floor: Any
+) -> Any:
+    """Of the candidates [first, last) keep those above `floor`, order kept; returns the new end.
+
+    The bits are zero from there to a multiple of 16, as the other selections want them.
+    """
+    for position in range(uint64(last), uint64(last) + uint64(16)):
+        bits[position] = uint32(0)
+    kept = uint64(first)
+    for position in range(uint64(first), uint64(last), uint64(16)):
+        values, lanes = load_lanes(bits, position), load_lanes(rows, position)
+        mask = mask_above(values, uint32(floor))
+        compress_lanes(values, mask, bits, kept)
+        compress_lanes(lanes, mask, rows, kept)
+        kept += bits_in(mask)
+    for position in range(kept, kept + uint64(16)):
+        bits[position] = uint32(0)
+    return kept
+
+
+@kernel
 def keep_best(
-    bits: NDArray[np.uint32], rows: NDArray[np.uint32], count: int, k: int, low: int
+    bits: NDArray[np.uint32], rows: NDArray[np.uint32], count: Any, k: int, low: Any
 ) -> Any:
     """Move the k best candidates to the front, order kept; returns the k-th weight's bits."""
     bound = kth_largest(bits, count, k, low, 32)
@@ -74,11 +86,11 @@ def keep_best(
     for position in range(uint64(0), uint64(count), uint64(16)):
         values, lanes = load_lanes(bits, position), load_lanes(rows, position)
         equal = mask_equal(values, bound)
-        found = bits_in(equal)
-        while found > ties:
+        taken = bits_in(equal)
+        while taken > ties:
             equal = _without_highest(equal)
-            found -= uint64(1)
-        ties -= found
+            taken -= uint64(1)
+        ties -= taken
         mask = uint16(mask_above(values, bound) | equal)
         compress_lanes(values, mask, bits, kept)
         compress_lanes(lanes, mask, rows, kept)

@@ -1,0 +1,70 @@
+"""What all graphs answer, wherever their edges are. Builders of graphs elsewhere are tested here
+too (`graph/remote.py`); `graph/kernels/new_rows.py` and `search.py` are tested by the rows and
+graphs they make, in `test_new_rows.py`, `test_neighbours.py` and `test_knn_graph.py`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from leporid.errors import ConfigError
+from leporid.graph.knn import knn_graph
+from leporid.graph.matrix import members_of
+from leporid.graph.remote import graph_builder
+from leporid.graph.similarity import Similarity
+from leporid.graph.types import Graph, KnnGraph
+from leporid.progress import NullProgress
+from tests.graph.matrices import skewed
+
+X = skewed(300, 120, seed=5)
+
+
+def on_device() -> KnnGraph:
+    pytest.importorskip("torch")
+    from leporid.graph.gpu import knn_graph_on
+
+    return knn_graph_on(members_of(X), 15, "cpu", Similarity(), "rows", NullProgress())
+
+
+@pytest.mark.parametrize("make", [lambda: knn_graph(X, 15), on_device])
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+def test_every_graph_answers_a_solver(make: Any, kind: Any) -> None:
+    graph: Graph = make()
+    assert isinstance(graph, Graph)
+    W = knn_graph(X, 15).csr()
+    assert (graph.n, graph.n_edges, graph.k) == (300, W.nnz, 15)
+    np.testing.assert_allclose(graph.degrees(), W.sum(axis=1), rtol=1e-5)
+    np.testing.assert_array_equal(graph.csr().toarray(), W.toarray())
+    block = np.random.default_rng(1).standard_normal((300, 16)).astype(kind)
+    product = graph.product(block)
+    assert product.dtype == kind
+    np.testing.assert_allclose(product, W.toarray().astype(np.float64) @ block, atol=1e-4)
+
+
+def test_a_graph_cannot_be_changed_and_says_what_it_is() -> None:
+    graph = knn_graph(X, 15, side="users")
+    for name in ("k", "side", "indices", "weights"):
+        with pytest.raises(AttributeError):
+            setattr(graph, name, 3)
+    assert repr(graph).startswith("KnnGraph(n=300, n_edges=")
+    assert repr(graph).endswith("side='users', k=15, similarity='jaccard')")
+
+
+def test_a_builder_of_ones_own_is_taken_as_it_is() -> None:
+    class Own:
+        def knn_graph(self, rows: Any, k: int, **settings: Any) -> Any:
+            return knn_graph(rows, k)
+
+    own = Own()
+    assert graph_builder(own) is own
+
+
+def test_other_clients_are_wrapped_and_checked_before_any_work() -> None:
+    pytest.importorskip("distributed")
+    settings: Any = {"solver": "auto", "progress": NullProgress()}
+    with pytest.raises(ConfigError, match="on their CPUs"):
+        graph_builder("tcp://host:8786").knn_graph(X, 5, device="cuda", **settings)
+    with pytest.raises(ConfigError, match=r"must be a distributed.Client, not a str"):
+        graph_builder("tcp://host:8786").knn_graph(X, 5, device="cpu", **settings)
