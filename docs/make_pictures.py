@@ -85,9 +85,7 @@ def gains_table(results: Path, dataset: str) -> str:
             "tuning for both starts",
         ),
         _gains(
-            small,
-            results,
-            "ml-100k, HR@10, mean of three seeds; the same settings for both starts",
+            small, results, "ml-100k, HR@10, mean of three seeds; the same settings for both starts"
         ),
     ]
     return "\n\n".join(table for table in tables if table)

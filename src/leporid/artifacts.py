@@ -22,18 +22,6 @@ from numpy.typing import NDArray
 
 from leporid.errors import DataError
 
-__all__ = [
-    "atomic_folder",
-    "atomic_path",
-    "cache_directory",
-    "map_arrays",
-    "read_arrays",
-    "read_json",
-    "user_cache_directory",
-    "write_arrays",
-    "write_json",
-]
-
 _DTYPES = {
     "BOOL": "?",
     **{f"{kind}{8 * size}": f"<{kind.lower()}{size}" for kind in "IU" for size in (1, 2, 4, 8)},

@@ -19,8 +19,6 @@ from typing import Any, Self
 
 from leporid.errors import ConfigError, DataError, closest
 
-__all__ = ["Config", "canonical_hash", "setting"]
-
 
 def canonical_hash(value: Any, length: int = 16) -> str:
     """A short hash of any JSON-able value, independent of key order."""

@@ -9,21 +9,6 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
-__all__ = [
-    "ClusterError",
-    "ConfigError",
-    "DataError",
-    "GraphError",
-    "LeporidError",
-    "LeporidWarning",
-    "MissingExtraError",
-    "NotFittedError",
-    "TrainingInterruptedError",
-    "UnknownIdError",
-    "UnknownNameError",
-    "closest",
-]
-
 
 class LeporidError(Exception):
     """Base class of every error this library raises on purpose."""

@@ -8,8 +8,6 @@ from typing import Any, TypeVar, overload
 from numba import njit
 from numba.extending import intrinsic
 
-__all__ = ["kernel", "vector_code"]
-
 F = TypeVar("F", bound=Callable[..., Any])
 
 

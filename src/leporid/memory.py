@@ -14,8 +14,6 @@ import psutil
 
 from leporid.errors import ConfigError
 
-__all__ = ["format_bytes", "free_memory", "memory_left", "parse_memory"]
-
 _UNITS = {"": 1, "b": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
 _BINARY = {"ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
 _CGROUP = Path("/sys/fs/cgroup")

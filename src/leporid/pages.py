@@ -11,8 +11,6 @@ from typing import Any
 
 from leporid.errors import MissingExtraError
 
-__all__ = ["fill_template", "new_figure", "to_svg"]
-
 
 def fill_template(room: str, name: str, **values: Any) -> str:
     """The Jinja2 template `name` in the folder of the package `room`; values are escaped."""

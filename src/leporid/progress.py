@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from typing import Any, Protocol, Self
 
-__all__ = ["NullProgress", "ProgressLike", "RichProgress", "make_progress"]
-
 
 class ProgressLike(Protocol):
     """What long work reports to: a named stage with a total, then steps."""

@@ -11,8 +11,6 @@ from typing import Any
 import numba
 import numpy as np
 
-__all__ = ["below", "next_state", "stream", "to_bits", "uniform"]
-
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _MIX1 = np.uint64(0xBF58476D1CE4E5B9)
 _MIX2 = np.uint64(0x94D049BB133111EB)

@@ -12,8 +12,6 @@ from leporid.errors import ConfigError, MissingExtraError, UnknownNameError
 
 T = TypeVar("T")
 
-__all__ = ["Registry"]
-
 
 class Registry(Generic[T]):
     """Names in a fixed order, each resolved on first use."""

@@ -8,8 +8,6 @@ from typing import Any, TypeAlias
 
 from leporid.errors import ConfigError
 
-__all__ = ["Choice", "Dimension", "Float", "Int", "SearchSpace", "active", "check_space"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class _Conditional:

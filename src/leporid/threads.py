@@ -16,16 +16,6 @@ from typing import Any
 
 from leporid.errors import ConfigError
 
-__all__ = [
-    "choose_torch_threads",
-    "kept_torch_threads",
-    "on_each_share",
-    "on_each_thread",
-    "one_thread_pool",
-    "resolve_threads",
-    "use_torch_threads",
-]
-
 _PAYS = 1.3
 """Threads wait for each other by spinning, and on few cores what they spin on is needed for the
 requests. All cores must be this much faster than one."""

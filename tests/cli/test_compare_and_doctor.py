@@ -68,8 +68,7 @@ def test_values_per_user_are_those_scipy_is_given(runs: Path) -> None:
 
 def test_one_run_can_be_the_reference(runs: Path) -> None:
     shown = runner.invoke(
-        app,
-        ["compare", str(runs / "a"), str(runs / "b"), "--against", f"{runs / 'a'}/", "--json"],
+        app, ["compare", str(runs / "a"), str(runs / "b"), "--against", f"{runs / 'a'}/", "--json"]
     )
     tests = json.loads(shown.stdout)["tests"]
     assert {(Path(t["first"]).name, Path(t["second"]).name) for t in tests} == {("b", "a")}

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from leporid import knn_graph
-from leporid.distributed.product import column_bounds, multiply_block, prepare_block
+from leporid.distributed.product import multiply_block, prepare_block
 from leporid.distributed.shuffle import (
     Rows,
     block_limits,
@@ -23,6 +23,7 @@ from leporid.distributed.shuffle import (
     reverse_edges,
 )
 from leporid.distributed.worker import writable
+from leporid.graph.kernels.product import column_bounds
 from leporid.graph.kernels.symmetrise import Limits
 from leporid.graph.matrix import members_of
 from leporid.graph.nearest_rows import choice_thresholds

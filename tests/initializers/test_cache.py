@@ -8,10 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from leporid.artifacts import cache_directory
 from leporid.data.interactions import Interactions
 from leporid.errors import LeporidWarning
 from leporid.initializers.base import InitialEmbeddings
-from leporid.initializers.cache import cache_directory, cache_path, cached_fit
+from leporid.initializers.cache import cache_path, cached_fit
 from leporid.initializers.svd import SVD
 from leporid.progress import ProgressLike
 from tests.initializers.helpers import planted

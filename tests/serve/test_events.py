@@ -136,8 +136,7 @@ def test_events_become_part_of_the_next_log(split: leporid.Split, tmp_path: Path
     store.close()
     fetch = ["data", "import", "--from-store", str(tmp_path / "events.db")]
     told = CliRunner().invoke(
-        command,
-        [*fetch, str(tmp_path / "log.csv"), "-o", str(tmp_path / "next.parquet"), "--json"],
+        command, [*fetch, str(tmp_path / "log.csv"), "-o", str(tmp_path / "next.parquet"), "--json"]
     )
     assert told.exit_code == 0, told.output
     merged = leporid.load(tmp_path / "next.parquet")
@@ -145,10 +144,7 @@ def test_events_become_part_of_the_next_log(split: leporid.Split, tmp_path: Path
     assert len(merged) == len(split.train) + 1
     new = merged.users.index(9001)
     assert merged.items.externals(merged.sequences().of(new)).tolist() == [item]
-    alone = CliRunner().invoke(
-        command,
-        [*fetch, "-o", str(tmp_path / "events.csv")],
-    )
+    alone = CliRunner().invoke(command, [*fetch, "-o", str(tmp_path / "events.csv")])
     assert alone.exit_code == 0, alone.output
     assert len(leporid.load(tmp_path / "events.csv")) == 2
 

@@ -81,10 +81,7 @@ def test_a_used_port_is_refused_in_words(run_dir: Path, tmp_path: Path) -> None:
     with server(run_dir, tmp_path / "events.db") as (_, address):
         port = address.rpartition(":")[2]
         told = subprocess.run(
-            [*SERVE, str(run_dir), "--port", port],
-            capture_output=True,
-            text=True,
-            timeout=120,
+            [*SERVE, str(run_dir), "--port", port], capture_output=True, text=True, timeout=120
         )
     assert told.returncode == 1
     assert f"cannot listen on 127.0.0.1:{port}" in told.stderr

@@ -127,9 +127,7 @@ def test_every_event_answered_with_200_survives_sigkill(
 
 @pytest.mark.slow
 @pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
-def test_events_survive_a_crash_of_postgres_and_the_store_connects_again(
-    postgres: Cluster,
-) -> None:
+def test_events_survive_a_crash_of_postgres_and_the_store_connects_again(postgres: Cluster) -> None:
     _forget(postgres.url)
     store = open_store(postgres.url)
     store.add([Event("ana", str(i), i) for i in range(50)])

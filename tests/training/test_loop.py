@@ -75,11 +75,7 @@ def unbroken(split: Split) -> DLR2:
 
 @pytest.mark.parametrize("stop", [1, 4, 9])
 def test_a_run_stopped_anywhere_and_resumed_has_the_bits_of_an_unbroken_run(
-    split: Split,
-    unbroken: DLR2,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    stop: int,
+    split: Split, unbroken: DLR2, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stop: int
 ) -> None:
     stopped = DLR2(**DLR2_RUN)
     interrupt_at(monkeypatch, stopped, stop)
@@ -255,12 +251,7 @@ def test_a_checkpoint_of_another_run_is_refused(split: Split, tmp_path: Path) ->
         Dot(**settings).fit(split, seed=2, device="cpu", checkpoint=tmp_path, resume=True)
     with pytest.raises(ConfigError, match="its start is"):
         Dot(**settings).fit(
-            split,
-            seed=1,
-            device="cpu",
-            checkpoint=tmp_path,
-            resume=True,
-            init=vectors(split),
+            split, seed=1, device="cpu", checkpoint=tmp_path, resume=True, init=vectors(split)
         )
     (tmp_path / "checkpoint.safetensors").write_bytes(b"half a file")
     with pytest.raises(DataError, match="not a safetensors file"):

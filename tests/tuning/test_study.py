@@ -17,13 +17,7 @@ import pytest
 
 import leporid
 from leporid.data.split import Split
-from leporid.errors import (
-    ConfigError,
-    DataError,
-    LeporidError,
-    MissingExtraError,
-    UnknownNameError,
-)
+from leporid.errors import ConfigError, DataError, LeporidError, MissingExtraError, UnknownNameError
 from leporid.models.ease import EASE
 from leporid.progress import NullProgress
 from leporid.space import Float, Int
@@ -96,9 +90,7 @@ def test_the_test_part_does_not_matter_to_a_rehearsal_either() -> None:
     assert values[0] == values[1]
 
 
-def test_initial_vectors_are_computed_once_for_all_trials(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_initial_vectors_are_computed_once_for_all_trials(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LEPORID_CACHE", "off")
     maker = leporid.initializers.get("svd")
     plain, fits = maker.fit, []

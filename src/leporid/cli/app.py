@@ -20,8 +20,6 @@ from leporid._version import __version__
 from leporid.cli.options import as_command
 from leporid.errors import LeporidError, LeporidWarning
 
-__all__ = ["COMMANDS", "app", "run"]
-
 app = typer.Typer(
     name="leporid",
     help="Where should your embeddings start? Manifold-informed starting vectors for "

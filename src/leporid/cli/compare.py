@@ -26,8 +26,7 @@ def compare(
     Intervals are 95% bootstrap intervals over users. Pairs are tested user by user (Wilcoxon
     signed-rank, two-sided, Holm-corrected over all rows); runs on different data are refused.
     """
-    from leporid.runs.comparison import compare_runs, paired_tests
-    from leporid.runs.run_folder import read_run
+    from leporid.runs import compare_runs, paired_tests, read_run
 
     if len(runs) < 2:
         raise ConfigError("a comparison needs at least two runs")

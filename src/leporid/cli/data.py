@@ -14,7 +14,7 @@ from leporid.cli.output import print_json, print_rows, show_progress
 from leporid.errors import LeporidWarning
 
 if TYPE_CHECKING:
-    from leporid.data.interactions import Interactions
+    from leporid.data import Interactions
 
 
 group = typer.Typer(help="Look at a log, split it, fetch one or make one.", no_args_is_help=True)
@@ -35,7 +35,7 @@ def _load(source: str, log: LogOptions, json_output: bool) -> Interactions:
 
 def _write(data: Interactions, output: Path, json_output: bool) -> None:
     """Write a log and show its figures."""
-    from leporid.data.write import write_log
+    from leporid.data import write_log
 
     write_log(data, output)
     figures = data.stats().as_dict()
@@ -64,7 +64,7 @@ def split(
     json_output: Json = False,
 ) -> None:
     """Cut a log into train, validation and test, and save them."""
-    from leporid.data.splitting import split_by
+    from leporid.data import split_by
 
     data = _load(source, log, json_output)
     parts = split_by(data, log.protocol, train=train, valid=valid)
@@ -88,7 +88,7 @@ def synth(
     json_output: Json = False,
 ) -> None:
     """Make a synthetic log with communities, power laws and drift."""
-    from leporid.data.synthetic import synthesize
+    from leporid.data import synthesize
 
     data = synthesize(users, items, interactions, seed=seed, drift=drift, exponent=exponent)
     _write(data, output, json_output)
@@ -101,7 +101,7 @@ def fetch(
     json_output: Json = False,
 ) -> None:
     """Download a data set into the cache, or say how to get it."""
-    from leporid.data.datasets import fetch as fetch_files
+    from leporid.data import fetch as fetch_files
 
     files = fetch_files(name, progress=show_progress(json_output))
     if json_output:
@@ -115,7 +115,7 @@ def fetch(
 @as_command
 def list_datasets(json_output: Json = False) -> None:
     """The data sets that are known by name."""
-    from leporid.data.datasets import DATASETS, cache_dir
+    from leporid.data import DATASETS, cache_dir
 
     rows = [{"name": d.name, "about": d.about, "page": d.page} for d in DATASETS.values()]
     cache = str(cache_dir())
@@ -135,7 +135,7 @@ def import_events(
     json_output: Json = False,
 ) -> None:
     """Write the events a service has kept as a log for the next training."""
-    from leporid.serve.store import merged_log
+    from leporid.serve import merged_log
 
     data = merged_log(store, None if source is None else _load(source, log, json_output))
     _write(data, output, json_output)

@@ -13,7 +13,7 @@ def doctor(json_output: Json = False) -> None:
 
     Exit code 0 when every self-test passed; a missing extra is not a failure.
     """
-    from leporid.diagnostics.doctor import examine
+    from leporid.diagnostics import examine
 
     report = examine()
     if json_output:

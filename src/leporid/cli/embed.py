@@ -23,7 +23,7 @@ from leporid.cli.output import print_files, print_json, print_table, show_progre
 from leporid.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
-    from leporid.initializers.base import InitialEmbeddings
+    from leporid.initializers import InitialEmbeddings
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ def embed(
 
     Give the training part of your data only: vectors that have seen the test part leak it.
     """
-    from leporid.interop.text import CONFIG_LINES
+    from leporid.interop import CONFIG_LINES
 
     initializer = method.initializer()
     progress = show_progress(json_output)
@@ -117,9 +117,8 @@ def embed(
 
 def _fit(initializer: Any, train: Any, place: _Place, progress: bool) -> InitialEmbeddings:
     """The vectors, from the cache, from earlier vectors or from a cluster where those are asked."""
-    from leporid.initializers.cache import cached_fit
-    from leporid.initializers.spectral_sides import SpectralInitializer
-    from leporid.interop.formats import read_embeddings
+    from leporid.initializers import SpectralInitializer, cached_fit
+    from leporid.interop import read_embeddings
 
     if place.refresh is not None:
         if not isinstance(initializer, SpectralInitializer):
@@ -131,7 +130,7 @@ def _fit(initializer: Any, train: Any, place: _Place, progress: bool) -> Initial
                 raise ConfigError(
                     f"--scheduler is for le and leporid: {initializer.name} runs here"
                 )
-            from leporid.distributed.cluster import connect
+            from leporid.distributed import connect
 
             initializer.client = stack.enter_context(connect(place.scheduler))
             stack.callback(setattr, initializer, "client", None)
@@ -143,7 +142,7 @@ def _out_of_core(
     initializer: Any, data: str, output: Path, place: _Place, log: LogOptions, progress: bool
 ) -> InitialEmbeddings:
     """Within a memory limit, with the files it needs meanwhile beside the output."""
-    from leporid.initializers.out_of_core import embed_stored
+    from leporid.initializers import embed_stored
 
     options, default = asdict(log), asdict(LogOptions())
     streamed = {key: options.pop(key) for key in ("core", "user", "item", "time")}

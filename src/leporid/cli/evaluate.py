@@ -14,7 +14,7 @@ from leporid.cli.output import print_files, print_json, print_table, show_progre
 from leporid.errors import ConfigError, LeporidWarning
 
 if TYPE_CHECKING:
-    from leporid.evaluation.metric_table import MetricTable
+    from leporid.evaluation import MetricTable
 
 
 def evaluate(
@@ -47,7 +47,7 @@ def evaluate(
         raise ConfigError(f"--export writes .csv or .parquet files, not {export.name!r}")
     cuts = parse_list(at, "--at")
 
-    from leporid.evaluation.evaluator import evaluate as evaluate_model
+    from leporid.evaluation import evaluate as evaluate_model
 
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", LeporidWarning)
@@ -73,7 +73,7 @@ def evaluate(
 
 
 def _report(table: MetricTable, strata: list[str], resamples: int, seed: int) -> dict[str, Any]:
-    from leporid.evaluation.strata import user_stratum
+    from leporid.evaluation import user_stratum
 
     if not strata:
         # The paper's tail users, unless there are too few users to have any.
@@ -107,7 +107,7 @@ def _print(report: dict[str, Any]) -> None:
 
 
 def _lists(path: Path | None, columns: str) -> Any:
-    from leporid.evaluation.recommendations import Recommendations
+    from leporid.evaluation import Recommendations
 
     names = columns.split(",")
     if len(names) != 3:

@@ -24,7 +24,7 @@ def export(
     json_output: Json = False,
 ) -> None:
     """Write SOURCE's vectors and ids in another format."""
-    from leporid.interop.formats import read_any
+    from leporid.interop import read_any
 
     vectors = read_any(source, users, items, source_format)
     if scale is not None:

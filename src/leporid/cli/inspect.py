@@ -23,9 +23,9 @@ def inspect(
     json_output: Json = False,
 ) -> None:
     """Show spectrum, norms, isolated rows, neighbours, a map, and movement in training."""
-    from leporid.data.item_titles import load_items
-    from leporid.diagnostics.inspection import inspect_embeddings
-    from leporid.interop.formats import read_any
+    from leporid.data import load_items
+    from leporid.diagnostics import inspect_embeddings
+    from leporid.interop import read_any
 
     inspection = inspect_embeddings(
         read_any(source),

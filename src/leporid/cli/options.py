@@ -21,10 +21,9 @@ from typer import Argument, Option
 from leporid.errors import ConfigError, DataError, UnknownNameError
 
 if TYPE_CHECKING:
-    from leporid.data.interactions import Interactions
-    from leporid.data.split import Split
-    from leporid.initializers.base import InitialEmbeddings
-    from leporid.models.shared.base import Recommender
+    from leporid.data import Interactions, Split
+    from leporid.initializers import InitialEmbeddings
+    from leporid.models import Recommender
 
 _SHORT = {"output": "-o", "out": "-o"}
 """Options that have a short form as well."""
@@ -48,14 +47,14 @@ class FormatOptions:
 
     def __post_init__(self) -> None:
         """Refuse an unknown format, before anything is computed."""
-        from leporid.interop.formats import FORMATS
+        from leporid.interop import FORMATS
 
         if self.format not in FORMATS:
             raise UnknownNameError("format", self.format, FORMATS)
 
     def write(self, vectors: InitialEmbeddings, output: Path) -> list[Path]:
         """Write the vectors into the folder; returns the files."""
-        from leporid.interop.formats import write_embeddings
+        from leporid.interop import write_embeddings
 
         return write_embeddings(vectors, output, self.format, name=self.name)
 
@@ -76,7 +75,7 @@ class LogOptions:
 
     def load(self, source: str, *, quiet: bool = False) -> Interactions:
         """Read and filter the log; says on stderr what was guessed, unless `quiet`."""
-        from leporid.data.loading import load
+        from leporid.data import load
 
         options = {field.name: getattr(self, field.name) for field in fields(LogOptions)}
         core = options.pop("core")
@@ -96,7 +95,7 @@ class SplitOptions(LogOptions):
 
     def split(self, source: str, *, quiet: bool = False, **shares: float) -> Split:
         """Read and cut the log; `shares` are `train` and `valid`."""
-        from leporid.data.splitting import split_by
+        from leporid.data import split_by
 
         return split_by(self.load(source, quiet=quiet), self.protocol, **shares)
 
@@ -171,8 +170,7 @@ def parse_list(text: str, option: str | None = None) -> list[Any]:
 
 def load_model(path: Path) -> Recommender:
     """The model in its own folder, or in that of a run."""
-    from leporid.models.shared.base import Recommender
-    from leporid.models.shared.trained import find_model
+    from leporid.models import Recommender, find_model
 
     folder = find_model(path)
     if folder is None:

@@ -57,7 +57,7 @@ def _titles(path: Path | None) -> Any:
     if path is None:
         return lambda item: {}
 
-    from leporid.data.item_titles import load_items
+    from leporid.data import load_items
 
     known = {str(key): info.title for key, info in load_items(path).items()}
     return lambda item: {"title": known.get(str(item), "")}

@@ -31,10 +31,9 @@ def reproduce(
     json_output: Json = False,
 ) -> None:
     """Run what a table or figure needs, then write it with the paper's values beside ours."""
-    from leporid.data.loading import load
-    from leporid.paper.outputs import write_outputs
-    from leporid.paper.reproduce import QUICK_SUFFIX, paper_specs
-    from leporid.runs.cell import load_split
+    from leporid.data import load
+    from leporid.paper import QUICK_SUFFIX, paper_specs, write_outputs
+    from leporid.runs import load_split
 
     if what not in (*_ALL, "all"):
         raise UnknownNameError("table or figure", what, (*_ALL, "all"))

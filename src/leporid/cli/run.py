@@ -14,9 +14,7 @@ from leporid.cli.options import Device, Json
 from leporid.cli.output import make_table, print_rows, show_progress
 
 if TYPE_CHECKING:
-    from leporid.runs.cell import Cell
-    from leporid.runs.grid import GridStatus
-    from leporid.runs.spec import ExperimentSpec
+    from leporid.runs import Cell, ExperimentSpec, GridStatus
 
 
 @dataclass(frozen=True)
@@ -33,7 +31,7 @@ class GridOptions:
         from rich.console import Console
         from rich.live import Live
 
-        from leporid.runs.grid import run_grid
+        from leporid.runs import run_grid
 
         cells = [cell for spec in specs for cell in spec.cells()]
         live = show_progress(quiet)
@@ -49,7 +47,7 @@ def run(
     json_output: Json = False,
 ) -> None:
     """Run an experiment grid; what is done already is skipped, what was killed goes on."""
-    from leporid.runs.spec import ExperimentSpec
+    from leporid.runs import ExperimentSpec
 
     experiment = ExperimentSpec.from_toml(spec)
     cells = experiment.cells()

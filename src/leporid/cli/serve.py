@@ -25,6 +25,6 @@ def serve(
     Whoever sends LEPORID_TOKEN may POST /events, whoever sends LEPORID_ADMIN_TOKEN may POST
     /reload; without these variables the server is read-only.
     """
-    from leporid.serve.server import serve_forever
+    from leporid.serve import serve_forever
 
     serve_forever(run, compare=compare, items=items, host=host, port=port, store=store)

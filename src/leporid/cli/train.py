@@ -13,8 +13,8 @@ from leporid.cli.output import print_files, print_json, print_table, show_progre
 from leporid.errors import ConfigError
 
 if TYPE_CHECKING:
-    from leporid.data.split import Split
-    from leporid.models.shared.base import Recommender
+    from leporid.data import Split
+    from leporid.models import Recommender
     from leporid.progress import ProgressLike
 
 
@@ -81,9 +81,7 @@ def train(
     the rest test. Ctrl-C leaves a checkpoint; the same command with --resume goes on from it.
     """
     from leporid.progress import make_progress
-    from leporid.runs.cell import CUTS, judge
-    from leporid.runs.record import Meter
-    from leporid.runs.run_folder import write_run
+    from leporid.runs import CUTS, Meter, judge, write_run
 
     init = training.start()
     split = log.split(data, quiet=json_output)

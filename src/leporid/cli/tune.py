@@ -14,7 +14,7 @@ from leporid.cli.output import print_json, print_rows, print_table, show_progres
 from leporid.errors import ConfigError
 
 if TYPE_CHECKING:
-    from leporid.data.split import Split
+    from leporid.data import Split
 
 
 _ALL = "all-classical"
@@ -90,7 +90,7 @@ def _tune_model(
     model: str, log: SplitOptions, data: str, study: _Study, one: _OneModel, json_output: bool
 ) -> None:
     from leporid import models
-    from leporid.tuning.study import tune as run_study
+    from leporid.tuning import tune as run_study
 
     searched = [*models.get(model).search_space]
     options = {**vars(study), **vars(one)}
@@ -120,7 +120,7 @@ def _tune_model(
 def _tune_baselines(
     split: Split, study: _Study, options: _Baselines, dataset: str, json_output: bool
 ) -> None:
-    from leporid.runs.baselines import tune_baselines
+    from leporid.runs import tune_baselines
 
     pairs = tune_baselines(
         split,

@@ -1,5 +1,6 @@
 from .columns import LoadReport as LoadReport
 from .datasets import DATASETS as DATASETS
+from .datasets import cache_dir as cache_dir
 from .datasets import fetch as fetch
 from .id_map import IdMap as IdMap
 from .interactions import DatasetStats as DatasetStats
@@ -7,6 +8,7 @@ from .interactions import Interactions as Interactions
 from .interactions import Sequences as Sequences
 from .item_titles import ItemInfo as ItemInfo
 from .item_titles import load_items as load_items
+from .item_titles import rarest_genres as rarest_genres
 from .k_core import core_filter as core_filter
 from .loading import load as load
 from .split import Part as Part
@@ -19,6 +21,7 @@ from .splitting import split_by as split_by
 from .splitting import temporal_split as temporal_split
 from .stored import StoredInteractions as StoredInteractions
 from .stored import store_interactions as store_interactions
+from .stored import transpose as transpose
 from .synthetic import RecoveryScore as RecoveryScore
 from .synthetic import SyntheticConfig as SyntheticConfig
 from .synthetic import SyntheticData as SyntheticData

@@ -11,8 +11,6 @@ import pyarrow as pa
 
 from leporid.errors import DataError, closest
 
-__all__ = ["Columns", "LoadReport", "RawTable", "Requested", "find_columns", "looks_like_header"]
-
 Requested = Mapping[str, str | int | None]
 """Role to the name or place of its column, where the caller named one."""
 

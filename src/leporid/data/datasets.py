@@ -24,8 +24,6 @@ from leporid.data.download import download, published_md5
 from leporid.errors import DataError, LeporidWarning, UnknownNameError
 from leporid.progress import ProgressLike
 
-__all__ = ["DATASETS", "DatasetFiles", "NamedDataset", "cache_dir", "fetch"]
-
 _RECBOLE = "recbole==1.2.1"
 _RECBOLE_FOLDER = "recbole/dataset_example/ml-100k/"
 _RECBOLE_SHA256 = {

@@ -11,8 +11,6 @@ from typing import Any
 from leporid.errors import DataError
 from leporid.progress import NullProgress, ProgressLike, make_progress
 
-__all__ = ["download", "published_md5"]
-
 _TIMEOUT_SECONDS = 30
 _RETRIES = 2
 

@@ -16,8 +16,6 @@ from numpy.typing import NDArray
 
 from leporid.errors import DataError, UnknownIdError
 
-__all__ = ["IdMap"]
-
 
 @dataclass(frozen=True, eq=False)
 class IdMap:

@@ -18,8 +18,6 @@ from leporid.data.k_core import core_filter
 if TYPE_CHECKING:
     from leporid.data.columns import LoadReport
 
-__all__ = ["DatasetStats", "Interactions", "Sequences"]
-
 TAIL_SHARE = 0.25
 """The tail is this share of the users (or items): those with the fewest interactions."""
 

@@ -19,8 +19,6 @@ from leporid.data.columns import normalise
 from leporid.data.datasets import DATASETS, fetch
 from leporid.errors import DataError
 
-__all__ = ["ItemInfo", "load_items", "rarest_genres"]
-
 _ML_100K_GENRES = (
     "unknown|Action|Adventure|Animation|Children's|Comedy|Crime|Documentary|Drama|Fantasy|"
     "Film-Noir|Horror|Musical|Mystery|Romance|Sci-Fi|Thriller|War|Western"

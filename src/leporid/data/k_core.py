@@ -14,8 +14,6 @@ from leporid.errors import ConfigError, DataError
 if TYPE_CHECKING:
     from leporid.data.interactions import Interactions
 
-__all__ = ["core_counts", "core_filter", "with_core_dropped"]
-
 Pairs = Iterable[tuple[NDArray[Any], NDArray[Any]]]
 """Users and items of the interactions, a block at a time."""
 

@@ -20,8 +20,6 @@ from leporid.data.policies import to_interactions
 from leporid.data.text_files import read_text
 from leporid.errors import DataError, closest
 
-__all__ = ["load", "parquet_batches"]
-
 
 def load(
     source: Any,

@@ -21,8 +21,6 @@ from leporid.data.interactions import Interactions
 from leporid.data.timestamps import to_int64
 from leporid.errors import DataError, LeporidWarning
 
-__all__ = ["KeptRows", "check_kept", "id_lookup", "keep_rows", "to_interactions"]
-
 _WHOLE = r"^(0|-?[1-9][0-9]*)(\.0+)?$"
 """An integer as a program would print it: no leading zero, no plus sign."""
 

@@ -15,8 +15,6 @@ from leporid.data.id_map import IdMap
 from leporid.data.interactions import Interactions
 from leporid.errors import DataError
 
-__all__ = ["Part", "Split"]
-
 Part = Literal["valid", "test"]
 
 _ARRAYS, _SUMMARY = "split.safetensors", "split.json"

@@ -16,15 +16,6 @@ from leporid.data.interactions import Interactions
 from leporid.data.split import Split
 from leporid.errors import ConfigError, DataError, UnknownNameError
 
-__all__ = [
-    "PROTOCOLS",
-    "global_time_split",
-    "leave_last_out",
-    "rehearsal",
-    "split_by",
-    "temporal_split",
-]
-
 PROTOCOLS = ("temporal", "leave-last-out", "global-time")
 
 

@@ -29,8 +29,6 @@ from leporid.data.policies import check_kept, id_lookup, keep_rows
 from leporid.errors import ConfigError, DataError
 from leporid.memory import memory_left, parse_memory
 
-__all__ = ["StoredInteractions", "store_interactions", "transpose"]
-
 BYTES_PER_ROW = 160
 """What one row of a block takes while it is read, coded and sorted."""
 FEWEST_ROWS, MOST_ROWS = 4096, 1 << 20

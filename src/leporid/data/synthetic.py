@@ -28,15 +28,6 @@ from leporid.data.interactions import Interactions
 from leporid.data.synthetic_walk import Catalogue, walk_users
 from leporid.errors import ConfigError, DataError
 
-__all__ = [
-    "RecoveryScore",
-    "SyntheticConfig",
-    "SyntheticData",
-    "recovery_score",
-    "synthesize",
-    "synthesize_planted",
-]
-
 _SECONDS_PER_DAY = 86_400
 _BEGINNING = 946_684_800
 """1 January 2000, when the first user may arrive."""

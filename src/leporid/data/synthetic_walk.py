@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 from leporid.kernel import kernel
 from leporid.random_stream import next_state, to_bits, uniform
 
-__all__ = ["Catalogue", "walk_users"]
-
 _NEW_SITTING = 0.2
 """Sittings last five interactions on average."""
 _WOBBLE = 0.12

@@ -18,8 +18,6 @@ import pyarrow.csv as pa_csv
 from leporid.data.columns import RawTable, Requested, find_columns, looks_like_header
 from leporid.errors import DataError
 
-__all__ = ["read_text"]
-
 _MISSING = ("", "NA", "N/A", "#N/A", "NaN", "nan", "null", "NULL", "None", "none", "\\N")
 """Unquoted fields that mean 'nothing here'."""
 _UNIT_SEPARATOR = "\x1f"

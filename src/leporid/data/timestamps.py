@@ -13,8 +13,6 @@ import pyarrow.compute as pc
 
 from leporid.errors import DataError
 
-__all__ = ["to_int64"]
-
 AS_GIVEN, MICROSECONDS = "as given", "microseconds"
 
 

@@ -12,8 +12,6 @@ from leporid.artifacts import atomic_path
 from leporid.data.interactions import Interactions
 from leporid.errors import DataError
 
-__all__ = ["write_log"]
-
 
 def write_log(data: Interactions, path: str | Path) -> Path:
     """Write parquet, CSV, TSV or RecBole `.inter`, by the ending; atomically.

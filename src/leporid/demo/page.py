@@ -6,13 +6,10 @@ import html
 from pathlib import Path
 from typing import Any
 
-from leporid.data.item_titles import rarest_genres
+from leporid.data import rarest_genres
 from leporid.demo.stages import DemoResult
 from leporid.pages import new_figure
-from leporid.paper.figures import draw_bars
-from leporid.paper.report import figure_html, rows_html, write_report
-
-__all__ = ["write_page"]
+from leporid.paper import draw_bars, figure_html, rows_html, write_report
 
 _MAP = "LEPORID item vectors, columns 2 and 3: computed without the genres"
 _GENRES = 6

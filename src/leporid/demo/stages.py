@@ -14,27 +14,17 @@ import pyarrow.parquet as pq
 
 from leporid.artifacts import atomic_path
 from leporid.config import Config, setting
-from leporid.data.datasets import fetch
-from leporid.data.item_titles import ItemInfo, load_items
-from leporid.data.loading import load
-from leporid.data.splitting import temporal_split
-from leporid.data.synthetic import synthesize
+from leporid.data import ItemInfo, fetch, load, load_items, synthesize, temporal_split
 from leporid.errors import DataError
-from leporid.initializers.starting import start
-from leporid.models.shared.fitting import train
+from leporid.initializers import start
+from leporid.models import train
 from leporid.progress import NullProgress, ProgressLike
-from leporid.runs.cell import judge
-from leporid.runs.comparison import paired_tests
-from leporid.runs.record import Meter, RunRecord
-from leporid.runs.run_folder import Run, write_run
+from leporid.runs import Meter, Run, RunRecord, judge, paired_tests, write_run
 
 if TYPE_CHECKING:
-    from leporid.data.interactions import Interactions
-    from leporid.data.split import Split
-    from leporid.initializers.base import InitialEmbeddings
-    from leporid.models.shared.base import Recommender
-
-__all__ = ["DemoResult", "DemoSettings", "run_demo"]
+    from leporid.data import Interactions, Split
+    from leporid.initializers import InitialEmbeddings
+    from leporid.models import Recommender
 
 _NAMES = {
     "toppop": "TopPop",

@@ -14,12 +14,10 @@ import numpy as np
 from scipy import sparse
 
 from leporid._version import __version__
-from leporid.data.datasets import cache_dir
+from leporid.artifacts import cache_directory
+from leporid.data import cache_dir
 from leporid.errors import LeporidError
-from leporid.initializers.cache import cache_directory
 from leporid.threads import resolve_threads
-
-__all__ = ["EXTRAS", "examine", "self_tests"]
 
 EXTRAS: dict[str, tuple[str, ...]] = {
     "torch": ("torch",),
@@ -68,7 +66,7 @@ def self_tests() -> list[dict[str, Any]]:
 
 
 def _graph_error() -> float:
-    from leporid.graph.knn import knn_graph
+    from leporid.graph import knn_graph
 
     rows = _rows()
     dense = rows.toarray()
@@ -82,7 +80,7 @@ def _graph_error() -> float:
 
 
 def _eigen_error() -> float:
-    from leporid.spectral.estimators import Leporid
+    from leporid.spectral import Leporid
 
     rows = _rows()
     fitted = Leporid(dim=4, k=rows.shape[0] - 1, alpha=0.5).fit(rows)
@@ -94,7 +92,7 @@ def _eigen_error() -> float:
 
 
 def _ranking_error() -> float:
-    from leporid.ranking.masked import masked_top_k
+    from leporid.ranking import masked_top_k
 
     scores = np.random.default_rng(2).random((7, 50), dtype=np.float32)
     items = masked_top_k(scores, 5).items

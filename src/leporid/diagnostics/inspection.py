@@ -23,10 +23,8 @@ from leporid.diagnostics.measures import (
     summarize,
 )
 from leporid.errors import DataError, UnknownIdError, closest
-from leporid.initializers.base import InitialEmbeddings
+from leporid.initializers import InitialEmbeddings
 from leporid.pages import fill_template
-
-__all__ = ["Inspection", "find_item", "inspect_embeddings"]
 
 
 @dataclass(frozen=True, eq=False)

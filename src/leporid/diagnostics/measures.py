@@ -10,18 +10,7 @@ from numpy.typing import NDArray
 from scipy.stats import spearmanr
 
 from leporid.errors import DataError
-from leporid.spectral.embedding import Embedding, standardize
-
-__all__ = [
-    "QUANTILES",
-    "Movement",
-    "SideSummary",
-    "flat_map",
-    "movement",
-    "nearest",
-    "norms_by_degree",
-    "summarize",
-]
+from leporid.spectral import Embedding, standardize
 
 QUANTILES = ("smallest", "quarter", "median", "three quarters", "largest")
 

@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 from leporid.diagnostics.measures import Movement, SideSummary
 from leporid.pages import new_figure, to_svg
 
-__all__ = ["draw_map", "draw_movement", "draw_norms", "draw_spectrum", "save_picture"]
-
 _MOST_POINTS = 20_000
 """A map shows at most this many rows, evenly taken: more would be one blot."""
 

@@ -16,8 +16,6 @@ from typing import Any, TypeVar
 from leporid._version import __version__
 from leporid.errors import ClusterError, ConfigError, MissingExtraError
 
-__all__ = ["Cluster", "connect"]
-
 ATTEMPTS = 4
 """How often data is sent again, and work begun again, before giving up."""
 PATIENCE = 60.0

@@ -12,13 +12,11 @@ from scipy import sparse
 
 from leporid.distributed import shuffle
 from leporid.distributed.cluster import Cluster
-from leporid.distributed.product import column_bounds, multiply_block, prepare_block
+from leporid.distributed.product import multiply_block, prepare_block
 from leporid.errors import ConfigError
-from leporid.graph.directed import usable_k
-from leporid.graph.matrix import Members, members_of
+from leporid.graph import Members, members_of, usable_k
+from leporid.graph.kernels.product import column_bounds
 from leporid.progress import NullProgress, ProgressLike
-
-__all__ = ["BlockGraph", "DaskGraphs"]
 
 BLOCKS_PER_WORKER = 4
 """Blocks are the unit of work, of progress, and of what has to be done again after a loss."""

@@ -13,11 +13,9 @@ from numpy.typing import NDArray
 
 from leporid.distributed.shuffle import Rows
 from leporid.distributed.worker import one_at_a_time, worker_threads, writable
-from leporid.graph.kernels.product import BLOCK, add_edges, column_bounds, huge_zeros
+from leporid.graph import BLOCK, add_edges, huge_zeros
 from leporid.kernel import kernel
 from leporid.threads import on_each_thread
-
-__all__ = ["RowBlock", "column_bounds", "multiply_block", "prepare_block"]
 
 
 class RowBlock(NamedTuple):

@@ -14,27 +14,19 @@ from numba import int64, uint64
 from numpy.typing import NDArray
 
 from leporid.distributed.worker import one_at_a_time, worker_threads, writable
-from leporid.graph.directed import directed_neighbours
-from leporid.graph.kernels.layout import NeighbourLists
-from leporid.graph.kernels.symmetrise import Limits, merge_rows, ranks_behind, row_limits
-from leporid.graph.matrix import Members
-from leporid.graph.similarity import Similarity
-from leporid.graph.types import row_sums
+from leporid.graph import (
+    Limits,
+    Members,
+    NeighbourLists,
+    Similarity,
+    directed_neighbours,
+    merge_rows,
+    ranks_behind,
+    row_limits,
+    row_sums,
+)
 from leporid.kernel import kernel
 from leporid.progress import NullProgress
-
-__all__ = [
-    "Reverse",
-    "RowSums",
-    "Rows",
-    "block_limits",
-    "block_neighbours",
-    "block_sums",
-    "join_limits",
-    "merge_block",
-    "piece_of",
-    "reverse_edges",
-]
 
 
 class Reverse(NamedTuple):

@@ -8,8 +8,6 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-__all__ = ["one_at_a_time", "worker_threads", "writable"]
-
 T = TypeVar("T", bound=tuple[Any, ...])
 
 one_at_a_time = threading.Lock()

@@ -7,8 +7,6 @@ from numpy.typing import NDArray
 
 from leporid.errors import ConfigError
 
-__all__ = ["bootstrap_means", "percentile_interval"]
-
 _BLOCK = 4_000_000
 """Numbers held at once while resampling."""
 

@@ -9,9 +9,7 @@ import numpy as np
 from numba import prange
 from numpy.typing import NDArray
 
-from leporid.data.id_map import IdMap
-from leporid.data.interactions import Interactions, Sequences
-from leporid.data.split import Part, Split
+from leporid.data import IdMap, Interactions, Part, Sequences, Split
 from leporid.errors import ConfigError, DataError, UnknownNameError
 from leporid.evaluation.metric_table import MetricTable
 from leporid.evaluation.metrics import FAMILIES
@@ -19,11 +17,7 @@ from leporid.evaluation.recommendations import Recommendations
 from leporid.evaluation.strata import ITEM_STRATA, popularity_class
 from leporid.kernel import kernel
 from leporid.progress import ProgressLike, make_progress
-from leporid.ranking.chunks import chunk_rows
-from leporid.ranking.masked import NanScoreError, masked_top_k, masked_top_k_torch
-from leporid.ranking.topk import TopK
-
-__all__ = ["evaluate"]
+from leporid.ranking import NanScoreError, TopK, chunk_rows, masked_top_k, masked_top_k_torch
 
 Scorer = Callable[[NDArray[np.int32]], Any]
 

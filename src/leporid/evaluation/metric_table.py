@@ -16,13 +16,11 @@ import pyarrow.parquet
 from numpy.typing import NDArray
 
 from leporid.artifacts import atomic_path, read_arrays, write_arrays
-from leporid.data.id_map import IdMap
+from leporid.data import IdMap
 from leporid.errors import ConfigError, DataError, UnknownNameError
 from leporid.evaluation import metrics
 from leporid.evaluation.bootstrap import bootstrap_means, percentile_interval
 from leporid.evaluation.strata import ITEM_STRATA, check_stratum, popularity_class, user_stratum
-
-__all__ = ["Interval", "MetricTable", "combine", "ingredients"]
 
 _FILE_NAME = "table.safetensors"
 _WHOLE = ("Coverage", "Gini")

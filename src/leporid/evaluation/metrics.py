@@ -17,23 +17,6 @@ from numpy.typing import NDArray
 
 from leporid.errors import UnknownNameError
 
-__all__ = [
-    "FAMILIES",
-    "PER_USER",
-    "average_popularity",
-    "average_precision",
-    "f1",
-    "gini",
-    "hit_rate",
-    "item_coverage",
-    "ndcg",
-    "parse_metric",
-    "precision",
-    "recall",
-    "reciprocal_rank",
-    "user_f1",
-]
-
 Hits: TypeAlias = NDArray[np.bool_]
 Counts: TypeAlias = NDArray[np.integer[Any]]
 Values: TypeAlias = NDArray[np.float64]

@@ -21,12 +21,9 @@ import pyarrow.csv
 import pyarrow.parquet
 from numpy.typing import NDArray
 
-from leporid.data.id_map import IdMap
-from leporid.data.split import Split
+from leporid.data import IdMap, Split
 from leporid.errors import DataError, LeporidWarning, UnknownIdError, UnknownNameError
-from leporid.ranking.topk import TopK
-
-__all__ = ["Recommendations"]
+from leporid.ranking import TopK
 
 
 @dataclass(frozen=True, eq=False)

@@ -22,18 +22,6 @@ from leporid.errors import ConfigError, DataError, UnknownNameError
 from leporid.evaluation.bootstrap import bootstrap_means, percentile_interval
 from leporid.evaluation.metric_table import MetricTable, combine, ingredients
 
-__all__ = [
-    "Comparison",
-    "PairedTest",
-    "Significance",
-    "compare",
-    "correct",
-    "holm",
-    "one_against_many",
-    "paired_interval",
-    "paired_test",
-]
-
 Values: TypeAlias = NDArray[np.float64]
 
 

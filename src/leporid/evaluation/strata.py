@@ -15,8 +15,6 @@ from numpy.typing import NDArray
 
 from leporid.errors import UnknownNameError
 
-__all__ = ["ITEM_STRATA", "USER_STRATA", "check_stratum", "popularity_class", "user_stratum"]
-
 USER_STRATA: dict[str, tuple[int, int]] = {
     "tail-users": (1, 4),
     **{f"activity-q{i}": (i, 4) for i in range(1, 5)},

@@ -23,8 +23,6 @@ from leporid.graph.similarity import Similarity
 from leporid.progress import ProgressLike
 from leporid.threads import on_each_thread
 
-__all__ = ["directed_neighbours", "usable_k"]
-
 BATCHES = 40
 """Calls into the kernel: progress is shown, and an interrupt seen, between two of them."""
 LEAST_BATCH = 1024

@@ -27,8 +27,6 @@ from leporid.progress import ProgressLike
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["DeviceGraph", "GraphTensors", "graph_tensors", "knn_graph_on", "tensors_on"]
-
 HALF_EXACT = 2048
 """Largest count up to which half precision holds every integer."""
 BLOCK_ENTRIES = {"cuda": 2**28, "cpu": 2**22}

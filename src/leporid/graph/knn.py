@@ -15,8 +15,6 @@ from leporid.graph.types import KnnGraph, Side
 from leporid.progress import ProgressLike, make_progress
 from leporid.threads import resolve_threads
 
-__all__ = ["knn_graph", "uses_gpu"]
-
 SYMMETRIC = ("jaccard", "cosine")
 """Similarities with sim(i, j) = sim(j, i) to the bit."""
 WORTH_A_GPU = 4096

@@ -10,8 +10,6 @@ from scipy import sparse
 
 from leporid.errors import GraphError
 
-__all__ = ["Members", "members_of"]
-
 
 class Members(NamedTuple):
     """Each row as the set of its columns, without repetition, in CSR form."""

@@ -16,8 +16,6 @@ from leporid.graph.types import KnnGraph
 from leporid.kernel import kernel
 from leporid.threads import on_each_thread, resolve_threads
 
-__all__ = ["NearestRows", "choice_thresholds"]
-
 
 def choice_thresholds(graph: KnnGraph) -> NDArray[np.float32]:
     """float32[n]: a new row must be more similar than this for row j to choose it.

@@ -17,8 +17,6 @@ from leporid.graph.similarity import Similarity
 from leporid.progress import ProgressLike, make_progress
 from leporid.threads import resolve_threads
 
-__all__ = ["Neighbours", "top_k_neighbours"]
-
 
 @dataclass(frozen=True, eq=False)
 class Neighbours:

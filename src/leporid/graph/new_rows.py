@@ -15,16 +15,9 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from leporid.errors import GraphError
-from leporid.graph.kernels.new_rows import (
-    FittedColumns,
-    NewRowBlock,
-    new_row_scratch,
-    weigh_rows,
-)
+from leporid.graph.kernels.new_rows import FittedColumns, NewRowBlock, new_row_scratch, weigh_rows
 from leporid.graph.matrix import members_of
 from leporid.threads import on_each_thread
-
-__all__ = ["BLOCK_ENTRIES", "NewRows", "fitted_columns", "new_row_blocks"]
 
 BLOCK_ENTRIES = 1 << 22
 """Weights held at once: 32 MB, whatever the number of rows."""

@@ -12,8 +12,6 @@ from leporid.graph.types import Graph
 from leporid.progress import ProgressLike
 from leporid.registry import Registry
 
-__all__ = ["GraphBuilder", "RemoteGraph", "graph_builder"]
-
 
 class RemoteGraph(Graph, Protocol):
     """A graph whose edges stay in other processes until `release`."""

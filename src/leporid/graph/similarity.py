@@ -18,8 +18,6 @@ from numpy.typing import NDArray
 
 from leporid.errors import GraphError, UnknownNameError
 
-__all__ = ["SIMILARITIES", "Similarity", "Terms"]
-
 SIMILARITIES = ("jaccard", "cosine", "asymmetric_cosine", "tversky")
 
 

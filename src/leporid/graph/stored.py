@@ -24,8 +24,6 @@ from leporid.graph.types import KnnGraph, Side
 from leporid.memory import format_bytes
 from leporid.progress import ProgressLike
 
-__all__ = ["stored_knn_graph"]
-
 EDGE_BYTES = 8
 """A neighbour: its number and its weight."""
 

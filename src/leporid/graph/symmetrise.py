@@ -14,8 +14,6 @@ from leporid.graph.types import KnnGraph, Side
 from leporid.progress import NullProgress, ProgressLike
 from leporid.threads import on_each_share
 
-__all__ = ["symmetrise"]
-
 
 def _in_memory(_name: str, dtype: Any, size: int) -> NDArray[Any]:
     return np.empty(size, dtype)

@@ -9,8 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-__all__ = ["Graph", "KnnGraph", "Side", "row_sums"]
-
 Side = Literal["users", "items", "rows"]
 
 

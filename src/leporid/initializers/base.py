@@ -14,13 +14,10 @@ from numpy.typing import NDArray
 
 from leporid.artifacts import read_arrays, write_arrays
 from leporid.config import Config, setting
-from leporid.data.id_map import IdMap
-from leporid.data.interactions import Interactions
+from leporid.data import IdMap, Interactions
 from leporid.errors import ConfigError, DataError
 from leporid.progress import ProgressLike, make_progress
-from leporid.spectral.embedding import Embedding
-
-__all__ = ["InitialEmbeddings", "Initializer", "InitializerConfig"]
+from leporid.spectral import Embedding
 
 _OLD_NAMES = {"ids.utf8": "bytes", "ids.offsets": "offsets"}
 """What files written before version 0.2 call the arrays of text ids."""

@@ -18,12 +18,8 @@ from scipy import sparse
 from leporid.kernel import kernel
 from leporid.random_stream import below, next_state, stream, to_bits, uniform
 
-__all__ = ["biased_step", "bipartite_adjacency", "count_visits", "in_row", "walk_into"]
 
-
-def bipartite_adjacency(
-    matrix: sparse.csr_array,
-) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+def bipartite_adjacency(matrix: sparse.csr_array) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
     """indptr int64[n + 1] and indices int32: users 0..m-1, then items; neighbours ascending."""
     transposed = matrix.T.tocsr()
     transposed.sort_indices()

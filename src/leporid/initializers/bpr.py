@@ -20,15 +20,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leporid.config import setting
-from leporid.data.interactions import Interactions
+from leporid.data import Interactions
 from leporid.errors import ConfigError
 from leporid.initializers.base import InitialEmbeddings, Initializer, InitializerConfig
 from leporid.initializers.bipartite import in_row
 from leporid.kernel import kernel
 from leporid.progress import ProgressLike
 from leporid.random_stream import below, next_state, stream, to_bits
-
-__all__ = ["BPR", "BPRConfig", "bpr_update", "partner", "train_round"]
 
 _BLOCKS = 16
 """B: the most threads one epoch can use. Fixed, so that results do not depend on the machine."""

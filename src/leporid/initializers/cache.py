@@ -14,12 +14,10 @@ import numpy as np
 
 from leporid.artifacts import cache_directory, read_arrays
 from leporid.config import canonical_hash
-from leporid.data.interactions import Interactions
+from leporid.data import Interactions
 from leporid.errors import DataError, LeporidWarning
 from leporid.initializers.base import InitialEmbeddings, Initializer
 from leporid.progress import ProgressLike
-
-__all__ = ["cache_directory", "cache_path", "cached_fit"]
 
 
 def cache_path(initializer: Initializer, train: Interactions, directory: str | Path) -> Path:

@@ -9,8 +9,6 @@ from leporid.registry import Registry
 if TYPE_CHECKING:
     from leporid.initializers.base import Initializer
 
-__all__ = ["available", "get", "register", "standardizes"]
-
 _registry: Registry[Initializer] = Registry(
     "initialiser",
     {

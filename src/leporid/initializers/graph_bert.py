@@ -24,15 +24,13 @@ from torch import nn
 from torch.nn import functional
 
 from leporid.config import setting
-from leporid.data.interactions import Interactions
+from leporid.data import Interactions
 from leporid.errors import ConfigError
 from leporid.initializers.base import InitialEmbeddings, Initializer, InitializerConfig
 from leporid.initializers.bipartite import bipartite_adjacency
 from leporid.initializers.intimacy import intimate_nodes
 from leporid.progress import ProgressLike
 from leporid.threads import kept_torch_threads
-
-__all__ = ["GraphBert", "GraphBertConfig", "SubgraphEncoder", "recovery_loss"]
 
 
 @dataclass(frozen=True, kw_only=True)

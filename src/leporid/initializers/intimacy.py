@@ -17,8 +17,6 @@ from numpy.typing import NDArray
 from leporid.kernel import kernel
 from leporid.progress import ProgressLike
 
-__all__ = ["intimate_nodes", "push"]
-
 
 @kernel
 def push(

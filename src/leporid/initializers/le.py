@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from leporid.initializers.spectral_sides import SpectralConfig, SpectralInitializer
-from leporid.spectral.estimators import LaplacianEigenmaps
-
-__all__ = ["LE"]
+from leporid.spectral import LaplacianEigenmaps
 
 
 class LE(SpectralInitializer):

@@ -6,9 +6,7 @@ from dataclasses import dataclass
 
 from leporid.config import setting
 from leporid.initializers.spectral_sides import SpectralConfig, SpectralInitializer
-from leporid.spectral.estimators import Leporid
-
-__all__ = ["LEPORID", "LEPORIDConfig"]
+from leporid.spectral import Leporid
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -19,17 +19,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leporid.config import setting
-from leporid.data.interactions import Interactions
-from leporid.graph.knn import knn_graph
-from leporid.graph.types import KnnGraph
+from leporid.data import Interactions
+from leporid.graph import KnnGraph, knn_graph
 from leporid.initializers.base import InitialEmbeddings, Initializer, InitializerConfig
 from leporid.initializers.svd import column_signs, padded
 from leporid.progress import ProgressLike
-from leporid.spectral.eigenpairs import laplacian_eigenpairs
-from leporid.spectral.embedding import Embedding
+from leporid.spectral import Embedding, laplacian_eigenpairs
 from leporid.threads import on_each_share, resolve_threads
-
-__all__ = ["NetMF", "NetMFConfig", "deepwalk_factors", "deepwalk_filter", "top_singular"]
 
 DENSE_LIMIT = 4096
 """Nodes up to which a dense n x n float64 matrix (134 MB) is formed; never above."""

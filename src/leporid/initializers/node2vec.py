@@ -19,14 +19,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leporid.config import setting
-from leporid.data.interactions import Interactions
+from leporid.data import Interactions
 from leporid.initializers.base import InitialEmbeddings, Initializer, InitializerConfig
 from leporid.initializers.bipartite import bipartite_adjacency, count_visits, walk_into
 from leporid.kernel import kernel
 from leporid.progress import ProgressLike
 from leporid.random_stream import below, next_state, stream, to_bits, uniform
-
-__all__ = ["Node2Vec", "Node2VecConfig", "alias_table", "merge_replicas", "update_position"]
 
 _NODES_PER_REPLICA = 4096
 """Averaging replicas slows learning where every row is busy: small graphs get fewer of them."""

@@ -11,22 +11,15 @@ import hashlib
 import tempfile
 from pathlib import Path
 
-from leporid.data.stored import StoredInteractions, store_interactions, transpose
+from leporid.data import StoredInteractions, store_interactions, transpose
 from leporid.errors import ConfigError, DataError
-from leporid.graph.kernels.layout import search_bytes
-from leporid.graph.kernels.product import BLOCK
-from leporid.graph.matrix import Members
-from leporid.graph.stored import stored_knn_graph
-from leporid.graph.types import Side
+from leporid.graph import BLOCK, Members, Side, search_bytes, stored_knn_graph
 from leporid.initializers.base import InitialEmbeddings, Initializer
 from leporid.initializers.spectral_sides import SpectralInitializer, side_embedding
 from leporid.memory import format_bytes, memory_left, parse_memory
 from leporid.progress import ProgressLike, make_progress
-from leporid.spectral.embedding import Embedding
-from leporid.spectral.lanczos import basis_size
+from leporid.spectral import Embedding, basis_size
 from leporid.threads import resolve_threads
-
-__all__ = ["embed_stored", "solver_bytes"]
 
 
 def embed_stored(

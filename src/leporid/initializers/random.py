@@ -8,11 +8,9 @@ from typing import ClassVar
 import numpy as np
 
 from leporid.config import setting
-from leporid.data.interactions import Interactions
+from leporid.data import Interactions
 from leporid.initializers.base import InitialEmbeddings, Initializer, InitializerConfig
 from leporid.progress import ProgressLike
-
-__all__ = ["Random", "RandomConfig"]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,19 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leporid.config import setting
-from leporid.data.id_map import IdMap
-from leporid.data.interactions import Interactions
+from leporid.data import IdMap, Interactions
 from leporid.errors import DataError
 from leporid.initializers.base import InitialEmbeddings, Initializer, InitializerConfig
 from leporid.initializers.svd import padded
 from leporid.progress import ProgressLike
-from leporid.spectral.embedding import Embedding
-from leporid.spectral.landmarks import Landmarks, check_landmarks
+from leporid.spectral import Embedding, Landmarks, check_landmarks
 
 if TYPE_CHECKING:
-    from leporid.spectral.estimators import Leporid
-
-__all__ = ["SpectralConfig", "SpectralInitializer", "side_embedding"]
+    from leporid.spectral import Leporid
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from leporid.data.interactions import Interactions
+from leporid.data import Interactions
 from leporid.initializers.base import InitialEmbeddings
 from leporid.initializers.cache import cached_fit
 from leporid.initializers.catalogue import get
 from leporid.progress import ProgressLike
 from leporid.threads import kept_torch_threads
-
-__all__ = ["start"]
 
 
 def start(

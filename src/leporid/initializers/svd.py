@@ -14,11 +14,9 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse.linalg import svds
 
-from leporid.data.interactions import Interactions
+from leporid.data import Interactions
 from leporid.initializers.base import InitialEmbeddings, Initializer, InitializerConfig
 from leporid.progress import ProgressLike
-
-__all__ = ["SVD", "SVDConfig", "column_signs", "padded", "truncated_svd"]
 
 _DENSE_SIDE = 256
 """Up to this many rows or columns the dense decomposition is faster than the sparse solver."""

@@ -18,14 +18,12 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from leporid.artifacts import atomic_folder, read_json, write_json
-from leporid.data.id_map import IdMap
+from leporid.data import IdMap
 from leporid.errors import DataError, UnknownNameError
-from leporid.initializers.base import InitialEmbeddings
+from leporid.initializers import InitialEmbeddings
 from leporid.interop import tables, text
-from leporid.models.shared.trained import find_model, read_trained
-from leporid.spectral.embedding import Embedding
-
-__all__ = ["FORMATS", "read_any", "read_embeddings", "write_embeddings"]
+from leporid.models import find_model, read_trained
+from leporid.spectral import Embedding
 
 SAFETENSORS = "embeddings.safetensors"
 PROVENANCE = "provenance.json"

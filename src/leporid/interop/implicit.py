@@ -9,10 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leporid.errors import ConfigError
-from leporid.initializers.base import InitialEmbeddings
+from leporid.initializers import InitialEmbeddings
 from leporid.interop.rows import match_rows
-
-__all__ = ["to_implicit"]
 
 # implicit keeps its biases in extra columns: 1 on one side, the bias (0 at the start) on the other.
 _EXTRA_COLUMNS: dict[str, tuple[tuple[float, ...], tuple[float, ...]]] = {

@@ -8,10 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from leporid.data.id_map import IdMap
+from leporid.data import IdMap
 from leporid.errors import ConfigError, DataError, UnknownIdError
-
-__all__ = ["match_rows"]
 
 
 def match_rows(

@@ -13,9 +13,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from leporid.errors import DataError
-from leporid.spectral.embedding import Embedding
-
-__all__ = ["read_csv", "read_npy", "read_parquet", "write_csv", "write_npy", "write_parquet"]
+from leporid.spectral import Embedding
 
 _ID_FILES = {
     "users.npy": "users.ids.npy",

@@ -11,9 +11,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from leporid.errors import DataError
-from leporid.spectral.embedding import Embedding
-
-__all__ = ["CONFIG_LINES", "read_recbole", "read_word2vec", "write_recbole", "write_word2vec"]
+from leporid.spectral import Embedding
 
 CONFIG_LINES = """\
 additional_feat_suffix: [useremb, itememb]

@@ -14,19 +14,16 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from leporid.data.id_map import IdMap
+from leporid.data import IdMap
 from leporid.errors import ConfigError, DataError, LeporidError, MissingExtraError, closest
-from leporid.initializers.base import InitialEmbeddings
-from leporid.initializers.catalogue import standardizes
+from leporid.initializers import InitialEmbeddings, standardizes
 from leporid.interop.formats import read_embeddings
 from leporid.interop.rows import match_rows
-from leporid.spectral.embedding import Embedding, standardize
+from leporid.spectral import Embedding, standardize
 
 if TYPE_CHECKING:
     import torch
     from torch import nn
-
-__all__ = ["initialize"]
 
 Names = str | Sequence[str] | None
 Scale = float | Literal["match"] | None

@@ -22,10 +22,7 @@ from leporid.models.shared.neural import BuildContext
 from leporid.models.shared.ranking_loss import table_bpr_loss
 from leporid.models.shared.user_table import UserTableRecommender
 from leporid.space import Choice, Float, SearchSpace
-from leporid.training.config import TrainingConfig
-from leporid.training.sampler import Batch, Sampling
-
-__all__ = ["BPR", "BPRConfig"]
+from leporid.training import Batch, Sampling, TrainingConfig
 
 
 @dataclass(frozen=True, kw_only=True)

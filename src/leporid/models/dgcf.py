@@ -32,8 +32,6 @@ from leporid.models.shared.neural import BuildContext
 from leporid.models.shared.user_table import GraphConfig, GraphRecommender
 from leporid.space import Choice, Float, Int, SearchSpace
 
-__all__ = ["DGCF", "DGCFConfig", "DGCFNetwork", "distance_correlation"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class DGCFConfig(GraphConfig):

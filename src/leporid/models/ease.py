@@ -10,14 +10,12 @@ from numpy.typing import NDArray
 from scipy import linalg, sparse
 
 from leporid.config import Config, setting
-from leporid.data.split import Split
+from leporid.data import Split
 from leporid.errors import DataError
 from leporid.models.shared.base import Indices, Learnt, Scores
 from leporid.models.shared.profiles import ProfileRecommender
 from leporid.progress import ProgressLike
 from leporid.space import Float, SearchSpace
-
-__all__ = ["EASE", "EASEConfig", "ease_weights"]
 
 
 @dataclass(frozen=True, kw_only=True)

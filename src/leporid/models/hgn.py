@@ -25,10 +25,7 @@ from leporid.models.shared.neural import BuildContext
 from leporid.models.shared.ranking_loss import bpr_loss, row_penalty
 from leporid.models.shared.user_table import UserTableRecommender
 from leporid.space import Choice, Float, Int, SearchSpace
-from leporid.training.config import TrainingConfig
-from leporid.training.sampler import Batch, Sampling
-
-__all__ = ["HGN", "HGNConfig", "HGNNetwork"]
+from leporid.training import Batch, Sampling, TrainingConfig
 
 
 @dataclass(frozen=True, kw_only=True)

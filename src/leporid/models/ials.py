@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from leporid.config import Config, setting
-from leporid.data.interactions import Sequences
-from leporid.data.split import Split
+from leporid.data import Sequences, Split
 from leporid.kernel import kernel
 from leporid.models.shared.base import Indices, Learnt, Scores
 from leporid.models.shared.profiles import ProfileRecommender
@@ -23,8 +22,6 @@ from leporid.models.shared.sparse import canonical
 from leporid.progress import ProgressLike
 from leporid.space import Float, Int, SearchSpace
 from leporid.threads import one_thread_pool
-
-__all__ = ["IALS", "IALSConfig", "solve_factors"]
 
 
 @dataclass(frozen=True, kw_only=True)

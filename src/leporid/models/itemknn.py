@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from leporid.data.split import Split
+from leporid.data import Split
 from leporid.models.shared.neighbourhood import NEIGHBOUR_SPACE, KNNConfig, neighbour_weights
 from leporid.models.shared.profiles import ItemWeights
 from leporid.models.shared.sparse import canonical
 from leporid.progress import ProgressLike
 from leporid.space import SearchSpace
-
-__all__ = ["ItemKNN"]
 
 
 class ItemKNN(ItemWeights):

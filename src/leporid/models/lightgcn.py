@@ -24,8 +24,6 @@ from leporid.models.shared.neural import BuildContext
 from leporid.models.shared.user_table import GraphConfig, GraphRecommender
 from leporid.space import Choice, Float, Int, SearchSpace
 
-__all__ = ["LightGCN", "LightGCNConfig", "LightGCNNetwork"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class LightGCNConfig(GraphConfig):

@@ -25,10 +25,7 @@ from leporid.errors import ConfigError
 from leporid.models.shared.neural import BuildContext
 from leporid.models.shared.user_table import UserTableRecommender
 from leporid.space import Choice, Float, Int, SearchSpace
-from leporid.training.config import TrainingConfig
-from leporid.training.sampler import Batch, Sampling
-
-__all__ = ["NCF", "NCFConfig", "NCFNetwork"]
+from leporid.training import Batch, Sampling, TrainingConfig
 
 _PAIRS = 2**18
 """User-item pairs scored at once: bounds memory, whatever the number of users asked for."""

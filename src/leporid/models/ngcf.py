@@ -28,8 +28,6 @@ from leporid.models.shared.neural import BuildContext
 from leporid.models.shared.user_table import GraphConfig, GraphRecommender
 from leporid.space import Choice, Float, SearchSpace
 
-__all__ = ["NGCF", "NGCFConfig", "NGCFNetwork"]
-
 _SLOPE = 0.2
 """Negative slope of LeakyReLU."""
 

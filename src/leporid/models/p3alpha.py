@@ -10,13 +10,11 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from leporid.config import Config, setting
-from leporid.data.split import Split
+from leporid.data import Split
 from leporid.models.shared.profiles import ItemWeights
 from leporid.models.shared.sparse import canonical, top_k_products
 from leporid.progress import ProgressLike
 from leporid.space import Choice, Float, Int, SearchSpace
-
-__all__ = ["P3Alpha", "P3AlphaConfig", "walk_weights"]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,8 +8,6 @@ from typing import ClassVar
 from leporid.models.p3alpha import P3Alpha, P3AlphaConfig
 from leporid.space import Choice, Float, Int, SearchSpace
 
-__all__ = ["RP3Beta", "RP3BetaConfig"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class RP3BetaConfig(P3AlphaConfig):

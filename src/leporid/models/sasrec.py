@@ -25,14 +25,11 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from leporid.config import setting
-from leporid.data.interactions import Sequences
+from leporid.data import Sequences
 from leporid.errors import ConfigError
 from leporid.models.shared.neural import BuildContext, NeuralRecommender
 from leporid.space import Choice, Float, Int, SearchSpace
-from leporid.training.config import TrainingConfig
-from leporid.training.sampler import Batch, Sampling
-
-__all__ = ["SASRec", "SASRecConfig", "SASRecNetwork"]
+from leporid.training import Batch, Sampling, TrainingConfig
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,16 +16,14 @@ from numba import prange
 from scipy import sparse
 
 from leporid.config import Config, setting
-from leporid.data.split import Split
-from leporid.graph.neighbours import Neighbours
+from leporid.data import Split
+from leporid.graph import Neighbours
 from leporid.kernel import kernel
 from leporid.models.shared.profiles import ItemWeights
 from leporid.models.shared.sparse import canonical, csr_parts
 from leporid.progress import NullProgress, ProgressLike
 from leporid.space import Float, Int, SearchSpace
 from leporid.threads import one_thread_pool
-
-__all__ = ["SLIM", "SLIMConfig", "slim_weights"]
 
 _ITEMS_PER_STEP = 256
 """Columns solved between two steps of the progress bar."""

@@ -9,12 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leporid.config import Config
-from leporid.data.interactions import Sequences
-from leporid.data.split import Split
+from leporid.data import Sequences, Split
 from leporid.models.shared.base import Indices, Learnt, Recommender, Scores
 from leporid.progress import ProgressLike
-
-__all__ = ["TopPop", "TopPopConfig"]
 
 
 @dataclass(frozen=True, kw_only=True)

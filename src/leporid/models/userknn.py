@@ -6,16 +6,13 @@ from typing import ClassVar
 
 from scipy import sparse
 
-from leporid.data.interactions import Sequences
-from leporid.data.split import Split
+from leporid.data import Sequences, Split
 from leporid.models.shared.base import Indices, Learnt, Scores
 from leporid.models.shared.neighbourhood import NEIGHBOUR_SPACE, KNNConfig, neighbour_weights
 from leporid.models.shared.profiles import ProfileRecommender
 from leporid.models.shared.sparse import rows_times
 from leporid.progress import ProgressLike
 from leporid.space import SearchSpace
-
-__all__ = ["UserKNN"]
 
 
 class UserKNN(ProfileRecommender):

@@ -4,6 +4,7 @@ from .outputs import write_outputs as write_outputs
 from .report import figure_html as figure_html
 from .report import rows_html as rows_html
 from .report import write_report as write_report
+from .reproduce import QUICK_SUFFIX as QUICK_SUFFIX
 from .reproduce import paper_spec as paper_spec
 from .reproduce import paper_specs as paper_specs
 from .simulations import simulate_embedding_change as simulate_embedding_change

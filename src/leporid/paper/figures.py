@@ -9,8 +9,6 @@ from typing import Any
 from leporid.errors import MissingExtraError
 from leporid.paper.simulations import EmbeddingChange, LeDimensions
 
-__all__ = ["draw_bars", "draw_embedding_change", "draw_le_dimensions", "draw_sensitivity", "to_svg"]
-
 
 def _figure(width: float, height: float, columns: int = 1) -> tuple[Any, Any]:
     try:

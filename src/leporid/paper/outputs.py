@@ -25,11 +25,7 @@ from leporid.paper.reproduce import QUICK_NOTE, QUICK_SUFFIX, TABLE_GROUPS
 from leporid.paper.simulations import simulate_embedding_change, simulate_le_dimensions
 from leporid.paper.tables import PaperTable, build_table, paper_rows
 from leporid.paper.time_cost import measure_time_cost
-from leporid.runs.comparison import initialisation_gains
-from leporid.runs.record import RunRecord
-from leporid.runs.store import Results
-
-__all__ = ["paper_table", "write_outputs"]
+from leporid.runs import Results, RunRecord, initialisation_gains
 
 Section = tuple[str, str]
 """A heading and its HTML."""

@@ -14,8 +14,6 @@ from jinja2 import Environment, PackageLoader, select_autoescape
 from leporid.errors import UnknownNameError
 from leporid.paper.tables import PaperTable, TableRow, Value
 
-__all__ = ["FORMATS", "fill_template", "render"]
-
 FORMATS = {"markdown": "md", "csv": "csv", "latex": "tex", "html": "html"}
 """How a table can be written, and the suffix of such a file."""
 

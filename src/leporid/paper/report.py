@@ -11,14 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leporid.artifacts import atomic_path
-from leporid.evaluation.significance import one_against_many
+from leporid.evaluation import one_against_many
 from leporid.paper.figures import draw_bars, to_svg
 from leporid.paper.render import fill_template, render
 from leporid.paper.tables import PaperTable
-from leporid.runs.record import RunRecord, versions
-from leporid.runs.store import Results
-
-__all__ = ["figure_html", "rows_html", "table_section", "training_section", "write_report"]
+from leporid.runs import Results, RunRecord, versions
 
 
 def write_report(path: str | Path, title: str, sections: Sequence[tuple[str, str]]) -> Path:

@@ -13,9 +13,7 @@ from importlib import resources
 from typing import Any
 
 from leporid.errors import UnknownNameError
-from leporid.runs.spec import ExperimentSpec
-
-__all__ = ["GROUPS", "QUICK_NOTE", "QUICK_SUFFIX", "TABLE_GROUPS", "paper_spec", "paper_specs"]
+from leporid.runs import ExperimentSpec
 
 TABLE_GROUPS: dict[str, tuple[str, ...]] = {
     "table2": ("initialisers",),

@@ -20,17 +20,8 @@ from scipy.stats import spearmanr
 
 from leporid.errors import ConfigError
 from leporid.progress import ProgressLike, make_progress
-from leporid.spectral.eigenpairs import laplacian_eigenpairs
+from leporid.spectral import laplacian_eigenpairs
 from leporid.threads import one_thread_pool
-
-__all__ = [
-    "EmbeddingChange",
-    "LeDimensions",
-    "barabasi_albert",
-    "draw_insertions",
-    "simulate_embedding_change",
-    "simulate_le_dimensions",
-]
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,7 @@ from importlib import resources
 from typing import Any
 
 from leporid.errors import DataError, UnknownNameError
-from leporid.runs.record import RunRecord
-
-__all__ = ["PaperTable", "TableRow", "Value", "build_table", "paper_dataset", "paper_rows"]
+from leporid.runs import RunRecord
 
 METRICS = ("HR@5", "HR@10", "F1@5", "F1@10")
 

@@ -15,12 +15,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse.linalg import eigs
 
-from leporid.graph.knn import knn_graph
-from leporid.graph.types import KnnGraph
-from leporid.spectral.eigenpairs import laplacian_eigenpairs
-from leporid.spectral.laplacian import laplacian_operator
-
-__all__ = ["explicit_matrix", "measure_time_cost", "residual"]
+from leporid.graph import KnnGraph, knn_graph
+from leporid.spectral import laplacian_eigenpairs, laplacian_operator
 
 
 def measure_time_cost(

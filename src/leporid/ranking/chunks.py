@@ -5,8 +5,6 @@ from __future__ import annotations
 from leporid.errors import ConfigError
 from leporid.memory import free_memory
 
-__all__ = ["chunk_rows"]
-
 _SHARE = 8
 _LARGEST = 256 * 2**20
 _MOST_USERS = 2048

@@ -15,15 +15,13 @@ import numpy as np
 from numba import get_num_threads, prange
 from numpy.typing import NDArray
 
-from leporid.data.interactions import Sequences
+from leporid.data import Sequences
 from leporid.errors import ConfigError, DataError
 from leporid.kernel import kernel
 from leporid.ranking.topk import TopK
 
 if TYPE_CHECKING:
     import torch
-
-__all__ = ["NanScoreError", "masked_top_k", "masked_top_k_torch"]
 
 Floats: TypeAlias = NDArray[np.float32]
 Ints: TypeAlias = NDArray[np.integer[Any]]

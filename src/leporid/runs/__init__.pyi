@@ -13,6 +13,7 @@ from .grid import run_grid as run_grid
 from .outcomes import UserOutcomes as UserOutcomes
 from .record import Meter as Meter
 from .record import RunRecord as RunRecord
+from .record import versions as versions
 from .run_folder import Run as Run
 from .run_folder import read_run as read_run
 from .run_folder import write_run as write_run

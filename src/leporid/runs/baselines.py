@@ -11,18 +11,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leporid import models
-from leporid.data.interactions import Sequences
-from leporid.data.split import Split
+from leporid.data import Sequences, Split
 from leporid.errors import MissingExtraError
-from leporid.evaluation.evaluator import evaluate
-from leporid.models.shared.base import Recommender
+from leporid.evaluation import evaluate
+from leporid.models import Recommender
 from leporid.progress import ProgressLike
 from leporid.runs.cell import judge
 from leporid.runs.record import Meter, RunRecord
 from leporid.runs.store import Results
-from leporid.tuning.study import TuningResult, tune
-
-__all__ = ["classical_models", "tune_baselines"]
+from leporid.tuning import TuningResult, tune
 
 
 def classical_models() -> list[str]:

@@ -12,20 +12,14 @@ from typing import Any
 
 from leporid import models
 from leporid.config import Config, canonical_hash
-from leporid.data.loading import load
-from leporid.data.split import Split
-from leporid.data.splitting import split_by
-from leporid.evaluation.evaluator import evaluate
-from leporid.evaluation.strata import user_stratum
-from leporid.initializers.starting import start
-from leporid.models.shared.base import Recommender
-from leporid.models.shared.fitting import train
+from leporid.data import Split, load, split_by
+from leporid.evaluation import evaluate, user_stratum
+from leporid.initializers import start
+from leporid.models import Recommender, train
 from leporid.progress import ProgressLike, make_progress
 from leporid.runs.outcomes import UserOutcomes
 from leporid.runs.record import Meter, RunRecord, record_key
-from leporid.tuning.study import tune
-
-__all__ = ["CUTS", "Cell", "judge", "load_split", "run"]
+from leporid.tuning import tune
 
 CUTS = (1, 5, 10)
 """The list lengths a run is judged at."""

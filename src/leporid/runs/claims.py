@@ -13,8 +13,6 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-__all__ = ["claim", "is_claimed"]
-
 _PATIENCE_SECONDS = 0.1
 """`is_claimed` holds the lock for a moment: a worker that meets it there tries again."""
 

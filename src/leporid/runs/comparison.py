@@ -15,15 +15,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leporid.errors import ConfigError, DataError, UnknownNameError
-from leporid.evaluation.bootstrap import bootstrap_means, percentile_interval
-from leporid.evaluation.metric_table import combine
-from leporid.evaluation.significance import correct, paired_interval, paired_test
+from leporid.evaluation import (
+    bootstrap_means,
+    combine,
+    correct,
+    paired_interval,
+    paired_test,
+    percentile_interval,
+)
 from leporid.runs.outcomes import UserOutcomes
 from leporid.runs.record import RunRecord
 from leporid.runs.run_folder import Run
 from leporid.runs.store import Results
-
-__all__ = ["compare_runs", "initialisation_gains", "paired_tests"]
 
 
 def compare_runs(

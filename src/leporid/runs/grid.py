@@ -24,8 +24,6 @@ from leporid.runs.record import RunRecord, versions
 from leporid.runs.spec import ExperimentSpec
 from leporid.runs.store import Results
 
-__all__ = ["CellState", "GridStatus", "grid_status", "run_grid", "work", "work_from_stdin"]
-
 _ERROR, _CLAIM = ".error.json", ".claim"
 """What lies beside the place of a record while there is none."""
 

@@ -20,9 +20,7 @@ from leporid.artifacts import atomic_path
 from leporid.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
-    from leporid.evaluation.metric_table import MetricTable
-
-__all__ = ["COLUMNS", "UserOutcomes"]
+    from leporid.evaluation import MetricTable
 
 COLUMNS = ("user", "hits", "relevant")
 

@@ -19,8 +19,6 @@ from leporid.artifacts import read_json, write_json
 from leporid.config import canonical_hash
 from leporid.errors import DataError, closest
 
-__all__ = ["Meter", "RunRecord", "peak_memory_mb", "record_key", "safe_name", "versions"]
-
 _PACKAGES = ("leporid", "numpy", "scipy", "numba", "pyarrow", "torch", "optuna")
 _SPEC = ("dataset", "experiment", "model", "init", "recipe", "seed", "config")
 

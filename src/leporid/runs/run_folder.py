@@ -13,12 +13,10 @@ from pathlib import Path
 
 from leporid.artifacts import write_json
 from leporid.errors import DataError
-from leporid.models.shared.base import Recommender
+from leporid.models import Recommender
 from leporid.runs.outcomes import UserOutcomes
 from leporid.runs.record import RunRecord
 from leporid.runs.store import Results
-
-__all__ = ["Run", "read_run", "write_run"]
 
 
 @dataclass(frozen=True)

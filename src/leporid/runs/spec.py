@@ -8,11 +8,9 @@ from typing import Any
 
 from leporid import initializers, models
 from leporid.config import Config
-from leporid.data.splitting import PROTOCOLS
+from leporid.data import PROTOCOLS
 from leporid.errors import ConfigError, UnknownNameError
 from leporid.runs.cell import CUTS, Cell
-
-__all__ = ["ExperimentSpec", "Variant"]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -27,8 +27,6 @@ from leporid.errors import DataError
 from leporid.runs.outcomes import COLUMNS, UserOutcomes
 from leporid.runs.record import RunRecord, safe_name
 
-__all__ = ["Results"]
-
 _USERS = ".users.parquet"
 
 

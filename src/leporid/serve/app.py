@@ -19,15 +19,13 @@ from starlette.exceptions import HTTPException
 
 from leporid._version import __version__
 from leporid.errors import DataError, LeporidError, UnknownIdError
-from leporid.models.shared.base import HistoryUnsupportedError
+from leporid.models import HistoryUnsupportedError
 from leporid.serve import schemas as s
 from leporid.serve.batching import OverloadedError
 from leporid.serve.middleware import Guard
 from leporid.serve.page import add_page
 from leporid.serve.service import RequestError, Service
 from leporid.serve.store import open_store
-
-__all__ = ["ADMIN_TOKEN", "TOKEN", "create_app"]
 
 TOKEN = "LEPORID_TOKEN"
 """The environment variable with the token for writing events."""

@@ -10,8 +10,6 @@ from typing import Generic, TypeVar
 
 from leporid.errors import LeporidError
 
-__all__ = ["Batcher", "OverloadedError"]
-
 Job = TypeVar("Job")
 Answer = TypeVar("Answer")
 

@@ -8,16 +8,14 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from leporid.data.interactions import Sequences
+from leporid.data import Sequences
 from leporid.errors import LeporidError, UnknownIdError
-from leporid.models.shared.base import HistoryUnsupportedError
-from leporid.ranking.masked import masked_top_k
+from leporid.models import HistoryUnsupportedError
+from leporid.ranking import masked_top_k
 from leporid.serve.loaded_run import LoadedRun
 from leporid.serve.schemas import ServeLimits
 from leporid.serve.store import EventStore
 from leporid.threads import use_torch_threads
-
-__all__ = ["Engine", "Person", "Ranked"]
 
 _NO_ITEMS = np.empty(0, np.int32)
 

@@ -11,14 +11,11 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.cluster.vq import kmeans2
 
-from leporid.data.interactions import Interactions
-from leporid.data.item_titles import rarest_genres
+from leporid.data import Interactions, rarest_genres
 from leporid.errors import LeporidError
-from leporid.initializers.svd import truncated_svd
-from leporid.models.shared.trained import read_trained
+from leporid.initializers import truncated_svd
+from leporid.models import read_trained
 from leporid.threads import one_thread_pool
-
-__all__ = ["ItemMap", "item_map", "item_vectors"]
 
 _CLUSTERS = 10
 _GENRES = 12

@@ -13,15 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leporid.artifacts import read_json
-from leporid.data.item_titles import ItemInfo, load_items
+from leporid.data import ItemInfo, load_items
 from leporid.errors import DataError, UnknownIdError
-from leporid.graph.neighbours import Neighbours, top_k_neighbours
-from leporid.models.shared.base import Recommender
-from leporid.models.shared.trained import find_model
+from leporid.graph import Neighbours, top_k_neighbours
+from leporid.models import Recommender, find_model
 from leporid.serve.item_map import ItemMap, item_map, item_vectors
 from leporid.threads import choose_torch_threads
-
-__all__ = ["LoadedRun", "load_run"]
 
 _NEIGHBOURS = 100
 """Neighbours kept for each item: for similar items and for the reasons of a recommendation."""

@@ -10,8 +10,6 @@ from fastapi.responses import JSONResponse
 
 from leporid.serve.metrics import Metrics
 
-__all__ = ["Guard"]
-
 _Message = MutableMapping[str, Any]
 _Receive = Callable[[], Awaitable[_Message]]
 _Send = Callable[[_Message], Awaitable[None]]

@@ -9,8 +9,6 @@ from fastapi.responses import HTMLResponse, Response
 
 from leporid.pages import fill_template
 
-__all__ = ["add_page"]
-
 _KINDS = {"html": "text/html", "css": "text/css", "js": "text/javascript"}
 
 

@@ -8,8 +8,6 @@ from pathlib import Path
 
 from leporid.errors import ConfigError, MissingExtraError
 
-__all__ = ["serve_forever"]
-
 
 def serve_forever(
     run: str | Path,

@@ -19,8 +19,6 @@ from leporid.serve.loaded_run import LoadedRun, load_run
 from leporid.serve.metrics import Metrics
 from leporid.serve.store import Event, EventStore
 
-__all__ = ["RequestError", "Service"]
-
 _SHOWN = 100
 """Items of a user's history that are listed."""
 

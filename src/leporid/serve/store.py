@@ -15,11 +15,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from leporid.data.id_map import IdMap
-from leporid.data.interactions import Interactions
+from leporid.data import IdMap, Interactions
 from leporid.errors import DataError, MissingExtraError
-
-__all__ = ["Event", "EventStore", "PostgresStore", "SqliteStore", "merged_log", "open_store"]
 
 _TABLE = (
     "CREATE TABLE IF NOT EXISTS events (id {key} PRIMARY KEY, "

@@ -6,6 +6,7 @@ from .embedding import standardize as standardize
 from .estimators import LaplacianEigenmaps as LaplacianEigenmaps
 from .estimators import Leporid as Leporid
 from .extension import TablePlacement as TablePlacement
+from .lanczos import basis_size as basis_size
 from .landmarks import Landmarks as Landmarks
 from .landmarks import check_landmarks as check_landmarks
 from .laplacian import laplacian_operator as laplacian_operator

@@ -14,10 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from leporid.graph.types import Graph
+from leporid.graph import Graph
 from leporid.spectral.extension import Extension
-
-__all__ = ["OldVectors", "align_columns", "procrustes", "repeated_values"]
 
 
 def repeated_values(values: NDArray[np.float64], tol: float) -> list[slice]:

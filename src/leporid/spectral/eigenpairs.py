@@ -10,9 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leporid.errors import ConfigError, LeporidWarning
-from leporid.graph.kernels.product import BLOCK
-from leporid.graph.knn import uses_gpu
-from leporid.graph.types import KnnGraph
+from leporid.graph import BLOCK, KnnGraph, uses_gpu
 from leporid.progress import ProgressLike, make_progress
 from leporid.spectral.gpu import torch_solution
 from leporid.spectral.inputs import as_graph
@@ -21,8 +19,6 @@ from leporid.spectral.laplacian import LaplacianOperator, laplacian_operator, wi
 from leporid.spectral.panels import PanelEngine
 from leporid.spectral.solvers import Eigenpairs, Problem, arpack, dense, finish, precise
 from leporid.threads import one_thread_pool
-
-__all__ = ["Device", "Dtype", "Solver", "laplacian_eigenpairs"]
 
 Solver = Literal["auto", "lanczos", "arpack", "dense"]
 Device = Literal["auto", "cpu", "cuda"]

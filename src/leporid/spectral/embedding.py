@@ -9,8 +9,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Embedding", "standardize"]
-
 
 def standardize(vectors: NDArray[np.float32], scale: float = 1.0) -> NDArray[np.float32]:
     """Z-score each column and multiply by `scale`; a constant column becomes zero."""

@@ -17,10 +17,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from leporid.errors import ConfigError, DataError, NotFittedError, UnknownNameError
-from leporid.graph.knn import knn_graph
-from leporid.graph.nearest_rows import choice_thresholds
-from leporid.graph.remote import graph_builder
-from leporid.graph.types import Graph, KnnGraph
+from leporid.graph import Graph, KnnGraph, choice_thresholds, graph_builder, knn_graph
 from leporid.progress import ProgressLike, make_progress
 from leporid.spectral.alignment import OldVectors, align_columns, procrustes
 from leporid.spectral.eigenpairs import Device, Dtype, Solver, laplacian_eigenpairs
@@ -34,8 +31,6 @@ from leporid.spectral.landmarks import (
     landmark_neighbours,
 )
 from leporid.spectral.saved import load_estimator, save_estimator
-
-__all__ = ["LaplacianEigenmaps", "Leporid"]
 
 
 @dataclass(eq=False)

@@ -25,11 +25,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from leporid.graph.nearest_rows import NearestRows
+from leporid.graph import NearestRows
 from leporid.progress import ProgressLike, make_progress
 from leporid.spectral.laplacian import regularized_degrees
-
-__all__ = ["Extension", "TablePlacement", "identical_rows", "place_rows"]
 
 SMALLEST_EIGENVALUE = 1e-6
 """Components whose eigenvalue is nearer to zero cannot be divided by; new rows get 0 there."""

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from leporid.graph.gpu import tensors_on
-from leporid.graph.types import KnnGraph
+from leporid.graph import KnnGraph, tensors_on
 from leporid.spectral.lanczos import basis_size, lanczos
 from leporid.spectral.laplacian import LaplacianOperator
 from leporid.spectral.solvers import Eigenpairs, Problem, precise, ritz
@@ -21,8 +20,6 @@ from leporid.threads import one_thread_pool
 
 if TYPE_CHECKING:
     import torch
-
-__all__ = ["TorchEngine", "torch_solution"]
 
 WIDTH = 32
 """Columns of a block: a device is fed better by more than the 16 of the CPU."""
@@ -120,10 +117,7 @@ class TorchEngine:
         vectors = vectors @ turn
         residuals = (image @ turn - vectors * self._put(values, None)).norm(dim=0)
         return replace(
-            solution,
-            values=values,
-            vectors=self._get(vectors),
-            residuals=self._get(residuals),
+            solution, values=values, vectors=self._get(vectors), residuals=self._get(residuals)
         )
 
     def _csr(self, kind: torch.dtype) -> torch.Tensor:

@@ -8,9 +8,7 @@ import numpy as np
 from scipy import sparse
 
 from leporid.errors import DataError, GraphError
-from leporid.graph.types import Graph, KnnGraph
-
-__all__ = ["NotNumbersError", "as_graph", "interaction_rows"]
+from leporid.graph import Graph, KnnGraph
 
 
 class NotNumbersError(DataError, TypeError):

@@ -20,8 +20,6 @@ from numpy.typing import NDArray
 
 from leporid.spectral.solvers import Eigenpairs, Problem
 
-__all__ = ["Engine", "basis_size", "lanczos"]
-
 MAX_PRODUCTS = 2000
 """Give up after so many products with a block."""
 CHECK_EVERY = 2

@@ -22,14 +22,6 @@ from scipy import sparse
 
 from leporid.errors import ConfigError
 
-__all__ = [
-    "Landmarks",
-    "check_landmarks",
-    "choose_landmarks",
-    "landmark_count",
-    "landmark_neighbours",
-]
-
 Landmarks = int | float | None
 """How many rows to fit on: a number, a share in (0, 1), or None for all."""
 

@@ -20,16 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leporid.errors import ConfigError
-from leporid.graph.kernels.product import BLOCK, BlockProduct, huge_zeros
-from leporid.graph.types import Graph, KnnGraph
-
-__all__ = [
-    "LaplacianOperator",
-    "Product",
-    "laplacian_operator",
-    "regularized_degrees",
-    "wide_product",
-]
+from leporid.graph import BLOCK, BlockProduct, Graph, KnnGraph, huge_zeros
 
 Product = Callable[[NDArray[Any], NDArray[Any], NDArray[Any]], None]
 """`product(x, scaled, out)`: out = M x for float[>= n, 16]; rows past n are zero; `scaled` is work

@@ -17,11 +17,9 @@ import numpy as np
 import scipy.linalg.cython_blas  # noqa: F401
 from numpy.typing import NDArray
 
-from leporid.graph.kernels.product import BLOCK, huge_zeros
+from leporid.graph import BLOCK, huge_zeros
 from leporid.kernel import kernel
 from leporid.spectral.laplacian import Product
-
-__all__ = ["ROWS", "PanelEngine"]
 
 ROWS = 2048
 """Rows of a panel: with 192 float32 columns it fills most of a second-level cache."""

@@ -10,12 +10,10 @@ from scipy import sparse
 
 from leporid.artifacts import read_arrays, read_json, write_arrays, write_json
 from leporid.errors import DataError
-from leporid.graph.types import KnnGraph
+from leporid.graph import KnnGraph
 
 if TYPE_CHECKING:
     from leporid.spectral.estimators import Leporid
-
-__all__ = ["load_estimator", "save_estimator"]
 
 Estimator = TypeVar("Estimator", bound="Leporid")
 

@@ -14,8 +14,6 @@ from scipy.linalg import eigh
 from leporid.progress import NullProgress, ProgressLike
 from leporid.spectral.laplacian import LaplacianOperator, Product, wide_product
 
-__all__ = ["Eigenpairs", "Problem", "arpack", "dense", "finish", "precise", "ritz"]
-
 
 @dataclass(frozen=True, eq=False)
 class Problem:

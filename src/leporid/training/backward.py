@@ -17,8 +17,6 @@ from leporid.training.protocol import Trainable
 from leporid.training.sampler import Batch
 from leporid.training.seeding import own_generators
 
-__all__ = ["Backward", "backward_of"]
-
 Backward = Callable[[Batch, float], Tensor]
 """(batch, weight) -> weight * loss; its gradients are left in the parameters."""
 

@@ -19,8 +19,6 @@ from torch import Tensor, nn
 from leporid.artifacts import read_arrays, write_arrays
 from leporid.errors import ConfigError, DataError
 
-__all__ = ["FILE_NAME", "TrainingState", "adopt_tensors", "to_arrays"]
-
 FILE_NAME = "checkpoint.safetensors"
 
 

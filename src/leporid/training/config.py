@@ -9,8 +9,6 @@ from typing import Any, Literal, Self
 
 from leporid.config import Config, setting
 
-__all__ = ["TrainingConfig", "learning_rate"]
-
 _START, _END = 1 / 25, 1e-4
 """One-cycle: share of the highest rate at the first step and at the last."""
 

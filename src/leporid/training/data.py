@@ -9,9 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from leporid.data.interactions import Interactions, Sequences
-
-__all__ = ["TrainingData", "recent_items", "windows"]
+from leporid.data import Interactions, Sequences
 
 
 @dataclass(frozen=True, eq=False)

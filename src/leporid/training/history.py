@@ -18,8 +18,6 @@ from leporid.training.checkpoint import TrainingState
 from leporid.training.config import TrainingConfig, learning_rate
 from leporid.training.parallel import Group
 
-__all__ = ["Log", "TrainingHistory"]
-
 _COLUMNS = ("step", "loss", "lr", "examples_per_second", "seconds", "metric")
 
 

@@ -18,7 +18,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from leporid.data.split import Split
+from leporid.data import Split
 from leporid.errors import TrainingInterruptedError
 from leporid.progress import ProgressLike
 from leporid.threads import kept_torch_threads
@@ -32,8 +32,6 @@ from leporid.training.protocol import Trainable
 from leporid.training.sampler import Sampler
 from leporid.training.seeding import derive_seed, own_generators, seed_default
 from leporid.training.validation import Validation
-
-__all__ = ["train_loop"]
 
 _LOG_EVERY = 50
 """Steps between two looks at the loss; each look waits for the device."""

@@ -12,8 +12,6 @@ from torch import Tensor
 from leporid.kernel import kernel
 from leporid.training.data import TrainingData
 
-__all__ = ["NegativeSampler"]
-
 Ints: TypeAlias = NDArray[np.int64]
 
 _RESOLUTION = 1000

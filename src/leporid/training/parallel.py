@@ -13,8 +13,6 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-__all__ = ["Group", "resolve_device"]
-
 
 def resolve_device(device: str | torch.device = "auto") -> torch.device:
     """`auto` is this process's GPU where there is one, else the CPU."""

@@ -12,8 +12,6 @@ import torch
 
 from leporid.errors import ConfigError
 
-__all__ = ["mixed_precision"]
-
 _PROBE = "import torch; m = torch.ones(64, 64).bfloat16(); m @ m"
 
 

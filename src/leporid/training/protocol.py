@@ -10,11 +10,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from leporid.data.interactions import Sequences
+from leporid.data import Sequences
 from leporid.training.config import TrainingConfig
 from leporid.training.sampler import Batch, Sampling
-
-__all__ = ["Trainable"]
 
 
 class Trainable(Protocol):

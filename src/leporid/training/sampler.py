@@ -14,8 +14,6 @@ from leporid.training.data import TrainingData, windows
 from leporid.training.negatives import NegativeSampler
 from leporid.training.seeding import generator
 
-__all__ = ["Batch", "Sampler", "Sampling"]
-
 
 @dataclass(frozen=True)
 class Sampling:

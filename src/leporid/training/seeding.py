@@ -13,8 +13,6 @@ from collections.abc import Iterator
 import numpy as np
 import torch
 
-__all__ = ["derive_seed", "generator", "own_generators", "seed_default"]
-
 
 def derive_seed(seed: int, purpose: str, *parts: int) -> int:
     """A 63-bit seed for one purpose (a word) and any numbers, such as the step."""

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from leporid.data.split import Split
-from leporid.evaluation.evaluator import evaluate
-from leporid.evaluation.metrics import parse_metric
+from leporid.data import Split
+from leporid.evaluation import evaluate, parse_metric
 from leporid.threads import kept_torch_threads
 from leporid.training.protocol import Trainable
 from leporid.training.seeding import derive_seed
-
-__all__ = ["Validation"]
 
 
 class Validation:

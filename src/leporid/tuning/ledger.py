@@ -16,8 +16,6 @@ import psutil
 
 from leporid.errors import ConfigError, DataError, MissingExtraError
 
-__all__ = ["Ledger", "import_optuna", "open_study"]
-
 _ABANDONED = "abandoned-"
 
 

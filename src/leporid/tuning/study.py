@@ -11,21 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from leporid.config import canonical_hash
-from leporid.data.split import Part, Split
-from leporid.data.splitting import rehearsal
+from leporid.data import Part, Split, rehearsal
 from leporid.errors import ConfigError, DataError, LeporidError
-from leporid.evaluation.evaluator import evaluate
-from leporid.evaluation.metrics import parse_metric
-from leporid.initializers.base import InitialEmbeddings
-from leporid.initializers.starting import start
-from leporid.models.shared.base import Recommender
-from leporid.models.shared.catalogue import get
-from leporid.models.shared.fitting import train
+from leporid.evaluation import evaluate, parse_metric
+from leporid.initializers import InitialEmbeddings, start
+from leporid.models import Recommender, get, train
 from leporid.progress import ProgressLike, make_progress
 from leporid.space import Choice, Int, SearchSpace, active, check_space
 from leporid.tuning.ledger import Ledger, import_optuna, open_study
-
-__all__ = ["TuningResult", "tune"]
 
 _STARTUP_TRIALS = 8
 """Trials drawn at random before the sampler (TPE) starts to model the metric."""

@@ -1,4 +1,6 @@
-"""The compiled loops of the neighbour search and of products with a graph. Each has a reference of a few lines in its test.
+"""The compiled loops of the neighbour search and of products with a graph.
+
+Each has a reference of a few lines in its test.
 
 layout      What the search reads, works in and writes, and how much memory that takes
 new_rows    Neighbours of rows that are not in the graph, from all their similarities

@@ -18,19 +18,6 @@ from leporid.graph.matrix import Members
 from leporid.graph.similarity import Terms
 from leporid.kernel import kernel
 
-__all__ = [
-    "Columns",
-    "Fitted",
-    "NeighbourLists",
-    "Queries",
-    "Scratch",
-    "fitted_rows",
-    "query_rows",
-    "rank_columns",
-    "scratch_space",
-    "search_bytes",
-]
-
 PANEL = 32 * WORDS
 """Columns in a panel: 512."""
 TILE_GROUPS = 4096

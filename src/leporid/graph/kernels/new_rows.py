@@ -23,8 +23,6 @@ from leporid.graph.kernels.simd import (
 )
 from leporid.kernel import kernel
 
-__all__ = ["FittedColumns", "NewRowBlock", "NewRowScratch", "new_row_scratch", "weigh_rows"]
-
 _TURN = 4
 """Rows a thread takes at a time."""
 

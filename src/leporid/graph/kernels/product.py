@@ -21,8 +21,6 @@ from numpy.typing import NDArray
 from leporid.graph.types import KnnGraph
 from leporid.kernel import kernel, vector_code
 
-__all__ = ["BLOCK", "BlockProduct", "add_edges", "column_bounds", "huge_zeros"]
-
 BLOCK = 16
 """Columns of a block."""
 PANEL_BYTES = 1 << 20

@@ -42,8 +42,6 @@ from leporid.graph.kernels.simd import (
 )
 from leporid.kernel import kernel
 
-__all__ = ["search_rows"]
-
 _GROUP = 256
 """Words of one group in one panel: 16 words x 16 rows."""
 _SAFETY = 1.0 - 1e-6

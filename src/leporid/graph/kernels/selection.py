@@ -15,8 +15,6 @@ from numpy.typing import NDArray
 from leporid.graph.kernels.simd import bits_in, compress_lanes, load_lanes, mask_above, mask_equal
 from leporid.kernel import kernel
 
-__all__ = ["keep_above", "keep_best", "kth_largest"]
-
 
 @kernel
 def kth_largest(bits: NDArray[np.uint32], count: Any, k: int, low: Any, steps: int) -> Any:

@@ -21,25 +21,6 @@ from numba.extending import register_model
 
 from leporid.kernel import vector_code
 
-__all__ = [
-    "LANES",
-    "WORDS",
-    "add_lanes",
-    "bits_in",
-    "compress_lanes",
-    "fetch_add",
-    "load_counters",
-    "load_lanes",
-    "lowest_bit",
-    "mask_above",
-    "mask_equal",
-    "panel_counts",
-    "passing",
-    "splat_panel",
-    "store_counters",
-    "store_similarity",
-]
-
 LANES = 16
 """Rows that are handled side by side."""
 WORDS = 16

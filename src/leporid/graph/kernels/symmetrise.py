@@ -16,8 +16,6 @@ from numpy.typing import NDArray
 from leporid.graph.kernels.layout import NeighbourLists
 from leporid.kernel import kernel
 
-__all__ = ["Limits", "add_lacking", "merge_rows", "ranks_behind", "row_limits"]
-
 
 class Limits(NamedTuple):
     """What decides whether a row chose another one, without its list."""

@@ -8,9 +8,7 @@ from typing import Any, Literal
 from leporid.config import setting
 from leporid.errors import ConfigError
 from leporid.models.dlr2.features import Architecture
-from leporid.training.config import TrainingConfig
-
-__all__ = ["RECIPES", "Branch", "DLR2Config"]
+from leporid.training import TrainingConfig
 
 Branch = Literal["discriminative", "generative", "mixture"]
 

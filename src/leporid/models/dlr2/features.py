@@ -13,8 +13,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-__all__ = ["Architecture", "FeatureNetwork", "ReversibleBlock"]
-
 Architecture = Literal["resnet", "revnet", "only_conv", "no_conv"]
 
 

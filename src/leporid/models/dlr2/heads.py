@@ -7,8 +7,6 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
-__all__ = ["Discriminative", "generative"]
-
 _TILE = 1024
 """Items scored at once for one user: their hidden layers stay in the processor's cache."""
 _DEVICE_PAIRS = 1 << 19

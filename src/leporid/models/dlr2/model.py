@@ -15,8 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from leporid.data.interactions import Sequences
-from leporid.data.split import Split
+from leporid.data import Sequences, Split
 from leporid.errors import LeporidWarning
 from leporid.models.dlr2.config import RECIPES, Branch, DLR2Config
 from leporid.models.dlr2.features import FeatureNetwork
@@ -24,11 +23,8 @@ from leporid.models.dlr2.heads import Discriminative, generative
 from leporid.models.shared.base import Indices, check_n
 from leporid.models.shared.neural import BuildContext
 from leporid.models.shared.user_table import UserTableRecommender
-from leporid.ranking.masked import masked_top_k
-from leporid.ranking.topk import TopK
-from leporid.training.sampler import Batch, Sampling
-
-__all__ = ["DLR2", "DLR2Config"]
+from leporid.ranking import TopK, masked_top_k
+from leporid.training import Batch, Sampling
 
 _USERS_AT_ONCE = 256
 _RECALL_USERS, _RECALL_PAIRS = 500, 2_000_000

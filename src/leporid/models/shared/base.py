@@ -25,9 +25,7 @@ from leporid.artifacts import (
     write_json,
 )
 from leporid.config import Config
-from leporid.data.id_map import IdMap
-from leporid.data.interactions import Interactions, Sequences
-from leporid.data.split import Split
+from leporid.data import IdMap, Interactions, Sequences, Split
 from leporid.errors import (
     ConfigError,
     DataError,
@@ -39,12 +37,8 @@ from leporid.errors import (
 from leporid.models.shared import catalogue
 from leporid.models.shared.sparse import canonical, csr_parts
 from leporid.progress import ProgressLike, make_progress
-from leporid.ranking.chunks import chunk_rows
-from leporid.ranking.masked import masked_top_k
-from leporid.ranking.topk import TopK
+from leporid.ranking import TopK, chunk_rows, masked_top_k
 from leporid.space import SearchSpace
-
-__all__ = ["HistoryUnsupportedError", "Indices", "Learnt", "Recommender", "Scores", "check_n"]
 
 Indices = NDArray[np.int32]
 """int32[m]: users or items by their place in an `IdMap`."""

@@ -9,8 +9,6 @@ from leporid.registry import Registry
 if TYPE_CHECKING:
     from leporid.models.shared.base import Recommender
 
-__all__ = ["available", "get", "register"]
-
 _registry: Registry[Recommender] = Registry(
     "model",
     {

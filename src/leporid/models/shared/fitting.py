@@ -5,18 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from leporid.data.split import Split
+from leporid.data import Split
 from leporid.errors import ConfigError
-from leporid.initializers.base import InitialEmbeddings
-from leporid.initializers.starting import start
+from leporid.initializers import InitialEmbeddings, start
 from leporid.models.shared import catalogue
 from leporid.models.shared.base import Recommender
 from leporid.progress import ProgressLike, make_progress
 
 if TYPE_CHECKING:
     import torch
-
-__all__ = ["DEFAULT_INIT", "train"]
 
 
 class _DefaultName(str):

@@ -17,8 +17,6 @@ from torch import Tensor, nn
 
 from leporid.models.shared.ranking_loss import apply
 
-__all__ = ["EdgeProducts", "Propagation", "bipartite", "normalized"]
-
 _EDGES = 2**19
 """Edges whose vectors are gathered at once on an accelerator: bounds memory."""
 

@@ -10,11 +10,9 @@ from scipy import sparse
 
 from leporid.config import Config, setting
 from leporid.errors import ConfigError
-from leporid.graph.neighbours import top_k_neighbours
+from leporid.graph import top_k_neighbours
 from leporid.models.shared.sparse import canonical
 from leporid.space import Choice, Float, Int, SearchSpace
-
-__all__ = ["NEIGHBOUR_SPACE", "KNNConfig", "neighbour_weights"]
 
 _COSINES = ("cosine", "asymmetric_cosine")
 _COUNTS_SHRINK = 1e9

@@ -18,25 +18,28 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from leporid.data.interactions import Interactions, Sequences
-from leporid.data.split import Split
+from leporid.data import Interactions, Sequences, Split
 from leporid.errors import ConfigError, LeporidError
+from leporid.initializers import InitialEmbeddings
 from leporid.initializers import catalogue as initializers
-from leporid.initializers.base import InitialEmbeddings
 from leporid.models.shared.base import HistoryUnsupportedError, Indices, Recommender, Scores
 from leporid.progress import ProgressLike, make_progress
-from leporid.spectral.embedding import Embedding
-from leporid.training.checkpoint import adopt_tensors, to_arrays
-from leporid.training.config import TrainingConfig
-from leporid.training.data import recent_items
-from leporid.training.history import TrainingHistory
-from leporid.training.loop import train_loop
-from leporid.training.parallel import resolve_device
-from leporid.training.precision import mixed_precision
-from leporid.training.sampler import Batch, Sampling
-from leporid.training.seeding import derive_seed, own_generators, seed_default
-
-__all__ = ["BuildContext", "NeuralRecommender"]
+from leporid.spectral import Embedding
+from leporid.training import (
+    Batch,
+    Sampling,
+    TrainingConfig,
+    TrainingHistory,
+    adopt_tensors,
+    derive_seed,
+    mixed_precision,
+    own_generators,
+    recent_items,
+    resolve_device,
+    seed_default,
+    to_arrays,
+    train_loop,
+)
 
 _RANDOM_SCALE = 0.01
 """Without initial vectors the tables are drawn from N(0, 0.01^2), as in the paper."""

@@ -10,10 +10,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 from torch import Tensor
 
-from leporid.data.interactions import Interactions, Sequences
-from leporid.spectral.extension import TablePlacement
-
-__all__ = ["NewUserRows"]
+from leporid.data import Interactions, Sequences
+from leporid.spectral import TablePlacement
 
 
 class NewUserRows:

@@ -10,12 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from leporid.data.interactions import Interactions, Sequences
+from leporid.data import Interactions, Sequences
 from leporid.errors import UnknownIdError
 from leporid.models.shared.base import Indices, Learnt, Recommender, Scores
 from leporid.models.shared.sparse import canonical, rows_times
-
-__all__ = ["ItemWeights", "ProfileRecommender"]
 
 
 class ProfileRecommender(Recommender):

@@ -20,8 +20,6 @@ from torch.nn import functional
 
 from leporid.kernel import kernel
 
-__all__ = ["apply", "bpr_loss", "node_bpr_loss", "row_penalty", "table_bpr_loss"]
-
 
 def apply(function: type[torch.autograd.Function], *arguments: Any) -> Tensor:
     """What an autograd function returns (torch's `apply` carries no types)."""

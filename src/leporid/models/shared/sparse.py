@@ -9,11 +9,9 @@ from numba import prange
 from numpy.typing import NDArray
 from scipy import sparse
 
-from leporid.graph.neighbours import Neighbours
+from leporid.graph import Neighbours
 from leporid.kernel import kernel
 from leporid.threads import one_thread_pool
-
-__all__ = ["canonical", "csr_parts", "rows_times", "top_k_products"]
 
 
 def canonical(matrix: Any) -> sparse.csr_array:

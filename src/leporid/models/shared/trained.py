@@ -9,12 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leporid.artifacts import map_arrays, read_json
-from leporid.data.id_map import IdMap
+from leporid.data import IdMap
 from leporid.errors import ConfigError, DataError, UnknownNameError
-from leporid.initializers.base import InitialEmbeddings
-from leporid.spectral.embedding import Embedding
-
-__all__ = ["find_model", "read_trained"]
+from leporid.initializers import InitialEmbeddings
+from leporid.spectral import Embedding
 
 _PREFIX = "model."
 

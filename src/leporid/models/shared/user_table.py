@@ -14,14 +14,11 @@ import torch
 from torch import Tensor
 
 from leporid.config import setting
-from leporid.data.interactions import Sequences
+from leporid.data import Sequences
 from leporid.models.shared.neural import NeuralRecommender
 from leporid.models.shared.new_users import NewUserRows
 from leporid.models.shared.ranking_loss import node_bpr_loss, row_penalty
-from leporid.training.config import TrainingConfig
-from leporid.training.sampler import Batch, Sampling
-
-__all__ = ["GraphConfig", "GraphRecommender", "UserTableRecommender"]
+from leporid.training import Batch, Sampling, TrainingConfig
 
 
 class UserTableRecommender(NeuralRecommender):
