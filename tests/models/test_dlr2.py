@@ -14,10 +14,13 @@ from torch.nn import functional
 from leporid.data.interactions import Interactions, Sequences
 from leporid.data.split import Split
 from leporid.errors import ConfigError, LeporidWarning
+from leporid.initializers.base import InitialEmbeddings
 from leporid.models.dlr2.features import FeatureNetwork, ResNet, ReversibleBlock, Stem
 from leporid.models.dlr2.heads import Discriminative
 from leporid.models.dlr2.model import DLR2
+from leporid.models.shared.neural import BuildContext
 from leporid.models.shared.new_users import NewUserRows
+from leporid.spectral.embedding import Embedding
 from leporid.training.data import TrainingData
 from leporid.training.sampler import Batch, Sampler
 from tests.training.toy import make_split
@@ -103,7 +106,7 @@ def test_a_reversible_block_gives_its_input_back() -> None:
 @pytest.mark.parametrize(("length", "dim"), [(5, 8), (4, 7)])
 def test_every_design_reads_the_whole_image(architecture: Any, length: int, dim: int) -> None:
     torch.manual_seed(3)
-    net = FeatureNetwork(architecture, length, dim, dropout=0.0).eval()
+    net = FeatureNetwork(architecture, length + 1, dim, dropout=0.0).eval()
     image = torch.randn(2, length + 1, dim, requires_grad=True)
     s = net(image)
     assert s.shape == (2, dim)
@@ -364,6 +367,54 @@ def test_a_user_without_history_gets_finite_scores(split: Split) -> None:
     valid = split.valid.select(split.valid.user != 5)
     model = DLR2(**TINY).fit(Split(train, valid, split.test, "x"), device="cpu")
     assert np.isfinite(model.score(np.array([5], np.int32))).all()
+
+
+# -- the recipe for any log ---------------------------------------------------------------
+
+GENERAL: dict[str, Any] = {**TINY, "profile": 6, "padding": "blank", "patience": 0}
+
+
+def test_an_untrained_g_with_a_shortcut_points_to_the_rows_it_reads(split: Split) -> None:
+    model = DLR2.from_recipe("general", **GENERAL, image_dropout=0.0, user_dropout=0.0)
+    model.fit(split, seed=3, device="cpu")
+    net = model.network.eval()
+    recent = torch.tensor([[-1, -1, -1, 4, 2, 7]])
+    with torch.no_grad():
+        net.generative[-1].weight.zero_()
+        net.generative[-1].bias.zero_()
+        rows, size = net.items.weight, net.items.weight.square().mean().sqrt()
+        profile = (rows[4] + rows[2] + rows[7]) / 3**0.5
+        read = torch.stack([profile, rows[4], rows[2], rows[7]])
+        expected = (net.history_weights[:, None] * read).sum(0) / size
+        g = net.wanted(net.state(net.users.weight[:1], recent))
+    torch.testing.assert_close(g[0], expected)
+    fresh = DLR2.from_recipe("general", **GENERAL)
+    fresh.fit(split, seed=3, device="cpu", init=None)
+    halves = 0.5 ** np.arange(3, 0, -1)
+    start = np.concatenate([[0.3], halves / halves.sum()])
+    assert fresh.network.history_weights.detach().numpy() == pytest.approx(start, abs=0.05)
+
+
+def test_blank_padding_hides_the_rows_that_are_missing(split: Split) -> None:
+    model = DLR2.from_recipe("general", **GENERAL)
+    history = batch_of(model, split).history
+    assert history is not None
+    assert (history == -1).any()
+    assert model.sampling().length == 6
+    repeated = batch_of(DLR2(**TINY), split).history
+    assert repeated is not None
+    assert (repeated >= 0).all()
+
+
+def test_the_gain_makes_the_image_as_large_from_any_start(split: Split) -> None:
+    seen = []
+    for scale in (0.01, 1.0):
+        model = DLR2.from_recipe("general", **GENERAL, standardize=False)
+        rng = np.random.default_rng(0)
+        sides = [Embedding(rng.normal(0, scale, (n, 6)).astype(np.float32)) for n in (23, 14)]
+        model._build(BuildContext(split.train, 6, InitialEmbeddings(*sides)), seed=0)
+        seen.append(float((model.network.items.weight * model.network.gain).detach().std()))
+    assert seen[0] == pytest.approx(seen[1], rel=1e-3)
 
 
 # -- people never seen --------------------------------------------------------------------

@@ -30,6 +30,8 @@ class Sampling:
     """Negative items for each example (for each position in sequences); 0 for none."""
     negative_power: float = 0.0
     """0 draws negatives uniformly, otherwise in proportion to popularity ** power."""
+    repeat: bool = True
+    """Windows: a history shorter than `length` repeats its first item in front; else -1."""
     crop: bool = True
     """Sequences longer than `length`: a random stretch (True) or always the newest (False)."""
 
@@ -132,7 +134,7 @@ class Sampler:
     def _windows(self, row: Tensor, source: torch.Generator) -> Batch:
         data, sampling = self.data, self.sampling
         users = data.user[row]
-        history = windows(data.item, data.indptr[users], row, sampling.length)
+        history = windows(data.item, data.indptr[users], row, sampling.length, sampling.repeat)
         positives = data.item[row]
         if sampling.targets > 1:
             ahead = row[:, None] + torch.arange(sampling.targets, device=row.device)

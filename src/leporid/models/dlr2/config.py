@@ -1,4 +1,4 @@
-"""Settings of DLR2 and its two recipes."""
+"""Settings of DLR2 and its recipes."""
 
 from __future__ import annotations
 
@@ -28,8 +28,21 @@ class DLR2Config(TrainingConfig):
     """Rank by S, by G, or by a mixture of both; a branch must have been trained."""
     objective: Literal["margin", "softmax"] = "margin"
     """`margin`: square-square and hinge losses (Eq. 10, 11). `softmax`: cross-entropy."""
+    channels: int = setting(64, at_least=2)
+    """Channels of the first residual block; the second has twice as many."""
     length: int = setting(5, at_least=1)
     """l, the number of recent items read."""
+    padding: Literal["repeat", "blank"] = "repeat"
+    """A history shorter than l repeats its first item, or leaves rows of the image blank."""
+    profile: int = setting(0, at_least=0)
+    """One more row of the image: the sum of this many recent items over the root of their number.
+    0 leaves it out."""
+    gain: bool = False
+    """Multiply the image by a learnt number, which starts where item rows have unit size: small
+    starting vectors then reach the network as well as large ones do."""
+    shortcut: bool = False
+    """Softmax: G corrects a learnt average of the rows it reads, so that an untrained G already
+    points to the neighbourhood of what the user had last."""
     margin: float = setting(0.5, at_least=0)
     """m_S = m_G. The paper prints 0, with which L_S is zero for a network that outputs zero."""
     relu_on_negatives: bool = False
@@ -68,6 +81,8 @@ class DLR2Config(TrainingConfig):
     def validate(self) -> None:
         """Refuse to rank by a branch that would not be trained."""
         super().validate()
+        if self.shortcut and self.objective != "softmax":
+            raise ConfigError("shortcut=True needs objective='softmax': G's tanh would bend it")
         if self.losses != "both" and self.inference != self.losses:
             raise ConfigError(
                 f"inference={self.inference!r} needs a branch that losses={self.losses!r} "
@@ -83,5 +98,14 @@ RECIPES: dict[str, dict[str, Any]] = {
         "image_dropout": 0.2, "feature_dropout": 0.3, "init_scale": 0.3,
         "optimizer": "adamw", "weight_decay": 0.01, "schedule": "one-cycle",
         "clip_norm": 1.0, "ema_decay": 0.999, "batch_size": 512, "steps": 10000,
+    },
+    "general": {
+        "objective": "softmax", "losses": "generative", "inference": "generative",
+        "channels": 16, "length": 5, "padding": "blank", "profile": 50, "gain": True,
+        "shortcut": True, "item_bias": True, "label_smoothing": 0.1, "init_scale": 0.03,
+        "image_dropout": 0.3, "feature_dropout": 0.5, "user_dropout": 0.95,
+        "optimizer": "adamw", "lr": 2e-3, "weight_decay": 0.3, "schedule": "one-cycle",
+        "clip_norm": 1.0, "ema_decay": 0.998, "batch_size": 512, "steps": 5000,
+        "eval_every": 250, "patience": 5,
     },
 }  # fmt: skip

@@ -51,18 +51,18 @@ class Stem(nn.Module):
 class ResNet(nn.Module):
     """Two residual blocks; without their shortcuts it is the paper's only-conv."""
 
-    def __init__(self, shortcuts: bool) -> None:
+    def __init__(self, shortcuts: bool, channels: int = 64) -> None:
         super().__init__()
-        self.shortcuts = shortcuts
-        self.stem = Stem(64)
-        self.conv1 = _conv(64, 64, 3)
-        self.conv2 = _conv(64, 128, 3, stride=2)
-        self.conv3 = _conv(128, 128, 3)
+        self.shortcuts, wide = shortcuts, 2 * channels
+        self.stem = Stem(channels)
+        self.conv1 = _conv(channels, channels, 3)
+        self.conv2 = _conv(channels, wide, 3, stride=2)
+        self.conv3 = _conv(wide, wide, 3)
         if shortcuts:
-            self.down = nn.Sequential(_conv(64, 128, 1, stride=2), nn.BatchNorm2d(128))
+            self.down = nn.Sequential(_conv(channels, wide, 1, stride=2), nn.BatchNorm2d(wide))
 
     def forward(self, image: Tensor) -> Tensor:
-        """[B, rows, D] -> [B, 128, ceil(rows / 2), ceil(D / 2)]."""
+        """[B, rows, D] -> [B, 2 * channels, ceil(rows / 2), ceil(D / 2)]."""
         x, hidden = self.stem(image)
         hidden = self.conv1(hidden.relu())
         x = (hidden + x).relu() if self.shortcuts else hidden.relu()
@@ -97,15 +97,15 @@ class ReversibleBlock(nn.Module):
 class RevNet(nn.Module):
     """Two reversible blocks with a strided convolution between them."""
 
-    def __init__(self) -> None:
+    def __init__(self, channels: int = 64) -> None:
         super().__init__()
-        self.widen = _conv(1, 64, 1)
-        self.block1 = ReversibleBlock(64)
-        self.down = _conv(64, 128, 3, stride=2)
-        self.block2 = ReversibleBlock(128)
+        self.widen = _conv(1, channels, 1)
+        self.block1 = ReversibleBlock(channels)
+        self.down = _conv(channels, 2 * channels, 3, stride=2)
+        self.block2 = ReversibleBlock(2 * channels)
 
     def forward(self, image: Tensor) -> Tensor:
-        """[B, rows, D] -> [B, 128, ceil(rows / 2), ceil(D / 2)]."""
+        """[B, rows, D] -> [B, 2 * channels, ceil(rows / 2), ceil(D / 2)]."""
         x = self.block1(self.widen(image.unsqueeze(1)).relu())
         return cast(Tensor, self.block2(self.down(x).relu()))
 
@@ -127,17 +127,22 @@ class NoConv(nn.Module):
 
 
 class FeatureNetwork(nn.Module):
-    """Image [B, l + 1, D] -> s [B, D]."""
+    """Image [B, rows, D] -> s [B, D]."""
 
-    def __init__(self, architecture: Architecture, length: int, dim: int, dropout: float) -> None:
+    def __init__(
+        self, architecture: Architecture, rows: int, dim: int, dropout: float, channels: int = 64
+    ) -> None:
         super().__init__()
-        rows = length + 1
         if architecture == "no_conv":
             self.body: nn.Module = NoConv(rows, dim)
             size = 256
         else:
-            self.body = RevNet() if architecture == "revnet" else ResNet(architecture == "resnet")
-            size = 128 * -(-rows // 2) * -(-dim // 2)
+            self.body = (
+                RevNet(channels)
+                if architecture == "revnet"
+                else ResNet(architecture == "resnet", channels)
+            )
+            size = 2 * channels * -(-rows // 2) * -(-dim // 2)
         self.body.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self.dropout = nn.Dropout(dropout)
         self.output = nn.Linear(size, dim)

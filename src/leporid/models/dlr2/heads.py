@@ -36,8 +36,8 @@ class Discriminative(nn.Module):
         self.last = nn.Linear(128, 1)
 
     def user_half(self, s: Tensor) -> Tensor:
-        """[..., D] -> [..., 256]."""
-        return nn.functional.linear(s, self.first.weight[:, : self.dim])
+        """[..., D or more] -> [..., 256]: what follows the first D belongs to G."""
+        return nn.functional.linear(s[..., : self.dim], self.first.weight[:, : self.dim])
 
     def item_half(self, items: Tensor) -> Tensor:
         """[..., D] -> [..., 256], with the layer's bias."""

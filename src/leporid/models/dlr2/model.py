@@ -39,8 +39,9 @@ class DLR2Network(nn.Module):
         super().__init__()
         self.config = config
         self.users, self.items = context.user_table(), context.item_table()
+        rows = 1 + bool(config.profile) + config.length
         self.features = FeatureNetwork(
-            config.architecture, config.length, config.dim, config.feature_dropout
+            config.architecture, rows, config.dim, config.feature_dropout, config.channels
         )
         self.discriminative = Discriminative(config.dim)
         self.generative = generative(config.dim)
@@ -53,14 +54,37 @@ class DLR2Network(nn.Module):
             self.log_temperature = nn.Parameter(torch.tensor(math.log(config.temperature)))
             bias = torch.zeros(context.train.n_items)
             self.bias = nn.Parameter(bias, requires_grad=config.item_bias)
+        if config.gain:
+            self.gain = nn.Parameter(1 / self._item_size())
+        if config.shortcut:
+            # The newest item weighs most; the profile, where there is one, comes first.
+            weights = 0.5 ** torch.arange(config.length, 0.0, -1)
+            profile = torch.full((rows - 1 - config.length,), 0.3)
+            self.history_weights = nn.Parameter(torch.cat([profile, weights / weights.sum()]))
+
+    def _item_size(self) -> Tensor:
+        """The root mean square of the item table."""
+        return self.items.weight.detach().float().square().mean().sqrt().clamp(min=1e-6)
 
     def state(self, user_rows: Tensor, recent: Tensor) -> Tensor:
-        """s: user_rows [B, D], recent int64[B, l] (-1 is a blank row) -> [B, D]."""
-        rows = self.items(recent.clamp(min=0)) * (recent >= 0).unsqueeze(-1)
-        image = torch.cat([user_rows.unsqueeze(1), rows], dim=1)
+        """s: user_rows [B, D], recent int64[B, l] (-1 is a blank row) -> [B, D].
+
+        With `shortcut` the average of the history that G corrects follows: [B, 2 D].
+        """
+        known = (recent >= 0).unsqueeze(-1)
+        rows = self.items(recent.clamp(min=0)) * known
+        parts = [user_rows.unsqueeze(1), rows[:, -self.config.length :]]
+        if self.config.profile:
+            count = known.sum(dim=1, keepdim=True).clamp(min=1)
+            parts.insert(1, rows.sum(dim=1, keepdim=True) / count.sqrt())
+        image = torch.cat(parts, dim=1)
         if self.training:
             image = self.image_dropout(self._blank(image))
-        return cast(Tensor, self.features(image))
+        s = self.features(image * self.gain if self.config.gain else image)
+        if not self.config.shortcut:
+            return cast(Tensor, s)
+        average = (image[:, 1:] * self.history_weights.unsqueeze(1)).sum(dim=1)
+        return torch.cat([s, average / self._item_size()], dim=1)
 
     def _blank(self, image: Tensor) -> Tensor:
         """Augmentation: whole rows of the image set to zero."""
@@ -69,11 +93,16 @@ class DLR2Network(nn.Module):
             return image
         share = torch.full(image.shape[:2], config.item_dropout, device=image.device)
         share[:, 0] = config.user_dropout
+        if config.profile:
+            share[:, 1] = 0.0
         return image * (torch.rand_like(share) >= share).unsqueeze(-1)
 
     def wanted(self, s: Tensor) -> Tensor:
         """G(s): the vector of the wanted item; tanh belongs to the margin objective."""
-        g: Tensor = self.generative(s)
+        dim = self.config.dim
+        g: Tensor = self.generative(s[:, :dim])
+        if self.config.shortcut:
+            g = g + s[:, dim:]
         return g.tanh() if self.config.objective == "margin" else g
 
     def generative_scores(self, g: Tensor) -> Tensor:
@@ -102,7 +131,13 @@ class DLR2(UserTableRecommender):
         pool = config.hard_pool if config.negative_kind == "hard" else 1
         power = config.negative_power if config.negative_kind == "popularity" else 0.0
         count = config.negatives * pool
-        return Sampling("windows", length=config.length, negatives=count, negative_power=power)
+        return Sampling(
+            "windows",
+            length=max(config.length, config.profile),
+            negatives=count,
+            negative_power=power,
+            repeat=config.padding == "repeat",
+        )
 
     @property
     def network(self) -> DLR2Network:

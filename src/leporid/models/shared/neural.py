@@ -289,7 +289,7 @@ class NeuralRecommender(Recommender):
         if not sampling.length:
             return None
         rows = self.known.sequences() if sequences is None else sequences
-        repeat = sampling.kind == "windows"
+        repeat = sampling.kind == "windows" and sampling.repeat
         return recent_items(rows, users, sampling.length, repeat).to(self.device)
 
     @contextlib.contextmanager
