@@ -11,15 +11,15 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from leporid import knn_graph
-from leporid.distributed.product import multiply_block, prepare_block
-from leporid.distributed.shuffle import (
+from leporid.distributed.blocks import (
     Rows,
     block_limits,
     block_neighbours,
     block_sums,
-    join_limits,
+    joined,
     merge_block,
-    piece_of,
+    multiply_block,
+    prepare_block,
     reverse_edges,
 )
 from leporid.distributed.worker import writable
@@ -49,15 +49,15 @@ def made_in_blocks(X: sparse.csr_array, k: int, size: int) -> tuple[list[Rows], 
     k = min(k, members.n - 1)
     firsts = range(0, members.n, size)
     found = [block_neighbours(members, a, min(a + size, members.n), k) for a in firsts]
-    limits = join_limits([block_limits(block, k) for block in found])
+    limits = Limits(*joined([block_limits(block, k) for block in found]))
     sent = [reverse_edges(block, limits, a, size) for block, a in zip(found, firsts, strict=True)]
     return [
-        merge_block(block, [piece_of(pieces, place) for pieces in sent])
+        merge_block(block, [pieces[place] for pieces in sent], size)
         for place, block in enumerate(found)
     ], limits
 
 
-def joined(blocks: list[Rows], k: int) -> KnnGraph:
+def as_graph(blocks: list[Rows], k: int) -> KnnGraph:
     lengths = np.concatenate([np.diff(block.indptr) for block in blocks])
     return KnnGraph(
         np.concatenate([[0], np.cumsum(lengths)]),
@@ -87,11 +87,11 @@ def test_blocks_are_the_rows_of_the_graph(
 ) -> None:
     X = interactions(rows, columns, seed)
     blocks, limits = made_in_blocks(X, k, size)
-    graph = joined(blocks, k)
+    graph = as_graph(blocks, k)
     assert_same(graph, jaccard_graph(X, k))
     assert_same(graph, knn_graph(X, k=k))
     sums = [block_sums(block) for block in blocks]
-    np.testing.assert_array_equal(np.concatenate([s.degrees for s in sums]), graph.degrees())
+    np.testing.assert_array_equal(joined(sums)[1], graph.degrees())
     one = knn_graph(X, k=k)
     np.testing.assert_array_equal(limits.least, choice_thresholds(one))
 

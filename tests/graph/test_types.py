@@ -1,6 +1,6 @@
 """What all graphs answer, wherever their edges are. Builders of graphs elsewhere are tested here
-too (`graph/remote.py`); `graph/kernels/new_rows.py` and `search.py` are tested by the rows and
-graphs they make, in `test_new_rows.py`, `test_neighbours.py` and `test_knn_graph.py`."""
+too (`graph/remote.py`); `graph/kernels/nearest_rows.py` and `search.py` are tested by the sums and
+graphs they make, in `test_nearest_rows.py`, `test_neighbours.py` and `test_knn_graph.py`."""
 
 from __future__ import annotations
 

@@ -6,8 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from leporid.graph.nearest_rows import choice_thresholds
-from leporid.graph.new_rows import fitted_columns, new_row_blocks
+from leporid.graph.nearest_rows import NearestRows, choice_thresholds
 from leporid.graph.types import KnnGraph
 
 
@@ -94,8 +93,9 @@ def neighbour_weights(
     new: sparse.csr_array, fitted: sparse.csr_array, k: int, thresholds: NDArray[np.float32]
 ) -> sparse.csr_array:
     """csr[m, n]: the rows of W that new rows would have, by the same OR rule."""
-    blocks = new_row_blocks(new, fitted_columns(fitted, thresholds), k, 1)
-    return sparse.csr_array(sparse.vstack([block.csr() for block in blocks], format="csr"))
+    every_row = np.eye(fitted.shape[0], dtype=np.float32)
+    blocks = NearestRows(fitted, thresholds, 1).sums(new, every_row, k)
+    return sparse.csr_array(np.vstack([sums for _, sums, _ in blocks]))
 
 
 class GraphElsewhere:

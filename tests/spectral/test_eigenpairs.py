@@ -247,7 +247,7 @@ def test_product_equals_scipy(dtype, wide):
     n = 66_000 if wide else 17_011
     W = random_graph(n, 115.0 if not wide else 2.0, seed=1)
     operator = laplacian_operator(as_graph(W), 0.5)
-    edges = BlockProduct(operator.graph)
+    edges = BlockProduct(operator.graph).rows
     assert edges.columns.dtype == (np.uint32 if wide else np.uint16)
     assert (len(edges.cuts) > 2) is not wide
     product = operator.product()

@@ -156,19 +156,18 @@ def test_transform_and_files(tmp_path):
     assert refitted.graph_.n == 150
 
 
-def test_blocks_bound_memory_and_change_nothing():
-    from leporid.graph.new_rows import fitted_columns, new_row_blocks
+def test_blocks_bound_memory_and_change_nothing(monkeypatch):
+    from leporid.graph import nearest_rows
 
     model = Leporid(dim=5, k=20).fit(X)
     new = distinct(40, 70, seed=4)
-    columns = fitted_columns(X, choice_thresholds(model.graph_))
-    whole = next(new_row_blocks(new, columns, 20, 1)).csr().toarray()
-    parts = []
-    for block in new_row_blocks(new, columns, 20, 2, entries=7 * 150 + 3):
-        assert block.indices.shape[0] <= 7
-        assert block.first == sum(len(part) for part in parts)
-        parts.append(block.csr().toarray())
-    np.testing.assert_array_equal(np.vstack(parts), whole)
+    nearest = nearest_rows.NearestRows(X, choice_thresholds(model.graph_), 2)
+    ((_, whole, totals),) = nearest.sums(new, model.embedding_, 20)
+    monkeypatch.setattr(nearest_rows, "BLOCK_ROWS", 7)
+    blocks = list(nearest.sums(new, model.embedding_, 20))
+    assert [part.start for part, _, _ in blocks] == list(range(0, 40, 7))
+    np.testing.assert_array_equal(np.vstack([sums for _, sums, _ in blocks]), whole)
+    np.testing.assert_array_equal(np.concatenate([total for _, _, total in blocks]), totals)
 
 
 def test_placing_does_not_depend_on_threads():

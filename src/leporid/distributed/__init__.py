@@ -3,10 +3,9 @@
 `Leporid.fit(X, client=client)` comes here through `leporid.graph.remote`: the workers hold blocks
 of rows of the graph and multiply them; the eigensolver itself runs on the client.
 
+blocks   What workers compute: neighbours, the edges blocks send each other, products
 cluster  A Dask cluster: checked at the door, waited for with patience that ends
 graph    `BlockGraph`, a graph whose blocks of rows stay on the workers; `DaskGraphs` builds it
-product  W x, block of rows by block of rows: each worker multiplies the edges it has
-shuffle  Neighbours of a block of rows, and the edges that blocks send each other
 worker   What a task finds where it runs: threads, and arrays it may write to
 """
 

@@ -157,8 +157,9 @@ class Cluster:
                 return work(attempt)
             except KilledWorker as error:
                 raise ClusterError(
-                    f"{what} killed {self._failures()} workers of the Dask cluster one after the "
-                    f"other, most likely for lack of memory: use more workers, or larger ones"
+                    f"{what} killed {error.allowed_failures + 1} workers of the Dask cluster one "
+                    f"after the other, most likely for lack of memory: use more workers, or larger "
+                    f"ones"
                 ) from error
             except LOST:
                 if self.client.status != "running":
@@ -178,12 +179,6 @@ class Cluster:
         return ClusterError(
             f"the Dask scheduler at {self._address} no longer answers: restart it and fit again"
         )
-
-    @staticmethod
-    def _failures() -> int:
-        import dask
-
-        return int(dask.config.get("distributed.scheduler.allowed-failures", 3)) + 1
 
     def _check_versions(self) -> None:
         """Tasks are sent by name, so every worker must have the code they name."""

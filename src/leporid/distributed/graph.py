@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Sequence
+from operator import getitem
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from leporid.distributed import shuffle
+from leporid.distributed import blocks
 from leporid.distributed.cluster import Cluster
-from leporid.distributed.product import multiply_block, prepare_block
 from leporid.errors import ConfigError
-from leporid.graph import Members, members_of, usable_k
-from leporid.graph.kernels.product import column_bounds
+from leporid.graph import Limits, Members, column_bounds, members_of, usable_k
 from leporid.progress import NullProgress, ProgressLike
 
 BLOCKS_PER_WORKER = 4
@@ -47,27 +46,22 @@ class BlockGraph:
 
     @property
     def n(self) -> int:
-        """Number of nodes."""
         return self._members.n
 
     @property
     def n_edges(self) -> int:
-        """Number of stored entries."""
-        return int(self._sums.lengths.sum())
+        return int(self._lengths.sum())
 
     @property
     def k(self) -> int:
-        """Neighbours per row, at most n - 1."""
         return self._k
 
     @property
     def thresholds(self) -> NDArray[np.float32]:
-        """float32[n]: the k-th similarity of each row, 0 where it has fewer neighbours."""
-        return self._thresholds
+        return self._limits.least
 
     def degrees(self) -> NDArray[np.float64]:
-        """float64[n]: d = W 1."""
-        return self._sums.degrees
+        return self._degrees
 
     def product(self, block: NDArray[Any]) -> NDArray[Any]:
         """float[n, 16]: W block, multiplied by the workers in the precision of `block`."""
@@ -80,10 +74,10 @@ class BlockGraph:
             self._repair(attempt)
             return self._cluster.gather(self._blocks)
 
-        blocks = self._cluster.persevere(bring, "gathering the graph")
-        columns = np.concatenate([block.columns for block in blocks]).astype(np.int32)
-        weights = np.concatenate([block.weights for block in blocks])
-        indptr = np.concatenate([[0], np.cumsum(self._sums.lengths)])
+        rows = self._cluster.persevere(bring, "gathering the graph")
+        columns = np.concatenate([block.columns for block in rows]).astype(np.int32)
+        weights = np.concatenate([block.weights for block in rows])
+        indptr = np.concatenate([[0], np.cumsum(self._lengths)])
         return sparse.csr_array((weights, columns, indptr), shape=(self.n, self.n))
 
     def release(self) -> None:
@@ -102,60 +96,45 @@ class BlockGraph:
             self._cluster.release(future for future in passing if future not in kept)
 
     def _build_with(self, passing: list[Any], progress: ProgressLike) -> None:
-        cluster, n, size, k = self._cluster, self._members.n, self._size, self._k
+        cluster, n, size, k = self._cluster, self.n, self._size, self._k
         self._run = run = uuid.uuid4().hex[:8]
-        sizes = [min(first + size, n) - first for first in self._firsts]
+        firsts = self._firsts
+        stops = [min(first + size, n) for first in firsts]
+        count = len(firsts)
 
-        def each(name: str, task: Callable[..., Any], *values: Sequence[Any]) -> list[Any]:
-            keys = [(f"leporid-{name}-{run}", block) for block in range(len(sizes))]
-            passing.extend(futures := cluster.submit(keys, task, *values))
+        def each(name: str, task: Callable[..., Any], *values: Any) -> list[Any]:
+            """A future for each block; a value that is no sequence is the same for all."""
+            keys = [(f"leporid-{name}-{run}", block) for block in range(count)]
+            lists = [v if isinstance(v, Sequence) else [v] * count for v in values]
+            passing.extend(futures := cluster.submit(keys, task, *lists))
             return futures
-
-        def same(value: Any) -> list[Any]:
-            return [value] * len(sizes)
 
         def report(stage: str) -> Callable[[int], None]:
             progress.start(stage, n)
-            return lambda block: progress.advance(sizes[block])
+            return lambda block: progress.advance(stops[block] - firsts[block])
 
         matrix = cluster.keep((f"leporid-matrix-{run}", 0), self._members)
         passing.append(matrix)
-        stops = [first + rows for first, rows in zip(self._firsts, sizes, strict=True)]
-        lists = each(
-            "neighbours", shuffle.block_neighbours, same(matrix), self._firsts, stops, same(k)
-        )
+        lists = each("neighbours", blocks.block_neighbours, matrix, firsts, stops, k)
         cluster.wait(lists, report("neighbours"))
 
-        limited = each("limits", shuffle.block_limits, lists, same(k))
-        (limits,) = cluster.submit([(f"leporid-limits-{run}", -1)], shuffle.join_limits, [limited])
+        limited = each("limits", blocks.block_limits, lists, k)
+        (limits,) = cluster.submit([(f"leporid-limits-{run}", -1)], blocks.joined, [limited])
         passing.append(limits)
-        reverse = each(
-            "reverse", shuffle.reverse_edges, lists, same(limits), self._firsts, same(size)
-        )
-        places = range(len(sizes))
-        pieces = [
-            cluster.submit(
-                [(f"leporid-shuffle-{run}", source, target) for source in places],
-                shuffle.piece_of,
-                reverse,
-                same(target),
-            )
-            for target in places
-        ]
-        passing.extend(piece for column in pieces for piece in column)
-        rows = each("merge", shuffle.merge_block, lists, pieces)
-        sums = each("sums", shuffle.block_sums, rows)
+        reverse = each("reverse", blocks.reverse_edges, lists, limits, firsts, size)
+        # A task for every pair of blocks, so that only the part for one block travels to it.
+        pieces = [each(f"shuffle-{block}", getitem, reverse, block) for block in range(count)]
+        rows = each("merge", blocks.merge_block, lists, pieces, size)
+        sums = each("sums", blocks.block_sums, rows)
         cluster.wait(sums, report("graph"))
-        parts = zip(*cluster.gather(sums), strict=True)
-        self._sums = shuffle.RowSums(*(np.concatenate(arrays) for arrays in parts))
-        self._thresholds = np.asarray(cluster.gather([limits])[0].least)
+        self._lengths, self._degrees = blocks.joined(cluster.gather(sums))
+        self._limits = Limits(*cluster.gather([limits])[0])
 
-        bounds = column_bounds(n, int(self._sums.lengths.sum()))
-        blocks = each("block", prepare_block, rows, same(bounds))
-        cluster.wait(blocks)
-        self._blocks = blocks
-        # With these a lost block costs a merge, and not a search of all rows.
-        self._kept = [matrix, *lists]
+        bounds = column_bounds(n, self.n_edges)
+        ready = each("block", blocks.prepare_block, rows, bounds)
+        cluster.wait(ready)
+        # With the lists a lost block costs a merge, and not a search of all rows.
+        self._blocks, self._kept = ready, [matrix, *lists]
 
     def _multiply(self, x: NDArray[Any], attempt: int) -> NDArray[Any]:
         self._repair(attempt)
@@ -163,7 +142,7 @@ class BlockGraph:
         name, number = f"leporid-product-{self._run}", self._products
         panel = self._cluster.send((f"leporid-panel-{self._run}", number), x)
         keys = [(name, number, place) for place in range(len(self._firsts))]
-        parts = self._cluster.submit(keys, multiply_block, self._blocks, [panel] * len(keys))
+        parts = self._cluster.submit(keys, blocks.multiply_block, self._blocks, [panel] * len(keys))
         try:
             return np.concatenate(self._cluster.gather(parts))
         finally:

@@ -11,7 +11,6 @@ knn           `knn_graph`: the graph of the rows of an interaction matrix
 matrix        From whatever the caller has to sets of columns: a checked, binary CSR matrix
 nearest_rows  Weighted sums over the neighbours that new rows have among the rows of a graph
 neighbours    `top_k_neighbours`: ranked lists of similar rows, for the KNN recommenders
-new_rows      The rows of W that new rows would have: their weights to fitted rows
 remote        Graphs that other processes build and keep: what `fit(client=...)` takes
 similarity    The similarities of sets, in the one form the search computes
 stored        `stored_knn_graph`: the graph in files that are mapped into memory

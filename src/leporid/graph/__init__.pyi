@@ -5,12 +5,13 @@ from .kernels.layout import NeighbourLists as NeighbourLists
 from .kernels.layout import search_bytes as search_bytes
 from .kernels.product import BLOCK as BLOCK
 from .kernels.product import BlockProduct as BlockProduct
-from .kernels.product import add_edges as add_edges
+from .kernels.product import CutRows as CutRows
+from .kernels.product import add_panel as add_panel
 from .kernels.product import column_bounds as column_bounds
+from .kernels.product import cut_rows as cut_rows
 from .kernels.product import huge_zeros as huge_zeros
 from .kernels.symmetrise import Limits as Limits
-from .kernels.symmetrise import merge_rows as merge_rows
-from .kernels.symmetrise import ranks_behind as ranks_behind
+from .kernels.symmetrise import add_lacking as add_lacking
 from .kernels.symmetrise import row_limits as row_limits
 from .knn import knn_graph as knn_graph
 from .knn import uses_gpu as uses_gpu
@@ -20,9 +21,6 @@ from .nearest_rows import NearestRows as NearestRows
 from .nearest_rows import choice_thresholds as choice_thresholds
 from .neighbours import Neighbours as Neighbours
 from .neighbours import top_k_neighbours as top_k_neighbours
-from .new_rows import NewRows as NewRows
-from .new_rows import fitted_columns as fitted_columns
-from .new_rows import new_row_blocks as new_row_blocks
 from .remote import GraphBuilder as GraphBuilder
 from .remote import RemoteGraph as RemoteGraph
 from .remote import graph_builder as graph_builder

@@ -48,7 +48,7 @@ def directed_neighbours(
     progress: ProgressLike,
     out: NeighbourLists | None = None,
 ) -> NeighbourLists:
-    """The k most similar fitted rows of every query row; `k` >= 1.
+    """The k most similar fitted rows of every query row.
 
     `own` int64[queries]: the fitted row that each query is itself (-1: none), which is no neighbour
     of it; None leaves nothing out.
@@ -57,31 +57,32 @@ def directed_neighbours(
     no neighbour. Memory: n x k results (`out`, where they are to go), the layout of the rows, and
     some buffers per thread.
     """
+    lists = NeighbourLists.empty(queries.n, k) if out is None else out
+    if k == 0:
+        return lists
     columns = rank_columns(fitted)
     terms = similarity.terms(queries.degrees, fitted.degrees)
     base = fitted_rows(fitted, columns, terms.b)
     wanted = query_rows(queries, columns, terms, own)
-    lists = NeighbourLists.empty(queries.n, k) if out is None else out
-    stride, rank = _sampling(base, fitted.n, k)
-    scratch = [scratch_space(base, wanted, k, stride) for _ in range(threads)]
+    sample = _sampling(base, fitted.n, k)
+    scratch = [scratch_space(base, wanted, k, sample[0]) for _ in range(threads)]
 
-    def search(rows: NDArray[np.int64], stride: int, rank: int) -> None:
+    def search(rows: NDArray[np.int64], sample: tuple[int, int]) -> None:
         turn = np.zeros(1, np.int64)
-        on_each_thread(
-            lambda thread: search_rows(
-                rows, turn, base, wanted, scratch[thread], k, stride, rank, lists
-            ),
-            threads,
-        )
+
+        def work(thread: int) -> None:
+            search_rows(rows, turn, base, wanted, scratch[thread], k, sample, lists)
+
+        on_each_thread(work, threads)
 
     batch = max(-(-queries.n // BATCHES), QUERIES * threads * 4, LEAST_BATCH)
     progress.start("neighbours", queries.n)
     for first in range(0, queries.n, batch):
         part = np.arange(first, min(first + batch, queries.n), dtype=np.int64)
-        search(part, stride, rank)
+        search(part, sample)
         failed = part[lists.length[part] < 0]
         if len(failed):
-            search(failed, 1, 0)
+            search(failed, (1, 0))
         progress.advance(len(part))
     return lists
 

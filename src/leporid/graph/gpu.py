@@ -14,7 +14,7 @@ Nothing here is tied to CUDA: `torch.device("cpu")` gives the same graph, for te
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,11 +39,8 @@ class GraphTensors(NamedTuple):
     """A `KnnGraph` as tensors on a device."""
 
     indptr: torch.Tensor
-    """int64[n + 1]."""
     indices: torch.Tensor
-    """int32[nnz], ascending within a row."""
     weights: torch.Tensor
-    """float32[nnz]."""
 
 
 class DeviceGraph(KnnGraph):
@@ -57,20 +54,18 @@ class DeviceGraph(KnnGraph):
         self.tensors = tensors
         self._label = (side, k, similarity)
 
-    @cached_property
-    def indptr(self) -> NDArray[np.int64]:
-        """int64[n + 1], copied from the device once."""
-        return np.asarray(self.tensors.indptr.cpu().numpy())
+    @property
+    def n(self) -> int:
+        return len(self.tensors.indptr) - 1
+
+    @property
+    def n_edges(self) -> int:
+        return len(self.tensors.indices)
 
     @cached_property
-    def indices(self) -> NDArray[np.int32]:
-        """int32[nnz], copied from the device once."""
-        return np.asarray(self.tensors.indices.cpu().numpy())
-
-    @cached_property
-    def weights(self) -> NDArray[np.float32]:
-        """float32[nnz], copied from the device once."""
-        return np.asarray(self.tensors.weights.cpu().numpy())
+    def _arrays(self) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:  # type: ignore[override]
+        indptr, indices, weights = (tensor.cpu().numpy() for tensor in self.tensors)
+        return indptr, indices, weights
 
     @cached_property
     def _degrees(self) -> NDArray[np.float64]:
@@ -99,19 +94,7 @@ def knn_graph_on(
     side: Side,
     progress: ProgressLike,
 ) -> KnnGraph:
-    """`knn_graph` by way of a torch device ("auto" and "cuda" mean the current GPU)."""
-    made = graph_tensors(members, k, device, similarity, progress)
-    return DeviceGraph(made, side, k, similarity.name)
-
-
-def graph_tensors(
-    members: Members,
-    k: int,
-    device: str | torch.device,
-    similarity: Similarity,
-    progress: ProgressLike,
-) -> GraphTensors:
-    """The symmetric graph of the rows of `members`, left on the device; 1 <= k < n."""
+    """`knn_graph` by way of a torch device ("auto" and "cuda" mean the current GPU); 1 <= k < n."""
     import torch
 
     place = torch.device("cuda" if device == "auto" else device)
@@ -148,9 +131,8 @@ def graph_tensors(
         weights.append(weight)
         del counts, similar, chosen
         progress.advance(stop - first)
-    return _symmetrise(
-        torch.cat(sources).long(), torch.cat(targets).long(), torch.cat(weights), least, last
-    )
+    edges = torch.cat(sources).long(), torch.cat(targets).long(), torch.cat(weights)
+    return DeviceGraph(_symmetrise(*edges, least, last), side, k, similarity.name)
 
 
 class _Dense:
@@ -164,13 +146,13 @@ class _Dense:
         self._indptr = members.indptr
         self._columns = torch.from_numpy(members.columns).to(device)
         self._degrees = torch.from_numpy(members.degrees).to(device)
-        self._wide = device.type == "cuda" and _can_widen(device)
-        self._step = members.n_columns if self._wide or device.type == "cpu" else HALF_EXACT
+        wide = device.type == "cuda" and _can_widen(device)
+        self._options: Any = {"out_dtype": torch.float32} if wide else {}
+        self._step = members.n_columns if wide or device.type == "cpu" else HALF_EXACT
         limit = DENSE_ENTRIES[device.type]
         self._tile = max(1, min(members.n, limit // members.n_columns))
         self._whole: torch.Tensor | None = None
-        if self._tile == members.n:
-            self._whole = self._rows(0, members.n)
+        self._whole = self._rows(0, members.n) if self._tile == members.n else None
 
     def _rows(self, first: int, stop: int) -> torch.Tensor:
         """0/1 [stop - first, n_columns]."""
@@ -180,14 +162,11 @@ class _Dense:
             return self._whole[first:stop]
         start, end = int(self._indptr[first]), int(self._indptr[stop])
         place = self._columns.device
-        row = torch.repeat_interleave(
-            torch.arange(stop - first, device=place),
-            self._degrees[first:stop],
-            output_size=end - start,
-        )
-        made = torch.zeros((stop - first, self._shape[1]), dtype=self._kind, device=place)
-        made[row, self._columns[start:end].long()] = 1
-        return made
+        every = torch.arange(stop - first, device=place)
+        row = every.repeat_interleave(self._degrees[first:stop], output_size=end - start)
+        dense = torch.zeros((stop - first, self._shape[1]), dtype=self._kind, device=place)
+        dense[row, self._columns[start:end].long()] = 1
+        return dense
 
     def shared(self, first: int, stop: int) -> torch.Tensor:
         """float32[stop - first, n]: how many columns each pair of rows shares."""
@@ -202,11 +181,7 @@ class _Dense:
             for column in range(0, self._shape[1], self._step):
                 part = slice(column, column + self._step)
                 left, right = queries[:, part], fitted[:, part].T
-                product = (
-                    torch.mm(left, right, out_dtype=torch.float32)
-                    if self._wide
-                    else torch.mm(left, right)
-                )
+                product = torch.mm(left, right, **self._options)
                 if column == 0:
                     counts[:, tile:end] = product
                 else:
@@ -253,13 +228,7 @@ def _best(similar: torch.Tensor, k: int) -> tuple[torch.Tensor, torch.Tensor]:
     return chosen.logical_or_(equal), bound
 
 
-def _symmetrise(
-    source: torch.Tensor,
-    target: torch.Tensor,
-    weight: torch.Tensor,
-    least: torch.Tensor,
-    last: torch.Tensor,
-) -> GraphTensors:
+def _symmetrise(source: Any, target: Any, weight: Any, least: Any, last: Any) -> GraphTensors:
     """Add every edge's reverse where its target did not choose it (as `symmetrise` decides it)."""
     import torch
 

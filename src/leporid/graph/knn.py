@@ -56,21 +56,14 @@ def knn_graph(
     measure = Similarity(similarity)
     members = members_of(X)
     k = usable_k(k, members.n - 1)
-    if k == 0:
-        nothing = np.zeros(0, np.int32)
-        return KnnGraph(
-            np.zeros(2, np.int64), nothing, nothing.astype(np.float32), side, 0, similarity
-        )
     reporter = make_progress(progress)
-    if uses_gpu(device, members.n):
+    if k > 0 and uses_gpu(device, members.n):
         from leporid.graph.gpu import knn_graph_on
 
         graph = knn_graph_on(members, k, device, measure, side, reporter)
     else:
-        workers = resolve_threads(threads)
-        lists = directed_neighbours(
-            members, members, k, measure, np.arange(members.n), workers, reporter
-        )
+        workers, own = resolve_threads(threads), np.arange(members.n)
+        lists = directed_neighbours(members, members, k, measure, own, workers, reporter)
         graph = symmetrise(lists, k, side, similarity, workers)
     if progress is True:
         reporter.close()

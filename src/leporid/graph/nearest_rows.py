@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
-from numba import int64, uint64
 from numpy.typing import NDArray
 from scipy import sparse
 
-from leporid.graph.kernels.simd import fetch_add
-from leporid.graph.new_rows import fitted_columns, new_row_blocks
+from leporid.errors import GraphError
+from leporid.graph.kernels.nearest_rows import FittedColumns, Scratch, Sums, sum_neighbours
+from leporid.graph.matrix import members_of
 from leporid.graph.types import KnnGraph
-from leporid.kernel import kernel
 from leporid.threads import on_each_thread, resolve_threads
+
+BLOCK_ROWS = 1024
+"""New rows in a block of sums."""
 
 
 def choice_thresholds(graph: KnnGraph) -> NDArray[np.float32]:
@@ -46,9 +47,15 @@ class NearestRows:
         thresholds: NDArray[np.float32] | None = None,
         threads: int | None = None,
     ) -> None:
+        members = members_of(fitted, "fitted")
         if thresholds is None:
-            thresholds = np.full(fitted.shape[0], np.inf, np.float32)
-        self._columns = fitted_columns(fitted, thresholds)
+            thresholds = np.full(members.n, np.inf, np.float32)
+        start = np.zeros(members.n_columns + 1, np.int64)
+        np.cumsum(np.bincount(members.columns, minlength=members.n_columns), out=start[1:])
+        of_entry = np.repeat(np.arange(members.n, dtype=np.int32), members.degrees)
+        rows = of_entry[np.argsort(members.columns, kind="stable")]
+        sizes = np.maximum(members.degrees, 1).astype(np.float64)
+        self._fitted = FittedColumns(start, rows, sizes, np.asarray(thresholds, np.float32))
         self._threads = resolve_threads(threads)
 
     def sums(
@@ -63,45 +70,25 @@ class NearestRows:
         float32[rows, d] for `table` float32[n, d], and float64[rows]. Fitted row `without[i]` is
         no neighbour of new row i. Memory is one block, time is linear in the new rows.
         """
-        if new.shape[0] == 0:
+        count, columns = new.shape
+        if columns != len(self._fitted.start) - 1:
+            raise GraphError(
+                f"the new rows have {columns} columns and the fitted rows "
+                f"{len(self._fitted.start) - 1}: both must use the same columns"
+            )
+        if count == 0:
             return
-        skip = np.full(new.shape[0], -1, np.int64) if without is None else without
-        workers = min(self._threads, new.shape[0])
-        for block in new_row_blocks(new, self._columns, k, workers):
-            part = slice(block.first, block.first + len(block.length))
-            sums = np.zeros((len(block.length), table.shape[1]), np.float32)
-            totals = np.zeros(len(block.length))
-            work = (*block[1:], skip[part], table, np.zeros(1, np.int64), sums, totals)
-            # Plain threads as in `new_row_blocks`: a service places people from many of them.
-            on_each_thread(lambda _, work=work: _sum_block(*work), workers)  # type: ignore[misc]
-            yield part, sums, totals
+        members = members_of(new, "new")
+        skip = np.full(count, -1, np.int64) if without is None else without
+        scratch = [Scratch.empty(len(table)) for _ in range(min(self._threads, count))]
+        for first in range(0, count, BLOCK_ROWS):
+            part = slice(first, min(first + BLOCK_ROWS, count))
+            sums = np.zeros((part.stop - first, table.shape[1]), np.float32)
+            to = Sums(first, skip, table, np.zeros(1, np.int64), sums, np.zeros(len(sums)))
 
+            def work(thread: int, to: Sums = to) -> None:
+                sum_neighbours(members, self._fitted, k, scratch[thread], to)
 
-@kernel
-def _sum_block(
-    indices: NDArray[np.int32],
-    weights: NDArray[np.float32],
-    length: NDArray[np.int64],
-    skip: NDArray[np.int64],
-    table: NDArray[np.float32],
-    turn: NDArray[np.int64],
-    sums: NDArray[np.float32],
-    totals: NDArray[np.float64],
-) -> None:
-    """sums[i] = sum_j w_ij table[j] and totals[i] = sum_j w_ij; several threads share `turn`."""
-    width: Any = uint64(table.shape[1])
-    while True:
-        row = fetch_add(turn, int64(1))
-        if row >= len(length):
-            break
-        total = 0.0
-        neighbours: Any = uint64(length[row])
-        for position in range(neighbours):
-            j = uint64(indices[row, position])
-            if int64(j) == skip[row]:
-                continue
-            weight = weights[row, position]
-            total += weight
-            for column in range(width):
-                sums[row, column] += weight * table[j, column]
-        totals[row] = total
+            # Plain threads and not numba's: a service places people from many of them.
+            on_each_thread(work, len(scratch))
+            yield part, to.sums, to.totals

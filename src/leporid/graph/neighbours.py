@@ -32,12 +32,8 @@ class Neighbours:
     def csr(self) -> sparse.csr_array:
         """float32[n, n_fitted] with the weights, indices ascending within a row."""
         taken = self.indices >= 0
-        indptr = np.zeros(len(self.indices) + 1, np.int64)
-        np.cumsum(taken.sum(axis=1), out=indptr[1:])
-        matrix = sparse.csr_array(
-            (self.weights[taken], self.indices[taken], indptr),
-            shape=(len(self.indices), self.n_fitted),
-        )
+        edges = (self.weights[taken], self.indices[taken], np.append(0, taken.sum(1).cumsum()))
+        matrix = sparse.csr_array(edges, shape=(len(self.indices), self.n_fitted))
         matrix.sort_indices()
         return matrix
 
@@ -80,13 +76,9 @@ def top_k_neighbours(
         )
     own = np.arange(fitted.n) if against is None and exclude_self else None
     k = usable_k(k, fitted.n if own is None else fitted.n - 1)
-    if k == 0:
-        none = np.zeros((queries.n, 0), np.int32)
-        return Neighbours(none, none.astype(np.float32), fitted.n)
     reporter = make_progress(progress)
-    lists = directed_neighbours(
-        queries, fitted, k, measure, own, resolve_threads(threads), reporter
-    )
+    workers = resolve_threads(threads)
+    lists = directed_neighbours(queries, fitted, k, measure, own, workers, reporter)
     _sort_by_weight(lists)
     if progress is True:
         reporter.close()

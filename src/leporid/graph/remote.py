@@ -34,14 +34,10 @@ class GraphBuilder(Protocol):
         """The KNN graph of the rows of csr[n, m]; settings it cannot honour are refused first."""
 
 
-BUILDERS: Registry[Any] = Registry(
-    "graph builder", {"dask": "leporid.distributed.graph:DaskGraphs"}
-)
-"""Adapters around clients of other libraries, as import paths: they are rooms above this one."""
+ADAPTERS: Registry[Any] = Registry("client", {"dask": "leporid.distributed.graph:DaskGraphs"})
+"""What makes builders of other libraries' clients, as import paths: rooms above this one."""
 
 
 def graph_builder(client: Any) -> GraphBuilder:
     """`client` itself where it builds graphs, else the adapter around a `distributed.Client`."""
-    own = isinstance(client, GraphBuilder)
-    builder: GraphBuilder = client if own else BUILDERS.get("dask")(client)
-    return builder
+    return client if isinstance(client, GraphBuilder) else ADAPTERS.get("dask")(client)

@@ -46,33 +46,18 @@ def stored_knn_graph(
     k = usable_k(k, n - 1)
     _check_disk(folder, 3 * n * k * EDGE_BYTES)
 
-    def path(name: str) -> Path:
-        return folder / f"{side}-{name}"
-
     def mapped(name: str, dtype: Any, size: int) -> NDArray[Any]:
-        return _new_file(path(name), dtype, size)
+        return _new_file(folder / f"{side}-{name}", dtype, size)
 
-    lists = NeighbourLists(
-        mapped("lists", np.int32, n * k).reshape(n, k),
-        mapped("list-weights", np.float32, n * k).reshape(n, k),
-        np.zeros(n, np.int32),
-    )
-    directed_neighbours(
-        members, members, k, Similarity("jaccard"), np.arange(n), threads, progress, lists
-    )
-    graph = symmetrise(
-        lists,
-        k,
-        side,
-        "jaccard",
-        threads,
-        new_array=mapped,
-        edges_at_a_time=max(memory // EDGE_BYTES, 1),
-        progress=progress,
-    )
-    del lists
-    path("lists").unlink()
-    path("list-weights").unlink()
+    rows, weights = mapped("lists", np.int32, n * k), mapped("list-weights", np.float32, n * k)
+    lists = NeighbourLists(rows.reshape(n, k), weights.reshape(n, k), np.zeros(n, np.int32))
+    jaccard, own = Similarity("jaccard"), np.arange(n)
+    directed_neighbours(members, members, k, jaccard, own, threads, progress, lists)
+    room = max(memory // EDGE_BYTES, 1)
+    graph = symmetrise(lists, k, side, jaccard.name, threads, mapped, room, progress)
+    del lists, rows, weights
+    for name in ("lists", "list-weights"):
+        (folder / f"{side}-{name}").unlink()
     return graph
 
 

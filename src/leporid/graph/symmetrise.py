@@ -25,7 +25,6 @@ def symmetrise(
     side: Side,
     similarity: str,
     threads: int,
-    *,
     new_array: Callable[[str, Any, int], NDArray[Any]] = _in_memory,
     edges_at_a_time: int | None = None,
     progress: ProgressLike | None = None,
@@ -43,7 +42,7 @@ def symmetrise(
     none = np.zeros(0, np.int32), np.zeros(0, np.float32)
 
     def count(_: int, begin: int, end: int) -> None:
-        add_lacking(lists, begin, end, limits, lacking, False, *none)
+        add_lacking(lists, 0, begin, end, limits, lacking, *none)
 
     on_each_share(count, 0, n, threads)
     indptr = np.zeros(n + 1, np.int64)
@@ -53,7 +52,7 @@ def symmetrise(
     weights = new_array("weights", np.float32, int(indptr[-1]))
 
     def fill(_: int, begin: int, end: int) -> None:
-        add_lacking(lists, begin, end, limits, cursor, True, indices, weights)
+        add_lacking(lists, 0, begin, end, limits, cursor, indices, weights)
         merge_rows(lists, begin, end, indptr, indices, weights)
 
     reporter = progress or NullProgress()

@@ -39,7 +39,7 @@ class Graph(Protocol):
 
 
 class KnnGraph:
-    """A symmetric graph in CSR form: W_ij = sim(i, j) if j in top-K(i) or i in top-K(j)."""
+    """A `Graph` in CSR form: W_ij = sim(i, j) if j in top-K(i) or i in top-K(j)."""
 
     def __init__(
         self,
@@ -82,7 +82,6 @@ class KnnGraph:
 
     @property
     def k(self) -> int:
-        """The K actually used, at most n - 1."""
         return self._label[1]
 
     @property
@@ -92,12 +91,10 @@ class KnnGraph:
 
     @property
     def n(self) -> int:
-        """Number of nodes."""
         return len(self.indptr) - 1
 
     @property
     def n_edges(self) -> int:
-        """Number of stored entries (twice the number of undirected edges)."""
         return int(self.indptr[-1])
 
     def csr(self) -> sparse.csr_array:
@@ -105,7 +102,6 @@ class KnnGraph:
         return sparse.csr_array((self.weights, self.indices, self.indptr), shape=(self.n, self.n))
 
     def degrees(self) -> NDArray[np.float64]:
-        """float64[n]: d = W 1."""
         return self._degrees
 
     @cached_property

@@ -36,14 +36,14 @@ def test_lacking_edges_are_pairs_that_only_the_other_chose(
     ]
     counts = np.zeros(n, np.int64)
     none = np.zeros(0, np.int32), np.zeros(0, np.float32)
-    add_lacking(lists, begin, end, limits, counts, False, *none)
+    add_lacking(lists, 0, begin, end, limits, counts, *none)
     inside = [len(edges) if begin <= row < end else 0 for row, edges in enumerate(lacking)]
     np.testing.assert_array_equal(counts, inside)
 
     indptr = np.concatenate([[0], np.cumsum(lists.length + counts)])
     rows, weights = np.zeros(indptr[-1], np.int32), np.zeros(indptr[-1], np.float32)
     cursor = indptr[:-1] + lists.length
-    add_lacking(lists, begin, end, limits, cursor, True, rows, weights)
+    add_lacking(lists, 0, begin, end, limits, cursor, rows, weights)
     np.testing.assert_array_equal(cursor, indptr[1:])
     merge_rows(lists, begin, end, indptr, rows, weights)
     for row in range(begin, end):

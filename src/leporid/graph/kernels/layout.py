@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import uint32, uint64
 from numpy.typing import NDArray
+from scipy import sparse
 
 from leporid.graph.kernels.simd import LANES, WORDS
 from leporid.graph.matrix import Members
@@ -69,24 +70,19 @@ class Queries(NamedTuple):
     words: NDArray[np.uint32]
     """uint32[n * panels * 16]: the bits of each row."""
     rare_start: NDArray[np.int64]
-    """int64[n + 1]."""
     rare_columns: NDArray[np.uint32]
     own: NDArray[np.int64]
     """int64[n]: the fitted row that a query is itself, which is left out; -1 where it is none."""
     x: NDArray[np.float64]
-    """float64[n]."""
     y: NDArray[np.float64]
-    """float64[n]."""
     g: float
 
 
 class NeighbourLists(NamedTuple):
-    """The neighbours of each of n rows, by ascending index."""
+    """The neighbours of each of n rows, by ascending index; arrays [n, k]."""
 
     rows: NDArray[np.int32]
-    """int32[n, k]."""
     weights: NDArray[np.float32]
-    """float32[n, k]."""
     length: NDArray[np.int32]
     """int32[n]; -1 where a guessed threshold was too high."""
 
@@ -94,6 +90,13 @@ class NeighbourLists(NamedTuple):
     def empty(cls, n: int, k: int) -> NeighbourLists:
         """Room for k neighbours of each of n rows."""
         return cls(np.empty((n, k), np.int32), np.empty((n, k), np.float32), np.zeros(n, np.int32))
+
+    def csr(self, columns: int) -> sparse.csr_array:
+        """float32[n, columns] with the weights; a copy."""
+        taken = np.arange(self.rows.shape[1]) < self.length[:, None]
+        indptr = np.concatenate([[0], np.cumsum(self.length)])
+        edges = (self.weights[taken], self.rows[taken], indptr)
+        return sparse.csr_array(edges, shape=(len(self.length), columns))
 
 
 class Scratch(NamedTuple):
@@ -146,12 +149,12 @@ def fitted_rows(members: Members, columns: Columns, b: NDArray[np.float64]) -> F
     tiles = -(-groups // tile_groups)
     bits = np.zeros(panels * groups * WORDS * LANES, np.uint32)
     list_start = np.zeros((tiles * strips, _rare_columns(members, panels) + 1), np.int64)
-    layout = (columns.rank, panels, groups, tile_groups, strips)
-    list_rows = _fill_fitted(members.indptr, members.columns, *layout, bits, list_start)
+    shape = (groups, tile_groups, strips)
+    list_rows = _fill_fitted(members, columns, shape, bits, list_start)
     term = np.full(groups * LANES, NOWHERE)
     term[: members.n] = np.where(members.degrees > 0, b, NOWHERE)
     term32 = term.astype(np.float32)
-    return Fitted(bits, panels, groups, tile_groups, strips, list_start, list_rows, term, term32)
+    return Fitted(bits, panels, *shape, list_start, list_rows, term, term32)
 
 
 def query_rows(
@@ -160,9 +163,7 @@ def query_rows(
     """The rows whose neighbours are wanted; `own` as in `Queries`, None for -1 everywhere."""
     words = np.zeros(max(members.n * columns.panels, 1) * WORDS, np.uint32)
     rare_start = np.zeros(members.n + 1, np.int64)
-    rare_columns = _fill_queries(
-        members.indptr, members.columns, columns.rank, columns.panels, words, rare_start
-    )
+    rare_columns = _fill_queries(members, columns, words, rare_start)
     if own is None:
         own = np.full(members.n, -1, np.int64)
     return Queries(words, rare_start, rare_columns, own, terms.x, terms.y, terms.g)
@@ -173,27 +174,15 @@ def scratch_space(base: Fitted, wanted: Queries, k: int, stride: int) -> Scratch
     # A pair shares at most as many rare columns as the query has: 16 bits nearly always do.
     most = int(np.diff(wanted.rare_start).max(initial=0)) + PANEL * base.panels
     counter = np.uint16 if most <= np.iinfo(np.uint16).max else np.uint32
+    counters = np.zeros((QUERIES, base.tile_groups * LANES), counter)
     rows, counts, bits = np.zeros((3, QUERIES, _capacity(k)), np.uint32)
-    sample_bits = np.zeros(-(-base.tile_groups // stride) * LANES, np.uint32)
+    sample = np.zeros(-(-base.tile_groups // stride) * LANES, np.uint32)
     filled, weighed = np.zeros((2, QUERIES), np.uint64)
-    bound_bits, guessed = np.zeros((2, QUERIES), np.uint32)
-    mask_words = np.zeros(CHUNK_GROUPS // 4, np.uint64)
-    return Scratch(
-        counters=np.zeros((QUERIES, base.tile_groups * LANES), counter),
-        rows=rows,
-        counts=counts,
-        weights=bits.view(np.float32),
-        bits=bits,
-        filled=filled,
-        weighed=weighed,
-        bound=bound_bits.view(np.float32),
-        bound_bits=bound_bits,
-        guessed=guessed,
-        masks=mask_words.view(np.uint16),
-        mask_words=mask_words,
-        sample=sample_bits.view(np.float32),
-        sample_bits=sample_bits,
-    )
+    bound, guessed = np.zeros((2, QUERIES), np.uint32)
+    masks = np.zeros(CHUNK_GROUPS // 4, np.uint64)
+    weights, bounds, samples = (numbers.view(np.float32) for numbers in (bits, bound, sample))
+    state = (filled, weighed, bounds, bound, guessed, masks.view(np.uint16), masks)
+    return Scratch(counters, rows, counts, weights, bits, *state, samples, sample)
 
 
 def search_bytes(members: Members, k: int, threads: int) -> int:
@@ -219,25 +208,16 @@ def _capacity(k: int) -> int:
 
 
 @kernel
-def _fill_fitted(
-    indptr: NDArray[np.int64],
-    members: NDArray[np.int32],
-    rank: NDArray[np.uint32],
-    panels: int,
-    groups: int,
-    tile_groups: int,
-    strips: int,
-    bits: NDArray[np.uint32],
-    list_start: NDArray[np.int64],
-) -> Any:
+def _fill_fitted(members: Members, columns: Columns, shape: Any, bits: Any, list_start: Any) -> Any:
     """Set the bits, and sort the rare entries by tile, strip, column and row."""
-    popular = uint64(panels * PANEL)
+    groups, tile_groups, strips = shape
+    indptr, popular = members.indptr, uint64(columns.panels * PANEL)
     rows = len(indptr) - 1
     for row in range(rows):
         group, lane = uint64(row >> 4), uint64(row & 15)
         strip = _strip_of(row, tile_groups, strips)
         for position in range(uint64(indptr[row]), uint64(indptr[row + 1])):
-            column = uint64(rank[uint64(members[position])])
+            column = uint64(columns.rank[uint64(members.columns[position])])
             if column < popular:
                 panel, place = column // uint64(PANEL), column % uint64(PANEL)
                 word = (panel * uint64(groups) + group) * uint64(WORDS) + (place >> uint64(5))
@@ -256,7 +236,7 @@ def _fill_fitted(
     for row in range(rows):
         strip = _strip_of(row, tile_groups, strips)
         for position in range(uint64(indptr[row]), uint64(indptr[row + 1])):
-            column = uint64(rank[uint64(members[position])])
+            column = uint64(columns.rank[uint64(members.columns[position])])
             if column >= popular:
                 at = cursor[strip, column - popular]
                 cursor[strip, column - popular] = at + 1
@@ -271,22 +251,16 @@ def _strip_of(row: int, tile_groups: int, strips: int) -> Any:
 
 
 @kernel
-def _fill_queries(
-    indptr: NDArray[np.int64],
-    members: NDArray[np.int32],
-    rank: NDArray[np.uint32],
-    panels: int,
-    words: NDArray[np.uint32],
-    rare_start: NDArray[np.int64],
-) -> Any:
+def _fill_queries(members: Members, columns: Columns, words: Any, rare_start: Any) -> Any:
     """Set the bits of each row, and gather the ranks of its rare columns."""
+    indptr, panels = members.indptr, columns.panels
     popular = uint64(panels * PANEL)
-    rare_columns = np.empty(len(members), np.uint32)
+    rare_columns = np.empty(len(members.columns), np.uint32)
     filled = uint64(0)
     for row in range(len(indptr) - 1):
         first_word = uint64(row * panels * WORDS)
         for position in range(uint64(indptr[row]), uint64(indptr[row + 1])):
-            column = uint64(rank[uint64(members[position])])
+            column = uint64(columns.rank[uint64(members.columns[position])])
             if column < popular:
                 bit = uint32(uint32(1) << uint32(column & uint64(31)))
                 words[first_word + (column >> uint64(5))] |= bit

@@ -56,17 +56,17 @@ def search_rows(
     queries: Queries,
     scratch: Scratch,
     k: int,
-    stride: int,
-    rank: int,
+    sample: tuple[int, int],
     out: NeighbourLists,
 ) -> None:
     """Neighbours of the query rows `wanted`, a block of `QUERIES` at a time.
 
     Several threads may run this at once with the same `turn` (int64[1], zero at first: the number
-    of the next block) and a scratch each. With `rank` > 0 thresholds are guessed from every
-    `stride`-th group.
+    of the next block) and a scratch each. `sample`: see `_guess`; with a rank of 0 nothing is
+    guessed.
     """
     tiles = len(fitted.list_start) // fitted.strips
+    most = uint64(CHUNK_GROUPS * 16 + 16)
     while True:
         start = fetch_add(turn, int64(1)) * QUERIES
         if start >= len(wanted):
@@ -81,17 +81,17 @@ def search_rows(
             stop = min(fitted.groups, first + fitted.tile_groups)
             for slot in range(len(block)):
                 _scatter(fitted, queries, block[slot], tile, scratch.counters[slot])
-                if rank > 0 and tile == 0:
-                    _guess(fitted, queries, block[slot], stride, rank, scratch, slot)
+                if sample[1] > 0 and tile == 0:
+                    _guess(fitted, queries, block[slot], sample, scratch, slot)
             for group in range(first, stop, CHUNK_GROUPS):
-                groups = min(CHUNK_GROUPS, stop - group)
+                chunk = (group, min(CHUNK_GROUPS, stop - group), (group - first) * 16)
                 scratch.mask_words[:] = 0
                 for slot in range(len(block)):
-                    query, place = block[slot], (group - first) * 16
-                    _filter_chunk(fitted, queries, query, group, groups, place, scratch, slot)
-                    _collect(scratch, slot, place, group * 16)
-                    if _is_full(scratch, slot):
-                        _keep_best(fitted, queries, query, k, scratch, slot)
+                    _filter_chunk(fitted, queries, block[slot], chunk, scratch, slot)
+                    _collect(scratch, slot, chunk[2], group * 16)
+                    # The candidates of another chunk might not fit into the buffer.
+                    if scratch.filled[slot] + most > uint64(scratch.rows.shape[1]):
+                        _keep_best(fitted, queries, block[slot], k, scratch, slot)
             scratch.counters[: len(block)] = 0
         for slot in range(len(block)):
             _keep_best(fitted, queries, block[slot], k, scratch, slot)
@@ -116,18 +116,13 @@ def _scatter(
 
 @kernel
 def _guess(
-    fitted: Fitted,
-    queries: Queries,
-    query: int,
-    stride: int,
-    rank: int,
-    scratch: Scratch,
-    slot: int,
+    fitted: Fitted, queries: Queries, query: int, sample: Any, scratch: Scratch, slot: int
 ) -> None:
-    """Set the threshold to the `rank`-th largest similarity, nearly, in a sample of the first tile.
+    """Set the threshold to a similarity of a certain rank, nearly, in a sample of the first tile.
 
-    The sample is every `stride`-th group.
+    The sample is (every how many groups, which rank).
     """
+    stride, rank = sample
     x, y, g = float32(queries.x[query]), float32(queries.y[query]), float32(queries.g)
     counters = scratch.counters[slot]
     taken: Any = uint64(0)
@@ -146,37 +141,27 @@ def _guess(
 
 @kernel(inline="always")
 def _filter_chunk(
-    fitted: Fitted,
-    queries: Queries,
-    query: int,
-    group: int,
-    groups: int,
-    place: int,
-    scratch: Scratch,
-    slot: int,
+    fitted: Fitted, queries: Queries, query: int, chunk: Any, scratch: Scratch, slot: int
 ) -> None:
-    """Complete the counters of a chunk from `place` on; `masks` says who may beat the threshold."""
+    """Complete the counters of a chunk; `masks` says who may beat the threshold.
+
+    The chunk is (first group, number of groups, place of their counters).
+    """
+    group, groups, place = chunk
     counters, masks = scratch.counters[slot], scratch.masks
     panels, row = fitted.panels, group * 16
     # c / (x + y b + g c) >= t, written as c p >= q b + r; never true for c = 0.
     t = scratch.bound[slot] * _SAFETY
     p, q = float32(1.0 - t * queries.g), float32(t * queries.y[query])
-    line = (p, q, float32(max(t * queries.x[query], 1e-30)))
+    r = float32(max(t * queries.x[query], 1e-30))
     for panel in range(panels):
         words = splat_panel(queries.words, uint64((query * panels + panel) * 16))
         bits = uint64((panel * fitted.groups + group) * _GROUP)
-        if panel < panels - 1:
-            _add_panel(words, fitted.bits, bits, groups, counters, place)
-        else:
-            _add_and_filter(
-                words, fitted.bits, bits, groups, counters, place, line, fitted.term32, row, masks
-            )
-    if panels == 0:
-        for step in range(uint64(0), uint64(groups * 16), uint64(16)):
-            counts = load_counters(counters, uint64(place) + step)
-            masks[step >> uint64(4)] = passing(
-                counts, line[0], line[1], line[2], fitted.term32, uint64(row) + step
-            )
+        _add_panel(words, fitted.bits, bits, groups, counters, place)
+    # No branch in this loop: one on the mask would be guessed wrong half of the time, and late.
+    for step in range(uint64(0), uint64(groups * 16), uint64(16)):
+        counts = load_counters(counters, uint64(place) + step)
+        masks[step >> uint64(4)] = passing(counts, p, q, r, fitted.term32, uint64(row) + step)
     own = queries.own[query] - row
     if 0 <= own < groups * 16:
         masks[own >> 4] &= uint16(~(uint32(1) << uint32(own & 15)))
@@ -191,33 +176,6 @@ def _add_panel(
         counts = panel_counts(words, bits, first + step * uint64(_GROUP))
         at = uint64(place) + step * uint64(16)
         store_counters(add_lanes(counts, load_counters(counters, at)), counters, at)
-
-
-@kernel
-def _add_and_filter(
-    words: Any,
-    bits: NDArray[np.uint32],
-    first: Any,
-    groups: int,
-    counters: NDArray[Any],
-    place: int,
-    line: tuple[Any, Any, Any],
-    term: NDArray[np.float32],
-    row: int,
-    masks: NDArray[np.uint16],
-) -> None:
-    """`_add_panel`, and which of the rows from `row` on lie above the line.
-
-    No branch in this loop: one on the mask would be guessed wrong half of the time, and late.
-    """
-    for step in range(uint64(groups)):
-        counts = panel_counts(words, bits, first + step * uint64(_GROUP))
-        at = uint64(place) + step * uint64(16)
-        counts = add_lanes(counts, load_counters(counters, at))
-        store_counters(counts, counters, at)
-        masks[step] = passing(
-            counts, line[0], line[1], line[2], term, uint64(row) + step * uint64(16)
-        )
 
 
 @kernel(inline="always")
@@ -236,13 +194,6 @@ def _collect(scratch: Scratch, slot: int, place: int, row: int) -> None:
             counts[at] = uint32(counters[uint64(place) + offset])
             at += uint64(1)
     scratch.filled[slot] = at
-
-
-@kernel(inline="always")
-def _is_full(scratch: Scratch, slot: int) -> Any:
-    """Whether the candidates of another chunk might not fit into the buffer."""
-    most = uint64(CHUNK_GROUPS * 16 + 16)
-    return scratch.filled[slot] + most > uint64(scratch.rows.shape[1])
 
 
 @kernel

@@ -1,8 +1,9 @@
-"""Sixteen 32-bit lanes at a time, for the neighbour kernels.
+"""Sixteen lanes at a time, for the kernels of the search and of products.
 
 numba vectorises plain loops but knows no popcount and no compressing store, the two things the
-search lives on. These functions emit portable LLVM vector code: with AVX-512 sixteen lanes are one
-register and a word of `panel_counts` three instructions; elsewhere LLVM splits them as needed.
+search lives on, and no gather of whole rows, on which a product does. These functions emit portable
+LLVM vector code: with AVX-512 sixteen lanes are one register and a word of `panel_counts` three
+instructions; elsewhere LLVM splits them as needed.
 
 All indices are unsigned: a signed one costs numba a wrap-around test on each access.
 """
@@ -14,7 +15,8 @@ from functools import wraps
 from typing import Any
 
 from llvmlite import ir
-from numba.core import cgutils, types
+from numba.core import cgutils as typed_cgutils
+from numba.core import types
 from numba.core.datamodel import models
 from numba.core.types import float32, int64, uint16, uint32, uint64, void
 from numba.extending import register_model
@@ -26,6 +28,7 @@ LANES = 16
 WORDS = 16
 """32-bit words in a panel: 512 columns."""
 
+cgutils: Any = typed_cgutils
 _i1, _i16, _i32, _i64 = (ir.IntType(width) for width in (1, 16, 32, 64))
 _ints = ir.VectorType(_i32, LANES)
 _floats = ir.VectorType(ir.FloatType(), LANES)
@@ -105,12 +108,13 @@ def _splat(builder: Any, scalar: Any, vector: Any) -> Any:
 
 def _call(builder: Any, name: str, result: Any, *arguments: Any) -> Any:
     signature = ir.FunctionType(result, [argument.type for argument in arguments])
-    function: Any = cgutils.get_or_insert_function(builder.module, signature, name)  # type: ignore[no-untyped-call]
+    function = cgutils.get_or_insert_function(builder.module, signature, name)
     return builder.call(function, arguments)
 
 
 def _fma(builder: Any, *factors: Any) -> Any:
-    return _call(builder, "llvm.fma.v16f32", _floats, *factors)
+    kind = "f32" if factors[0].type == _floats else "f64"
+    return _call(builder, f"llvm.fma.v16{kind}", factors[0].type, *factors)
 
 
 @_vector_function(panel, array, uint64)
@@ -226,3 +230,37 @@ def lowest_bit(builder: Any, word: Any) -> Any:
 def fetch_add(builder: Any, counter: Any, step: Any) -> Any:
     """Atomically add `step` to `counter[0]` (int64) and return what it was."""
     return builder.atomic_rmw("add", counter, step, "monotonic")
+
+
+@_vector_function(void, array, array, array, array, int64, int64, int64)
+def add_edges(
+    builder: Any, columns: Any, weights: Any, x: Any, out: Any, start: Any, end: Any, row: Any
+) -> None:
+    """out[row] += sum over p in [start, end) of weights[p] * x[columns[p]], 16 columns wide.
+
+    Two sums run side by side, so that one multiply-add need not wait for the other.
+    """
+    number = x.type.pointee
+    lanes = ir.VectorType(number, LANES)
+    zero = ir.Constant(lanes, [0.0] * LANES)
+    totals = [cgutils.alloca_once_value(builder, zero) for _ in range(2)]
+    one, two, width = (ir.Constant(_i64, value) for value in (1, 2, LANES))
+
+    def edge(position: Any, total: Any) -> None:
+        column = builder.zext(builder.load(builder.gep(columns, [position])), _i64)
+        weight = builder.load(builder.gep(weights, [position]))
+        if weight.type != number:
+            weight = builder.fpext(weight, number)
+        values = _load(builder, x, builder.mul(column, width))
+        spread = _splat(builder, weight, lanes)
+        builder.store(_fma(builder, spread, values, builder.load(total)), total)
+
+    even = builder.sub(end, builder.and_(builder.sub(end, start), one))
+    with cgutils.for_range_slice(builder, start, even, two, intp=_i64) as (position, _):
+        edge(position, totals[0])
+        edge(builder.add(position, one), totals[1])
+    with builder.if_then(builder.icmp_unsigned("<", even, end)):
+        edge(even, totals[0])
+    target, align = _at(builder, out, builder.mul(row, width))
+    sums = builder.fadd(builder.load(totals[0]), builder.load(totals[1]))
+    builder.store(builder.fadd(builder.load(target, align=align), sums), target, align=align)

@@ -32,23 +32,13 @@ class Limits(NamedTuple):
 
 
 @kernel
-def ranks_behind(limits: Limits, row: Any, other: Any, weight: Any) -> Any:
-    """Whether `other`, at `weight`, comes after the last neighbour that `row` chose.
-
-    The one order of neighbours there is: by weight, then by smaller index.
-    """
-    least = limits.least[row]
-    return weight < least or (weight == least and other > limits.last[row])
-
-
-@kernel
 def row_limits(lists: NeighbourLists, k: int, first: int, stop: int, limits: Limits) -> None:
     """The weight a row's neighbours have at least, and the last row taken at that weight."""
     for row in range(first, stop):
         length = lists.length[row]
         limits.least[row] = 0.0
         limits.last[row] = -1
-        if length == k:
+        if length == k and k > 0:
             low = lists.weights[row, 0]
             for position in range(uint64(length)):
                 low = min(low, lists.weights[row, position])
@@ -62,19 +52,21 @@ def row_limits(lists: NeighbourLists, k: int, first: int, stop: int, limits: Lim
 @kernel
 def add_lacking(
     lists: NeighbourLists,
+    first: int,
     begin: int,
     end: int,
     limits: Limits,
     cursor: NDArray[np.int64],
-    write: bool,
     indices: NDArray[np.int32],
     weights: NDArray[np.float32],
 ) -> None:
     """Move `cursor[i]` by one for each edge that row i of [begin, end) lacks, by ascending source.
 
-    With `write` the edge is written where the cursor was. A list is ascending, so the part of it
-    that names those rows is found by bisection.
+    The lists are those of rows `first`, `first` + 1, ...; an edge is written where the cursor was,
+    its source counted from `first`, unless there is no room at all. A list is ascending, so the
+    part of it that names those rows is found by bisection.
     """
+    write = len(indices) > 0
     for row in range(len(lists.length)):
         low, high = int64(0), int64(lists.length[row])
         length = high
@@ -87,7 +79,9 @@ def add_lacking(
         while low < length and lists.rows[row, uint64(low)] < end:
             other = uint64(lists.rows[row, uint64(low)])
             weight = lists.weights[row, uint64(low)]
-            if ranks_behind(limits, other, row, weight):
+            least = limits.least[other]
+            # The one order of neighbours there is: by weight, then by smaller index.
+            if weight < least or (weight == least and row + first > limits.last[other]):
                 at = uint64(cursor[other])
                 cursor[other] = at + uint64(1)
                 if write:
@@ -98,12 +92,7 @@ def add_lacking(
 
 @kernel
 def merge_rows(
-    lists: NeighbourLists,
-    first: int,
-    stop: int,
-    indptr: NDArray[np.int64],
-    indices: NDArray[np.int32],
-    weights: NDArray[np.float32],
+    lists: NeighbourLists, first: int, stop: int, indptr: Any, indices: Any, weights: Any
 ) -> None:
     """Merge a row's own neighbours with those at its end; writing never overtakes reading."""
     for row in range(first, stop):

@@ -1,0 +1,132 @@
+"""What workers compute, block of rows by block of rows: neighbours, edges, products.
+
+W_ij is an edge if j is in top-K(i) or i in top-K(j). The block of i has the first kind. Of the
+second kind it needs from each block those j that chose i while i did not choose j; whether i did
+is told by its limits alone, two numbers per row, which every worker has.
+
+What travels in a product is the panel of 16 columns, to every worker, and each worker's rows of
+the image, back. The sums are those of `graph.kernels.product`, in the same order: the same bits.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from leporid.distributed.worker import one_at_a_time, worker_threads, writable
+from leporid.graph import (
+    BLOCK,
+    CutRows,
+    Limits,
+    Members,
+    NeighbourLists,
+    Similarity,
+    add_lacking,
+    add_panel,
+    cut_rows,
+    directed_neighbours,
+    huge_zeros,
+    row_limits,
+    row_sums,
+)
+from leporid.progress import NullProgress
+from leporid.threads import on_each_thread
+
+
+class Rows(NamedTuple):
+    """Rows of a CSR matrix. (Dask sees the size of arrays in tuples, not in scipy's.)"""
+
+    indptr: NDArray[np.int64]
+    indices: NDArray[np.int32]
+    weights: NDArray[np.float32]
+
+    def csr(self, columns: int) -> sparse.csr_array:
+        """The rows as a scipy matrix."""
+        return sparse.csr_array(self[::-1], shape=(len(self.indptr) - 1, columns))
+
+
+def block_neighbours(members: Members, first: int, stop: int, k: int) -> NeighbourLists:
+    """The k most similar rows of each row in [first, stop), ascending; the row itself left out.
+
+    The same lists, to the bit, as the search over all rows at once finds.
+    """
+    members = writable(members)
+    start, end = members.indptr[[first, stop]]
+    indptr = members.indptr[first : stop + 1] - start
+    rows = Members(indptr, members.columns[start:end], members.n_columns)
+    own, jaccard = np.arange(first, stop), Similarity("jaccard")
+    with one_at_a_time:
+        return directed_neighbours(rows, members, k, jaccard, own, worker_threads(), NullProgress())
+
+
+def block_limits(lists: NeighbourLists, k: int) -> Limits:
+    """The limits of the rows of a block."""
+    limits = Limits.empty(len(lists.length))
+    row_limits(writable(lists), k, 0, len(lists.length), limits)
+    return limits
+
+
+def joined(parts: list[tuple[NDArray[Any], ...]]) -> tuple[NDArray[Any], ...]:
+    """Arrays of all rows from those of each block."""
+    return tuple(np.concatenate(arrays) for arrays in zip(*parts, strict=True))
+
+
+def reverse_edges(
+    lists: NeighbourLists, limits: tuple[NDArray[Any], ...], first: int, size: int
+) -> list[Rows]:
+    """For every block of `size` rows, the edges it lacks to the block that starts at `first`."""
+    everywhere = writable(Limits(*limits))
+    n = len(everywhere.least)
+    indptr = np.zeros(n + 1, np.int64)
+    edges: tuple[Any, Any] = np.empty(0, np.int32), np.empty(0, np.float32)
+    lists = writable(lists)
+    add_lacking(lists, first, 0, n, everywhere, indptr[1:], *edges)
+    np.cumsum(indptr, out=indptr)
+    edges = np.empty(indptr[-1], np.int32), np.empty(indptr[-1], np.float32)
+    add_lacking(lists, first, 0, n, everywhere, indptr[:-1].copy(), *edges)
+    bounds = [indptr[row : row + size + 1] for row in range(0, n, size)]
+    return [
+        Rows(part - part[0], *(array[part[0] : part[-1]].copy() for array in edges))
+        for part in bounds
+    ]
+
+
+def merge_block(lists: NeighbourLists, pieces: list[Rows], size: int) -> Rows:
+    """A block's own neighbours and what all blocks (in order) sent it, as rows of W."""
+    with one_at_a_time:
+        lacking = sparse.hstack([piece.csr(size) for piece in pieces], format="csr")
+        rows = lists.csr(lacking.shape[1]) + lacking
+    return Rows(rows.indptr.astype(np.int64), rows.indices.astype(np.int32), rows.data)
+
+
+def block_sums(rows: Rows) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Lengths and degrees of a block's rows, summed as `KnnGraph.degrees` does."""
+    return np.diff(rows.indptr), row_sums(rows.indptr, rows.weights)
+
+
+def prepare_block(rows: Rows, bounds: NDArray[np.int64]) -> CutRows:
+    """A block of rows of W, ready for products."""
+    return cut_rows(*writable(rows), bounds.copy(), 1)
+
+
+def multiply_block(block: CutRows, x: NDArray[Any]) -> NDArray[Any]:
+    """float[rows, 16]: the block's rows of W x, for x float[n, 16]."""
+    rows = writable(block)
+    # Random rows of x are read: on huge pages, as there.
+    wide = huge_zeros(x.shape, x.dtype)
+    wide[:] = x
+    out = np.zeros((rows.cuts.shape[1], BLOCK), x.dtype)
+    with one_at_a_time:
+        threads = worker_threads()
+        work = np.linspace(0, len(rows.columns), threads + 1)[1:-1]
+        ends = [0, *np.searchsorted(rows.cuts[-1], work).tolist(), len(out)]
+
+        def multiply(thread: int) -> None:
+            for panel in range(len(rows.cuts) - 1):
+                add_panel(rows, panel, ends[thread], ends[thread + 1], wide, out)
+
+        on_each_thread(multiply, threads)
+    return out
