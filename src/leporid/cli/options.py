@@ -90,7 +90,7 @@ class LogOptions:
         if data.source is not None and data.source.guessed and not quiet:
             typer.echo(data.source.sentence(), err=True)
         inner = data.core(core) if core else data
-        if inner is not data and len(inner) < len(data) and not quiet:
+        if len(inner) < len(data) and not quiet:
             typer.echo(
                 f"--core {core} dropped {data.n_users - inner.n_users:,} of {data.n_users:,} users "
                 f"and {data.n_items - inner.n_items:,} of {data.n_items:,} items, with "

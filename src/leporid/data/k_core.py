@@ -32,13 +32,7 @@ def core_filter(interactions: Interactions, k: int) -> Interactions:
     of_user, of_item = core_counts(lambda: [(user, item)], *sizes, k)
     inner = interactions.select((of_user[user] > 0) & (of_item[item] > 0))
     kept_users, kept_items = np.flatnonzero(of_user), np.flatnonzero(of_item)
-    if 2 * len(kept_users) < sizes[0]:
-        warnings.warn(
-            f"the {k}-core leaves {len(kept_users):,} of {sizes[0]:,} users: results say nothing "
-            f"about the others, a smaller k keeps more of them",
-            LeporidWarning,
-            stacklevel=3,
-        )
+    warn_of_few(len(kept_users), sizes[0], k)
     new_user, new_item = (np.cumsum(n > 0, dtype=np.int32) - 1 for n in (of_user, of_item))
     return replace(
         inner,
@@ -78,6 +72,17 @@ def core_counts(
         users, items = of_user >= k, of_item >= k
         if np.array_equal(users, of_user > 0) and np.array_equal(items, of_item > 0):
             return of_user, of_item
+
+
+def warn_of_few(kept: int, users: int, k: int) -> None:
+    """One warning where the core leaves fewer than half of the users."""
+    if 2 * kept < users:
+        warnings.warn(
+            f"the {k}-core leaves {kept:,} of {users:,} users: results say nothing about the "
+            f"others, a smaller k keeps more of them",
+            LeporidWarning,
+            stacklevel=4,
+        )
 
 
 def with_core_dropped(dropped: Mapping[str, int], rows: int, k: int) -> dict[str, int]:
