@@ -7,6 +7,7 @@ from .data import Split as Split
 from .data import global_time_split as global_time_split
 from .data import leave_last_out as leave_last_out
 from .data import load as load
+from .data import random_split as random_split
 from .data import rehearsal as rehearsal
 from .data import synthesize as synthesize
 from .data import temporal_split as temporal_split

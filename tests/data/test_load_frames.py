@@ -46,7 +46,7 @@ def test_parquet_file_and_directory(tmp_path: Path) -> None:
 
 def test_pandas_with_missing_integers_stays_integer() -> None:
     frame = pandas.DataFrame({"user": [1.0, np.nan, 3.0], "item": ["a", "b", None]})
-    with pytest.warns(LeporidWarning, match="1 missing user, 1 missing item"):
+    with pytest.warns(LeporidWarning, match="1 missing item, 1 missing user"):
         data = load(frame)
     assert external_rows(data) == [(1, "a", None)]
     with pytest.raises(DataError, match="fraction"):

@@ -9,13 +9,25 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from leporid import Split, global_time_split, leave_last_out, rehearsal, temporal_split
+from leporid import (
+    Interactions,
+    Split,
+    global_time_split,
+    leave_last_out,
+    load,
+    random_split,
+    rehearsal,
+    temporal_split,
+)
 from leporid.artifacts import read_json, write_json
 from leporid.data import split_by
-from leporid.errors import ConfigError, DataError, UnknownNameError
+from leporid.errors import ConfigError, DataError, LeporidWarning, UnknownNameError
 from tests.data.strategies import Row, external_rows, interactions_of, rows
 
 Parts = tuple[list[object], list[object], list[object]]
+
+quietly = pytest.mark.filterwarnings("ignore:.*only one time|.*no times")
+"""For random logs, of which some happen to have no order."""
 
 
 def by_user(data: object) -> dict[object, list[object]]:
@@ -25,15 +37,32 @@ def by_user(data: object) -> dict[object, list[object]]:
     return histories
 
 
+def pairs(data: object) -> list[object]:
+    return [row[:2] for row in external_rows(data)]  # type: ignore[arg-type]
+
+
 def parts(split: Split) -> Parts:
     return external_rows(split.train), external_rows(split.valid), external_rows(split.test)
 
 
+def in_the_order_of(data: Interactions, split: Split) -> Interactions:
+    """The log itself, or where it has no order the rows as the split has drawn them."""
+    if data.has_order:
+        return data
+    both, test = split.train_valid, split.test
+    user, item = (np.concatenate([getattr(p, n) for p in (both, test)]) for n in ("user", "item"))
+    return Interactions.from_arrays(user, item, None, data.users, data.items)
+
+
+@quietly
 @given(rows, st.integers(1, 20), st.integers(0, 19), st.booleans())
 @settings(deadline=None, max_examples=150)
-def test_temporal_cut_points(log: list[Row], train: int, valid: int, with_time: bool) -> None:
+def test_cut_points_by_share(log: list[Row], train: int, valid: int, with_time: bool) -> None:
     valid = min(valid, 20 - train)
     data = interactions_of(log, with_time=with_time)
+    split = temporal_split(data, train / 20, valid / 20)
+    assert sorted(pairs(data)) == sorted(pairs(split.train_valid) + pairs(split.test))
+    data = in_the_order_of(data, split)
     expected: Parts = ([], [], [])
     for history in by_user(data).values():
         first = math.floor(Fraction(train, 20) * len(history))
@@ -42,7 +71,6 @@ def test_temporal_cut_points(log: list[Row], train: int, valid: int, with_time: 
             expected, (history[:first], history[first:second], history[second:]), strict=True
         ):
             part.extend(piece)
-    split = temporal_split(data, train / 20, valid / 20)
     assert parts(split) == expected
     assert split.train.users is split.test.users
     assert sorted(external_rows(split.train_valid)) == sorted(expected[0] + expected[1])
@@ -56,11 +84,13 @@ def test_seven_tenths_of_ten_is_seven(n: int) -> None:
     assert split.protocol == "temporal(0.7, 0.1)"
 
 
+@quietly
 @given(rows)
 @settings(deadline=None, max_examples=80)
 def test_leave_last_out(log: list[Row]) -> None:
     data = interactions_of(log)
     split = leave_last_out(data)
+    data = in_the_order_of(data, split)
     train, valid, test = (by_user(part) for part in (split.train, split.valid, split.test))
     for user, history in by_user(data).items():
         n = len(history)
@@ -106,15 +136,13 @@ def test_impossible_splits_are_refused() -> None:
 @pytest.mark.parametrize("text_ids", [False, True])
 @pytest.mark.parametrize("with_time", [False, True])
 def test_saved_splits_come_back(tmp_path: Path, text_ids: bool, with_time: bool) -> None:
-    from leporid import load
-
     rng = np.random.default_rng(5)
     columns = {"user": rng.integers(0, 9, 90).tolist(), "item": rng.integers(0, 30, 90).tolist()}
     if text_ids:
         columns = {name: [f"é{value}" for value in values] for name, values in columns.items()}
     if with_time:
         columns["time"] = rng.integers(0, 50, 90).tolist()
-    split = temporal_split(load(columns))
+    split = temporal_split(load(columns)) if with_time else random_split(load(columns))
     again = Split.load(split.save(tmp_path / "split"))
     assert again.digest == split.digest
     assert again.protocol == split.protocol
@@ -141,7 +169,8 @@ def test_files_that_do_not_belong_together_are_refused(tmp_path: Path) -> None:
         Split.load(tmp_path / "one")
 
 
-@given(rows, st.sampled_from(["temporal", "leave-last-out", "global-time"]))
+@quietly
+@given(rows, st.sampled_from(["temporal", "leave-last-out", "global-time", "random"]))
 @settings(deadline=None, max_examples=80)
 def test_a_rehearsal_is_the_protocol_on_what_is_known_before_test(
     log: list[Row], protocol: str
@@ -154,7 +183,8 @@ def test_a_rehearsal_is_the_protocol_on_what_is_known_before_test(
     assert sorted(train + valid + test) == sorted(external_rows(split.train_valid))
     assert again.users is split.users
     assert again.items is split.items
-    if protocol != "global-time":
+    # Whether there is an order is asked once, of the whole log.
+    if protocol != "global-time" and split.train_valid.has_order == interactions_of(log).has_order:
         expected = split_by(split.train_valid, protocol)
         assert parts(again) == parts(expected)
 
@@ -166,6 +196,8 @@ def test_a_rehearsal_keeps_the_shares_and_the_distance() -> None:
     assert (len(again.train), len(again.valid), len(again.test)) == (35, 14, 21)
     clock = rehearsal(global_time_split(interactions_of([(0, i, i) for i in range(100)])))
     assert (len(clock.train), len(clock.valid), len(clock.test)) == (56, 8, 16)
+    drawn = random_split(interactions_of([(0, item, item) for item in range(100)]), 0.5, 0.2, 7)
+    assert rehearsal(drawn).protocol == drawn.protocol == "random(0.5, 0.2, seed=7)"
 
 
 @pytest.mark.parametrize("protocol", ["by hand", "temporal"])
@@ -174,3 +206,79 @@ def test_a_rehearsal_of_an_unknown_protocol_is_refused(protocol: str) -> None:
     strange = Split(split.train, split.valid, split.test, protocol)
     with pytest.raises(ConfigError, match=f"'{protocol}' is none of temporal"):
         rehearsal(strange)
+
+
+def sorted_by_item(order: str) -> dict[str, list[int]]:
+    """20 users with 10 of 40 items each, in a file sorted by item or shuffled; no times."""
+    log = [(user, (user * 7 + place * 3) % 40) for user in range(20) for place in range(10)]
+    log.sort(key=lambda row: row[1])
+    if order == "shuffled":
+        np.random.default_rng(0).shuffle(log)
+    return {"user": [int(row[0]) for row in log], "item": [int(row[1]) for row in log]}
+
+
+def test_without_times_the_split_is_random_and_the_same_for_any_order_of_the_rows() -> None:
+    splits = {}
+    for order in ("sorted", "shuffled"):
+        data = load(sorted_by_item(order))
+        with pytest.warns(
+            LeporidWarning, match=r"no times.*random \(seed 0\).*order='file'"
+        ) as seen:
+            splits[order] = temporal_split(data)
+        assert len(seen) == 1
+        assert random_split(data).digest == splits[order].digest
+    assert splits["sorted"].digest == splits["shuffled"].digest
+    assert splits["sorted"].protocol == "random(0.7, 0.1, seed=0)"
+    assert splits["sorted"].train.time is None
+    assert np.bincount(splits["sorted"].train.item).max() <= 5 * 7
+    # Test items come from the whole catalogue, not from its end.
+    assert splits["sorted"].test.item.mean() < 30
+    assert random_split(load(sorted_by_item("sorted")), seed=1).digest != splits["sorted"].digest
+    with pytest.raises(ConfigError, match="seed"):
+        random_split(load(sorted_by_item("sorted")), seed=-1)
+
+
+def test_the_order_of_the_file_can_be_time() -> None:
+    columns = sorted_by_item("sorted")
+    split = temporal_split(load(columns, order="file"))
+    assert split.protocol == "temporal(0.7, 0.1)"
+    for user in range(20):
+        assert split.train.sequences().of(user).max() < split.test.sequences().of(user).min()
+    # Over a time column as well.
+    backwards = {**columns, "time": list(range(len(columns["user"]), 0, -1))}
+    assert load(backwards, order="file").digest == load(columns, order="file").digest
+    assert load(backwards, order="file").source.columns["time"] == "row number"  # type: ignore[union-attr]
+    with pytest.raises(ConfigError, match="exclude each other"):
+        load(backwards, time="time", order="file")
+    with pytest.raises(UnknownNameError, match="unknown order 'rows'"):
+        load(columns, order="rows")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("constant", "random"), [(10, False), (11, True)])
+def test_one_time_for_most_users_is_no_order(constant: int, random: bool) -> None:
+    log = [(u, i, 0 if u < constant else i) for u in range(20) for i in range(10)]
+    data = interactions_of([*log, (99, 0, 5)])
+    assert data.has_order is not random
+    if not random:
+        assert temporal_split(data).protocol == "temporal(0.7, 0.1)"
+        return
+    with pytest.warns(LeporidWarning, match="most users have only one time"):
+        split = temporal_split(data, seed=3)
+    assert split.protocol == "random(0.7, 0.1, seed=3)"
+    assert split.train.time is None
+
+
+def test_leave_last_out_without_times_draws() -> None:
+    data = load(sorted_by_item("sorted"))
+    with pytest.warns(LeporidWarning, match="drawn"):
+        split = leave_last_out(data, seed=2)
+    assert split.protocol == rehearsal(split).protocol == "leave-random-out(seed=2)"
+    assert [len(part) for part in (split.train, split.valid, split.test)] == [160, 20, 20]
+    with pytest.raises(DataError, match="--order file"):
+        global_time_split(data)
+
+
+def test_a_split_folder_is_no_log(tmp_path: Path) -> None:
+    random_split(load(sorted_by_item("sorted"))).save(tmp_path / "sp")
+    with pytest.raises(DataError, match=r"is a split, not a log: leporid\.Split\.load reads it"):
+        load(tmp_path / "sp")

@@ -56,6 +56,18 @@ def strata_table() -> MetricTable:
     return evaluate(scores, split, at=(1, 2))
 
 
+def test_cold_users_are_a_number_and_a_stratum() -> None:
+    split = make_split([[0, 1], [], [2], []], [[], [1], [], []], [[3], [0], [], [2]], n_items=4)
+    scores = np.tile(np.array([4, 3, 2, 1], dtype=np.float32), (4, 1))
+    table = evaluate(scores, split, at=(1,))
+    assert (len(table), table.skipped, table.cold) == (3, 1, 2)
+    assert table.mean(stratum="cold-users")["HR@1"] == 0.5
+    assert table.mean(stratum="warm-users")["HR@1"] == 0.0
+    assert strata_table().cold == 0
+    with pytest.raises(DataError, match="no evaluated user is in the stratum 'cold-users'"):
+        strata_table().mean(stratum="cold-users")
+
+
 def test_means_in_strata_by_hand() -> None:
     table = strata_table()
     assert table.mean()["HR@2"] == 3 / 4

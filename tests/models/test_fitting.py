@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import warnings
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +14,7 @@ from typer.testing import CliRunner
 import leporid
 from leporid.cli.app import app
 from leporid.data.split import Split
-from leporid.errors import ConfigError, UnknownNameError
+from leporid.errors import ConfigError, LeporidWarning, UnknownNameError
 from leporid.models.shared.base import Recommender
 from leporid.models.shared.fitting import DEFAULT_INIT, train
 from tests.training.toy import Dot, make_split
@@ -107,3 +109,20 @@ def test_the_command_refuses_an_initialiser_for_a_classical_model(
         app, ["train", str(log), "-o", str(tmp_path / "x"), "--model", "toppop", "--init", "le"]
     )
     assert isinstance(done.exception, ConfigError)
+
+
+@pytest.mark.parametrize(
+    ("name", "reads_order"), [("dlr2", True), ("sasrec", True), ("bpr", False)]
+)
+def test_a_model_of_sequences_says_that_it_sees_no_order(
+    split: Split, name: str, reads_order: bool
+) -> None:
+    parts = [replace(part, time=None) for part in (split.train, split.valid, split.test)]
+    settings = {key: QUICK[key] for key in ("dim", "steps", "batch_size")}
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", LeporidWarning)
+        for untimed in (Split(*parts, "by hand"), split):
+            train(name, untimed, init=None, device="cpu", **settings)
+    said = [str(w.message) for w in caught if issubclass(w.category, LeporidWarning)]
+    assert len(said) == int(reads_order)
+    assert all(name in text and "sees no order" in text for text in said)

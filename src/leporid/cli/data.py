@@ -10,8 +10,8 @@ import typer
 from typer import Argument, Option
 
 from leporid.cli.options import Json, LogOptions, Output, Source, SplitOptions, as_command
-from leporid.cli.output import print_json, print_rows, show_progress
-from leporid.errors import LeporidWarning
+from leporid.cli.output import print_files, print_json, print_rows, show_progress
+from leporid.errors import LeporidWarning, UnknownNameError
 
 if TYPE_CHECKING:
     from leporid.data import Interactions
@@ -24,8 +24,8 @@ OutputFile = Annotated[Path, "Parquet or CSV file to write."]
 
 def _load(source: str, log: LogOptions, json_output: bool) -> Interactions:
     """Load the log, and say on stderr how many rows were left out and why."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", LeporidWarning)  # the counts are printed below
+    with warnings.catch_warnings():  # missing values are counted below
+        warnings.filterwarnings("ignore", ".* missing values", LeporidWarning)
         data = log.load(source, quiet=json_output)
     if not json_output:
         for reason, count in data.dropped.items():
@@ -61,18 +61,33 @@ def split(
     log: SplitOptions,
     train: Annotated[float, "Share of train."] = 0.7,
     valid: Annotated[float, "Share of validation."] = 0.1,
+    format: Annotated[str | None, "recbole: write RecBole's benchmark files as well."] = None,
+    name: Annotated[str | None, "Data set name for RecBole's files [the folder's name]."] = None,
     json_output: Json = False,
 ) -> None:
-    """Cut a log into train, validation and test, and save them."""
-    from leporid.data import split_by
+    """Cut a log into train, validation and test, and save them.
 
+    The folder can be given to `embed` (which embeds its training part), `train`, `tune` and
+    `evaluate` in place of a log.
+    """
+    from leporid.data import split_by
+    from leporid.interop import BENCHMARK_LINES, write_benchmark
+
+    if format not in (None, "recbole"):
+        raise UnknownNameError("format", format, ["recbole"])
     data = _load(source, log, json_output)
-    parts = split_by(data, log.protocol, train=train, valid=valid)
+    parts = split_by(data, log.protocol, train=train, valid=valid, seed=log.split_seed)
     parts.save(output)
+    files = [] if format is None else write_benchmark(parts, output, name)
     summary: dict[str, Any] = {"output": str(output), "protocol": parts.protocol}
     summary |= {part: len(getattr(parts, part)) for part in ("train", "valid", "test")}
     summary["digest"] = parts.digest
-    print_rows(source, [summary], json_output, summary)
+    print_rows(source, [summary], json_output, {**summary, "files": [str(f) for f in files]})
+    if files and not json_output:
+        print_files(files)
+        typer.echo(
+            f"\nAdd to RecBole's configuration (also in benchmark.yaml):\n\n{BENCHMARK_LINES}"
+        )
 
 
 @group.command()

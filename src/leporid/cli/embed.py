@@ -13,16 +13,17 @@ import typer
 from leporid.cli.options import (
     FormatOptions,
     Json,
-    LogOptions,
     Output,
     Seed,
-    Source,
+    SplitOptions,
+    SplitSource,
     parse_settings,
 )
 from leporid.cli.output import print_files, print_json, print_table, show_progress
-from leporid.errors import ConfigError, DataError
+from leporid.errors import ConfigError, DataError, UnknownNameError
 
 if TYPE_CHECKING:
+    from leporid.data import Interactions
     from leporid.initializers import InitialEmbeddings
 
 
@@ -76,23 +77,26 @@ class _Place:
 
 
 def embed(
-    data: Source,
+    data: SplitSource,
     output: Output,
     method: _Method,
     place: _Place,
     format: FormatOptions,
-    log: LogOptions,
+    log: SplitOptions,
+    part: Annotated[str, "all of DATA, or train: what its split would train on."] = "all",
     json_output: Json = False,
 ) -> None:
     """Compute starting vectors for every user and item of DATA.
 
-    Give the training part of your data only: vectors that have seen the test part leak it.
+    Vectors of a whole log are for a model to deploy. For a benchmark give --part train, or a
+    folder of `leporid data split`, of which only the training part is read: vectors that have
+    seen the test part leak it.
     """
     from leporid.interop import CONFIG_LINES
 
     initializer = method.initializer()
     progress = show_progress(json_output)
-    train = None if place.memory else log.load(data, quiet=json_output)
+    train, protocol = _read(data, part, log, place, json_output)
     began = perf_counter()
     if train is None:
         vectors = _out_of_core(initializer, data, output, place, log, progress)
@@ -104,6 +108,7 @@ def embed(
     if json_output:
         report = {"method": method.method, "settings": initializer.config.to_dict()}
         report |= {"seconds": seconds, "sides": rows, "format": format.format}
+        report |= {"part": "train" if protocol else "all", "protocol": protocol}
         print_json({**report, "files": [str(file) for file in files]})
         return
     # Columns that say something, "-" where a side has nothing to say.
@@ -113,6 +118,32 @@ def embed(
     print_files(files)
     if format.format == "recbole":
         typer.echo(f"\nAdd to RecBole's configuration (also in recbole.yaml):\n\n{CONFIG_LINES}")
+
+
+def _read(
+    data: str, part: str, log: SplitOptions, place: _Place, quiet: bool
+) -> tuple[Interactions | None, str | None]:
+    """What is embedded (None: DATA is streamed), and the protocol where it is a training part."""
+    from leporid.data import is_split
+
+    if part not in ("all", "train"):
+        raise UnknownNameError("part", part, ["all", "train"])
+    if part == "train" or is_split(data):
+        if place.memory:
+            raise ConfigError("--memory streams a whole log: leave it out to embed a training part")
+        split = log.split(data, quiet=quiet)
+        if not quiet:
+            typer.echo(f"embedding the training part of {split.protocol}", err=True)
+        return split.train, split.protocol
+    if (log.protocol, log.split_seed) != (SplitOptions.protocol, SplitOptions.split_seed):
+        raise ConfigError("--protocol and --split-seed go with --part train")
+    if not quiet:
+        typer.echo(
+            "embedding the whole log: for a model to deploy, not for a benchmark, whose test part "
+            "these vectors would have seen (--part train)",
+            err=True,
+        )
+    return None if place.memory else log.load(data, quiet=quiet), None
 
 
 def _fit(initializer: Any, train: Any, place: _Place, progress: bool) -> InitialEmbeddings:
@@ -139,12 +170,12 @@ def _fit(initializer: Any, train: Any, place: _Place, progress: bool) -> Initial
 
 
 def _out_of_core(
-    initializer: Any, data: str, output: Path, place: _Place, log: LogOptions, progress: bool
+    initializer: Any, data: str, output: Path, place: _Place, log: SplitOptions, progress: bool
 ) -> InitialEmbeddings:
     """Within a memory limit, with the files it needs meanwhile beside the output."""
     from leporid.initializers import embed_stored
 
-    options, default = asdict(log), asdict(LogOptions())
+    options, default = asdict(log), asdict(SplitOptions())
     streamed = {key: options.pop(key) for key in ("core", "user", "item", "time")}
     others = {"scheduler": place.scheduler, "refresh": place.refresh}
     others |= {key: value for key, value in options.items() if value != default[key]}

@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 
 
 def evaluate(
-    data: Annotated[str, "Interaction log: a file, or a data set's name."],
+    data: Annotated[
+        str, "Interaction log: a file, a data set's name, or a folder of `data split`."
+    ],
     log: SplitOptions,
     model: Annotated[Path | None, Argument(help="Folder of a saved model, or of a run.")] = None,
     recommendations: Annotated[
@@ -29,7 +31,7 @@ def evaluate(
     at: Annotated[str, "Cut-offs, separated by commas."] = "1,5,10",
     metrics: Annotated[str | None, "Only these, for example HR,F1,NDCG [all]."] = None,
     stratum: Annotated[
-        list[str] | None, "Also average over this group; may be repeated [tail-users]."
+        list[str] | None, "Also average over this group; may be repeated [tail-users, cold-users]."
     ] = None,
     resamples: Annotated[int, "Resamples behind the intervals."] = 1000,
     seed: Annotated[int, "Seed of the resamples."] = 0,
@@ -76,13 +78,14 @@ def _report(table: MetricTable, strata: list[str], resamples: int, seed: int) ->
     from leporid.evaluation import user_stratum
 
     if not strata:
-        # The paper's tail users, unless there are too few users to have any.
-        tail = user_stratum("tail-users", table.activity)[table.user]
-        strata = ["tail-users"] if tail.any() else []
+        # The paper's tail users, and those without training data, where there are any.
+        names = ("tail-users", "cold-users")
+        strata = [name for name in names if user_stratum(name, table.activity)[table.user].any()]
     intervals = table.intervals(resamples=resamples, seed=seed)
     return {
         "users": len(table),
         "skipped": table.skipped,
+        "cold": table.cold,
         "part": table.part,
         "protocol": table.protocol,
         "metrics": table.mean(),
@@ -104,6 +107,8 @@ def _print(report: dict[str, Any]) -> None:
         f"{report['users']:,} users evaluated, {report['skipped']:,} left out because they have "
         f"no {report['part']} items"
     )
+    if report["cold"]:
+        typer.echo(f"{report['cold']:,} of the evaluated users have no interaction in train")
 
 
 def _lists(path: Path | None, columns: str) -> Any:

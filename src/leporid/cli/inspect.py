@@ -7,13 +7,15 @@ from typing import Annotated
 
 from typer import Option
 
-from leporid.cli.options import Json, LogOptions, VectorSource
+from leporid.cli.options import Json, SplitOptions, VectorSource
 from leporid.cli.output import print_files, print_json, print_table
 
 
 def inspect(
     source: VectorSource,
-    data: Annotated[str | None, "The training log: adds everything about degrees."] = None,
+    data: Annotated[
+        str | None, "The training log, or a folder of `data split`: adds everything about degrees."
+    ] = None,
     items: Annotated[str | None, "File with item titles, or a data set's name."] = None,
     item: Annotated[str | None, "Show the nearest neighbours of this item (id or title)."] = None,
     neighbours: Annotated[int, Option("-n", help="How many neighbours.")] = 10,
@@ -23,13 +25,21 @@ def inspect(
     json_output: Json = False,
 ) -> None:
     """Show spectrum, norms, isolated rows, neighbours, a map, and movement in training."""
-    from leporid.data import load_items
+    from leporid.data import is_split, load_items
     from leporid.diagnostics import inspect_embeddings
     from leporid.interop import read_any
 
+    train = None
+    if data is not None:
+        log = SplitOptions()
+        train = (
+            log.split(data, quiet=json_output).train
+            if is_split(data)
+            else log.load(data, quiet=json_output)
+        )
     inspection = inspect_embeddings(
         read_any(source),
-        train=None if data is None else LogOptions().load(data, quiet=json_output),
+        train=train,
         after=None if after is None else read_any(after),
         scale=scale,
         item=item,

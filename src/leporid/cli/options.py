@@ -3,6 +3,7 @@
 A command takes a group of options as one parameter, `log: LogOptions`; `as_command` replaces it
 by the fields of the dataclass. So an option added to `LogOptions` is an option of every command
 that reads a log, and a default differs in one command by `log: LogOptions = LogOptions(core=20)`.
+`SplitOptions.split` also takes a folder that `leporid data split` wrote, in place of a log.
 """
 
 from __future__ import annotations
@@ -30,6 +31,9 @@ _SHORT = {"output": "-o", "out": "-o"}
 
 Json = Annotated[bool, Option("--json", help="Print JSON for machines.")]
 Source = Annotated[str, Argument(help="Interaction log: a file, or a data set's name.")]
+SplitSource = Annotated[
+    str, Argument(help="Interaction log: a file, a data set's name, or a folder of `data split`.")
+]
 Output = Annotated[Path, "Folder to write into."]
 Seed = Annotated[int, "Seed of every random choice."]
 Device = Annotated[str, "auto, cpu, cuda or cuda:N."]
@@ -72,9 +76,10 @@ class LogOptions:
     separator: Annotated[str | None, "Between the fields of a text file; else found."] = None
     header: Annotated[bool | None, "First line holds names; else found."] = None
     encoding: Annotated[str, "Of a text file."] = "utf-8"
+    order: Annotated[str | None, "file: the rows are in time order, whatever their times."] = None
 
     def load(self, source: str, *, quiet: bool = False) -> Interactions:
-        """Read and filter the log; says on stderr what was guessed, unless `quiet`."""
+        """Read and filter the log; says on stderr what was guessed and dropped, unless `quiet`."""
         from leporid.data import load
 
         options = {field.name: getattr(self, field.name) for field in fields(LogOptions)}
@@ -84,20 +89,42 @@ class LogOptions:
         data = load(source, **options)
         if data.source is not None and data.source.guessed and not quiet:
             typer.echo(data.source.sentence(), err=True)
-        return data.core(core) if core else data
+        inner = data.core(core) if core else data
+        if len(inner) < len(data) and not quiet:
+            typer.echo(
+                f"--core {core} dropped {data.n_users - inner.n_users:,} of {data.n_users:,} users "
+                f"and {data.n_items - inner.n_items:,} of {data.n_items:,} items, with "
+                f"{1 - len(inner) / len(data):.0%} of the interactions",
+                err=True,
+            )
+        return inner
 
 
 @dataclass(frozen=True)
 class SplitOptions(LogOptions):
     """How a log is read, filtered and cut into train, validation and test."""
 
-    protocol: Annotated[str, "temporal, leave-last-out or global-time."] = "temporal"
+    protocol: Annotated[str, "temporal, leave-last-out, global-time or random."] = "temporal"
+    split_seed: Annotated[int, "Seed of a random split (also of a log without times)."] = 0
 
     def split(self, source: str, *, quiet: bool = False, **shares: float) -> Split:
-        """Read and cut the log; `shares` are `train` and `valid`."""
-        from leporid.data import split_by
+        """Read and cut the log, or read a split as it was saved; `shares` are `train`, `valid`."""
+        from leporid.data import Split, is_split, split_by
 
-        return split_by(self.load(source, quiet=quiet), self.protocol, **shares)
+        if not is_split(source):
+            data = self.load(source, quiet=quiet)
+            return split_by(data, self.protocol, seed=self.split_seed, **shares)
+        changed = [
+            field.name for field in fields(self) if getattr(self, field.name) != field.default
+        ]
+        if changed:
+            names = ", ".join(f"--{name.replace('_', '-')}" for name in changed)
+            raise ConfigError(f"{source} is a split, already filtered and cut: leave out {names}")
+        split = Split.load(source)
+        if not quiet:
+            sizes = ", ".join(f"{len(getattr(split, p)):,} {p}" for p in ("train", "valid", "test"))
+            typer.echo(f"{source}: a split by {split.protocol}: {sizes}", err=True)
+        return split
 
 
 def as_command(function: Callable[..., None]) -> Callable[..., None]:

@@ -7,8 +7,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+import typer
+
 from leporid import initializers, models
-from leporid.cli.options import Device, Json, Output, Seed, Source, SplitOptions, parse_settings
+from leporid.cli.options import (
+    Device,
+    Json,
+    Output,
+    Seed,
+    SplitOptions,
+    SplitSource,
+    parse_settings,
+)
 from leporid.cli.output import print_files, print_json, print_table, show_progress
 from leporid.errors import ConfigError
 
@@ -65,7 +75,7 @@ class _Training:
 
 
 def train(
-    data: Source,
+    data: SplitSource,
     output: Output,
     training: _Training,
     log: SplitOptions,
@@ -78,7 +88,8 @@ def train(
     """Train a model on DATA, test it, and keep model and record in the output folder.
 
     By default each user's first 70% of interactions in time order train, the next 10% validate,
-    the rest test. Ctrl-C leaves a checkpoint; the same command with --resume goes on from it.
+    the rest test; in a log without times they are drawn at random. Ctrl-C leaves a checkpoint;
+    the same command with --resume goes on from it.
     """
     from leporid.progress import make_progress
     from leporid.runs import CUTS, Meter, judge, write_run
@@ -111,4 +122,9 @@ def train(
     shown = [f"{name}@{n}" for n in CUTS for name in ("HR", "F1", "NDCG")]
     row = {key: value for key, value in record.metrics.items() if key in shown}
     print_table(f"{training.model} on test, {len(outcomes.user):,} users", [row])
+    if cold := record.extra["cold_users"]:
+        typer.echo(
+            f"{cold:,} of these users have no interaction in train: HR@10 "
+            f"{record.extra['cold_metrics']['HR@10']:.4f} for them"
+        )
     print_files([output])

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer import Argument
 
-from leporid.cli.options import Json, Source, SplitOptions, parse_settings
+from leporid.cli.options import Json, SplitOptions, SplitSource, parse_settings
 from leporid.cli.output import print_json, print_rows, print_table, show_progress
 from leporid.errors import ConfigError
 
@@ -59,11 +59,11 @@ class _Baselines:
 
 def tune(
     model: Annotated[str, Argument(help=f"A model's name, or '{_ALL}' for every baseline.")],
-    data: Source,
+    data: SplitSource,
     study: _Study,
     one: _OneModel,
     baselines: _Baselines,
-    log: SplitOptions = SplitOptions(core=20),  # noqa: B008
+    log: SplitOptions,
     json_output: Json = False,
 ) -> None:
     """Search the settings of MODEL on DATA, judged on validation only.

@@ -13,7 +13,7 @@ k_core          Only users and items that occur often enough, in memory or a blo
 loading         `load`: parquet, frames, sparse matrices, text files and data sets by name
 policies        Which rows are kept, which are left out and counted; values become ids
 split           `Split`: train, validation and test parts that share their id maps
-splitting       The protocols: per user by share, per user by one, by the clock; `split_by` name
+splitting       The protocols: per user by share, by one, at random, by the clock; `split_by` name
 stored          `store_interactions`: a log larger than memory becomes a binary matrix on disk
 synthetic       Logs whose geometry is known, and how much of it an embedding recovers
 synthetic_walk  The kernel of the generator: one user's path, one item after the other

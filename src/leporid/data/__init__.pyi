@@ -13,9 +13,11 @@ from .k_core import core_filter as core_filter
 from .loading import load as load
 from .split import Part as Part
 from .split import Split as Split
+from .split import is_split as is_split
 from .splitting import PROTOCOLS as PROTOCOLS
 from .splitting import global_time_split as global_time_split
 from .splitting import leave_last_out as leave_last_out
+from .splitting import random_split as random_split
 from .splitting import rehearsal as rehearsal
 from .splitting import split_by as split_by
 from .splitting import temporal_split as temporal_split

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from leporid.errors import DataError, closest
@@ -107,6 +108,16 @@ class RawTable:
         """A table that holds the columns of `columns.places`, in that order."""
         report = LoadReport(origin, kind, columns.names, columns.guessed, table.num_rows, **layout)
         return cls(dict(zip(columns.places, table.columns, strict=True)), report)
+
+    def in_file_order(self) -> RawTable:
+        """The row number as time, whatever time column there is."""
+        report = replace(
+            self.report,
+            columns={**self.report.columns, "time": "row number"},
+            guessed=tuple(role for role in self.report.guessed if role != "time"),
+        )
+        numbers = pa.chunked_array([np.arange(self.report.rows)])
+        return replace(self, columns={**self.columns, "time": numbers}, report=report)
 
 
 def normalise(name: str) -> str:

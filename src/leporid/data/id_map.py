@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -29,6 +30,10 @@ class IdMap:
     """int64 or string, distinct and ascending, no nulls."""
     kind: str = "id"
     """'user' or 'item': the word error messages use."""
+    dropped: IdMap | None = None
+    """The ids that a core filter has dropped, so that errors can say so."""
+    core: int = 0
+    """The k of that filter; 0 where nothing was dropped."""
 
     @classmethod
     def from_values(cls, values: Any, kind: str = "id") -> IdMap:
@@ -88,10 +93,7 @@ class IdMap:
                 key = int(key)
             return self._index[key]
         except (KeyError, TypeError, ValueError):
-            raise UnknownIdError(
-                f"unknown {self.kind} {external!r}: the data has {len(self)} {self.kind}s "
-                f"and this is none of them"
-            ) from None
+            raise UnknownIdError(self._unknown(external)) from None
 
     def indices(self, externals: Iterable[Any]) -> NDArray[np.int32]:
         """The indices of several ids; the first unknown one is an `UnknownIdError`."""
@@ -113,6 +115,33 @@ class IdMap:
         """The map of a subset, `indices` ascending."""
         return IdMap(self.ids.take(pa.array(indices)), self.kind)
 
+    def within_core(self, indices: NDArray[Any], k: int) -> IdMap:
+        """`take`, remembering the other ids as dropped by the `k`-core."""
+        outside = np.ones(len(self), bool)
+        outside[indices] = False
+        if not outside.any():
+            return self
+        dropped = self.ids.filter(pa.array(outside))
+        if self.dropped is not None:
+            dropped = pa.concat_arrays([self.dropped.ids, dropped])
+        inner, before = self.take(indices), IdMap.from_values(dropped, self.kind)
+        return IdMap(inner.ids, self.kind, before, max(k, self.core))
+
+    def _unknown(self, external: Any) -> str:
+        """Why an id has no index."""
+        if self.dropped is not None:
+            with contextlib.suppress(UnknownIdError):
+                self.dropped.index(external)
+                return (
+                    f"{self.kind} {external!r} was dropped by --core {self.core} (in Python "
+                    f".core({self.core})): it has too few interactions, train with a smaller "
+                    f"core to keep it"
+                )
+        return (
+            f"unknown {self.kind} {external!r}: the data has {len(self)} {self.kind}s "
+            f"and this is none of them"
+        )
+
     @cached_property
     def digest(self) -> str:
         """A hash of the ids, for caches and provenance."""
@@ -124,7 +153,18 @@ class IdMap:
         return hasher.hexdigest()[:16]
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
-        """The ids as plain arrays for a file: int64, or UTF-8 bytes and their offsets."""
+        """The ids as plain arrays for a file: int64, or UTF-8 bytes and their offsets.
+
+        Those of `dropped` come under `dropped.`, with its k as `dropped.core`.
+        """
+        arrays = self._plain_arrays()
+        if self.dropped is not None:
+            arrays["dropped.core"] = np.array([self.core])
+            more = self.dropped._plain_arrays()
+            arrays |= {f"dropped.{name}": array for name, array in more.items()}
+        return arrays
+
+    def _plain_arrays(self) -> dict[str, NDArray[Any]]:
         if self.is_integer:
             return {"ids": np.ascontiguousarray(self.values)}
         encoded = [str(value).encode() for value in self.values]
@@ -134,13 +174,22 @@ class IdMap:
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], kind: str = "id") -> IdMap:
         """The inverse of `to_arrays`."""
+        dropped, core = None, 0
+        if "dropped.core" in arrays:
+            of_dropped = {
+                name.removeprefix("dropped."): array
+                for name, array in arrays.items()
+                if name.startswith("dropped.")
+            }
+            core = int(of_dropped.pop("core")[0])
+            dropped = cls.from_arrays(of_dropped, kind)
         if "ids" in arrays:
-            return cls(pa.array(arrays["ids"], type=pa.int64()), kind)
+            return cls(pa.array(arrays["ids"], type=pa.int64()), kind, dropped, core)
         if "bytes" not in arrays or "offsets" not in arrays:
             raise DataError(f"the {kind} ids are missing")
         text, offsets = arrays["bytes"].tobytes(), arrays["offsets"].tolist()
         values = [text[begin:end].decode() for begin, end in pairwise(offsets)]
-        return cls(pa.array(values, type=pa.string()), kind)
+        return cls(pa.array(values, type=pa.string()), kind, dropped, core)
 
 
 def _as_array(values: Any) -> pa.Array:

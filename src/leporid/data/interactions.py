@@ -92,7 +92,7 @@ class Interactions:
     item: NDArray[np.int32]
     """int32[n]."""
     time: NDArray[np.int64] | None
-    """int64[n], ascending within a user; None where the source had no times."""
+    """int64[n], ascending within a user; None: the order of a user's rows means nothing."""
     users: IdMap
     """External user ids; may name users without interactions (in a part of a split)."""
     items: IdMap
@@ -146,6 +146,20 @@ class Interactions:
         return len(self.items)
 
     @cached_property
+    def has_order(self) -> bool:
+        """Whether times put the interactions of a user in an order.
+
+        False without times, and where most users with two interactions or more have one time
+        for all of them.
+        """
+        if self.time is None:
+            return False
+        several = np.flatnonzero(np.diff(self._indptr) >= 2)
+        first, last = self._indptr[several], self._indptr[several + 1] - 1
+        constant = np.count_nonzero(self.time[first] == self.time[last])
+        return bool(2 * constant <= len(several))
+
+    @cached_property
     def _indptr(self) -> NDArray[np.int64]:
         counts = np.bincount(self.user, minlength=self.n_users)
         return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
@@ -169,7 +183,10 @@ class Interactions:
         return Interactions(self.user[rows], self.item[rows], time, self.users, self.items)
 
     def core(self, k: int) -> Interactions:
-        """Only users and items with at least `k` interactions, repeated until stable."""
+        """Only users and items with at least `k` interactions, repeated until stable.
+
+        `.dropped` counts the rows left out, `.users.dropped` and `.items.dropped` are their ids.
+        """
         return core_filter(self, k)
 
     def stats(self) -> DatasetStats:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from leporid.errors import ConfigError, DataError
+from leporid.errors import ConfigError, DataError, LeporidWarning
 
 if TYPE_CHECKING:
     from leporid.data.interactions import Interactions
@@ -22,20 +23,23 @@ def core_filter(interactions: Interactions, k: int) -> Interactions:
     """Keep users and items with at least `k` interactions, repeated until nothing changes.
 
     The fixed point does not depend on the order of the removals. The id maps are compacted to
-    what remains, and `dropped` counts the rows left out. A core that removes everything is a
-    `DataError` that says how large `k` may be.
+    what remains and know which ids were dropped; `dropped` counts the rows left out. Fewer than
+    half of the users left give a `LeporidWarning`, none a `DataError` that says how large `k`
+    may be.
     """
     user, item = interactions.user, interactions.item
     sizes = interactions.n_users, interactions.n_items
     of_user, of_item = core_counts(lambda: [(user, item)], *sizes, k)
     inner = interactions.select((of_user[user] > 0) & (of_item[item] > 0))
+    kept_users, kept_items = np.flatnonzero(of_user), np.flatnonzero(of_item)
+    warn_of_few(len(kept_users), sizes[0], k)
     new_user, new_item = (np.cumsum(n > 0, dtype=np.int32) - 1 for n in (of_user, of_item))
     return replace(
         inner,
         user=new_user[inner.user],
         item=new_item[inner.item],
-        users=interactions.users.take(np.flatnonzero(of_user)),
-        items=interactions.items.take(np.flatnonzero(of_item)),
+        users=interactions.users.within_core(kept_users, k),
+        items=interactions.items.within_core(kept_items, k),
         dropped=with_core_dropped(interactions.dropped, len(interactions) - len(inner), k),
         source=interactions.source,
     )
@@ -68,6 +72,17 @@ def core_counts(
         users, items = of_user >= k, of_item >= k
         if np.array_equal(users, of_user > 0) and np.array_equal(items, of_item > 0):
             return of_user, of_item
+
+
+def warn_of_few(kept: int, users: int, k: int) -> None:
+    """One warning where the core leaves fewer than half of the users."""
+    if 2 * kept < users:
+        warnings.warn(
+            f"the {k}-core leaves {kept:,} of {users:,} users: results say nothing about the "
+            f"others, a smaller k keeps more of them",
+            LeporidWarning,
+            stacklevel=4,
+        )
 
 
 def with_core_dropped(dropped: Mapping[str, int], rows: int, k: int) -> dict[str, int]:

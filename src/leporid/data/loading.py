@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -17,8 +17,9 @@ from leporid.data.columns import LoadReport, RawTable, Requested, find_columns
 from leporid.data.datasets import DATASETS, fetch
 from leporid.data.interactions import Interactions
 from leporid.data.policies import to_interactions
+from leporid.data.split import is_split
 from leporid.data.text_files import read_text
-from leporid.errors import DataError, closest
+from leporid.errors import ConfigError, DataError, UnknownNameError, closest
 
 
 def load(
@@ -32,6 +33,7 @@ def load(
     separator: str | None = None,
     header: bool | None = None,
     encoding: str = "utf-8",
+    order: Literal["file"] | None = None,
 ) -> Interactions:
     """Read an interaction log; `.source` says what was guessed of what the arguments leave open.
 
@@ -45,6 +47,8 @@ def load(
     user, item, time, rating : name or place (from 0) of a column that has no usual name
     min_rating : keep rows with at least this rating; the others are counted in `.dropped`
     separator, header, encoding : of a text file, where its first line does not show them
+    order : "file" takes the order of the rows as time; by default a time column says the order,
+        and without one there is none
 
     Returns
     -------
@@ -52,6 +56,10 @@ def load(
         Distinct pairs. `.dropped` counts the rows each policy left out (docs/data.md), and
         missing values also give one `LeporidWarning`.
     """
+    if order not in (None, "file"):
+        raise UnknownNameError("order", str(order), ["file"])
+    if order == "file" and time is not None:
+        raise ConfigError("a time column and the order of the file exclude each other: name one")
     requested = {"user": user, "item": item, "time": time, "rating": rating}
     need_rating = min_rating is not None
     if hasattr(source, "tocoo"):
@@ -69,12 +77,14 @@ def load(
             f"cannot load a {type(source).__name__}: give a path, a data set name, a pandas or "
             f"polars frame, a pyarrow table or a scipy sparse matrix"
         )
-    return to_interactions(raw, min_rating)
+    return to_interactions(raw.in_file_order() if order == "file" else raw, min_rating)
 
 
 def _locate(source: str | os.PathLike[str]) -> Path:
     """The file or directory of that path, or the log of the data set of that name."""
     path = Path(source).expanduser()
+    if is_split(path):
+        raise DataError(f"{path} is a split, not a log: leporid.Split.load reads it")
     if path.exists():
         return path
     if str(source) in DATASETS:

@@ -128,7 +128,7 @@ def id_lookup(values: pa.Array, counts: NDArray[Any], kind: str) -> tuple[NDArra
 
 
 def _listed(dropped: Mapping[str, int]) -> str:
-    return ", ".join(f"{count:,} {reason}" for reason, count in dropped.items())
+    return ", ".join(f"{count:,} {reason}" for reason, count in sorted(dropped.items()))
 
 
 def _plain(values: pa.ChunkedArray) -> pa.ChunkedArray:

@@ -29,7 +29,7 @@ class Split:
     valid: Interactions
     test: Interactions
     protocol: str
-    """How it was made, for example 'temporal(0.7, 0.1)'."""
+    """How it was made: 'temporal(0.7, 0.1)', 'random(0.7, 0.1, seed=0)'."""
 
     @property
     def users(self) -> IdMap:
@@ -136,6 +136,11 @@ class Split:
 
     def _parts(self) -> dict[str, Interactions]:
         return {"train": self.train, "valid": self.valid, "test": self.test}
+
+
+def is_split(path: str | Path) -> bool:
+    """Whether `path` is a folder that `Split.save` wrote."""
+    return (Path(path).expanduser() / _SUMMARY).is_file()
 
 
 def _under(prefix: str, arrays: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:

@@ -1,11 +1,13 @@
-"""Three ways to hold out the future: per user by share, per user by one, and by the clock.
+"""The ways to hold out a part of a log: per user by time, by one or at random, and by the clock.
 
-All of them rely on the order of `Interactions` (user, then time, then order in the file). Data
-without times is split in file order.
+Those by time rely on the order of `Interactions` (user, then time). Where a log has no order, they
+choose at random, and say so.
 """
 
 from __future__ import annotations
 
+import warnings
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -14,34 +16,49 @@ from numpy.typing import NDArray
 
 from leporid.data.interactions import Interactions
 from leporid.data.split import Split
-from leporid.errors import ConfigError, DataError, UnknownNameError
+from leporid.errors import ConfigError, DataError, LeporidWarning, UnknownNameError
 
-PROTOCOLS = ("temporal", "leave-last-out", "global-time")
+PROTOCOLS = ("temporal", "leave-last-out", "global-time", "random")
 
 
-def temporal_split(data: Interactions, train: float = 0.7, valid: float = 0.1) -> Split:
+def temporal_split(
+    data: Interactions, train: float = 0.7, valid: float = 0.1, *, seed: int = 0
+) -> Split:
     """Per user, in time order: the first `train` share, the next `valid` share, then test.
 
     The cut points of a user with n interactions are floor(train n) and floor((train + valid) n),
     computed in integers: 0.7 of 10 is 7, whatever binary fractions say. A user with very few
-    interactions may have none in train. Without times, the order in the file counts.
+    interactions may have none in train. A log without an order (`Interactions.has_order`) gives
+    `random_split` with `seed`, and a `LeporidWarning`.
     """
-    shares = _shares(train, valid)
-    count = _history_lengths(data)
-    train_end, valid_end = (count * share.numerator // share.denominator for share in shares)
-    return _cut(data, train_end, valid_end, f"temporal({train:g}, {valid:g})")
+    if not data.has_order:
+        _warn_no_order(data, f"each user's interactions are split at random (seed {seed})")
+        return random_split(data, train, valid, seed)
+    return _by_share(data, train, valid, f"temporal({train:g}, {valid:g})")
 
 
-def leave_last_out(data: Interactions) -> Split:
+def random_split(
+    data: Interactions, train: float = 0.7, valid: float = 0.1, seed: int = 0
+) -> Split:
+    """Per user, in an order drawn by `seed`: the cut points of `temporal_split`.
+
+    The split does not depend on the order of the rows in the file. Its parts have no times: what
+    is held out lies between what is not.
+    """
+    name = f"random({train:g}, {valid:g}, seed={seed})"
+    return _by_share(_shuffled(data, seed), train, valid, name)
+
+
+def leave_last_out(data: Interactions, *, seed: int = 0) -> Split:
     """Per user, the last interaction is test, the one before it validation, the rest train.
 
     A user with two interactions has one in train and one in test; a user with one has it in
-    train.
+    train. In a log without an order the two are drawn by `seed`, with a `LeporidWarning`.
     """
-    count = _history_lengths(data)
-    train_end = np.where(count >= 3, count - 2, np.minimum(count, 1))
-    valid_end = np.where(count >= 2, count - 1, count)
-    return _cut(data, train_end, valid_end, "leave-last-out")
+    if data.has_order:
+        return _leave_out(data, "leave-last-out")
+    _warn_no_order(data, f"each user's two held-out interactions are drawn (seed {seed})")
+    return _leave_random_out(data, seed)
 
 
 def global_time_split(
@@ -60,7 +77,10 @@ def global_time_split(
     train.
     """
     if data.time is None:
-        raise DataError("a global time split needs times: give the time column when loading")
+        raise DataError(
+            "a global time split needs times: name the time column when loading, or order='file' "
+            "(--order file) if the rows of the file are in time order, or split at random"
+        )
     if len(data) == 0:
         raise DataError("a global time split needs at least one interaction")
     ordered, last = np.sort(data.time), len(data) - 1
@@ -89,9 +109,14 @@ def rehearsal(split: Split) -> Split:
     name, _, numbers = split.protocol.removesuffix(")").partition("(")
     if name == "temporal" and numbers:
         train, valid = map(float, numbers.split(", "))
-        return temporal_split(known, train, valid)
+        return _by_share(known, train, valid, split.protocol)
+    if name == "random" and numbers:
+        first, second, seed = numbers.split(", ")
+        return random_split(known, float(first), float(second), int(seed.removeprefix("seed=")))
     if name == "leave-last-out":
-        return leave_last_out(known)
+        return _leave_out(known, name)
+    if name == "leave-random-out" and numbers:
+        return _leave_random_out(known, int(numbers.removeprefix("seed=")))
     if name == "global-time" and numbers:
         n = len(known) + len(split.test)
         return global_time_split(known, train=len(split.train) / n, valid=len(split.valid) / n)
@@ -101,18 +126,59 @@ def rehearsal(split: Split) -> Split:
     )
 
 
-def split_by(data: Interactions, protocol: str, *, train: float = 0.7, valid: float = 0.1) -> Split:
+def split_by(
+    data: Interactions, protocol: str, *, train: float = 0.7, valid: float = 0.1, seed: int = 0
+) -> Split:
     """The split by the protocol of that name, one of `PROTOCOLS`.
 
-    `train` and `valid` are shares; leave-last-out has none.
+    `train` and `valid` are shares; leave-last-out has none. `seed` is that of a random choice.
     """
     if protocol == "temporal":
-        return temporal_split(data, train, valid)
+        return temporal_split(data, train, valid, seed=seed)
+    if protocol == "random":
+        return random_split(data, train, valid, seed)
     if protocol == "leave-last-out":
-        return leave_last_out(data)
+        return leave_last_out(data, seed=seed)
     if protocol == "global-time":
         return global_time_split(data, train=train, valid=valid)
     raise UnknownNameError("protocol", protocol, PROTOCOLS)
+
+
+def _warn_no_order(data: Interactions, instead: str) -> None:
+    reason = "the log has no times" if data.time is None else "most users have only one time"
+    warnings.warn(
+        f"{reason}: {instead}; load it with order='file' (--order file) if the rows of the file "
+        f"are in time order",
+        LeporidWarning,
+        stacklevel=3,
+    )
+
+
+def _shuffled(data: Interactions, seed: int) -> Interactions:
+    """Each user's rows in an order drawn by the seed, whatever order they came in; no times."""
+    if seed < 0:
+        raise ConfigError(f"the seed of a split must be at least 0, got {seed}")
+    by_item = np.lexsort((data.item, data.user))
+    drawn = np.random.default_rng(seed).random(len(data))
+    # Rows are sorted by user, so `by_item` leaves each place to the same user.
+    return replace(data.select(by_item[np.lexsort((drawn, data.user))]), time=None)
+
+
+def _by_share(data: Interactions, train: float, valid: float, protocol: str) -> Split:
+    count, shares = _history_lengths(data), _shares(train, valid)
+    train_end, valid_end = (count * share.numerator // share.denominator for share in shares)
+    return _cut(data, train_end, valid_end, protocol)
+
+
+def _leave_out(data: Interactions, protocol: str) -> Split:
+    count = _history_lengths(data)
+    train_end = np.where(count >= 3, count - 2, np.minimum(count, 1))
+    valid_end = np.where(count >= 2, count - 1, count)
+    return _cut(data, train_end, valid_end, protocol)
+
+
+def _leave_random_out(data: Interactions, seed: int) -> Split:
+    return _leave_out(_shuffled(data, seed), f"leave-random-out(seed={seed})")
 
 
 def _shares(train: float, valid: float) -> tuple[Fraction, Fraction]:

@@ -23,7 +23,7 @@ from scipy import sparse
 
 from leporid.data.columns import RawTable
 from leporid.data.id_map import IdMap
-from leporid.data.k_core import core_counts, with_core_dropped
+from leporid.data.k_core import core_counts, warn_of_few, with_core_dropped
 from leporid.data.loading import parquet_batches
 from leporid.data.policies import check_kept, id_lookup, keep_rows
 from leporid.errors import ConfigError, DataError
@@ -273,6 +273,7 @@ def _core(stored: StoredInteractions, k: int) -> StoredInteractions:
 
     of_user, of_item = core_counts(pairs, stored.n_users, stored.n_items, k)
     kept_users, kept_items = np.flatnonzero(of_user), np.flatnonzero(of_item)
+    warn_of_few(len(kept_users), stored.n_users, k)
     new_item = np.cumsum(of_item > 0, dtype=np.int32) - 1
     target = stored.folder / "core-items"
     with open(target, "wb") as out:

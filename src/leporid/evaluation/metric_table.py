@@ -94,6 +94,11 @@ class MetricTable:
         return len(self.users) - len(self.user)
 
     @property
+    def cold(self) -> int:
+        """Number of evaluated users without a training interaction (stratum 'cold-users')."""
+        return int(np.count_nonzero(self.activity[self.user] == 0))
+
+    @property
     def names(self) -> list[str]:
         """All metrics of this table."""
         return [f"{family}@{n}" for family in self.families for n in self.at]

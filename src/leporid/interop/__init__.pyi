@@ -3,5 +3,7 @@ from .formats import read_any as read_any
 from .formats import read_embeddings as read_embeddings
 from .formats import write_embeddings as write_embeddings
 from .implicit import to_implicit as to_implicit
+from .recbole import BENCHMARK_LINES as BENCHMARK_LINES
+from .recbole import write_benchmark as write_benchmark
 from .text import CONFIG_LINES as CONFIG_LINES
 from .torch_modules import initialize as initialize

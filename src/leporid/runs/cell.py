@@ -132,8 +132,16 @@ def judge(
         "protocol": split.protocol,
         "data_digest": split.digest,
         "skipped_users": test.skipped,
+        "cold_users": test.cold,
+        "cold_metrics": test.mean(stratum="cold-users") if test.cold else {},
         "confidence_95": {name: list(test.confidence(name)[1:]) for name in bounded},
     }
+    if split.users.core or split.items.core:
+        gone = {
+            f"dropped_{side}": len(getattr(split, side).dropped or ())
+            for side in ("users", "items")
+        }
+        facts["core"] = {"k": max(split.users.core, split.items.core), **gone}
     summary = getattr(fitted, "training_summary", None)
     if callable(summary):
         facts["training"] = summary()

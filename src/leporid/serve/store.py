@@ -199,7 +199,10 @@ def merged_log(store: str | Path, log: Interactions | None = None) -> Interactio
         # A URL may hold a password.
         raise DataError(f"{'the store' if '://' in str(store) else store} holds no events yet")
     if log is not None and log.time is None:
-        raise DataError("the log has no times, so events cannot be put in order with it")
+        raise DataError(
+            "the log has no times, so events cannot be put in order with it: read it with "
+            "--order file if its rows are in time order"
+        )
     sides: list[Any] = []
     for side, kind in enumerate(("user", "item")):
         texts = pa.array([event[side] for event in events], pa.string())

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import abc
 import contextlib
+import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,7 +20,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from leporid.data import Interactions, Sequences, Split
-from leporid.errors import ConfigError, LeporidError
+from leporid.errors import ConfigError, LeporidError, LeporidWarning
 from leporid.initializers import InitialEmbeddings
 from leporid.initializers import catalogue as initializers
 from leporid.models.shared.base import HistoryUnsupportedError, Indices, Recommender, Scores
@@ -156,6 +157,13 @@ class NeuralRecommender(Recommender):
         stopped and taken up again by `resume=True`.
         """
         self._begin(split)
+        if split.train.time is None and self.sampling().kind != "pairs":
+            warnings.warn(
+                f"{self.name} learns from the order of each user's items, and the training part "
+                f"has no times: it sees no order",
+                LeporidWarning,
+                stacklevel=2,
+            )
         self._fit(
             split,
             seed=seed,
