@@ -8,10 +8,10 @@ from typing import Annotated, Any
 import typer
 from typer import Argument, Option
 
+from leporid import models
 from leporid.cli.options import Json, load_model, parse_list
 from leporid.cli.output import print_json, print_table
 from leporid.errors import ConfigError
-from leporid.models import fit_sentence
 
 
 def recommend(
@@ -31,7 +31,7 @@ def recommend(
         raise ConfigError("give either --user ID or --history ID,ID,..., at least once")
     model = load_model(run)
     if not json_output:
-        typer.echo(fit_sentence(model), err=True)
+        typer.echo(models.fit_sentence(model), err=True)
     options: dict[str, Any] = {"n": n, "exclude_seen": not include_seen}
     options["candidates"] = parse_list(candidates) if candidates else None
     kind, asked = ("user", user) if user else ("history", history or [])
