@@ -10,6 +10,8 @@ import pytest
 
 from tests.chromium import Page, browser
 
+os.environ.setdefault("LEPORID_PROGRESS", "off")
+
 
 @pytest.fixture(scope="session")
 def real_data() -> Path:

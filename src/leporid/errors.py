@@ -41,6 +41,13 @@ class MissingExtraError(LeporidError, ImportError):
         super().__init__(f"{feature} needs the extra '{extra}': pip install 'leporid[{extra}]'")
 
 
+class MissingPackageError(LeporidError, ImportError):
+    """A package that no extra installs is missing."""
+
+    def __init__(self, feature: str, package: str) -> None:
+        super().__init__(f"{feature} need the package {package}: pip install {package}")
+
+
 class UnknownNameError(LeporidError, LookupError):
     """A model, initialiser, metric, column or option name does not exist."""
 

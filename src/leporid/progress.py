@@ -1,12 +1,20 @@
-"""Progress of long work, shown only to people.
+"""Progress of long work: a bar on a terminal or in a notebook, plain lines anywhere else.
 
-Library code calls `track(...)`/`Progress` and stays silent unless the caller asked for a bar
-(`progress=True`) or gave an object of their own. The command line asks for bars on a terminal.
+Library code reports to what `make_progress` returns, and stays silent unless the caller asked
+(`progress=True`, the default of `leporid.train` alone) or gave an object of their own. All of it
+goes to stderr. `LEPORID_PROGRESS=off` silences every `progress=True`.
 """
 
 from __future__ import annotations
 
+import os
+import sys
+import time
+from collections.abc import Callable
 from typing import Any, Protocol, Self
+
+_SECONDS_APART = 10.0
+"""Between two plain lines of a stage."""
 
 
 class ProgressLike(Protocol):
@@ -77,7 +85,7 @@ class RichProgress(NullProgress):
         """Move the current bar and show the fields beside it."""
         if self._task is None:
             return
-        note = "  ".join(f"{key} {_short(value)}" for key, value in fields.items())
+        note = _note(fields, "  ")
         self._progress.update(self._task, advance=steps)
         if note:
             self._progress.update(self._task, note=note)
@@ -101,13 +109,58 @@ class RichProgress(NullProgress):
         self._task = None
 
 
+class PlainProgress(NullProgress):
+    """For logs: one line when a stage begins, then at most one every ten seconds, on stderr."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._stage, self._done = "", 0
+        self._total: int | None = None
+        self._begin = self._last = clock()
+
+    def start(self, description: str, total: int | None = None) -> None:
+        """Name the stage."""
+        self._stage, self._done, self._total = description, 0, total
+        self._begin = self._last = self._clock()
+        _say(description)
+
+    def advance(self, steps: int = 1, **fields: Any) -> None:
+        """Count, and say how far it is where the last line is ten seconds old."""
+        self._done += steps
+        now = self._clock()
+        if now - self._last < _SECONDS_APART:
+            return
+        self._last, seconds = now, now - self._begin
+        text = f"{self._stage}: {self._done:,}"
+        if self._total:
+            left = seconds * max(self._total - self._done, 0) / max(self._done, 1)
+            text += f" of {self._total:,}, about {left:.0f} s left"
+        text += f", {seconds:.0f} s so far"
+        _say(f"{text}, {_note(fields, ', ')}" if fields else text)
+
+
 def make_progress(progress: bool | ProgressLike | None) -> ProgressLike:
-    """Turn the usual `progress=` argument into something to report to."""
-    if progress is None or progress is False:
-        return NullProgress()
-    if progress is True:
-        return RichProgress()
+    """Turn the usual `progress=` argument into something to report to.
+
+    True draws a bar where somebody can watch one, and writes plain lines into a log.
+    """
+    if progress is None or isinstance(progress, bool):
+        if not progress or os.environ.get("LEPORID_PROGRESS", "").lower() == "off":
+            return NullProgress()
+        from rich.console import Console
+
+        console = Console(stderr=True)
+        watched = sys.stderr.isatty() or console.is_jupyter
+        return RichProgress(console) if watched else PlainProgress()
     return progress
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
+def _note(fields: dict[str, Any], between: str) -> str:
+    return between.join(f"{key} {_short(value)}" for key, value in fields.items())
 
 
 def _short(value: Any) -> str:

@@ -15,6 +15,7 @@ from leporid.errors import ConfigError, LeporidWarning
 
 if TYPE_CHECKING:
     from leporid.evaluation import MetricTable
+    from leporid.models import Recommender
 
 
 def evaluate(
@@ -54,7 +55,7 @@ def evaluate(
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", LeporidWarning)
         table = evaluate_model(
-            _lists(recommendations, columns) if model is None else load_model(model),
+            _lists(recommendations, columns) if model is None else _model(model),
             log.split(data, quiet=json_output),
             at=cuts,
             part=part,  # type: ignore[arg-type]
@@ -72,6 +73,15 @@ def evaluate(
         return
     _print(report)
     print_files([] if export is None else [export])
+
+
+def _model(path: Path) -> Recommender:
+    """The model to evaluate; says so where the run has another one to deploy."""
+    model = load_model(path, validated=True)
+    if (path / "validated" / "model.json").is_file():
+        note = "the validated model is evaluated; the final one has seen the test part"
+        typer.echo(note, err=True)
+    return model
 
 
 def _report(table: MetricTable, strata: list[str], resamples: int, seed: int) -> dict[str, Any]:

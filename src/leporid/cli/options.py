@@ -195,11 +195,11 @@ def parse_list(text: str, option: str | None = None) -> list[Any]:
         raise ConfigError(f"{option} takes whole numbers such as 1,5,10, not {text!r}") from None
 
 
-def load_model(path: Path) -> Recommender:
-    """The model in its own folder, or in that of a run."""
+def load_model(path: Path, *, validated: bool = False) -> Recommender:
+    """The model in its own folder, or in that of a run: the one to deploy, or to evaluate."""
     from leporid.models import Recommender, find_model
 
-    folder = find_model(path)
+    folder = find_model(path, validated=validated)
     if folder is None:
         raise DataError(f"{path} holds no saved model: there is no model.json in it")
     return Recommender.load(folder)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -11,8 +10,8 @@ import typer
 
 
 def show_progress(json_output: bool = False) -> bool:
-    """Whether to draw bars: only for a person at a terminal, and never beside JSON."""
-    return not json_output and sys.stderr.isatty()
+    """Whether to report progress (bars on a terminal, lines in a log): never beside JSON."""
+    return not json_output
 
 
 def print_json(value: Any) -> None:

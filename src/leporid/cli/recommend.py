@@ -5,8 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any
 
+import typer
 from typer import Argument, Option
 
+from leporid import models
 from leporid.cli.options import Json, load_model, parse_list
 from leporid.cli.output import print_json, print_table
 from leporid.errors import ConfigError
@@ -28,6 +30,8 @@ def recommend(
     if bool(user) == bool(history):
         raise ConfigError("give either --user ID or --history ID,ID,..., at least once")
     model = load_model(run)
+    if not json_output:
+        typer.echo(models.fit_sentence(model), err=True)
     options: dict[str, Any] = {"n": n, "exclude_seen": not include_seen}
     options["candidates"] = parse_list(candidates) if candidates else None
     kind, asked = ("user", user) if user else ("history", history or [])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +12,7 @@ import typer
 from typer import Argument, Option
 
 from leporid.cli.options import Device, Json
-from leporid.cli.output import make_table, print_rows, show_progress
+from leporid.cli.output import make_table, print_rows
 
 if TYPE_CHECKING:
     from leporid.runs import Cell, ExperimentSpec, GridStatus
@@ -34,7 +35,7 @@ class GridOptions:
         from leporid.runs import run_grid
 
         cells = [cell for spec in specs for cell in spec.cells()]
-        live = show_progress(quiet)
+        live = not quiet and sys.stderr.isatty()
         view = Live(console=Console(stderr=True), refresh_per_second=2)
         with view if live else nullcontext():
             update = (lambda status: view.update(_live_table(cells, status))) if live else None

@@ -26,6 +26,10 @@ if TYPE_CHECKING:
     from leporid.data import Split
     from leporid.models import Recommender
     from leporid.progress import ProgressLike
+    from leporid.runs import BaselineCheck, RunRecord
+
+_SHOWN = ("HR@10", "F1@10", "NDCG@10")
+"""Metrics of the printed table; the record has them all."""
 
 
 @dataclass(frozen=True)
@@ -73,12 +77,22 @@ class _Training:
         shared |= {"init": vectors, "progress": progress, **checkpoint}
         return models.train(self.model, split, **shared, **settings)
 
+    def fit_final(
+        self, validated: Recommender, split: Split, progress: ProgressLike, **checkpoint: Any
+    ) -> Recommender:
+        """The same model fitted on everything."""
+        tables = validated.takes_initial_vectors
+        how = {"device": self.device, **checkpoint} if tables else {}
+        return validated.refit(split, progress=progress, **how)
+
 
 def train(
     data: SplitSource,
     output: Output,
     training: _Training,
     log: SplitOptions,
+    final: Annotated[bool, "Fit once more on everything: the model to deploy."] = False,
+    no_baselines: Annotated[bool, "Leave out TopPop, ItemKNN and EASE."] = False,
     resume: Annotated[bool, "Go on from the checkpoint in the output folder."] = False,
     dataset: Annotated[str | None, "Name of the data in the record [the file's name]."] = None,
     experiment: Annotated[str, "Name of the experiment."] = "train",
@@ -88,43 +102,83 @@ def train(
     """Train a model on DATA, test it, and keep model and record in the output folder.
 
     By default each user's first 70% of interactions in time order train, the next 10% validate,
-    the rest test; in a log without times they are drawn at random. Ctrl-C leaves a checkpoint;
-    the same command with --resume goes on from it.
+    the rest test; in a log without times they are drawn at random. With --final the settings and
+    steps so tested are then fitted on everything. Ctrl-C leaves a checkpoint; the same command
+    with --resume goes on from it.
     """
-    from leporid.progress import make_progress
-    from leporid.runs import CUTS, Meter, judge, write_run
+    if tensorboard:
+        _check_tensorboard(training.model)
 
-    init = training.start()
+    from leporid.progress import make_progress
+    from leporid.runs import Meter, against_baselines, judge, write_final, write_record, write_run
+
+    init, check = training.start(), None
     split = log.split(data, quiet=json_output)
     reporter = make_progress(show_progress(json_output))
+    checkpoint = output / "checkpoint"
+    # Of several processes (torchrun) all train, the first one tests and writes.
+    first = not int(os.environ.get("RANK", "0"))
     try:
         with Meter() as meter:
-            checkpoint = output / "checkpoint"
             fitted = training.fit(split, reporter, checkpoint=checkpoint, resume=resume)
+        if first:
+            record, outcomes = judge(
+                fitted,
+                split,
+                meter,
+                dataset=dataset or Path(data).stem,
+                experiment=experiment,
+                init=None if init == "none" else init,
+                recipe=training.recipe,
+                seed=training.seed,
+            )
+            write_run(output, fitted, record, outcomes, tensorboard=tensorboard)
+            if not no_baselines:
+                check = against_baselines(outcomes, split, fitted=fitted, progress=reporter)
+                record = write_record(output, record, baselines=check.to_dict())
+        if final:
+            again = {"checkpoint": checkpoint / "final", "resume": resume}
+            with Meter() as meter:
+                deployed = training.fit_final(fitted, split, reporter, **again)
+            if first:
+                record = write_final(output, deployed, fitted, record, meter.seconds)
     finally:
         reporter.close()
-    if int(os.environ.get("RANK", "0")):
-        return  # of several processes (torchrun) the first one tests and writes
-    record, outcomes = judge(
-        fitted,
-        split,
-        meter,
-        dataset=dataset or Path(data).stem,
-        experiment=experiment,
-        init=None if init == "none" else init,
-        recipe=training.recipe,
-        seed=training.seed,
-    )
-    write_run(output, fitted, record, outcomes, tensorboard=tensorboard)
+    if not first:
+        return
     if json_output:
         print_json(record.to_dict())
         return
-    shown = [f"{name}@{n}" for n in CUTS for name in ("HR", "F1", "NDCG")]
-    row = {key: value for key, value in record.metrics.items() if key in shown}
-    print_table(f"{training.model} on test, {len(outcomes.user):,} users", [row])
+    _print(record, check, len(outcomes.user))
+    print_files([output])
+    typer.echo(models.fit_sentence(deployed if final else fitted))
+
+
+def _check_tensorboard(model: str) -> None:
+    """Refuse, before anything is computed, what could not be written afterwards."""
+    if not models.get(model).takes_initial_vectors:
+        raise ConfigError(f"{model} has no training history: leave --tensorboard out")
+
+    from leporid.training import tensorboard_writer
+
+    tensorboard_writer()
+
+
+def _print(record: RunRecord, check: BaselineCheck | None, users: int) -> None:
+    """The run and the baselines, a row each, and the verdict."""
+    tested = [(record.model, record.metrics, record.seconds)]
+    others = check.baselines if check else ()
+    tested += [(f"{other.name} (baseline)", other.metrics, other.seconds) for other in others]
+    rows = [
+        {"model": name, **{key: metrics[key] for key in _SHOWN}, "seconds": f"{seconds:.1f}"}
+        for name, metrics, seconds in tested
+    ]
+    print_table(f"on test, {users:,} users", rows)
     if cold := record.extra["cold_users"]:
         typer.echo(
             f"{cold:,} of these users have no interaction in train: HR@10 "
             f"{record.extra['cold_metrics']['HR@10']:.4f} for them"
         )
-    print_files([output])
+    if check is not None:
+        typer.echo("baselines have their default settings and are fitted on the same split")
+        typer.echo("\n".join(filter(None, [check.left_out, check.verdict()])))

@@ -109,7 +109,7 @@ def run_demo(output: Path, settings: DemoSettings, progress: ProgressLike) -> De
                 curves[name] = [(row["step"], row["metric"]) for row in rows]
             else:
                 progress.start(f"fitting {name}")
-                model = train(key, split, seed=settings.seed)
+                model = train(key, split, seed=settings.seed, progress=False)
         progress.start(f"testing {name}")
         init, recipe = (key, settings.recipe) if neural else (None, None)
         record, outcomes = judge(model, split, meter, init=init, recipe=recipe, **spec)
@@ -190,7 +190,7 @@ class _Named(NullProgress):
 
 def _train(split: Split, init: Any, settings: DemoSettings, **more: Any) -> Recommender:
     own = {key: getattr(settings, key) for key in ("seed", "recipe", "architecture", "batch_size")}
-    return train("dlr2", split, init=init, **own, **more)
+    return train("dlr2", split, init=init, **{"progress": False, **own, **more})
 
 
 def _row(name: str, record: RunRecord) -> dict[str, Any]:

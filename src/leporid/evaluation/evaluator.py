@@ -94,6 +94,7 @@ def _top_items(
         return _given_lists(model, split, users, n)
     known = split.known(judged).sequences()
     scorer = _scorer(model, split, known)
+    _refuse_known(model, split.part(judged), judged)
     top = np.empty((len(users), n), dtype=np.int32)
     progress.start("evaluate", total=len(users))
     step = chunk_rows(split.n_items, batch_size)
@@ -143,6 +144,18 @@ def _scorer(model: Any, split: Split, known: Sequences) -> Scorer:
         f"cannot evaluate a {type(model).__name__}: give a model with score(users, history), a "
         f"function, an array of scores, a TopK or Recommendations"
     )
+
+
+def _refuse_known(model: Any, held_out: Interactions, part: Part) -> None:
+    """A final model has been fitted on everything: on what it knows it would look splendid."""
+    if not getattr(getattr(model, "fitting", None), "final", False):
+        return
+    asked, fitted = (p.user * np.int64(p.n_items) + p.item for p in (held_out, model.train))
+    if np.isin(asked, fitted).any():
+        raise DataError(
+            f"this is a final model, fitted on the {part} part too: evaluate the validated one "
+            f"(the run's folder, or model.validated after leporid.train(..., final=True))"
+        )
 
 
 def _on_device(scores: Any) -> Any:

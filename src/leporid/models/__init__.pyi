@@ -7,5 +7,7 @@ from .shared.catalogue import register as register
 from .shared.fitting import train as train
 from .shared.neural import BuildContext as BuildContext
 from .shared.neural import NeuralRecommender as NeuralRecommender
+from .shared.refitting import everything as everything
+from .shared.refitting import fit_sentence as fit_sentence
 from .shared.trained import find_model as find_model
 from .shared.trained import read_trained as read_trained

@@ -3,16 +3,17 @@
 `judge` in `cell` is the only maker of records: whoever trains a model (the command line, a grid,
 the tuning of baselines, the demo) ends there.
 
-baselines   Classical models, each tuned with the same budget and judged once
-cell        `Cell` (one run as data), `run` (do it), `judge` (evaluate a fitted model, record it)
-claims      Several processes, one directory, no cell run twice
-comparison  Runs side by side: metrics, intervals, paired tests, the gain of one start over another
-grid        The grid runner: resumable, shareable, and honest about failures
-outcomes    The hits of every user in a few bytes, for paired tests between runs
-record      `RunRecord`: one run as one JSON object, and `Meter` for its time and memory
-run_folder  What `leporid train` writes and `leporid compare` reads
-spec        `ExperimentSpec`: a grid in one TOML file
-store       `Results`: all records under a folder, one file each or packed by data set
+baseline_check  TopPop, ItemKNN and EASE beside a trained model, in words
+baselines       Classical models, each tuned with the same budget and judged once
+cell            `Cell` (one run as data), `run` (do it), `judge` (test a fitted model, record it)
+claims          Several processes, one directory, no cell run twice
+comparison      Runs side by side: metrics, intervals, paired tests, the gain of a start
+grid            The grid runner: resumable, shareable, and honest about failures
+outcomes        The hits of every user in a few bytes, for paired tests between runs
+record          `RunRecord`: one run as one JSON object, and `Meter` for its time and memory
+run_folder      What `leporid train` writes and `leporid compare` reads
+spec            `ExperimentSpec`: a grid in one TOML file
+store           `Results`: all records under a folder, one file each or packed by data set
 """
 
 import lazy_loader

@@ -1,3 +1,5 @@
+from .baseline_check import BaselineCheck as BaselineCheck
+from .baseline_check import against_baselines as against_baselines
 from .baselines import classical_models as classical_models
 from .baselines import tune_baselines as tune_baselines
 from .cell import CUTS as CUTS
@@ -16,6 +18,8 @@ from .record import RunRecord as RunRecord
 from .record import versions as versions
 from .run_folder import Run as Run
 from .run_folder import read_run as read_run
+from .run_folder import write_final as write_final
+from .run_folder import write_record as write_record
 from .run_folder import write_run as write_run
 from .spec import ExperimentSpec as ExperimentSpec
 from .store import Results as Results

@@ -1,6 +1,7 @@
 """A run on disk: the model, its record, its history, and what each user got.
 
-RUN/model/               what `Recommender.load` reads
+RUN/model/               what `Recommender.load` reads: the final model where there is one
+RUN/validated/           the model the record is about, where RUN/model is the final one
 RUN/record.json          a `RunRecord`
 RUN/record.users.parquet `UserOutcomes`, for paired tests between runs
 RUN/history.csv          loss and validation over the steps (neural models)
@@ -8,8 +9,10 @@ RUN/history.csv          loss and validation over the steps (neural models)
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import shutil
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from leporid.artifacts import write_json
 from leporid.errors import DataError
@@ -36,17 +39,46 @@ def write_run(
     *,
     tensorboard: bool = False,
 ) -> Path:
-    """Write the folder; the record comes last, so where it is the rest is."""
+    """Write the folder; the record comes after all that belongs to it."""
     folder = Path(folder)
+    # Of an earlier final fit. Without it the final model beside it is not evaluated by anybody.
+    shutil.rmtree(folder / "validated", ignore_errors=True)
     model.save(folder / "model")
     history = getattr(model, "history", None)
     if history is not None:
         history.to_csv(folder / "history.csv")
-        if tensorboard:
-            history.to_tensorboard(folder / "tensorboard")
     outcomes.write(folder / "record.users.parquet")
-    write_json(folder / "record.json", record.to_dict())
+    write_record(folder, record)
+    if tensorboard and history is not None:
+        history.to_tensorboard(folder / "tensorboard")
     return folder
+
+
+def write_record(folder: str | Path, record: RunRecord, **extra: Any) -> RunRecord:
+    """Write the record of a run, `extra` added to what it keeps; returns what was written."""
+    record = replace(record, extra=record.extra | extra)
+    write_json(Path(folder) / "record.json", record.to_dict())
+    return record
+
+
+def write_final(
+    folder: str | Path,
+    final: Recommender,
+    validated: Recommender,
+    record: RunRecord,
+    seconds: float,
+) -> RunRecord:
+    """Put the final model where the validated one was, and keep that beside it.
+
+    At every moment `model` is one of the two, whole, and says itself which.
+    """
+    folder = Path(folder)
+    validated.save(folder / "validated")
+    final.save(folder / "model")
+    facts = {"interactions": len(final.known), "seconds": seconds}
+    if final.fitting.best_step:
+        facts["steps"] = final.fitting.best_step
+    return write_record(folder, record, final=facts)
 
 
 def read_run(path: str | Path) -> Run:

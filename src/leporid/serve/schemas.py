@@ -114,6 +114,7 @@ class RunInfo(BaseModel):
     name: RunName
     label: str
     model: str
+    fitted: str = Field(description="What it was fitted on, and whether that is fit to deploy.")
     users: int
     items: int
     metrics: dict[str, float]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import socket
+import sys
 from pathlib import Path
 
 from leporid.errors import ConfigError, MissingExtraError
@@ -32,6 +33,8 @@ def serve_forever(
         # From here on a connection waits instead of being refused, so the line below is true.
         listening.listen(2048)
         address = listening.getsockname()
+        for served in app.state.service.run_infos():
+            print(f"{served.label}: {served.fitted}", file=sys.stderr, flush=True)
         shown = f"[{address[0]}]" if ":" in address[0] else address[0]
         print(f"serving {run} on http://{shown}:{address[1]} (Ctrl-C stops)", flush=True)
         settings = uvicorn.Config(

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leporid.errors import DataError, LeporidError, UnknownIdError
+from leporid.models import fit_sentence
 from leporid.serve import schemas as s
 from leporid.serve.batching import Batcher
 from leporid.serve.engine import Engine, Person, Ranked
@@ -90,6 +91,7 @@ class Service:
                 name=name,
                 label=run.label,
                 model=run.model.name,
+                fitted=fit_sentence(run.model),
                 users=len(run.model.users),
                 items=len(run.model.items),
                 metrics=dict(run.metrics),

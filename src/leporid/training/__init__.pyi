@@ -6,6 +6,7 @@ from .config import learning_rate as learning_rate
 from .data import TrainingData as TrainingData
 from .data import recent_items as recent_items
 from .history import TrainingHistory as TrainingHistory
+from .history import tensorboard_writer as tensorboard_writer
 from .loop import train_loop as train_loop
 from .parallel import resolve_device as resolve_device
 from .precision import mixed_precision as mixed_precision

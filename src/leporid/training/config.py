@@ -21,6 +21,8 @@ class TrainingConfig(Config):
     """D, the length of the user and item vectors."""
     steps: int = setting(5000, at_least=1)
     """Optimiser steps of a full run."""
+    stop_at: int = setting(0, at_least=0)
+    """Stop after this step of a schedule made for all `steps`; 0 runs them all. Set by `refit`."""
     passes: float = setting(0.0, at_least=0)
     """Stop after this many passes over the training examples (and 750 steps) if `steps` would go
     on; the rate and the validations are spread over the fewer steps. 0 counts steps alone, and so
@@ -62,6 +64,11 @@ class TrainingConfig(Config):
     """Validate on this many users drawn by the seed; 0 takes all."""
     checkpoint_every: int = setting(500, at_least=1)
     """Steps between checkpoints, where a folder for them was given."""
+
+    @property
+    def last_step(self) -> int:
+        """Where a run ends that nothing stops before."""
+        return min(self.stop_at or self.steps, self.steps)
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:

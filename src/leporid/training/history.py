@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from leporid.artifacts import atomic_path
-from leporid.errors import MissingExtraError
+from leporid.errors import MissingPackageError
 from leporid.progress import ProgressLike
 from leporid.training.checkpoint import TrainingState
 from leporid.training.config import TrainingConfig, learning_rate
@@ -32,6 +32,8 @@ class TrainingHistory:
     """The step whose weights were kept."""
     best_metric: float | None = None
     """Validation metric of those weights; None where nothing was validated."""
+    steps: int = 0
+    """Steps the learning rate was spread over."""
 
     def to_csv(self, path: str | Path) -> None:
         """Write the rows as CSV, atomically."""
@@ -45,15 +47,20 @@ class TrainingHistory:
 
     def to_tensorboard(self, folder: str | Path) -> None:
         """Write the rows as TensorBoard events; needs the package `tensorboard`."""
-        try:
-            from torch.utils.tensorboard import SummaryWriter
-        except ImportError:
-            raise MissingExtraError("TensorBoard history", "tensorboard") from None
-        with SummaryWriter(str(folder)) as writer:
+        with tensorboard_writer()(str(folder)) as writer:
             for row in self.rows:
                 for name in ("loss", "lr", "examples_per_second", "metric"):
                     if name in row:
                         writer.add_scalar(name, row[name], row["step"])
+
+
+def tensorboard_writer() -> Any:
+    """The class that writes events; an error that says what to install where it is missing."""
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError:
+        raise MissingPackageError("TensorBoard events", "tensorboard") from None
+    return SummaryWriter
 
 
 class Log:
@@ -68,7 +75,7 @@ class Log:
         self._begin = self._mark = time.perf_counter()
         self._losses: list[Tensor] = []
         self._examples = 0
-        progress.start(title, config.steps)
+        progress.start(title, config.last_step)
         progress.advance(state.step)
 
     def add(self, loss: Tensor, examples: int) -> None:
@@ -100,4 +107,4 @@ class Log:
         """All rows, those before a resume too."""
         done = self._state.progress
         step = done["best_step"] if done["best_metric"] is not None else self._state.step
-        return TrainingHistory(self._rows, step, done["best_metric"])
+        return TrainingHistory(self._rows, step, done["best_metric"], self._config.steps)

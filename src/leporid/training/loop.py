@@ -73,7 +73,7 @@ def train_loop(
     finished = _stale(config, state)
     module.train()
     with _interruptible() as asked, own_generators(device), kept_torch_threads():
-        while state.step < config.steps and not finished:
+        while state.step < config.last_step and not finished:
             step = state.step
             _freeze(model, frozen=config.freeze_steps < 0 or step < config.freeze_steps)
             optimizer.param_groups[0]["lr"] = learning_rate(config, step)
@@ -90,7 +90,7 @@ def train_loop(
             _blend(state.average, module, config.ema_decay)
             state.step = step + 1
 
-            last = state.step == config.steps
+            last = state.step == config.last_step
             log.add(loss, len(whole))
             metric = None
             judge = validation is not None and (last or state.step % config.eval_every == 0)
@@ -113,7 +113,9 @@ def train_loop(
     _load(module, state.best or state.average)
     group.share(module.state_dict().values())
     model.weights_changed()
-    return log.history()
+    history = log.history()
+    history.best_step = group.from_main(history.best_step)
+    return history
 
 
 @contextlib.contextmanager
@@ -212,7 +214,7 @@ def _fingerprint(module: nn.Module) -> str:
 
 
 def _how_to_go_on(state: TrainingState, config: TrainingConfig, checkpoint: Path | None) -> str:
-    where = f"training stopped at step {state.step:,} of {config.steps:,}"
+    where = f"training stopped at step {state.step:,} of {config.last_step:,}"
     if checkpoint is None:
         return f"{where}; nothing was kept, give a checkpoint folder to be able to go on"
     return (

@@ -66,6 +66,12 @@ class Group:
             dist.all_reduce(value)
         return value
 
+    def from_main(self, value: int) -> int:
+        """The main process's number; all processes must ask."""
+        number = torch.tensor([value], device=self.device)
+        self.share([number])
+        return int(number.item())
+
     def agree(self, flag: bool) -> bool:
         """True if any process says so; all processes must ask."""
         if self.world == 1:

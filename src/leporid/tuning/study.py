@@ -186,7 +186,8 @@ class _Search:
     def _judge(self, settings: Mapping[str, Any]) -> float:
         """Fit with these settings; the metric on the part that judges."""
         options = {"seed": self.seed, "device": self.device or "auto", **settings}
-        model = train(self.cls, self.split, self._vectors(settings), **options)
+        vectors = self._vectors(settings)
+        model = train(self.cls, self.split, vectors, progress=False, **options)
         value = evaluate(model, self.split, at=(self.cutoff,), part=self.part).mean()[self.metric]
         if not math.isfinite(value):
             raise DataError(f"{self.metric} of {self.cls.name} is not finite on validation")

@@ -9,6 +9,7 @@ neural             `NeuralRecommender`: build, train and score a network; `Build
 new_users          a row of the user table for people who were not there when it was trained
 profiles           `ProfileRecommender`, `ItemWeights`: models that score from training rows
 ranking_loss       the pairwise BPR loss and its gradient, in closed form
+refitting          `Fitting`: how a model was fitted; `refit`: the same again, on everything
 sparse             compiled products of sparse matrices, parallel over rows
 trained            the model of a run folder, and the vectors it ended with
 user_table         `UserTableRecommender`, `GraphRecommender`: models that know people by a row

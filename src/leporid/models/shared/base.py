@@ -35,6 +35,7 @@ from leporid.errors import (
     UnknownNameError,
 )
 from leporid.models.shared import catalogue
+from leporid.models.shared.refitting import Fitting, refit
 from leporid.models.shared.sparse import canonical, csr_parts
 from leporid.progress import ProgressLike, make_progress
 from leporid.ranking import TopK, chunk_rows, masked_top_k
@@ -105,6 +106,8 @@ class Recommender(abc.ABC):
         self.config = config
         self._known: Interactions | None = None
         self._train: Interactions | None = None
+        self.fitting = Fitting()
+        self.validated: Recommender | None = None  # by train(..., final=True): what to evaluate
 
     @classmethod
     def recipe_settings(cls, recipe: str | None) -> dict[str, Any]:
@@ -185,8 +188,12 @@ class Recommender(abc.ABC):
         """Fit on the training part; returns self. A second call starts afresh."""
         self._begin(split)
         self._fit(split, seed=seed, progress=make_progress(progress))
-        self._known = split.train_valid
+        self._known, self.fitting = split.train_valid, Fitting(seed=seed)
         return self
+
+    def refit(self, data: Interactions | Split, **how: Any) -> Self:
+        """A new model to deploy: these settings, as many steps, fitted on everything in `data`."""
+        return refit(self, data, **how)
 
     def _begin(self, split: Split) -> None:
         """Check the split, and forget what was learnt before."""
@@ -295,6 +302,7 @@ class Recommender(abc.ABC):
         with atomic_folder(path) as folder:
             write_arrays(folder / "weights.safetensors", arrays)
             meta = {"format": _FORMAT, "model": self.name, "config": self.config.to_dict()}
+            meta["fitting"] = self.fitting.to_dict()
             write_json(folder / "model.json", meta)
         return path
 
@@ -318,6 +326,7 @@ class Recommender(abc.ABC):
         if not issubclass(actual, cls):
             raise DataError(f"{path} holds a {meta['model']} model, not a {cls.__name__}")
         model: Self = actual(actual.config_class.from_dict(meta["config"]))
+        model.fitting = Fitting.from_dict(meta.get("fitting", {}))
         arrays, _ = (map_arrays if mapped else read_arrays)(path / "weights.safetensors")
         users = IdMap.from_arrays(_part(arrays, "users."), "user")
         items = IdMap.from_arrays(_part(arrays, "items."), "item")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from leporid.data import Split
 from leporid.errors import ConfigError
@@ -32,9 +32,10 @@ def train(
     seed: int = 123,
     recipe: str | None = None,
     device: str | torch.device = "auto",
-    progress: bool | ProgressLike | None = None,
+    progress: bool | ProgressLike | None = True,
     checkpoint: str | Path | None = None,
     resume: bool = False,
+    final: bool = False,
     **settings: Any,
 ) -> Recommender:
     """Fit the model `name` (or a class of your own) on `split`, from the vectors of `init`.
@@ -47,18 +48,36 @@ def train(
     seed : seeds the initialiser and the training
     recipe : a named set of settings of the model ("paper" or "tuned"; dlr2: "paper" or "softmax")
     device : "auto", "cpu", "cuda", "cuda:1"
+    progress : a bar, or plain lines where nobody can watch one; False (or the environment variable
+        LEPORID_PROGRESS=off) says nothing
     checkpoint : a folder; the run can then be stopped and taken up by `resume=True`
+    final : fit once more on everything (`Recommender.refit`) and return that model, to be deployed;
+        the one to evaluate is its `validated`
     settings : settings of the model, over those of the recipe
     """
     cls: Any = catalogue.get(name) if isinstance(name, str) else name
+    tables = cls.takes_initial_vectors
+    if not tables and init is not None and init != "none" and init is not DEFAULT_INIT:
+        raise ConfigError(f"{cls.name} has no embedding tables to fill: leave `init` out")
+    model: Recommender = cls(**{**cls.recipe_settings(recipe), **settings})
     reporter = make_progress(progress)
-    if not cls.takes_initial_vectors:
-        if init is not None and init != "none" and init is not DEFAULT_INIT:
-            raise ConfigError(f"{cls.name} has no embedding tables to fill: leave `init` out")
-        cls.recipe_settings(recipe)
-        return cast(Recommender, cls(**settings).fit(split, seed=seed, progress=reporter))
-    model = cls.from_recipe(recipe, **settings)
-    dim = model.config.dim
-    vectors = start(init, split.train, cache=False, progress=reporter, dim=dim, seed=seed)
-    how = {"device": device, "checkpoint": checkpoint, "resume": resume}
-    return cast(Recommender, model.fit(split, seed=seed, progress=reporter, init=vectors, **how))
+    how: dict[str, Any] = {"progress": reporter}
+    try:
+        if tables:
+            about: Any = model.config
+            shared = {"cache": False, "progress": reporter, "dim": about.dim, "seed": seed}
+            how |= {"init": start(init, split.train, **shared), "device": device}
+            how |= {"checkpoint": checkpoint, "resume": resume}
+        model.fit(split, seed=seed, **how)
+        if not final:
+            return model
+        if tables:
+            # Vectors from elsewhere are used as they are, all others are computed again.
+            how["init"] = None if model.fitting.start else how["init"]
+            how["checkpoint"] = None if checkpoint is None else Path(checkpoint) / "final"
+        deployed = model.refit(split, **how)
+        deployed.validated = model
+        return deployed
+    finally:
+        if reporter is not progress:
+            reporter.close()

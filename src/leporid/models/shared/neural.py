@@ -24,6 +24,7 @@ from leporid.errors import ConfigError, LeporidError, LeporidWarning
 from leporid.initializers import InitialEmbeddings
 from leporid.initializers import catalogue as initializers
 from leporid.models.shared.base import HistoryUnsupportedError, Indices, Recommender, Scores
+from leporid.models.shared.refitting import Fitting, origin
 from leporid.progress import ProgressLike, make_progress
 from leporid.spectral import Embedding
 from leporid.training import (
@@ -173,7 +174,10 @@ class NeuralRecommender(Recommender):
             checkpoint=None if checkpoint is None else Path(checkpoint),
             resume=resume,
         )
-        self._known = split.train_valid
+        self._known, done = split.train_valid, self.history
+        self.fitting = Fitting(
+            seed=seed, start=origin(init), steps=done.steps, best_step=done.best_step
+        )
         return self
 
     def _fit(

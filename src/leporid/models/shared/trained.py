@@ -17,10 +17,14 @@ from leporid.spectral import Embedding
 _PREFIX = "model."
 
 
-def find_model(path: str | Path) -> Path | None:
-    """The folder with the saved model in a run or model folder; None where there is none."""
+def find_model(path: str | Path, *, validated: bool = False) -> Path | None:
+    """The folder with the saved model in a run or model folder; None where there is none.
+
+    A run with a final model has two: the one to deploy, and with `validated` the one to evaluate.
+    """
     path = Path(path)
-    return next((p for p in (path, path / "model") if (p / "model.json").is_file()), None)
+    places = [path, path / "validated", path / "model"] if validated else [path, path / "model"]
+    return next((p for p in places if (p / "model.json").is_file()), None)
 
 
 def read_trained(

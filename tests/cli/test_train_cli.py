@@ -1,0 +1,151 @@
+"""`leporid train`: its table, the baselines beside it, and the final model."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import Result
+from typer.testing import CliRunner
+
+import leporid
+from leporid.cli.app import app
+from leporid.errors import ConfigError, DataError, LeporidError
+from leporid.models.shared.base import Recommender
+from leporid.runs.record import RunRecord
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    data = leporid.synthesize(60, 40, 1200, seed=2, min_activity=8)
+    rows = [f"u{u},i{i},{t}" for u, i, t in zip(data.user, data.item, data.time, strict=True)]
+    path = tmp_path_factory.mktemp("data") / "log.csv"
+    path.write_text("\n".join(["user,item,time", *rows]) + "\n")
+    return path
+
+
+def call(*arguments: Any, fails: bool = False, **environment: str) -> Result:
+    result = CliRunner(env={"COLUMNS": "80", **environment}).invoke(app, [*map(str, arguments)])
+    assert fails or result.exit_code == 0, result.output
+    return result
+
+
+def test_the_table_can_be_read_at_80_columns(log: Path, tmp_path: Path) -> None:
+    out = call("train", log, "--model", "userknn", "-o", tmp_path / "r").stdout
+    table = [line for line in out.splitlines() if "│" in line or "┃" in line]
+    heads = ["model", "HR@10", "F1@10", "NDCG@10", "seconds"]
+    assert [cell.strip() for cell in table[0].strip("┃").split("┃")] == heads
+    rows = [[cell.strip() for cell in line.strip("│").split("│")] for line in table[1:]]
+    assert [row[0] for row in rows] == ["userknn", *(f"{n} (baseline)" for n in NAMES)]
+    assert max(map(len, out.splitlines())) <= 80 + len(str(tmp_path))
+    record = RunRecord.read(tmp_path / "r" / "record.json")
+    assert float(rows[0][1]) == pytest.approx(record.metrics["HR@10"], abs=1e-4)
+
+
+NAMES = ("TopPop", "ItemKNN", "EASE")
+
+
+def test_the_baselines_are_printed_and_recorded(log: Path, tmp_path: Path) -> None:
+    out = call("train", log, "--model", "userknn", "-o", tmp_path / "r").stdout
+    kept = RunRecord.read(tmp_path / "r" / "record.json").extra["baselines"]
+    assert list(kept["models"]) == ["ease", "itemknn", "toppop"]
+    assert {"metrics", "settings", "seconds", "difference", "low", "high"} <= set(
+        kept["models"]["ease"]
+    )
+    assert kept["verdict"] in out
+    assert "default settings" in out
+    quiet = call("train", log, "--model", "userknn", "-o", tmp_path / "r", "--no-baselines").stdout
+    assert "TopPop" not in quiet
+    assert "baselines" not in RunRecord.read(tmp_path / "r" / "record.json").extra
+
+
+@pytest.mark.parametrize("model", ["ease", "bpr"])
+def test_a_final_run_keeps_both_models(log: Path, tmp_path: Path, model: str) -> None:
+    run = tmp_path / "r"
+    options = ["--model", model, "-o", run, "--no-baselines"]
+    if model == "bpr":
+        options += ["--steps", 6, "--set", "eval_every=2", "--set", "dim=4", "--device", "cpu"]
+    done = call("train", log, *options, "--final")
+    data = leporid.load(log)
+    assert f"final model, fitted on all {len(data):,} interactions" in done.stdout
+    record = json.loads((run / "record.json").read_text())
+    assert record["extra"]["final"]["interactions"] == len(data)
+    assert ("steps" in record["extra"]["final"]) == (model == "bpr")
+
+    final, validated = (Recommender.load(run / name) for name in ("model", "validated"))
+    owned = set(zip(data.user.tolist(), data.item.tolist(), strict=True))
+    for fitted, repeats in ((final, False), (validated, True)):
+        lists = fitted.top_k(np.arange(data.n_users, dtype=np.int32), 10).items
+        pairs = {(user, int(item)) for user, row in enumerate(lists) for item in row}
+        assert bool(pairs & owned) == repeats
+
+    asked = call("recommend", run, "--user", "u1")
+    assert "final model, fitted on all" in asked.stderr
+    best = call("recommend", run, "--user", "u1", "--json")
+    assert best.stderr == ""
+    judged = call("evaluate", "--data", log, run, "--json")
+    assert "the validated model is evaluated" in judged.stderr
+    assert json.loads(judged.stdout)["metrics"] == record["metrics"]
+    refused = call("evaluate", "--data", log, run / "model", fails=True)
+    assert isinstance(refused.exception, DataError)
+
+    again = call("train", log, *options)
+    assert "validated model, fitted on" in again.stdout
+    assert not (run / "validated").exists()
+    assert "validated model" in call("recommend", run, "--user", "u1").stderr
+
+
+def test_a_run_stopped_in_its_final_fit_is_a_run(
+    log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stopped(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("leporid.models.shared.base.refit", stopped)
+    call("train", log, "--model", "ease", "-o", tmp_path / "r", "--final", fails=True)
+    assert "final" not in RunRecord.read(tmp_path / "r" / "record.json").extra
+    assert not Recommender.load(tmp_path / "r" / "model").fitting.final
+    assert "validated model" in call("recommend", tmp_path / "r", "--user", "u1").stderr
+
+
+def test_tensorboard_is_asked_for_before_training(
+    log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
+    options = ["-o", tmp_path / "r", "--tensorboard", "--model"]
+    missing = call("train", log, *options, "bpr", fails=True).exception
+    assert isinstance(missing, LeporidError)
+    assert str(missing).endswith("need the package tensorboard: pip install tensorboard")
+    assert not (tmp_path / "r").exists()
+    useless = call("train", log, *options, "ease", fails=True).exception
+    assert isinstance(useless, ConfigError)
+    assert not (tmp_path / "r").exists()
+
+
+def test_a_log_without_a_terminal_says_what_is_going_on(log: Path, tmp_path: Path) -> None:
+    arguments = ["train", log, "--model", "ease", "-o", tmp_path / "r"]
+    lines = call(*arguments, LEPORID_PROGRESS="").stderr.splitlines()
+    assert lines[-3:] == ["ease", "baseline TopPop", "baseline ItemKNN"]
+    assert "ease" not in call(*arguments).stderr.splitlines()
+    assert call(*arguments, "--json", LEPORID_PROGRESS="").stderr == ""
+
+
+@pytest.mark.slow
+def test_the_deployed_model_recommends_nothing_people_have(real_data: Path, tmp_path: Path) -> None:
+    source = real_data / "lastfm.parquet"
+    done = call("train", source, "--model", "ease", "--final", "-o", tmp_path / "r")
+    assert "ItemKNN (baseline)" in done.stdout
+    assert "HR@10 is " in done.stdout
+    data, model = leporid.load(source), Recommender.load(tmp_path / "r" / "model")
+    users = np.arange(data.n_users, dtype=np.int32)
+    rows = model.top_k(users, 10).items
+    asked = users[:, None] * np.int64(data.n_items) + rows
+    assert not np.isin(asked, data.user * np.int64(data.n_items) + data.item).any()
+    validated = Recommender.load(tmp_path / "r" / "validated").top_k(users, 10).items
+    asked = users[:, None] * np.int64(data.n_items) + validated
+    owned = np.isin(asked, data.user * np.int64(data.n_items) + data.item).any(axis=1)
+    assert owned.sum() > 100

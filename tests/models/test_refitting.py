@@ -1,0 +1,138 @@
+"""The final fit: the settings and steps that were validated, on everything."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from leporid.data.interactions import Interactions
+from leporid.data.split import Split
+from leporid.errors import DataError, NotFittedError
+from leporid.evaluation.evaluator import evaluate
+from leporid.initializers.svd import SVD
+from leporid.models.ease import EASE
+from leporid.models.shared.base import Recommender
+from leporid.models.shared.fitting import train
+from leporid.models.shared.refitting import everything
+from tests.models.neural_data import initial_vectors, small_split
+from tests.training.toy import make_split
+
+QUICK: dict[str, Any] = {"dim": 4, "batch_size": 8, "device": "cpu"}
+
+
+@pytest.fixture(scope="module")
+def split() -> Split:
+    return make_split()
+
+
+def owned(split: Split) -> set[tuple[int, int]]:
+    parts = (split.train, split.valid, split.test)
+    return {(int(u), int(i)) for p in parts for u, i in zip(p.user, p.item, strict=True)}
+
+
+def recommended(model: Recommender) -> set[tuple[int, int]]:
+    users = np.arange(len(model.users), dtype=np.int32)
+    rows = model.top_k(users, 3).items
+    return {(int(u), int(i)) for u, row in zip(users, rows, strict=True) for i in row if i >= 0}
+
+
+@pytest.mark.parametrize("name", ["ease", "bpr", "dlr2"])
+def test_a_final_model_recommends_nothing_that_anybody_has(split: Split, name: str) -> None:
+    settings = {} if name == "ease" else {**QUICK, "steps": 4, "eval_every": 2, "init": "svd"}
+    final = train(name, split, final=True, **settings)
+    assert not recommended(final) & owned(split)
+    assert final.validated is not None
+    assert recommended(final.validated) & owned(split)
+    assert {(int(u), int(i)) for u, i in zip(final.known.user, final.known.item, strict=True)} == (
+        owned(split)
+    )
+
+
+def test_everything_is_in_time_order_whatever_the_split(split: Split) -> None:
+    whole = everything(split).train
+    assert (np.lexsort((whole.time, whole.user)) == np.arange(len(whole))).all()
+    swapped = Split(split.test, split.valid, split.train, "backwards")
+    np.testing.assert_array_equal(everything(swapped).train.item, whole.item)
+    timeless = [
+        Interactions(part.user, part.item, None, part.users, part.items)
+        for part in (split.train, split.valid, split.test)
+    ]
+    np.testing.assert_array_equal(everything(Split(*timeless, "x")).train.item, whole.item)
+    assert everything(whole).train is whole
+    with pytest.raises(DataError, match="takes Interactions or a Split, not list"):
+        EASE().fit(split).refit([1, 2])  # type: ignore[arg-type]
+
+
+def test_a_classical_model_is_that_of_the_whole_log(split: Split) -> None:
+    final = EASE(l2=3.0).fit(split, seed=4).refit(split)
+    np.testing.assert_array_equal(final.weights, EASE(l2=3.0).fit(everything(split)).weights)
+    assert (final.fitting.final, final.fitting.seed) == (True, 4)
+    with pytest.raises(NotFittedError):
+        EASE().refit(split)
+
+
+def test_a_network_stops_at_the_step_that_validation_chose(split: Split) -> None:
+    options = {**QUICK, "steps": 40, "eval_every": 5, "lr": 0.2, "init": None, "seed": 3}
+    model: Any = train("bpr", split, **options)
+    best = model.history.best_step
+    assert 0 < best < 40
+    final = model.refit(split, device="cpu")
+    assert final.history.rows[-1]["step"] == best
+    assert final.history.best_metric is None
+    # The rate falls as it did: over 40 steps, not over the best ones.
+    rate = {row["step"]: row["lr"] for row in model.history.rows}
+    assert final.history.rows[-1]["lr"] == rate[best]
+    again = final.refit(split, device="cpu")
+    users = np.arange(5, dtype=np.int32)
+    np.testing.assert_array_equal(again.score(users), final.score(users))
+
+
+def test_passes_are_counted_by_the_validated_run(split: Split) -> None:
+    model: Any = train("bpr", split, init=None, passes=1.0, steps=2000, eval_every=750, **QUICK)
+    assert model.fitting.steps == 750
+    assert model.refit(split, device="cpu").config.steps == 750
+
+
+def test_initial_vectors_are_computed_again_on_everything(split: Split) -> None:
+    options = {**QUICK, "steps": 2, "freeze_steps": -1, "seed": 6}
+    final: Any = train("bpr", split, init="svd", final=True, **options)
+    whole = SVD(dim=4, seed=6).fit(everything(split).train).standardized(final.default_init_scale)
+    np.testing.assert_array_equal(final.net.items.weight.detach(), whole.items.vectors)
+
+
+def test_vectors_from_elsewhere_must_be_given_again() -> None:
+    split, vectors = small_split(), initial_vectors()
+    final: Any = train("bpr", split, init=vectors, final=True, steps=2, **QUICK)
+    assert final.fitting.start == {}
+    with pytest.raises(DataError, match="came from elsewhere"):
+        final.refit(split)
+    final.refit(split, init=vectors, device="cpu")
+
+
+def test_a_saved_model_can_be_refitted(split: Split, tmp_path: Path) -> None:
+    model = train("dlr2", split, init="svd", steps=4, eval_every=2, **QUICK)
+    loaded = Recommender.load(model.save(tmp_path / "m"))
+    assert loaded.fitting == model.fitting
+    users = np.arange(5, dtype=np.int32)
+    expected = model.refit(split, device="cpu").score(users)
+    np.testing.assert_array_equal(loaded.refit(split, device="cpu").score(users), expected)
+    meta = json.loads((tmp_path / "m" / "model.json").read_text())
+    del meta["fitting"]
+    (tmp_path / "m" / "model.json").write_text(json.dumps(meta))
+    with pytest.raises(DataError, match="older version"):
+        Recommender.load(tmp_path / "m").refit(split)
+
+
+def test_nobody_evaluates_a_final_model_on_what_it_has_seen(split: Split) -> None:
+    final = train("ease", split, final=True)
+    assert final.validated is not None
+    for part in ("valid", "test"):
+        with pytest.raises(DataError, match="final model, fitted on"):
+            evaluate(final, split, part=part)  # type: ignore[arg-type]
+        evaluate(final.validated, split, part=part)  # type: ignore[arg-type]
+    # Fitted on everything up to a day, it may be judged on what came after.
+    evaluate(EASE().fit(split).refit(split.train_valid), split)
