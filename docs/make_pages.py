@@ -68,9 +68,9 @@ def scale_table(record: dict[str, Any]) -> str:
 def gain_table(records: list[RunRecord], root: Path) -> str:
     """Random against LEPORID vectors on test, one line per model and recipe."""
     lines = [
-        "| model | seeds | HR@10 random | HR@10 LEPORID | F1@10 random | F1@10 LEPORID "
+        "| model | has seen | seeds | HR@10 random | HR@10 LEPORID | F1@10 random | F1@10 LEPORID "
         "| HR@10 gain (95% interval) |",
-        "|---|---:|---:|---:|---:|---:|---:|",
+        "|---|---|---:|---:|---:|---:|---:|---:|",
     ]
     for row in initialisation_gains(records, root):
         recipe = None if row["recipe"] == "-" else row["recipe"]
@@ -81,7 +81,7 @@ def gain_table(records: list[RunRecord], root: Path) -> str:
         f1 = {init: sum(r.metrics["F1@10"] for r in of) / len(of) for init, of in sides.items()}
         seeds = "/".join(dict.fromkeys(str(len(of)) for of in sides.values()))
         lines.append(
-            f"| {row['model']}{f' ({recipe})' if recipe else ''} | {seeds} "
+            f"| {row['model']}{f' ({recipe})' if recipe else ''} | {row['has seen']} | {seeds} "
             f"| {row['random HR@10']:.4f} | {row['leporid HR@10']:.4f} "
             f"| {f1['random']:.4f} | {f1['leporid']:.4f} "
             f"| {row['gain']:+.4f} ({row['low']:+.4f} to {row['high']:+.4f}) |"

@@ -29,7 +29,7 @@ def evaluate(
     at: Annotated[str, "Cut-offs, separated by commas."] = "1,5,10",
     metrics: Annotated[str | None, "Only these, for example HR,F1,NDCG [all]."] = None,
     stratum: Annotated[
-        list[str] | None, "Also average over this group; may be repeated [tail-users]."
+        list[str] | None, "Also average over this group; may be repeated [tail-users, cold-users]."
     ] = None,
     resamples: Annotated[int, "Resamples behind the intervals."] = 1000,
     seed: Annotated[int, "Seed of the resamples."] = 0,
@@ -73,16 +73,13 @@ def evaluate(
 
 
 def _report(table: MetricTable, strata: list[str], resamples: int, seed: int) -> dict[str, Any]:
-    from leporid.evaluation import user_stratum
-
-    if not strata:
-        # The paper's tail users, unless there are too few users to have any.
-        tail = user_stratum("tail-users", table.activity)[table.user]
-        strata = ["tail-users"] if tail.any() else []
+    # By default the paper's tail users and those without training items, where there are any.
+    strata = strata or [name for name in ("tail-users", "cold-users") if table.has_users(name)]
     intervals = table.intervals(resamples=resamples, seed=seed)
     return {
         "users": len(table),
         "skipped": table.skipped,
+        "cold": table.cold,
         "part": table.part,
         "protocol": table.protocol,
         "metrics": table.mean(),
@@ -101,8 +98,8 @@ def _print(report: dict[str, Any]) -> None:
         rows.append(row)
     print_table(f"{report['part']}, {report['protocol']}", rows)
     typer.echo(
-        f"{report['users']:,} users evaluated, {report['skipped']:,} left out because they have "
-        f"no {report['part']} items"
+        f"{report['users']:,} users evaluated, {report['cold']:,} of them cold (without training "
+        f"items); {report['skipped']:,} left out because they have no {report['part']} items"
     )
 
 

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+import typer
+
 from leporid import initializers, models
 from leporid.cli.options import Device, Json, Output, Seed, Source, SplitOptions, parse_settings
 from leporid.cli.output import print_files, print_json, print_table, show_progress
@@ -111,4 +113,7 @@ def train(
     shown = [f"{name}@{n}" for n in CUTS for name in ("HR", "F1", "NDCG")]
     row = {key: value for key, value in record.metrics.items() if key in shown}
     print_table(f"{training.model} on test, {len(outcomes.user):,} users", [row])
+    if cold := record.extra["cold_users"]:
+        hits = record.extra["cold_metrics"]["HR@10"]
+        typer.echo(f"{cold:,} of them are cold (no training items): HR@10 {hits:.4f}")
     print_files([output])

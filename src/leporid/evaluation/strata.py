@@ -3,7 +3,8 @@
 Everything is put in order by (training interactions, index), all users or items of the data,
 also those without test items. Of n in that order, tail users are the first floor(n / 4),
 quartile i the positions floor((i - 1) n / 4) .. floor(i n / 4), deciles likewise. Ties go to
-the smaller index, so a stratum never depends on chance.
+the smaller index, so a stratum never depends on chance. Cold users are those without any training
+interaction; they are tail users too.
 """
 
 from __future__ import annotations
@@ -22,18 +23,24 @@ USER_STRATA: dict[str, tuple[int, int]] = {
 }
 """Name -> (i, parts): the i-th of that many equal parts, least active first."""
 
+COLD_USERS = "cold-users"
+"""Users without a training interaction."""
+
 ITEM_STRATA = ("tail-items", "mid-items", "head-items")
 """The least popular quarter of the items, the middle half, the most popular quarter."""
 
 
 def check_stratum(name: str) -> None:
     """An unknown name is answered with the closest one."""
-    if name not in USER_STRATA and name not in ITEM_STRATA:
-        raise UnknownNameError("stratum", name, [*USER_STRATA, *ITEM_STRATA])
+    known = [COLD_USERS, *USER_STRATA, *ITEM_STRATA]
+    if name not in known:
+        raise UnknownNameError("stratum", name, known)
 
 
 def user_stratum(name: str, activity: NDArray[Any]) -> NDArray[np.bool_]:
     """bool[n_users]: who belongs to the stratum, from int[n_users] training interactions."""
+    if name == COLD_USERS:
+        return np.asarray(activity == 0)
     i, parts = USER_STRATA[name]
     n = len(activity)
     member = np.zeros(n, dtype=np.bool_)
