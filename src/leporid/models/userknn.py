@@ -33,7 +33,8 @@ class UserKNN(ProfileRecommender):
         self._remember(split.train)
 
     def _score_profiles(self, profiles: sparse.csr_array, users: Indices | None) -> Scores:
+        if profiles.shape[0] == 0:
+            return np.empty(profiles.shape, np.float32)
         similar = neighbour_weights(profiles, self.config, against=self.train_rows, own=users)
-        return rows_times(
-            similar, np.arange(len(similar.indptr) - 1, dtype=np.int32), self.train_rows
-        )
+        rows = np.arange(profiles.shape[0], dtype=np.int32)
+        return rows_times(similar, rows, self.train_rows)
