@@ -15,6 +15,7 @@ from leporid.errors import ConfigError
 
 if TYPE_CHECKING:
     from leporid.data import Split
+    from leporid.runs import RunRecord
 
 
 _ALL = "all-classical"
@@ -143,14 +144,17 @@ def _tune_baselines(
             "model": tuned.model,
             "has seen": tuned.seen,
             f"{metric} valid": tuned.valid_metrics.get(metric, tuned.extra["tuning"]["best_value"]),
-            **{name: tuned.metrics[name] for name in ("HR@10", "F1@10")},
-            **{f"untuned {name}": untuned.metrics[name] for name in ("HR@10", "F1@10")},
+            **{kind: _quality(run) for kind, run in (("tuned", tuned), ("untuned", untuned))},
             "seconds": tuned.seconds,
         }
         for untuned, tuned in pairs
     ]
-    title = f"{dataset}: tuned with {study.trials} trials each, tested once"
+    title = f"{dataset}: tuned with {study.trials} trials each; HR@10 / F1@10 on test"
     print_rows(title, rows, json_output, [tuned.to_dict() for _, tuned in pairs])
+
+
+def _quality(record: RunRecord) -> str:
+    return f"{record.metrics['HR@10']:.4f} / {record.metrics['F1@10']:.4f}"
 
 
 def _short(value: Any) -> Any:
