@@ -1,9 +1,9 @@
-"""Write docs/benchmarks.md, and tables of docs/models.md and docs/scale.md, from committed records.
+"""Write docs/benchmarks.md, and tables of other pages of docs/, from committed records.
 
 No number there was typed by hand. Tables stand between `<!-- NAME:begin -->` and
 `<!-- NAME:end -->`.
 
-python docs/make_pages.py [--output FILE] [--models FILE] [--scale FILE]
+python docs/make_pages.py [--output FILE] [--models FILE] [--scale FILE] [--baselines FILE]
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 
 from leporid.artifacts import atomic_path, read_json
 from leporid.errors import DataError
-from leporid.runs.comparison import initialisation_gains
+from leporid.runs.comparison import have_seen, initialisation_gains
 from leporid.runs.record import RunRecord
 from leporid.runs.store import Results
 
@@ -68,9 +68,9 @@ def scale_table(record: dict[str, Any]) -> str:
 def gain_table(records: list[RunRecord], root: Path) -> str:
     """Random against LEPORID vectors on test, one line per model and recipe."""
     lines = [
-        "| model | seeds | HR@10 random | HR@10 LEPORID | F1@10 random | F1@10 LEPORID "
+        "| model | has seen | seeds | HR@10 random | HR@10 LEPORID | F1@10 random | F1@10 LEPORID "
         "| HR@10 gain (95% interval) |",
-        "|---|---:|---:|---:|---:|---:|---:|",
+        "|---|---|---:|---:|---:|---:|---:|---:|",
     ]
     for row in initialisation_gains(records, root):
         recipe = None if row["recipe"] == "-" else row["recipe"]
@@ -81,10 +81,33 @@ def gain_table(records: list[RunRecord], root: Path) -> str:
         f1 = {init: sum(r.metrics["F1@10"] for r in of) / len(of) for init, of in sides.items()}
         seeds = "/".join(dict.fromkeys(str(len(of)) for of in sides.values()))
         lines.append(
-            f"| {row['model']}{f' ({recipe})' if recipe else ''} | {seeds} "
+            f"| {row['model']}{f' ({recipe})' if recipe else ''} | {row['has seen']} | {seeds} "
             f"| {row['random HR@10']:.4f} | {row['leporid HR@10']:.4f} "
             f"| {f1['random']:.4f} | {f1['leporid']:.4f} "
             f"| {row['gain']:+.4f} ({row['low']:+.4f} to {row['high']:+.4f}) |"
+        )
+    return "\n".join(lines)
+
+
+def baseline_table(untuned: list[RunRecord], tuned: list[RunRecord]) -> str:
+    """The classical models with their defaults and tuned, HR@10 / F1@10 on test; best last."""
+
+    def quality(record: RunRecord) -> str:
+        return f"{record.metrics['HR@10']:.4f} / {record.metrics['F1@10']:.4f}"
+
+    lines = [
+        "| model | has seen | untuned | tuned | window | F1@10 on validation | trials |",
+        "|---|---|---:|---:|---:|---:|---:|",
+    ]
+    defaults = {record.model: record for record in untuned}
+    for run in sorted(tuned, key=lambda record: record.metrics["HR@10"]):
+        plain, trials = defaults[run.model], run.extra["tuning"]["trials"]
+        window = (run.config["window"] or "all") if "window" in run.config else "-"
+        seen = have_seen([plain, run])
+        valid = " to ".join(f"{r.valid_metrics['F1@10']:.4f}" for r in (plain, run))
+        lines.append(
+            f"| `{run.model}` | {seen} | {quality(plain)} | {quality(run)} "
+            f"| {window} | {valid} | {trials} |"
         )
     return "\n".join(lines)
 
@@ -172,12 +195,20 @@ def models_page(text: str) -> str:
     return fill(text, "scales", scale_table(read_json(scales)))
 
 
+def baselines_page(text: str) -> str:
+    """docs/baselines.md with its table made again."""
+    store = Results(ROOT / "results")
+    groups = (store.records("ml-1m-r3", [name]) for name in ("baselines-untuned", "baselines"))
+    return fill(text, "baselines", baseline_table(*groups))
+
+
 def main() -> None:
     """Read, write."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--output", type=Path, default=ROOT / "docs" / "benchmarks.md")
     parser.add_argument("--models", type=Path, default=ROOT / "docs" / "models.md")
     parser.add_argument("--scale", type=Path, default=ROOT / "docs" / "scale.md")
+    parser.add_argument("--baselines", type=Path, default=ROOT / "docs" / "baselines.md")
     given = parser.parse_args()
     target = given.output
     records = [read_json(path) for path in sorted((ROOT / "benchmarks/records").glob("*.json"))]
@@ -186,12 +217,17 @@ def main() -> None:
     text = models_page(given.models.read_text(encoding="utf-8"))
     with atomic_path(given.models) as path:
         path.write_text(text, encoding="utf-8")
+    text = baselines_page(given.baselines.read_text(encoding="utf-8"))
+    with atomic_path(given.baselines) as path:
+        path.write_text(text, encoding="utf-8")
     found = read_json(ROOT / "benchmarks/records/landmarks.json")
     table = landmark_table(found, ROOT / "results")
     text = fill(given.scale.read_text(encoding="utf-8"), "landmarks", table)
     with atomic_path(given.scale) as path:
         path.write_text(text, encoding="utf-8")
-    print(f"wrote {target}: {len(records)} records; {given.models}; {given.scale}")
+    print(
+        f"wrote {target}: {len(records)} records; {given.models}; {given.baselines}; {given.scale}"
+    )
 
 
 if __name__ == "__main__":

@@ -98,13 +98,15 @@ def _gains(records: list[RunRecord], results: Path, said: str) -> str:
     lines = [
         f"**What a LEPORID start is worth** ({said})",
         "",
-        "| model | random | LEPORID | gain, 95% over users | tail users, random | LEPORID |",
-        "|---|---:|---:|---:|---:|---:|",
+        "| model | has seen | random | LEPORID | gain, 95% over users | tail users, random "
+        "| LEPORID |",
+        "|---|---|---:|---:|---:|---:|---:|",
     ]
     for row in gains:
         name = row["model"] + ("" if row["recipe"] in ("-", "paper") else f" ({row['recipe']})")
         lines.append(
-            f"| {name} | {row['random HR@10']:.4f} | {row['leporid HR@10']:.4f} | "
+            f"| {name} | {row['has seen']} | {row['random HR@10']:.4f} | "
+            f"{row['leporid HR@10']:.4f} | "
             f"{row['gain']:+.4f} [{row['low']:+.4f}, {row['high']:+.4f}] | "
             f"{row['random tail']:.4f} | {row['leporid tail']:.4f} |"
         )
@@ -122,16 +124,16 @@ def readme_table(tables: dict[str, PaperTable], gains: str = "") -> str:
 
 
 def _markdown(table: PaperTable) -> str:
-    header = [*table.key_columns, *(c for m in SHOWN for c in (f"{m}, ours", "paper"))]
+    header = [*table.key_columns, "has seen", *(c for m in SHOWN for c in (f"{m}, ours", "paper"))]
     lines = ["| " + " | ".join(header) + " |"]
-    lines.append("|" + "---|" * len(table.key_columns) + "---:|" * (2 * len(SHOWN)))
+    lines.append("|" + "---|" * (len(table.key_columns) + 1) + "---:|" * (2 * len(SHOWN)))
     run = [row for row in table.rows if row.values["HR@10"].ours is not None]
     lines += [_line(row) for row in sorted(run, key=lambda r: -(r.values["HR@10"].ours or 0))]
     return "\n".join(lines)
 
 
 def _line(row: TableRow) -> str:
-    cells = list(row.key)
+    cells = [*row.key, row.seen]
     for metric in SHOWN:
         value = row.values[metric]
         cells.append("-" if value.ours is None else f"{value.ours:.4f}")

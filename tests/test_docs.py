@@ -158,7 +158,7 @@ def test_the_table_of_gains_pairs_users_and_averages_seeds(tmp_path: Path) -> No
             outcomes.write(record.path(tmp_path).with_suffix(".users.parquet"))
             records.append(record)
     table = script("make_pages.py")["gain_table"](records, tmp_path)
-    assert "| bpr | 2 | 0.2500 | 0.7500 | 0.0250 | 0.0750 | +0.5000 (" in table
+    assert "| bpr | train only | 2 | 0.2500 | 0.7500 | 0.0250 | 0.0750 | +0.5000 (" in table
 
 
 def test_the_readme_is_filled_from_records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -182,7 +182,9 @@ def test_the_readme_is_filled_from_records(tmp_path: Path, monkeypatch: pytest.M
     assert text.startswith("before\n")
     assert text.endswith("after\n")
     assert "old" not in text
-    first, second = re.findall(r"^\| dlr2 \| (\w+) \| (0\.\d+)", text, re.MULTILINE)[:2]
+    first, second = re.findall(
+        r"^\| dlr2 \| (\w+) \| train and validation \| (0\.\d+)", text, re.MULTILINE
+    )[:2]
     assert (first, second) == (("leporid", "0.7500"), ("random", "0.2500"))
     assert (tmp_path / "initialisation.png").stat().st_size > 5000
     with pytest.raises(DataError, match="markers"):

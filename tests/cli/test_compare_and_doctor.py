@@ -42,6 +42,7 @@ def test_it_agrees_with_the_evaluation_room(runs: Path) -> None:
         name: leporid.evaluate(leporid.train(model, split), split, at=(1, 5, 10))
         for name, model in (("a", "itemknn"), ("b", "toppop"))
     }
+    assert [row["seen"] for row in told["runs"]] == ["train and validation", "train only"]
     expected = compare(tables, ["HR@10", "F1@10"])
     for test, metric in zip(told["tests"], ("HR@10", "F1@10"), strict=True):
         wanted = expected.of(metric, "a", "b")
@@ -78,8 +79,10 @@ def test_one_run_can_be_the_reference(runs: Path) -> None:
 def test_people_get_tables(runs: Path) -> None:
     shown = runner.invoke(app, ["compare", "a", "b"], env={"COLUMNS": "160"})
     assert isinstance(shown.exception, DataError)
-    shown = runner.invoke(app, ["compare", str(runs / "a"), str(runs / "b")])
+    folders = [str(runs / "a"), str(runs / "b")]
+    shown = runner.invoke(app, ["compare", *folders], env={"COLUMNS": "300"})
     assert "user by user" in shown.output
+    assert "has seen" in shown.output
     assert "95% intervals" in shown.output
 
 

@@ -69,7 +69,8 @@ def test_table_for_people_and_export(log: Path, recommendations: Path, tmp_path:
     assert "HR@10" in output
     assert "NDCG@10" not in output
     assert "tail-users" in output
-    assert "12 users evaluated, 0 left out" in output
+    assert "12 users evaluated, 0 of them cold (without training items); 0 left out" in output
+    assert "cold-users" not in output
     assert export.read_text().startswith('"user","train_interactions","test_items","HR@1"')
 
 
@@ -83,6 +84,20 @@ def test_skipped_users_and_warnings_are_shown(log: Path, tmp_path: Path) -> None
     assert report["skipped"] == 1
     assert any("1 recommended items" in note for note in report["warnings"])
     assert any("11 users with items" in note for note in report["warnings"])
+
+
+def test_cold_users_are_a_number_and_a_column(log: Path, tmp_path: Path) -> None:
+    with log.open("a") as file:
+        file.writelines(f"late,i{item:02d},{90 + item}\n" for item in range(3))
+    model = tmp_path / "model"
+    split = leporid.global_time_split(leporid.load(log))
+    leporid.models.get("toppop")().fit(split).save(model)
+    arguments = [model, "--data", log, "--protocol", "global-time"]
+    report = json.loads(run(*arguments, "--json"))
+    expected = leporid.evaluate(leporid.Recommender.load(model), split)
+    assert report["cold"] == expected.cold > 0
+    assert report["strata"]["cold-users"] == expected.mean(stratum="cold-users")
+    assert "cold-users" in run(*arguments)
 
 
 def test_saved_model(log: Path, tmp_path: Path) -> None:

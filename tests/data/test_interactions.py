@@ -3,6 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from leporid.data import IdMap, Interactions
 from leporid.errors import UnknownIdError
@@ -33,6 +34,17 @@ def test_times_too_far_apart_for_one_key_are_still_stable() -> None:
         np.array([1, 1, 1, 0]), np.array([2, 0, 1, 2]), time, ids, IdMap.range(3)
     )
     assert data.item.tolist() == [2, 0, 2, 1]
+
+
+@given(rows, st.integers(1, 4))
+@settings(deadline=None, max_examples=50)
+def test_the_newest_items_of_each_user(log: list[Row], n: int) -> None:
+    sequences = interactions_of(log).sequences()
+    for some in (sequences, sequences.take(np.arange(len(sequences))[1:])):
+        newest = some.last(n)
+        assert len(newest) == len(some)
+        for user in range(len(some)):
+            assert newest.of(user).tolist() == some.of(user)[-n:].tolist()
 
 
 def test_csr_is_user_by_item() -> None:

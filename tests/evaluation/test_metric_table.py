@@ -92,6 +92,30 @@ def test_means_in_strata_by_hand() -> None:
         table.mean(stratum="head-items")
 
 
+def cold_table() -> MetricTable:
+    """Users 1 and 3 have no training items; user 1 has a hit, user 4 nothing to find."""
+    train, valid = [[0, 1], [], [2], [], [1]], [[2], [], [3], [1], [0]]
+    split = make_split(train, valid, [[3], [4], [4], [5], []], n_items=6)
+    scores = np.zeros((5, 6), dtype=np.float32)
+    scores[:, 4] = 1.0
+    return evaluate(scores, split, at=(1,))
+
+
+def test_cold_users_are_counted_and_a_stratum(tmp_path: Path) -> None:
+    table = cold_table()
+    assert (len(table), table.cold, table.skipped) == (4, 2, 1)
+    assert "2 of them cold" in repr(table)
+    assert table.mean(stratum="cold-users")["HR@1"] == 0.5
+    assert table.per_user("HR@1", "cold-users").tolist() == [1.0, 0.0]
+    assert MetricTable.load(table.save(tmp_path)).cold == 2
+    assert table.to_arrow().schema.metadata[b"leporid.cold"] == b"2"
+    warm = strata_table()
+    assert warm.cold == 0
+    assert not warm.has_users("cold-users")
+    with pytest.raises(DataError, match="'cold-users'"):
+        warm.mean(stratum="cold-users")
+
+
 def test_strata_cover_all_users_once() -> None:
     table = random_table()
     for prefix, parts in (("activity-q", 4), ("activity-d", 10)):

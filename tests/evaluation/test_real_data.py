@@ -22,3 +22,12 @@ def test_most_popular_items_on_movielens(real_data: Path) -> None:
     low, high = table.confidence("HR@10")[1:]
     assert low < 0.447 < high
     assert high - low == pytest.approx(2 * 1.96 * np.sqrt(0.447 * 0.553 / len(table)), rel=0.15)
+
+
+@pytest.mark.realdata
+def test_cold_users_of_a_sparse_log_are_counted(real_data: Path) -> None:
+    """Whoever has one item has it in the test part."""
+    split = leporid.temporal_split(leporid.load(real_data / "movietweetings-100k.parquet"))
+    table = leporid.evaluate(leporid.models.get("toppop")().fit(split), split, at=(10,))
+    assert (len(table), table.cold, table.skipped) == (16_554, 7_457, 0)
+    assert 0 < table.mean(stratum="cold-users")["HR@10"] < table.mean()["HR@10"]

@@ -103,7 +103,8 @@ def test_user_scores_sum_what_the_neighbours_have() -> None:
     split = make_split()
     train = split.train.csr().toarray().astype(np.float64)
     model = UserKNN(k=4, similarity="asymmetric_cosine", asymmetric_alpha=0.3).fit(split)
-    dense = brute(train, train, model.config)
+    known = split.train_valid.csr().toarray().astype(np.float64)
+    dense = brute(known, train, model.config)
     np.fill_diagonal(dense, 0.0)
     scores = model.score(np.arange(31, dtype=np.int32))
     for user in range(31):
@@ -118,10 +119,11 @@ def test_item_scores_sum_over_the_neighbours_of_the_target() -> None:
     model = ItemKNN(k=3, similarity="asymmetric_cosine", asymmetric_alpha=0.1).fit(split)
     dense = brute(train.T, train.T, model.config)
     np.fill_diagonal(dense, 0.0)
+    known = split.train_valid.csr().toarray().astype(np.float64)
     scores = model.score(np.arange(31, dtype=np.int32))
     for item in range(17):
         near = np.argsort(-dense[item].astype(np.float32), kind="stable")[:3]
-        np.testing.assert_allclose(scores[:, item], train[:, near] @ dense[item, near], rtol=1e-5)
+        np.testing.assert_allclose(scores[:, item], known[:, near] @ dense[item, near], rtol=1e-5)
 
 
 def test_a_new_user_is_compared_with_the_fitted_ones() -> None:
@@ -142,16 +144,28 @@ def test_a_new_user_is_compared_with_the_fitted_ones() -> None:
 def test_an_item_model_scores_a_history_like_the_user_who_has_it() -> None:
     split = make_split()
     model = ItemKNN(k=5).fit(split)
-    history = split.train.sequences().of(11)
+    history = split.train_valid.sequences().of(11)
     np.testing.assert_allclose(
         model.score_histories([history])[0], model.score(np.array([11], dtype=np.int32))[0]
     )
+
+
+def test_nobody_is_their_own_neighbour() -> None:
+    """One row has everything user 2 has, and it is that of user 2."""
+    split = make_split()
+    model = UserKNN(k=1).fit(split)
+    train = split.train.csr().toarray()
+    alone = model.score(np.array([2], dtype=np.int32), split.train.sequences())[0]
+    assert not np.array_equal(alone > 0, train[2] > 0)
+    stranger = model.score_histories([split.train.sequences().of(2)])[0]
+    np.testing.assert_array_equal(stranger, train[2])
 
 
 def test_settings_without_meaning_are_refused() -> None:
     for cls in (UserKNN, ItemKNN):
         for wrong in (
             {"k": 0},
+            {"window": 0},
             {"shrink": -1.0},
             {"asymmetric_alpha": 1.5},
             {"tversky_beta": -0.1},

@@ -93,17 +93,17 @@ def test_ease_meets_its_optimality_conditions() -> None:
     assert np.abs(np.diag(gradient)).max() > 1.0
 
 
-def test_linear_models_score_training_rows_times_weights() -> None:
+def test_linear_models_score_known_rows_times_weights() -> None:
     split = make_split()
-    train = split.train.csr().toarray()
+    known = split.train_valid.csr().toarray()
     users = np.array([4, 0, 30], dtype=np.int32)
     slim = SLIM(alpha=0.02).fit(split)
     np.testing.assert_allclose(
-        slim.score(users), train[users] @ slim.weights.toarray(), rtol=1e-5, atol=1e-6
+        slim.score(users), known[users] @ slim.weights.toarray(), rtol=1e-5, atol=1e-6
     )
     ease = EASE(l2=5.0).fit(split)
-    np.testing.assert_allclose(ease.score(users), train[users] @ ease.weights, rtol=1e-5)
-    history = split.train.sequences().of(4)
+    np.testing.assert_allclose(ease.score(users), known[users] @ ease.weights, rtol=1e-5)
+    history = split.train_valid.sequences().of(4)
     for model in (slim, ease):
         np.testing.assert_allclose(
             model.score_histories([history])[0], model.score(users)[0], rtol=1e-5, atol=1e-7

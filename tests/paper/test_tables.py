@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from typing import Any
 
 import pytest
@@ -18,8 +19,8 @@ from leporid.runs.store import Results
 def record(model: str, init: str | None, seed: int, hr: float, **extra: Any) -> RunRecord:
     metrics = {"HR@5": hr / 2, "HR@10": hr, "F1@5": hr / 10, "F1@10": hr / 5}
     return RunRecord.make(
-        dataset="ml-1m-r3",
-        experiment="initialisers",
+        dataset=extra.pop("dataset", "ml-1m-r3"),
+        experiment=extra.pop("experiment", "initialisers"),
         model=model,
         init=init,
         recipe=None,
@@ -102,6 +103,20 @@ def test_markdown_marks_the_best_of_each_model() -> None:
     assert "**0.7000**" in text
     assert "**0.4000**" in text
     assert "_0.5000_" in text
+
+
+@pytest.mark.parametrize("form", ["markdown", "csv", "latex", "html"])
+def test_every_row_says_what_it_has_seen(form: str) -> None:
+    runs = [
+        record("itemknn", None, 1, 0.5),
+        record("ease", None, 1, 0.6, seen="train and validation"),
+    ]
+    text = render(build_table("table3", runs, "ml-1m-r3"), form)
+    assert "has seen" in text
+    plain = " ".join(re.sub(r"<[^>]*>|[|&,]", " ", text).split())
+    assert "itemknn - train only" in plain
+    assert "ease - train and validation" in plain
+    assert "slim - -" in plain  # not run here
 
 
 def test_latex_is_booktabs_with_bold_and_underline() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
@@ -20,8 +21,9 @@ from leporid.runs.cell import Cell, load_split, run
 from leporid.runs.outcomes import UserOutcomes
 from leporid.runs.record import RunRecord
 from leporid.runs.store import Results
+from tests.paper.test_tables import record as old_record
 
-FACTS = {"protocol", "data_digest", "skipped_users", "confidence_95"}
+FACTS = {"protocol", "data_digest", "skipped_users", "cold_users", "seen", "confidence_95"}
 
 
 @pytest.fixture(scope="module")
@@ -66,9 +68,45 @@ def test_grids_baselines_and_the_command_line_record_the_same_facts(
 def test_every_protocol_of_the_data_room_can_be_run(log: Path) -> None:
     record, _ = run(cell(log, protocol="global-time"))
     assert record.extra["protocol"].startswith("global-time(")
+    table = evaluate(train("toppop", late := load_split(str(log), 2, "global-time")), late)
+    assert record.extra["cold_users"] == table.cold
+    assert ("cold_metrics" in record.extra) == (table.cold > 0)
     assert load_split(str(log), 2, "leave-last-out").protocol == "leave-last-out"
     with pytest.raises(UnknownNameError, match="temporal"):
         load_split(str(log), 2, "tempral")
+
+
+def test_a_record_says_what_the_model_has_seen(log: Path, tmp_path: Path) -> None:
+    record, _ = run(cell(log))
+    assert record.extra["seen"] == record.seen == "train only"
+    split = load_split(str(log), 2, "temporal")
+    [(untuned, tuned)] = tune_baselines(split, "toy", names=["itemknn"], trials=2)
+    for found in (untuned, tuned):
+        assert found.extra["seen"] == found.seen == "train and validation"
+
+
+@pytest.mark.parametrize(
+    ("model", "seen"),
+    [("ease", "train only"), ("bpr", "train only"), ("sasrec", "train and validation")],
+)
+def test_a_record_from_before_says_it_too(model: str, seen: str) -> None:
+    assert old_record(model, None, 1, 0.5).seen == seen
+
+
+def test_baselines_run_again_replace_what_was_there(log: Path, tmp_path: Path) -> None:
+    split, results = load_split(str(log), 2, "temporal"), Results(tmp_path)
+    before = old_record("ease", None, 3, 0.5, experiment="baselines", dataset="toy")
+    other = old_record("ease", None, 4, 0.5, experiment="baselines", dataset="toy")
+    for old in (before, other):
+        results.add(old)
+    results.pack()
+    options: dict[str, Any] = {"names": ["ease"], "trials": 1, "root": tmp_path}
+    tune_baselines(split, "toy", seed=3, **options)
+    assert len(results.records("toy", ["baselines"])) == 3
+    [(_, tuned)] = tune_baselines(split, "toy", seed=3, replace=True, **options)
+    keys = {record.key for record in results.records("toy", ["baselines"])}
+    assert keys == {tuned.key, other.key}
+    assert results.outcomes(tuned.key) is not None
 
 
 def test_classical_models_are_those_without_vectors() -> None:

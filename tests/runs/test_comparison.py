@@ -35,6 +35,7 @@ def test_gain_is_the_mean_paired_difference_over_users_and_seeds(tmp_path: Path)
     assert row["gain"] == pytest.approx(0.125)
     assert row["low"] < 0.125 < row["high"]
     assert row["leporid seeds"] == "0.5000 to 0.7500"
+    assert row["has seen"] == "train and validation"
 
 
 def test_a_hit_below_the_cut_off_does_not_count(tmp_path: Path) -> None:

@@ -51,6 +51,7 @@ def compare(
 
 def _shown(row: dict[str, Any], metrics: list[str]) -> dict[str, Any]:
     shown = {key: str(row[key]) for key in ("run", "model")} | {"init": row["init"] or "-"}
+    shown["has seen"] = row["seen"]
     for metric in metrics:
         value = row[metric]
         interval = "" if value["low"] is None else f" [{value['low']:.4f}, {value['high']:.4f}]"

@@ -85,12 +85,8 @@ def _model(path: Path) -> Recommender:
 
 
 def _report(table: MetricTable, strata: list[str], resamples: int, seed: int) -> dict[str, Any]:
-    from leporid.evaluation import user_stratum
-
-    if not strata:
-        # The paper's tail users, and those without training data, where there are any.
-        names = ("tail-users", "cold-users")
-        strata = [name for name in names if user_stratum(name, table.activity)[table.user].any()]
+    # By default the paper's tail users and those without training items, where there are any.
+    strata = strata or [name for name in ("tail-users", "cold-users") if table.has_users(name)]
     intervals = table.intervals(resamples=resamples, seed=seed)
     return {
         "users": len(table),
@@ -114,11 +110,9 @@ def _print(report: dict[str, Any]) -> None:
         rows.append(row)
     print_table(f"{report['part']}, {report['protocol']}", rows)
     typer.echo(
-        f"{report['users']:,} users evaluated, {report['skipped']:,} left out because they have "
-        f"no {report['part']} items"
+        f"{report['users']:,} users evaluated, {report['cold']:,} of them cold (without training "
+        f"items); {report['skipped']:,} left out because they have no {report['part']} items"
     )
-    if report["cold"]:
-        typer.echo(f"{report['cold']:,} of the evaluated users have no interaction in train")
 
 
 def _lists(path: Path | None, columns: str) -> Any:

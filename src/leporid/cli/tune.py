@@ -15,6 +15,7 @@ from leporid.errors import ConfigError
 
 if TYPE_CHECKING:
     from leporid.data import Split
+    from leporid.runs import RunRecord
 
 
 _ALL = "all-classical"
@@ -55,6 +56,9 @@ class _Baselines:
     dataset: Annotated[str | None, f"With {_ALL}: name of the data in the records."] = None
     only: Annotated[str | None, f"With {_ALL}: these models only, separated by commas."] = None
     experiment: Annotated[str, f"With {_ALL}: name of the experiment in the records."] = "baselines"
+    replace: Annotated[
+        bool, f"With {_ALL}: drop earlier records of these models and this seed."
+    ] = False
 
 
 def tune(
@@ -81,8 +85,8 @@ def tune(
         split = log.split(data, quiet=json_output)
         _tune_baselines(split, study, baselines, baselines.dataset or Path(data).stem, json_output)
         return
-    if baselines.output or baselines.dataset or baselines.only:
-        raise ConfigError(f"--output, --dataset and --only go with {_ALL}")
+    if baselines != _Baselines():
+        raise ConfigError(f"--output, --dataset, --only, --experiment and --replace go with {_ALL}")
     _tune_model(model, log, data, study, one, json_output)
 
 
@@ -113,7 +117,9 @@ def _tune_model(
     judge = "the rehearsed test" if one.rehearse else "validation"
     title = f"{model}: the best of {len(result.trials)} trials, by {study.metric} on {judge}"
     print_table(title, rows)
-    settings = (f"--set {key}={_short(result.best_config[key])}" for key in searched)
+    # None, "all" for a window, is what a setting is when it is left out.
+    chosen = {key: result.best_config[key] for key in searched}
+    settings = (f"--set {key}={_short(v)}" for key, v in chosen.items() if v is not None)
     typer.echo(" ".join(["best:", *settings]))
 
 
@@ -128,6 +134,7 @@ def _tune_baselines(
         names=options.only.split(",") if options.only else None,
         root=options.output,
         experiment=options.experiment,
+        replace=options.replace,
         progress=show_progress(json_output),
         **vars(study),
     )
@@ -135,15 +142,19 @@ def _tune_baselines(
     rows = [
         {
             "model": tuned.model,
+            "has seen": tuned.seen,
             f"{metric} valid": tuned.valid_metrics.get(metric, tuned.extra["tuning"]["best_value"]),
-            **{name: tuned.metrics[name] for name in ("HR@10", "F1@10")},
-            **{f"untuned {name}": untuned.metrics[name] for name in ("HR@10", "F1@10")},
+            **{kind: _quality(run) for kind, run in (("tuned", tuned), ("untuned", untuned))},
             "seconds": tuned.seconds,
         }
         for untuned, tuned in pairs
     ]
-    title = f"{dataset}: tuned with {study.trials} trials each, tested once"
+    title = f"{dataset}: tuned with {study.trials} trials each; HR@10 / F1@10 on test"
     print_rows(title, rows, json_output, [tuned.to_dict() for _, tuned in pairs])
+
+
+def _quality(record: RunRecord) -> str:
+    return f"{record.metrics['HR@10']:.4f} / {record.metrics['F1@10']:.4f}"
 
 
 def _short(value: Any) -> Any:

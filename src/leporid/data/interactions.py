@@ -51,9 +51,16 @@ class Sequences:
         users = np.asarray(users)
         if len(users) and np.array_equal(users, np.arange(users[0], users[0] + len(users))):
             return Sequences(self.indptr[users[0] : users[-1] + 2], self.items)
-        lengths = np.diff(self.indptr)[users]
+        return self._runs(self.indptr[users], np.diff(self.indptr)[users])
+
+    def last(self, n: int) -> Sequences:
+        """The newest `n` items of each user (all, where there are fewer), oldest first."""
+        lengths = np.minimum(np.diff(self.indptr), n)
+        return self._runs(self.indptr[1:] - lengths, lengths)
+
+    def _runs(self, starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> Sequences:
         indptr = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-        shift = np.repeat(self.indptr[users] - indptr[:-1], lengths)
+        shift = np.repeat(starts - indptr[:-1], lengths)
         return Sequences(indptr, self.items[shift + np.arange(indptr[-1])])
 
 

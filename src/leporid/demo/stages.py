@@ -197,7 +197,8 @@ def _row(name: str, record: RunRecord) -> dict[str, Any]:
     shown = ("HR@10", "F1@10")
     everyone = {metric: record.metrics[metric] for metric in shown}
     tail = {f"tail users {metric}": record.tail_metrics[metric] for metric in shown}
-    return {"model": name, **everyone, **tail, "seconds": round(record.seconds, 1)}
+    seconds = round(record.seconds, 1)
+    return {"model": name, "has seen": record.seen, **everyone, **tail, "seconds": seconds}
 
 
 def _tests(runs: list[Run]) -> list[dict[str, Any]]:

@@ -37,7 +37,8 @@ def evaluate(
     Candidates are the items the user does not have in `split.known(part)`; nothing is sampled,
     ties go to the smaller item index. Users are scored in chunks of a size chosen from the
     free memory (`leporid.ranking.chunks`); it never changes the result. Users without items
-    in `part` are left out and counted in `.skipped`.
+    in `part` are left out and counted in `.skipped`; those without a training interaction are
+    ranked, counted in `.cold`, and a stratum of their own ('cold-users').
 
     Parameters
     ----------

@@ -20,7 +20,12 @@ from leporid.data import IdMap
 from leporid.errors import ConfigError, DataError, UnknownNameError
 from leporid.evaluation import metrics
 from leporid.evaluation.bootstrap import bootstrap_means, percentile_interval
-from leporid.evaluation.strata import ITEM_STRATA, check_stratum, popularity_class, user_stratum
+from leporid.evaluation.strata import (
+    ITEM_STRATA,
+    check_stratum,
+    popularity_class,
+    user_stratum,
+)
 
 _FILE_NAME = "table.safetensors"
 _WHOLE = ("Coverage", "Gini")
@@ -48,7 +53,7 @@ class MetricTable:
     """The outcome of one evaluation, user by user.
 
     Metric names are 'HR@10' and the like; `names` lists them. Strata are named in
-    `leporid.evaluation.strata`: in a stratum of users ('tail-users', 'activity-q1') the mean is
+    `leporid.evaluation.strata`: in a stratum of users ('tail-users', 'cold-users') the mean is
     over those users; in a stratum of items ('tail-items') only test items of the stratum count,
     as hits and as |T_u|, and users without one are left out.
     """
@@ -84,8 +89,8 @@ class MetricTable:
         values = self._means(shown, None)
         numbers = ", ".join(f"{name} {values[name]:.4f}" for name in shown)
         return (
-            f"MetricTable({len(self):,} users, {self.skipped:,} left out without "
-            f"{self.part} items; {numbers})"
+            f"MetricTable({len(self):,} users, {self.cold:,} of them cold, {self.skipped:,} "
+            f"left out without {self.part} items; {numbers})"
         )
 
     @property
@@ -95,8 +100,12 @@ class MetricTable:
 
     @property
     def cold(self) -> int:
-        """Number of evaluated users without a training interaction (stratum 'cold-users')."""
+        """Number of evaluated users without a training interaction: the stratum 'cold-users'."""
         return int(np.count_nonzero(self.activity[self.user] == 0))
+
+    def has_users(self, stratum: str) -> bool:
+        """Whether anyone evaluated is in a stratum of users, so that it has a mean."""
+        return bool(user_stratum(stratum, self.activity)[self.user].any())
 
     @property
     def names(self) -> list[str]:
@@ -164,7 +173,7 @@ class MetricTable:
     def to_arrow(self) -> pa.Table:
         """User by user: external id, training and test counts, and every per-user metric.
 
-        The number of users left out is in the schema's metadata.
+        The numbers of users left out and of cold ones are in the schema's metadata.
         """
         columns: dict[str, Any] = {
             "user": self.users.ids.take(pa.array(self.user)),
@@ -174,7 +183,11 @@ class MetricTable:
         for name in self.names:
             if name.partition("@")[0] not in ("F1", *_WHOLE):
                 columns[name] = self.per_user(name)
-        about = {"leporid.skipped": str(self.skipped), "leporid.protocol": self.protocol}
+        about = {
+            "leporid.skipped": str(self.skipped),
+            "leporid.cold": str(self.cold),
+            "leporid.protocol": self.protocol,
+        }
         return pa.table(columns).replace_schema_metadata(about)
 
     def to_parquet(self, path: str | Path) -> Path:

@@ -3,8 +3,8 @@
 Everything is put in order by (training interactions, index), all users or items of the data,
 also those without test items. Of n in that order, tail users are the first floor(n / 4),
 quartile i the positions floor((i - 1) n / 4) .. floor(i n / 4), deciles likewise. Ties go to
-the smaller index, so a stratum never depends on chance. Cold users have no training interaction,
-warm users have some.
+the smaller index, so a stratum never depends on chance. Cold users have no training interaction
+(they are tail users too), warm users have some.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ USER_STRATA: dict[str, tuple[int, int]] = {
 ITEM_STRATA = ("tail-items", "mid-items", "head-items")
 """The least popular quarter of the items, the middle half, the most popular quarter."""
 
-
 COLD, WARM = "cold-users", "warm-users"
+"""Users without, and with, a training interaction."""
 
 
 def check_stratum(name: str) -> None:

@@ -43,6 +43,7 @@ def top_k_neighbours(
     k: int,
     *,
     against: Any | None = None,
+    own: NDArray[Any] | None = None,
     similarity: str = "jaccard",
     shrink: float = 0.0,
     asymmetric_alpha: float = 0.5,
@@ -60,6 +61,8 @@ def top_k_neighbours(
     k : neighbours of a row, clipped to the number of rows there are to choose from.
     against : matrix [f, m] of fitted rows to search instead of X itself (new rows of X have no
         self among them, so `exclude_self` then has no effect).
+    own : int[n], with `against`: the fitted row that each row of X is itself (-1: none), which is
+        no neighbour of it.
     similarity : "jaccard", "cosine", "asymmetric_cosine" or "tversky"; `leporid.graph.similarity`
         has the formulas.
     shrink : added to the denominator.
@@ -74,7 +77,10 @@ def top_k_neighbours(
             f"X has {queries.n_columns} columns and the fitted rows have {fitted.n_columns}: "
             "both must use the same columns"
         )
-    own = np.arange(fitted.n) if against is None and exclude_self else None
+    if against is None:
+        own = np.arange(fitted.n) if exclude_self else None
+    elif own is not None:
+        own = np.ascontiguousarray(own, dtype=np.int64)
     k = usable_k(k, fitted.n if own is None else fitted.n - 1)
     reporter = make_progress(progress)
     workers = resolve_threads(threads)

@@ -9,17 +9,17 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg, sparse
 
-from leporid.config import Config, setting
+from leporid.config import setting
 from leporid.data import Split
 from leporid.errors import DataError
 from leporid.models.shared.base import Indices, Learnt, Scores
-from leporid.models.shared.profiles import ProfileRecommender
+from leporid.models.shared.profiles import WINDOW_SPACE, ProfileConfig, ProfileRecommender
 from leporid.progress import ProgressLike
 from leporid.space import Float, SearchSpace
 
 
 @dataclass(frozen=True, kw_only=True)
-class EASEConfig(Config):
+class EASEConfig(ProfileConfig):
     """Settings of EASE."""
 
     l2: float = setting(1000.0, above=0)
@@ -29,12 +29,12 @@ class EASEConfig(Config):
 
 
 class EASE(ProfileRecommender):
-    """Scores X B with B = argmin |X - X B|^2 + lambda |B|^2, diag(B) = 0."""
+    """Scores P B, P the profiles, with B = argmin |X - X B|^2 + lambda |B|^2, diag(B) = 0."""
 
     name = "ease"
     config_class = EASEConfig
     config: EASEConfig
-    search_space: ClassVar[SearchSpace] = {"l2": Float(1.0, 10_000.0, log=True)}
+    search_space: ClassVar[SearchSpace] = {"l2": Float(1.0, 10_000.0, log=True), **WINDOW_SPACE}
     weights: Learnt[NDArray[np.float32]] = Learnt()
     """float32[n_items, n_items]: B."""
 
@@ -50,8 +50,8 @@ class EASE(ProfileRecommender):
         self.weights = ease_weights(self._remember(split.train), self.config.l2)
         progress.advance(1)
 
-    def _score_rows(self, profiles: sparse.csr_array, rows: Indices) -> Scores:
-        return np.asarray(profiles[rows] @ self.weights, dtype=np.float32)
+    def _score_profiles(self, profiles: sparse.csr_array, users: Indices | None) -> Scores:
+        return np.asarray(profiles @ self.weights, dtype=np.float32)
 
 
 def ease_weights(profiles: sparse.csr_array, l2: float) -> NDArray[np.float32]:

@@ -83,6 +83,7 @@ class HGN(UserTableRecommender):
     config_class = HGNConfig
     config: HGNConfig
     network_class = HGNNetwork
+    sees = "train and validation"
     default_init_scale: ClassVar[float] = 0.1
     recordable: ClassVar[bool] = True
     recipes: ClassVar[dict[str, dict[str, Any]]] = {

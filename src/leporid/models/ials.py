@@ -13,11 +13,11 @@ from numba import prange
 from numpy.typing import NDArray
 from scipy import sparse
 
-from leporid.config import Config, setting
-from leporid.data import Sequences, Split
+from leporid.config import setting
+from leporid.data import Split
 from leporid.kernel import kernel
 from leporid.models.shared.base import Indices, Learnt, Scores
-from leporid.models.shared.profiles import ProfileRecommender
+from leporid.models.shared.profiles import WINDOW_SPACE, ProfileConfig, ProfileRecommender
 from leporid.models.shared.sparse import canonical
 from leporid.progress import ProgressLike
 from leporid.space import Float, Int, SearchSpace
@@ -25,7 +25,7 @@ from leporid.threads import one_thread_pool
 
 
 @dataclass(frozen=True, kw_only=True)
-class IALSConfig(Config):
+class IALSConfig(ProfileConfig):
     """Settings of iALS."""
 
     dim: int = setting(64, at_least=1)
@@ -41,7 +41,7 @@ class IALSConfig(Config):
 
 
 class IALS(ProfileRecommender):
-    """Scores p_u . q_i; a new user's p is solved from the items of the history (fold-in)."""
+    """Scores p . q_i; whoever is scored, p is solved from the items of the profile (fold-in)."""
 
     name = "ials"
     config_class = IALSConfig
@@ -50,9 +50,10 @@ class IALS(ProfileRecommender):
         "dim": Int(16, 128, log=True),
         "unobserved_weight": Float(0.005, 1.0, log=True),
         "l2": Float(1e-4, 0.1, log=True),
+        **WINDOW_SPACE,
     }
     user_factors: Learnt[NDArray[np.float32]] = Learnt("users")
-    """float32[n_users, D]: p."""
+    """float32[n_users, D]: p of the training rows."""
     item_factors: Learnt[NDArray[np.float32]] = Learnt("items")
     """float32[n_items, D]: q."""
 
@@ -69,13 +70,8 @@ class IALS(ProfileRecommender):
             progress.advance(1)
         self.user_factors, self.item_factors = users, items
 
-    def score(self, users: Indices, history: Sequences | None = None) -> Scores:
-        """float32[len(users), n_items]."""
-        factors = self.user_factors[self._check_users(users)]
-        return np.asarray(factors @ self.item_factors.T, dtype=np.float32)
-
-    def _score_rows(self, profiles: sparse.csr_array, rows: Indices) -> Scores:
-        folded = solve_factors(canonical(profiles[rows]), self.item_factors, self.config)
+    def _score_profiles(self, profiles: sparse.csr_array, users: Indices | None) -> Scores:
+        folded = solve_factors(profiles, self.item_factors, self.config)
         return np.asarray(folded @ self.item_factors.T, dtype=np.float32)
 
 

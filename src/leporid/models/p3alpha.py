@@ -9,16 +9,16 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from leporid.config import Config, setting
+from leporid.config import setting
 from leporid.data import Split
-from leporid.models.shared.profiles import ItemWeights
+from leporid.models.shared.profiles import WINDOW_SPACE, ItemWeights, ProfileConfig
 from leporid.models.shared.sparse import canonical, top_k_products
 from leporid.progress import ProgressLike
 from leporid.space import Choice, Float, Int, SearchSpace
 
 
 @dataclass(frozen=True, kw_only=True)
-class P3AlphaConfig(Config):
+class P3AlphaConfig(ProfileConfig):
     """Settings of P3alpha."""
 
     top_k: int = setting(400, at_least=1)
@@ -39,6 +39,7 @@ class P3Alpha(ItemWeights):
         "top_k": Int(10, 1000, log=True),
         "alpha": Float(0.3, 1.8),
         "normalize": Choice(False, True),
+        **WINDOW_SPACE,
     }
 
     @property

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from leporid.models.p3alpha import P3Alpha, P3AlphaConfig
+from leporid.models.shared.profiles import WINDOW_SPACE
 from leporid.space import Choice, Float, Int, SearchSpace
 
 
@@ -28,6 +29,7 @@ class RP3Beta(P3Alpha):
         "alpha": Float(0.3, 1.8),
         "beta": Float(0.0, 1.2),
         "normalize": Choice(False, True),
+        **WINDOW_SPACE,
     }
 
     @property

@@ -129,6 +129,7 @@ class SASRec(NeuralRecommender):
     config_class = SASRecConfig
     config: SASRecConfig
     network_class = SASRecNetwork
+    sees = "train and validation"
     default_init_scale: ClassVar[float] = 0.1
     recordable: ClassVar[bool] = True
     recipes: ClassVar[dict[str, dict[str, Any]]] = {

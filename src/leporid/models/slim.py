@@ -15,11 +15,11 @@ import numpy as np
 from numba import prange
 from scipy import sparse
 
-from leporid.config import Config, setting
+from leporid.config import setting
 from leporid.data import Split
 from leporid.graph import Neighbours
 from leporid.kernel import kernel
-from leporid.models.shared.profiles import ItemWeights
+from leporid.models.shared.profiles import WINDOW_SPACE, ItemWeights, ProfileConfig
 from leporid.models.shared.sparse import canonical, csr_parts
 from leporid.progress import NullProgress, ProgressLike
 from leporid.space import Float, Int, SearchSpace
@@ -32,7 +32,7 @@ _FIRST = 64
 
 
 @dataclass(frozen=True, kw_only=True)
-class SLIMConfig(Config):
+class SLIMConfig(ProfileConfig):
     """Settings of SLIM, in scikit-learn's words for the elastic net."""
 
     alpha: float = setting(0.01, above=0)
@@ -50,7 +50,7 @@ class SLIMConfig(Config):
 
 
 class SLIM(ItemWeights):
-    """Scores X W, each column w_j = argmin |x_j - X w|^2 / 2n + penalty, w_jj = 0."""
+    """Scores P W: P the profiles, w_j = argmin |x_j - X w|^2 / 2n + penalty, w_jj = 0."""
 
     name = "slim"
     config_class = SLIMConfig
@@ -59,6 +59,7 @@ class SLIM(ItemWeights):
         "alpha": Float(1e-3, 1.0, log=True),
         "l1_ratio": Float(1e-3, 1.0, log=True),
         "top_k": Int(5, 1000, log=True),
+        **WINDOW_SPACE,
     }
 
     def _fit(self, split: Split, *, seed: int, progress: ProgressLike) -> None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+import numpy as np
 from scipy import sparse
 
-from leporid.data import Sequences, Split
-from leporid.models.shared.base import Indices, Learnt, Scores
+from leporid.data import Split
+from leporid.models.shared.base import Indices, Scores
 from leporid.models.shared.neighbourhood import NEIGHBOUR_SPACE, KNNConfig, neighbour_weights
 from leporid.models.shared.profiles import ProfileRecommender
 from leporid.models.shared.sparse import rows_times
@@ -16,24 +17,24 @@ from leporid.space import SearchSpace
 
 
 class UserKNN(ProfileRecommender):
-    """Scores S X: S_uv the similarity of v among the K nearest users of u."""
+    """Scores S X: S_uv the similarity of the profile of u to the training row of v.
+
+    The K most similar rows count. A user's own training row is not among them: its items are the
+    user's already, and would take a neighbour's place. New people have no row of their own.
+    """
 
     name = "userknn"
     config_class = KNNConfig
     config: KNNConfig
     search_space: ClassVar[SearchSpace] = NEIGHBOUR_SPACE
-    neighbours: Learnt[sparse.csr_array] = Learnt()
-    """float32[n_users, n_users]: S, at most K entries per row."""
 
     def _fit(self, split: Split, *, seed: int, progress: ProgressLike) -> None:
-        progress.start("userknn", 1)
-        self.neighbours = neighbour_weights(self._remember(split.train), self.config)
-        progress.advance(1)
+        # Neighbours depend on the profile, and are found when it is scored.
+        self._remember(split.train)
 
-    def score(self, users: Indices, history: Sequences | None = None) -> Scores:
-        """float32[len(users), n_items], from the fitted neighbours of these users."""
-        return rows_times(self.neighbours, self._check_users(users), self.profiles)
-
-    def _score_rows(self, profiles: sparse.csr_array, rows: Indices) -> Scores:
-        similar = neighbour_weights(profiles, self.config, against=self.profiles)
-        return rows_times(similar, rows, self.profiles)
+    def _score_profiles(self, profiles: sparse.csr_array, users: Indices | None) -> Scores:
+        if profiles.shape[0] == 0:
+            return np.empty(profiles.shape, np.float32)
+        similar = neighbour_weights(profiles, self.config, against=self.train_rows, own=users)
+        rows = np.arange(profiles.shape[0], dtype=np.int32)
+        return rows_times(similar, rows, self.train_rows)

@@ -66,9 +66,9 @@ def _csv(table: PaperTable) -> str:
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     columns = ["ours", "deviation", "seeds", "paper", "difference"]
-    writer.writerow([*table.key_columns, "metric", *columns])
+    writer.writerow([*table.key_columns, "has seen", "metric", *columns])
     for row in table.rows:
         for metric in table.metrics:
             cells = (getattr(row.values[metric], column) for column in columns)
-            writer.writerow([*row.key, metric, *("" if c is None else c for c in cells)])
+            writer.writerow([*row.key, row.seen, metric, *("" if c is None else c for c in cells)])
     return out.getvalue()

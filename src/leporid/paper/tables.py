@@ -11,7 +11,7 @@ from importlib import resources
 from typing import Any
 
 from leporid.errors import DataError, UnknownNameError
-from leporid.runs import RunRecord
+from leporid.runs import RunRecord, have_seen
 
 METRICS = ("HR@5", "HR@10", "F1@5", "F1@10")
 
@@ -49,6 +49,11 @@ class TableRow:
     key: tuple[str, ...]
     values: Mapping[str, Value]
     records: tuple[RunRecord, ...] = ()
+
+    @property
+    def seen(self) -> str:
+        """What our runs have seen of their users when they were tested."""
+        return have_seen(self.records)
 
 
 @dataclass(frozen=True)

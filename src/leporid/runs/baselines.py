@@ -7,13 +7,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from leporid import models
-from leporid.data import Sequences, Split
+from leporid.data import Split
 from leporid.errors import MissingExtraError
-from leporid.evaluation import evaluate
 from leporid.models import Recommender
 from leporid.progress import ProgressLike
 from leporid.runs.cell import judge
@@ -44,12 +40,14 @@ def tune_baselines(
     storage: str | Path | None = None,
     root: str | Path | None = None,
     experiment: str = "baselines",
+    replace: bool = False,
     progress: bool | ProgressLike | None = None,
 ) -> list[tuple[RunRecord, RunRecord]]:
     """For each model (default: all classical ones) the run with its default settings and the tuned.
 
     Every model gets the same budget, judged by `metric` on validation. With `root` the records
-    are written there, the untuned ones under `<experiment>-untuned`.
+    are written there, the untuned ones under `<experiment>-untuned`; `replace` drops what these
+    experiments hold of the same model, data set and seed.
     """
     pairs = []
     for name in classical_models() if names is None else names:
@@ -59,7 +57,17 @@ def tune_baselines(
         untuned = _run(cls(), split, experiment=f"{experiment}-untuned", **about)
         tuned = _run(cls(**best.best_config), split, best, experiment=experiment, **about)
         pairs.append((untuned, tuned))
+        if replace and root is not None:
+            _drop_others(Results(root), untuned, tuned)
     return pairs
+
+
+def _drop_others(results: Results, *new: RunRecord) -> None:
+    """Remove what the experiments of some records hold of the same model and seed besides them."""
+    for record in new:
+        earlier = results.records(record.dataset, [record.experiment])
+        same = [r.key for r in earlier if (r.model, r.seed) == (record.model, record.seed)]
+        results.remove(key for key in same if key != record.key)
 
 
 def _run(
@@ -71,19 +79,10 @@ def _run(
     root: str | Path | None,
     **spec: Any,
 ) -> RunRecord:
-    """Fit a classical model once and judge it, also as it would serve users it knows more of."""
+    """Fit a classical model once and judge it."""
     with Meter() as meter:
         model.fit(split, seed=seed)
-
-    def score(users: NDArray[np.int32], history: Sequences) -> NDArray[np.float32]:
-        return model.score_histories([history.of(int(user)) for user in users])
-
-    # Sequential models read train and validation when tested; this says what the classical ones
-    # gain from the same.
-    extra: dict[str, Any] = {
-        "profile": "train",
-        "metrics_from_train_and_validation_profiles": evaluate(score, split).mean(),
-    }
+    extra: dict[str, Any] = {}
     if tuning is not None:
         extra["tuning"] = {
             "metric": tuning.metric,

@@ -13,7 +13,7 @@ from typing import Any
 from leporid import models
 from leporid.config import Config, canonical_hash
 from leporid.data import Split, load, split_by
-from leporid.evaluation import evaluate, user_stratum
+from leporid.evaluation import evaluate
 from leporid.initializers import start
 from leporid.models import Recommender, train
 from leporid.progress import ProgressLike, make_progress
@@ -125,17 +125,17 @@ def judge(
     """
     test = evaluate(fitted, split, at=at)
     valid = evaluate(fitted, split, at=at, part="valid").mean() if len(split.valid) else {}
-    # Among a handful of users with something to find there may be none of the tail.
-    has_tail = user_stratum("tail-users", test.activity)[test.user].any()
     bounded = [f"{family}@{max(at)}" for family in ("HR", "F1")]
     facts: dict[str, Any] = {
         "protocol": split.protocol,
         "data_digest": split.digest,
+        "seen": fitted.sees,
         "skipped_users": test.skipped,
         "cold_users": test.cold,
-        "cold_metrics": test.mean(stratum="cold-users") if test.cold else {},
         "confidence_95": {name: list(test.confidence(name)[1:]) for name in bounded},
     }
+    if test.cold:
+        facts["cold_metrics"] = test.mean(stratum="cold-users")
     if split.users.core or split.items.core:
         gone = {
             f"dropped_{side}": len(getattr(split, side).dropped or ())
@@ -150,7 +150,8 @@ def judge(
         "config": fitted.config.to_dict(),
         "metrics": test.mean(),
         "valid_metrics": valid,
-        "tail_metrics": test.mean(stratum="tail-users") if has_tail else {},
+        # Among a handful of users with something to find there may be none of the tail.
+        "tail_metrics": test.mean(stratum="tail-users") if test.has_users("tail-users") else {},
         "seconds": meter.seconds,
         "peak_memory_mb": meter.peak_memory_mb,
         "device": _device_name(fitted),

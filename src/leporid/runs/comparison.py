@@ -32,15 +32,16 @@ from leporid.runs.store import Results
 def compare_runs(
     runs: Sequence[Run], metrics: Sequence[str], *, resamples: int = 1000, seed: int = 0
 ) -> list[dict[str, Any]]:
-    """One row per run: `{"run", "model", "init", "seed", metric: {"mean", "low", "high", "tail"}}`.
+    """One row per run: `{"run", "model", "init", "seed", "seen", metric: {"mean", "low", ...}}`.
 
+    A metric has its `mean`, an interval from `low` to `high`, and the mean of tail users (`tail`).
     The interval is a bootstrap over users; it and `tail` are None where the run kept none.
     """
     rows = []
     for run in runs:
         record = run.record
         row: dict[str, Any] = {"run": run.name}
-        row |= {key: getattr(record, key) for key in ("model", "init", "seed")}
+        row |= {key: getattr(record, key) for key in ("model", "init", "seed", "seen")}
         for metric in metrics:
             if metric not in record.metrics:
                 raise UnknownNameError(f"metric of {run.name}:", metric, record.metrics)
@@ -105,7 +106,8 @@ def initialisation_gains(
 
     A user's value is the mean over the seeds; the interval is a 95% percentile bootstrap over
     users of the paired difference. It speaks of other users, not of other seeds: the spread over
-    seeds stands beside it. The last two columns are the HR@n of tail users.
+    seeds stands beside it. The last columns are what the model has seen of its users when it was
+    tested, and the HR@n of tail users.
     """
     groups: dict[tuple[str, str | None], dict[str, list[RunRecord]]] = {}
     for record in records:
@@ -126,11 +128,17 @@ def initialisation_gains(
             row[f"{name} HR@{n}"] = float(by_seed.mean())
             row[f"{name} seeds"] = f"{by_seed.min():.4f} to {by_seed.max():.4f}"
         row |= {"gain": float(gap.mean()), "low": low, "high": high}
+        row["has seen"] = have_seen([*runs[init], *runs[base]])
         for name in (init, base):
             tails = [record.tail_metrics.get(f"HR@{n}", np.nan) for record in runs[name]]
             row[f"{name} tail"] = float(np.mean(tails))
         rows.append(row)
     return rows
+
+
+def have_seen(records: Sequence[RunRecord]) -> str:
+    """What the runs of one row of a table have seen of their users; "-" for a row without runs."""
+    return " / ".join(sorted({record.seen for record in records})) or "-"
 
 
 def _interval(

@@ -20,6 +20,8 @@ from leporid.config import canonical_hash
 from leporid.errors import DataError, closest
 
 _PACKAGES = ("leporid", "numpy", "scipy", "numba", "pyarrow", "torch", "optuna")
+_READ_HISTORIES = ("dlr2", "hgn", "sasrec")
+"""Models that read validation items when tested before records said who did."""
 _SPEC = ("dataset", "experiment", "model", "init", "recipe", "seed", "config")
 
 
@@ -60,7 +62,8 @@ class RunRecord:
     spec_hash: str
     """A hash of what was asked for: dataset, experiment, model, init, recipe, seed, config."""
     extra: dict[str, Any] = field(default_factory=dict)
-    """Everything else: protocol, data digest, intervals, tuning budget, the cell of a grid."""
+    """Everything else: protocol, data digest, intervals, tuning budget, the cell of a grid, what
+    the model has seen of its users when it was tested."""
 
     @classmethod
     def make(cls, **fields: Any) -> Self:
@@ -97,6 +100,12 @@ class RunRecord:
         """The name of the ablation this run belongs to; None for a plain run."""
         name: str | None = self.extra.get("cell", {}).get("variant")
         return name
+
+    @property
+    def seen(self) -> str:
+        """The items its scores on test rest on: "train and validation" or "train only"."""
+        before = "train and validation" if self.model in _READ_HISTORIES else "train only"
+        return str(self.extra.get("seen", before))
 
     def path(self, root: str | Path) -> Path:
         """The file of the record under `root` (usually `results`)."""

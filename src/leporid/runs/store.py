@@ -83,9 +83,35 @@ class Results:
             count += len(files)
         return count
 
+    def remove(self, keys: Iterable[str]) -> None:
+        """Forget some runs, packed or not; a key without a run is no error."""
+        gone = set(keys)
+        for dataset in {key.partition("/")[0] for key in gone}:
+            (self.root / dataset).mkdir(parents=True, exist_ok=True)
+            with FileLock(self.root / dataset / ".pack.lock"):
+                records, outcomes = self._packed_records(dataset), self._packed_outcomes(dataset)
+                if gone & records.keys():
+                    kept = {key: run for key, run in records.items() if key not in gone}
+                    self._write(dataset, kept, {key: outcomes.get(key) for key in kept})
+        for key in gone:
+            self.path(key).unlink(missing_ok=True)
+            self.path(key, _USERS).unlink(missing_ok=True)
+
     def _pack(self, dataset: str, files: Mapping[str, Path]) -> None:
         loose = {key: RunRecord.read(path) for key, path in files.items()}
         kept = {**self._packed_outcomes(dataset), **{key: self.outcomes(key) for key in files}}
+        self._write(dataset, {**self._packed_records(dataset), **loose}, kept)
+        for key, path in files.items():
+            path.unlink()
+            self.path(key, _USERS).unlink(missing_ok=True)
+
+    def _write(
+        self,
+        dataset: str,
+        records: Mapping[str, RunRecord],
+        kept: Mapping[str, UserOutcomes | None],
+    ) -> None:
+        """The two files of a data set."""
         outcomes = {key: found for key, found in sorted(kept.items()) if found}
         columns = {name: [getattr(o, name) for o in outcomes.values()] for name in COLUMNS}
         kinds = [("run", pa.string()), *((name, pa.list_(pa.int32())) for name in COLUMNS)]
@@ -94,13 +120,10 @@ class Results:
             pq.write_table(table, target, compression="zstd", compression_level=19)
         lines = [
             json.dumps(record.to_dict(), sort_keys=True, separators=(",", ":"), allow_nan=False)
-            for _, record in sorted({**self._packed_records(dataset), **loose}.items())
+            for _, record in sorted(records.items())
         ]
         with atomic_path(self.path(dataset, ".jsonl")) as target:
-            target.write_text("\n".join(lines) + "\n", encoding="utf-8")
-        for key, path in files.items():
-            path.unlink()
-            self.path(key, _USERS).unlink(missing_ok=True)
+            target.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
 
     def _files(self, folder: str) -> dict[str, Path]:
         """The runs that are files of their own in a folder (or several: `*/`), by key."""

@@ -122,6 +122,7 @@ class DLR2(UserTableRecommender):
     config: DLR2Config
     network_class = DLR2Network
     recipes = RECIPES
+    sees = "train and validation"
     default_init_scale = 1.0
     recordable: ClassVar[bool] = True
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import abc
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Generic, Self, TypeVar
+from typing import Any, ClassVar, Generic, Literal, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -91,6 +91,9 @@ class Recommender(abc.ABC):
     config_class: ClassVar[type[Config]]
     takes_initial_vectors: ClassVar[bool] = False
     """Whether the model has embedding tables that an initialiser can fill."""
+    sees: ClassVar[Literal["train and validation", "train only"]] = "train only"
+    """Which items of a user its scores rest on when it is tested: all that are known, if `score`
+    reads `history`. Records and tables say it."""
     search_space: ClassVar[SearchSpace] = {}
     """What `leporid.tune` may try, by setting."""
     recipes: ClassVar[dict[str, dict[str, Any]]] = {}
@@ -127,8 +130,8 @@ class Recommender(abc.ABC):
         """float32[len(users), n_items] scores of every item for user indices.
 
         `history` is what is known of all users at that moment, in time order; None means
-        everything the model was fitted with (train and validation). Only sequential models
-        read it. Nothing is masked here.
+        everything the model was fitted with (train and validation). Models that see "train
+        only" do not read it. Nothing is masked here.
         """
 
     def score_histories(self, histories: Sequence[Indices]) -> Scores:

@@ -8,9 +8,11 @@ from typing import Literal
 import numpy as np
 from scipy import sparse
 
-from leporid.config import Config, setting
+from leporid.config import setting
 from leporid.errors import ConfigError
 from leporid.graph import top_k_neighbours
+from leporid.models.shared.base import Indices
+from leporid.models.shared.profiles import WINDOW_SPACE, ProfileConfig
 from leporid.models.shared.sparse import canonical
 from leporid.space import Choice, Float, Int, SearchSpace
 
@@ -20,7 +22,7 @@ _COUNTS_SHRINK = 1e9
 
 
 @dataclass(frozen=True, kw_only=True)
-class KNNConfig(Config):
+class KNNConfig(ProfileConfig):
     """Settings of the neighbourhood models, as in the RecSys'19 evaluation study."""
 
     k: int = setting(400, at_least=1)
@@ -50,20 +52,26 @@ NEIGHBOUR_SPACE: SearchSpace = {
     "asymmetric_alpha": Float(0.0, 1.0, when={"similarity": ("asymmetric_cosine",)}),
     "tversky_alpha": Float(0.0, 2.0, when={"similarity": ("tversky",)}),
     "tversky_beta": Float(0.0, 2.0, when={"similarity": ("tversky",)}),
+    **WINDOW_SPACE,
 }
 
 
 def neighbour_weights(
-    rows: sparse.csr_array, config: KNNConfig, against: sparse.csr_array | None = None
+    rows: sparse.csr_array,
+    config: KNNConfig,
+    against: sparse.csr_array | None = None,
+    own: Indices | None = None,
 ) -> sparse.csr_array:
     """float32[len(rows), n]: the k largest similarities of each row to the rows of `against`.
 
-    Without `against` the rows are compared with each other, and never with themselves.
+    Without `against` the rows are compared with each other, and never with themselves; `own` names
+    the row of `against` that each row is not to be compared with.
     """
     weights = top_k_neighbours(
         rows,
         config.k,
         against=against,
+        own=own,
         similarity=config.similarity,
         shrink=config.shrink if config.normalize else _COUNTS_SHRINK,
         asymmetric_alpha=config.asymmetric_alpha,

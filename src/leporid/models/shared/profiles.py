@@ -1,32 +1,48 @@
-"""What the classical models have in common: they score from the training rows of their users."""
+"""What the classical models have in common: they score from profiles, the items of a person."""
 
 from __future__ import annotations
 
 import abc
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from leporid.config import Config, setting
 from leporid.data import Interactions, Sequences
 from leporid.errors import UnknownIdError
 from leporid.models.shared.base import Indices, Learnt, Recommender, Scores
 from leporid.models.shared.sparse import canonical, rows_times
+from leporid.space import Choice, SearchSpace
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProfileConfig(Config):
+    """Settings of every model that scores from a profile."""
+
+    window: int | None = setting(None, at_least=1)
+    """How many of a person's newest items are the profile; None for all."""
+
+
+WINDOW_SPACE: SearchSpace = {"window": Choice(None, 5, 10, 20)}
 
 
 class ProfileRecommender(Recommender):
-    """A model that reads the training rows X (binary users x items) when it scores.
+    """A model that learns from the training rows X (binary users x items) and scores profiles.
 
-    The profile of a known user is the training part, as fitted: neither `history` nor the
-    validation part is read. `score_histories` takes any profile.
+    The profile of a user is what is known when the user is scored (`history`, by default train
+    and validation), or the newest `window` items of it. X stays the training part.
     """
 
+    sees = "train and validation"
+    config: ProfileConfig
     _rows: sparse.csr_array | None = None
 
     @property
-    def profiles(self) -> sparse.csr_array:
+    def train_rows(self) -> sparse.csr_array:
         """float32[n_users, n_items]: X, the binary training rows."""
         self.known  # noqa: B018 (says "not fitted" where it is not)
         return self._if_fitted(self._rows)
@@ -36,22 +52,38 @@ class ProfileRecommender(Recommender):
         return self._rows
 
     def score(self, users: Indices, history: Sequences | None = None) -> Scores:
-        """float32[len(users), n_items], from the training rows of these users."""
-        return self._score_rows(self.profiles, self._check_users(users))
+        """float32[len(users), n_items], from what `history` holds of these users."""
+        users = self._check_users(users)
+        known = self.known.sequences() if history is None else history
+        return self._score_profiles(self._profiles(known.take(users)), users)
 
     def score_histories(self, histories: Sequence[Indices]) -> Scores:
         """float32[len(histories), n_items], from the items of people never seen."""
-        n_items = self.known.n_items
-        rows = Sequences.from_rows([np.unique(history) for history in histories])
+        n_items, rows = self.known.n_items, Sequences.from_rows(histories)
         if len(rows.items) and (rows.items.min() < 0 or rows.items.max() >= n_items):
             raise UnknownIdError(f"a history has an item index outside 0 .. {n_items - 1}")
-        ones = np.ones(len(rows.items), dtype=np.float32)
-        profiles = sparse.csr_array((ones, rows.items, rows.indptr), shape=(len(rows), n_items))
-        return self._score_rows(canonical(profiles), np.arange(len(rows), dtype=np.int32))
+        return self._score_profiles(self._profiles(rows), None)
+
+    def _profiles(self, histories: Sequences) -> sparse.csr_array:
+        """float32[len(histories), n_items]: a binary row for the items of each window."""
+        if self.config.window is not None:
+            histories = histories.last(self.config.window)
+        first, last = histories.indptr[[0, -1]]
+        items = histories.items[first:last].copy()
+        rows = sparse.csr_array(
+            (np.ones(len(items), np.float32), items, histories.indptr - first),
+            shape=(len(histories), self.known.n_items),
+        )
+        rows.sum_duplicates()  # a new person may have an item twice
+        rows.data.fill(1.0)
+        return canonical(rows)
 
     @abc.abstractmethod
-    def _score_rows(self, profiles: sparse.csr_array, rows: Indices) -> Scores:
-        """float32[len(rows), n_items] for some rows of a binary users x items matrix."""
+    def _score_profiles(self, profiles: sparse.csr_array, users: Indices | None) -> Scores:
+        """float32[m, n_items] for binary rows [m, n_items].
+
+        `users` int32[m] is whose they are; None for people never seen.
+        """
 
     def _restore(self, arrays: dict[str, NDArray[Any]]) -> None:
         super()._restore(arrays)
@@ -59,10 +91,10 @@ class ProfileRecommender(Recommender):
 
 
 class ItemWeights(ProfileRecommender):
-    """Scores X W: every item of a profile votes for items by its row of W."""
+    """Scores P W: every item of a profile votes for items by its row of W."""
 
     weights: Learnt[sparse.csr_array] = Learnt()
     """float32[n_items, n_items]: W_ij, what item i of a profile says for item j."""
 
-    def _score_rows(self, profiles: sparse.csr_array, rows: Indices) -> Scores:
-        return rows_times(profiles, rows, self.weights)
+    def _score_profiles(self, profiles: sparse.csr_array, users: Indices | None) -> Scores:
+        return rows_times(profiles, np.arange(profiles.shape[0], dtype=np.int32), self.weights)
