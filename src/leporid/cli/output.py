@@ -76,12 +76,16 @@ def print_catalogue(
             entries.append(describe(name))
         except MissingExtraError as error:
             entries.append({"name": name, "what": str(error)})
-    entries.sort(key=lambda entry: "settings" not in entry)  # the first row has all columns
     if json_output:
         print_json(entries)
         return
     if len(entries) > 1:
-        print_table("", [_summary(entry) for entry in entries])
+        width = max(len(entry["name"]) for entry in entries) + 2
+        for entry in entries:
+            _, (_, what), *rest = _summary(entry).items()
+            facts = "; ".join(f"{key}: {value}" for key, value in rest if value)
+            typer.echo(f"{entry['name']:{width}}{what}")
+            typer.echo(f"{'':{width}}{facts}".rstrip())
         return
     entry = entries[0]
     for key, value in {**_summary(entry), "how": entry.get("how", "")}.items():

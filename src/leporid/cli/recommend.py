@@ -54,6 +54,9 @@ class FilterOptions:
         return {"only": only, "exclude": exclude, "exclude_seen": not self.include_seen}
 
 
+_ALL_ITEMS = FilterOptions()
+
+
 def recommend(
     run: Annotated[Path, Argument(help="Folder of a saved model, or of a run with one.")],
     user: Annotated[list[str] | None, "A user's id; may be repeated."] = None,
@@ -68,7 +71,7 @@ def recommend(
     similar: Annotated[str | None, "The items most like this item instead."] = None,
     n: Annotated[int, Option("-n", help="Length of a list.")] = 10,
     explain: Annotated[bool, "Add the items of the person that are nearest to each."] = False,
-    filters: FilterOptions = FilterOptions(),
+    filters: FilterOptions = _ALL_ITEMS,
     items: Annotated[Path | None, "File with item ids and titles, to show them."] = None,
     output: Annotated[Path | None, "File to write: .parquet, .csv or .jsonl."] = None,
     json_output: Json = False,
@@ -93,7 +96,7 @@ def recommend(
         return
     titles = _titles(model, items, filters.by_column())
     if similar is not None:
-        if filters != FilterOptions():
+        if filters != _ALL_ITEMS:
             raise ConfigError("--similar takes no filters: leave --only, --exclude out")
         _print([_similar(model, similar, n, titles)], "similar to", json_output)
     elif user:
@@ -166,7 +169,10 @@ def _print(lists: list[dict[str, Any]], kind: str, json_output: bool) -> None:
                     for own in row["because"]
                 )
             rows.append(shown)
-        print_table(f"{kind} {entry[kind]}", rows)
+        if rows:
+            print_table(f"{kind} {entry[kind]}", rows)
+        else:
+            typer.echo(f"{kind} {entry[kind]}: no item")
 
 
 def _write(
