@@ -185,7 +185,7 @@ def test_users_beyond_one_chunk_of_memory_get_the_same_lists(
     fitted: Recommender, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = fitted.top_k(ALL, 4)
-    monkeypatch.setattr("leporid.models.shared.base.chunk_rows", lambda n_items: 3)
+    monkeypatch.setattr("leporid.models.shared.recommending.chunk_rows", lambda *_: 3)
     parts = fitted.top_k(ALL, 4)
     np.testing.assert_array_equal(whole.items, parts.items)
     np.testing.assert_allclose(whole.scores, parts.scores, rtol=1e-4, atol=1e-6)

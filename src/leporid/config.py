@@ -6,14 +6,18 @@ unknown keys (with the closest name suggested) and values of the wrong type.
 
 from __future__ import annotations
 
+import ast
 import dataclasses
 import hashlib
+import inspect
 import json
 import operator
+import textwrap
 import tomllib
 import types
 import typing
 from collections.abc import Mapping
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Self
 
@@ -91,6 +95,28 @@ class Config:
             for key, value in dataclasses.asdict(self).items()
         }
 
+    def changed_words(self) -> str:
+        """The settings that differ from their defaults, as they would be typed."""
+        fields = ((field, getattr(self, field.name)) for field in dataclasses.fields(self))
+        return ", ".join(f"{f.name}={value!r}" for f, value in fields if value != f.default)
+
+    @classmethod
+    def describe(cls) -> list[dict[str, Any]]:
+        """Every setting with its type, default, range and meaning, as plain values."""
+        hints, meanings = typing.get_type_hints(cls), _meanings(cls)
+        return [
+            {
+                "setting": field.name,
+                "type": _type_words(hints[field.name]),
+                "default": list(field.default)
+                if isinstance(field.default, tuple)
+                else field.default,
+                "range": _range_words(field.metadata),
+                "meaning": meanings.get(field.name, ""),
+            }
+            for field in dataclasses.fields(cls)
+        ]
+
     def replace(self, **changes: Any) -> Self:
         """A copy with some settings changed, checked as strictly as a new one."""
         return type(self).from_dict({**dataclasses.asdict(self), **changes})
@@ -101,8 +127,42 @@ def _check_bounds(value: Any, bounds: Mapping[str, float], name: str) -> None:
         if isinstance(number, bool) or not isinstance(number, int | float):
             continue
         if not all(_BOUNDS[kind][1](number, limit) for kind, limit in bounds.items()):
-            words = " and ".join(f"{_BOUNDS[kind][0]} {limit:g}" for kind, limit in bounds.items())
-            raise ConfigError(f"{name} must be {words}, not {value!r}")
+            raise ConfigError(f"{name} must be {_range_words(bounds)}, not {value!r}")
+
+
+def _range_words(bounds: Mapping[str, float]) -> str:
+    return " and ".join(f"{_BOUNDS[kind][0]} {limit:g}" for kind, limit in bounds.items())
+
+
+def _type_words(hint: Any) -> str:
+    """'int', 'float or None', '"users" or "items"'."""
+    if typing.get_origin(hint) is typing.Literal:
+        return " or ".join(repr(value) for value in typing.get_args(hint))
+    if typing.get_origin(hint) in (typing.Union, types.UnionType):
+        return " or ".join(_type_words(option) for option in typing.get_args(hint))
+    if hint is type(None):
+        return "None"
+    return hint.__name__ if isinstance(hint, type) and not typing.get_args(hint) else str(hint)
+
+
+def _meanings(cls: type) -> dict[str, str]:
+    """The text under each field of a class and its bases, on one line."""
+    meanings: dict[str, str] = {}
+    for base in reversed(cls.__mro__[:-1]):
+        try:
+            body = ast.parse(textwrap.dedent(inspect.getsource(base))).body[0]
+        except (OSError, TypeError):  # a class typed at a prompt has no source
+            continue
+        assert isinstance(body, ast.ClassDef)
+        for field, text in pairwise(body.body):
+            if (
+                isinstance(field, ast.AnnAssign)
+                and isinstance(field.target, ast.Name)
+                and isinstance(text, ast.Expr)
+                and isinstance(text.value, ast.Constant)
+            ):
+                meanings[field.target.id] = " ".join(str(text.value.value).split())
+    return meanings
 
 
 def _check(value: Any, hint: Any, where: str) -> Any:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import importlib
+import sys
 from typing import Any, Generic, TypeVar
 
 from leporid.errors import ConfigError, MissingExtraError, UnknownNameError
@@ -40,6 +41,14 @@ class Registry(Generic[T]):
                     raise MissingExtraError(f"the {self._kind} {name!r}", "torch") from None
                 self._classes[name] = loaded
         return self._classes[name]
+
+    def describe(self, name: str) -> dict[str, str]:
+        """The name, and the first lines of its module (what it is) and class (how it works)."""
+        cls = self.get(name)
+        module = sys.modules[cls.__module__].__doc__ or ""
+        first = [text.strip().split("\n\n")[0] for text in (module, cls.__doc__ or "")]
+        what, how = (" ".join(text.split()) for text in first)
+        return {"name": name, "what": what.removeprefix(f"`{name}`: "), "how": how}
 
     def register(self, name: str, cls: type[T]) -> None:
         """Add a class of the user's own under a new name."""

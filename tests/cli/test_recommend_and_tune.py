@@ -71,7 +71,7 @@ def test_questions_without_an_answer(run: Path, tmp_path: Path) -> None:
         (["recommend", str(run), "--user", "u01", "--history", "3"], ConfigError),
         (["recommend", str(tmp_path), "--user", "u01"], DataError),
         (["recommend", str(run), "--user", "nobody"], UnknownIdError),
-        (["recommend", str(run), "--history", "3,4"], UnknownIdError),
+        (["recommend", str(run), "--history", "4,5"], UnknownIdError),
         (["tune", "eas", "x.csv"], UnknownNameError),
         (["tune", "ease", "x.csv", "-o", "results"], ConfigError),
     ):

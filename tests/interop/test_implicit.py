@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import pytest
 import threadpoolctl
-from scipy import sparse
 
 from leporid.data.interactions import Interactions
 from leporid.errors import ConfigError
@@ -25,7 +24,7 @@ TRAIN = planted(50, 30)
 def fit(model: Any, train: Interactions = TRAIN) -> Any:
     """Fit without its progress bar, and without its warning about BLAS threads."""
     with threadpoolctl.threadpool_limits(1, "blas"):
-        model.fit(sparse.csr_matrix(train.csr()), show_progress=False)
+        model.fit(train.csr(), show_progress=False)
     return model
 
 
@@ -36,11 +35,17 @@ def test_bpr_without_a_step_scores_our_dot_products() -> None:
     ready = made.standardized(0.3)
     scores = ready.users.vectors[:5] @ ready.items.vectors.T
     items, found = model.recommend(
-        np.arange(5), sparse.csr_matrix(TRAIN.csr()[:5]), N=3, filter_already_liked_items=False
+        np.arange(5), TRAIN.csr()[:5], N=3, filter_already_liked_items=False
     )
     best = np.argsort(-scores, axis=1)[:, :3]
     np.testing.assert_array_equal(items, best)
     np.testing.assert_allclose(found, np.take_along_axis(scores, best, 1), rtol=1e-5)
+
+
+def test_its_own_recommend_takes_a_row_of_our_matrix() -> None:
+    model = fit(als.AlternatingLeastSquares(factors=4, iterations=1, random_state=1))
+    items, _ = model.recommend(3, TRAIN.csr()[3], N=4)
+    assert not set(items.tolist()) & set(TRAIN.sequences().of(3).tolist())
 
 
 @pytest.mark.parametrize("name", ["bpr", "lmf"])

@@ -10,8 +10,10 @@ doctor     `leporid doctor`: what is installed, and whether the kernels work
 embed      `leporid embed`: an interaction log in, starting vectors with ids out
 evaluate   `leporid evaluate`: a model, or recommendations from elsewhere, against held-out data
 export     `leporid export`: embeddings, or a trained model's tables, in another format
+initializers  `leporid initializers`: the ways to start, with their settings
 inspect    `leporid inspect`: what an embedding holds, and what training did to it
-recommend  `leporid recommend`: lists from a saved model, for known users or for a history
+models     `leporid models`: the models, what each takes and can do
+recommend  `leporid recommend`: lists from a saved model, similar items, files for all users
 reproduce  `leporid reproduce`: a table or figure of the paper
 run        `leporid run`: an experiment grid from a TOML file
 serve      `leporid serve`: a trained run as a service, and a page to look at it

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+import textwrap
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import typer
+
+from leporid.errors import MissingExtraError
 
 
 def show_progress(json_output: bool = False) -> bool:
@@ -60,3 +63,50 @@ def _cell(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:.4f}"
     return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
+
+
+def print_catalogue(
+    names: Sequence[str], describe: Callable[[str], Mapping[str, Any]], json_output: bool
+) -> None:
+    """A row for each name; a single one with all that is known of it."""
+    entries: list[Mapping[str, Any]] = []
+    for name in names:
+        try:
+            entries.append(describe(name))
+        except MissingExtraError as error:
+            entries.append({"name": name, "what": str(error)})
+    if json_output:
+        print_json(entries)
+        return
+    if len(entries) > 1:
+        width = max(len(entry["name"]) for entry in entries) + 2
+        for entry in entries:
+            _, (_, what), *rest = _summary(entry).items()
+            facts = "; ".join(f"{key}: {value}" for key, value in rest if value)
+            typer.echo(f"{entry['name']:{width}}{what}")
+            typer.echo(f"{'':{width}}{facts}".rstrip())
+        return
+    entry = entries[0]
+    for key, value in {**_summary(entry), "how": entry.get("how", "")}.items():
+        typer.echo(f"{key}: {value}")
+    for recipe, values in entry.get("recipes", {}).items():
+        words = " ".join(f"{key}={value}" for key, value in values.items())
+        typer.echo(f"recipe {recipe}: {words or 'the defaults'}")
+    typer.echo("settings (--set NAME=VALUE):")
+    for row in entry.get("settings", []):
+        kind = ", ".join(filter(None, (row["type"], row["range"])))
+        typer.echo(f"  {row['setting']} = {row['default']}  ({kind})")
+        if row["meaning"]:
+            typer.echo(textwrap.indent(textwrap.fill(row["meaning"], 72), "      "))
+
+
+def _summary(entry: Mapping[str, Any]) -> dict[str, str]:
+    """The short values of a catalogue's entry; of recipes the names."""
+    words = {True: "yes", False: "no"}
+    return {
+        key.replace("_", " "): ", ".join(value)
+        if isinstance(value, Mapping)
+        else words.get(value, value)
+        for key, value in entry.items()
+        if key not in ("how", "settings")
+    }

@@ -1,17 +1,61 @@
-"""`leporid recommend`: lists from a saved model, for known users or for a history."""
+"""`leporid recommend`: lists from a saved model, similar items, files for all users."""
 
 from __future__ import annotations
 
+import warnings
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer import Argument, Option
 
 from leporid import models
 from leporid.cli.options import Json, load_model, parse_list
-from leporid.cli.output import print_json, print_table
-from leporid.errors import ConfigError
+from leporid.cli.output import print_json, print_table, show_progress
+from leporid.errors import ConfigError, DataError, LeporidWarning, UnknownIdError
+
+if TYPE_CHECKING:
+    from leporid.models import Recommender
+
+Titles = dict[str, str]
+"""Item id, as text, to title."""
+
+
+@dataclass(frozen=True)
+class FilterOptions:
+    """Which items may be recommended."""
+
+    only: Annotated[
+        list[str] | None,
+        Option(
+            "--only",
+            "--candidates",
+            help="Only these items: ids separated by commas, or COLUMN=VALUE of the --items file "
+            "(VALUE,VALUE: any of them). Each further --only narrows the choice.",
+        ),
+    ] = None
+    exclude: Annotated[list[str] | None, "Not these items; as --only."] = None
+    include_seen: Annotated[bool, "Also items the user has already."] = False
+
+    def by_column(self) -> bool:
+        """Whether a column of the item table is asked for."""
+        return any("=" in text for text in [*(self.only or []), *(self.exclude or [])])
+
+    def settings(self, model: Recommender, items: Path | None) -> dict[str, Any]:
+        """Keywords of the library's functions."""
+        sets = [_item_ids(model, text, "--only", items) for text in self.only or []]
+        only = None
+        if sets:
+            only = sorted(set.intersection(*map(set, sets)))
+            if not only:
+                raise ConfigError("no item is left: the --only options exclude each other")
+        hidden = [_item_ids(model, text, "--exclude", items) for text in self.exclude or []]
+        exclude = [item for ids in hidden for item in ids] if hidden else None
+        return {"only": only, "exclude": exclude, "exclude_seen": not self.include_seen}
+
+
+_ALL_ITEMS = FilterOptions()
 
 
 def recommend(
@@ -20,48 +64,188 @@ def recommend(
     history: Annotated[
         list[str] | None, "Item ids of somebody new, oldest first, separated by commas."
     ] = None,
+    all_users: Annotated[bool, Option("--all", help="Every user of the model, into -o.")] = False,
+    users: Annotated[
+        Path | None, "File of user ids, one per line or a column of csv or parquet; into -o."
+    ] = None,
+    user_column: Annotated[str | None, "Column of --users; else found by name."] = None,
+    similar: Annotated[str | None, "The items most like this item instead."] = None,
     n: Annotated[int, Option("-n", help="Length of a list.")] = 10,
-    candidates: Annotated[str | None, "Recommend only these items, separated by commas."] = None,
-    include_seen: Annotated[bool, "Also items the user has already."] = False,
-    items: Annotated[Path | None, "File with item_id and title, to show titles."] = None,
+    explain: Annotated[bool, "Add the items of the person that are nearest to each."] = False,
+    filters: FilterOptions = _ALL_ITEMS,
+    items: Annotated[Path | None, "File with item ids and titles, to show them."] = None,
+    output: Annotated[Path | None, "File to write: .parquet, .csv or .jsonl."] = None,
     json_output: Json = False,
 ) -> None:
-    """The best items for --user, or for somebody new with --history."""
-    if bool(user) == bool(history):
-        raise ConfigError("give either --user ID or --history ID,ID,..., at least once")
+    """The best items for --user, for somebody new with --history, or for --all into a file.
+
+    A run for --all that was broken off goes on where it was when the command is repeated.
+    """
+    if sum(map(bool, (user, history, all_users, users, similar))) != 1:
+        raise ConfigError(
+            "ask for one of --user ID, --history ID,ID,..., --all, --users FILE, --similar ITEM"
+        )
+    if output is None and (all_users or users):
+        raise ConfigError("many lists go into a file: add -o recs.parquet (or .csv, .jsonl)")
+    if output is not None and (history or similar or explain):
+        raise ConfigError("-o writes lists of users: leave --history, --similar, --explain out")
     model = load_model(run)
     if not json_output:
         typer.echo(models.fit_sentence(model), err=True)
-    options: dict[str, Any] = {"n": n, "exclude_seen": not include_seen}
-    options["candidates"] = parse_list(candidates) if candidates else None
-    kind, asked = ("user", user) if user else ("history", history or [])
-    if user:
-        chosen, scores = model.recommend(user, **options)
+    settings = filters.settings(model, items)
+    if output is not None:
+        asked = _ids_of_file(model, users, user_column) if users else user
+        _write(model, output, asked, n, settings, json_output)
+        return
+    titles = _titles(model, items, filters.by_column())
+    if similar is not None:
+        if filters != _ALL_ITEMS:
+            raise ConfigError("--similar takes no filters: leave --only, --exclude out")
+        _print([_similar(model, similar, n, titles)], "similar to", json_output)
+    elif user:
+        chosen = model.recommend(user, n, **settings)
+        _print(_lists(model, "user", user, user, chosen, explain, titles), "user", json_output)
     else:
-        chosen, scores = model.recommend_history([parse_list(text) for text in asked], **options)
-    titles = _titles(items)
-    lists: list[dict[str, Any]] = []
-    for who, row, values in zip(asked, chosen, scores, strict=True):
-        entries = [
-            {"item": item, "score": float(score), **titles(item)}
-            for item, score in zip(row, values, strict=True)
-            if item is not None
-        ]
-        lists.append({kind: who, "items": entries})
+        texts = history or []
+        rows = [parse_list(text) for text in texts]
+        chosen = model.recommend_history(rows, n, **settings)
+        lists = _lists(model, "history", texts, rows, chosen, explain, titles)
+        _print(lists, "history", json_output)
+
+
+def _lists(
+    model: Recommender,
+    kind: str,
+    names: list[str],
+    people: list[Any],
+    chosen: tuple[Any, Any],
+    explain: bool,
+    titles: Titles | None,
+) -> list[dict[str, Any]]:
+    lists = []
+    for name, person, items, scores in zip(names, people, *chosen, strict=True):
+        entries = []
+        for item, score in zip(items, scores, strict=True):
+            if item is None:
+                continue
+            entry = {"item": item, "score": float(score), **_title(titles, item)}
+            if explain:
+                reasons = zip(*_quietly(model.explain, person, item), strict=True)
+                entry["because"] = [
+                    {"item": own, "similarity": float(value), **_title(titles, own)}
+                    for own, value in reasons
+                ]
+            entries.append(entry)
+        lists.append({kind: name, "items": entries})
+    return lists
+
+
+def _quietly(explain: Any, *arguments: Any) -> Any:
+    """Unknown items of a history were counted when it was ranked."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", LeporidWarning)
+        return explain(*arguments)
+
+
+def _similar(model: Recommender, item: str, n: int, titles: Titles | None) -> dict[str, Any]:
+    near, values = model.similar_items(item, n)
+    entries = [
+        {"item": other, "similarity": float(value), **_title(titles, other)}
+        for other, value in zip(near, values, strict=True)
+        if other is not None
+    ]
+    return {"similar to": item, "items": entries}
+
+
+def _print(lists: list[dict[str, Any]], kind: str, json_output: bool) -> None:
     if json_output:
         print_json(lists)
         return
     for entry in lists:
-        rows = [{"rank": str(rank), **row} for rank, row in enumerate(entry["items"], 1)]
-        print_table(f"{kind} {entry[kind]}", rows)
+        rows = []
+        for rank, row in enumerate(entry["items"], 1):
+            # As text: a separator of thousands would make two items of one id.
+            shown = {"rank": str(rank), **row, "item": str(row["item"])}
+            if "because" in row:
+                shown["because"] = ", ".join(
+                    f"{own.get('title') or own['item']} ({own['similarity']:.2f})"
+                    for own in row["because"]
+                )
+            rows.append(shown)
+        if rows:
+            print_table(f"{kind} {entry[kind]}", rows)
+        else:
+            typer.echo(f"{kind} {entry[kind]}: no item")
 
 
-def _titles(path: Path | None) -> Any:
-    """A function from an item id to `{"title": ...}`, empty where none is known."""
+def _write(
+    model: Recommender,
+    output: Path,
+    users: list[Any] | None,
+    n: int,
+    settings: dict[str, Any],
+    json_output: bool,
+) -> None:
+    from leporid.models import write_recommendations
+
+    progress = show_progress(json_output)
+    written = write_recommendations(model, output, users, n, progress=progress, **settings)
+    if json_output:
+        numbers = {"users": written.users, "rows": written.rows}
+        print_json({"path": str(output), **numbers, "resumed_users": written.resumed_users})
+        return
+    again = f", {written.resumed_users:,} of them from before" if written.resumed_users else ""
+    typer.echo(f"wrote {output}: {written.rows:,} rows for {written.users:,} users{again}")
+
+
+def _ids_of_file(model: Recommender, path: Path, column: str | None) -> list[Any]:
+    """The users of a file that the model knows; the others are counted."""
+    from leporid.data import read_ids
+
+    ids = read_ids(path, "user", column)
+    index, unknown = model.users.split_known(ids)
+    if len(index) == 0:
+        raise UnknownIdError(
+            f"the model knows none of the {len(ids):,} users of {path}, the first is {ids[0]!r}"
+        )
+    if unknown:
+        warnings.warn(
+            f"{len(unknown):,} of {len(ids):,} users of {path} are unknown to the model and left "
+            f"out, the first is {unknown[0]!r}",
+            LeporidWarning,
+            stacklevel=2,
+        )
+    return list(model.users.externals(index))
+
+
+def _item_ids(model: Recommender, text: str, option: str, items: Path | None) -> list[Any]:
+    """Ids separated by commas, or the items of the model with COLUMN=VALUE."""
+    column, equals, values = text.partition("=")
+    if not equals or len(model.items.split_known([text])[0]):
+        return parse_list(text)
+    if items is None:
+        raise DataError(f"{option} {text} needs the table with that column: add --items FILE")
+
+    from leporid.data import items_where
+
+    return items_where(items, column, *parse_list(values), among=model.items)
+
+
+def _titles(model: Recommender, path: Path | None, filtered: bool) -> Titles | None:
     if path is None:
-        return lambda item: {}
+        return None
 
-    from leporid.data import load_items
+    from leporid.data import titles_of
 
-    known = {str(key): info.title for key, info in load_items(path).items()}
-    return lambda item: {"title": known.get(str(item), "")}
+    try:
+        named = titles_of(model.items, path)
+    except DataError:
+        if filtered:  # a table that is there for its other columns needs no titles
+            return None
+        raise
+    ids = map(str, model.items.ids.to_pylist())
+    return {key: info.title for key, info in zip(ids, named, strict=True)}
+
+
+def _title(titles: Titles | None, item: Any) -> dict[str, str]:
+    return {} if titles is None else {"title": titles[str(item)]}

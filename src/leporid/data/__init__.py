@@ -6,9 +6,10 @@ than memory go through `store_interactions`, by the same policies.
 columns         Which column is the user, the item, the time, the rating; the table of those columns
 datasets        The data sets of the paper (and two MovieLens siblings) by name, kept in a cache
 download        Downloads: checked, tried again where they break off, kept only if whole
+id_file         `read_ids`: a list of ids from a text file or from a column of a table
 id_map          `IdMap`: external ids to contiguous indices and back, also through a file
 interactions    `Interactions` (who touched what, in which order), `Sequences`, `DatasetStats`
-item_titles     Titles and genres of items, for people who read recommendations
+item_titles     Titles and genres of items, for people who read recommendations; items by genre
 k_core          Only users and items that occur often enough, in memory or a block at a time
 loading         `load`: parquet, frames, sparse matrices, text files and data sets by name
 policies        Which rows are kept, which are left out and counted; values become ids

@@ -2,13 +2,16 @@ from .columns import LoadReport as LoadReport
 from .datasets import DATASETS as DATASETS
 from .datasets import cache_dir as cache_dir
 from .datasets import fetch as fetch
+from .id_file import read_ids as read_ids
 from .id_map import IdMap as IdMap
 from .interactions import DatasetStats as DatasetStats
 from .interactions import Interactions as Interactions
 from .interactions import Sequences as Sequences
 from .item_titles import ItemInfo as ItemInfo
+from .item_titles import items_where as items_where
 from .item_titles import load_items as load_items
 from .item_titles import rarest_genres as rarest_genres
+from .item_titles import titles_of as titles_of
 from .k_core import core_filter as core_filter
 from .loading import load as load
 from .split import Part as Part

@@ -177,6 +177,25 @@ def find_columns(
     return Columns(read, named, tuple(guessed))
 
 
+def usual_names(role: str) -> list[str]:
+    """Spellings of a role's column after `normalise`, the surest first."""
+    return _USUAL_NAMES[role].split()
+
+
+def find_column(names: Sequence[str], role: str, column: str | int | None, origin: str) -> int:
+    """The place of one column: the one the caller named, the only one, or the usual one."""
+    if column is not None:
+        return _requested_place(names, column, role, origin)
+    if len(names) == 1:
+        return 0
+    if role in (guess := _guess_by_name(names)):
+        return guess[role]
+    raise DataError(
+        f"{origin} has no column that looks like the {role} (columns found: {', '.join(names)}): "
+        f"name it"
+    )
+
+
 def _requested_place(names: Sequence[str], column: str | int, role: str, origin: str) -> int:
     """The place of a column the caller named: exactly, then without its RecBole type."""
     if isinstance(column, int) or (column not in names and column.isdigit()):

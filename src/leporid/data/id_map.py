@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -22,8 +23,8 @@ from leporid.errors import DataError, UnknownIdError
 class IdMap:
     """Distinct external ids in sorted order; the position of an id is its index.
 
-    Ids are 64-bit integers or strings. Sorting makes the indices independent of the order of
-    the rows in the file.
+    Ids are 64-bit integers or strings; a UUID is its usual text. Sorting makes the indices
+    independent of the order of the rows in the file.
     """
 
     ids: pa.Array
@@ -56,6 +57,9 @@ class IdMap:
     def __len__(self) -> int:
         return len(self.ids)
 
+    def __repr__(self) -> str:
+        return f"IdMap({len(self):,} {self.kind}s, {'int' if self.is_integer else 'str'})"
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, IdMap) and self.ids.equals(other.ids)
 
@@ -85,7 +89,11 @@ class IdMap:
 
     def index(self, external: Any) -> int:
         """The index of one id; '42' finds 42. An unknown id is an `UnknownIdError`."""
-        key = external.item() if isinstance(external, np.generic) else external
+        key = external
+        if isinstance(key, np.generic):
+            key = key.item()
+        elif isinstance(key, pa.Scalar):
+            key = key.as_py()
         try:
             if not self.is_integer:
                 key = str(key)
@@ -93,11 +101,21 @@ class IdMap:
                 key = int(key)
             return self._index[key]
         except (KeyError, TypeError, ValueError):
-            raise UnknownIdError(self._unknown(external)) from None
+            raise UnknownIdError(self._unknown(key)) from None
 
     def indices(self, externals: Iterable[Any]) -> NDArray[np.int32]:
         """The indices of several ids; the first unknown one is an `UnknownIdError`."""
         return np.fromiter((self.index(e) for e in externals), dtype=np.int32)
+
+    def split_known(self, externals: Iterable[Any]) -> tuple[NDArray[np.int32], list[Any]]:
+        """The indices of those ids that occur, in order, and the ids that do not."""
+        indices, unknown = [], []
+        for external in externals:
+            try:
+                indices.append(self.index(external))
+            except UnknownIdError:
+                unknown.append(external)
+        return np.asarray(indices, np.int32), unknown
 
     def external(self, index: int) -> Any:
         """The external id (int or str) at an index."""
@@ -192,7 +210,17 @@ class IdMap:
         return cls(pa.array(values, type=pa.string()), kind, dropped, core)
 
 
+def uuids_as_text(values: pa.Array) -> pa.Array:
+    """UUIDs as everybody writes them, other extension types as they are stored."""
+    if not isinstance(values.type, pa.BaseExtensionType):
+        return values
+    if values.type.extension_name != "arrow.uuid":
+        return values.storage
+    raw = values.storage.to_pylist()
+    return pa.array([None if v is None else str(uuid.UUID(bytes=v)) for v in raw], pa.string())
+
+
 def _as_array(values: Any) -> pa.Array:
     if isinstance(values, pa.ChunkedArray):
-        return values.combine_chunks()
-    return values if isinstance(values, pa.Array) else pa.array(values)
+        values = values.combine_chunks()
+    return uuids_as_text(values if isinstance(values, pa.Array) else pa.array(values))

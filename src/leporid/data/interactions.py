@@ -171,12 +171,16 @@ class Interactions:
         counts = np.bincount(self.user, minlength=self.n_users)
         return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
 
-    def csr(self) -> sparse.csr_array:
-        """The binary user x item matrix, float32, column indices sorted within a row."""
+    def csr(self) -> sparse.csr_matrix:
+        """The binary user x item matrix, float32, column indices sorted within a row.
+
+        A `csr_matrix`, for packages that take nothing else (implicit); scipy's newer kind is
+        `csr_array(data.csr())`, which shares the memory. Nothing here uses `*` on it.
+        """
         small = self._indptr[-1] < np.iinfo(np.int32).max
         indptr = self._indptr.astype(np.int32) if small else self._indptr
         data, shape = np.ones(len(self), dtype=np.float32), (self.n_users, self.n_items)
-        matrix = sparse.csr_array((data, self.item.copy(), indptr), shape=shape)
+        matrix = sparse.csr_matrix((data, self.item.copy(), indptr), shape=shape)
         matrix.sort_indices()
         return matrix
 

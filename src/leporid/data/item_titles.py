@@ -17,13 +17,26 @@ from numpy.typing import NDArray
 
 from leporid.data.columns import normalise
 from leporid.data.datasets import DATASETS, fetch
-from leporid.errors import DataError
+from leporid.data.id_map import IdMap
+from leporid.errors import DataError, UnknownNameError
 
 _ML_100K_GENRES = (
     "unknown|Action|Adventure|Animation|Children's|Comedy|Crime|Documentary|Drama|Fantasy|"
     "Film-Noir|Horror|Musical|Mystery|Romance|Sci-Fi|Thriller|War|Western"
 )
 """The order of the flags in u.item."""
+
+
+_ID_NAMES = (
+    "itemid movieid animeid item id asin productid appid movie artistid trackid songid bookid isbn "
+    "gameid articleid newsid videoid parentasin businessid sku"
+)
+_TITLE_NAMES = (
+    "title movietitle name itemname productname appname itemtitle producttitle moviename "
+    "artistname trackname songname booktitle animename englishtitle gamename videotitle"
+)
+_GENRE_NAMES = "genres genre class categories category tags"
+"""Spellings after `normalise`, the surest first."""
 
 
 class ItemInfo(NamedTuple):
@@ -42,19 +55,64 @@ def load_items(source: str | os.PathLike[str]) -> dict[Any, ItemInfo]:
         MovieLens `u.item` or `movies.dat`, a RecBole `.item`, or parquet or CSV with an item, a
         title (or name) and perhaps a genres column
     """
-    path = Path(source).expanduser()
-    if not path.exists():
-        if str(source) not in DATASETS:
-            raise DataError(f"no such file: {source}")
-        titles = fetch(str(source)).items
-        if titles is None:
-            raise DataError(f"the data set {str(source)!r} comes without item titles")
-        path = titles
-    items = dict(_titles(path, *_table(path)))
+    items = dict(_titles(read_item_table(source)))
     if not items:
-        raise DataError(f"{path} holds no items")
+        raise DataError(f"{source} holds no items")
     whole = all(re.fullmatch(r"-?(0|[1-9]\d*)", key) for key in items)
     return {int(key): info for key, info in items.items()} if whole else {**items}
+
+
+def titles_of(items: IdMap, source: str | os.PathLike[str]) -> list[ItemInfo]:
+    """Title and genres of every item, by index; one the file does not name is its own id.
+
+    A file that names none of them belongs to other items: a `DataError`.
+    """
+    named = {str(key): info for key, info in load_items(source).items()}
+    keys = [str(key) for key in items.ids.to_pylist()]
+    if not any(key in named for key in keys):
+        raise DataError(
+            f"{source} has the title of none of the {len(keys):,} items: its ids are such as "
+            f"{next(iter(named))!r}, those of the model such as {keys[0]!r}"
+        )
+    return [named.get(key) or ItemInfo(key) for key in keys]
+
+
+def items_where(
+    source: str | os.PathLike[str], column: str, *values: str, among: IdMap | None = None
+) -> list[Any]:
+    """The ids of the items that have one of `values` in a column of a file about items.
+
+    Parameters
+    ----------
+    source : a file or data set, as for `load_items`; it needs no titles
+    column : its name in any spelling, "genre" for "genres" too
+    values : in any case; a cell may list several, as in "Drama|War"
+    among : the items that count, such as `model.items`; None for all in the file
+    """
+    table = read_item_table(source)
+    place = next(
+        (table.place(name) for name in (column, f"{column}s") if table.place(name) is not None),
+        None,
+    )
+    if place is None:
+        raise UnknownNameError(f"column of {source}:", column, table.names)
+    key, wanted = table.key(), {value.casefold().strip() for value in values}
+    ids: list[Any] = []
+    present: Counter[str] = Counter()
+    for fields in table.records:
+        if among is not None and len(among.split_known([fields[key]])[0]) == 0:
+            continue
+        cell = fields[place].casefold().strip()
+        parts = {cell, *(part.casefold() for part in _genres(fields[place], table.path.suffix))}
+        present.update(parts)
+        if wanted & parts:
+            ids.append(fields[key])
+    if not ids:
+        known = ", ".join(name for name, _ in present.most_common(10))
+        raise DataError(
+            f"no item of {source} has {column}={','.join(values)}; there are {known or 'none'}"
+        )
+    return ids
 
 
 def rarest_genres(
@@ -76,7 +134,51 @@ def rarest_genres(
     return names, np.asarray([names.index(name) for name in own], np.int32)
 
 
-def _table(path: Path) -> tuple[list[str], list[list[str]]]:
+class ItemTable(NamedTuple):
+    """A file about items, as text."""
+
+    path: Path
+    names: list[str]
+    records: list[list[str]]
+
+    def place(self, names: str) -> int | None:
+        """The column with the first of these names that there is."""
+        spelled = [normalise(name) for name in self.names]
+        usual = (normalise(name) for name in names.split())
+        return next((spelled.index(name) for name in usual if name in spelled), None)
+
+    def key(self) -> int:
+        """The column with the ids."""
+        place = self.place(_ID_NAMES)
+        if place is None:
+            raise DataError(f"{self.path} needs a column of item ids{self.found()}")
+        return place
+
+    def found(self) -> str:
+        """The columns there are, for a message."""
+        return f" (columns found: {', '.join(self.names)})"
+
+
+def read_item_table(source: str | os.PathLike[str]) -> ItemTable:
+    """The file about items with this path, or of the data set of this name."""
+    path = Path(source).expanduser()
+    if not path.exists():
+        if str(source) not in DATASETS:
+            raise DataError(f"no such file: {source}")
+        titles = fetch(str(source)).items
+        if titles is None:
+            raise DataError(f"the data set {str(source)!r} comes without item titles")
+        path = titles
+    table = ItemTable(path, *_columns_and_rows(path))
+    for number, fields in enumerate(table.records, start=2):
+        if len(fields) != len(table.names):
+            raise DataError(
+                f"{path}, line {number}: expected {len(table.names)} columns, got {len(fields)}"
+            )
+    return table
+
+
+def _columns_and_rows(path: Path) -> tuple[list[str], list[list[str]]]:
     """The names of the columns and the rows."""
     if path.suffix in (".parquet", ".pq"):
         table = pa_parquet.read_table(path)
@@ -107,28 +209,14 @@ def _text(path: Path) -> str:
         return data.decode("latin-1")
 
 
-def _titles(
-    path: Path, names: list[str], records: list[list[str]]
-) -> Iterator[tuple[str, ItemInfo]]:
-    spelled = [normalise(name) for name in names]
-
-    def place(candidates: str) -> int | None:
-        return next((spelled.index(name) for name in candidates.split() if name in spelled), None)
-
-    key = place("itemid movieid animeid item id asin productid appid")
-    title = place("title movietitle name itemname productname appname")
+def _titles(table: ItemTable) -> Iterator[tuple[str, ItemInfo]]:
+    key, title = table.place(_ID_NAMES), table.place(_TITLE_NAMES)
     if key is None or title is None:
-        raise DataError(
-            f"{path} needs an item and a title column (columns found: {', '.join(names)})"
-        )
-    genres, year = place("genres genre class categories category tags"), place("releaseyear")
-    for number, fields in enumerate(records, start=2):
-        if len(fields) != len(names):
-            raise DataError(
-                f"{path}, line {number}: expected {len(names)} columns, got {len(fields)}"
-            )
+        raise DataError(f"{table.path} needs an item and a title column{table.found()}")
+    genres, year = table.place(_GENRE_NAMES), table.place("releaseyear")
+    for fields in table.records:
         dated = f" ({fields[year]})" if year is not None and fields[year] else ""
-        listed = () if genres is None else _genres(fields[genres], path.suffix)
+        listed = () if genres is None else _genres(fields[genres], table.path.suffix)
         yield fields[key], ItemInfo(fields[title] + dated, tuple(listed))
 
 

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from leporid.data.columns import RawTable
-from leporid.data.id_map import IdMap
+from leporid.data.id_map import IdMap, uuids_as_text
 from leporid.data.interactions import Interactions
 from leporid.data.timestamps import to_int64
 from leporid.errors import DataError, LeporidWarning
@@ -160,6 +160,10 @@ def _coded(values: pa.ChunkedArray, kind: str, origin: str) -> tuple[NDArray[np.
 
     Only distinct values are looked at one by one, so this costs little however long the log.
     """
+    extension = values.type if isinstance(values.type, pa.BaseExtensionType) else None
+    if extension is not None:  # such as UUIDs: the kernels know how they are stored, no more
+        stored = [chunk.storage for chunk in values.chunks]
+        values = pa.chunked_array(stored, extension.storage_type)
     if pa.types.is_nested(values.type):
         raise DataError(f"{origin}: the {kind} column has type {values.type}, no id")
     if pa.types.is_floating(values.type):
@@ -172,7 +176,10 @@ def _coded(values: pa.ChunkedArray, kind: str, origin: str) -> tuple[NDArray[np.
     if isinstance(encoded, pa.ChunkedArray):
         encoded = pa.concat_arrays(encoded.chunks)
     codes = np.asarray(pc.fill_null(encoded.indices, -1).to_numpy(zero_copy_only=False))
-    distinct = _trimmed(encoded.dictionary, kind, origin)
+    distinct = encoded.dictionary
+    if extension is not None:
+        distinct = uuids_as_text(pa.ExtensionArray.from_storage(extension, distinct))
+    distinct = _trimmed(distinct, kind, origin)
     if distinct.null_count:
         blank = np.asarray(pc.is_null(distinct))
         codes = np.where((codes >= 0) & ~blank[codes], codes, -1)

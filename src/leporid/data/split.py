@@ -31,6 +31,10 @@ class Split:
     protocol: str
     """How it was made: 'temporal(0.7, 0.1)', 'random(0.7, 0.1, seed=0)'."""
 
+    def __repr__(self) -> str:
+        parts = ", ".join(f"{name} {len(part):,}" for name, part in self._parts().items())
+        return f"Split({self.protocol}: {self.n_users:,} users, {self.n_items:,} items; {parts})"
+
     @property
     def users(self) -> IdMap:
         """External user ids."""

@@ -3,6 +3,7 @@ from .base import Initializer as Initializer
 from .base import InitializerConfig as InitializerConfig
 from .cache import cached_fit as cached_fit
 from .catalogue import available as available
+from .catalogue import describe as describe
 from .catalogue import get as get
 from .catalogue import register as register
 from .catalogue import standardizes as standardizes

@@ -34,6 +34,11 @@ class InitialEmbeddings:
     item_ids: IdMap | None = None
     """External ids of the item rows; None where only positions are known."""
 
+    def __repr__(self) -> str:
+        method = self.users.provenance.get("method", "unknown method")
+        rows = f"{self.users.n:,} users, {self.items.n:,} items"
+        return f"InitialEmbeddings({rows}, {self.users.dim} columns, {method})"
+
     def standardized(self, scale: float = 1.0) -> InitialEmbeddings:
         """Both sides z-scored by column, times `scale`."""
         return replace(
@@ -130,6 +135,9 @@ class Initializer(abc.ABC):
         if not isinstance(config, self.config_class):
             raise ConfigError(f"{self.name} takes a {self.config_class.__name__}, not {config!r}")
         self.config = config
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.config.changed_words()})"
 
     def fit(
         self, train: Interactions, *, progress: bool | ProgressLike | None = None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from leporid.registry import Registry
 
@@ -26,6 +26,14 @@ _registry: Registry[Initializer] = Registry(
 available = _registry.available
 get = _registry.get
 register = _registry.register
+
+
+def describe(name: str) -> dict[str, Any]:
+    """What the initialiser `name` is and takes, as plain values."""
+    cls = get(name)
+    standardized = cls.standardize_by_default
+    settings = cls.config_class.describe()
+    return {**_registry.describe(name), "standardized": standardized, "settings": settings}
 
 
 def standardizes(method: str | None, otherwise: bool) -> bool:

@@ -2,11 +2,14 @@ from .shared.base import HistoryUnsupportedError as HistoryUnsupportedError
 from .shared.base import Learnt as Learnt
 from .shared.base import Recommender as Recommender
 from .shared.catalogue import available as available
+from .shared.catalogue import describe as describe
 from .shared.catalogue import get as get
 from .shared.catalogue import register as register
 from .shared.fitting import train as train
+from .shared.item_neighbours import ItemNeighbours as ItemNeighbours
 from .shared.neural import BuildContext as BuildContext
 from .shared.neural import NeuralRecommender as NeuralRecommender
+from .shared.recommendation_file import write_recommendations as write_recommendations
 from .shared.refitting import everything as everything
 from .shared.refitting import fit_sentence as fit_sentence
 from .shared.trained import find_model as find_model

@@ -127,7 +127,7 @@ def _add_reading(app: FastAPI, service: Service, *, writable: bool) -> None:
         service.bound("n", n, service.limits.n)
         served = service.run(run)
         index = served.model.items.index(item)
-        near = [{**served.item(i), "similarity": w} for i, w in served.similar(index, n)]
+        near = [{**served.item(i), "similarity": w} for i, w in served.neighbours.similar(index, n)]
         return JSONResponse({"item": served.item(index), "similar": near})
 
     @app.get("/users/{user}", response_model=s.UserAnswer, responses=_PROBLEMS)

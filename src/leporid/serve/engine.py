@@ -155,6 +155,6 @@ def _ranked(
     chosen = items[present][: row.person.n].tolist()
     reasons = None
     if row.person.explain:
-        reasons = [row.person.run.reasons(item, row.history) for item in chosen]
+        reasons = [row.person.run.neighbours.reasons(item, row.history) for item in chosen]
     values = scores[present][: row.person.n].tolist()
     return Ranked(chosen, values, reasons, folds_in, row.n_events)

@@ -13,15 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leporid.artifacts import read_json
-from leporid.data import ItemInfo, load_items
+from leporid.data import ItemInfo, titles_of
 from leporid.errors import DataError, UnknownIdError
-from leporid.graph import Neighbours, top_k_neighbours
-from leporid.models import Recommender, find_model
+from leporid.models import ItemNeighbours, Recommender, find_model
 from leporid.serve.item_map import ItemMap, item_map, item_vectors
 from leporid.threads import choose_torch_threads
 
-_NEIGHBOURS = 100
-"""Neighbours kept for each item: for similar items and for the reasons of a recommendation."""
 _TIMED = 8
 """Users scored at once to choose the number of threads."""
 _TRIES = 5
@@ -42,8 +39,8 @@ class LoadedRun:
     """Titles as they are compared with a search."""
     popularity: NDArray[np.int64]
     """int64[n_items]: interactions in the data of the fit."""
-    neighbours: Neighbours
-    """On the item graph: Jaccard of the two sets of users."""
+    neighbours: ItemNeighbours
+    """For similar items and for the reasons of a recommendation."""
     map: ItemMap
     metrics: Mapping[str, float]
     """On test, from the record; empty where there is none."""
@@ -59,11 +56,7 @@ class LoadedRun:
 
     def known_items(self, ids: Sequence[str]) -> NDArray[np.int32]:
         """Indices of stored item ids; items this model has never met are left out."""
-        indices = []
-        for item in ids:
-            with contextlib.suppress(UnknownIdError):  # a later training may know it
-                indices.append(self.model.items.index(item))
-        return np.asarray(indices, np.int32)
+        return self.model.items.split_known(ids)[0]  # a later training may know the others
 
     def user_items(self, user: str, has_events: bool) -> tuple[int | None, NDArray[np.int32]]:
         """Index and items of a user of the fit; None and no items for one who only has events."""
@@ -82,24 +75,6 @@ class LoadedRun:
         hits = [i for i, title in enumerate(self.spelled) if all(word in title for word in words)]
         hits.sort(key=lambda i: (not self.spelled[i].startswith(begin), -self.popularity[i], i))
         return hits[:n]
-
-    def similar(self, index: int, n: int) -> list[tuple[int, float]]:
-        """Nearest neighbours on the item graph, with their Jaccard similarity."""
-        near = self.neighbours.indices[index][:n]
-        weight = self.neighbours.weights[index][:n]
-        return [(int(i), float(w)) for i, w in zip(near, weight, strict=True) if i >= 0]
-
-    def reasons(
-        self, index: int, history: NDArray[np.int32], n: int = 3
-    ) -> list[tuple[int, float]]:
-        """Which items of a history are joined to an item on the graph, nearest first."""
-        near, weight = self.neighbours.indices, self.neighbours.weights
-        own = np.isin(near[index], history)
-        row, column = np.nonzero(near[history] == index)
-        items = [*near[index][own].tolist(), *history[row].tolist()]
-        weights = [*weight[index][own].tolist(), *weight[history[row], column].tolist()]
-        joined = dict(zip(items, weights, strict=True))
-        return sorted(joined.items(), key=lambda pair: (-pair[1], pair[0]))[:n]
 
 
 def load_run(
@@ -144,7 +119,7 @@ def _load(path: Path, items: str | Path | None, like: LoadedRun | None) -> Loade
     if like is not None and like.model.known.digest == model.known.digest:
         neighbours = like.neighbours
     else:
-        neighbours = top_k_neighbours(model.known.csr().T.tocsr(), _NEIGHBOURS)
+        neighbours = ItemNeighbours(model.known)
     some = np.arange(min(_TIMED, len(model.users)), dtype=np.int32)
     titles = tuple(info.title for info in information)
     genres = tuple(info.genres for info in information)
@@ -171,8 +146,6 @@ def _information(path: Path, model: Recommender, items: str | Path | None) -> li
         # A model's own folder has an items.parquet too: ids without titles.
         named_items = (p for p in beside if p.is_file() and not p.with_name("model.json").is_file())
         items = next(named_items, None)
-    named = {str(key): info for key, info in load_items(items).items()} if items else {}
-    keys = [str(key) for key in model.items.ids.to_pylist()]
-    if named and not any(key in named for key in keys):
-        raise DataError(f"{items} has the title of none of the {len(keys)} items of {path}")
-    return [named.get(key) or ItemInfo(key) for key in keys]
+    if items is None:
+        return [ItemInfo(str(key)) for key in model.items.ids.to_pylist()]
+    return titles_of(model.items, items)

@@ -31,6 +31,10 @@ class Embedding:
     provenance: Mapping[str, Any] = field(default_factory=dict)
     """Method, parameters and data hash: JSON-able."""
 
+    def __repr__(self) -> str:
+        method = self.provenance.get("method", "unknown method")
+        return f"Embedding({self.n:,} rows, {self.dim} columns, {method})"
+
     @property
     def n(self) -> int:
         """Number of rows."""

@@ -20,8 +20,9 @@ from leporid.errors import LeporidWarning
 from leporid.models.dlr2.config import RECIPES, Branch, DLR2Config
 from leporid.models.dlr2.features import FeatureNetwork
 from leporid.models.dlr2.heads import Discriminative, generative
-from leporid.models.shared.base import Indices, check_n
+from leporid.models.shared.base import Indices
 from leporid.models.shared.neural import BuildContext
+from leporid.models.shared.recommending import check_n
 from leporid.models.shared.user_table import UserTableRecommender
 from leporid.ranking import TopK, masked_top_k
 from leporid.training import Batch, Sampling

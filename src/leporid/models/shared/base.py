@@ -2,13 +2,13 @@
 
 A model implements `_fit` and `score`; optionally `score_histories` for people it has never seen
 and `retrieve` where it has a cheap first stage. What it learns is declared as `Learnt`, or comes
-from `_arrays` and goes back by `_restore`. Ids, masking, ranking, saving and errors live here.
+from `_arrays` and goes back by `_restore`. What a model is asked is in `recommending`.
 """
 
 from __future__ import annotations
 
 import abc
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Literal, Self, TypeVar
 
@@ -35,16 +35,14 @@ from leporid.errors import (
     UnknownNameError,
 )
 from leporid.models.shared import catalogue
+from leporid.models.shared.recommending import Indices as Indices
+from leporid.models.shared.recommending import Recommending
+from leporid.models.shared.recommending import Scores as Scores
 from leporid.models.shared.refitting import Fitting, refit
 from leporid.models.shared.sparse import canonical, csr_parts
 from leporid.progress import ProgressLike, make_progress
-from leporid.ranking import TopK, chunk_rows, masked_top_k
+from leporid.ranking import TopK
 from leporid.space import SearchSpace
-
-Indices = NDArray[np.int32]
-"""int32[m]: users or items by their place in an `IdMap`."""
-Scores = NDArray[np.float32]
-"""float32[m, n_items]: higher is better."""
 
 _FORMAT = 2
 """Of a saved model: the ids are among the arrays. Format 1 had them in parquet files."""
@@ -83,7 +81,7 @@ class Learnt(Generic[T]):
         setattr(model, self._slot, value)
 
 
-class Recommender(abc.ABC):
+class Recommender(Recommending):
     """Base class of all models. Scores are float32, higher is better."""
 
     name: ClassVar[str]
@@ -112,6 +110,13 @@ class Recommender(abc.ABC):
         self.fitting = Fitting()
         self.validated: Recommender | None = None  # by train(..., final=True): what to evaluate
 
+    def __repr__(self) -> str:
+        state = "not fitted"
+        if self._known is not None:
+            state = f"fitted on {len(self.users):,} users, {len(self.items):,} items"
+        settings = self.config.changed_words()
+        return f"{type(self).__name__}({settings}{'; ' if settings else ''}{state})"
+
     @classmethod
     def recipe_settings(cls, recipe: str | None) -> dict[str, Any]:
         """The settings of a named recipe; none for None."""
@@ -137,6 +142,11 @@ class Recommender(abc.ABC):
     def score_histories(self, histories: Sequence[Indices]) -> Scores:
         """float32[len(histories), n_items] scores for unseen people, from item indices."""
         raise HistoryUnsupportedError(self.name)
+
+    @classmethod
+    def answers_new_people(cls) -> bool:
+        """Whether `recommend_history` has an answer."""
+        return cls.score_histories is not Recommender.score_histories
 
     def retrieve(
         self,
@@ -222,73 +232,6 @@ class Recommender(abc.ABC):
             raise NotFittedError(f"{self.name} is not fitted yet: call fit(split) first")
         return value
 
-    @property
-    def users(self) -> IdMap:
-        """External user ids of the fit."""
-        return self.known.users
-
-    @property
-    def items(self) -> IdMap:
-        """External item ids of the fit."""
-        return self.known.items
-
-    def recommend(
-        self,
-        users: Any,
-        n: int = 10,
-        exclude_seen: bool = True,
-        candidates: Iterable[Any] | None = None,
-    ) -> tuple[NDArray[Any], NDArray[np.float32]]:
-        """The best `n` items for known users, by external id.
-
-        `users` is one id or several. Returns `(items, scores)`, of shape [n] for one id and
-        [m, n] for several; where fewer than n items remain, None and -inf fill the row.
-        `candidates` restricts the ranking to those item ids.
-        """
-        single = _is_id(users)
-        if not single and not isinstance(users, Iterable):
-            raise DataError(f"users must be one id or a list of ids, not {users!r}")
-        index = self.users.indices([users] if single else users)
-        top = self.top_k(index, n, exclude_seen=exclude_seen, candidates=candidates)
-        return self._external(top, single)
-
-    def recommend_history(
-        self,
-        histories: Sequence[Any],
-        n: int = 10,
-        exclude_seen: bool = True,
-        candidates: Iterable[Any] | None = None,
-    ) -> tuple[NDArray[Any], NDArray[np.float32]]:
-        """The best `n` items for people the model has never seen, from their items in time order.
-
-        `histories` is a list of lists of external item ids, or one such list.
-        """
-        if isinstance(histories, str):
-            raise DataError(f"a history is a list of item ids, not the text {histories!r}")
-        single = len(histories) > 0 and _is_id(histories[0])
-        rows = [self.items.indices(h) for h in ([histories] if single else histories)]
-        for number, row in enumerate(rows):
-            if len(row) == 0:
-                raise DataError(f"history {number} is empty: give at least one item id")
-        seen = Sequences.from_rows(rows)
-        top = self._rank(
-            lambda part: self.score_histories(rows[part]), seen, n, exclude_seen, candidates
-        )
-        return self._external(top, single)
-
-    def top_k(
-        self,
-        users: Indices,
-        n: int,
-        *,
-        exclude_seen: bool = True,
-        candidates: Iterable[Any] | None = None,
-    ) -> TopK:
-        """`recommend` on user indices, returning item indices."""
-        users = self._check_users(users)
-        seen = self.known.sequences().take(users)
-        return self._rank(lambda part: self.score(users[part]), seen, n, exclude_seen, candidates)
-
     def save(self, path: str | Path) -> Path:
         """Write the directory `path`: `model.json`, and `weights.safetensors` with the ids.
 
@@ -357,44 +300,6 @@ class Recommender(abc.ABC):
         if len(wrong):
             raise UnknownIdError(f"no user has the index {wrong[0]}: the model knows {n_users}")
         return np.ascontiguousarray(rows, dtype=np.int32)
-
-    def _rank(
-        self,
-        score: Callable[[slice], Scores],
-        seen: Sequences,
-        n: int,
-        exclude_seen: bool,
-        candidates: Iterable[Any] | None,
-    ) -> TopK:
-        """The best `n` items of each person of `seen`, scored chunk by chunk."""
-        check_n(n)
-        allowed = None
-        if candidates is not None:
-            allowed = np.zeros(self.known.n_items, dtype=np.bool_)
-            allowed[self.items.indices([candidates] if _is_id(candidates) else candidates)] = True
-        step = chunk_rows(self.known.n_items)
-        items, scores = [np.empty((0, n), np.int32)], [np.empty((0, n), np.float32)]
-        for start in range(0, len(seen), step):
-            rows = np.arange(start, min(start + step, len(seen)))
-            hidden = seen.take(rows) if exclude_seen else None
-            best = masked_top_k(score(slice(start, start + step)), n, seen=hidden, allowed=allowed)
-            items.append(best.items)
-            scores.append(best.scores)
-        return TopK(np.concatenate(items), np.concatenate(scores))
-
-    def _external(self, top: TopK, single: bool) -> tuple[NDArray[Any], NDArray[np.float32]]:
-        items = self.items.externals(top.items)
-        return (items[0], top.scores[0]) if single else (items, top.scores)
-
-
-def check_n(n: int) -> None:
-    """Refuse a length of lists that is not a whole number of at least 1."""
-    if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 1:
-        raise ConfigError(f"n must be a whole number of at least 1, not {n!r}")
-
-
-def _is_id(value: Any) -> bool:
-    return isinstance(value, str | int | np.integer)
 
 
 def _part(arrays: dict[str, NDArray[Any]], prefix: str) -> dict[str, NDArray[Any]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from leporid.registry import Registry
 
@@ -34,3 +34,15 @@ _registry: Registry[Recommender] = Registry(
 available = _registry.available
 get = _registry.get
 register = _registry.register
+
+
+def describe(name: str) -> dict[str, Any]:
+    """What the model `name` is, takes and can do, as plain values."""
+    cls = get(name)
+    return {
+        **_registry.describe(name),
+        "starting_vectors": cls.takes_initial_vectors,
+        "new_people": cls.answers_new_people(),
+        "recipes": cls.recipes,
+        "settings": cls.config_class.describe(),
+    }

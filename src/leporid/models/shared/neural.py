@@ -137,6 +137,11 @@ class NeuralRecommender(Recommender):
         """`scores` for people who were not in the training data; optional."""
         raise HistoryUnsupportedError(self.name)
 
+    @classmethod
+    def answers_new_people(cls) -> bool:
+        """Whether the model has `history_scores` of its own."""
+        return cls.history_scores is not NeuralRecommender.history_scores
+
     def prepare(self) -> Any:
         """What scoring shares between calls (all item vectors, say); kept until weights change."""
         return None
