@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from leporid.cli.options import Json, Seed
-from leporid.cli.output import print_json, print_table
+from leporid.cli.output import print_json, print_table, program_name
 from leporid.progress import NullProgress, RichProgress
 
 if TYPE_CHECKING:
@@ -69,13 +70,17 @@ def _print(result: DemoResult, report: Path, output: Path) -> None:
     typer.echo(f"\nUser {result.user} chose last: {'; '.join(result.history)}")
     picks = [{**row, "rank": str(row["rank"])} for row in result.picks]
     print_table(f"DLR2 from LEPORID recommends to user {result.user}", picks)
+    program = program_name()
+    random, leporid, items = (
+        shlex.quote(str(output / name)) for name in ("random", "leporid", "items.parquet")
+    )
     typer.echo(
         f"took {result.seconds:.0f} s\n"
         f"report: {report}\n\n"
         f"next:\n"
-        f"  leporid compare {output}/random {output}/leporid\n"
-        f"  leporid recommend {output}/leporid --user 42 --items {output}/items.parquet\n"
-        f"  leporid serve {output}/leporid --compare {output}/random"
+        f"  {program} compare {random} {leporid}\n"
+        f"  {program} recommend {leporid} --user {shlex.quote(result.user)} --items {items}\n"
+        f"  {program} serve {leporid} --compare {random}"
     )
 
 
