@@ -11,7 +11,7 @@ import builtins, io, os, sys
 import psutil  # it and threadpoolctl have code of their own for each system
 
 sys.modules["resource"] = sys.modules["fcntl"] = None
-for name in ("sched_getaffinity", "posix_fallocate", "fork", "getuid", "getloadavg"):
+for name in ("sched_getaffinity", "posix_fallocate", "getloadavg"):
     delattr(os, name)
 import safetensors
 

@@ -22,8 +22,8 @@ def program_name() -> str:
     on_path = shutil.which("leporid")
     if on_path and Path(on_path).resolve() == beside.resolve():
         return "leporid"
-    near = beside.relative_to(Path.cwd()) if beside.is_relative_to(Path.cwd()) else beside
-    return shlex.quote(str(near))
+    here = Path.cwd()
+    return shlex.quote(str(beside.relative_to(here) if here in beside.parent.parents else beside))
 
 
 def show_progress(json_output: bool = False) -> bool:
