@@ -14,8 +14,7 @@ from leporid.distributed import shuffle
 from leporid.distributed.cluster import Cluster
 from leporid.distributed.product import multiply_block, prepare_block
 from leporid.errors import ConfigError
-from leporid.graph import Members, members_of, usable_k
-from leporid.graph.kernels.product import column_bounds
+from leporid.graph import Members, column_bounds, members_of, usable_k
 from leporid.progress import NullProgress, ProgressLike
 
 BLOCKS_PER_WORKER = 4

@@ -96,8 +96,6 @@ def initialize(
     except ImportError:
         raise MissingExtraError("leporid.initialize", "torch") from None
 
-    if not isinstance(module, torch.nn.Module):
-        raise ConfigError(f"module must be a torch.nn.Module, not {type(module).__name__}")
     names = {"users": _names(module, users), "items": _names(module, items)}
     if not any(names.values()):
         raise ConfigError("name at least one table: users=..., items=... or both")
@@ -131,6 +129,8 @@ def _names(module: nn.Module, tables: Tables) -> list[str]:
     """Dotted names of the tables, which may be given as such or as objects."""
     from torch import Tensor, nn
 
+    if not isinstance(module, nn.Module):
+        raise ConfigError(f"module must be a torch.nn.Module, not {type(module).__name__}")
     if tables is None:
         return []
     names: list[str] = []
