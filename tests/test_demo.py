@@ -16,7 +16,7 @@ pytest.importorskip("matplotlib")
 
 from leporid import Recommender, load, synthesize, temporal_split
 from leporid.cli.app import app
-from leporid.cli.output import program_name
+from leporid.cli.demo import program_name
 from leporid.data.write import write_log
 from leporid.demo import DemoSettings, run_demo
 from leporid.errors import ConfigError, DataError

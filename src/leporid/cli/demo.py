@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shlex
+import shutil
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -10,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from leporid.cli.options import Json, Seed
-from leporid.cli.output import print_json, print_table, program_name
+from leporid.cli.output import print_json, print_table
 from leporid.progress import NullProgress, RichProgress
 
 if TYPE_CHECKING:
@@ -82,6 +84,18 @@ def _print(result: DemoResult, report: Path, output: Path) -> None:
         f"  {program} recommend {leporid} --user {shlex.quote(result.user)} --items {items}\n"
         f"  {program} serve {leporid} --compare {random}"
     )
+
+
+def program_name() -> str:
+    """What to type to run this program again: `leporid`, or where it is if PATH does not say."""
+    beside = Path(sys.executable).with_name("leporid.exe" if os.name == "nt" else "leporid")
+    if not beside.exists():
+        return f"{shlex.quote(sys.executable)} -m leporid"
+    on_path = shutil.which("leporid")
+    if on_path and Path(on_path).resolve() == beside.resolve():
+        return "leporid"
+    here = Path.cwd()
+    return shlex.quote(str(beside.relative_to(here) if here in beside.parent.parents else beside))
 
 
 class _Lines(NullProgress):

@@ -3,27 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
-import shlex
-import shutil
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import typer
-
-
-def program_name() -> str:
-    """What to type to run this program again: `leporid`, or where it is if PATH does not say."""
-    beside = Path(sys.executable).with_name("leporid.exe" if os.name == "nt" else "leporid")
-    if not beside.exists():
-        return f"{shlex.quote(sys.executable)} -m leporid"
-    on_path = shutil.which("leporid")
-    if on_path and Path(on_path).resolve() == beside.resolve():
-        return "leporid"
-    here = Path.cwd()
-    return shlex.quote(str(beside.relative_to(here) if here in beside.parent.parents else beside))
 
 
 def show_progress(json_output: bool = False) -> bool:
