@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import inspect
 import re
+import runpy
 from pathlib import Path
 
 import pytest
@@ -70,3 +71,10 @@ def test_parameters_are_lists_in_the_site() -> None:
     config = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
     assert "docstring_style: numpy" in config
     assert "docstring_section_style: list" in config
+
+
+def test_one_line_parameters_become_descriptions() -> None:
+    pytest.importorskip("griffe")
+    described = runpy.run_path(str(ROOT / "docs" / "parameters.py"))["described"]
+    text = "A.\n\nParameters\n----------\na : int\n    Long.\nb, c : short\n\nReturns\n-------\nd : e\n"
+    assert described(text) == text.replace("b, c : short", "b, c\n    short")
