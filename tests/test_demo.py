@@ -16,6 +16,7 @@ pytest.importorskip("matplotlib")
 
 from leporid import Recommender, load, synthesize, temporal_split
 from leporid.cli.app import app
+from leporid.cli.demo import program_name
 from leporid.data.write import write_log
 from leporid.demo import DemoSettings, run_demo
 from leporid.errors import ConfigError, DataError
@@ -74,8 +75,8 @@ def test_the_printed_command_serves_both_starts_side_by_side(shown: str) -> None
     from leporid.serve import create_app
     from tests.serve.conftest import get, post
 
-    [line] = [line.strip() for line in shown.splitlines() if line.startswith("  leporid serve")]
-    _, _, run, option, other = shlex.split(line)
+    [line] = [line.strip() for line in shown.splitlines() if " serve " in line]
+    *_, run, option, other = shlex.split(line)
     assert option == "--compare"
     served = create_app(run, compare=other)
     told = get(served, "/health").json()["runs"]
@@ -137,3 +138,49 @@ def test_a_failure_is_not_exit_code_zero(tmp_path: Path) -> None:
     assert done.stderr.startswith("error: ")
     with pytest.raises(ConfigError, match="steps must be at least 1"):
         DemoSettings(steps=0)
+
+
+def test_the_printed_commands_work_when_pasted(
+    shown: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = [line for line in shown.partition("next:\n")[2].splitlines() if " serve " not in line]
+    assert len(lines) == 2
+    for line in lines:
+        done = subprocess.run(line, shell=True, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+    bin_folder = tmp_path / "env" / "bin"
+    bin_folder.mkdir(parents=True)
+    (bin_folder / "leporid").touch(0o755)
+    monkeypatch.setattr(sys, "executable", str(bin_folder / "python"))
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    monkeypatch.chdir(tmp_path)
+    assert program_name() == "env/bin/leporid"
+    for elsewhere in (bin_folder, tmp_path.parent.parent / "elsewhere"):
+        elsewhere.mkdir(exist_ok=True)
+        monkeypatch.chdir(elsewhere)
+        assert program_name() == str(bin_folder / "leporid")
+    monkeypatch.setenv("PATH", f"{bin_folder}:/usr/bin")
+    assert program_name() == "leporid"
+    (bin_folder / "leporid").unlink()
+    assert program_name() == f"{bin_folder / 'python'} -m leporid"
+
+
+@pytest.mark.parametrize(("package", "extra"), [("torch", "torch"), ("matplotlib", "plots")])
+def test_a_missing_extra_is_one_sentence_before_anything_is_done(
+    package: str, extra: str, tmp_path: Path
+) -> None:
+    code = (
+        "import sys\n"
+        "class Hidden:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        f"        if name.partition('.')[0] == {package!r}:\n"
+        "            raise ModuleNotFoundError(f'no {name}', name=name)\n"
+        "sys.meta_path.insert(0, Hidden())\n"
+        f"sys.argv = ['leporid', 'demo', '-o', {str(tmp_path)!r}]\n"
+        "from leporid.cli import main\nmain()"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stdout == ""
+    assert done.stderr.count("\n") == 1
+    assert f"pip install 'leporid[{extra}]'" in done.stderr

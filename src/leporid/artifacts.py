@@ -167,14 +167,17 @@ def map_arrays(path: str | Path) -> tuple[dict[str, NDArray[Any]], dict[str, str
 
     if not Path(path).is_file():
         raise DataError(f"no such file: {path}")
-    try:
+    while True:
         with open(path, "rb") as file:
-            # Opened once: what is checked is what is mapped, even if the name changes hands.
-            with safe_open(f"/dev/fd/{file.fileno()}", framework="numpy") as checked:
-                metadata = checked.metadata() or {}
-            pages = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
-    except SafetensorError as error:
-        raise DataError(f"{path} is not a safetensors file: {error}") from None
+            try:
+                with safe_open(path, framework="numpy") as checked:
+                    metadata = checked.metadata() or {}
+            except SafetensorError as error:
+                raise DataError(f"{path} is not a safetensors file: {error}") from None
+            # What was checked must be what is mapped: again if the name changed hands in between.
+            if os.path.samestat(os.fstat(file.fileno()), os.stat(path)):
+                pages = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
+                break
     length = int.from_bytes(pages[:8], "little")
     header: dict[str, Any] = json.loads(pages[8 : 8 + length])
     header.pop("__metadata__", None)

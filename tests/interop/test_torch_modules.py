@@ -173,6 +173,46 @@ def test_standardisation_follows_the_method_and_scale_can_match() -> None:
     np.testing.assert_allclose(values(model.user_embedding.weight).std(), spread, rtol=1e-3)
 
 
+def test_tables_can_be_given_as_objects() -> None:
+    model, made = TwoTower(), make()
+    written = leporid.initialize(
+        model,
+        users=[model.user_embedding, model.raw],
+        items=model.item_embedding.weight,
+        embeddings=made,
+        standardize=False,
+    )
+    assert written == {"user_embedding": 6, "raw": 6, "item_embedding.weight": 5}
+    np.testing.assert_array_equal(values(model.raw), made.users.vectors)
+    np.testing.assert_array_equal(values(model.item_embedding.weight), made.items.vectors)
+    for stranger in (TwoTower().user_embedding, model, 3, [None]):
+        with pytest.raises(ConfigError, match="from elsewhere"):
+            leporid.initialize(model, users=stranger, embeddings=made)  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match=r"tables inside it: towers\.mlp"):
+        leporid.initialize(model, users=model.towers, embeddings=made)
+    with pytest.raises(ConfigError, match=r"torch\.nn\.Module, not dict"):
+        leporid.initialize({}, users="a", embeddings=made)  # type: ignore[arg-type]
+
+
+def test_compiled_modules_are_filled_like_others() -> None:
+    model, made = TwoTower(), make()
+    compiled: Any = torch.compile(model)
+    written = leporid.initialize(
+        compiled,
+        users="user_embedding",
+        items=["_orig_mod.item_embedding", model.bag],
+        embeddings=made,
+        standardize=False,
+    )
+    assert written == {"user_embedding": 6, "item_embedding": 5, "bag": 5}
+    np.testing.assert_array_equal(values(model.user_embedding.weight), made.users.vectors)
+    model.padded = torch.compile(model.padded)
+    leporid.initialize(model, items="padded", embeddings=made, standardize=False)
+    inner: Any = model.padded
+    np.testing.assert_array_equal(values(inner.weight)[0], np.zeros(DIM))
+    np.testing.assert_array_equal(values(inner.weight)[1:], made.items.vectors)
+
+
 def test_mistakes_are_named_and_nothing_is_written() -> None:
     made = make()
     wrong_dim = InitialEmbeddings(made.users, Embedding(np.zeros((5, 3), np.float32)))

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import shlex
+import shutil
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -69,14 +72,30 @@ def _print(result: DemoResult, report: Path, output: Path) -> None:
     typer.echo(f"\nUser {result.user} chose last: {'; '.join(result.history)}")
     picks = [{**row, "rank": str(row["rank"])} for row in result.picks]
     print_table(f"DLR2 from LEPORID recommends to user {result.user}", picks)
+    program = program_name()
+    random, leporid, items = (
+        shlex.quote(str(output / name)) for name in ("random", "leporid", "items.parquet")
+    )
     typer.echo(
         f"took {result.seconds:.0f} s\n"
         f"report: {report}\n\n"
         f"next:\n"
-        f"  leporid compare {output}/random {output}/leporid\n"
-        f"  leporid recommend {output}/leporid --user 42 --items {output}/items.parquet\n"
-        f"  leporid serve {output}/leporid --compare {output}/random"
+        f"  {program} compare {random} {leporid}\n"
+        f"  {program} recommend {leporid} --user {shlex.quote(result.user)} --items {items}\n"
+        f"  {program} serve {leporid} --compare {random}"
     )
+
+
+def program_name() -> str:
+    """What to type to run this program again: `leporid`, or where it is if PATH does not say."""
+    beside = Path(sys.executable).with_name("leporid.exe" if os.name == "nt" else "leporid")
+    if not beside.exists():
+        return f"{shlex.quote(sys.executable)} -m leporid"
+    on_path = shutil.which("leporid")
+    if on_path and Path(on_path).resolve() == beside.resolve():
+        return "leporid"
+    here = Path.cwd()
+    return shlex.quote(str(beside.relative_to(here) if here in beside.parent.parents else beside))
 
 
 class _Lines(NullProgress):

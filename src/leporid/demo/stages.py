@@ -17,7 +17,8 @@ from leporid.config import Config, setting
 from leporid.data import ItemInfo, fetch, load, load_items, synthesize, temporal_split
 from leporid.errors import DataError
 from leporid.initializers import start
-from leporid.models import train
+from leporid.models import get, train
+from leporid.pages import new_figure
 from leporid.progress import NullProgress, ProgressLike
 from leporid.runs import Meter, Run, RunRecord, judge, paired_tests, write_run
 
@@ -87,6 +88,9 @@ class DemoResult:
 def run_demo(output: Path, settings: DemoSettings, progress: ProgressLike) -> DemoResult:
     """Run every stage, keep all four runs under `output`, and return what there is to show."""
     began = time.perf_counter()
+    # What is not installed is said now, not after a download: torch, then matplotlib.
+    get("dlr2")
+    new_figure(1, 1)
     data, titles, source = _data(settings, progress)
     data = data.core(settings.core)
     split = temporal_split(data)

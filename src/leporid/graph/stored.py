@@ -62,11 +62,14 @@ def stored_knn_graph(
 
 
 def _new_file(path: Path, dtype: Any, size: int) -> NDArray[Any]:
-    """A new file of `size` numbers, mapped; its room on the disk is taken now."""
+    """A new file of `size` numbers, mapped; where it can, the system sets its disk space aside."""
     try:
         with open(path, "wb") as file:
-            if size:
-                os.posix_fallocate(file.fileno(), 0, size * np.dtype(dtype).itemsize)
+            n_bytes = size * np.dtype(dtype).itemsize
+            if size and hasattr(os, "posix_fallocate"):
+                os.posix_fallocate(file.fileno(), 0, n_bytes)
+            else:
+                file.truncate(n_bytes)
     except OSError as error:
         raise GraphError(f"could not write {path}: {error.strerror or error}") from error
     return np.asarray(np.memmap(path, dtype, "r+")) if size else np.zeros(0, dtype)

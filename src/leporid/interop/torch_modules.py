@@ -6,10 +6,10 @@ changes nothing.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Union
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     import torch
     from torch import nn
 
-Names = str | Sequence[str] | None
+Table = Union[str, "nn.Module", "nn.Parameter"]
+Tables = Table | Sequence[Table] | None
 Scale = float | Literal["match"] | None
 
 
@@ -44,8 +45,8 @@ class _Plan:
 
 def initialize(
     module: nn.Module,
-    users: Names = None,
-    items: Names = None,
+    users: Tables = None,
+    items: Tables = None,
     *,
     embeddings: InitialEmbeddings | Embedding | NDArray[Any] | str | Path,
     id_map: Any = None,
@@ -59,12 +60,14 @@ def initialize(
     Parameters
     ----------
     module : torch.nn.Module
-        Anything with embedding tables. Call after construction, and after the module's own
-        `reset_parameters` where that is called again; vectors are copied in place, so an
-        optimiser that knows the parameters already keeps working.
-    users, items : name, list of names, or None
-        `nn.Embedding`, `nn.EmbeddingBag` or 2-D parameters, by their dotted names (with or
-        without `.weight`). Several names all receive the same vectors (NeuMF has two per side).
+        Anything with embedding tables, compiled (`torch.compile`) or not. Call after
+        construction, and after the module's own `reset_parameters` where that is called again;
+        vectors are copied in place, so an optimiser that knows the parameters already keeps
+        working.
+    users, items : name, table, list of these, or None
+        `nn.Embedding`, `nn.EmbeddingBag` or 2-D parameters of the module: the objects, or their
+        dotted names (with or without `.weight`). Several all receive the same vectors (NeuMF has
+        two per side).
     embeddings : InitialEmbeddings, a file or folder of them, or one Embedding or matrix
         A single Embedding or matrix needs exactly one of `users` and `items`.
     id_map : None, or which id lives in which row of the table
@@ -93,7 +96,7 @@ def initialize(
     except ImportError:
         raise MissingExtraError("leporid.initialize", "torch") from None
 
-    names = {"users": _names(users), "items": _names(items)}
+    names = {"users": _names(module, users), "items": _names(module, items)}
     if not any(names.values()):
         raise ConfigError("name at least one table: users=..., items=... or both")
     sources = _sources(embeddings, names)
@@ -122,10 +125,35 @@ def initialize(
     return {plan.name: len(plan.rows) for plan in plans}
 
 
-def _names(names: Names) -> list[str]:
-    if names is None:
+def _names(module: nn.Module, tables: Tables) -> list[str]:
+    """Dotted names of the tables, which may be given as such or as objects."""
+    from torch import Tensor, nn
+
+    if not isinstance(module, nn.Module):
+        raise ConfigError(f"module must be a torch.nn.Module, not {type(module).__name__}")
+    if tables is None:
         return []
-    return [names] if isinstance(names, str) else list(names)
+    names: list[str] = []
+    one = isinstance(tables, str | nn.Module | Tensor) or not isinstance(tables, Iterable)
+    several: Iterable[Any] = [tables] if one else tables  # type: ignore[assignment]
+    for table in several:
+        if isinstance(table, str):
+            names.append(_plain(table))
+            continue
+        parts = [*module.named_modules(), *module.named_parameters()]
+        own = [_plain(name) for name, part in parts if part is table]
+        if not own or own == [""]:
+            raise ConfigError(
+                f"a table of {type(module).__name__} must be named, or be one of its embeddings "
+                f"or parameters, not a {type(table).__name__} from elsewhere"
+            )
+        names.append(own[-1])
+    return names
+
+
+def _plain(name: str) -> str:
+    """A dotted name without the parts that `torch.compile` puts in."""
+    return ".".join(part for part in name.split(".") if part != "_orig_mod")
 
 
 def _sources(
@@ -163,18 +191,17 @@ def _per_side(value: Any, names: Mapping[str, list[str]], what: str) -> dict[str
 
 
 def _find(module: nn.Module, name: str) -> tuple[nn.Parameter, nn.Module | None]:
-    """The parameter behind a name, and the module that holds it when it was named by that."""
-    from torch import nn
-
-    parameters = dict(module.named_parameters(remove_duplicate=False))
-    if name in parameters:
-        path, _, last = name.rpartition(".")
-        owner = module.get_submodule(path) if last == "weight" else None
-        return parameters[name], owner
-    if f"{name}.weight" in parameters:
-        return parameters[f"{name}.weight"], module.get_submodule(name)
+    """The parameter behind a name, and the module that holds it where it is that one's `weight`."""
+    named = module.named_parameters(remove_duplicate=False)
+    parameters = {_plain(key): parameter for key, parameter in named}
+    # A compiled module comes before the module inside it, whose plain name is the same.
+    holders = {_plain(k): held for k, held in module.named_modules(remove_duplicate=False)}
+    for key in (name, f"{name}.weight"):
+        if key in parameters:
+            path, _, last = key.rpartition(".")
+            return parameters[key], holders[path] if last == "weight" else None
     tables = [key.removesuffix(".weight") for key, p in parameters.items() if p.dim() == 2]
-    if isinstance(getattr(module, name, None), nn.Module):
+    if name in holders:
         inside = [table for table in tables if table.startswith(f"{name}.")]
         raise ConfigError(
             f"{name!r} is a module without a table of its own; tables inside it: "

@@ -19,10 +19,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from leporid import initializers
 from leporid.data import Interactions, Sequences, Split
 from leporid.errors import ConfigError, LeporidError, LeporidWarning
 from leporid.initializers import InitialEmbeddings
-from leporid.initializers import catalogue as initializers
 from leporid.models.shared.base import HistoryUnsupportedError, Indices, Recommender, Scores
 from leporid.models.shared.refitting import Fitting, origin
 from leporid.progress import ProgressLike, make_progress

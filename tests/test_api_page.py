@@ -1,0 +1,80 @@
+"""The API reference: nothing public is missing, and every name on it exists."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import re
+import runpy
+from pathlib import Path
+
+import pytest
+
+import leporid
+from tests.test_rooms import SOURCE, exports
+
+ROOT = Path(__file__).parents[1]
+PAGE = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
+LISTED = set(re.findall(r"^::: (\S+)$", PAGE, re.MULTILINE)) | set(
+    re.findall(r"`(leporid\.\w+\.\w+)\(", PAGE)
+)
+FOR_OTHER_ROOMS = {
+    "data": {"DATASETS", "PROTOCOLS", "Part", "cache_dir", "rarest_genres", "transpose"},
+    "evaluation": {
+        *("FAMILIES", "Significance", "bootstrap_means", "combine", "correct", "holm"),
+        *("ingredients", "one_against_many", "paired_interval", "parse_metric"),
+        *("percentile_interval", "user_stratum"),
+    },
+    "initializers": {"SpectralInitializer", "cached_fit", "standardizes", "truncated_svd"},
+    "interop": {"CONFIG_LINES", "FORMATS"},
+    "models": {"BuildContext", "find_model"},
+    "runs": {
+        *("CUTS", "Cell", "GridStatus", "Meter", "UserOutcomes", "classical_models", "judge"),
+        *("initialisation_gains", "load_split", "paired_tests", "run", "tune_baselines"),
+        "versions",
+    },
+    "serve": {"merged_log"},
+    "tuning": set(),
+}
+"""What a room exports for the rooms above it rather than for people. A name that a room exports is
+either there or on the page."""
+
+
+def test_every_name_of_the_library_is_on_the_page() -> None:
+    rooms = {name for name in leporid.__all__ if inspect.ismodule(getattr(leporid, name))}
+    for name in set(leporid.__all__) - rooms:
+        assert f"leporid.{name}" in LISTED or f"`leporid.{name}`" in PAGE, name
+    for room in rooms - {"errors"}:
+        assert any(name.startswith(f"leporid.{room}.") for name in LISTED), room
+    assert "leporid.errors" in LISTED
+
+
+@pytest.mark.parametrize("room", sorted(FOR_OTHER_ROOMS))
+def test_every_name_of_a_room_is_on_the_page_or_not_for_people(room: str) -> None:
+    top = set(leporid.__all__)
+    public = exports(SOURCE / room) - FOR_OTHER_ROOMS[room]
+    missing = {name for name in public - top if f"leporid.{room}.{name}" not in LISTED}
+    assert not missing, f"add to docs/api.md, or to FOR_OTHER_ROOMS: {sorted(missing)}"
+    assert FOR_OTHER_ROOMS[room] <= exports(SOURCE / room)
+
+
+def test_every_name_on_the_page_exists_under_that_name() -> None:
+    for listed in LISTED - {"leporid.errors"}:
+        owner, _, name = listed.rpartition(".")
+        room = owner.removeprefix("leporid").lstrip(".")
+        exported = exports(SOURCE / room) if room else set(leporid.__all__)
+        assert name in exported, listed
+        assert hasattr(importlib.import_module(owner), name), listed
+
+
+def test_parameters_are_lists_in_the_site() -> None:
+    config = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    assert "docstring_style: numpy" in config
+    assert "docstring_section_style: list" in config
+
+
+def test_one_line_parameters_become_descriptions() -> None:
+    pytest.importorskip("griffe")
+    described = runpy.run_path(str(ROOT / "docs" / "parameters.py"))["described"]
+    text = "A.\n\nParameters\n----------\na : int\n    Long.\nb, c : short\n\nReturns\n-------\nd : e\n"
+    assert described(text) == text.replace("b, c : short", "b, c\n    short")

@@ -1,0 +1,79 @@
+"""The README's lines, executed literally and in order in a clean folder, on a small log."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import leporid
+from leporid.data import write_log
+
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+BLOCK = re.compile(r"^```(python|)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+BLOCKS = [(language or "shell", text) for language, text in BLOCK.findall(README)]
+
+
+def test_the_first_screen_has_commands_python_and_shell() -> None:
+    assert [language for language, _ in BLOCKS] == ["shell", "python", *["shell"] * 3]
+    first = README[: README.index("## Five lines of Python")]
+    assert "results/README.md" in first  # where LEPORID or the paper does not hold
+
+
+def test_no_line_embeds_a_log_that_has_not_been_split() -> None:
+    for line in re.findall(r"^leporid embed (\S+)", README, re.MULTILINE):
+        assert re.search(rf"^leporid data split .* -o {line}$", README, re.MULTILINE), line
+
+
+@pytest.mark.slow
+def test_the_lines_run_in_order_in_a_clean_folder(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    write_log(leporid.synthesize(150, 90, 4000, seed=5), tmp_path / "ratings.csv")
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    environment = {**os.environ, "PATH": path, "LEPORID_CACHE": str(tmp_path / "cache")}
+
+    def run(command: list[str], name: str) -> None:
+        done = subprocess.run(
+            command, capture_output=True, text=True, check=False, cwd=tmp_path, env=environment
+        )
+        assert done.returncode == 0, f"{name}\n{done.stdout}\n{done.stderr}"
+
+    for language, text in BLOCKS:
+        if language == "python":
+            run([sys.executable, "-c", text], "five lines of Python")
+            continue
+        for line in text.splitlines():
+            if line.startswith("make "):  # the targets are what runs this test
+                continue
+            if line.startswith("leporid serve "):
+                serve(line, tmp_path, environment)
+            else:
+                run(["bash", "-c", line], line)
+    assert (tmp_path / "recs.parquet").stat().st_size > 0
+
+
+def serve(line: str, folder: Path, environment: dict[str, str]) -> None:
+    """The service of that line says that it serves, and stops when told to."""
+    words = [*shlex.split(line, comments=True), "--port", "0"]
+    process = subprocess.Popen(
+        words,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=folder,
+        env=environment,
+    )
+    try:
+        assert process.stdout is not None
+        first = process.stdout.readline()
+        assert "serving" in first or "http://" in first, first + process.communicate(timeout=60)[1]
+    finally:
+        process.send_signal(signal.SIGINT)
+        process.wait(timeout=60)

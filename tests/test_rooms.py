@@ -1,0 +1,176 @@
+"""The rooms are as ARCHITECTURE.md says: front doors, sizes, imports, and examples that run."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from leporid.models.shared import catalogue
+
+ROOT = Path(__file__).parents[1]
+SOURCE = ROOT / "src" / "leporid"
+ROOMS = sorted(path.parent for path in SOURCE.glob("*/**/__init__.py"))
+TOP_ROOMS = {room.name for room in ROOMS if room.parent == SOURCE}
+FILES = sorted(SOURCE.rglob("*.py"))
+
+
+def name_of(path: Path) -> str:
+    return str(path.relative_to(SOURCE))
+
+
+def exports(room: Path) -> set[str]:
+    """The names in the room's stub, or in the `__all__` of its front door."""
+    stub = room / "__init__.pyi"
+    if stub.exists():
+        tree = ast.parse(stub.read_text(encoding="utf-8"))
+        nodes = [node for node in tree.body if isinstance(node, ast.ImportFrom)]
+        return {alias.asname or alias.name for node in nodes for alias in node.names}
+    listed = re.search(r"__all__ = (\[.*?\])", (room / "__init__.py").read_text(encoding="utf-8"))
+    return set(ast.literal_eval(listed[1])) if listed else set()
+
+
+def imports(path: Path) -> Iterator[tuple[str, list[str], int]]:
+    """Module, names and line of each absolute import."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            yield node.module, [alias.name for alias in node.names], node.lineno
+        elif isinstance(node, ast.Import):
+            for alias in node.names:
+                yield alias.name, [], node.lineno
+
+
+@pytest.mark.parametrize("room", ROOMS, ids=name_of)
+def test_a_front_door_names_all_files_and_no_others(room: Path) -> None:
+    text = ast.get_docstring(ast.parse((room / "__init__.py").read_text(encoding="utf-8"))) or ""
+    listed = {word.rstrip("/") for word in re.findall(r"^(\S+) {2,}\S", text, re.MULTILINE)}
+    listed |= set(re.findall(r"^(\S+)/ +\S", text, re.MULTILINE))
+    code = {path.stem for path in room.glob("*.py")} - {"__init__"}
+    inner = {path.parent.name for path in room.glob("*/__init__.py")}
+    assert code | inner <= listed, f"not named: {sorted((code | inner) - listed)}"
+    there = code | {path.name for path in room.iterdir()}
+    assert listed <= there, f"named but absent: {sorted(listed - there)}"
+
+
+def test_the_library_names_its_rooms() -> None:
+    text = (SOURCE / "__init__.py").read_text(encoding="utf-8")
+    table = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    for room in TOP_ROOMS:
+        assert re.search(rf"\b{room}\b", text), room
+        assert f"`{room}/`" in table, room
+
+
+@pytest.mark.parametrize("room", ROOMS, ids=name_of)
+def test_exported_names_exist(room: Path) -> None:
+    if room.name == "distributed":
+        pytest.importorskip("distributed")
+    dotted = ".".join(room.relative_to(SOURCE.parent).parts)
+    module = importlib.import_module(dotted)
+    for name in exports(room):
+        assert hasattr(module, name), f"{dotted}.{name}"
+
+
+def test_no_file_has_more_than_400_lines_and_no_function_more_than_80() -> None:
+    long = []
+    for path in FILES:
+        text = path.read_text(encoding="utf-8")
+        if (lines := text.count("\n")) > 400:
+            long.append(f"{name_of(path)}: {lines} lines")
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                size = (node.end_lineno or 0) - node.lineno + 1
+                if size > 80:
+                    long.append(f"{name_of(path)}: {node.name} has {size} lines")
+    assert not long
+
+
+def test_rooms_meet_at_their_front_doors() -> None:
+    wrong = []
+    for path in FILES:
+        parts = path.relative_to(SOURCE).parts
+        own = parts[0] if len(parts) > 1 else None
+        for module, names, line in imports(path):
+            where = f"{name_of(path)}:{line}: {module}"
+            if module == "leporid":
+                # `import leporid` would load the top of the house from below.
+                wrong += [] if set(names) <= TOP_ROOMS and names else [where]
+            if not module.startswith("leporid."):
+                continue
+            _, room, *inner = module.split(".")
+            if room not in TOP_ROOMS or room == own:
+                continue
+            strangers = set(names) - exports(SOURCE / room)
+            if inner or strangers:
+                wrong.append(f"{where} {sorted(strangers)}")
+    # The entry points load one module by name, before anything else.
+    assert [line for line in wrong if not line.startswith(("__main__.py", "__init__.py"))] == []
+
+
+def test_a_listing_of_models_is_the_catalogue() -> None:
+    paths = {path.partition(":")[0] for path in catalogue._registry._paths.values() if path}
+    known = {path.split(".")[2] for path in paths}
+    folder = SOURCE / "models"
+    there = {path.stem for path in folder.glob("*.py")} - {"__init__"}
+    there |= {path.parent.name for path in folder.glob("*/__init__.py")} - {"shared"}
+    assert there == known
+
+
+ARCHITECTURE = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
+
+
+def test_paths_in_the_architecture_exist() -> None:
+    prose = re.sub(r"^```.*?^```$", "", ARCHITECTURE, flags=re.MULTILINE | re.DOTALL)
+    paths = [
+        word
+        for word in re.findall(r"`([\w./-]+)`", prose)
+        if re.search(r"(/|\.(py|pyi|toml|md|html))$", word) and word != "__init__.pyi"
+    ]
+    assert len(paths) > 50
+    for path in set(paths) - {"__init__.py"}:
+        assert (SOURCE / path).exists() or (ROOT / path).exists(), path
+
+
+def test_the_examples_of_the_architecture_name_what_is_there() -> None:
+    for path in re.findall(r"^--- (\S+)$", ARCHITECTURE, re.MULTILINE):
+        assert (ROOT / path).exists() or path.endswith("cli/count.py"), path
+    for name in ("PER_USER", "FAMILIES"):
+        text = (SOURCE / "evaluation" / "metrics.py").read_text(encoding="utf-8")
+        assert re.search(rf"^{name}\b", text, re.MULTILINE)
+
+
+def test_the_examples_of_a_model_and_an_initialiser_run(tmp_path: Path) -> None:
+    blocks = re.findall(r"^```python\n(# src.*?)^```$", ARCHITECTURE, re.MULTILINE | re.DOTALL)
+    assert len(blocks) == 2
+    for block in blocks:
+        name = re.match(r"# src/leporid/\w+/(\w+)\.py", block)
+        assert name
+        (tmp_path / f"{name[1]}.py").write_text(block, encoding="utf-8")
+    code = """
+import leporid
+from newest import Newest
+from projection import Projection
+
+leporid.models.register("newest", Newest)
+leporid.initializers.register("projection", Projection)
+data = leporid.synthesize(90, 60, 1800, seed=3)
+split = leporid.temporal_split(data)
+model = leporid.train("newest", split)
+items, _ = model.recommend(["7", "8"], n=5)
+model.save("saved")
+again, _ = leporid.Recommender.load("saved").recommend(["7", "8"], n=5)
+assert (items == again).all()
+assert leporid.evaluate(model, split, at=(10,)).mean()["HR@10"] >= 0
+vectors = leporid.initializers.start("projection", split.train, dim=8, cache=False)
+assert vectors.users.vectors.shape == (90, 8)
+assert vectors.items.vectors.shape == (60, 8)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=tmp_path
+    )
+    assert done.returncode == 0, done.stderr
