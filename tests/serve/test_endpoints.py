@@ -109,7 +109,9 @@ def test_the_second_run_answers_under_its_name(app: Any, model: Recommender, run
     other = Recommender.load(run_dir.parent / "toppop" / "model")
     answer = post(app, "/recommend", {"users": [user], "n": 5, "run": "compare"}).json()
     assert ids(answer["results"][0]) == other.recommend(user, n=5)[0].tolist()
-    assert [run["name"] for run in get(app, "/health").json()["runs"]] == ["main", "compare"]
+    infos = get(app, "/health").json()["runs"]
+    assert [run["name"] for run in infos] == ["main", "compare"]
+    assert all(run["fitted"].startswith("validated model, fitted on") for run in infos)
     runs = app.state.service.runs
     assert runs["main"].neighbours is runs["compare"].neighbours, "the same data, the same graph"
 
