@@ -17,7 +17,13 @@ from leporid import models
 from leporid.data.id_map import IdMap
 from leporid.data.interactions import Interactions
 from leporid.data.split import Split
-from leporid.errors import ConfigError, DataError, NotFittedError, UnknownIdError
+from leporid.errors import (
+    ConfigError,
+    DataError,
+    LeporidWarning,
+    NotFittedError,
+    UnknownIdError,
+)
 from leporid.models.shared.base import HistoryUnsupportedError, Recommender
 
 _NEURAL = {"dim": 8, "steps": 6, "batch_size": 24, "lr": 0.02, "eval_every": 3}
@@ -320,8 +326,11 @@ def test_histories_get_lists_of_their_own(fitted: Recommender) -> None:
 
 
 def test_histories_with_errors_are_refused(fitted: Recommender) -> None:
-    with pytest.raises(UnknownIdError, match="unknown item 4"):
-        fitted.recommend_history([[3, 4]])
+    with pytest.raises(UnknownIdError, match="history 1 has no item"):
+        fitted.recommend_history([[3], [4, 5]])
+    with pytest.warns(LeporidWarning, match="1 of 2 history items"):
+        items, _ = fitted.recommend_history([[3, 4]])
+    np.testing.assert_array_equal(items, fitted.recommend_history([[3]])[0])
     with pytest.raises(DataError, match="history 1 is empty"):
         fitted.recommend_history([[3], []])
     with pytest.raises(DataError, match="not the text"):

@@ -66,18 +66,17 @@ def test_only_and_exclude_bound_every_kind_of_list(model: Recommender) -> None:
         model.recommend("u03", only=[13], candidates=[13])
 
 
-def test_unknown_items_are_left_out_and_counted(model: Recommender) -> None:
-    with pytest.warns(LeporidWarning, match="2 of 4 item ids in a history .* 'x'"):
+def test_unknown_items_of_a_history_are_left_out_and_counted(model: Recommender) -> None:
+    with pytest.warns(LeporidWarning, match="2 of 4 history items are unknown to ease .* 'x'"):
         items, _ = model.recommend_history([[3, "x"], [43, 4]], n=3)
     np.testing.assert_array_equal(items, model.recommend_history([[3], [43]], n=3)[0])
     with pytest.raises(UnknownIdError, match="history 1 has no item that ease knows: 4 is none"):
         model.recommend_history([[3], [4]], n=3)
     with pytest.raises(DataError, match="history 1 is empty"):
         model.recommend_history([[3], []], n=3)
-    with pytest.warns(LeporidWarning, match="1 of 2 item ids in `exclude`"):
-        model.recommend("u03", exclude=[13, 14])
-    with pytest.raises(UnknownIdError, match="none of the 2 items in `only`"):
-        model.recommend("u03", only=[14, 15])
+    for option in ("only", "exclude", "candidates"):
+        with pytest.raises(UnknownIdError, match="unknown item 14"):
+            model.recommend("u03", **{option: [13, 14]})
 
 
 def _jaccard(known: Interactions) -> np.ndarray:

@@ -70,7 +70,7 @@ def write_recommendations(
         known = ", ".join(_FORMATS)
         raise ConfigError(f"{target}: the suffix is the format, choose one of {known}")
     check_n(n)
-    index, allowed = model._user_indices(users), model._allowed(only, exclude)
+    index, allowed = model._all_or(users), model._allowed(only, exclude)
     folder = target.with_name(f"{target.name}.parts")
     step = chunk_rows(model.known.n_items)
     plan = {

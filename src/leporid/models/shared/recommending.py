@@ -36,8 +36,8 @@ class Recommending(abc.ABC):
     """The questions of a `Recommender`.
 
     In all of them `only` names the items that may be recommended, `exclude` those that may not,
-    and `exclude_seen` hides what a person has already. An unknown id in `only`, `exclude` or a
-    history is left out and counted in a `LeporidWarning`; an unknown user is an error.
+    and `exclude_seen` hides what a person has already. An unknown id is an `UnknownIdError`, but in
+    a history it is left out and counted in a `LeporidWarning`.
     """
 
     name: ClassVar[str]
@@ -137,7 +137,7 @@ class Recommending(abc.ABC):
         for. `.to_pandas()` and `polars.from_arrow` take it on. `write_recommendations` writes
         the same rows into a file, however many there are.
         """
-        index = self._user_indices(users)
+        index = self._all_or(users)
         reporter = make_progress(progress)
         reporter.start("recommending", len(index))
         tables, allowed = [self.frame_schema.empty_table()], self._allowed(only, exclude)
@@ -249,14 +249,18 @@ class Recommending(abc.ABC):
         return TopK(np.concatenate(items), np.concatenate(scores))
 
     def _user_indices(self, users: Any) -> Indices:
-        """One id, several, or None for all users."""
-        if users is None:
-            return np.arange(len(self.users), dtype=np.int32)
+        """Indices of one user id or of several."""
         if _is_id(users):
             users = [users]
         elif not isinstance(users, Iterable):
             raise DataError(f"users must be one id or a list of ids, not {users!r}")
         return self.users.indices(users)
+
+    def _all_or(self, users: Any) -> Indices:
+        """`_user_indices`, and for None all users."""
+        if users is None:
+            return np.arange(len(self.users), dtype=np.int32)
+        return self._user_indices(users)
 
     def _histories(self, histories: Iterable[Any]) -> list[Indices]:
         """Item indices of each history, less the items the model does not know."""
@@ -272,7 +276,13 @@ class Recommending(abc.ABC):
                 raise DataError(f"history {number} is empty: give at least one item id")
             rows.append(row)
             unknown += strange
-        self._warn_unknown(unknown, sum(map(len, rows)), "a history")
+        if unknown:
+            warnings.warn(
+                f"{len(unknown):,} of {len(unknown) + sum(map(len, rows)):,} history items are "
+                f"unknown to {self.name} and left out, the first is {unknown[0]!r}",
+                LeporidWarning,
+                stacklevel=3,
+            )
         return rows
 
     def _allowed(self, only: Ids, exclude: Ids) -> NDArray[np.bool_] | None:
@@ -280,27 +290,10 @@ class Recommending(abc.ABC):
         if only is None and exclude is None:
             return None
         allowed = np.full(self.known.n_items, only is None)
-        for ids, word in ((only, "only"), (exclude, "exclude")):
-            if ids is None:
-                continue
-            index, unknown = self.items.split_known([ids] if _is_id(ids) else ids)
-            if word == "only" and unknown and len(index) == 0:
-                raise UnknownIdError(
-                    f"none of the {len(unknown):,} items in `only` is among the "
-                    f"{len(self.items):,} of {self.name}; the first is {unknown[0]!r}"
-                )
-            self._warn_unknown(unknown, len(index), f"`{word}`")
-            allowed[index] = word == "only"
+        for ids, may in ((only, True), (exclude, False)):
+            if ids is not None:
+                allowed[self.items.indices([ids] if _is_id(ids) else ids)] = may
         return allowed
-
-    def _warn_unknown(self, unknown: list[Any], n_known: int, where: str) -> None:
-        if unknown:
-            warnings.warn(
-                f"{len(unknown):,} of {n_known + len(unknown):,} item ids in {where} are unknown "
-                f"to {self.name} and left out, the first is {unknown[0]!r}",
-                LeporidWarning,
-                stacklevel=4,
-            )
 
     def _external(self, top: TopK, single: bool) -> Lists:
         items = self.items.externals(top.items)
