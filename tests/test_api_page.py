@@ -76,5 +76,6 @@ def test_parameters_are_lists_in_the_site() -> None:
 def test_one_line_parameters_become_descriptions() -> None:
     pytest.importorskip("griffe")
     described = runpy.run_path(str(ROOT / "docs" / "parameters.py"))["described"]
-    text = "A.\n\nParameters\n----------\na : int\n    Long.\nb, c : short\n\nReturns\n-------\nd : e\n"
+    text = "A.\n\nParameters\n----------\na : int\n    Long.\nb, c : short\n\n"
+    text += "Returns\n-------\nd : e\n"
     assert described(text) == text.replace("b, c : short", "b, c\n    short")
