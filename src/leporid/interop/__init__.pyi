@@ -3,5 +3,5 @@ from .formats import read_any as read_any
 from .formats import read_embeddings as read_embeddings
 from .formats import write_embeddings as write_embeddings
 from .implicit import to_implicit as to_implicit
-from .text import CONFIG_LINES as CONFIG_LINES
+from .tables import CONFIG_LINES as CONFIG_LINES
 from .torch_modules import initialize as initialize

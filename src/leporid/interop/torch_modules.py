@@ -1,21 +1,16 @@
-"""`leporid.initialize`: starting vectors into the embedding tables of any torch module.
-
-Everything is checked before anything is written: a call either fills every table it names or
-changes nothing.
-"""
+"""`leporid.initialize`: starting vectors into the embedding tables of any torch module."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from leporid.data import IdMap
-from leporid.errors import ConfigError, DataError, LeporidError, MissingExtraError, closest
+from leporid.errors import ConfigError, DataError, MissingExtraError, UnknownNameError
 from leporid.initializers import InitialEmbeddings, standardizes
 from leporid.interop.formats import read_embeddings
 from leporid.interop.rows import match_rows
@@ -29,17 +24,13 @@ Names = str | Sequence[str] | None
 Scale = float | Literal["match"] | None
 
 
-@dataclass(frozen=True)
-class _Plan:
-    """One table and what will be written into it."""
+class _Plan(NamedTuple):
+    """A table, int64[m] of its rows, and the float32[m, d] that will be written into them."""
 
     name: str
-    side: str
     table: nn.Parameter
     rows: NDArray[np.int64]
-    """int64[m]: rows of the table."""
     vectors: NDArray[np.float32]
-    """float32[m, d]: their vectors."""
 
 
 def initialize(
@@ -55,6 +46,8 @@ def initialize(
     standardize: bool | None = None,
 ) -> dict[str, int]:
     """Copy starting vectors into tables of `module`; returns the rows written, by table.
+
+    Everything is checked first: a call fills every table it names, or an error changes nothing.
 
     Parameters
     ----------
@@ -82,11 +75,6 @@ def initialize(
     standardize : bool or None
         Z-score each column. None does what the method asks for: yes for vectors of our
         initialisers except `random`, no for plain matrices.
-
-    Raises
-    ------
-    LeporidError
-        A wrong name, shape, dtype or missing id, named in the message. Nothing was written.
     """
     try:
         import torch
@@ -96,10 +84,10 @@ def initialize(
     names = {"users": _names(users), "items": _names(items)}
     if not any(names.values()):
         raise ConfigError("name at least one table: users=..., items=... or both")
-    sources = _sources(embeddings, names)
-    maps = _per_side(id_map, names, "id_map")
-    pads = _per_side(padding_idx, names, "padding_idx")
-
+    both = all(names.values())
+    sources, pads, maps = _sources(embeddings, both), _per_side(padding_idx), _per_side(id_map)
+    if both and id_map is not None and maps["users"] is maps["items"] is id_map:
+        raise ConfigError("users and items have different ids: id_map={'users': ..., 'items': ...}")
     plans: list[_Plan] = []
     for side, tables in names.items():
         for name in tables:
@@ -108,11 +96,9 @@ def initialize(
             _check_table(table, name, source.dim, plans, side)
             padding = _padding(pads[side], holder, table.shape[0], name)
             rows, order = match_rows(table.shape[0], padding, source.n, ids, maps[side], name, side)
-            factor = _factor(scale, table)
-            vectors = _prepare(source, standardize, factor, name)[order]
+            vectors = _prepare(source, standardize, scale, table, name)[order]
             _check_norms(holder, vectors, name)
-            plans.append(_Plan(name, side, table, rows, vectors))
-
+            plans.append(_Plan(name, table, rows, vectors))
     with torch.no_grad():
         for plan in plans:
             values = torch.from_numpy(plan.vectors).to(plan.table.device, plan.table.dtype)
@@ -123,24 +109,17 @@ def initialize(
 
 
 def _names(names: Names) -> list[str]:
-    if names is None:
-        return []
-    return [names] if isinstance(names, str) else list(names)
+    return [names] if isinstance(names, str) else list(names or ())
 
 
-def _sources(
-    embeddings: Any, names: Mapping[str, list[str]]
-) -> dict[str, tuple[Embedding, IdMap | None]]:
+def _sources(embeddings: Any, both: bool) -> dict[str, tuple[Embedding, IdMap | None]]:
     """The embedding and, where known, the ids of each side."""
     if isinstance(embeddings, str | Path):
         embeddings = read_embeddings(embeddings)
     if isinstance(embeddings, InitialEmbeddings):
         return {side: (embedding, ids) for side, embedding, ids in embeddings.sides()}
-    if all(names.values()):
-        raise ConfigError(
-            "one matrix cannot fill both users and items: give InitialEmbeddings, "
-            "or name one side per call"
-        )
+    if both:
+        raise ConfigError("one matrix cannot fill both users and items: name one side per call")
     if not isinstance(embeddings, Embedding):
         array = np.asarray(
             embeddings.detach().cpu() if hasattr(embeddings, "detach") else embeddings
@@ -153,12 +132,10 @@ def _sources(
     return dict.fromkeys(("users", "items"), (embeddings, None))
 
 
-def _per_side(value: Any, names: Mapping[str, list[str]], what: str) -> dict[str, Any]:
+def _per_side(value: Any) -> dict[str, Any]:
     """The same setting for both sides, or one each when it is a mapping of the two words."""
     if isinstance(value, Mapping) and value and set(value) <= {"users", "items"}:
-        return {"users": value.get("users"), "items": value.get("items")}
-    if what == "id_map" and value is not None and all(names.values()):
-        raise ConfigError("users and items have different ids: id_map={'users': ..., 'items': ...}")
+        return {"users": None, "items": None, **value}
     return {"users": value, "items": value}
 
 
@@ -169,32 +146,17 @@ def _find(module: nn.Module, name: str) -> tuple[nn.Parameter, nn.Module | None]
     parameters = dict(module.named_parameters(remove_duplicate=False))
     if name in parameters:
         path, _, last = name.rpartition(".")
-        owner = module.get_submodule(path) if last == "weight" else None
-        return parameters[name], owner
+        return parameters[name], module.get_submodule(path) if last == "weight" else None
     if f"{name}.weight" in parameters:
         return parameters[f"{name}.weight"], module.get_submodule(name)
     tables = [key.removesuffix(".weight") for key, p in parameters.items() if p.dim() == 2]
     if isinstance(getattr(module, name, None), nn.Module):
-        inside = [table for table in tables if table.startswith(f"{name}.")]
-        raise ConfigError(
-            f"{name!r} is a module without a table of its own; tables inside it: "
-            f"{', '.join(inside) or 'none'}"
-        )
-    raise UnknownTableError(name, tables, type(module).__name__)
+        inside = ", ".join(table for table in tables if table.startswith(f"{name}.")) or "none"
+        raise ConfigError(f"{name!r} is a module without a table; tables inside it: {inside}")
+    raise UnknownNameError(f"embedding table of {type(module).__name__}", name, tables)
 
 
-class UnknownTableError(LeporidError, LookupError):
-    """The module has no parameter of that name."""
-
-    def __init__(self, name: str, tables: list[str], owner: str) -> None:
-        guess = closest(name, tables)
-        hint = f"did you mean {guess!r}?" if guess else f"it has: {', '.join(tables) or 'none'}"
-        super().__init__(f"{owner} has no embedding table {name!r}: {hint}")
-
-
-def _check_table(
-    table: torch.Tensor, name: str, dim: int, plans: Sequence[_Plan], side: str
-) -> None:
+def _check_table(table: torch.Tensor, name: str, dim: int, plans: list[_Plan], side: str) -> None:
     from torch.nn.parameter import UninitializedParameter
 
     if isinstance(table, UninitializedParameter) or table.is_meta:
@@ -213,8 +175,7 @@ def _check_table(
 
 
 def _padding(chosen: Any, holder: nn.Module | None, n_rows: int, name: str) -> list[int]:
-    own = getattr(holder, "padding_idx", None)
-    wanted = own if chosen is None else chosen
+    wanted = getattr(holder, "padding_idx", None) if chosen is None else chosen
     if wanted is None:
         return []
     listed = [wanted] if isinstance(wanted, int | np.integer) else list(wanted)
@@ -224,19 +185,15 @@ def _padding(chosen: Any, holder: nn.Module | None, n_rows: int, name: str) -> l
     return sorted({int(row) % n_rows for row in listed})
 
 
-def _factor(scale: Scale, table: torch.Tensor) -> float | torch.Tensor:
-    if scale is None:
-        return 1.0
-    if scale == "match":
-        return float(table.detach().float().std())
-    if isinstance(scale, str) or not np.isfinite(scale) or scale <= 0:
+def _prepare(
+    source: Embedding, wanted: bool | None, scale: Scale, table: torch.Tensor, name: str
+) -> NDArray[np.float32]:
+    factor = 1.0 if scale is None else scale
+    if factor == "match":
+        factor = float(table.detach().float().std())
+    elif isinstance(factor, str) or not np.isfinite(factor) or factor <= 0:
         raise ConfigError(f"scale must be a positive number or 'match', not {scale!r}")
-    return float(scale)
-
-
-def _prepare(source: Embedding, wanted: bool | None, factor: Any, name: str) -> NDArray[np.float32]:
-    if not np.all(np.isfinite(source.vectors)):
-        bad = int(np.count_nonzero(~np.isfinite(source.vectors).all(axis=1)))
+    if bad := int(np.count_nonzero(~np.isfinite(source.vectors).all(axis=1))):
         raise DataError(f"{bad} vectors for table {name!r} have NaN or infinite entries")
     if wanted is None:
         ready = source.provenance.get("standardized")
@@ -250,10 +207,9 @@ def _check_norms(holder: nn.Module | None, vectors: NDArray[np.float32], name: s
     limit = getattr(holder, "max_norm", None)
     if limit is None:
         return
-    power = float(getattr(holder, "norm_type", 2.0))
-    longer = int(np.count_nonzero(np.linalg.norm(vectors, power, axis=1) > limit * (1 + 1e-5)))
-    if longer:
+    norms = np.linalg.norm(vectors, float(getattr(holder, "norm_type", 2.0)), axis=1)
+    if longer := int(np.count_nonzero(norms > limit * (1 + 1e-5))):
         raise DataError(
-            f"table {name!r} shortens every vector beyond max_norm={limit}: {longer} of ours are "
-            f"longer and would not survive the first look-up; give a smaller scale"
+            f"{longer} vectors are longer than max_norm={limit} of table {name!r}, which would "
+            f"shorten them at the first look-up; give a smaller scale"
         )
