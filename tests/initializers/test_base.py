@@ -10,9 +10,9 @@ import pytest
 from leporid import initializers
 from leporid.artifacts import read_arrays, write_arrays
 from leporid.errors import ConfigError, DataError, UnknownNameError
-from leporid.initializers.base import InitialEmbeddings
+from leporid.initializers.base import InitialEmbeddings, InitializerConfig
 from leporid.initializers.random import Random
-from leporid.initializers.svd import SVD, SVDConfig, column_signs, padded
+from leporid.initializers.svd import SVD, column_signs, padded
 from leporid.spectral.embedding import Embedding
 from tests.initializers.helpers import planted
 
@@ -80,7 +80,7 @@ def test_wrong_settings_and_names() -> None:
     with pytest.raises(ConfigError, match="at least 1"):
         SVD(dim=0)
     with pytest.raises(ConfigError, match="takes a RandomConfig"):
-        Random(SVDConfig())
+        Random(InitializerConfig())
     with pytest.raises(UnknownNameError, match="did you mean 'leporid'"):
         initializers.get("leporidd")
 

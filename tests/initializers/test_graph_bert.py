@@ -11,8 +11,7 @@ import torch
 
 from leporid.errors import ConfigError
 from leporid.initializers.bipartite import bipartite_adjacency
-from leporid.initializers.graph_bert import GraphBert, recovery_loss
-from leporid.initializers.intimacy import intimate_nodes, push
+from leporid.initializers.graph_bert import GraphBert, intimate_nodes, push, recovery_loss
 from leporid.progress import NullProgress
 from tests.initializers.helpers import make_interactions, planted
 

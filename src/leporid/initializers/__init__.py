@@ -5,10 +5,9 @@
 base            `Initializer` and its settings; `InitialEmbeddings`: vectors, ids and provenance
 bipartite       The user-item graph: its rows, and the kernels of second-order walks on it
 bpr             `bpr`: matrix factorisation trained to rank a user's items above the others
-cache           Fitted vectors on disk, found again by what they were computed from
+cache           `start`: vectors by name, fitted or found again on disk
 catalogue       The names of the initialisers, resolved when they are asked for
-graph_bert      `graph_bert`: attention over a node's intimate nodes, trained to recover intimacy
-intimacy        Which nodes are intimate: personalised PageRank by forward push
+graph_bert      `graph_bert`: attention over a node's intimate nodes, found by PageRank
 le              `le`: Laplacian Eigenmaps of the user and the item KNN graphs
 leporid         `leporid`: eigenmaps with popularity regularisation
 netmf           `netmf`: DeepWalk as matrix factorisation, on the user and the item KNN graphs
@@ -16,7 +15,6 @@ node2vec        `node2vec`: random walks on the bipartite user-item graph, then 
 out_of_core     `embed_stored`: `le` and `leporid` for a log that does not fit into memory
 random          `random`: independent normal numbers
 spectral_sides  What `le` and `leporid` share: one spectral estimator per side
-starting        `start`: vectors by name, fitted or from the cache
 svd             `svd`: the truncated singular value decomposition of the interaction matrix
 """
 

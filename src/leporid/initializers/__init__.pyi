@@ -2,6 +2,7 @@ from .base import InitialEmbeddings as InitialEmbeddings
 from .base import Initializer as Initializer
 from .base import InitializerConfig as InitializerConfig
 from .cache import cached_fit as cached_fit
+from .cache import start as start
 from .catalogue import available as available
 from .catalogue import describe as describe
 from .catalogue import get as get
@@ -9,5 +10,4 @@ from .catalogue import register as register
 from .catalogue import standardizes as standardizes
 from .out_of_core import embed_stored as embed_stored
 from .spectral_sides import SpectralInitializer as SpectralInitializer
-from .starting import start as start
 from .svd import truncated_svd as truncated_svd

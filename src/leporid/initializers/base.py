@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -41,9 +42,8 @@ class InitialEmbeddings:
 
     def standardized(self, scale: float = 1.0) -> InitialEmbeddings:
         """Both sides z-scored by column, times `scale`."""
-        return replace(
-            self, users=self.users.standardized(scale), items=self.items.standardized(scale)
-        )
+        users, items = self.users.standardized(scale), self.items.standardized(scale)
+        return replace(self, users=users, items=items)
 
     def save(self, path: str | Path, metadata: Mapping[str, str] | None = None) -> Path:
         """Write one safetensors file: vectors, eigenvalues, ids and provenance.
@@ -52,48 +52,49 @@ class InitialEmbeddings:
         arrays of `IdMap.to_arrays`, such as `users.ids`.
         """
         arrays: dict[str, NDArray[Any]] = {}
+        provenance = {}
         for side, embedding, ids in self.sides():
-            arrays[side] = embedding.vectors
+            arrays[side], provenance[side] = embedding.vectors, dict(embedding.provenance)
             if embedding.eigenvalues is not None:
                 arrays[f"{side}.eigenvalues"] = embedding.eigenvalues
             if ids is not None:
                 arrays |= {f"{side}.{name}": array for name, array in ids.to_arrays().items()}
-        provenance = {side: dict(embedding.provenance) for side, embedding, _ in self.sides()}
         text = json.dumps(provenance, sort_keys=True, ensure_ascii=False)
-        write_arrays(
-            path, arrays, {"format": "leporid.embeddings", "provenance": text, **(metadata or {})}
-        )
+        about = {"format": "leporid.embeddings", "provenance": text, **(metadata or {})}
+        write_arrays(path, arrays, about)
         return Path(path)
 
     @classmethod
     def load(cls, path: str | Path) -> InitialEmbeddings:
-        """Read what `save` wrote."""
+        """Read what `save` wrote; a checksum among its metadata must match."""
         arrays, metadata = read_arrays(path)
-        return cls.from_arrays(arrays, metadata, path)
-
-    @classmethod
-    def from_arrays(
-        cls, arrays: Mapping[str, NDArray[Any]], metadata: Mapping[str, str], path: str | Path
-    ) -> InitialEmbeddings:
-        """The inverse of `save` on what is in memory; `path` is named in errors."""
         try:
             provenance = json.loads(metadata.get("provenance", "{}"))
         except json.JSONDecodeError as error:
             raise DataError(f"the provenance in {path} is not valid JSON: {error}") from None
-        embeddings: list[Embedding] = []
-        maps: list[IdMap | None] = []
+        sides: list[tuple[Embedding, IdMap | None]] = []
         for side in ("users", "items"):
             if side not in arrays or arrays[side].ndim != 2:
                 raise DataError(f"{path} holds no embeddings: it has no matrix named {side!r}")
             vectors = np.ascontiguousarray(arrays[side], dtype=np.float32)
-            values = arrays.get(f"{side}.eigenvalues")
-            embeddings.append(Embedding(vectors, values, provenance.get(side, {})))
-            maps.append(_read_ids(arrays, side))
-            if maps[-1] is not None and len(maps[-1]) != len(vectors):
-                raise DataError(
-                    f"{path} has {len(vectors)} {side[:-1]} vectors but {len(maps[-1])} ids"
-                )
-        return cls(embeddings[0], embeddings[1], maps[0], maps[1])
+            values, ids = arrays.get(f"{side}.eigenvalues"), _read_ids(arrays, side)
+            if ids is not None and len(ids) != len(vectors):
+                raise DataError(f"{path} has {len(vectors)} {side[:-1]} vectors but {len(ids)} ids")
+            sides.append((Embedding(vectors, values, provenance.get(side, {})), ids))
+        (users, user_ids), (items, item_ids) = sides
+        loaded = cls(users, items, user_ids, item_ids)
+        if "checksum" in metadata and metadata["checksum"] != loaded.checksum():
+            raise DataError(f"{path} does not match its checksum")
+        return loaded
+
+    def checksum(self) -> str:
+        """A hash of the vectors and eigenvalues."""
+        hasher = hashlib.sha256()
+        for array in [a for _, side, _ in self.sides() for a in (side.vectors, side.eigenvalues)]:
+            if array is not None:
+                hasher.update(repr((array.shape, str(array.dtype))).encode())
+                hasher.update(np.ascontiguousarray(array).tobytes())
+        return hasher.hexdigest()
 
     def sides(self) -> list[tuple[str, Embedding, IdMap | None]]:
         """Name, vectors and ids of the users and of the items."""
@@ -128,13 +129,10 @@ class Initializer(abc.ABC):
     """Raised whenever a change of the code changes the vectors: old cache entries then expire."""
 
     def __init__(self, config: InitializerConfig | None = None, **settings: Any) -> None:
-        if config is None:
-            config = self.config_class.from_dict(settings)
-        elif settings:
-            config = config.replace(**settings)
+        config = self.config_class() if config is None else config
         if not isinstance(config, self.config_class):
             raise ConfigError(f"{self.name} takes a {self.config_class.__name__}, not {config!r}")
-        self.config = config
+        self.config = config.replace(**settings)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.config.changed_words()})"
@@ -156,18 +154,12 @@ class Initializer(abc.ABC):
 
     def provenance(self, digest: str) -> dict[str, Any]:
         """Where vectors come from: method, parameters, hash of the data, version of the code."""
-        return {
-            "method": self.name,
-            "parameters": self.config.to_dict(),
-            "data": digest,
-            "code": self.version,
-        }
+        origin = {"method": self.name, "parameters": self.config.to_dict()}
+        return {**origin, "data": digest, "code": self.version}
 
     def _embeddings(
         self, train: Interactions, users: Any, items: Any, **report: Any
     ) -> InitialEmbeddings:
         """float32[n, D] of each side with their provenance; `report` adds to it."""
-        provenance = {**self.provenance(train.digest), **report}
-        return InitialEmbeddings(
-            Embedding(users, None, provenance), Embedding(items, None, provenance)
-        )
+        report = {**self.provenance(train.digest), **report}
+        return InitialEmbeddings(Embedding(users, None, report), Embedding(items, None, report))

@@ -23,9 +23,8 @@ def bipartite_adjacency(matrix: sparse.csr_array) -> tuple[NDArray[np.int64], ND
     """indptr int64[n + 1] and indices int32: users 0..m-1, then items; neighbours ascending."""
     transposed = matrix.T.tocsr()
     transposed.sort_indices()
-    indptr = np.concatenate(
-        [matrix.indptr.astype(np.int64), matrix.nnz + transposed.indptr[1:].astype(np.int64)]
-    )
+    ends = matrix.nnz + transposed.indptr[1:].astype(np.int64)
+    indptr = np.concatenate([matrix.indptr.astype(np.int64), ends])
     indices = np.concatenate([matrix.indices + matrix.shape[0], transposed.indices])
     return indptr, indices.astype(np.int32)
 
@@ -51,8 +50,7 @@ def biased_step(
     start = indptr[current]
     degree = indptr[current + 1] - start
     back, out = 1.0 / p, 1.0 / q
-    largest = max(back, 1.0, out)
-    smallest = min(back, 1.0, out)
+    smallest, largest = min(back, 1.0, out), max(back, 1.0, out)
     while True:
         state = next_state(state)
         candidate = indices[start + below(to_bits(state), degree)]
@@ -77,9 +75,8 @@ def walk_into(
     walk: Any, indptr: Any, indices: Any, start: Any, p: Any, q: Any, seed: Any, name: Any
 ) -> None:
     """Fill int32[length] `walk` from `start`; (seed, name) names its random stream."""
-    state = stream(seed, name, np.uint64(1))
+    state = next_state(stream(seed, name, np.uint64(1)))
     walk[0] = start
-    state = next_state(state)
     degree = indptr[start + 1] - indptr[start]
     if len(walk) > 1:
         walk[1] = indices[indptr[start] + below(to_bits(state), degree)]
@@ -93,15 +90,11 @@ def count_visits(
     indptr: Any, indices: Any, starts: Any, length: Any, p: Any, q: Any, seed: Any, lanes: Any
 ) -> Any:
     """int64[n]: how often each node occurs in all walks (walk w begins at starts[w])."""
-    n = len(indptr) - 1
-    visits = np.zeros((lanes, n), np.int64)
+    visits = np.zeros((lanes, len(indptr) - 1), np.int64)
     for lane in numba.prange(lanes):
         walk = np.empty(length, np.int32)
         for w in range(lane, len(starts), lanes):
             walk_into(walk, indptr, indices, starts[w], p, q, seed, np.uint64(w))
             for node in walk:
                 visits[lane, node] += 1
-    total = np.zeros(n, np.int64)
-    for lane in range(lanes):
-        total += visits[lane]
-    return total
+    return visits.sum(axis=0)

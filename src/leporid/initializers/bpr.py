@@ -66,9 +66,8 @@ class BPR(Initializer):
             rng.standard_normal((n, config.dim), dtype=np.float32) * spread
             for n in (train.n_users, train.n_items)
         )
-        matrix = train.csr()
+        matrix, blocks = train.csr(), min(_BLOCKS, train.n_users, max(train.n_items // 2, 1))
         indptr = matrix.indptr.astype(np.int64)
-        blocks = min(_BLOCKS, train.n_users, max(train.n_items // 2, 1))
         progress.start("bpr epochs", config.epochs)
         for epoch in range(config.epochs):
             user_block = _deal(rng, train.n_users, blocks)
@@ -78,11 +77,10 @@ class BPR(Initializer):
             pairs, pair_ptr = _group(cells, blocks * blocks)
             for turn in range(blocks):
                 train_round(
-                    users, items, train.user, train.item, pairs, pair_ptr,
-                    members, member_ptr, indptr, matrix.indices,
-                    np.int64(turn), np.int64(blocks), np.uint64(config.seed),
-                    np.uint64(epoch * blocks + turn),
-                    np.float32(config.step), np.float32(config.regularization),
+                    users, items, train.user, train.item, pairs, pair_ptr, members, member_ptr,
+                    indptr, matrix.indices, turn, blocks, np.uint64(config.seed),
+                    np.uint64(epoch * blocks + turn), np.float32(config.step),
+                    np.float32(config.regularization),
                 )  # fmt: skip
             progress.advance()
         return self._embeddings(train, users, items)

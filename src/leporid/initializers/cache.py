@@ -1,4 +1,4 @@
-"""Fitted vectors on disk, found again by what they were computed from.
+"""`start`: vectors by name, fitted, or read from disk by what they were computed from.
 
 The key is a hash of the method, its parameters, the training data and the version of the code.
 A second fit with the same four reads the file; a change of any of them never does.
@@ -6,18 +6,41 @@ A second fit with the same four reads the file; a change of any of them never do
 
 from __future__ import annotations
 
-import hashlib
 import warnings
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
-import numpy as np
-
-from leporid.artifacts import cache_directory, read_arrays
+from leporid.artifacts import cache_directory
 from leporid.config import canonical_hash
 from leporid.data import Interactions
 from leporid.errors import DataError, LeporidWarning
 from leporid.initializers.base import InitialEmbeddings, Initializer
+from leporid.initializers.catalogue import get
 from leporid.progress import ProgressLike
+from leporid.threads import kept_torch_threads
+
+
+def start(
+    source: str | InitialEmbeddings | None,
+    train: Interactions,
+    *,
+    cache: bool = True,
+    progress: bool | ProgressLike | None = None,
+    **settings: Any,
+) -> InitialEmbeddings | None:
+    """Starting vectors for the users and items of `train`.
+
+    `source` is the name of an initialiser, vectors that exist already (returned as they are), or
+    None or "none", which leave the model to draw small random numbers. `settings` are the
+    initialiser's, `dim` and `seed` among them. With `cache` vectors fitted before are read again.
+    """
+    if source is None or source == "none":
+        return None
+    if not isinstance(source, str):
+        return source
+    with kept_torch_threads():
+        return cached_fit(get(source)(**settings), train, use_cache=cache, progress=progress)
 
 
 def cache_path(initializer: Initializer, train: Interactions, directory: str | Path) -> Path:
@@ -50,11 +73,9 @@ def cached_fit(
             _warn(f"1 cache entry was damaged and is fitted again: {error}")
     embeddings = initializer.fit(train, progress=progress)
     try:
-        embeddings.save(path, {"checksum": _checksum(embeddings)})
+        embeddings.save(path, {"checksum": embeddings.checksum()})
     except (DataError, OSError) as error:
-        _warn(
-            f"the vectors were not cached: {error}; set LEPORID_CACHE to a writable folder or off"
-        )
+        _warn(f"vectors were not cached: {error}; set LEPORID_CACHE to a writable folder or off")
     return embeddings
 
 
@@ -63,23 +84,9 @@ def _warn(message: str) -> None:
 
 
 def _read(path: Path, initializer: Initializer, train: Interactions) -> InitialEmbeddings:
-    arrays, metadata = read_arrays(path)
-    embeddings = InitialEmbeddings.from_arrays(arrays, metadata, path)
-    if metadata.get("checksum") != _checksum(embeddings):
-        raise DataError(f"{path} does not match its checksum")
+    embeddings = InitialEmbeddings.load(path)
+    # The file name is a shortened hash: what it stands for is compared in full.
     wanted = initializer.provenance(train.digest)
-    for embedding in (embeddings.users, embeddings.items):
-        # The file name is a shortened hash: what it stands for is compared in full.
-        if any(embedding.provenance.get(key) != value for key, value in wanted.items()):
-            raise DataError(f"{path} was computed from other data or settings")
-    return InitialEmbeddings(embeddings.users, embeddings.items, train.users, train.items)
-
-
-def _checksum(embeddings: InitialEmbeddings) -> str:
-    hasher = hashlib.sha256()
-    for embedding in (embeddings.users, embeddings.items):
-        for array in (embedding.vectors, embedding.eigenvalues):
-            if array is not None:
-                hasher.update(repr((array.shape, str(array.dtype))).encode())
-                hasher.update(np.ascontiguousarray(array).tobytes())
-    return hasher.hexdigest()
+    if any({**side.provenance, **wanted} != side.provenance for _, side, _ in embeddings.sides()):
+        raise DataError(f"{path} was computed from other data or settings")
+    return replace(embeddings, user_ids=train.users, item_ids=train.items)

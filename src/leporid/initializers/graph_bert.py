@@ -10,6 +10,13 @@ intimacy of the first node. A batch holds pairs of intimate nodes; the pairs acr
 stand for the rest of the graph, whose intimacy is taken as zero. The original's role code comes
 from Weisfeiler-Lehman colours, which tell nearly all nodes of such graphs apart; here the role
 is the side and the logarithm of the degree.
+
+Intimacy is PageRank: which nodes a random walk from a node, sent home with chance alpha, meets.
+
+s_v = alpha sum_t (1 - alpha)^t (A D^-1)^t e_v. All pairs would be a dense matrix, so each
+node's row is computed by forward push: mass is pushed on only where at least
+`tolerance` x degree has gathered. What is left unpushed bounds the error:
+0 <= s_v(u) - settled(u), and their sum over u is the unpushed mass.
 """
 
 from __future__ import annotations
@@ -17,6 +24,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
+import numba
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -28,7 +36,7 @@ from leporid.data import Interactions
 from leporid.errors import ConfigError
 from leporid.initializers.base import InitialEmbeddings, Initializer, InitializerConfig
 from leporid.initializers.bipartite import bipartite_adjacency
-from leporid.initializers.intimacy import intimate_nodes
+from leporid.kernel import kernel
 from leporid.progress import ProgressLike
 from leporid.threads import kept_torch_threads
 
@@ -74,17 +82,18 @@ class GraphBert(Initializer):
     version = 2
 
     def _fit(self, train: Interactions, progress: ProgressLike) -> InitialEmbeddings:
-        config = self.config
-        indptr, indices = bipartite_adjacency(train.csr())
+        config, graph = self.config, bipartite_adjacency(train.csr())
         with kept_torch_threads():
             contexts, intimacy = intimate_nodes(
-                indptr, indices, config.k, config.alpha, config.tolerance, progress
+                *graph, config.k, config.alpha, config.tolerance, progress
             )
         automatic = "cuda" if torch.cuda.is_available() else "cpu"
         device = automatic if config.device == "auto" else config.device
-        degrees = np.diff(indptr)
-        subgraphs = _subgraphs(contexts, indptr, indices)
-        encoder = SubgraphEncoder(subgraphs, _roles(degrees, train.n_users), config).to(device)
+        degrees = np.diff(graph[0])
+        # The role: the side and the binary logarithm of the degree, as one small number.
+        size = np.log2(np.maximum(degrees, 1)).astype(np.int64)
+        roles = 2 * size + (np.arange(len(degrees)) >= train.n_users)
+        encoder = SubgraphEncoder(*_subgraphs(contexts, *graph), roles, config).to(device)
         optimiser = torch.optim.Adam(encoder.parameters(), lr=config.learning_rate)
         relative = intimacy / np.maximum(intimacy[:, :1], 1e-30)
         rng = np.random.default_rng(config.seed)
@@ -114,12 +123,6 @@ class GraphBert(Initializer):
         )
 
 
-def _roles(degrees: NDArray[Any], n_users: int) -> NDArray[np.int64]:
-    """int64[n]: the side and the binary logarithm of the degree, as one small number."""
-    size = np.log2(np.maximum(degrees, 1)).astype(np.int64)
-    return np.asarray(2 * size + (np.arange(len(degrees)) >= n_users), dtype=np.int64)
-
-
 def _subgraphs(
     contexts: NDArray[np.int32], indptr: NDArray[np.int64], indices: NDArray[np.int32]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -127,8 +130,7 @@ def _subgraphs(
 
     Distances int64[n, k + 1]: 0 itself, 1 linked, 2 not linked.
     """
-    n = len(contexts)
-    own = np.arange(n)[:, None]
+    own, n = np.arange(len(contexts))[:, None], len(contexts)
     nodes = np.concatenate([own, np.where(contexts >= 0, contexts, own)], axis=1)
     edges = np.repeat(np.arange(n), np.diff(indptr)) * n + indices
     keys = own * n + nodes
@@ -162,24 +164,21 @@ class SubgraphEncoder(nn.Module):
 
     def __init__(
         self,
-        subgraphs: tuple[NDArray[np.int64], NDArray[np.int64]],
+        nodes: NDArray[np.int64],
+        distances: NDArray[np.int64],
         roles: NDArray[np.int64],
         config: GraphBertConfig,
     ) -> None:
         super().__init__()
-        nodes, distances = subgraphs
-        dim, attributes = config.dim, config.attributes
-        random = np.random.default_rng([config.seed, 1]).standard_normal(
-            (len(nodes), attributes), dtype=np.float32
-        )
-        self.register_buffer("attributes", torch.from_numpy(random))
-        self.register_buffer("nodes", torch.from_numpy(nodes))
-        self.register_buffer("distances", torch.from_numpy(distances))
-        self.register_buffer("roles", torch.from_numpy(roles))
+        dim, shape = config.dim, (len(nodes), config.attributes)
+        random = np.random.default_rng([config.seed, 1]).standard_normal(shape, dtype=np.float32)
+        buffers = {"attributes": random, "nodes": nodes, "distances": distances, "roles": roles}
+        for name, array in buffers.items():
+            self.register_buffer(name, torch.from_numpy(array))
         # Layers draw from torch's global generator when they are built: leave it as it was.
         with torch.random.fork_rng(devices=[]):
             torch.default_generator.manual_seed(config.seed)
-            self.from_attributes = nn.Linear(attributes, dim)
+            self.from_attributes = nn.Linear(config.attributes, dim)
             self.from_role = nn.Embedding(int(roles.max()) + 1, dim)
             self.from_rank = nn.Embedding(nodes.shape[1], dim)
             self.from_distance = nn.Embedding(3, dim)
@@ -190,9 +189,7 @@ class SubgraphEncoder(nn.Module):
         generator = torch.Generator().manual_seed(config.seed)
         for parameter in self.parameters():
             if parameter.dim() > 1:
-                spread = parameter.shape[-1] ** -0.5
-                with torch.no_grad():
-                    parameter.normal_(0.0, spread, generator=generator)
+                nn.init.normal_(parameter, 0.0, parameter.shape[-1] ** -0.5, generator=generator)
 
     def forward(self, index: torch.Tensor) -> torch.Tensor:
         """float32[b, dim]: the mean of the encoded subgraph of each node."""
@@ -204,15 +201,97 @@ class SubgraphEncoder(nn.Module):
             + self.from_rank.weight[None]
             + self.from_distance(self.distances[index])
         )
-        out: torch.Tensor = self.encoder(tokens).mean(dim=1)
-        return out
+        return torch.as_tensor(self.encoder(tokens).mean(dim=1))
 
     @torch.no_grad()
     def encode_all(self, batch: int = 4096) -> NDArray[Any]:
         """float32[n, dim]: every node."""
         self.eval()
-        parts = [
-            self(torch.arange(begin, min(begin + batch, len(self.nodes)))).float().cpu().numpy()
-            for begin in range(0, len(self.nodes), batch)
-        ]
-        return np.concatenate(parts)
+        parts = torch.split(torch.arange(len(self.nodes)), batch)
+        return np.concatenate([self(part).float().cpu().numpy() for part in parts])
+
+
+@kernel
+def push(
+    indptr: Any, indices: Any, source: Any, alpha: Any, tolerance: Any,
+    settled: Any, waiting: Any, queue: Any, queued: Any, touched: Any,
+) -> Any:  # fmt: skip
+    """Forward push from `source`; returns how many nodes are listed in `touched`.
+
+    `settled` and `waiting` (float64[n]) hold the estimates and the mass not pushed yet; they and
+    `queued` must be zero on entry, on the nodes of `touched` they are left for the caller.
+    """
+    n, n_touched = len(settled), 1
+    touched[0] = queue[0] = source
+    waiting[source], queued[source] = 1.0, 1
+    head, tail, size = 0, 1, 1
+    while size > 0:
+        node = queue[head]
+        head = head + 1 if head + 1 < n else 0
+        size -= 1
+        mass = waiting[node]
+        waiting[node], queued[node] = 0.0, 0
+        settled[node] += alpha * mass
+        degree = indptr[node + 1] - indptr[node]
+        if degree == 0:
+            continue
+        share = (1 - alpha) * mass / degree
+        for at in range(indptr[node], indptr[node + 1]):
+            other = indices[at]
+            if waiting[other] == 0.0 and settled[other] == 0.0 and queued[other] == 0:
+                touched[n_touched] = other
+                n_touched += 1
+            waiting[other] += share
+            enough = tolerance * (indptr[other + 1] - indptr[other])
+            if queued[other] == 0 and waiting[other] >= enough:
+                queued[other] = 1
+                queue[tail] = other
+                tail = tail + 1 if tail + 1 < n else 0
+                size += 1
+    return n_touched
+
+
+@kernel(parallel=True)
+def _rows(
+    indptr: Any, indices: Any, k: Any, alpha: Any, tolerance: Any, lanes: Any, begin: Any, end: Any,
+    nodes: Any, values: Any,
+) -> None:  # fmt: skip
+    n = len(indptr) - 1
+    for lane in numba.prange(lanes):
+        settled, waiting = np.zeros(n), np.zeros(n)
+        queue, touched = np.empty(n, np.int32), np.empty(n + 1, np.int32)
+        queued = np.zeros(n, np.uint8)
+        for source in range(begin + lane, end, lanes):
+            count = push(
+                indptr, indices, np.int32(source), alpha, tolerance,
+                settled, waiting, queue, queued, touched,
+            )  # fmt: skip
+            for place in range(k):
+                best, best_value = -1, 0.0
+                for at in range(count):
+                    node = touched[at]
+                    # Unpushed mass counts by the share that would come to rest there.
+                    value = settled[node] + alpha * waiting[node]
+                    better = value > best_value or (value == best_value and node < best)
+                    if better and node != source:
+                        best, best_value = node, value
+                nodes[source, place], values[source, place] = best, best_value
+                if best >= 0:
+                    settled[best], waiting[best] = -1.0, 0.0
+            for node in touched[:count]:
+                settled[node] = waiting[node] = 0.0
+
+
+def intimate_nodes(
+    indptr: NDArray[np.int64], indices: NDArray[np.int32],
+    k: int, alpha: float, tolerance: float, progress: ProgressLike,
+) -> tuple[NDArray[np.int32], NDArray[np.float32]]:  # fmt: skip
+    """int32[n, k] most intimate other nodes (best first, -1 pads) and float32[n, k] intimacies."""
+    n, chunk = len(indptr) - 1, 2048
+    nodes, values = np.full((n, k), -1, np.int32), np.zeros((n, k), np.float32)
+    push_from = (indptr, indices, k, alpha, tolerance, numba.get_num_threads())
+    progress.start("intimacy", -(-n // chunk))
+    for begin in range(0, n, chunk):
+        _rows(*push_from, begin, min(begin + chunk, n), nodes, values)
+        progress.advance()
+    return nodes, values

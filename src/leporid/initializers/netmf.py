@@ -60,35 +60,28 @@ class NetMF(Initializer):
     config: NetMFConfig
 
     def _fit(self, train: Interactions, progress: ProgressLike) -> InitialEmbeddings:
-        config, matrix = self.config, train.csr()
-        computing: dict[str, Any] = {"device": config.device, "progress": progress}
-        sides = []
-        for X in (matrix, matrix.T.tocsr()):
-            graph = knn_graph(X, k=config.k, **computing)
-            left, signs = deepwalk_factors(
-                graph, config.window, config.negatives, config.rank, seed=config.seed, **computing
-            )
+        config, matrix, provenance = self.config, train.csr(), self.provenance(train.digest)
+        shape = (config.window, config.negatives, config.rank)
+        where: dict[str, Any] = {"device": config.device, "progress": progress}
+
+        def embed(X: Any) -> Embedding:
+            graph = knn_graph(X, k=config.k, **where)
+            operator = LogOperator(*deepwalk_factors(graph, *shape, seed=config.seed, **where))
+            dim, dense = min(config.dim, graph.n), graph.n <= DENSE_LIMIT
             values, vectors, residual = top_singular(
-                LogOperator(left, signs),
-                min(config.dim, graph.n),
-                dense=graph.n <= DENSE_LIMIT,
-                seed=config.seed,
-                progress=progress,
+                operator, dim, dense=dense, seed=config.seed, progress=progress
             )
             isolated = int(np.count_nonzero(np.diff(graph.indptr) == 0))
-            report = {**self.provenance(train.digest), "isolated": isolated, "residual": residual}
-            sides.append(Embedding(padded(vectors * np.sqrt(values), config.dim), None, report))
-        return InitialEmbeddings(sides[0], sides[1])
+            report = {**provenance, "isolated": isolated, "residual": residual}
+            return Embedding(padded(vectors * np.sqrt(values), config.dim), None, report)
+
+        return InitialEmbeddings(embed(matrix), embed(matrix.T.tocsr()))
 
 
 def deepwalk_filter(mu: NDArray[np.float64], window: int) -> NDArray[np.float64]:
     """f(mu) = (mu + mu^2 + ... + mu^T) / T of eigenvalues in [-1, 1]."""
-    mu = np.clip(mu, -1.0, 1.0)
-    total, power = np.zeros_like(mu), np.ones_like(mu)
-    for _ in range(window):
-        power = power * mu
-        total += power
-    return total / window
+    powers = np.cumprod(np.tile(np.clip(mu, -1.0, 1.0), (window, 1)), axis=0)
+    return np.asarray(np.cumsum(powers, axis=0)[-1] / window)
 
 
 def deepwalk_factors(
@@ -101,11 +94,10 @@ def deepwalk_factors(
     `device` and `progress` of `laplacian_eigenpairs`.
     """
     degrees = graph.degrees()
-    linked = int(np.count_nonzero(degrees))
-    pairs = laplacian_eigenpairs(graph, max(1, min(rank, linked)), alpha=0.0, **solver)
+    rank = max(1, min(rank, int(np.count_nonzero(degrees))))
+    pairs = laplacian_eigenpairs(graph, rank, alpha=0.0, **solver)
     filtered = deepwalk_filter(pairs.values, window)
-    inverse = np.zeros(graph.n)
-    np.divide(1.0, np.sqrt(degrees), out=inverse, where=degrees > 0)
+    inverse = np.divide(1.0, np.sqrt(degrees), out=np.zeros(graph.n), where=degrees > 0)
     weights = np.sqrt(np.abs(filtered) * (degrees.sum() / negatives))
     left = pairs.vectors.astype(np.float64) * inverse[:, None] * weights
     return left.astype(np.float32), np.sign(filtered).astype(np.float32)
@@ -123,9 +115,9 @@ class LogOperator:
         """float32[n, m]: Y times float32[n, m]. Blocks below the diagonal are not computed."""
         out = np.zeros_like(vectors)
         for a in range(0, self.n, _BLOCK):
-            rows = slice(a, min(a + _BLOCK, self.n))
+            rows = slice(a, a + _BLOCK)
             for b in range(a, self.n, _BLOCK):
-                columns = slice(b, min(b + _BLOCK, self.n))
+                columns = slice(b, b + _BLOCK)
                 block = self._left[rows] @ self._right[:, columns]
                 _log_in_place(block)
                 out[rows] += block @ vectors[columns]
@@ -158,17 +150,16 @@ def top_singular(
     LAPACK (residual 0). Otherwise a block Krylov space grows by one block per step, fully
     reorthogonalised, until the residual is at most 1e-4, for at most 10 steps.
     """
-    if dense or 3 * (dim + _OVERSAMPLE) >= operator.n:
+    n, width = operator.n, dim + _OVERSAMPLE
+    if dense or 3 * width >= n:
         values, vectors = np.linalg.eigh(operator.dense())
         order = np.argsort(-np.abs(values), kind="stable")[:dim]
         vectors = vectors[:, order].astype(np.float32)
         return np.abs(values[order]), vectors * column_signs(vectors), 0.0
-    width = dim + _OVERSAMPLE
-    rng = np.random.default_rng(seed)
-    block, _ = np.linalg.qr(rng.standard_normal((operator.n, width), dtype=np.float32))
-    basis = np.empty((operator.n, 0), dtype=np.float32)
-    images = np.empty((operator.n, 0), dtype=np.float32)
-    limit = min(_STEPS, operator.n // width)
+    block = np.random.default_rng(seed).standard_normal((n, width), dtype=np.float32)
+    block, _ = np.linalg.qr(block)
+    basis, images = np.empty((2, n, 0), dtype=np.float32)
+    limit = min(_STEPS, n // width)
     progress.start("singular vectors", limit)
     for step in range(limit):
         image = operator.apply(block)

@@ -67,10 +67,9 @@ class Node2Vec(Initializer):
     config: Node2VecConfig
 
     def _fit(self, train: Interactions, progress: ProgressLike) -> InitialEmbeddings:
-        config = self.config
+        config, rng = self.config, np.random.default_rng(self.config.seed)
         indptr, indices = bipartite_adjacency(train.csr())
         n = len(indptr) - 1
-        rng = np.random.default_rng(config.seed)
         linked = np.flatnonzero(np.diff(indptr)).astype(np.int32)
         starts = np.concatenate([rng.permutation(linked) for _ in range(config.walks)])
         walking, seed = (config.length, config.p, config.q), np.uint64(config.seed)
@@ -86,16 +85,15 @@ class Node2Vec(Initializer):
         # Short rounds keep the replicas together; a merge costs a pass over the tables.
         walks = int(np.clip(len(starts) // (replicas * 64), 1, 1024))
         firsts = range(0, len(starts), replicas * walks)
-        sigmoid = sigmoid_table()
-        rounds = config.epochs * len(firsts)
+        sigmoid, rounds = sigmoid_table(), config.epochs * len(firsts)
         progress.start("skip-gram", rounds)
         for number in range(rounds):
             epoch, turn = divmod(number, len(firsts))
             step = np.float32(config.step * max(1 - number / rounds, 1e-3))
             train_round(
                 inputs, outputs, used_in, used_out, indptr, indices, starts,
-                np.int64(firsts[turn]), np.int64(walks), *walking, config.window, config.negatives,
-                chance, other, seed, np.int64(epoch), step, sigmoid,
+                firsts[turn], walks, *walking, config.window, config.negatives,
+                chance, other, seed, epoch, step, sigmoid,
             )  # fmt: skip
             if replicas > 1:
                 merge_replicas(inputs, used_in)
@@ -108,12 +106,9 @@ class Node2Vec(Initializer):
 
 def alias_table(weights: NDArray[Any]) -> tuple[NDArray[np.float32], NDArray[np.int32]]:
     """Walker's alias table: cell i is kept with chance[i], else it stands for other[i]."""
-    scaled = np.asarray(weights, dtype=np.float64)
-    scaled = scaled * (len(scaled) / scaled.sum())
-    other = np.arange(len(scaled), dtype=np.int32)
-    small = [i for i, x in enumerate(scaled) if x < 1]
-    large = [i for i, x in enumerate(scaled) if x >= 1]
-    chance = np.ones(len(scaled))
+    scaled = weights * (len(weights) / weights.sum())
+    chance, other = np.ones(len(scaled)), np.arange(len(scaled), dtype=np.int32)
+    small, large = (list(np.flatnonzero(side)) for side in (scaled < 1, scaled >= 1))
     while small and large:
         poor, rich = small.pop(), large[-1]
         chance[poor], other[poor] = scaled[poor], rich
@@ -148,8 +143,7 @@ def update_position(
     for t in range(n_targets):
         source = np.uint32(targets[t])
         for d in range(dim):
-            heads[t, d] = outputs[source, d]
-            pulls[t, d] = 0.0
+            heads[t, d], pulls[t, d] = outputs[source, d], 0.0
     for c in range(n_contexts):
         source = np.uint32(contexts[c])
         for d in range(dim):
@@ -200,8 +194,7 @@ def train_round(
                         contexts[n_contexts] = walk[place]
                         n_contexts += 1
                         used_in[r, walk[place]] += 1
-                targets[0] = walk[position]
-                n_targets = 1
+                targets[0], n_targets = walk[position], 1
                 for _ in range(negatives):
                     state = next_state(state)
                     cell = below(to_bits(state), n)

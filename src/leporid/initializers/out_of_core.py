@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import tempfile
 from pathlib import Path
+from typing import Any
 
 from leporid.data import StoredInteractions, store_interactions, transpose
 from leporid.errors import ConfigError, DataError
@@ -56,19 +57,16 @@ def embed_stored(
         provenance = {**initializer.provenance(_digest(stored)), "memory": limit}
 
         def embed(members: Members, side: Side) -> Embedding:
-            left = _memory_for(side, members, config.k, config.dim, limit, workers)
-            graph = stored_knn_graph(
-                members, config.k, stored.folder, left // 2,
-                side=side, threads=workers, progress=reporter,
-            )  # fmt: skip
+            half = _memory_for(side, members, config.k, config.dim, limit, workers) // 2
+            common: dict[str, Any] = {"threads": workers, "progress": reporter}
+            graph = stored_knn_graph(members, config.k, stored.folder, half, side=side, **common)
             fitted = initializer.estimator().set_params(device="cpu", threads=workers)
             fitted.fit_graph(graph, progress=reporter)
             return side_embedding(fitted, config.dim, provenance)
 
-        users = embed(Members(stored.indptr, stored.items_of, stored.n_items), "users")
-        flipped = transpose(
-            stored.indptr, stored.items_of, stored.n_items, stored.folder, stored.block_rows
-        )
+        matrix = (stored.indptr, stored.items_of, stored.n_items)
+        users = embed(Members(*matrix), "users")
+        flipped = transpose(*matrix, stored.folder, stored.block_rows)
         items = embed(Members(*flipped, stored.n_users), "items")
     reporter.close()
     return InitialEmbeddings(users, items, stored.users, stored.items)
@@ -76,8 +74,7 @@ def embed_stored(
 
 def solver_bytes(n: int, dim: int) -> int:
     """What the eigensolver holds for `n` rows: its basis, and the float64 check at the end."""
-    columns, _ = basis_size(dim, BLOCK)
-    basis = 4 * (columns + BLOCK) + 12 * BLOCK
+    basis = 4 * (basis_size(dim, BLOCK)[0] + BLOCK) + 12 * BLOCK
     check = 8 * (6 * dim + 3 * BLOCK) + 8 * 36
     return n * (basis + check) + 32_000_000
 
@@ -105,6 +102,5 @@ def _memory_for(side: str, members: Members, k: int, dim: int, limit: int, threa
 def _digest(stored: StoredInteractions) -> str:
     hasher = hashlib.sha256(stored.indptr.data)
     hasher.update(stored.items_of.data)  # no copy: the pages of the file are read in turn
-    hasher.update(stored.users.digest.encode())
-    hasher.update(stored.items.digest.encode())
+    hasher.update((stored.users.digest + stored.items.digest).encode())
     return hasher.hexdigest()[:16]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -27,14 +27,14 @@ class Random(Initializer):
     name = "random"
     config_class = RandomConfig
     config: RandomConfig
-    standardize_by_default: ClassVar[bool] = False
+    standardize_by_default = False
 
     def _fit(self, train: Interactions, progress: ProgressLike) -> InitialEmbeddings:
         config = self.config
-        streams = np.random.SeedSequence(config.seed).spawn(2)
-        users, items = (
-            np.random.default_rng(stream).standard_normal((n, config.dim), dtype=np.float32)
-            * np.float32(config.deviation)
-            for stream, n in zip(streams, (train.n_users, train.n_items), strict=True)
-        )
-        return self._embeddings(train, users, items)
+
+        def draw(n: int, stream: np.random.SeedSequence) -> Any:
+            drawn = np.random.default_rng(stream).standard_normal((n, config.dim), dtype=np.float32)
+            return drawn * np.float32(config.deviation)
+
+        users, items = np.random.SeedSequence(config.seed).spawn(2)
+        return self._embeddings(train, draw(train.n_users, users), draw(train.n_items, items))

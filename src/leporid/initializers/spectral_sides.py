@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,10 +14,7 @@ from leporid.errors import DataError
 from leporid.initializers.base import InitialEmbeddings, Initializer, InitializerConfig
 from leporid.initializers.svd import padded
 from leporid.progress import ProgressLike
-from leporid.spectral import Embedding, Landmarks, check_landmarks
-
-if TYPE_CHECKING:
-    from leporid.spectral import Leporid
+from leporid.spectral import Embedding, Landmarks, Leporid, check_landmarks
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,7 +41,7 @@ class SpectralConfig(InitializerConfig):
 class SpectralInitializer(Initializer):
     """One spectral estimator for the users, one for the items; here or on a Dask cluster."""
 
-    estimator_class: ClassVar[type[Any]]
+    estimator_class: ClassVar[type[Leporid]]
     """The `Leporid` that computes the vectors of one side."""
     config: SpectralConfig
     client: Any | None = None
@@ -57,54 +54,44 @@ class SpectralInitializer(Initializer):
         """An estimator with these settings."""
         settings = {**self.config.to_dict(), "landmarks": landmarks}
         del settings["item_landmarks"]
-        estimator: Leporid = self.estimator_class(**settings)
-        return estimator
+        return self.estimator_class(**settings)
 
     def _fit(self, train: Interactions, progress: ProgressLike) -> InitialEmbeddings:
-        """Fit one estimator on the rows of X and another on its columns.
+        matrix, config, provenance = train.csr(), self.config, self.provenance(train.digest)
+        starts: list[NDArray[np.float32] | None] = [None, None]
+        if self.previous is not None:
+            ids = (train.users, train.items)
+            starts = [
+                _known_rows(*side[1:], ids[n]) for n, side in enumerate(self.previous.sides())
+            ]
 
-        Fewer than `dim` eigenvectors exist when a side has fewer than `dim` nodes: the missing
-        columns are zero, so that both sides always have `dim`.
-        """
-        matrix, provenance = train.csr(), self.provenance(train.digest)
-        sides = []
-        rows = [
-            (matrix, train.users, self.config.landmarks),
-            (matrix.T.tocsr(), train.items, self.config.item_landmarks),
-        ]
-        for number, (X, ids, landmarks) in enumerate(rows):
-            start = None
-            if self.previous is not None:
-                _, old, old_ids = self.previous.sides()[number]
-                start = _known_rows(old, old_ids, ids)
-            fitted = self.estimator(landmarks).fit(
-                X, start=start, client=self.client, progress=progress
-            )
-            rotated = start is not None
-            sides.append(side_embedding(fitted, self.config.dim, provenance, rotated=rotated))
-        return InitialEmbeddings(sides[0], sides[1])
+        def embed(X: Any, landmarks: Landmarks, start: NDArray[np.float32] | None) -> Embedding:
+            estimator = self.estimator(landmarks)
+            estimator.fit(X, start=start, client=self.client, progress=progress)
+            return side_embedding(estimator, config.dim, provenance, rotated=start is not None)
+
+        users = embed(matrix, config.landmarks, starts[0])
+        return InitialEmbeddings(users, embed(matrix.T.tocsr(), config.item_landmarks, starts[1]))
 
 
 def side_embedding(
     fitted: Leporid, dim: int, provenance: dict[str, Any], *, rotated: bool = False
 ) -> Embedding:
-    """The vectors of a fitted side with what is known of them.
+    """The vectors of a fitted side, zeros where it has fewer than `dim`, and what is known of them.
 
     Rotated ones span the same space in the coordinates of older vectors: columns that have no
     eigenvalue of their own.
     """
-    computed = np.asarray(fitted.embedding_, dtype=np.float32)
-    if rotated:
-        computed = (computed @ fitted.rotation_).astype(np.float32)
-    vectors = padded(computed, dim)
     report = {
+        **provenance,
         "isolated": int(np.count_nonzero(fitted.degrees_ == 0)),
         "landmarks": None if fitted.landmarks_ is None else len(fitted.landmarks_),
         "residual": float(np.max(fitted.residuals_, initial=0.0)),
     }
     if rotated:
-        return Embedding(vectors, None, {**provenance, **report, "rotated": True})
-    return Embedding(vectors, np.asarray(fitted.eigenvalues_, np.float64), {**provenance, **report})
+        vectors = padded(fitted.embedding_ @ fitted.rotation_, dim)
+        return Embedding(vectors, None, {**report, "rotated": True})
+    return Embedding(padded(fitted.embedding_, dim), fitted.eigenvalues_, report)
 
 
 def _known_rows(old: Embedding, old_ids: IdMap | None, ids: IdMap) -> NDArray[np.float32]:

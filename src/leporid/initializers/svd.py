@@ -6,7 +6,6 @@ their dot products are the best rank-D approximation of X.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -29,32 +28,23 @@ def truncated_svd(
 
     Signs are fixed: the entry of largest magnitude in each column of U is positive.
     """
-    matrix = matrix.astype(np.float64)
-    small = min(matrix.shape)
+    matrix, small = matrix.astype(np.float64), min(matrix.shape)
     rank = min(dim, small)
     if small <= max(_DENSE_SIDE, 2 * rank):
         u, s, vt = np.linalg.svd(matrix.toarray(), full_matrices=False)
-        u, s, v = u[:, :rank], s[:rank], vt[:rank].T
     else:
         start = np.random.default_rng(seed).standard_normal(small)
         u, s, vt = svds(matrix, k=rank, v0=start, solver="arpack")
-        order = np.argsort(-s, kind="stable")
-        u, s, v = u[:, order], s[order], vt[order].T
-    signs = column_signs(u)
-    return u * signs, s, v * signs
-
-
-@dataclass(frozen=True, kw_only=True)
-class SVDConfig(InitializerConfig):
-    """Settings of `SVD`."""
+    order = np.argsort(-s, kind="stable")[:rank]
+    signs = column_signs(u[:, order])
+    return u[:, order] * signs, s[order], vt[order].T * signs
 
 
 class SVD(Initializer):
     """U S^1/2 and V S^1/2; columns beyond the rank of the matrix are zero."""
 
     name = "svd"
-    config_class = SVDConfig
-    config: SVDConfig
+    config_class = InitializerConfig
 
     def _fit(self, train: Interactions, progress: ProgressLike) -> InitialEmbeddings:
         dim = self.config.dim

@@ -7,8 +7,7 @@ formats        One call to write embeddings in any format, one to read them back
 implicit       Starting vectors into the models of `implicit` (CPU): BPR, ALS and logistic MF
 recbole        A split as RecBole's benchmark files
 rows           Which embedding belongs in which row of someone else's table
-tables         The formats made of arrays: parquet, CSV, `.npy` and the factors of `implicit`
-text           The formats made of lines: word2vec and RecBole
+tables         Reading and writing each: parquet, CSV, `.npy`, word2vec text, RecBole, `implicit`
 torch_modules  `leporid.initialize`: starting vectors into the embedding tables of any torch module
 """
 

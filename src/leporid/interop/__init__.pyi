@@ -5,5 +5,5 @@ from .formats import write_embeddings as write_embeddings
 from .implicit import to_implicit as to_implicit
 from .recbole import BENCHMARK_LINES as BENCHMARK_LINES
 from .recbole import write_benchmark as write_benchmark
-from .text import CONFIG_LINES as CONFIG_LINES
+from .tables import CONFIG_LINES as CONFIG_LINES
 from .torch_modules import initialize as initialize

@@ -8,9 +8,8 @@ eigenvalues, type of the ids) lies in `provenance.json` beside the two files.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -21,7 +20,7 @@ from leporid.artifacts import atomic_folder, read_json, write_json
 from leporid.data import IdMap
 from leporid.errors import DataError, UnknownNameError
 from leporid.initializers import InitialEmbeddings
-from leporid.interop import tables, text
+from leporid.interop import tables
 from leporid.models import find_model, read_trained
 from leporid.spectral import Embedding
 
@@ -29,8 +28,7 @@ SAFETENSORS = "embeddings.safetensors"
 PROVENANCE = "provenance.json"
 
 
-@dataclass(frozen=True)
-class _Format:
+class _Format(NamedTuple):
     file: str
     """The file of a side ('users'), of its kind ('user') or of the data set's name."""
     write: Callable[[Path, str, pa.Array, Embedding], None]
@@ -43,8 +41,8 @@ _FORMATS = {
     "parquet": _Format("{side}.parquet", tables.write_parquet, tables.read_parquet),
     "npy": _Format("{side}.npy", tables.write_npy, tables.read_npy),
     "csv": _Format("{side}.csv", tables.write_csv, tables.read_csv),
-    "word2vec": _Format("{side}.w2v.txt", text.write_word2vec, text.read_word2vec),
-    "recbole": _Format("{name}.{kind}emb", text.write_recbole, text.read_recbole),
+    "word2vec": _Format("{side}.w2v.txt", tables.write_word2vec, tables.read_word2vec),
+    "recbole": _Format("{name}.{kind}emb", tables.write_recbole, tables.read_recbole),
     "implicit": _Format("{kind}_factors.npy", tables.write_npy, tables.read_npy),
 }
 FORMATS = ("safetensors", *_FORMATS)
@@ -77,10 +75,8 @@ def write_embeddings(
             notes = {}
             for side, embedding, ids in embeddings.sides():
                 file = folder / _file(format, side, name or path.resolve().name)
-                positions = pa.array(np.arange(embedding.n))
-                _FORMATS[format].write(
-                    file, side[:-1], positions if ids is None else ids.ids, embedding
-                )
+                names = pa.array(np.arange(embedding.n)) if ids is None else ids.ids
+                _FORMATS[format].write(file, side[:-1], names, embedding)
                 notes[side] = _notes(embedding, ids)
             write_json(folder / PROVENANCE, notes)
         files = sorted(file.name for file in folder.iterdir())
@@ -131,7 +127,7 @@ def _notes(embedding: Embedding, ids: IdMap | None) -> dict[str, Any]:
     return {
         "provenance": dict(embedding.provenance),
         "rows": embedding.n,
-        "eigenvalues": None if values is None else [float(v) for v in values],
+        "eigenvalues": None if values is None else values.tolist(),
         "ids": "none" if ids is None else "integer" if ids.is_integer else "string",
     }
 
@@ -145,35 +141,21 @@ def _read_side(
     if len(paths) != 1:
         raise DataError(f"{folder} must hold exactly one file {pattern}, it holds {len(paths)}")
     values, vectors = _FORMATS[format].read(paths[0])
-    if noted.get("ids") != "string":
-        values = _as_integers(values)
+    text = pa.types.is_string(values.type) and noted.get("ids") != "string"
+    # Text becomes integers where every id looks like one.
+    if text and pc.all(pc.match_substring_regex(values, r"^(0|-?[1-9][0-9]{0,17})$")).as_py():
+        values = values.cast(pa.int64())
     ids = IdMap.from_values(values, kind)
     if len(ids) != len(values) or len(values) != len(vectors):
-        raise DataError(
-            f"{folder} has {len(vectors)} {kind} vectors for {len(ids)} distinct ids: "
-            f"every {kind} needs exactly one"
-        )
+        raise DataError(f"{folder}: {len(vectors)} {kind} vectors for {len(ids)} distinct ids")
     if noted.get("rows", len(vectors)) != len(vectors):
-        raise DataError(
-            f"{folder} has {len(vectors)} {kind} vectors where {PROVENANCE} says "
-            f"{noted['rows']}: the file is cut short or from another export"
-        )
+        count = f"{len(vectors)} {kind} vectors, {PROVENANCE} says {noted['rows']}"
+        raise DataError(f"{folder} is cut short or from another export: {count}")
     if not np.all(np.isfinite(vectors)):
         raise DataError(f"{folder} has {kind} vectors with NaN or infinite entries")
-    order = np.empty(len(ids), dtype=np.int64)
-    order[ids.encode(values)] = np.arange(len(ids))
-    eigenvalues = noted.get("eigenvalues")
-    embedding = Embedding(
-        np.ascontiguousarray(vectors[order], dtype=np.float32),
-        None if eigenvalues is None else np.asarray(eigenvalues, dtype=np.float64),
-        noted.get("provenance", {}),
-    )
+    ordered = np.empty(vectors.shape, dtype=np.float32)
+    ordered[ids.encode(values)] = vectors
+    saved = noted.get("eigenvalues")
+    eigenvalues = None if saved is None else np.asarray(saved, dtype=np.float64)
+    embedding = Embedding(ordered, eigenvalues, noted.get("provenance", {}))
     return embedding, None if noted.get("ids") == "none" else ids
-
-
-def _as_integers(ids: pa.Array) -> pa.Array:
-    """Text becomes integers where every id looks like one."""
-    if not pa.types.is_string(ids.type):
-        return ids
-    whole = pc.all(pc.match_substring_regex(ids, r"^(0|-?[1-9][0-9]{0,17})$")).as_py()
-    return ids.cast(pa.int64()) if whole else ids

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from leporid.errors import ConfigError
 from leporid.initializers import InitialEmbeddings
@@ -41,13 +40,11 @@ def to_implicit(
             f"implicit.cpu's {', '.join(_EXTRA_COLUMNS)}"
         )
     if model.factors != embeddings.users.dim:
-        raise ConfigError(
-            f"{kind} has {model.factors} factors but the embeddings have {embeddings.users.dim} "
-            f"columns: make it with factors={embeddings.users.dim}"
-        )
+        wanted = f"make it with factors={embeddings.users.dim}, as the embeddings have"
+        raise ConfigError(f"{kind} has {model.factors} factors: {wanted}")
     dtype = np.dtype(getattr(model, "dtype", np.float32))
     prepared = embeddings.standardized(scale) if standardize else embeddings
-    factors: list[NDArray[Any]] = []
+    factors = []
     for (side, embedding, ids), extra in zip(prepared.sides(), _EXTRA_COLUMNS[kind], strict=True):
         by_row = (id_map or {}).get(side)
         n_rows = embedding.n if by_row is None else len(by_row)

@@ -39,22 +39,20 @@ def match_rows(
     by_row = _ids_by_row(id_map, n_rows, name)
     known = IdMap.range(n_vectors, kind) if ids is None else ids
     order = np.empty(len(free), dtype=np.int64)
-    missing: list[Any] = []
+    missing: list[str] = []
     for position, row in enumerate(free.tolist()):
         if row not in by_row:
             raise DataError(
-                f"row {row} of table {name!r} has no {kind} id in id_map: name it there, "
-                f"or in padding_idx if it stays as it is"
+                f"row {row} of table {name!r} has no {kind} id: give one, or padding_idx"
             )
         try:
             order[position] = known.index(by_row[row])
         except UnknownIdError:
-            missing.append(by_row[row])
+            missing.append(repr(by_row[row]))
     if missing:
-        shown = ", ".join(repr(m) for m in missing[:3]) + (", ..." if len(missing) > 3 else "")
         raise UnknownIdError(
-            f"{len(missing)} {kind} ids of table {name!r} have no vector: {shown}; "
-            f"embed the data they occur in, or keep their rows with padding_idx"
+            f"{len(missing)} {kind} ids of table {name!r} have no vector: "
+            f"{', '.join(missing[:3])}; keep their rows with padding_idx, or embed more data"
         )
     return free, order
 
@@ -65,22 +63,16 @@ def _ids_by_row(id_map: Any, n_rows: int, name: str) -> dict[int, Any]:
     if not isinstance(id_map, Mapping):
         listed = id_map.tolist() if hasattr(id_map, "tolist") else list(id_map)
         if len(listed) != n_rows:
-            raise DataError(
-                f"id_map names {len(listed)} rows but table {name!r} has {n_rows}: "
-                f"give one id per row, None for padding"
-            )
+            count = f"id_map names {len(listed)} rows but table {name!r} has {n_rows}"
+            raise DataError(f"{count}: give one id per row, None for padding")
         return {row: external for row, external in enumerate(listed) if external is not None}
     by_row: dict[int, Any] = {}
     for external, row in id_map.items():
         if not isinstance(row, int | np.integer):
             raise ConfigError(f"id_map must map ids to rows, {external!r} is mapped to {row!r}")
         if not 0 <= row < n_rows:
-            raise DataError(
-                f"id_map puts {external!r} into row {row}, but table {name!r} has {n_rows} rows"
-            )
-        if int(row) in by_row:
-            raise DataError(
-                f"id_map puts both {by_row[int(row)]!r} and {external!r} into row {row} of {name!r}"
-            )
-        by_row[int(row)] = external
+            raise DataError(f"id_map puts {external!r} into row {row}, {name!r} has {n_rows} rows")
+        other = by_row.setdefault(int(row), external)
+        if other is not external:
+            raise DataError(f"{name!r}: id_map puts both {other!r} and {external!r} into row {row}")
     return by_row

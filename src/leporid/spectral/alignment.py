@@ -9,6 +9,7 @@ one that brings the whole new embedding as near to the old one as a rotation can
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,30 +18,26 @@ from numpy.typing import NDArray
 from leporid.graph import Graph
 from leporid.spectral.extension import Extension
 
+Vectors = NDArray[np.floating[Any]]
+
 
 def repeated_values(values: NDArray[np.float64], tol: float) -> list[slice]:
     """Runs of eigenvalues (descending) that lie within `tol`, as slices; most hold one."""
-    runs, first = [], 0
-    for place in range(1, len(values) + 1):
-        if place == len(values) or values[first] - values[place] > tol:
-            runs.append(slice(first, place))
-            first = place
-    return runs
+    cuts = [0]
+    for place in range(1, len(values)):
+        if values[cuts[-1]] - values[place] > tol:
+            cuts.append(place)
+    return [slice(*run) for run in pairwise([*cuts, len(values)])]
 
 
-def procrustes(
-    new: NDArray[np.floating[Any]], old: NDArray[np.floating[Any]]
-) -> NDArray[np.float64]:
+def procrustes(new: Vectors, old: Vectors) -> NDArray[np.float64]:
     """float64[d, d]: the orthogonal R with the smallest ||new R - old|| (both float[n, d])."""
     left, _, right = np.linalg.svd(new.T.astype(np.float64) @ old.astype(np.float64))
     return np.asarray(left @ right)
 
 
 def align_columns(
-    new: NDArray[np.float32],
-    values: NDArray[np.float64],
-    old: NDArray[np.floating[Any]],
-    tol: float,
+    new: NDArray[np.float32], values: NDArray[np.float64], old: Vectors, tol: float
 ) -> NDArray[np.float32]:
     """Eigenvectors float32[n, d] with the signs of `old`, float[m, d] with m <= n.
 
@@ -59,7 +56,7 @@ class OldVectors(NamedTuple):
 
     vectors: NDArray[np.float32]
     """float32[m, d], of the first m rows; zeros for a row that has none."""
-    reference: NDArray[np.floating[Any]]
+    reference: Vectors
     """float[m, d]: the same in the coordinates to come back to."""
     extension: Extension | None = None
     """Where rows after the first m start from."""

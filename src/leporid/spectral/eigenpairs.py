@@ -12,9 +12,8 @@ from numpy.typing import NDArray
 from leporid.errors import ConfigError, LeporidWarning
 from leporid.graph import BLOCK, KnnGraph, uses_gpu
 from leporid.progress import ProgressLike, make_progress
-from leporid.spectral.gpu import torch_solution
 from leporid.spectral.inputs import as_graph
-from leporid.spectral.lanczos import basis_size, lanczos
+from leporid.spectral.lanczos import Lanczos, basis_size
 from leporid.spectral.laplacian import LaplacianOperator, laplacian_operator, wide_product
 from leporid.spectral.panels import PanelEngine
 from leporid.spectral.solvers import Eigenpairs, Problem, arpack, dense, finish, precise
@@ -61,25 +60,18 @@ def laplacian_eigenpairs(
     """
     if dim < 1:
         raise ConfigError(f"dim must be at least 1, not {dim}")
+    if not tol > 0.0:
+        raise ConfigError(f"tol must be positive, not {tol}")
     choices = (("solver", solver, Solver), ("device", device, Device), ("dtype", dtype, Dtype))
     for name, value, kind in choices:
         if value not in get_args(kind):
             raise ConfigError(f"{name} must be one of {list(get_args(kind))}, not {value!r}")
-    if not tol > 0.0:
-        raise ConfigError(f"tol must be positive, not {tol}")
     operator = laplacian_operator(as_graph(graph), alpha, normalized)
-    if operator.n_active < operator.n:
-        alone = operator.n - operator.n_active
+    if alone := operator.n - operator.n_active:
         _warn(f"{alone} of {operator.n} nodes have no edges: their vectors are zero")
-    problem = Problem(
-        operator,
-        min(dim, operator.n_active),
-        tol * operator.norm,
-        "float64" if tol < FLOAT32_REACHES else dtype,
-        seed,
-        make_progress(progress),
-        v0,
-    )
+    rank, precision = min(dim, operator.n_active), "float64" if tol < FLOAT32_REACHES else dtype
+    bound, reporter = tol * operator.norm, make_progress(progress)
+    problem = Problem(operator, rank, bound, precision, seed, reporter, v0)
     solution = _solve(problem, solver, device, threads)
     residuals = solution.residuals / operator.norm
     if (residuals > tol).any():
@@ -88,11 +80,9 @@ def laplacian_eigenpairs(
             f"to tol={tol:.1e} after {solution.iterations} products (worst residual "
             f"{residuals.max():.1e}): raise tol or lower dim"
         )
-    if problem.dim < dim:
-        _warn(
-            f"the graph has {problem.dim} nodes with edges, fewer than dim={dim}: "
-            f"the last {dim - problem.dim} columns are zero"
-        )
+    if rank < dim:
+        few = f"the graph has {rank} nodes with edges, fewer than dim={dim}"
+        _warn(f"{few}: the last {dim - rank} columns are zero")
     return _padded(operator, solution, dim)
 
 
@@ -104,6 +94,8 @@ def _solve(problem: Problem, solver: Solver, device: Device, threads: int | None
     # A graph that is elsewhere multiplies there; the rest of the work is done here.
     here = isinstance(operator.graph, KnnGraph)
     if solver == "lanczos" and here and uses_gpu(device, operator.n):
+        from leporid.spectral.gpu import torch_solution
+
         return torch_solution(problem, "cuda")
     small = operator.graph.n_edges < ONE_THREAD_BELOW
     with one_thread_pool(1 if small else threads):
@@ -117,7 +109,7 @@ def _solve(problem: Problem, solver: Solver, device: Device, threads: int | None
 
         def solve(problem: Problem) -> Eigenpairs:
             engine = PanelEngine(product, operator.n, columns, problem.dtype)
-            return finish(exact, lanczos(problem, engine))
+            return finish(exact, Lanczos(problem, engine).solve())
 
         return precise(solve, problem)
 
@@ -136,13 +128,12 @@ def _padded(operator: LaplacianOperator, solution: Eigenpairs, dim: int) -> Eige
     """Fix the signs, cast, and fill up to `dim` columns with zeros."""
     missing = dim - len(solution.values)
     vectors = np.zeros((operator.n, dim), dtype=np.float32)
-    vectors[:, : len(solution.values)] = solution.vectors
+    vectors[:, : dim - missing] = solution.vectors
     if operator.n:
-        peak = np.abs(vectors).argmax(axis=0)
-        negative = vectors[peak, np.arange(dim)] < 0.0
-        vectors[:, negative] *= -1.0
-    values = np.concatenate([solution.values - operator.shift, np.zeros(missing)])
-    residuals = np.concatenate([solution.residuals / operator.norm, np.zeros(missing)])
+        peak = vectors[np.abs(vectors).argmax(axis=0), np.arange(dim)]
+        vectors[:, peak < 0.0] *= -1.0
+    values = np.pad(solution.values - operator.shift, (0, missing))
+    residuals = np.pad(solution.residuals / operator.norm, (0, missing))
     return Eigenpairs(values, vectors, residuals, solution.iterations, solution.solver)
 
 

@@ -37,12 +37,10 @@ class Embedding:
 
     @property
     def n(self) -> int:
-        """Number of rows."""
         return int(self.vectors.shape[0])
 
     @property
     def dim(self) -> int:
-        """Number of columns."""
         return int(self.vectors.shape[1])
 
     def standardized(self, scale: float = 1.0) -> Embedding:

@@ -16,10 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from leporid.artifacts import read_arrays, read_json, write_arrays, write_json
 from leporid.errors import ConfigError, DataError, NotFittedError, UnknownNameError
 from leporid.graph import Graph, KnnGraph, choice_thresholds, graph_builder, knn_graph
 from leporid.progress import ProgressLike, make_progress
-from leporid.spectral.alignment import OldVectors, align_columns, procrustes
+from leporid.spectral.alignment import OldVectors, Vectors, align_columns, procrustes
 from leporid.spectral.eigenpairs import Device, Dtype, Solver, laplacian_eigenpairs
 from leporid.spectral.embedding import Embedding
 from leporid.spectral.extension import Extension, place_rows
@@ -30,7 +31,12 @@ from leporid.spectral.landmarks import (
     landmark_count,
     landmark_neighbours,
 )
-from leporid.spectral.saved import load_estimator, save_estimator
+
+SOLVER_SETTINGS = ["alpha", "normalized", "solver", "tol", "dtype", "seed", "device", "threads"]
+_FITTED = ("embedding", "eigenvalues", "residuals", "degrees", "rotation", "landmarks")
+ARRAYS = {**{name: f"{name}_" for name in _FITTED}, "thresholds": "_thresholds"}
+"""Names in the file of a fitted estimator, and the attributes they are kept in."""
+EDGES = ("indptr", "indices", "weights")
 
 
 @dataclass(eq=False)
@@ -80,24 +86,11 @@ class Leporid:
     """Fit only this many rows (below 1: this share) and place all others among them as new rows
     are: time linear in the rows, for millions. None for all."""
 
-    # -- fitting ------------------------------------------------------------------------------
-
     def _solve(self, graph: Graph, progress: ProgressLike, old: OldVectors | None = None) -> None:
         """Store the eigenpairs of `graph`; whatever an earlier fit has left is replaced."""
-        pairs = laplacian_eigenpairs(
-            graph,
-            self.dim,
-            alpha=self.alpha,
-            normalized=self.normalized,
-            solver=self.solver,
-            tol=self.tol,
-            dtype=self.dtype,
-            seed=self.seed,
-            device=self.device,
-            threads=self.threads,
-            progress=progress,
-            v0=None if old is None else old.start(graph),
-        )
+        settings: dict[str, Any] = {name: getattr(self, name) for name in SOLVER_SETTINGS}
+        v0 = None if old is None else old.start(graph)
+        pairs = laplacian_eigenpairs(graph, self.dim, progress=progress, v0=v0, **settings)
         self.embedding_: NDArray[np.float32] = pairs.vectors
         self.rotation_: NDArray[np.float64] = np.eye(self.dim)
         if old is not None:
@@ -118,7 +111,7 @@ class Leporid:
         X: Any,
         y: Any = None,
         *,
-        start: Leporid | NDArray[np.floating[Any]] | None = None,
+        start: Leporid | Vectors | None = None,
         client: Any | None = None,
         progress: bool | ProgressLike | None = None,
     ) -> Self:
@@ -155,16 +148,13 @@ class Leporid:
         chosen = choose_landmarks(rows, count, self.seed) if count < n else None
         fitted = rows if chosen is None else rows[chosen]
         k = landmark_neighbours(self.k, count, n)
+        where: dict[str, Any] = {"device": self.device, "progress": reporter}
         if client is None:
-            graph = knn_graph(
-                fitted, k=k, device=self.device, threads=self.threads, progress=reporter
-            )
+            graph = knn_graph(fitted, k=k, threads=self.threads, **where)
             self._solve(graph, reporter, old)
             self._graph = graph
         else:
-            remote = graph_builder(client).knn_graph(
-                fitted, k, device=self.device, solver=self.solver, progress=reporter
-            )
+            remote = graph_builder(client).knn_graph(fitted, k, solver=self.solver, **where)
             try:
                 self._solve(remote, reporter, old)
                 self._thresholds = remote.thresholds
@@ -192,9 +182,7 @@ class Leporid:
         """`fit` with the same options, then the embedding of the fitted rows."""
         return self.fit(X, y, **options).embedding_
 
-    def _old_vectors(
-        self, start: Leporid | NDArray[np.floating[Any]], rows: sparse.csr_array
-    ) -> OldVectors:
+    def _old_vectors(self, start: Leporid | Vectors, rows: sparse.csr_array) -> OldVectors:
         """`start` for a fit on `rows`; an error says why it cannot be one."""
         n, columns = rows.shape
         if self.landmarks is not None:
@@ -202,10 +190,8 @@ class Leporid:
         if not isinstance(start, Leporid):
             old = np.asarray(start, dtype=np.float32)
             if old.shape != (n, self.dim):
-                raise DataError(
-                    f"the old vectors are {' x '.join(map(str, old.shape))}, but {n} rows and "
-                    f"dim={self.dim} were asked for"
-                )
+                shape = " x ".join(map(str, old.shape))
+                raise DataError(f"the old vectors are {shape}, but {n} rows and dim={self.dim}")
             return OldVectors(old, old)
         start._check_fitted()
         old = start.embedding_
@@ -219,17 +205,10 @@ class Leporid:
                 f"{start.n_features_in_} features as input, or more"
             )
         if old.shape[1] != self.dim:
-            raise ConfigError(
-                f"dim was {old.shape[1]} and is {self.dim} now: fit other dimensions without start="
-            )
+            raise ConfigError(f"dim was {old.shape[1]} and is {self.dim} now: leave out start=")
         if n < len(old):
-            raise DataError(
-                f"X has {n} rows, but {len(old)} were fitted: they keep their places, and a row "
-                f"without interactions stays as an empty one"
-            )
+            raise DataError(f"X has {n} rows, but {len(old)} were fitted: keep an empty row too")
         return OldVectors(old, old.astype(np.float64) @ start.rotation_, start._extension())
-
-    # -- after the fit ------------------------------------------------------------------------
 
     @property
     def graph_(self) -> KnnGraph:
@@ -237,9 +216,8 @@ class Leporid:
         self._check_fitted()
         if self._graph is None:
             raise NotFittedError(
-                f"this {type(self).__name__} is without its graph: it was loaded from files "
-                f"that do not have it, or fitted on a Dask cluster, where it stayed; "
-                f"fit without client= to have it here"
+                f"this {type(self).__name__} is without its graph: it was loaded from files that "
+                f"lack it, or fitted on a Dask cluster, where it stayed; fit without client="
             )
         return self._graph
 
@@ -258,18 +236,19 @@ class Leporid:
                 raise DataError("weights to the fitted nodes must not be negative")
             return self._extension().embed(rows)
         rows.data[:] = 1.0
-        if self.landmarks_ is None and _same_pattern(rows, self._rows):
+        if self.landmarks_ is None and all(
+            np.array_equal(getattr(rows, part), getattr(self._rows, part))
+            for part in ("shape", "indptr", "indices")
+        ):
             return self.embedding_.copy()
-        return self._place(rows, make_progress(None))[0]
+        return self._place(rows)[0]
 
     def _place(
-        self, rows: sparse.csr_array, progress: ProgressLike
+        self, rows: sparse.csr_array, progress: ProgressLike | None = None
     ) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
         """Vectors float32[m, dim] and degrees float64[m] of rows, by the fitted rows."""
-        thresholds = self._choice_thresholds()
-        return place_rows(
-            rows, self._rows, self._extension(), self._k, thresholds, self.threads, progress
-        )
+        fitted = (self._rows, self._extension(), self._k, self._choice_thresholds())
+        return place_rows(rows, *fitted, self.threads, progress)
 
     def _choice_thresholds(self) -> NDArray[np.float32]:
         if self._thresholds is None:
@@ -298,18 +277,53 @@ class Leporid:
         All `transform` needs is saved; the graph itself, which is far larger, only on request.
         """
         self._check_fitted()
-        return save_estimator(self, path, graph)
+        arrays: dict[str, Any] = {}
+        if self._rows is not None:
+            self._choice_thresholds()
+            arrays["rows.indptr"] = np.asarray(self._rows.indptr, dtype=np.int64)
+            arrays["rows.indices"] = np.asarray(self._rows.indices, dtype=np.int32)
+        attributes = {name: getattr(self, attribute) for name, attribute in ARRAYS.items()}
+        arrays |= {name: array for name, array in attributes.items() if array is not None}
+        about: dict[str, Any] = {
+            "estimator": type(self).__name__,
+            "parameters": self.get_params(),
+            "n_features": self.n_features_in_,
+            "n_iter": self.n_iter_,
+            "k_used": self._k,
+        }
+        if graph:
+            arrays |= {f"graph.{name}": getattr(self.graph_, name) for name in EDGES}
+            about["graph"] = {"side": self.graph_.side, "similarity": self.graph_.similarity}
+        write_arrays(Path(path) / "spectral.safetensors", arrays)
+        write_json(Path(path) / "spectral.json", about)
+        return Path(path)
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
         """Read what `save` wrote."""
-        return load_estimator(cls, path)
+        about = read_json(Path(path) / "spectral.json")
+        if about.get("estimator") != cls.__name__:
+            raise DataError(f"{path} holds a {about.get('estimator')}, not a {cls.__name__}")
+        arrays, _ = read_arrays(Path(path) / "spectral.safetensors")
+        about["parameters"].pop("neighbours", None)  # a parameter of versions before 0.2
+        estimator = cls(**about["parameters"])
+        arrays.setdefault("rotation", np.eye(arrays["embedding"].shape[1]))
+        for name, attribute in ARRAYS.items():
+            setattr(estimator, attribute, arrays.get(name))
+        estimator.n_features_in_, estimator.n_iter_ = about["n_features"], about["n_iter"]
+        estimator._k, estimator._rows, estimator._graph = about["k_used"], None, None
+        if "rows.indptr" in arrays:
+            indptr, indices = arrays["rows.indptr"], arrays["rows.indices"]
+            ones, shape = np.ones(len(indices), np.float32), (len(indptr) - 1, about["n_features"])
+            estimator._rows = sparse.csr_array((ones, indices, indptr), shape=shape)
+        if "graph" in about:
+            edges: dict[str, Any] = {name: arrays[f"graph.{name}"] for name in EDGES}
+            estimator._graph = KnnGraph(**edges, k=estimator._k, **about["graph"])
+        return estimator
 
     def _check_fitted(self) -> None:
         if not self.__sklearn_is_fitted__():
             raise NotFittedError(f"this {type(self).__name__} is not fitted yet: call fit first")
-
-    # -- parameters, the way scikit-learn's `clone` and pipelines expect them -------------------
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """The arguments of `__init__` by name; a fit never changes them."""
@@ -317,12 +331,10 @@ class Leporid:
 
     def set_params(self, **parameters: Any) -> Self:
         """Change parameters; an unknown name is an error that suggests the closest one."""
-        known = list(self.get_params())
-        for name in parameters:
-            if name not in known:
-                raise _UnknownParameterError("parameter", name, known)
-        for name, value in parameters.items():
-            setattr(self, name, value)
+        known = self.get_params()
+        for name in parameters.keys() - known:
+            raise _UnknownParameterError("parameter", name, known)
+        vars(self).update(parameters)
         return self
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -333,11 +345,10 @@ class Leporid:
         from sklearn.utils import InputTags, Tags, TargetTags, TransformerTags
 
         return Tags(
-            estimator_type="transformer",
-            target_tags=TargetTags(required=False),
-            transformer_tags=TransformerTags(preserves_dtype=["float32"]),
+            "transformer",
+            TargetTags(required=False),
+            TransformerTags(preserves_dtype=["float32"]),
             input_tags=InputTags(sparse=True, pairwise=self.metric == "precomputed"),
-            requires_fit=True,
         )
 
 
@@ -355,8 +366,3 @@ class LaplacianEigenmaps(Leporid):
 
 class _UnknownParameterError(UnknownNameError, ValueError):
     """`set_params` was given a name the estimator does not have; scikit-learn wants ValueError."""
-
-
-def _same_pattern(one: sparse.csr_array, other: sparse.csr_array) -> bool:
-    pairs = ((one.indptr, other.indptr), (one.indices, other.indices))
-    return one.shape == other.shape and all(np.array_equal(*pair) for pair in pairs)

@@ -62,20 +62,15 @@ class Extension:
         np.divide(1.0, np.sqrt(regularized), out=factor, where=self.degrees > 0.0)
         return factor[:, None] * self.vectors
 
-    def finish(
-        self, sums: NDArray[np.floating[Any]], totals: NDArray[np.float64]
-    ) -> NDArray[np.float32]:
+    def finish(self, sums: NDArray[Any], totals: NDArray[np.float64]) -> NDArray[np.float32]:
         """float32[m, d] from sums over `table` (float[m, d]) and sums of weights (float64[m])."""
         maximum = self.degrees.max(initial=0.0)
-        new = (1.0 - self.alpha) * totals + self.alpha * maximum
-        if self.normalized:
-            denominator = np.sqrt(new)[:, None] * self.values
-            smallest = SMALLEST_EIGENVALUE * np.sqrt(new)[:, None]
-        else:
-            denominator = new[:, None] + self.values
-            smallest = np.full((len(new), 1), SMALLEST_EIGENVALUE * max(maximum, 1e-300))
+        new = ((1.0 - self.alpha) * totals + self.alpha * maximum)[:, None]
+        unit = np.sqrt(new) if self.normalized else max(maximum, 1e-300)
+        denominator = unit * self.values if self.normalized else new + self.values
+        large = np.abs(denominator) > SMALLEST_EIGENVALUE * unit
         out = np.zeros(sums.shape)
-        np.divide(sums, denominator, out=out, where=np.abs(denominator) > smallest)
+        np.divide(sums, denominator, out=out, where=large)
         return out.astype(np.float32)
 
 
@@ -113,16 +108,16 @@ def identical_rows(new: sparse.csr_array, fitted: sparse.csr_array) -> NDArray[n
 
     Both have sorted indices. An empty row is identical to nothing.
     """
+
+    def keys(rows: sparse.csr_array) -> Iterator[bytes]:
+        columns = np.asarray(rows.indices, dtype=np.int32)
+        return (columns[start:end].tobytes() for start, end in pairwise(rows.indptr))
+
     first: dict[bytes, int] = {}
-    for row, key in enumerate(_row_keys(fitted)):
+    for row, key in enumerate(keys(fitted)):
         first.setdefault(key, row)
     first.pop(b"", None)
-    return np.array([first.get(key, -1) for key in _row_keys(new)], dtype=np.int64)
-
-
-def _row_keys(rows: sparse.csr_array) -> Iterator[bytes]:
-    columns = np.asarray(rows.indices, dtype=np.int32)
-    return (columns[start:end].tobytes() for start, end in pairwise(rows.indptr))
+    return np.array([first.get(key, -1) for key in keys(new)], dtype=np.int64)
 
 
 class TablePlacement:

@@ -6,20 +6,18 @@ Small matrices stay in float64 on the host; only they cross the bus in each step
 from __future__ import annotations
 
 import warnings
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from leporid.graph import KnnGraph, tensors_on
-from leporid.spectral.lanczos import basis_size, lanczos
+from leporid.spectral.lanczos import Lanczos, basis_size
 from leporid.spectral.laplacian import LaplacianOperator
-from leporid.spectral.solvers import Eigenpairs, Problem, precise, ritz
+from leporid.spectral.panels import Matrix
+from leporid.spectral.solvers import Eigenpairs, Problem, finish, precise
 from leporid.threads import one_thread_pool
-
-if TYPE_CHECKING:
-    import torch
 
 WIDTH = 32
 """Columns of a block: a device is fed better by more than the 16 of the CPU."""
@@ -27,13 +25,11 @@ WIDTH = 32
 
 def torch_solution(problem: Problem, device: str) -> Eigenpairs:
     """Lanczos on a torch device; `device` may be any that torch has."""
-    import torch
-
     columns = basis_size(problem.dim, WIDTH)[0] + WIDTH
 
     def solve(problem: Problem) -> Eigenpairs:
         engine = TorchEngine(problem.operator, columns, problem.dtype, device)
-        return engine.finish(lanczos(problem, engine))
+        return finish(engine.exact, Lanczos(problem, engine).solve(), engine.put, engine.get)
 
     before = torch.get_float32_matmul_precision()
     torch.set_float32_matmul_precision("highest")  # no TF32
@@ -46,102 +42,77 @@ def torch_solution(problem: Problem, device: str) -> Eigenpairs:
 
 
 class TorchEngine:
-    """The `lanczos.Engine` that works on a torch device (any device)."""
+    """The methods of `PanelEngine`, on any torch device."""
 
     width = WIDTH
+    used = 0
 
     def __init__(self, operator: LaplacianOperator, capacity: int, dtype: str, device: str) -> None:
-        import torch
-
         graph = operator.graph
         assert isinstance(graph, KnnGraph)
-        self.used = 0
         self.precision = float(np.finfo(dtype).eps)
         self._kind: torch.dtype = getattr(torch, dtype)
         self._device = torch.device(device)
         small = torch.int32 if graph.n_edges < 2**31 else torch.int64
         tensors = tensors_on(graph, self._device)
-        self._indptr, self._indices = tensors.indptr.to(small), tensors.indices.to(small)
-        self._weights = tensors.weights
-        self._size = (graph.n, graph.n)
-        self._scale = self._put(operator.scale, torch.float64)[:, None]
-        self._diagonal = self._put(operator.diagonal, torch.float64)[:, None]
+        self._edges = tensors.indptr.to(small), tensors.indices.to(small), tensors.weights
         self._matrix = self._csr(self._kind)
+        self._scale = self.put(operator.scale)[:, None]
+        self._diagonal = self.put(operator.diagonal)[:, None]
         # Transposed, so that the first columns of the basis are contiguous.
         self._rows = torch.zeros((capacity, graph.n), dtype=self._kind, device=self._device)
         self._block = torch.zeros((graph.n, WIDTH), dtype=self._kind, device=self._device)
 
-    def load(self, block: NDArray[np.float64]) -> None:
-        self._block = self._put(block, self._kind)
+    def load(self, block: Matrix) -> None:
+        self._block = self.put(block, self._kind)
 
     def multiply(self) -> None:
         self._block = self._multiply(self._matrix, self._block)
 
-    def project(self, factor: NDArray[np.float64]) -> NDArray[np.float64]:
-        self._block = self._block @ self._put(factor, self._kind)
-        return self._get(self._rows[: self.used] @ self._block)
+    def project(self, factor: Matrix) -> Matrix:
+        self._block = self._block @ self.put(factor, self._kind)
+        return self.get(self._rows[: self.used] @ self._block)
 
-    def subtract(self, coefficients: NDArray[np.float64]) -> NDArray[np.float64]:
-        small = self._put(coefficients, self._kind)
-        self._block = self._block - self._rows[: self.used].T @ small
-        return self._get(self._block.T @ self._block)
+    def subtract(self, coefficients: Matrix) -> Matrix:
+        self._block = self._block - self._rows[: self.used].T @ self.put(coefficients, self._kind)
+        return self.get(self._block.T @ self._block)
 
-    def append(self, factor: NDArray[np.float64]) -> None:
-        self._block = self._block @ self._put(factor, self._kind)
+    def append(self, factor: Matrix) -> None:
+        self._block = self._block @ self.put(factor, self._kind)
         self._rows[self.used : self.used + WIDTH] = self._block.T
         self.used += WIDTH
 
-    def replace(
-        self, factor: NDArray[np.float64], weak: NDArray[np.bool_], fresh: NDArray[np.float64]
-    ) -> None:
-        self._block = self._block @ self._put(factor, self._kind)
-        self._block[:, self._put(np.flatnonzero(weak), None)] = self._put(fresh, self._kind)
+    def replace(self, factor: Matrix, weak: NDArray[np.bool_], fresh: Matrix) -> None:
+        self._block = self._block @ self.put(factor, self._kind)
+        self._block[:, self.put(np.flatnonzero(weak))] = self.put(fresh, self._kind)
 
-    def rotate(self, rotation: NDArray[np.float64]) -> None:
+    def rotate(self, rotation: Matrix) -> None:
         kept = rotation.shape[1]
-        small = self._put(np.ascontiguousarray(rotation.T), self._kind)
-        self._rows[:kept] = small @ self._rows[: self.used]
+        self._rows[:kept] = self.put(rotation.T, self._kind) @ self._rows[: self.used]
         self.used = kept
 
     def vectors(self, count: int) -> NDArray[Any]:
         return np.asarray(self._rows[:count].T.contiguous().cpu().numpy())
 
-    def finish(self, solution: Eigenpairs) -> Eigenpairs:
-        """`solvers.finish` without leaving the device: only d x d matrices do."""
-        import torch
-
-        vectors = self._put(solution.vectors, torch.float64)
-        image = self._multiply(self._csr(torch.float64), vectors)
-        values, rotation = ritz(self._get(vectors.T @ image), self._get(vectors.T @ vectors))
-        turn = self._put(rotation, None)
-        vectors = vectors @ turn
-        residuals = (image @ turn - vectors * self._put(values, None)).norm(dim=0)
-        return replace(
-            solution, values=values, vectors=self._get(vectors), residuals=self._get(residuals)
-        )
+    def exact(self, x: torch.Tensor) -> torch.Tensor:
+        """M x in float64."""
+        return self._multiply(self._csr(torch.float64), x)
 
     def _csr(self, kind: torch.dtype) -> torch.Tensor:
-        import torch
-
+        indptr, indices, weights = self._edges
+        n = len(indptr) - 1
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta")
             return torch.sparse_csr_tensor(
-                self._indptr,
-                self._indices,
-                self._weights.to(kind),
-                size=self._size,
-                check_invariants=False,
+                indptr, indices, weights.to(kind), size=(n, n), check_invariants=False
             )
 
     def _multiply(self, matrix: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
         scale, diagonal = self._scale.to(x.dtype), self._diagonal.to(x.dtype)
         return scale * (matrix @ (scale * x)) + diagonal * x
 
-    def _put(self, array: NDArray[Any], kind: torch.dtype | None) -> torch.Tensor:
-        import torch
+    def put(self, array: NDArray[Any], kind: torch.dtype | None = None) -> torch.Tensor:
+        return torch.from_numpy(np.ascontiguousarray(array)).to(device=self._device, dtype=kind)
 
-        tensor = torch.from_numpy(np.ascontiguousarray(array))
-        return tensor.to(device=self._device, dtype=kind)
-
-    def _get(self, tensor: torch.Tensor) -> NDArray[np.float64]:
+    def get(self, tensor: torch.Tensor) -> Matrix:
         return np.asarray(tensor.double().cpu().numpy())

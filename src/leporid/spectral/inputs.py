@@ -22,33 +22,30 @@ def interaction_rows(
 
     `binary` replaces every value by 1. With `n_features` the number of columns is checked.
     """
-    if not sparse.issparse(X):
-        X = np.asarray(X)
-        if X.ndim != 2:
-            raise DataError(
-                f"expected a matrix with two axes, got an array with {X.ndim}: Reshape your "
-                f"data with X.reshape(-1, 1), or X.reshape(1, -1) for a single row"
-            )
+    X = X if sparse.issparse(X) else np.asarray(X)
     if np.iscomplexobj(X):
         raise DataError("Complex data not supported: give real numbers")
     try:
         X = X if sparse.issparse(X) else X.astype(np.float64)
     except (TypeError, ValueError) as error:
         raise NotNumbersError(f"the matrix must hold numbers: {error}") from None
+    if X.ndim != 2:
+        raise DataError(
+            f"the matrix has {X.ndim} axes, not 2: Reshape your data with X.reshape(-1, 1), or "
+            f"X.reshape(1, -1) for a single row"
+        )
     rows = sparse.csr_array(X, copy=True)
     if rows.data.dtype.kind == "f" and not np.isfinite(rows.data).all():
         raise DataError(f"the matrix given to {estimator} contains NaN or inf")
     if rows.shape[0] == 0:
         raise DataError(f"Found array with 0 sample(s): {estimator} needs rows")
-    if n_features is not None and rows.shape[1] != n_features:
+    columns = rows.shape[1]
+    if n_features not in (None, columns):
         raise DataError(
-            f"X has {rows.shape[1]} features, but {estimator} is expecting {n_features} "
-            f"features as input"
+            f"X has {columns} features, but {estimator} is expecting {n_features} features as input"
         )
-    if rows.shape[1] == 0:
-        raise DataError(
-            f"Found array with 0 feature(s) (shape={rows.shape}) while a minimum of 1 is required."
-        )
+    if columns == 0:
+        raise DataError(f"0 feature(s) (shape={rows.shape}) while a minimum of 1 is required.")
     rows = rows.astype(np.float32)
     rows.sum_duplicates()
     rows.eliminate_zeros()
@@ -65,14 +62,9 @@ def as_graph(graph: Any) -> Graph:
     """
     if isinstance(graph, Graph):
         return graph
-    if not sparse.issparse(graph):
-        graph = np.asarray(graph)
-        if graph.ndim != 2:
-            raise GraphError(f"a graph must be a square matrix, not an array of {graph.ndim} axes")
-    if graph.shape[0] != graph.shape[1]:
-        raise GraphError(
-            f"a graph must be a square matrix, not {graph.shape[0]} x {graph.shape[1]}"
-        )
+    graph = graph if sparse.issparse(graph) else np.asarray(graph)
+    if graph.ndim != 2 or graph.shape[0] != graph.shape[1]:
+        raise GraphError(f"a graph must be a square matrix, not of shape {graph.shape}")
     csr = sparse.csr_array(graph, dtype=np.float32, copy=True)
     if not np.isfinite(csr.data).all():
         raise GraphError("the graph has weights that are NaN or inf: remove or replace them")
@@ -83,16 +75,11 @@ def as_graph(graph: Any) -> Graph:
     csr.eliminate_zeros()
     csr.sort_indices()
     difference = abs(csr - csr.T)
-    if difference.nnz and difference.max() > 1e-5 * csr.data.max():
-        raise GraphError("the graph is not symmetric: pass (W + W.T) / 2 or W.maximum(W.T)")
     if difference.nnz:
+        if difference.max() > 1e-5 * csr.data.max():
+            raise GraphError("the graph is not symmetric: pass (W + W.T) / 2 or W.maximum(W.T)")
         csr = csr.maximum(csr.T).tocsr()
         csr.sort_indices()
-    return KnnGraph(
-        csr.indptr.astype(np.int64),
-        csr.indices.astype(np.int32),
-        csr.data,
-        side="rows",
-        k=int(np.diff(csr.indptr).max(initial=0)),
-        similarity="precomputed",
-    )
+    indptr, indices = csr.indptr.astype(np.int64), csr.indices.astype(np.int32)
+    k = int(np.diff(indptr).max(initial=0))
+    return KnnGraph(indptr, indices, csr.data, side="rows", k=k, similarity="precomputed")

@@ -13,12 +13,16 @@ relation holds with V Y in place of V.
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from leporid.spectral.solvers import Eigenpairs, Problem
+
+if TYPE_CHECKING:
+    from leporid.spectral.gpu import TorchEngine
+    from leporid.spectral.panels import PanelEngine
 
 MAX_PRODUCTS = 2000
 """Give up after so many products with a block."""
@@ -29,64 +33,22 @@ CLUSTER = 1e-4
 this distance call for a check."""
 
 
-class Engine(Protocol):
-    """Where the large arrays live: `PanelEngine` in memory, `TorchEngine` on a device."""
-
-    width: int
-    """Columns of a block."""
-    used: int
-    """Columns of the basis in use; lowering it forgets the last ones."""
-    precision: float
-    """Machine epsilon of the basis."""
-
-    def load(self, block: NDArray[np.float64]) -> None:
-        """float64[n, width] becomes the newest block."""
-
-    def multiply(self) -> None:
-        """block = M block."""
-
-    def project(self, factor: NDArray[np.float64]) -> NDArray[np.float64]:
-        """block = block factor; returns float64[used, width] = basis^T block."""
-
-    def subtract(self, coefficients: NDArray[np.float64]) -> NDArray[np.float64]:
-        """block = block - basis coefficients; returns float64[width, width] = block^T block."""
-
-    def append(self, factor: NDArray[np.float64]) -> None:
-        """block = block factor, and its columns join the basis."""
-
-    def replace(
-        self, factor: NDArray[np.float64], weak: NDArray[np.bool_], fresh: NDArray[np.float64]
-    ) -> None:
-        """block = block factor, then `fresh` float64[n, weak.sum()] in place of weak columns."""
-
-    def rotate(self, rotation: NDArray[np.float64]) -> None:
-        """The basis becomes basis rotation."""
-
-    def vectors(self, count: int) -> NDArray[Any]:
-        """float[n, count]: the first columns of the basis."""
-
-
 def basis_size(dim: int, width: int) -> tuple[int, int]:
     """(columns of the basis, columns kept at a restart) for `dim` wanted vectors."""
     kept = -(-3 * dim // (2 * width)) * width
     return kept + max(kept, 6 * width), kept
 
 
-def lanczos(problem: Problem, engine: Engine) -> Eigenpairs:
-    """Eigenpairs to a residual of about `problem.tol`.
+class Lanczos:
+    """The state of one solve: the basis V, the projected matrix T, the newest block X.
 
     The engine has room for a basis of `basis_size` and one block more, and the graph has more
     nodes with edges than that.
     """
-    return _Lanczos(problem, engine).solve(problem.start)
 
-
-class _Lanczos:
-    """The state of one solve: the basis V, the projected matrix T, the newest block X."""
-
-    def __init__(self, problem: Problem, engine: Engine) -> None:
+    def __init__(self, problem: Problem, engine: PanelEngine | TorchEngine) -> None:
         self.operator, self.engine, self.progress = problem.operator, engine, problem.progress
-        self.dim, self.tol = problem.dim, problem.tol
+        self.dim, self.tol, self.start = problem.dim, problem.tol, problem.start
         self.random = np.random.default_rng(problem.seed)
         self.capacity, self.kept = basis_size(self.dim, engine.width)
         self.projected = np.zeros((self.capacity, self.capacity))
@@ -97,12 +59,13 @@ class _Lanczos:
         self.noise = 0.5 * engine.precision * self.operator.norm
         self.resolution = 16.0 * engine.precision
 
-    def solve(self, v0: NDArray[np.floating[Any]] | None) -> Eigenpairs:
-        """Restart until the wanted pairs have converged, then look for missed copies."""
+    def solve(self) -> Eigenpairs:
+        """Restart to a residual of about `tol`, then look for missed copies."""
         self.progress.start("eigenvectors", None)
-        self._begin(v0)
+        self.engine.load(self._first_block())
+        self._orthonormalize()
         values, residuals = self._converge()
-        while self._may_miss_copies(values) and self.products < MAX_PRODUCTS:
+        while self.products < MAX_PRODUCTS and self._may_miss_copies(values):
             # The converged vectors stay; a fresh random block searches what is orthogonal
             # to them. Neglecting their coupling changes A by no more than the residuals.
             self.engine.used = self.dim
@@ -111,25 +74,21 @@ class _Lanczos:
             self.engine.load(self._random(self.engine.width))
             self._orthonormalize()
             again, residuals = self._converge()
-            gained = float(np.abs(again - values).max())
-            values = again
+            gained, values = np.abs(again - values).max(), again
             if gained <= 10.0 * self.tol:
                 break
-        return Eigenpairs(
-            values, self.engine.vectors(self.dim), residuals, self.products, "lanczos"
-        )
+        vectors = self.engine.vectors(self.dim)
+        return Eigenpairs(values, vectors, residuals, self.products, "lanczos")
 
-    def _begin(self, v0: NDArray[np.floating[Any]] | None) -> None:
-        """The first block: random, or random combinations of a given start."""
-        width = self.engine.width
-        start = self._random(width)
-        if v0 is not None:
-            old = np.asarray(v0, dtype=np.float64).reshape(self.operator.n, -1)
-            mixed = old @ self.random.standard_normal((old.shape[1], width))
-            mixed[~self.operator.active] = 0.0
-            start = mixed + 1e-3 * np.abs(mixed).max(initial=0.0) * start
-        self.engine.load(start)
-        self._orthonormalize()
+    def _first_block(self) -> NDArray[np.float64]:
+        """float64[n, width]: random, or random combinations of the vectors to start from."""
+        fresh = self._random(self.engine.width)
+        if self.start is None:
+            return fresh
+        old = np.asarray(self.start, dtype=np.float64).reshape(self.operator.n, -1)
+        mixed = old @ self.random.standard_normal((old.shape[1], self.engine.width))
+        mixed[~self.operator.active] = 0.0
+        return np.asarray(mixed + 1e-3 * np.abs(mixed).max(initial=0.0) * fresh)
 
     def _converge(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Steps and restarts; leaves the wanted Ritz vectors in the first columns."""
@@ -177,9 +136,8 @@ class _Lanczos:
         random ones with a zero row in R, which leaves the Lanczos relation true.
         """
         width = self.engine.width
-        coefficients = np.zeros((self.engine.used, width))
+        coefficients, replaced = np.zeros((self.engine.used, width)), False
         remainder, factor = np.eye(width), np.eye(width)
-        replaced = False
         for turn in range(8):
             part = self.engine.project(factor)
             gram = self.engine.subtract(part)
@@ -196,8 +154,7 @@ class _Lanczos:
             if weak.any() and not replaced:
                 remainder[weak] = 0.0
                 self.engine.replace(factor, weak, self._random(int(weak.sum())))
-                factor = np.eye(width)
-                replaced = True
+                factor, replaced = np.eye(width), True
             elif turn >= 1 and squares[0] > 0.5:
                 break
         self.engine.append(factor)
@@ -211,9 +168,7 @@ class _Lanczos:
         return np.asarray(fresh / np.linalg.norm(fresh, axis=0))
 
     def _may_miss_copies(self, values: NDArray[np.float64]) -> bool:
-        """Whether as many close values as a block has columns were found."""
+        """Whether as many values as a block has columns are close."""
         width = self.engine.width
-        if len(values) < width:
-            return False
-        window = values[: len(values) - width + 1] - values[width - 1 :]
-        return bool(window.min() <= CLUSTER * self.operator.norm)
+        spread = values[: max(len(values) - width + 1, 0)] - values[width - 1 :]
+        return bool((spread <= CLUSTER * self.operator.norm).any())

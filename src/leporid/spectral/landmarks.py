@@ -70,20 +70,12 @@ def choose_landmarks(rows: sparse.csr_array, count: int, seed: int) -> NDArray[n
     activity = np.diff(rows.indptr)
     some = np.flatnonzero(activity)
     count = min(count, len(some))
-    order = some[np.lexsort((_row_keys(rows, seed)[some], activity[some]))]
+    # Ties are ordered by a random number for every set of columns, the same wherever the row
+    # lies: each column has one of its own, and a row's is their sum, modulo 2^64.
+    drawn = np.random.default_rng([seed, 1]).integers(0, 2**64, rows.shape[1], np.uint64)
+    running = np.concatenate([[np.uint64(0)], np.cumsum(drawn[rows.indices], dtype=np.uint64)])
+    keys = running[rows.indptr[1:]] - running[rows.indptr[:-1]]
+    order = some[np.lexsort((keys[some], activity[some]))]
     edges = np.arange(count + 1, dtype=np.int64) * len(some) // max(count, 1)
     inside = np.random.default_rng(seed).random(count) * np.diff(edges)
     return np.sort(order[edges[:-1] + inside.astype(np.int64)]).astype(np.int64)
-
-
-def _row_keys(rows: sparse.csr_array, seed: int) -> NDArray[np.uint64]:
-    """uint64[n]: a random number for every set of columns, the same wherever the row lies.
-
-    Each column has a random number of its own; a row's key is their sum, modulo 2^64.
-    """
-    numbers = np.random.default_rng([seed, 1]).integers(
-        0, 2**64, size=rows.shape[1], dtype=np.uint64
-    )
-    running = np.zeros(rows.nnz + 1, dtype=np.uint64)
-    np.cumsum(numbers[rows.indices], out=running[1:])
-    return np.asarray(running[rows.indptr[1:]] - running[rows.indptr[:-1]])

@@ -31,8 +31,7 @@ def regularized_degrees(degrees: NDArray[np.float64], alpha: float) -> NDArray[n
     """float64[n]: d_reg = (1 - alpha) d + alpha d_max."""
     if not 0.0 <= alpha <= 1.0:
         raise ConfigError(f"alpha must lie in [0, 1], not {alpha}")
-    largest = float(degrees.max(initial=0.0))
-    return (1.0 - alpha) * degrees + alpha * largest
+    return (1.0 - alpha) * degrees + alpha * float(degrees.max(initial=0.0))
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,12 +56,10 @@ class LaplacianOperator:
 
     @property
     def n(self) -> int:
-        """Number of nodes."""
         return self.graph.n
 
     @property
     def n_active(self) -> int:
-        """Number of nodes that have an edge."""
         return int(self.active.sum())
 
     def product(self) -> Product:
@@ -109,13 +106,12 @@ def laplacian_operator(
 
 def wide_product(product: Product, x: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
     """float64[n, d]: M X with every product and sum in float64, 16 columns at a time."""
-    n, width = x.shape
-    image = np.empty((n, width))
-    part, scaled, out = (huge_zeros((n, BLOCK), np.float64) for _ in range(3))
-    for start in range(0, width, BLOCK):
-        stop = min(start + BLOCK, width)
-        part[:, : stop - start] = x[:, start:stop]
-        part[:, stop - start :] = 0.0
+    image = np.empty(x.shape)
+    part, scaled, out = (huge_zeros((len(x), BLOCK), np.float64) for _ in range(3))
+    for start in range(0, x.shape[1], BLOCK):
+        columns = x[:, start : start + BLOCK]
+        width = columns.shape[1]
+        part[:, :width], part[:, width:] = columns, 0.0
         product(part, scaled, out)
-        image[:, start:stop] = out[:, : stop - start]
+        image[:, start : start + BLOCK] = out[:, :width]
     return image

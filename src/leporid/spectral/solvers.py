@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import eigh
+from scipy.sparse.linalg import LinearOperator, eigsh
 
 from leporid.progress import NullProgress, ProgressLike
 from leporid.spectral.laplacian import LaplacianOperator, Product, wide_product
@@ -55,10 +56,8 @@ def precise(solve: Callable[[Problem], Eigenpairs], problem: Problem) -> Eigenpa
 
 def dense(problem: Problem) -> Eigenpairs:
     """LAPACK's `eigh` on the dense matrix: for small graphs."""
-    operator, dim = problem.operator, problem.dim
-    matrix = operator.dense()
-    n = len(matrix)
-    values, compact = eigh(matrix, subset_by_index=(n - dim, n - 1))
+    operator, dim, n = problem.operator, problem.dim, problem.operator.n_active
+    values, compact = eigh(operator.dense(), subset_by_index=(n - dim, n - 1))
     vectors = np.zeros((operator.n, dim))
     vectors[operator.active] = compact[:, ::-1]
     return Eigenpairs(values[::-1].copy(), vectors, np.zeros(dim), 0, "dense")
@@ -79,22 +78,28 @@ def arpack(product: Product, problem: Problem) -> Eigenpairs:
         image = multiply(vector - basis @ inside)
         return image - basis @ (basis.T @ image + 2.0 * operator.norm * inside)
 
+    def largest(multiply: Callable[[NDArray[Any]], Any], dim: int, first: NDArray[Any]) -> Any:
+        first = np.where(operator.active, first, 0.0).astype(dtype)
+        linear = LinearOperator((n, n), matvec=multiply, dtype=dtype)
+        values, vectors = eigsh(
+            # The tolerance is relative to the eigenvalue; small ones need the smaller bound.
+            linear, k=dim, which="LA", tol=0.1 * tol / operator.norm, v0=first,
+            ncv=min(n, max(2 * dim + 1, 20)), maxiter=50 * n,
+        )  # fmt: skip
+        order = np.argsort(-values, kind="stable")
+        return values[order], vectors[:, order]
+
     if problem.start is None:
         first = np.random.default_rng(problem.seed).standard_normal(n)
     else:
         first = np.asarray(problem.start, dtype=np.float64).reshape(n, -1).sum(axis=1)
-    first[~operator.active] = 0.0
-    # ARPACK's tolerance is relative to the eigenvalue; small ones need the smaller bound.
-    relative = 0.1 * tol / operator.norm
-    values, vectors = _eigsh(multiply, dim, first.astype(dtype), relative)
+    values, vectors = largest(multiply, dim, first)
     # A Krylov space of one vector holds one copy of a repeated eigenvalue: search what is
     # orthogonal to the vectors there are, until nothing there is larger.
     random = np.random.default_rng(problem.seed + 1)
     for _ in range(dim):
-        fresh = random.standard_normal(n)
-        fresh[~operator.active] = 0.0
         others = partial(deflated, vectors.astype(np.float64))
-        more_values, more = _eigsh(others, min(4, dim), fresh.astype(dtype), relative)
+        more_values, more = largest(others, min(4, dim), random.standard_normal(n))
         merged, before = np.concatenate([values, more_values]), values
         order = np.argsort(-merged, kind="stable")[:dim]
         values, vectors = merged[order], np.hstack([vectors, more])[:, order]
@@ -104,39 +109,23 @@ def arpack(product: Product, problem: Problem) -> Eigenpairs:
     return Eigenpairs(values.astype(np.float64), vectors, np.zeros(dim), products, "arpack")
 
 
-def _eigsh(
-    multiply: Callable[[NDArray[Any]], NDArray[Any]], dim: int, start: NDArray[Any], tol: float
-) -> tuple[NDArray[Any], NDArray[Any]]:
-    """`eigsh` for the largest values, in descending order."""
-    from scipy.sparse.linalg import LinearOperator, eigsh
-
-    n = len(start)
-    linear = LinearOperator((n, n), matvec=multiply, dtype=start.dtype)
-    basis = min(n, max(2 * dim + 1, 20))
-    values, vectors = eigsh(linear, k=dim, which="LA", tol=tol, v0=start, ncv=basis, maxiter=50 * n)
-    order = np.argsort(-values, kind="stable")
-    return values[order], vectors[:, order]
-
-
 def finish(
-    exact: Callable[[NDArray[np.floating[Any]]], NDArray[np.float64]], solution: Eigenpairs
+    exact: Callable[[Any], Any],
+    solution: Eigenpairs,
+    put: Callable[[NDArray[np.float64]], Any] = np.asarray,
+    get: Callable[[Any], NDArray[np.float64]] = np.asarray,
 ) -> Eigenpairs:
     """Rayleigh-Ritz in the span of the vectors, and the residuals, with the float64 operator.
 
     One more product improves the eigenvalues to the square of the residual and undoes the
-    rotation that float32 arithmetic leaves among close pairs.
+    rotation that float32 arithmetic leaves among close pairs. The tall matrices are where `put`
+    puts them; the projected problem V^T M V y = mu V^T V y is solved here.
     """
-    vectors = solution.vectors.astype(np.float64)
+    vectors = put(solution.vectors.astype(np.float64))
     image = exact(vectors)
-    values, rotation = ritz(vectors.T @ image, vectors.T @ vectors)
-    vectors = vectors @ rotation
-    residuals = np.linalg.norm(image @ rotation - vectors * values, axis=0)
-    return replace(solution, values=values, vectors=vectors, residuals=residuals)
-
-
-def ritz(
-    small: NDArray[np.float64], gram: NDArray[np.float64]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Values, descending, and rotation of the projected problem V^T M V y = mu V^T V y."""
-    values, rotation = eigh((small + small.T) / 2.0, (gram + gram.T) / 2.0)
-    return values[::-1].copy(), rotation[:, ::-1]
+    small, gram = get(vectors.T @ image), get(vectors.T @ vectors)
+    ascending, rotation = eigh((small + small.T) / 2.0, (gram + gram.T) / 2.0)
+    values, turn = ascending[::-1].copy(), put(rotation[:, ::-1])
+    vectors = vectors @ turn
+    residuals = get(((image @ turn - vectors * put(values)) ** 2).sum(0)) ** 0.5
+    return replace(solution, values=values, vectors=get(vectors), residuals=residuals)
