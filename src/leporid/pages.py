@@ -6,19 +6,27 @@ Jinja2 and matplotlib are imported when they are used; matplotlib comes with the
 from __future__ import annotations
 
 import io
+from collections.abc import Callable, Mapping
 from importlib import resources
 from typing import Any
 
 from leporid.errors import MissingExtraError
 
 
-def fill_template(room: str, name: str, **values: Any) -> str:
-    """The Jinja2 template `name` in the folder of the package `room`; values are escaped."""
+def fill_template(
+    room: str, name: str, filters: Mapping[str, Callable[..., str]] | None = None, **values: Any
+) -> str:
+    """The Jinja2 template `name` in the folder of the package `room`; HTML escapes values."""
     from jinja2 import Environment, StrictUndefined
 
     pages = Environment(
-        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+        autoescape=name.endswith(".html"),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
     )
+    pages.filters |= filters or {}
     text = resources.files(room).joinpath(name).read_text("utf-8")
     return pages.from_string(text).render(values)
 

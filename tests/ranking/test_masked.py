@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from leporid.data.interactions import Sequences
 from leporid.errors import ConfigError, DataError
+from leporid.ranking import TopK
 from leporid.ranking.masked import NanScoreError, masked_top_k, masked_top_k_torch
-from leporid.ranking.topk import TopK
 from tests.evaluation.helpers import sequences
 
 

@@ -142,15 +142,9 @@ def find_columns(
     *,
     first_row: Sequence[str] | None = None,
 ) -> Columns:
-    """The column of each role.
+    """The column of each role, by its place and by its name.
 
-    Parameters
-    ----------
-    names : column names, or placeholders where there is no header
-    requested : the columns that the caller named
-    origin : the source, for messages
-    need_rating : whether ratings will be read
-    first_row : the first line of a file without a header; None where there is one
+    `names` are placeholders where there is no header; then `first_row` is the first line.
     """
     places = {
         role: _requested_place(names, column, role, origin)
@@ -207,20 +201,17 @@ def _requested_place(names: Sequence[str], column: str | int, role: str, origin:
         return bare.index(column)
     guess = closest(str(column), list(names))
     hint = f"; did you mean {guess!r}?" if guess else ""
-    raise DataError(
-        f"{origin} has no column {column!r} for the {role} "
-        f"(columns found: {', '.join(names)}){hint}"
-    )
+    columns = f"(columns found: {', '.join(names)})"
+    raise DataError(f"{origin} has no column {column!r} for the {role} {columns}{hint}")
 
 
 def _guess_by_name(names: Sequence[str]) -> dict[str, int]:
     spelled = [normalise(name) for name in names]
-    guess = {}
-    for role, usual in _USUAL_NAMES.items():
-        known = [spelling for spelling in usual.split() if spelling in spelled]
-        if known:
-            guess[role] = spelled.index(known[0])
-    return guess
+    places = {
+        role: [spelled.index(spelling) for spelling in usual.split() if spelling in spelled]
+        for role, usual in _USUAL_NAMES.items()
+    }
+    return {role: place[0] for role, place in places.items() if place}
 
 
 def _guess_by_place(first_row: Sequence[str]) -> dict[str, int]:

@@ -130,17 +130,13 @@ def _present(dataset: NamedDataset, folder: Path) -> DatasetFiles | None:
 
 def _how_to_get(dataset: NamedDataset, folder: Path) -> str:
     names = " or ".join(dataset.interactions)
+    if dataset.url is not None:
+        return f"the archive {dataset.url} holds no {names}: it may have changed"
     if dataset.name == "steam":
-        return (
-            f"'steam' has to be fetched by hand: put a log with a user, an item and a time column "
-            f"as {names} into {folder} (the paper names {dataset.page})"
-        )
-    if dataset.url is None:
-        return (
-            f"{dataset.name!r} needs a licence click: download it from {dataset.page} and put "
-            f"{names} (or the zip archive) into {folder}"
-        )
-    return f"the archive {dataset.url} holds no {names}: it may have changed"
+        log = f"a log with a user, an item and a time column as {names}"
+        return f"'steam' has to be fetched by hand: put {log} into {folder} (from {dataset.page})"
+    where = f"download it from {dataset.page} and put {names} (or the zip archive) into {folder}"
+    return f"{dataset.name!r} needs a licence click: {where}"
 
 
 def _from_archive(

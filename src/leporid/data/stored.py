@@ -58,20 +58,16 @@ class StoredInteractions:
 
     @property
     def n_users(self) -> int:
-        """Number of users."""
         return len(self.users)
 
     @property
     def n_items(self) -> int:
-        """Number of items."""
         return len(self.items)
 
     def csr(self) -> sparse.csr_array:
         """The matrix as scipy has it; its values take four bytes per pair."""
-        data = np.ones(len(self), np.float32)
-        return sparse.csr_array(
-            (data, self.items_of, self.indptr), shape=(self.n_users, self.n_items)
-        )
+        parts = np.ones(len(self), np.float32), self.items_of, self.indptr
+        return sparse.csr_array(parts, shape=(self.n_users, self.n_items))
 
 
 def store_interactions(
@@ -160,9 +156,8 @@ def _store(
     in_order.unlink()
     if repeated := int(counts.sum() - indptr[-1]):
         dropped["duplicate pair"] = repeated
-    return StoredInteractions(
-        indptr, _mapped(target), user_ids, item_ids, dict(dropped), folder, block
-    )
+    ids = user_ids, item_ids
+    return StoredInteractions(indptr, _mapped(target), *ids, dict(dropped), folder, block)
 
 
 def _mapped(path: Path) -> NDArray[np.int32]:

@@ -15,7 +15,6 @@ on the number of threads.
 from __future__ import annotations
 
 import os
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -27,6 +26,7 @@ from leporid.data.id_map import IdMap
 from leporid.data.interactions import Interactions
 from leporid.data.synthetic_walk import Catalogue, walk_users
 from leporid.errors import ConfigError, DataError
+from leporid.threads import on_each_thread
 
 _SECONDS_PER_DAY = 86_400
 _BEGINNING = 946_684_800
@@ -128,9 +128,8 @@ def synthesize_planted(
     direction = _directions(rng, user_positions)
     order = np.argsort(item_leaf, kind="stable")
     catalogue = _catalogue(item_positions[order], popularity[order], item_leaf[order])
-    places, sitting = _walk(
-        indptr, user_positions, direction, catalogue, config, int(rng.integers(2**63))
-    )
+    walk = indptr, user_positions, direction, catalogue, config.drift, config.reach
+    places, sitting = _walk(*walk, config.background, np.uint64(rng.integers(2**63)))
     log = Interactions(
         user=np.repeat(np.arange(users, dtype=np.int32), counts),
         item=order[places].astype(np.int32),
@@ -138,13 +137,8 @@ def synthesize_planted(
         users=IdMap.range(users, "user"),
         items=IdMap.range(items, "item"),
     )
-    return SyntheticData(
-        log,
-        user_positions.astype(np.float32),
-        item_positions.astype(np.float32),
-        tree[user_leaf],
-        tree[item_leaf],
-    )
+    users_at, items_at = user_positions.astype(np.float32), item_positions.astype(np.float32)
+    return SyntheticData(log, users_at, items_at, tree[user_leaf], tree[item_leaf])
 
 
 def _on_sphere(points: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -235,31 +229,15 @@ def _catalogue(
     return Catalogue(positions, np.cumsum(popularity), starts, centres, radius)
 
 
-def _walk(
-    indptr: NDArray[np.int64],
-    home: NDArray[np.float64],
-    direction: NDArray[np.float64],
-    catalogue: Catalogue,
-    config: SyntheticConfig,
-    seed: int,
-) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
+def _walk(indptr: NDArray[np.int64], *walk: Any) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
     """The places in the catalogue of every user's items, and where a new sitting begins."""
-    n = int(indptr[-1])
-    places, sitting = np.empty(n, dtype=np.int32), np.empty(n, dtype=np.bool_)
-    threads = min(os.cpu_count() or 1, 8)
-    bounds = np.searchsorted(indptr, np.linspace(0, n, 4 * threads + 1)).astype(np.int64)
+    n, threads = int(indptr[-1]), min(os.cpu_count() or 1, 8)
+    out = np.empty(n, dtype=np.int32), np.empty(n, dtype=np.bool_)
+    bounds = np.searchsorted(indptr, np.linspace(0, n, threads + 1)).astype(np.int64)
     bounds[-1] = len(indptr) - 1
-    numbers = config.drift, config.reach, config.background
-
-    def part(i: int) -> None:
-        users = bounds[i], bounds[i + 1]
-        walk_users(
-            *users, indptr, home, direction, catalogue, *numbers, np.uint64(seed), places, sitting
-        )
-
-    with ThreadPoolExecutor(threads) as pool:
-        list(pool.map(part, range(len(bounds) - 1)))
-    return places, sitting
+    walk = indptr, *walk, *out
+    on_each_thread(lambda i: walk_users(*bounds[i : i + 2], *walk), threads)
+    return out
 
 
 def _times(
@@ -313,7 +291,7 @@ def recovery_score(
     k : neighbours per row, by cosine
     sample : rows that are judged (all rows are candidates), drawn with `seed`
     """
-    from scipy.stats import rankdata
+    from scipy.stats import spearmanr
 
     vectors = np.asarray(getattr(embedding, "vectors", embedding), dtype=np.float64)
     positions = planted.user_positions if side == "user" else planted.item_positions
@@ -322,21 +300,19 @@ def recovery_score(
         raise DataError(
             f"the embedding has shape {vectors.shape}, the planted data {len(positions)} {side}s"
         )
-    n = len(vectors)
-    if n < 3:
+    if (n := len(vectors)) < 3:
         raise DataError(f"a recovery score needs at least 3 {side}s, got {n}")
     unit = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
     rows = np.random.default_rng(seed).permutation(n)[:sample]
     similarity = unit[rows] @ unit.T
     similarity[np.arange(len(rows)), rows] = -np.inf
     nearest = np.argpartition(-similarity, min(k, n - 1) - 1, axis=1)[:, : min(k, n - 1)]
-    purity, chance = [], []
-    for label in labels.T:
-        purity.append(float((label[nearest] == label[rows, None]).mean()))
-        chance.append(float(((np.bincount(label)[label[rows]] - 1) / (n - 1)).mean()))
+    purity = [float((label[nearest] == label[rows, None]).mean()) for label in labels.T]
+    peers = [np.bincount(label)[label[rows]] - 1 for label in labels.T]
+    chance = [float((others / (n - 1)).mean()) for others in peers]
     half = len(rows) // 2
     one, other = rows[:half], rows[half : 2 * half]
     embedded = 1 - (unit[one] * unit[other]).sum(axis=1)
     actual = 1 - (positions[one] * positions[other]).sum(axis=1)
-    spearman = np.corrcoef(rankdata(embedded), rankdata(actual))[0, 1]
-    return RecoveryScore(tuple(purity), tuple(chance), float(np.nan_to_num(spearman)))
+    spearman = np.nan_to_num(spearmanr(embedded, actual).statistic)
+    return RecoveryScore(tuple(purity), tuple(chance), float(spearman))

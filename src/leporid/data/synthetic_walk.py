@@ -59,14 +59,7 @@ def _draw(state: NDArray[np.uint64]) -> Any:
 @kernel
 def _first_above(cumulative: NDArray[np.float64], low: int, high: int, value: float) -> int:
     """The first place in [low, high) whose cumulative weight exceeds `value`."""
-    last = high - 1
-    while low < last:
-        middle = (low + last) // 2
-        if cumulative[middle] > value:
-            last = middle
-        else:
-            low = middle + 1
-    return low
+    return int(low + np.searchsorted(cumulative[low : high - 1], value, side="right"))
 
 
 @kernel(inline="always")

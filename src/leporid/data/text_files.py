@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import gzip
 import io
+import itertools
 import re
 import zlib
 from collections.abc import Mapping
@@ -104,11 +105,8 @@ def _guess_separator(path: Path, line: str) -> str:
         return "\t"
     if "::" in line:
         return "::"
-    counts = {candidate: line.count(candidate) for candidate in (",", ";", "|")}
-    best = max(counts, key=lambda candidate: counts[candidate])
-    if counts[best]:
-        return best
-    return " " if " " in line.strip() else ","
+    best = max(",;|", key=line.count)
+    return " " if best not in line and " " in line.strip() else best
 
 
 def _fields(line: str, separator: str) -> list[str]:
@@ -190,21 +188,14 @@ def _located(layout: _Layout, message: str) -> DataError:
     """pyarrow's complaint in our words: file, line, and what was expected there."""
     path = layout.path
     if "Empty CSV" in message:
-        return DataError(
-            f"{path} has a header and no rows" if layout.header else f"{path} is empty"
-        )
+        return DataError(f"{path} {'has a header and no rows' if layout.header else 'is empty'}")
     row = re.search(r"Row #(\d+)", message)
     where = f"{path}, line {_line_of_row(layout, int(row[1]))}" if row else str(path)
     if "UTF8" in message:
         return _undecodable(where, layout.encoding)
-    counts = re.search(r"Expected (\d+) columns, got (\d+)", message)
-    if counts:
-        return DataError(
-            f"{where}: expected {counts[1]} columns, got {counts[2]}: "
-            f"the line is malformed or the file was cut"
-        )
-    value = re.search(r"In CSV column #(\d+).*invalid value '(.*)'", message, re.DOTALL)
-    if value:
+    if counts := re.search(r"Expected \d+ columns, got \d+", message):
+        return DataError(f"{where}: {counts[0].lower()}: the line is malformed or the file was cut")
+    if value := re.search(r"In CSV column #(\d+).*invalid value '(.*)'", message, re.DOTALL):
         name = layout.names[int(value[1])]
         return DataError(f"{where}: column {name!r} holds {value[2]!r}, which is no number")
     return DataError(f"{where}: {message}")
@@ -212,11 +203,7 @@ def _located(layout: _Layout, message: str) -> DataError:
 
 def _line_of_row(layout: _Layout, row: int) -> int:
     """The line, counting from 1, of pyarrow's row number, which leaves out blank lines."""
-    seen, number = layout.skip, 0
     with _open(layout.path) as file:
-        for number, line in enumerate(file, start=1):
-            if number > layout.skip and line.strip(b"\r\n"):
-                seen += 1
-                if seen == row:
-                    break
-    return number
+        lines = (number for number, line in enumerate(file, start=1) if line.strip(b"\r\n"))
+        after = (number for number in lines if number > layout.skip)
+        return next(itertools.islice(after, row - layout.skip - 1, None), layout.skip)

@@ -7,7 +7,6 @@ import importlib.metadata
 import importlib.util
 import os
 import platform
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -33,10 +32,15 @@ _CORE = ("numpy", "scipy", "numba", "pyarrow", "typer", "rich", "safetensors")
 
 def examine() -> dict[str, Any]:
     """Plain values: versions, machine, caches, extras, self_tests."""
+    vectors = cache_directory()
     return {
         "versions": _versions(),
         "machine": _machine(),
-        "caches": _caches(),
+        "caches": {
+            "data sets": str(cache_dir() / "datasets"),
+            "starting vectors": "off" if vectors is None else str(vectors / "initializers"),
+            "compiled kernels": os.environ.get("NUMBA_CACHE_DIR") or "beside the source files",
+        },
         "extras": [
             {"extra": name, "missing": [m for m in modules if not _present(m)]}
             for name, modules in EXTRAS.items()
@@ -47,13 +51,9 @@ def examine() -> dict[str, Any]:
 
 def self_tests() -> list[dict[str, Any]]:
     """Each compiled kernel against a slow, obvious computation on a small random log."""
-    checks: dict[str, Callable[[], float]] = {
-        "neighbour graph": _graph_error,
-        "eigenvectors": _eigen_error,
-        "masked ranking": _ranking_error,
-    }
+    names = ("neighbour graph", "eigenvectors", "masked ranking")
     rows = []
-    for name, check in checks.items():
+    for name, check in zip(names, (_graph_error, _eigen_error, _ranking_error), strict=True):
         try:
             error = check()
             rows.append({"name": name, "ok": error < 1e-4, "detail": f"error {error:.2g}"})
@@ -126,15 +126,6 @@ def _machine() -> dict[str, Any]:
         gpus = range(torch.cuda.device_count() if torch.cuda.is_available() else 0)
         machine["device"] = ", ".join(torch.cuda.get_device_name(gpu) for gpu in gpus) or "cpu"
     return machine
-
-
-def _caches() -> dict[str, str]:
-    vectors = cache_directory()
-    return {
-        "data sets": str(cache_dir() / "datasets"),
-        "starting vectors": "off" if vectors is None else str(vectors / "initializers"),
-        "compiled kernels": os.environ.get("NUMBA_CACHE_DIR") or "beside the source files",
-    }
 
 
 def _present(module: str) -> bool:

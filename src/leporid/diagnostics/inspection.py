@@ -39,7 +39,6 @@ class Inspection:
     movements: dict[str, Movement]
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON-able."""
         return {
             "sides": {side: summary.to_dict() for side, summary in self.summaries.items()},
             "neighbours": self.neighbours,
@@ -83,10 +82,7 @@ class Inspection:
                 drawn["map"] = pictures.draw_map(flat_map(vectors), degrees, side)
                 if side in self.movements:
                     drawn["movement"] = pictures.draw_movement(self.movements[side], side)
-                inline = [
-                    pictures.save_picture(figure, draft, f"{side}-{name}")
-                    for name, figure in drawn.items()
-                ]
+                inline = [pictures.save_picture(f, draft, f"{side}-{n}") for n, f in drawn.items()]
                 sides.append({"name": side, "tables": self.tables(side), "pictures": inline})
             page = fill_template("leporid.diagnostics", "page.html", title=title, sides=sides)
             (draft / "index.html").write_text(page, encoding="utf-8")
@@ -129,9 +125,9 @@ def inspect_embeddings(
         row = find_item(embeddings, item, titles)
         ranked = nearest(embeddings.items.vectors, row, neighbours)
         for rank, (other, cosine) in enumerate(ranked, start=1):
-            external = _external(embeddings, other)
-            title = {} if titles is None else {"title": _title(titles, external)}
-            near.append({"rank": rank, "item": external, **title, "cosine": cosine})
+            external, title = _named(embeddings, other, titles)
+            shown = {} if titles is None else {"title": title}
+            near.append({"rank": rank, "item": external, **shown, "cosine": cosine})
     return Inspection(embeddings, degrees, summaries, near, movements)
 
 
@@ -147,13 +143,14 @@ def _aligned(counts: Any, own: Any, known: Any, n: int, side: str) -> NDArray[An
     return np.where(places >= 0, counts[np.maximum(places, 0)], 0)
 
 
-def _external(embeddings: InitialEmbeddings, row: int) -> Any:
-    return row if embeddings.item_ids is None else embeddings.item_ids.external(row)
-
-
-def _title(titles: Mapping[Any, Any], external: Any) -> str:
+def _named(
+    embeddings: InitialEmbeddings, row: int, titles: Mapping[Any, Any] | None
+) -> tuple[Any, str]:
+    """The external id of an item, and its title."""
+    ids, titles = embeddings.item_ids, titles or {}
+    external = row if ids is None else ids.external(row)
     known = titles.get(external, titles.get(str(external)))
-    return "" if known is None else str(known.title)
+    return external, "" if known is None else str(known.title)
 
 
 def find_item(
@@ -169,7 +166,7 @@ def find_item(
                 raise
     elif item.isdigit() and int(item) < embeddings.items.n:
         return int(item)
-    named = {_title(titles or {}, _external(embeddings, r)): r for r in range(embeddings.items.n)}
+    named = {_named(embeddings, row, titles)[1]: row for row in range(embeddings.items.n)}
     named.pop("", None)
     if item in named:
         return named[item]

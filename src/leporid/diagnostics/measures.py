@@ -34,7 +34,6 @@ class SideSummary:
     """Spearman's rank correlation of length and degree; None without degrees."""
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON-able."""
         return {
             "rows": self.rows,
             "dim": self.dim,
@@ -58,6 +57,9 @@ def summarize(embedding: Embedding, degrees: NDArray[Any] | None = None) -> Side
     if embedding.eigenvalues is not None:
         values, name = np.asarray(embedding.eigenvalues, dtype=np.float64), "eigenvalues"
     quantiles = np.quantile(lengths, [0.0, 0.25, 0.5, 0.75, 1.0])
+    correlation = None
+    if degrees is not None and len(lengths) > 2 and np.ptp(lengths) and np.ptp(degrees):
+        correlation = float(spearmanr(lengths, degrees).statistic)
     return SideSummary(
         rows=embedding.n,
         dim=embedding.dim,
@@ -66,14 +68,8 @@ def summarize(embedding: Embedding, degrees: NDArray[Any] | None = None) -> Side
         spectrum_name=name,
         effective_rank=float(total**2 / (squares**2).sum()) if total > 0 else 0.0,
         norm_quantiles=tuple(float(q) for q in quantiles),  # type: ignore[arg-type]
-        degree_correlation=None if degrees is None else _spearman(lengths, degrees),
+        degree_correlation=correlation,
     )
-
-
-def _spearman(a: NDArray[Any], b: NDArray[Any]) -> float | None:
-    if len(a) < 3 or np.ptp(a) == 0 or np.ptp(b) == 0:
-        return None
-    return float(spearmanr(a, b).statistic)
 
 
 def norms_by_degree(

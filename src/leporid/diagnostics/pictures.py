@@ -70,6 +70,4 @@ def save_picture(figure: Any, folder: Path, name: str) -> str:
 
 
 def _sample(n: int) -> NDArray[np.int64]:
-    if n <= _MOST_POINTS:
-        return np.arange(n)
-    return np.linspace(0, n - 1, _MOST_POINTS).astype(np.int64)
+    return np.linspace(0, n - 1, min(n, _MOST_POINTS)).astype(np.int64)

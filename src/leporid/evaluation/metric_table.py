@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
-from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -86,16 +85,13 @@ class MetricTable:
 
     def __repr__(self) -> str:
         shown = [f"{family}@{self.at[-1]}" for family in self.families[:4]]
-        values = self._means(shown, None)
-        numbers = ", ".join(f"{name} {values[name]:.4f}" for name in shown)
-        return (
-            f"MetricTable({len(self):,} users, {self.cold:,} of them cold, {self.skipped:,} "
-            f"left out without {self.part} items; {numbers})"
-        )
+        means = ", ".join(f"{name} {mean:.4f}" for name, mean in self._means(shown, None).items())
+        left_out = f"{self.skipped:,} left out without {self.part} items"
+        return f"MetricTable({len(self):,} users, {self.cold:,} of them cold, {left_out}; {means})"
 
     @property
     def skipped(self) -> int:
-        """Number of users left out because they have no item to find."""
+        """Users left out because they have no item to find."""
         return len(self.users) - len(self.user)
 
     @property
@@ -163,12 +159,8 @@ class MetricTable:
         within = self._within(stratum)
         columns = np.column_stack([self._column(part, within) for part in needed])
         drawn = dict(zip(needed, bootstrap_means(columns, resamples, seed).T, strict=True))
-        return {
-            name: Interval(
-                value, *percentile_interval(combine([drawn[p] for p in parts[name]]), level)
-            )
-            for name, value in values.items()
-        }
+        samples = {name: combine([drawn[part] for part in parts[name]]) for name in values}
+        return {n: Interval(v, *percentile_interval(samples[n], level)) for n, v in values.items()}
 
     def to_arrow(self) -> pa.Table:
         """User by user: external id, training and test counts, and every per-user metric.
@@ -217,31 +209,18 @@ class MetricTable:
         ids = {key.removeprefix("users."): array for key, array in arrays.items()}
         try:
             about = json.loads(metadata["table"])
-            return cls(
-                **{name: arrays[name] for name in _ARRAYS},
-                users=IdMap.from_arrays(ids, "user"),
-                at=tuple(about["at"]),
-                families=tuple(about["families"]),
-                part=about["part"],
-                protocol=about["protocol"],
-            )
+            about |= {name: tuple(about[name]) for name in ("at", "families")}
+            about |= {name: arrays[name] for name in _ARRAYS}
+            return cls(users=IdMap.from_arrays(ids, "user"), **about)
         except KeyError as error:
             raise DataError(f"{path} is not a saved metric table: {error} is missing") from None
 
-    # -- shared pieces ---------------------------------------------------------------------
-
-    @cached_property
-    def _classes(self) -> NDArray[np.int8]:
-        return popularity_class(self.popularity)
-
     def _names(self, stratum: str | None) -> list[str]:
-        """The metrics that a stratum has."""
         hidden = (*_WHOLE, "Popularity") if stratum in ITEM_STRATA else ()
         return [name for name in self.names if name.partition("@")[0] not in hidden]
 
     def _means(self, names: Iterable[str], stratum: str | None) -> dict[str, float]:
-        means: dict[str, float] = {}
-        within = self._within(stratum)
+        means, within = {}, self._within(stratum)
         top, n_items = self.top[within.rows], len(self.popularity)
         for name in names:
             family, n = self._parse(name)
@@ -257,8 +236,7 @@ class MetricTable:
         family, n = self._parse(metric)
         if family == "F1":
             raise ConfigError(
-                f"{metric} is computed from two means and has no value per user: "
-                f"use UserF1@{n}, or Precision@{n} and Recall@{n}"
+                f"{metric} is made of two means and has no value per user: use User{metric}"
             )
         if family in _WHOLE:
             raise ConfigError(f"{metric} judges all lists together and has no value per user")
@@ -274,7 +252,7 @@ class MetricTable:
         hits = self.hits
         if stratum in ITEM_STRATA:
             wanted = ITEM_STRATA.index(stratum)
-            hits = hits & (self._classes[self.top] == wanted)
+            hits = hits & (popularity_class(self.popularity)[self.top] == wanted)
             relevant = self.relevant[:, wanted]
             rows = np.flatnonzero(relevant)
         else:

@@ -11,6 +11,7 @@ They are judged as given. The order is by score, highest first, ties to the smal
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -47,7 +48,7 @@ class Recommendations:
         cls, path: str | Path, user: str = "user", item: str = "item", score: str = "score"
     ) -> Recommendations:
         """Read a CSV or parquet file with these columns; the score column may be missing."""
-        table = _read_table(Path(path))
+        table = _read_table(Path(path), (user, item))
         for name in (user, item):
             if name not in table.column_names:
                 raise UnknownNameError(f"column of {path}:", name, table.column_names)
@@ -67,15 +68,19 @@ class Recommendations:
     def lists(self, split: Split, users: NDArray[np.int32], n: int) -> TopK:
         """The first `n` recommendations of user indices; -1 and -inf fill short lists."""
         row_user = _encode(self.user, split.users)
-        if len(row_user) and row_user.min() < 0:
-            unknown = np.flatnonzero(row_user < 0)
+        if strangers := pc.unique(self.user.filter(pa.array(row_user < 0))).to_pylist():
             raise UnknownIdError(
-                f"{self.source} has {len(pc.unique(self.user.take(pa.array(unknown))))} users "
-                f"that are not in the data, the first is {self.user[int(unknown[0])].as_py()!r}: "
-                f"evaluate on the data and the core filter the lists were made for"
+                f"{self.source} has {len(strangers)} users that are not in the data, the first is "
+                f"{strangers[0]!r}: evaluate on the data and the core the lists were made for"
             )
         row_item = _encode(self.item, split.items)
-        self._refuse_duplicates(row_user)
+        pairs = pa.table({"user": self.user, "item": self.item}).group_by(["user", "item"])
+        counts = pairs.aggregate([([], "count_all")])
+        if repeated := counts.filter(pc.field("count_all") > 1).slice(0, 1).to_pylist():
+            raise DataError(
+                f"{self.source} recommends item {repeated[0]['item']!r} to user "
+                f"{repeated[0]['user']!r} more than once: keep one row for each pair"
+            )
         score, order = np.zeros(len(self)), np.argsort(row_user, kind="stable")
         if self.score is not None:
             item_key = np.where(row_item < 0, split.n_items, row_item)
@@ -88,45 +93,24 @@ class Recommendations:
         items[row_user[order], rank] = row_item[order]
         scores[row_user[order], rank] = score[order]
         lengths = np.bincount(row_user, minlength=split.n_users)
-        self._warn(int(np.count_nonzero(row_item < 0)), int(np.sum(lengths[users] == 0)))
+        unknown = "recommended items are not in the data: they keep their ranks and count as misses"
+        missing = "users with items to find have no list: they count with an empty one"
+        for rows, what in ((row_item < 0, unknown), (lengths[users] == 0, missing)):
+            if rows.any():
+                text = f"{self.source}: {np.count_nonzero(rows):,} {what}"
+                warnings.warn(text, LeporidWarning, stacklevel=3)
         return TopK(items[users], scores[users])
 
-    def _refuse_duplicates(self, row_user: NDArray[np.int32]) -> None:
-        code = self.item.dictionary_encode().indices.to_numpy().astype(np.int64)
-        key = row_user.astype(np.int64) * (int(code.max(initial=0)) + 1) + code
-        _, first, times = np.unique(key, return_index=True, return_counts=True)
-        if len(times) and times.max() > 1:
-            row = int(first[np.argmax(times > 1)])
-            raise DataError(
-                f"{self.source} recommends item {self.item[row].as_py()!r} to user "
-                f"{self.user[row].as_py()!r} more than once: keep one row for each pair"
-            )
 
-    def _warn(self, unknown_items: int, without_list: int) -> None:
-        unknown = (
-            f"{unknown_items:,} recommended items of {self.source} are not in the data: "
-            f"they keep their ranks and count as misses"
-        )
-        missing = (
-            f"{without_list:,} users with items to find have no list in {self.source}: "
-            f"they count with an empty list"
-        )
-        for count, message in ((unknown_items, unknown), (without_list, missing)):
-            if count:
-                warnings.warn(message, LeporidWarning, stacklevel=4)
-
-
-def _read_table(path: Path) -> pa.Table:
+def _read_table(path: Path, ids: Sequence[str]) -> pa.Table:
     if not path.is_file():
         raise DataError(f"no such file: {path}")
     try:
         if path.suffix in (".parquet", ".pq"):
             return pyarrow.parquet.read_table(path)
         # Ids are read as text, so that '007' stays itself.
-        with pyarrow.csv.open_csv(path) as reader:
-            names = reader.schema.names
         as_text = pyarrow.csv.ConvertOptions(
-            column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=True
+            column_types=dict.fromkeys(ids, pa.string()), strings_can_be_null=True
         )
         return pyarrow.csv.read_csv(path, convert_options=as_text)
     except pa.ArrowInvalid as error:

@@ -92,10 +92,16 @@ def holm(p_values: Sequence[float] | NDArray[Any]) -> Values:
 
 
 def paired_test(first: Values, second: Values) -> PairedTest:
-    """Test two runs by float64[m] values of the same m users, in the same order."""
-    differences = first - second
-    t_p, wilcoxon_p = _t_test(differences), _wilcoxon(differences)
-    return PairedTest(float(differences.mean()), t_p, wilcoxon_p, t_p, wilcoxon_p)
+    """Test two runs by float64[m] values of the same m users, in the same order.
+
+    Differences that are all equal leave no variance to test against.
+    """
+    gap = first - second
+    t_p = 1.0 if len(gap) < 2 or not gap.any() else 0.0
+    if np.ptp(gap):
+        t_p = float(stats.ttest_1samp(gap, 0.0).pvalue)
+    wilcoxon_p = float(stats.wilcoxon(gap, zero_method="wilcox").pvalue) if gap.any() else 1.0
+    return PairedTest(float(gap.mean()), t_p, wilcoxon_p, t_p, wilcoxon_p)
 
 
 def correct(tests: Sequence[Test]) -> list[Test]:
@@ -149,52 +155,22 @@ def compare(
     pairs = list(itertools.combinations(tables, 2))
     if against is not None:
         pairs = [(name, against) for name in tables if name != against]
-    names = [metrics] if isinstance(metrics, str) else metrics
-    bootstrap = {"level": level, "resamples": resamples, "seed": seed}
-    comparisons = [
-        Comparison(
-            metric=metric,
-            first=first,
-            second=second,
-            **_compare_one(tables[first], tables[second], metric, stratum, bootstrap),
-        )
-        for metric, (first, second) in itertools.product(names, pairs)
-    ]
+    comparisons = []
+    wanted = [metrics] if isinstance(metrics, str) else metrics
+    for metric, (first, second) in itertools.product(wanted, pairs):
+        both = tables[first], tables[second]
+        columns = [
+            np.column_stack([table.per_user(part, stratum) for part in ingredients(metric)])
+            for table in both
+        ]
+        a, b = (float(combine(half)) for half in np.split(np.hstack(columns).mean(axis=0), 2))
+        low, high = paired_interval(*columns, level=level, resamples=resamples, seed=seed)
+        tested = f"User{metric}" if metric.startswith("F1@") else metric
+        test = asdict(paired_test(*(table.per_user(tested, stratum) for table in both)))
+        names = {"metric": metric, "first": first, "second": second}
+        numbers = {"first_mean": a, "second_mean": b, "difference": a - b, "low": low, "high": high}
+        comparisons.append(Comparison(**{**test, **names, **numbers}))
     return Significance(tuple(correct(comparisons)), level)
-
-
-def _compare_one(
-    first: MetricTable,
-    second: MetricTable,
-    metric: str,
-    stratum: str | None,
-    bootstrap: Mapping[str, Any],
-) -> dict[str, float]:
-    """The numbers of a `Comparison`, not corrected yet."""
-    columns = [
-        np.column_stack([table.per_user(part, stratum) for part in ingredients(metric)])
-        for table in (first, second)
-    ]
-    low, high = paired_interval(*columns, **bootstrap)
-    means = np.split(np.column_stack(columns).mean(axis=0), 2)
-    before, after = (float(combine(half)) for half in means)
-    tested = f"User{metric}" if metric.startswith("F1@") else metric
-    test = paired_test(first.per_user(tested, stratum), second.per_user(tested, stratum))
-    of_means = {"first_mean": before, "second_mean": after, "difference": before - after}
-    return {**asdict(test), **of_means, "low": low, "high": high}
-
-
-def _t_test(differences: Values) -> float:
-    """Two-sided p; differences that are all equal leave no variance to test against."""
-    if np.ptp(differences) == 0:
-        return 1.0 if differences[0] == 0 or len(differences) < 2 else 0.0
-    return float(stats.ttest_1samp(differences, 0.0).pvalue)
-
-
-def _wilcoxon(differences: Values) -> float:
-    if not differences.any():
-        return 1.0
-    return float(stats.wilcoxon(differences, zero_method="wilcox").pvalue)
 
 
 def _check_paired(tables: Mapping[str, MetricTable]) -> None:
@@ -208,6 +184,6 @@ def _check_paired(tables: Mapping[str, MetricTable]) -> None:
         )
         if not same:
             raise DataError(
-                f"{first_name!r} and {name!r} were not evaluated on the same users and items to "
-                f"find: evaluate both on one split"
+                f"{first_name!r} and {name!r} were not evaluated on the same users and items: "
+                f"evaluate both on one split"
             )

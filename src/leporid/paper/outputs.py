@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -147,12 +148,11 @@ def _sensitivity(name: str, dataset: str, records: list[RunRecord], out: Path) -
     """A figure and a table of metrics against alpha or K, means over seeds."""
     setting, label = {"alpha": ("alpha", "alpha"), "neighbours": ("k", "K")}[name]
     metrics = ["HR@10", "F1@10"]
-    by_value: dict[float, list[RunRecord]] = {}
+    by_value = defaultdict(list)
     for record in records:
-        value = float(record.extra["cell"]["init_settings"][setting])
-        by_value.setdefault(value, []).append(record)
+        by_value[float(record.extra["cell"]["init_settings"][setting])].append(record.metrics)
     points = [
-        (value, {m: sum(r.metrics[m] for r in runs) / len(runs) for m in metrics})
+        (value, {metric: sum(run[metric] for run in runs) / len(runs) for metric in metrics})
         for value, runs in sorted(by_value.items())
     ]
     figure = figures.draw_sensitivity(label, points, metrics)

@@ -6,12 +6,9 @@ import csv
 import io
 import re
 from collections.abc import Iterator
-from functools import cache
-from typing import Any
-
-from jinja2 import Environment, PackageLoader, select_autoescape
 
 from leporid.errors import UnknownNameError
+from leporid.pages import fill_template
 from leporid.paper.tables import PaperTable, TableRow, Value
 
 FORMATS = {"markdown": "md", "csv": "csv", "latex": "tex", "html": "html"}
@@ -24,26 +21,9 @@ def render(table: PaperTable, form: str) -> str:
         raise UnknownNameError("format", form, FORMATS)
     if form == "csv":
         return _csv(table)
-    return fill_template(f"paper_table.{FORMATS[form]}", table=table, rows=_rows(table))
-
-
-def fill_template(name: str, **values: Any) -> str:
-    """A file of `templates/`, filled; in HTML text is escaped."""
-    return _environment().get_template(name).render(**values)
-
-
-@cache
-def _environment() -> Environment:
-    environment = Environment(
-        loader=PackageLoader("leporid.paper"),
-        autoescape=select_autoescape(["html"]),
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
-    environment.filters["number"] = _number
-    environment.filters["tex"] = lambda text: re.sub(r"([_%&#])", r"\\\1", text)
-    return environment
+    name = f"templates/paper_table.{FORMATS[form]}"
+    filters = {"number": _number, "tex": lambda text: re.sub(r"([_%&#])", r"\\\1", text)}
+    return fill_template("leporid.paper", name, filters, table=table, rows=_rows(table))
 
 
 def _number(value: float | None, form: str = ".4f", missing: str = "-") -> str:

@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 
 from leporid.artifacts import atomic_path
 from leporid.evaluation import one_against_many
-from leporid.paper.figures import draw_bars, to_svg
-from leporid.paper.render import fill_template, render
+from leporid.pages import fill_template, to_svg
+from leporid.paper.figures import draw_bars
+from leporid.paper.render import render
 from leporid.paper.tables import PaperTable
 from leporid.runs import Results, RunRecord, versions
 
@@ -22,7 +23,8 @@ def write_report(path: str | Path, title: str, sections: Sequence[tuple[str, str
     """Write the page atomically. A section is a heading and its HTML."""
     rows = [{"package": name, "version": version} for name, version in versions().items()]
     environment = ("Environment", rows_html(rows, "The report was made with"))
-    page = fill_template("report.html", title=title, sections=[*sections, environment])
+    parts = [*sections, environment]
+    page = fill_template("leporid.paper", "templates/report.html", title=title, sections=parts)
     with atomic_path(path) as target:
         target.write_text(page, encoding="utf-8")
     return Path(path)
@@ -37,9 +39,9 @@ def rows_html(rows: Sequence[Mapping[str, Any]], caption: str) -> str:
     """Any list of dictionaries as a sortable table; columns of words are set left."""
     columns = rows[0] if rows else ()
     words = {key for key in columns if all(isinstance(row.get(key), str) for row in rows)}
-    return fill_template(
-        "rows.html", rows=rows, caption=caption, words=words, shown=_shown, sort_key=_sort_key
-    )
+    values: dict[str, Any] = {"rows": rows, "caption": caption, "words": words}
+    values |= {"shown": _shown, "sort_key": _sort_key}
+    return fill_template("leporid.paper", "templates/rows.html", **values)
 
 
 def table_section(table: PaperTable, root: str | Path) -> str:
@@ -110,7 +112,7 @@ def _interval(records: Sequence[RunRecord], metric: str) -> tuple[float, float] 
     pairs = [r.extra["confidence_95"][metric] for r in records if "confidence_95" in r.extra]
     if len(pairs) < len(records):
         return None
-    low, high = (sum(pair[end] for pair in pairs) / len(pairs) for end in (0, 1))
+    low, high = (sum(ends) / len(pairs) for ends in zip(*pairs, strict=True))
     return low, high
 
 

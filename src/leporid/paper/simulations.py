@@ -35,12 +35,6 @@ class LeDimensions:
     values: NDArray[np.float32]
     """float32[n, dimensions]."""
 
-    def fluctuation(self) -> NDArray[np.float64]:
-        """float64[dimensions]: mean squared difference across edges; grows with the dimension."""
-        a, b = self.edges.T
-        gap = self.values[a] - self.values[b]
-        return np.asarray((gap.astype(np.float64) ** 2).mean(axis=0))
-
 
 def simulate_le_dimensions(
     *, nodes_per_cluster: int = 12, clusters: int = 4, dimensions: int = 4, seed: int = 0
@@ -56,7 +50,7 @@ def simulate_le_dimensions(
     nearest = np.argsort(distance, axis=1, kind="stable")[:, :4]
     n = len(points)
     weights = np.zeros((n, n), dtype=np.float32)
-    weights[np.arange(n)[:, None], nearest] = 1.0
+    np.put_along_axis(weights, nearest, 1.0, axis=1)
     weights = np.maximum(weights, weights.T)
     # One thin path joins the clusters, so that the graph is connected whatever the seed.
     for cluster in range(clusters - 1):
@@ -147,9 +141,8 @@ def _one_graph(
     rng = np.random.default_rng(seed)
     adjacency = barabasi_albert(nodes, edges, rng)
     degree = adjacency.sum(axis=1).astype(np.int64)
-    before = _embed(adjacency[None], dim)[0]
     pairs = draw_insertions(adjacency, insertions, rng)
-    moved = _moves(adjacency, before, pairs, dim)
+    moved = _moves(adjacency, pairs, dim)
     change = np.bincount(pairs.ravel(), moved.ravel(), nodes)
     times = np.bincount(pairs.ravel(), minlength=nodes)
     return degree[times > 0], change[times > 0] / times[times > 0]
@@ -180,16 +173,13 @@ def draw_insertions(
 
 
 def _moves(
-    adjacency: NDArray[np.float64],
-    before: NDArray[np.float64],
-    pairs: NDArray[np.int64],
-    dim: int,
-    chunk: int = 16,
+    adjacency: NDArray[np.float64], pairs: NDArray[np.int64], dim: int, chunk: int = 16
 ) -> NDArray[np.float64]:
     """float64[p, 2]: how far the two ends of each new edge moved, each added to the old graph.
 
     `chunk` matrices of 100 x 100 stay in a core's own cache; a few hundred take a third longer.
     """
+    before = _embed(adjacency[None], dim)[0]
     moved = np.empty(pairs.shape)
     for start in range(0, len(pairs), chunk):
         part = pairs[start : start + chunk]
@@ -206,8 +196,7 @@ def _moves(
 
 def _embed(adjacency: NDArray[np.float64], dim: int) -> NDArray[np.float64]:
     """float64[c, n, dim]: Laplacian Eigenmaps of a stack of graphs, L_sym (Eq. 3), dense."""
-    degree = adjacency.sum(axis=2)
-    root = 1.0 / np.sqrt(degree)
+    root = 1.0 / np.sqrt(adjacency.sum(axis=2))
     operator = adjacency * root[:, :, None] * root[:, None, :]
     _, vectors = np.linalg.eigh(operator)
     return np.ascontiguousarray(vectors[:, :, ::-1][:, :, :dim])

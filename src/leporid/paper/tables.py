@@ -86,8 +86,7 @@ class PaperTable:
 @cache
 def _printed() -> dict[str, Any]:
     text = resources.files("leporid.paper").joinpath("paper_values.json").read_text("utf-8")
-    values: dict[str, Any] = json.loads(text)
-    return values
+    return dict(json.loads(text))
 
 
 def paper_dataset(dataset: str) -> str | None:
@@ -152,8 +151,7 @@ def _notes(dataset: str, rows: Sequence[TableRow]) -> list[str]:
         where = f"Ours is measured on {dataset}, the paper's on {counterpart}"
         notes.append(f"{where}: close, not the same data.")
     notes += _against_the_paper(rows)
-    missing = [" ".join(row.key) for row in rows if row.values["HR@10"].ours is None]
-    if missing:
+    if missing := [" ".join(row.key) for row in rows if row.values["HR@10"].ours is None]:
         notes.append(f"Not run here: {', '.join(missing)}.")
     return notes
 
@@ -167,18 +165,13 @@ def _against_the_paper(rows: Sequence[TableRow]) -> list[str]:
         if len(row.key) == 2 and (value := row.values["HR@10"])
         if value.ours is not None and value.paper is not None
     }
-    for model in dict.fromkeys(key[0] for key in values):
-        own = values.get((model, "leporid"))
-        if own is None:
-            continue
+    for (model, start), (own, printed) in values.items():
         above = [
             f"{init} ({ours:.4f})"
             for (name, init), (ours, paper) in values.items()
-            if name == model and ours > own[0] and paper < own[1]
+            if name == model and ours > own and paper < printed
         ]
-        if above:
-            notes.append(
-                f"Against the paper: {model} reaches a higher HR@10 here from "
-                f"{', '.join(above)} than from leporid ({own[0]:.4f})."
-            )
+        if start == "leporid" and above:
+            better = f"{model} reaches a higher HR@10 here from {', '.join(above)}"
+            notes.append(f"Against the paper: {better} than from leporid ({own:.4f}).")
     return notes

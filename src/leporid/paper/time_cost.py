@@ -31,14 +31,14 @@ def measure_time_cost(
     start = np.random.default_rng(0).standard_normal(graph.n)
     theirs, (values, vectors) = _timed(lambda: eigs(matrix, k=dim, which="LR", v0=start))
     own, other = residual(matrix, pairs.values, pairs.vectors), residual(matrix, values, vectors)
-    solving = f"{dim} eigenvectors, "
     columns = ("step", "nodes", "edges", "seconds", "residual", "times ours")
-    rows: list[tuple[Any, ...]] = [
-        ("neighbours and graph", graph.n, graph.n_edges, building, "", ""),
-        (solving + "leporid", graph.n, graph.n_edges, ours, own, 1.0),
-        (solving + "scipy eigs", graph.n, graph.n_edges, theirs, other, theirs / ours),
-    ]
-    return [dict(zip(columns, row, strict=True)) for row in rows]
+    rows: tuple[tuple[str, Any, Any, Any], ...] = (
+        ("neighbours and graph", building, "", ""),
+        (f"{dim} eigenvectors, leporid", ours, own, 1.0),
+        (f"{dim} eigenvectors, scipy eigs", theirs, other, theirs / ours),
+    )
+    size = graph.n, graph.n_edges
+    return [dict(zip(columns, (step, *size, *rest), strict=True)) for step, *rest in rows]
 
 
 def explicit_matrix(graph: KnnGraph, alpha: float, kind: Any) -> sparse.csr_array:

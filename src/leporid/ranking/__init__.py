@@ -1,8 +1,7 @@
 """From scores to ranked lists, for models, evaluation and the service alike.
 
 chunks  How many users to score at once: the one rule
-masked  The best n items of each row of scores, without those seen; ties to the smaller index
-topk    `TopK`: ranked lists of item indices with their scores
+masked  `TopK`: the best n items of each row of scores, without those seen, ties to the smaller
 """
 
 import lazy_loader

@@ -9,6 +9,7 @@ a buffer of one row; the scores are neither copied as a whole nor changed.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -18,7 +19,6 @@ from numpy.typing import NDArray
 from leporid.data import Sequences
 from leporid.errors import ConfigError, DataError
 from leporid.kernel import kernel
-from leporid.ranking.topk import TopK
 
 if TYPE_CHECKING:
     import torch
@@ -30,14 +30,22 @@ _LANES = 128
 """The number of lanes is the multiple of this that is at least eight times n."""
 
 
+@dataclass(frozen=True, eq=False)
+class TopK:
+    """The best `k` items of each of `m` users, best first; ties go to the smaller index."""
+
+    items: NDArray[np.int32]
+    """int32[m, k]; -1 pads a row with fewer than k candidates."""
+    scores: NDArray[np.float32]
+    """float32[m, k]; -inf where `items` is -1."""
+
+
 class NanScoreError(DataError):
     """A row of scores contains NaN, so it has no order."""
 
     def __init__(self, row: int) -> None:
         self.row = row
-        super().__init__(
-            f"row {row} of the scores contains NaN: a ranking needs numbers, check the model"
-        )
+        super().__init__(f"row {row} of the scores contains NaN: check the model")
 
 
 def masked_top_k(

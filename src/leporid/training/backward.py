@@ -26,11 +26,9 @@ _WARM_UPS = 3
 
 def backward_of(model: Trainable, world: int) -> Backward:
     """The fastest way this model, device and group of processes allow."""
-    config = model.config
-    recordable = model.device.type == "cuda" and world == 1 and model.recordable
-    if config.cuda_graph and recordable and not config.compile:
-        return Recorded(model)
-    return Eager(model)
+    wanted = model.config.cuda_graph and not model.config.compile
+    able = model.device.type == "cuda" and world == 1 and model.recordable
+    return Recorded(model) if wanted and able else Eager(model)
 
 
 class Eager:
@@ -41,7 +39,6 @@ class Eager:
         self._loss = torch.compile(model.loss) if model.config.compile else model.loss
 
     def __call__(self, batch: Batch, weight: float) -> Tensor:
-        """See `Backward`."""
         self._model.net.zero_grad(set_to_none=True)
         with self._model.autocast():
             loss = self._loss(batch) * weight
@@ -57,12 +54,9 @@ class Recorded:
     def __init__(self, model: Trainable) -> None:
         self._model, self._eager = model, Eager(model)
         self._trained: tuple[bool, ...] = ()
-        self._graph: torch.cuda.CUDAGraph | None = None
-        self._inputs: Batch | None = None
-        self._loss: Tensor | None = None
+        self._recorded: tuple[torch.cuda.CUDAGraph, Batch, Tensor] | None = None
 
     def __call__(self, batch: Batch, weight: float) -> Tensor:
-        """See `Backward`."""
         device = self._model.device
         trained = tuple(p.requires_grad for p in self._model.net.parameters())
         with torch.cuda.device(device):
@@ -70,12 +64,13 @@ class Recorded:
                 with own_generators(device):
                     self._record(batch, weight)
                 self._trained = trained
-            if self._graph is None or self._inputs is None or self._loss is None:
+            if self._recorded is None:
                 return self._eager(batch, weight)
-            for ours, new in zip(self._inputs.tensors(), batch.tensors(), strict=True):
+            graph, inputs, loss = self._recorded
+            for ours, new in zip(inputs.tensors(), batch.tensors(), strict=True):
                 ours.copy_(new)
-            self._graph.replay()
-            return self._loss.clone()
+            graph.replay()
+            return loss.clone()
 
     def _record(self, batch: Batch, weight: float) -> None:
         """Batches of one run all have the same shape, and with one process the weight is 1.
@@ -84,20 +79,20 @@ class Recorded:
         the random numbers of this step: the caller keeps the generators.
         """
         net = self._model.net
-        self._graph = self._inputs = self._loss = None
+        self._recorded = None
         if not any(p.requires_grad for p in net.parameters()):
             return
         inputs = batch.map(torch.clone)
         kept = {n: t.clone() for n, t in net.named_buffers() if t.layout == torch.strided}
         self._warm_up(inputs, weight)
         try:
-            self._graph, self._loss = self._capture(inputs, weight)
+            graph, loss = self._capture(inputs, weight)
         except RuntimeError as error:
             raise LeporidError(
                 f"a step of {self._model.name} could not be recorded as a CUDA graph "
                 f"({str(error).splitlines()[0]}): train with cuda_graph=False"
             ) from error
-        self._inputs = inputs
+        self._recorded = graph, inputs, loss
         for name, tensor in kept.items():
             net.get_buffer(name).copy_(tensor)
 

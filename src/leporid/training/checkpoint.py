@@ -1,7 +1,7 @@
 """Checkpoints: everything a run needs to go on, in one file that is wholly there or not there.
 
-Weights, optimiser moments, averaged and best weights and torch's random state are arrays;
-step, best metric and history are JSON in the same file's header, so the two cannot disagree.
+Weights, optimiser moments, averaged and best weights are arrays; step, best metric and history
+are JSON in the same file's header, so the two cannot disagree.
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ FILE_NAME = "checkpoint.safetensors"
 
 
 def to_arrays(tensors: dict[str, Tensor]) -> dict[str, NDArray[Any]]:
-    """Copies of the tensors as numpy arrays."""
     return {name: tensor.detach().cpu().numpy().copy() for name, tensor in tensors.items()}
 
 
@@ -56,10 +55,8 @@ def _pairs(
         # Files store a scalar as one entry.
         array = arrays[name].reshape(tensor.shape) if tensor.ndim == 0 else arrays[name]
         if array.shape != tuple(tensor.shape):
-            raise DataError(
-                f"{where}: {name} has shape {list(array.shape)}, "
-                f"the model needs {list(tensor.shape)}"
-            )
+            shapes = f"has shape {list(array.shape)}, the model needs {list(tensor.shape)}"
+            raise DataError(f"{where}: {name} {shapes}")
         pairs[name] = (tensor, array)
     return pairs
 
@@ -86,9 +83,11 @@ class TrainingState:
         groups = {"module": self.module.state_dict(), "average": self.average, "best": self.best}
         for index, moments in self.optimizer.state_dict()["state"].items():
             groups[f"optimizer/{index}"] = moments
-        arrays = {"random": torch.get_rng_state().numpy()}
-        for group, tensors in groups.items():
-            arrays |= {f"{group}/{name}": array for name, array in to_arrays(tensors).items()}
+        arrays = {
+            f"{group}/{name}": array
+            for group, tensors in groups.items()
+            for name, array in to_arrays(tensors).items()
+        }
         header = {"step": self.step, "progress": self.progress, "identity": identity}
         write_arrays(folder / FILE_NAME, arrays, {"leporid": json.dumps(header)})
 
@@ -101,15 +100,19 @@ class TrainingState:
             stored = header["identity"].get(key)
             if stored != value:
                 raise ConfigError(
-                    f"{path} is from another run: its {key} is {_short(stored, value)}, "
-                    f"this run's is {_short(value, stored)}; resume with the same settings, "
-                    f"or choose another folder"
+                    f"{path} is from another run: its {key} is {_short(stored, value)}, this run's "
+                    f"is {_short(value, stored)}; resume with those settings or in another folder"
                 )
         moments: dict[int, dict[str, Tensor]] = {}
         parameters = self.optimizer.param_groups[0]["params"]
         for name, array in _group(arrays, "optimizer").items():
             index, _, key = name.partition("/")
-            moments.setdefault(int(index), {})[key] = _moment(array, parameters[int(index)])
+            own = parameters[int(index)].detach()
+            moments.setdefault(int(index), {})[key] = (
+                _laid_out(array, own)
+                if array.shape == tuple(own.shape)
+                else torch.from_numpy(array)[0]  # the step: files store a scalar as one entry
+            )
         with torch.no_grad():
             for own, array in _pairs(self.module, _group(arrays, "module"), str(path)).values():
                 own.copy_(torch.from_numpy(np.array(array)))
@@ -123,16 +126,8 @@ class TrainingState:
 
 
 def _group(arrays: dict[str, NDArray[Any]], group: str) -> dict[str, NDArray[Any]]:
-    """The arrays named `group/...`, by what follows the stroke."""
     start = f"{group}/"
     return {name[len(start) :]: array for name, array in arrays.items() if name.startswith(start)}
-
-
-def _moment(array: NDArray[Any], parameter: nn.Parameter) -> Tensor:
-    """One entry of the optimiser's state: a moment, or the step count."""
-    if array.shape != tuple(parameter.shape):
-        return torch.from_numpy(array)[0]  # files store a scalar as one entry
-    return _laid_out(array, parameter.detach())
 
 
 def _laid_out(array: NDArray[Any], like: Tensor) -> Tensor:

@@ -30,23 +30,13 @@ class TrainingData:
     @classmethod
     def from_interactions(cls, train: Interactions, device: torch.device) -> TrainingData:
         """Copy a training part to `device`."""
-        by_item = np.lexsort((train.item, train.user))
-
-        def tensor(array: NDArray[np.generic]) -> Tensor:
-            return torch.from_numpy(np.asarray(array, dtype=np.int64)).to(device)
-
-        return cls(
-            n_users=train.n_users,
-            n_items=train.n_items,
-            user=tensor(train.user),
-            item=tensor(train.item),
-            indptr=tensor(train.sequences().indptr),
-            sorted_item=tensor(train.item[by_item]),
-        )
+        by_item = train.item[np.lexsort((train.item, train.user))]
+        arrays = (train.user, train.item, train.sequences().indptr, by_item)
+        tensors = (torch.from_numpy(np.asarray(a, dtype=np.int64)).to(device) for a in arrays)
+        return cls(train.n_users, train.n_items, *tensors)
 
     @property
     def device(self) -> torch.device:
-        """Where the tensors are."""
         return self.item.device
 
 
@@ -71,7 +61,6 @@ def recent_items(
     """int64[len(users), length] on the CPU: the newest items of some users, oldest first."""
     if len(sequences.items) == 0:
         return torch.full((len(users), length), -1)
-    rows = torch.from_numpy(np.asarray(users, dtype=np.int64))
-    indptr = torch.from_numpy(np.asarray(sequences.indptr, dtype=np.int64))
-    item = torch.from_numpy(np.asarray(sequences.items, dtype=np.int64))
+    arrays = (users, sequences.indptr, sequences.items)
+    rows, indptr, item = (torch.from_numpy(np.asarray(a, dtype=np.int64)) for a in arrays)
     return windows(item, indptr[rows], indptr[rows + 1], length, repeat)

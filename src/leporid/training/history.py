@@ -36,11 +36,7 @@ class TrainingHistory:
     """Steps the learning rate was spread over."""
 
     def to_csv(self, path: str | Path) -> None:
-        """Write the rows as CSV, atomically."""
-        with (
-            atomic_path(path) as temporary,
-            open(temporary, "w", newline="", encoding="utf-8") as file,
-        ):
+        with atomic_path(path) as draft, open(draft, "w", newline="", encoding="utf-8") as file:
             writer = csv.DictWriter(file, _COLUMNS, restval="")
             writer.writeheader()
             writer.writerows(self.rows)
@@ -49,9 +45,8 @@ class TrainingHistory:
         """Write the rows as TensorBoard events; needs the package `tensorboard`."""
         with tensorboard_writer()(str(folder)) as writer:
             for row in self.rows:
-                for name in ("loss", "lr", "examples_per_second", "metric"):
-                    if name in row:
-                        writer.add_scalar(name, row[name], row["step"])
+                for name in row.keys() - {"step", "seconds"}:
+                    writer.add_scalar(name, row[name], row["step"])
 
 
 def tensorboard_writer() -> Any:
@@ -84,7 +79,6 @@ class Log:
         self._examples += examples
 
     def write(self, group: Group, metric: float | None) -> None:
-        """One row of history, and the bar."""
         now = time.perf_counter()
         row: dict[str, Any] = {
             "step": self._state.step,
@@ -93,12 +87,9 @@ class Log:
             "examples_per_second": self._examples / max(now - self._mark, 1e-9),
             "seconds": self._before + now - self._begin,
         }
-        if metric is not None:
-            row["metric"] = metric
-        self._rows.append(row)
+        self._rows.append(row if metric is None else {**row, "metric": metric})
         shown = {"loss": row["loss"], "examples/s": round(row["examples_per_second"])}
-        best = self._state.progress["best_metric"]
-        if best is not None:
+        if (best := self._state.progress["best_metric"]) is not None:
             shown[f"best {self._config.metric}"] = best
         self._progress.advance(len(self._losses), **shown)
         self._losses, self._examples, self._mark = [], 0, now

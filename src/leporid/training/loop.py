@@ -55,7 +55,9 @@ def train_loop(
     sampler = Sampler(data, model.sampling(), model.config.batch_size, seed)
     config = _spread(model.config, sampler)
     validation = Validation(model, split, seed) if config.eval_every and len(split.valid) else None
-    optimizer = _optimizer(config, module)
+    kind = torch.optim.Adam if config.optimizer == "adam" else torch.optim.AdamW
+    weights = module.parameters()
+    optimizer = kind(weights, lr=config.lr, weight_decay=config.weight_decay, fused=True)
     state = TrainingState(module, optimizer, average=_copy(module) if config.ema_decay else {})
     identity = {
         "model": model.name,
@@ -93,12 +95,12 @@ def train_loop(
             last = state.step == config.last_step
             log.add(loss, len(whole))
             metric = None
-            judge = validation is not None and (last or state.step % config.eval_every == 0)
+            judge = last or (validation is not None and state.step % config.eval_every == 0)
             if judge and validation is not None:
                 if group.is_main:
                     metric = _validate(validation, state, model)
                 finished = group.agree(_stale(config, state))
-            look = last or judge or state.step % _LOG_EVERY == 0
+            look = judge or state.step % _LOG_EVERY == 0
             if look:
                 log.write(group, metric)
             # Processes must ask at the same steps; a single one may ask at every step.
@@ -144,19 +146,12 @@ def _interruptible() -> Iterator[threading.Event]:
 
 def _spread(config: TrainingConfig, sampler: Sampler) -> TrainingConfig:
     """The settings with the steps that `passes` allows, and as many validations as before."""
-    if not config.passes:
-        return config
     allowed = math.ceil(config.passes * sampler.n_examples / sampler.batch_size)
     allowed = max(allowed, _FEWEST_STEPS)
-    if allowed >= config.steps:
+    if not config.passes or allowed >= config.steps:
         return config
     apart = -(-config.eval_every * allowed // config.steps)
     return config.replace(steps=allowed, eval_every=apart)
-
-
-def _optimizer(config: TrainingConfig, module: nn.Module) -> torch.optim.Optimizer:
-    kind = torch.optim.Adam if config.optimizer == "adam" else torch.optim.AdamW
-    return kind(module.parameters(), lr=config.lr, weight_decay=config.weight_decay, fused=True)
 
 
 def _freeze(model: Trainable, frozen: bool) -> None:
@@ -214,10 +209,7 @@ def _fingerprint(module: nn.Module) -> str:
 
 
 def _how_to_go_on(state: TrainingState, config: TrainingConfig, checkpoint: Path | None) -> str:
-    where = f"training stopped at step {state.step:,} of {config.last_step:,}"
-    if checkpoint is None:
-        return f"{where}; nothing was kept, give a checkpoint folder to be able to go on"
-    return (
-        f"{where}; the checkpoint is in {checkpoint}: run the same command again with --resume "
-        f"(resume=True in Python) to go on"
-    )
+    advice = "nothing was kept, give a checkpoint folder to be able to go on"
+    if checkpoint is not None:
+        advice = f"go on from the checkpoint in {checkpoint} with --resume (resume=True in Python)"
+    return f"training stopped at step {state.step:,} of {config.last_step:,}; {advice}"

@@ -59,11 +59,10 @@ class NegativeSampler:
         """
         # 2**62 values folded into at most n_items: the bias of the remainder is below 2**-30.
         draw = torch.randint(2**62, (len(users), count), generator=generator, device=users.device)
-        place = self.place_on_cpu if users.device.type == "cpu" else self.place
-        item = place(users, draw)
-        if not self._uniform:
-            item = torch.where(item < 0, -1, torch.searchsorted(self._ends, item, right=True))
-        return item
+        item = (self.place_on_cpu if users.device.type == "cpu" else self.place)(users, draw)
+        if self._uniform:
+            return item
+        return torch.where(item < 0, -1, torch.searchsorted(self._ends, item, right=True))
 
     def place(self, users: Tensor, draw: Tensor) -> Tensor:
         """Where each draw lies on the whole line; -1 where nothing is left of it."""
@@ -79,33 +78,20 @@ class NegativeSampler:
 
     def place_on_cpu(self, users: Tensor, draw: Tensor) -> Tensor:
         """The same numbers in one compiled pass, searching among the user's positives only."""
-        place = torch.empty_like(draw)
-        line = (self._free, self._indptr, self._keys, self._skipped)
-        free, indptr, keys, skipped = (tensor.numpy() for tensor in line)
-        arrays = (users.contiguous().numpy(), draw.numpy(), place.numpy())
-        _map_back(*arrays, self._total + 1, (free, indptr, keys, skipped))
-        return place
+        tensors = (users.contiguous(), draw, self._free, self._indptr, self._keys, self._skipped)
+        return torch.from_numpy(_map_back(self._total + 1, *(t.numpy() for t in tensors)))
 
 
 @kernel
 def _map_back(
-    users: Ints, draw: Ints, place: Ints, stride: int, line: tuple[Ints, Ints, Ints, Ints]
-) -> None:
-    free, indptr, keys, skipped = line
-    for row in range(len(users)):
-        user = users[row]
-        for column in range(draw.shape[1]):
-            if free[user] <= 0:
-                place[row, column] = -1
-                continue
-            left = draw[row, column] % free[user]
-            first, last = indptr[user], indptr[user + 1]
-            while first < last:
-                middle = (first + last) // 2
-                if keys[middle] <= user * stride + left:
-                    first = middle + 1
-                else:
-                    last = middle
-            place[row, column] = left
-            if first > indptr[user]:
-                place[row, column] += skipped[first - 1]
+    stride: int, users: Ints, draw: Ints, free: Ints, indptr: Ints, keys: Ints, skipped: Ints
+) -> Ints:
+    place = np.full_like(draw, -1)
+    for row, user in enumerate(users):
+        if free[user] > 0:
+            first, positives = indptr[user], keys[indptr[user] : indptr[user + 1]]
+            for column in range(draw.shape[1]):
+                left = draw[row, column] % free[user]
+                before = np.searchsorted(positives, user * stride + left, side="right")
+                place[row, column] = left + (skipped[first + before - 1] if before > 0 else 0)
+    return place

@@ -35,18 +35,13 @@ class Group:
         active = dist.is_available() and dist.is_initialized()
         self.rank = dist.get_rank() if active else 0
         self.world = dist.get_world_size() if active else 1
-
-    @property
-    def is_main(self) -> bool:
+        self.is_main = self.rank == 0
         """Whether this process validates, reports and writes checkpoints."""
-        return self.rank == 0
 
     def sum_gradients(self, parameters: Iterable[nn.Parameter]) -> None:
         """Add the gradients of all processes, in one message."""
-        if self.world == 1:
-            return
         gradients = [p.grad for p in parameters if p.grad is not None]
-        if not gradients:
+        if self.world == 1 or not gradients:
             return
         flat = torch.cat([g.reshape(-1) for g in gradients])
         dist.all_reduce(flat)

@@ -27,15 +27,10 @@ class Trainable(Protocol):
     """The tables that hold initial vectors (what `freeze_steps` freezes)."""
 
     @property
-    def net(self) -> nn.Module:
-        """The network; trained in place."""
-
+    def net(self) -> nn.Module: ...
     @property
-    def device(self) -> torch.device:
-        """Where the network is."""
-
-    def sampling(self) -> Sampling:
-        """What a batch holds."""
+    def device(self) -> torch.device: ...
+    def sampling(self) -> Sampling: ...
 
     def loss(self, batch: Batch) -> Tensor:
         """Scalar: the mean over the rows of the batch."""

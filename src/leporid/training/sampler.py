@@ -58,7 +58,7 @@ class Batch:
         return self.map(lambda tensor: tensor[rank::world])
 
     def map(self, change: Callable[[Tensor], Tensor]) -> Batch:
-        """A batch of the same tensors, each changed alike."""
+        """The batch with each tensor changed alike."""
         return Batch(*(change(tensor) for tensor in self.tensors()))
 
     def tensors(self) -> list[Tensor]:
@@ -78,25 +78,16 @@ class Sampler:
         self.data, self.sampling, self.seed = data, sampling, seed
         self._negatives = NegativeSampler(data, sampling.negative_power)
         self._examples = self._usable_examples()
-        if len(self._examples) == 0:
+        self.n_examples = len(self._examples)
+        if not self.n_examples:
             raise DataError(
                 f"no example to train on: {sampling.kind} need users with "
                 f"{'one item' if sampling.kind == 'pairs' else 'two items'} or more in training, "
                 f"and with an item left that is no positive"
             )
-        self.batch_size = min(batch_size, len(self._examples))
-        self._epoch = -1
-        self._order = self._examples
-
-    @property
-    def n_examples(self) -> int:
-        """Examples in an epoch."""
-        return len(self._examples)
-
-    @property
-    def steps_per_epoch(self) -> int:
-        """Full batches in an epoch."""
-        return self.n_examples // self.batch_size
+        self.batch_size = min(batch_size, self.n_examples)
+        self.steps_per_epoch = self.n_examples // self.batch_size
+        self._epoch, self._order = -1, self._examples
 
     def batch(self, step: int) -> Batch:
         """The examples of one step."""
@@ -107,8 +98,8 @@ class Sampler:
             self._order, self._epoch = self._examples[shuffled], epoch
         chosen = self._order[place * self.batch_size : (place + 1) * self.batch_size]
         draws = generator(self.data.device, self.seed, "step", step)
-        kinds = {"pairs": self._pairs, "windows": self._windows, "sequences": self._sequences}
-        return kinds[self.sampling.kind](chosen, draws)
+        examples = self._sequences if self.sampling.kind == "sequences" else self._rows
+        return examples(chosen, draws)
 
     def _usable_examples(self) -> Tensor:
         """int64[n_examples]: rows of the training data (pairs, windows) or users (sequences)."""
@@ -126,17 +117,14 @@ class Sampler:
             keep &= (place >= 1) & (place <= last)
         return keep.nonzero().squeeze(1)
 
-    def _pairs(self, row: Tensor, source: torch.Generator) -> Batch:
-        users = self.data.user[row]
-        negatives = self._negatives.sample(users, self.sampling.negatives, source)
-        return Batch(users, self.data.item[row], negatives)
-
-    def _windows(self, row: Tensor, source: torch.Generator) -> Batch:
+    def _rows(self, row: Tensor, source: torch.Generator) -> Batch:
         data, sampling = self.data, self.sampling
-        users = data.user[row]
-        history = windows(data.item, data.indptr[users], row, sampling.length, sampling.repeat)
+        users, history = data.user[row], None
+        if sampling.kind == "windows":
+            start = data.indptr[users]
+            history = windows(data.item, start, row, sampling.length, sampling.repeat)
         positives = data.item[row]
-        if sampling.targets > 1:
+        if sampling.kind == "windows" and sampling.targets > 1:
             ahead = row[:, None] + torch.arange(sampling.targets, device=row.device)
             # A user with too few items for all targets repeats the last one.
             positives = data.item[ahead.minimum(data.indptr[users + 1][:, None] - 1)]

@@ -6,9 +6,8 @@ run's seed and the number 1,234 alone. A resumed run therefore draws what it wou
 
 from __future__ import annotations
 
-import contextlib
 import zlib
-from collections.abc import Iterator
+from contextlib import AbstractContextManager
 
 import numpy as np
 import torch
@@ -25,11 +24,9 @@ def generator(device: torch.device, seed: int, purpose: str, *parts: int) -> tor
     return torch.Generator(device=device).manual_seed(derive_seed(seed, purpose, *parts))
 
 
-@contextlib.contextmanager
-def own_generators(device: torch.device) -> Iterator[None]:
+def own_generators(device: torch.device) -> AbstractContextManager[None]:
     """Give torch's default generators back untouched after the block."""
-    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
-        yield
+    return torch.random.fork_rng(devices=[device] if device.type == "cuda" else [])
 
 
 def seed_default(device: torch.device, seed: int) -> None:

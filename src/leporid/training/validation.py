@@ -12,26 +12,22 @@ from leporid.training.seeding import derive_seed
 
 
 class Validation:
-    """Computes `config.metric` on `split.valid`; `split.test` is never read."""
+    """Computes `config.metric` on `split.valid`; `split.test` is never read.
+
+    With `eval_users`, the others have nothing to judge.
+    """
 
     def __init__(self, model: Trainable, split: Split, seed: int) -> None:
-        self._model, self._metric = model, model.config.metric
+        self._model, self._metric, self._split = model, model.config.metric, split
         _, self._depth = parse_metric(self._metric)
-        self._split = _subset(split, model.config.eval_users, seed)
+        present, users = np.unique(split.valid.user), model.config.eval_users
+        if 0 < users < len(present):
+            source = np.random.default_rng(derive_seed(seed, "validation users"))
+            chosen = source.choice(present, users, replace=False)
+            part = split.valid.select(np.isin(split.valid.user, chosen))
+            self._split = Split(split.train, part, split.test, split.protocol)
 
     def __call__(self) -> float:
-        """The metric of the present weights."""
         with kept_torch_threads():
             table = evaluate(self._model, self._split, at=(self._depth,), part="valid")
         return table.mean()[self._metric]
-
-
-def _subset(split: Split, users: int, seed: int) -> Split:
-    """The split with the validation part of some users only; the others have nothing to judge."""
-    present = np.unique(split.valid.user)
-    if users == 0 or users >= len(present):
-        return split
-    source = np.random.default_rng(derive_seed(seed, "validation users"))
-    chosen = source.choice(present, users, replace=False)
-    part = split.valid.select(np.isin(split.valid.user, chosen))
-    return Split(split.train, part, split.test, split.protocol)

@@ -80,12 +80,9 @@ class Ledger:
 
 def open_study(storage: str | Path | None, name: str, question: Mapping[str, str]) -> Any:
     """The study of that name, new or resumed; it must have asked the same question before."""
-    optuna = import_optuna()
-    study = optuna.create_study(
-        storage=_storage(optuna, storage),
-        study_name=name,
-        direction="maximize",
-        load_if_exists=True,
+    kept = _storage(storage)
+    study = import_optuna().create_study(
+        storage=kept, study_name=name, direction="maximize", load_if_exists=True
     )
     for key, value in question.items():
         before = study.user_attrs.get(key)
@@ -108,18 +105,17 @@ def import_optuna() -> Any:
     return optuna
 
 
-def _storage(optuna: Any, storage: str | Path | None) -> Any:
+def _storage(storage: str | Path | None) -> Any:
     if storage is None or "://" in str(storage):
         return storage
-    path = Path(storage)
+    path, storages = Path(storage), import_optuna().storages
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         if path.suffix in {".db", ".sqlite", ".sqlite3"}:
             return f"sqlite:///{path}"
-        backend = optuna.storages.journal.JournalFileBackend(str(path))
+        return storages.JournalStorage(storages.journal.JournalFileBackend(str(path)))
     except OSError as error:
         raise DataError(f"could not write {path}: {error.strerror or error}") from error
-    return optuna.storages.JournalStorage(backend)
 
 
 def _process() -> str:

@@ -94,7 +94,8 @@ def tune(
     budget = trials if searched else 1
 
     with _quiet():
-        study = open_study(storage, study_name or search.name, search.question)
+        name = study_name or f"{cls.name}-{canonical_hash(search.question)}"
+        study = open_study(storage, name, search.question)
         ledger = Ledger(study)
         ledger.clear_dead()
         if not study.trials:
@@ -131,11 +132,6 @@ class _Search:
     """Starting vectors by their length, computed once for all trials."""
 
     @property
-    def name(self) -> str:
-        """A study of its own for every question."""
-        return f"{self.cls.name}-{canonical_hash(self.question)}"
-
-    @property
     def question(self) -> dict[str, str]:
         """Trials of one study must all answer this."""
         init = self.init if isinstance(self.init, str | None) else type(self.init).__name__
@@ -145,14 +141,17 @@ class _Search:
             "data": self.split.digest,
             "seed": str(self.seed),
             "init": str(init),
-            "fixed": canonical_hash(self.cls.config_class.from_dict(self.fixed).to_dict()),
+            "fixed": canonical_hash(self._complete(self.fixed)),
             "space": canonical_hash(repr(dict(self.space))),
         }
+
+    def _complete(self, settings: Mapping[str, Any]) -> dict[str, Any]:
+        return self.cls.config_class.from_dict(settings).to_dict()
 
     @property
     def defaults(self) -> dict[str, Any]:
         """The default settings, as far as they lie inside the space."""
-        config = self.cls.config_class.from_dict(self.fixed).to_dict()
+        config = self._complete(self.fixed)
         return {
             name: config[name]
             for name, dimension in self.space.items()
@@ -169,8 +168,7 @@ class _Search:
         begun = time.perf_counter()
         try:
             settings = {**self.fixed, **_suggest(trial, self.space)}
-            complete = self.cls.config_class.from_dict(settings).to_dict()
-            trial.set_user_attr("settings", complete)
+            trial.set_user_attr("settings", self._complete(settings))
             value = self._judge(settings)
         except LeporidError as error:
             # Settings that cannot be fitted are an outcome of the search, not its end.
@@ -185,22 +183,18 @@ class _Search:
 
     def _judge(self, settings: Mapping[str, Any]) -> float:
         """Fit with these settings; the metric on the part that judges."""
+        vectors = None
+        if self.cls.takes_initial_vectors:
+            dim = self._complete(settings)["dim"]
+            if dim not in self.vectors:
+                self.vectors[dim] = start(self.init, self.split.train, dim=dim, seed=self.seed)
+            vectors = self.vectors[dim]
         options = {"seed": self.seed, "device": self.device or "auto", **settings}
-        vectors = self._vectors(settings)
         model = train(self.cls, self.split, vectors, progress=False, **options)
         value = evaluate(model, self.split, at=(self.cutoff,), part=self.part).mean()[self.metric]
         if not math.isfinite(value):
             raise DataError(f"{self.metric} of {self.cls.name} is not finite on validation")
         return float(value)
-
-    def _vectors(self, settings: Mapping[str, Any]) -> InitialEmbeddings | None:
-        """Starting vectors of the length a neural model asks for; None for the others."""
-        if not self.cls.takes_initial_vectors:
-            return None
-        dim = self.cls.config_class.from_dict(settings).to_dict()["dim"]
-        if dim not in self.vectors:
-            self.vectors[dim] = start(self.init, self.split.train, dim=dim, seed=self.seed)
-        return self.vectors[dim]
 
 
 def _suggest(trial: Any, space: SearchSpace) -> dict[str, Any]:
@@ -231,14 +225,8 @@ def _result(study: Any, ledger: Ledger, cls: type[Recommender], metric: str) -> 
         }
         for trial in ledger.finished()
     ]
-    return TuningResult(
-        model=cls.name,
-        metric=metric,
-        best_config=best.user_attrs["settings"],
-        best_value=float(best.value),
-        trials=rows,
-        study=study.study_name,
-    )
+    settings, value = best.user_attrs["settings"], float(best.value)
+    return TuningResult(cls.name, metric, settings, value, rows, study.study_name)
 
 
 @contextlib.contextmanager
