@@ -11,6 +11,9 @@ import typer
 
 from leporid.errors import MissingExtraError
 
+_ID_COLUMNS = ("user", "item")
+"""Printed as they are typed: a separator of thousands would make two ids of one."""
+
 
 def show_progress(json_output: bool = False) -> bool:
     """Whether to report progress (bars on a terminal, lines in a log): never beside JSON."""
@@ -55,7 +58,8 @@ def make_table(title: str, rows: Sequence[Mapping[str, Any]]) -> Any:
         numeric = isinstance(rows[0][column], int | float)
         table.add_column(escape(column), justify="right" if numeric else "left")
     for row in rows:
-        table.add_row(*(escape(_cell(value)) for value in row.values()))
+        cells = (str(v) if column in _ID_COLUMNS else _cell(v) for column, v in row.items())
+        table.add_row(*map(escape, cells))
     return table
 
 

@@ -164,8 +164,7 @@ def _print(lists: list[dict[str, Any]], kind: str, json_output: bool) -> None:
     for entry in lists:
         rows = []
         for rank, row in enumerate(entry["items"], 1):
-            # As text: a separator of thousands would make two items of one id.
-            shown = {"rank": str(rank), **row, "item": str(row["item"])}
+            shown = {"rank": str(rank), **row}
             if "because" in row:
                 shown["because"] = ", ".join(
                     f"{own.get('title') or own['item']} ({own['similarity']:.2f})"

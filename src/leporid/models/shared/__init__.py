@@ -1,19 +1,19 @@
 """What several models share. Public names are exported by `leporid.models`.
 
-base               `Recommender`: the one interface of every model; fitting, saving
-catalogue          the names of the models, resolved when they are asked for
-fitting            `train`: a model by name, an initialiser by name, a split; a fitted model
-graph_propagation  products with the user-item graph: a constant CSR matrix, and along its edges
-item_neighbours    `ItemNeighbours`: items that share their users, for similar items and reasons
-neighbourhood      settings and neighbour search of UserKNN and ItemKNN
-neural             `NeuralRecommender`: build, train and score a network; `BuildContext`
-new_users          a row of the user table for people who were not there when it was trained
-profiles           `ProfileRecommender`, `ItemWeights`: models that score from training rows
-ranking_loss       the pairwise BPR loss and its gradient, in closed form
-refitting          `Fitting`: how a model was fitted; `refit`: the same again, on everything
+base                 `Recommender`: the one interface of every model; fitting, saving
+catalogue            the names of the models, resolved when they are asked for
+fitting              `train`: a model by name, an initialiser by name, a split; a fitted model
+graph_propagation    products with the user-item graph: a constant CSR matrix, and along its edges
+item_neighbours      `ItemNeighbours`: items that share their users, for similar items and reasons
+neighbourhood        settings and neighbour search of UserKNN and ItemKNN
+neural               `NeuralRecommender`: build, train and score a network; `BuildContext`
+new_users            a row of the user table for people who were not there when it was trained
+profiles             `ProfileRecommender`, `ItemWeights`: models that score from training rows
+ranking_loss         the pairwise BPR loss and its gradient, in closed form
+refitting            `Fitting`: how a model was fitted; `refit`: the same again, on everything
 recommendation_file  the lists of all users into one file, streamed and resumable
-recommending       `Recommending`: what a model is asked: lists, frames, similar items, reasons
-sparse             compiled products of sparse matrices, parallel over rows
-trained            the model of a run folder, and the vectors it ended with
-user_table         `UserTableRecommender`, `GraphRecommender`: models that know people by a row
+recommending         `Recommending`: what a model is asked: lists, frames, similar items, reasons
+sparse               compiled products of sparse matrices, parallel over rows
+trained              the model of a run folder, and the vectors it ended with
+user_table           `UserTableRecommender`, `GraphRecommender`: models that know people by a row
 """
