@@ -19,6 +19,18 @@ ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 BLOCK = re.compile(r"^```(python|)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 BLOCKS = [(language or "shell", text) for language, text in BLOCK.findall(README)]
+SHORT = """
+import leporid.training.loop as loop
+
+spread = loop._spread
+
+def short(config, sampler):
+    config = spread(config, sampler)
+    return config.replace(steps=min(config.steps, 12), eval_every=min(config.eval_every, 6))
+
+loop._spread = short
+"""
+"""Read by every Python that a line starts: training stops after a dozen steps, the rest is real."""
 
 
 def test_the_first_screen_has_commands_python_and_shell() -> None:
@@ -37,7 +49,12 @@ def test_the_lines_run_in_order_in_a_clean_folder(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     write_log(leporid.synthesize(150, 90, 4000, seed=5), tmp_path / "ratings.csv")
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    environment = {**os.environ, "PATH": path, "LEPORID_CACHE": str(tmp_path / "cache")}
+    hook = tmp_path / "hook"
+    hook.mkdir()
+    (hook / "sitecustomize.py").write_text(SHORT, encoding="utf-8")
+    modules = os.pathsep.join(filter(None, [str(hook), os.environ.get("PYTHONPATH")]))
+    environment = {**os.environ, "PATH": path, "PYTHONPATH": modules}
+    environment["LEPORID_CACHE"] = str(tmp_path / "cache")
 
     def run(command: list[str], name: str) -> None:
         done = subprocess.run(
