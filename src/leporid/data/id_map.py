@@ -89,11 +89,11 @@ class IdMap:
 
     def index(self, external: Any) -> int:
         """The index of one id; '42' finds 42. An unknown id is an `UnknownIdError`."""
+        if isinstance(external, np.generic):
+            external = external.item()
+        elif isinstance(external, pa.Scalar):
+            external = external.as_py()
         key = external
-        if isinstance(key, np.generic):
-            key = key.item()
-        elif isinstance(key, pa.Scalar):
-            key = key.as_py()
         try:
             if not self.is_integer:
                 key = str(key)
@@ -101,7 +101,7 @@ class IdMap:
                 key = int(key)
             return self._index[key]
         except (KeyError, TypeError, ValueError):
-            raise UnknownIdError(self._unknown(key)) from None
+            raise UnknownIdError(self._unknown(external)) from None
 
     def indices(self, externals: Iterable[Any]) -> NDArray[np.int32]:
         """The indices of several ids; the first unknown one is an `UnknownIdError`."""
