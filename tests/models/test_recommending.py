@@ -10,7 +10,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from leporid.data import Interactions, Split, load, temporal_split
+from leporid.data import Interactions, Split, load, random_split
 from leporid.errors import ConfigError, DataError, LeporidWarning, UnknownIdError
 from leporid.initializers.svd import SVD
 from leporid.models.ease import EASE
@@ -123,12 +123,12 @@ def test_ids_come_as_arrow_scalars_and_uuids() -> None:
     assert data.users.ids.to_pylist() == sorted(map(str, users))
     for other in (frame.to_dict("list"), pa.table(frame.to_dict("list"))):
         assert load(other).digest == data.digest
-    model = ItemKNN(k=5).fit(temporal_split(data))
+    model = ItemKNN(k=5).fit(random_split(data))
     one, _ = model.recommend(users[3], n=2)
     np.testing.assert_array_equal(one, model.recommend(str(users[3]), n=2)[0])
     model.recommend_history([items[0], items[1]])
     model.recommend(users[3], only=items)
-    numbers = EASE(l2=1.0).fit(temporal_split(load({"user": [1, 1, 1, 2, 2], "item": [*range(5)]})))
+    numbers = EASE(l2=1.0).fit(random_split(load({"user": [1, 1, 1, 2, 2], "item": [*range(5)]})))
     assert numbers.recommend(numbers.users.ids, n=2)[0].shape == (2, 2)
     assert numbers.recommend(numbers.users.ids[0], n=2)[0].shape == (2,)
 
