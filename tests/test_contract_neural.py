@@ -45,6 +45,7 @@ PLANTED: dict[str, dict[str, Any]] = {
         "negatives": 4,
         "hard_pool": 2,
     },
+    "dlr2-general": {"steps": 200, "batch_size": 256, "channels": 4, "ema_decay": 0.9},
 }
 """Settings for the planted data: fewer steps than the defaults, and of 120 items not the 64 hardest
 as negatives, which would hold all that is still to come.
@@ -56,7 +57,7 @@ seconds (so without convolutions). The paper's recipe: its own rate, 0.001 (F1@1
 0.003) and a pool of 8 draws a negative (0.289) are worse. Which weights of a run are kept is
 decided by validation too, as in any training.
 """
-START = {"dlr2-paper": "leporid", "dlr2-softmax": "leporid"}
+START = dict.fromkeys(("dlr2-paper", "dlr2-softmax", "dlr2-general"), "leporid")
 """DLR2 is made to start from these; the other models start from random vectors."""
 
 
