@@ -11,6 +11,8 @@ from leporid.config import Config, setting
 
 _START, _END = 1 / 25, 1e-4
 """One-cycle: share of the highest rate at the first step and at the last."""
+_RISING = 200
+"""Inverse-root: steps until the highest rate is reached."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,8 +36,10 @@ class TrainingConfig(Config):
     weight_decay: float = setting(0.0, at_least=0)
     """L2 penalty (adam) or decoupled decay (adamw)."""
     optimizer: Literal["adam", "adamw"] = "adam"
-    schedule: Literal["cosine", "one-cycle", "constant"] = "cosine"
-    """Learning rate over the steps."""
+    schedule: Literal["cosine", "one-cycle", "constant", "inverse-root"] = "cosine"
+    """Learning rate over the steps. `inverse-root` rises for 200 steps and then falls with the root
+    of their number: like `constant` it does not depend on `steps`, so that patience can end a run
+    anywhere."""
     warmup: float = setting(0.3, above=0, below=1)
     """Share of the steps in which the one-cycle rate rises."""
     clip_norm: float = setting(0.0, at_least=0)
@@ -54,6 +58,9 @@ class TrainingConfig(Config):
     """Z-score the initial vectors; None asks the initialiser (random ones are used as drawn)."""
     ema_decay: float = setting(0.0, at_least=0, below=1)
     """Average the weights over steps with this decay and use the average; 0 does not."""
+    ema_share: float = setting(0.0, at_least=0, below=1)
+    """Like `ema_decay`, over about this share of the steps done so far: a short run averages over
+    few steps, a long one over many."""
     eval_every: int = setting(500, at_least=0)
     """Steps between validations; 0 never validates and keeps the last weights."""
     patience: int = setting(0, at_least=0)
@@ -83,11 +90,20 @@ def learning_rate(config: TrainingConfig, step: int) -> float:
     done = step / config.steps
     if config.schedule == "constant":
         return config.lr
+    if config.schedule == "inverse-root":
+        return config.lr * min((step + 1) / _RISING, math.sqrt(_RISING / (step + 1)))
     if config.schedule == "cosine":
         return config.lr * _cosine(1.0, 0.0, done)
     if done < config.warmup:
         return config.lr * _cosine(_START, 1.0, done / config.warmup)
     return config.lr * _cosine(1.0, _END, (done - config.warmup) / (1 - config.warmup))
+
+
+def averaging(config: TrainingConfig, step: int) -> float:
+    """The share of the old average that is kept after `step` steps."""
+    if config.ema_share:
+        return max(0.0, 1 - 1 / (config.ema_share * step))
+    return config.ema_decay
 
 
 def _cosine(start: float, end: float, share: float) -> float:

@@ -24,7 +24,7 @@ from leporid.progress import ProgressLike
 from leporid.threads import kept_torch_threads
 from leporid.training.backward import backward_of
 from leporid.training.checkpoint import FILE_NAME, TrainingState, to_arrays
-from leporid.training.config import TrainingConfig, learning_rate
+from leporid.training.config import TrainingConfig, averaging, learning_rate
 from leporid.training.data import TrainingData
 from leporid.training.history import Log, TrainingHistory
 from leporid.training.parallel import Group
@@ -58,7 +58,8 @@ def train_loop(
     kind = torch.optim.Adam if config.optimizer == "adam" else torch.optim.AdamW
     weights = module.parameters()
     optimizer = kind(weights, lr=config.lr, weight_decay=config.weight_decay, fused=True)
-    state = TrainingState(module, optimizer, average=_copy(module) if config.ema_decay else {})
+    averages = config.ema_decay or config.ema_share
+    state = TrainingState(module, optimizer, average=_copy(module) if averages else {})
     identity = {
         "model": model.name,
         "config": config.to_dict(),
@@ -89,8 +90,8 @@ def train_loop(
                 nn.utils.clip_grad_norm_(module.parameters(), config.clip_norm)
             optimizer.step()
             model.weights_changed()
-            _blend(state.average, module, config.ema_decay)
             state.step = step + 1
+            _blend(state.average, module, averaging(config, state.step))
 
             last = state.step == config.last_step
             log.add(loss, len(whole))
