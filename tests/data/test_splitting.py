@@ -278,6 +278,21 @@ def test_leave_last_out_without_times_draws() -> None:
         global_time_split(data)
 
 
+@pytest.mark.parametrize("far", [1, 2**52])
+def test_equal_times_keep_the_order_of_the_file(far: int) -> None:
+    """Four days with fifty purchases each, near each other and too far apart for one sort key."""
+    rng = np.random.default_rng(5)
+    users, time = np.repeat(np.arange(30), 200), np.tile(np.repeat(np.arange(4), 50), 30) * far
+    items = np.concatenate([rng.permutation(400)[:200] for _ in range(30)])
+    log = rng.permutation(np.stack([users, items, time], axis=1))
+    split = leave_last_out(load(dict(zip(("user", "item", "time"), log.T, strict=True))))
+    histories = [by_user(part) for part in (split.train, split.valid, split.test)]
+    for user in range(30):
+        # Python's sort is stable.
+        ours = sorted((tuple(row) for row in log.tolist() if row[0] == user), key=lambda r: r[2])
+        assert [h[user] for h in histories] == [ours[:-2], ours[-2:-1], ours[-1:]]
+
+
 def test_a_split_folder_is_no_log(tmp_path: Path) -> None:
     random_split(load(sorted_by_item("sorted"))).save(tmp_path / "sp")
     with pytest.raises(DataError, match=r"is a split, not a log: leporid\.Split\.load reads it"):

@@ -1,7 +1,9 @@
-"""SASRec: causality, padding, both losses, and attention against a plain evaluation."""
+"""SASRec: causality, padding, every loss, and each block against a plain evaluation."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,13 +11,16 @@ import pytest
 import torch
 from torch.nn import functional
 
+import leporid
+from leporid.data import IdMap, Interactions
 from leporid.errors import ConfigError
-from leporid.models.sasrec import SASRec, to_front
+from leporid.models.sasrec import SASRec, SASRecConfig, to_front
 from leporid.training.sampler import Batch
 from tests.models.neural_data import DIM, N_ITEMS, N_USERS, initial_vectors, small_split
 
 ALL = np.arange(N_USERS, dtype=np.int32)
 LENGTH = 6
+BLOCKS = ("pre", "post", "ligr")
 
 
 def fitted(**settings: Any) -> SASRec:
@@ -31,9 +36,10 @@ def states(model: SASRec, histories: torch.Tensor) -> torch.Tensor:
         return result
 
 
+@pytest.mark.parametrize("block", BLOCKS)
 @pytest.mark.parametrize("changed", range(LENGTH))
-def test_a_later_item_never_changes_an_earlier_position(changed: int) -> None:
-    model = fitted()
+def test_a_later_item_never_changes_an_earlier_position(changed: int, block: str) -> None:
+    model = fitted(block=block)
     before = torch.tensor([[3, 1, 4, 8, 5, 7]])
     after = before.clone()
     after[0, changed] = 2
@@ -49,37 +55,42 @@ def test_padding_moves_to_the_back_and_the_newest_item_keeps_its_place() -> None
     assert count.tolist() == [2, 4, 0]
 
 
-def test_a_state_is_the_formula_with_a_causal_mask() -> None:
-    """One block, written out: LayerNorm, attention by two heads, ReLU network, residuals."""
-    model = fitted(layers=1)
+def attention(block: Any, x: torch.Tensor) -> torch.Tensor:
+    """Two heads of width 2, a row at a time over what is not later."""
+    query, key, value = block.query_key_value(x).split(DIM, dim=1)
+    heads = []
+    for head in (slice(0, 2), slice(2, 4)):
+        logits = query[:, head] @ key[:, head].T / np.sqrt(2)
+        logits[torch.ones(len(x), len(x)).triu(1) > 0] = -torch.inf
+        heads.append(logits.softmax(dim=1) @ value[:, head])
+    result: torch.Tensor = block.attention_output(torch.cat(heads, dim=1))
+    return result
+
+
+@pytest.mark.parametrize("scaled", [False, True])
+@pytest.mark.parametrize("kind", BLOCKS)
+def test_a_state_is_the_formula_with_a_causal_mask(kind: str, scaled: bool) -> None:
+    """One block, written out."""
+    model = fitted(layers=1, block=kind, scale_input=scaled)
     net: Any = model.net
     items = torch.tensor([-1, -1, 3, 0, 8, 1])
-    real = items[2:]
+    block = net.blocks[0]
     with torch.no_grad():
-        x = net.items.weight[real] + net.positions.weight[torch.arange(2, LENGTH)]
-        block = net.blocks[0]
-        normal = functional.layer_norm(
-            x, (DIM,), block.attention_norm.weight, block.attention_norm.bias
-        )
-        query, key, value = (normal @ block.query_key_value.weight.T).chunk(3, dim=1)
-        query, key, value = (
-            part + bias
-            for part, bias in zip(
-                (query, key, value), block.query_key_value.bias.chunk(3), strict=True
-            )
-        )
-        heads = []
-        for head in (slice(0, 2), slice(2, 4)):
-            logits = query[:, head] @ key[:, head].T / np.sqrt(2)
-            logits[torch.ones(4, 4).triu(1) > 0] = -torch.inf
-            heads.append(logits.softmax(dim=1) @ value[:, head])
-        x = x + block.attention_output(torch.cat(heads, dim=1))
-        normal = functional.layer_norm(
-            x, (DIM,), block.network_norm.weight, block.network_norm.bias
-        )
-        x = x + block.outer(block.inner(normal).relu())
-        expected = functional.layer_norm(x, (DIM,), net.norm.weight, net.norm.bias)
-    torch.testing.assert_close(states(model, items[None])[0, :4], expected, rtol=1e-4, atol=1e-5)
+        x = net.items.weight[items[2:]] * (np.sqrt(DIM) if scaled else 1)
+        x = x + net.positions.weight[torch.arange(2, LENGTH)]
+        first, second = block.attention_norm, block.network_norm
+        if kind == "pre":
+            x = x + attention(block, first(x))
+            x = net.norm(x + block.outer(block.inner(second(x)).relu()))
+        elif kind == "post":
+            x = first(x + attention(block, x))
+            x = second(x + block.outer(block.inner(x).relu()))
+        else:
+            x = x + attention(block, first(x)) / (1 + torch.exp(-block.attention_gate(x)))
+            inner, linear = block.inner(second(x)), block.linear(second(x))
+            change = block.outer(inner / (1 + torch.exp(-inner)) * linear)
+            x = net.norm(x + change / (1 + torch.exp(-block.network_gate(x))))
+    torch.testing.assert_close(states(model, items[None])[0, :4], x, rtol=1e-4, atol=1e-5)
 
 
 def batch(negatives: int) -> Batch:
@@ -123,6 +134,143 @@ def test_the_sampled_loss_is_binary_cross_entropy_at_all_positions() -> None:
         negatives = given.negatives[row, column].tolist()
         terms.append(-np.log(chance[item]) - sum(np.log(1 - chance[n]) for n in negatives))
     assert model.loss(given).item() == pytest.approx(np.mean(terms), rel=1e-4)
+
+
+PER = ("position", "sequence", "batch")
+
+
+def with_negatives(items: list[int], per: str) -> Batch:
+    """The same negatives everywhere, in the shape the sampler gives them."""
+    drawn = torch.tensor(items).expand(2, LENGTH if per == "position" else 1, -1)
+    return replace(batch(0), negatives=drawn)
+
+
+@pytest.mark.parametrize("power", [0.0, 0.75])
+@pytest.mark.parametrize("per", PER)
+def test_with_every_item_as_a_negative_sampled_softmax_is_softmax(per: str, power: float) -> None:
+    model = fitted(negatives_per=per, negative_power=power, loss="sampled_softmax")
+    popularity = np.bincount(small_split().train.item, minlength=N_ITEMS).clip(1)
+    exact = np.exp(model.net.log_chance.numpy())
+    np.testing.assert_allclose(exact, popularity**power / (popularity**power).sum(), rtol=1e-5)
+    everything = with_negatives(list(range(N_ITEMS)), per)
+    model.config = model.config.replace(negatives=N_ITEMS)
+    # Drawn once each, an item counts as if its chance were that of any other.
+    model.net.log_chance.fill_(-np.log(N_ITEMS))
+    found = gradients(model, everything)
+    model.config = model.config.replace(loss="softmax")
+    expected = gradients(model, batch(0))
+    for name, value in expected.items():
+        torch.testing.assert_close(found[name], value, rtol=1e-4, atol=1e-6, msg=name)
+
+
+def gradients(model: SASRec, given: Batch) -> dict[str, torch.Tensor]:
+    """The loss, and the gradient of every weight."""
+    model.net.zero_grad()
+    loss = model.loss(given)
+    loss.backward()  # type: ignore[no-untyped-call]
+    return {"loss": loss} | {n: p.grad.clone() for n, p in model.net.named_parameters()}
+
+
+@pytest.mark.parametrize("power", [0.0, 0.75])
+def test_the_correction_makes_sampled_softmax_estimate_the_sum_over_all_items(power: float) -> None:
+    """Over all single draws, by their chances: exp(loss) is on average that of the softmax."""
+    model = fitted(negatives=1, negative_power=power, loss="sampled_softmax")
+    state = torch.randn(1, 1, DIM, generator=torch.Generator().manual_seed(0))
+    wanted = torch.tensor([[3]])
+    chances = model.net.log_chance.exp()
+    with torch.no_grad():
+        losses = [model._sampled(state, wanted, torch.tensor([[[j]]])) for j in range(N_ITEMS)]
+        expected = functional.cross_entropy(state[0] @ model.net.items.weight.T, wanted[0])
+    torch.testing.assert_close((torch.stack(losses).exp() * chances).sum(), expected.exp())
+
+
+def test_without_the_correction_only_the_sampled_items_compete() -> None:
+    model = fitted(negatives=3, correction=False, loss="sampled_softmax")
+    terms = []
+    for scores, item, _, _ in next_scores(model):
+        others = [n for n in (1, 4, 6) if n != item]
+        terms.append(np.log(np.exp(scores[[item, *others]]).sum()) - scores[item])
+    found = model.loss(with_negatives([1, 4, 6], "sequence")).item()
+    assert found == pytest.approx(np.mean(terms), rel=1e-4)
+
+
+@pytest.mark.parametrize("per", PER)
+@pytest.mark.parametrize("t", [0.0, 0.4, 1.0])
+def test_gbce_is_binary_cross_entropy_with_a_power_on_the_positive(t: float, per: str) -> None:
+    model = fitted(loss="gbce", negatives=2, negatives_per=per, calibration=t)
+    share = 2 / (N_ITEMS - 1)
+    beta = share * (t * (1 - 1 / share) + 1 / share)
+    terms = []
+    for scores, item, _, _ in next_scores(model):
+        chance = 1 / (1 + np.exp(-scores))
+        others = sum(np.log(1 - chance[n]) for n in (1, 4) if n != item)
+        terms.append(-np.log(chance[item] ** beta) - others)
+    found = model.loss(with_negatives([1, 4], per)).item()
+    assert found == pytest.approx(np.mean(terms), rel=1e-4)
+
+
+def test_gbce_without_calibration_is_the_papers_loss() -> None:
+    model = fitted(loss="gbce", negatives=2, negatives_per="position", calibration=0)
+    # Item 2 is the last one wanted, and wanted nowhere else.
+    given = replace(batch(2), negatives=torch.full((2, LENGTH, 2), 2))
+    given.positives[1, -1] = -1
+    found = model.loss(given)
+    model.config = model.config.replace(loss="sampled")
+    torch.testing.assert_close(found, model.loss(given))
+
+
+LOSSES = [("softmax", "position"), ("sampled", "position")]
+LOSSES += [(loss, per) for loss in ("sampled_softmax", "gbce") for per in PER]
+
+
+@pytest.mark.parametrize("block", BLOCKS)
+@pytest.mark.parametrize(("loss", "per"), LOSSES)
+def test_gradients_are_finite_and_reach_every_weight(loss: str, per: str, block: str) -> None:
+    model = fitted(loss=loss, negatives=3, negatives_per=per, negative_power=0.5, block=block)
+    given = with_negatives([2, 2, 5], "position" if loss == "sampled" else per)
+    for name, value in gradients(model, given).items():
+        assert value.isfinite().all(), name
+        assert value.abs().max() > 0, name
+
+
+@pytest.mark.parametrize("block", BLOCKS)
+@pytest.mark.parametrize(("loss", "per"), LOSSES)
+def test_a_step_can_be_recorded(loss: str, per: str, block: str) -> None:
+    """Without values (device `meta`) nothing can wait for one or take a shape from one."""
+    model = fitted(loss=loss, negatives=3, negatives_per=per, block=block)
+    model.net.to("meta")
+    given = with_negatives([2, 2, 5], "position" if loss == "sampled" else per)
+    model.loss(given.map(lambda tensor: tensor.to("meta"))).backward()  # type: ignore[no-untyped-call]
+
+
+def test_a_saved_model_of_another_kind_comes_back(tmp_path: Path) -> None:
+    model = fitted(loss="gbce", block="ligr", negative_power=0.5, scale_input=True)
+    again = SASRec.load(model.save(tmp_path / "model"))
+    assert again.config == model.config
+    np.testing.assert_array_equal(again.score(ALL), model.score(ALL))
+    torch.testing.assert_close(again.net.log_chance, model.net.log_chance)
+
+
+@pytest.mark.parametrize(("users", "short"), [(13, True), (2, False)])
+def test_the_general_recipe_follows_the_length_of_histories(users: int, short: bool) -> None:
+    """On average 24 interactions per user in training, or 26."""
+    count = 24 if short else 26
+    user, item = np.divmod(np.arange(users * count), count)
+    ids = IdMap.range(users, "user"), IdMap.range(count, "item")
+    train = Interactions.from_arrays(user, item, None, *ids)
+    config = SASRec.from_recipe("general", train).config
+    assert isinstance(config, SASRecConfig)
+    assert (config.layers, config.length, config.dropout) == (
+        (1, 50, 0.5) if short else (2, 100, 0.2)
+    )
+    assert SASRec.from_recipe("general", train, layers=3).config.layers == 3
+    assert SASRec.from_recipe("general").config == SASRecConfig()
+
+
+def test_training_resolves_the_recipe_from_its_split() -> None:
+    quick = {"dim": DIM, "steps": 1, "eval_every": 0, "progress": False, "device": "cpu"}
+    model = leporid.train("sasrec", small_split(), init=None, recipe="general", **quick)
+    assert (model.config.layers, model.config.steps) == (1, 1)  # type: ignore[attr-defined]
 
 
 def test_scores_are_those_of_the_newest_state_for_anyone_with_that_history() -> None:

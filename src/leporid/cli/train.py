@@ -70,7 +70,7 @@ class _Training:
         vectors, name = None, self.start()
         if name != "none":
             model: Any = models.get(self.model)
-            dim = model.from_recipe(self.recipe, **settings).config.dim
+            dim = model.from_recipe(self.recipe, split.train, **settings).config.dim
             init_settings = {"dim": dim, "seed": self.seed, **init_settings}
             vectors = initializers.start(name, split.train, progress=progress, **init_settings)
         shared: dict[str, Any] = {"seed": self.seed, "recipe": self.recipe, "device": self.device}

@@ -12,14 +12,20 @@ Every position of a sequence is trained at once: position t predicts item t + 1.
 vectors: of the initial vectors SASRec takes those of the items and ignores those of the users.
 
 The paper's loss (`loss="sampled"`) is binary cross-entropy with sampled negatives (Eq. 7). The
-default is cross-entropy over all items, which is stronger; `recipe="paper"` has the former.
+default is cross-entropy over all items, which is stronger; `recipe="paper"` has the former. With
+many negatives, sampled softmax and gBCE cost less than all items. `block="ligr"` is from
+
+    Borisyuk et al.: From Features to Transformers: Redefining Ranking for Scalable Impact. 2025.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, cast
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
@@ -28,6 +34,7 @@ from leporid.config import setting
 from leporid.data import Sequences
 from leporid.errors import ConfigError
 from leporid.models.shared.neural import BuildContext, NeuralRecommender
+from leporid.models.shared.sampled_loss import binary_cross_entropy, gbce_power, sampled_softmax
 from leporid.space import Choice, Float, Int, SearchSpace
 from leporid.training import Batch, Sampling, TrainingConfig
 
@@ -47,10 +54,29 @@ class SASRecConfig(TrainingConfig):
     hidden: int = setting(64, at_least=1)
     """Width inside the point-wise network."""
     dropout: float = setting(0.2, at_least=0, below=1)
-    loss: Literal["softmax", "sampled"] = "softmax"
-    """Cross-entropy over all items, or binary cross-entropy with sampled negatives."""
-    negatives: int = setting(1, at_least=1)
-    """Sampled negatives at each position, for `loss="sampled"`."""
+    block: Literal["pre", "post", "ligr"] = "pre"
+    """Normalise before each part (as the paper prints), after it is added, or before with a gate
+    on what is added and a SwiGLU network."""
+    scale_input: bool = False
+    """Multiply the item vectors that are read by the root of `dim`, as the authors' program."""
+    loss: Literal["softmax", "sampled", "sampled_softmax", "gbce"] = "softmax"
+    """Cross-entropy over all items; binary cross-entropy with negatives the user has not;
+    cross-entropy over the next item and sampled ones; gBCE, which has a smaller weight on the next
+    item to make up for the items that were not sampled."""
+    negatives: int | None = setting(None, at_least=1)
+    """Sampled negatives; None is 1 for `loss="sampled"`, 256 for the others that sample."""
+    negatives_per: Literal["position", "sequence", "batch"] = "sequence"
+    """Who shares the negatives of `sampled_softmax` and `gbce`. `position` needs memory for a
+    vector per position and negative; `batch` is the cheapest."""
+    negative_power: float = setting(0.0, at_least=0)
+    """`sampled_softmax` and `gbce`: 0 draws uniformly, otherwise by popularity ** power."""
+    correction: bool = True
+    """`sampled_softmax`: subtract the log of how often an item is drawn from its score (logQ), so
+    that the loss estimates the one over all items."""
+    calibration: float = setting(0.75, at_least=0, at_most=1)
+    """t of `gbce`: 0 is binary cross-entropy, 1 has scores as calibrated as with all items."""
+    label_smoothing: float = setting(0.0, at_least=0, below=1)
+    """`softmax`: share of the target that is spread over all items."""
 
     def validate(self) -> None:
         """Refuse heads of different widths."""
@@ -58,32 +84,66 @@ class SASRecConfig(TrainingConfig):
         if self.dim % self.heads:
             raise ConfigError(f"dim must be a multiple of heads ({self.heads}), not {self.dim}")
 
+    @property
+    def sampled(self) -> int:
+        """The number of negatives the loss asks for."""
+        if self.loss == "softmax":
+            return 0
+        return self.negatives or (1 if self.loss == "sampled" else 256)
+
+    @property
+    def shared(self) -> Literal["position", "sequence", "batch"] | None:
+        """Who shares negatives drawn from all items; None where the loss draws none of those."""
+        return self.negatives_per if self.loss in ("sampled_softmax", "gbce") else None
+
 
 class _Block(nn.Module):
-    """Causal self-attention, then the point-wise network, each normalised before and added."""
+    """Causal self-attention, then the point-wise network, each normalised and added."""
 
     def __init__(self, config: SASRecConfig) -> None:
         super().__init__()
         dim, self.heads, self.dropout = config.dim, config.heads, config.dropout
+        self.kind = config.block
         self.attention_norm = nn.LayerNorm(dim)
         self.query_key_value = nn.Linear(dim, 3 * dim)
         self.attention_output = nn.Linear(dim, dim)
         self.network_norm = nn.LayerNorm(dim)
         self.inner = nn.Linear(dim, config.hidden)
         self.outer = nn.Linear(config.hidden, dim)
+        if self.kind == "ligr":
+            self.attention_gate, self.network_gate = nn.Linear(dim, dim), nn.Linear(dim, dim)
+            self.linear = nn.Linear(dim, config.hidden)
 
     def forward(self, x: Tensor) -> Tensor:
         """[B, n, D] to the same shape."""
-        share = self.dropout if self.training else 0.0
-        joint = self.query_key_value(self.attention_norm(x))
+        x = self._add(x, "attention", self._attend)
+        return self._add(x, "network", self._network)
+
+    def _add(self, x: Tensor, name: str, part: Callable[[Tensor], Tensor]) -> Tensor:
+        norm = getattr(self, f"{name}_norm")
+        if self.kind == "post":
+            return cast(Tensor, norm(x + self._drop(part(x))))
+        change = self._drop(part(norm(x)))
+        if self.kind == "ligr":
+            change = change * torch.sigmoid(getattr(self, f"{name}_gate")(x))
+        return x + change
+
+    def _attend(self, x: Tensor) -> Tensor:
+        joint = self.query_key_value(x)
         query, key, value = joint.unflatten(2, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)
+        share = self.dropout if self.training else 0.0
         attended = functional.scaled_dot_product_attention(
             query, key, value, dropout_p=share, is_causal=True
         )
-        attended = self.attention_output(attended.transpose(1, 2).flatten(2))
-        x = x + functional.dropout(attended, share)
-        inner = functional.dropout(functional.relu(self.inner(self.network_norm(x))), share)
-        return x + functional.dropout(self.outer(inner), share)
+        return cast(Tensor, self.attention_output(attended.transpose(1, 2).flatten(2)))
+
+    def _network(self, x: Tensor) -> Tensor:
+        inner = self.inner(x)
+        inner = functional.silu(inner) * self.linear(x) if self.kind == "ligr" else inner.relu()
+        return cast(Tensor, self.outer(self._drop(inner)))
+
+    def _drop(self, x: Tensor) -> Tensor:
+        return functional.dropout(x, self.dropout, self.training)
 
 
 class SASRecNetwork(nn.Module):
@@ -94,8 +154,13 @@ class SASRecNetwork(nn.Module):
         self.items, self.dropout = context.item_table(), config.dropout
         self.positions = nn.Embedding(config.length, config.dim)
         nn.init.normal_(self.positions.weight, std=0.02)
+        self.input_scale = math.sqrt(config.dim) if config.scale_input else 1.0
         self.blocks = nn.ModuleList(_Block(config) for _ in range(config.layers))
-        self.norm = nn.LayerNorm(config.dim)
+        # The last block of the kind "post" has normalised its sum already.
+        self.norm = nn.Identity() if config.block == "post" else nn.LayerNorm(config.dim)
+        popularity = np.bincount(context.train.item, minlength=context.train.n_items).clip(1)
+        weight = torch.from_numpy(popularity.astype(np.float32) ** config.negative_power)
+        self.register_buffer("log_chance", (weight / weight.sum()).log(), persistent=False)
 
     def forward(self, history: Tensor, place: Tensor) -> Tensor:
         """[B, n, D]: the state after each item.
@@ -103,7 +168,7 @@ class SASRecNetwork(nn.Module):
         history: int64[B, n], items oldest first, then -1; place: their rows in the position
         table. What is missing stands after the items, so the causal mask alone hides it.
         """
-        x = self.items(history.clamp(min=0)) + self.positions(place)
+        x = self.items(history.clamp(min=0)) * self.input_scale + self.positions(place)
         x = functional.dropout(x * (history >= 0)[..., None], self.dropout, self.training)
         for block in self.blocks:
             x = block(x)
@@ -133,9 +198,18 @@ class SASRec(NeuralRecommender):
     default_init_scale: ClassVar[float] = 0.1
     recordable: ClassVar[bool] = True
     recipes: ClassVar[dict[str, dict[str, Any]]] = {
-        "paper": {"loss": "sampled", "length": 200, "schedule": "constant"},
+        "paper": {
+            "loss": "sampled", "length": 200, "schedule": "constant", "scale_input": True,
+        },
         "tuned": {"dropout": 0.1, "steps": 5000},
-    }
+        "general": {},
+    }  # fmt: skip
+    short_history_recipes: ClassVar[dict[str, dict[str, Any]]] = {
+        "general": {
+            "length": 50, "layers": 1, "dropout": 0.5, "init_scale": 0.03, "batch_size": 256,
+            "steps": 4000, "eval_every": 250,
+        },
+    }  # fmt: skip
     search_space: ClassVar[SearchSpace] = {
         "lr": Float(1e-4, 1e-2, log=True),
         "weight_decay": Float(1e-6, 1e-1, log=True),
@@ -148,33 +222,67 @@ class SASRec(NeuralRecommender):
     def sampling(self) -> Sampling:
         """Whole sequences; negatives only where the loss needs them."""
         config = self.config
-        negatives = config.negatives if config.loss == "sampled" else 0
-        return Sampling("sequences", length=config.length, negatives=negatives)
+        return Sampling(
+            "sequences",
+            length=config.length,
+            negatives=config.sampled,
+            shared_negatives=config.shared,
+            negative_power=config.negative_power if config.shared else 0.0,
+        )
 
     def loss(self, batch: Batch) -> Tensor:
         """All positions of all sequences at once; the mean over those with a next item."""
-        net = self.net
+        net, config = self.net, self.config
         assert batch.history is not None
         history, place, _ = to_front(batch.history)
         state = net(history, place)
-        positives = batch.positives.gather(1, place)
-        if self.config.loss == "sampled":
-            spread = place[..., None].expand_as(batch.negatives)
-            return self._sampled(state, positives, batch.negatives.gather(1, spread))
-        if state.device.type == "cpu":
+        positives, negatives = batch.positives.gather(1, place), batch.negatives
+        per = config.shared or "position"
+        if per == "position":
+            negatives = negatives.gather(1, place[..., None].expand_as(negatives))
+        if state.device.type == "cpu" and per != "sequence":
             # Leaving the padding out saves work; on a GPU it would wait for the device.
             known = positives >= 0
             state, positives = state[known], positives[known]
+            negatives = negatives[known] if per == "position" else negatives
+        if config.sampled:
+            return self._sampled(state, positives, negatives)
         logits = state.flatten(0, -2) @ net.items.weight.T
-        return functional.cross_entropy(logits.float(), positives.flatten(), ignore_index=-1)
+        return functional.cross_entropy(
+            logits.float(),
+            positives.flatten(),
+            ignore_index=-1,
+            label_smoothing=config.label_smoothing,
+        )
 
     def _sampled(self, state: Tensor, positives: Tensor, negatives: Tensor) -> Tensor:
-        """Binary cross-entropy of the next item and of sampled ones (Eq. 7)."""
-        items = self.net.items
-        state, known = state.float(), positives >= 0
-        positive = (state * items(positives.clamp(min=0))).sum(-1)
-        negative = (state[..., None, :] * items(negatives)).sum(-1)
-        loss = functional.softplus(-positive) + functional.softplus(negative).sum(-1)
+        """One of the losses with sampled negatives.
+
+        state: [..., D]; positives: int64[...], -1 for none; negatives: int64[..., k], or
+        [B, 1, k] if they are shared.
+        """
+        net, config = self.net, self.config
+        negatives = negatives[0, 0] if config.shared == "batch" else negatives
+        positive = (state.float() * net.items(positives.clamp(min=0))).sum(-1)
+        rows = net.items(negatives)
+        if config.shared in ("batch", "sequence"):
+            negative = state @ (rows.mT if rows.dim() == 2 else rows.squeeze(1).mT)
+        else:
+            negative = (state.unsqueeze(-2) @ rows.mT).squeeze(-2)
+        negative = negative.float()
+        if config.shared:
+            # Drawn from all items, a negative may be the item that is wanted here.
+            wanted = negatives == positives[..., None]
+            negative = negative.masked_fill(wanted, -torch.inf)
+        if config.loss == "sampled_softmax":
+            if config.correction:
+                negative = negative - net.log_chance[negatives] - math.log(config.sampled)
+            loss = sampled_softmax(positive, negative)
+        else:
+            t = config.calibration if config.loss == "gbce" else 0.0
+            power = gbce_power(config.sampled, self.train.n_items, t)
+            loss = binary_cross_entropy(positive, negative, power)
+        known = positives >= 0
         return (loss * known).sum() / known.sum()
 
     def scores(self, users: Tensor, recent: Tensor | None) -> Tensor:

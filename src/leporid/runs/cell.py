@@ -95,8 +95,7 @@ def run(
         seeded = {"seed": cell.seed if cell.init == "random" else 0, **cell.init_settings}
         vectors = start(cell.init, split.train, progress=reporter, **seeded)
         if cell.trials:
-            recipes = getattr(models.get(cell.model), "recipes", {})
-            fixed = {**recipes.get(recipe, {}), **settings}
+            fixed = {**models.get(cell.model).recipe_settings(recipe, split.train), **settings}
             best = tune(
                 cell.model, split, cell.trials, seed=cell.seed, init=vectors, device=device, **fixed
             )

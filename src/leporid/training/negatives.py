@@ -64,6 +64,12 @@ class NegativeSampler:
             return item
         return torch.where(item < 0, -1, torch.searchsorted(self._ends, item, right=True))
 
+    def sample_all(self, shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
+        """int64[shape]: any items, positives or not, with replacement."""
+        device = self._ends.device
+        place = torch.randint(self._total, shape, generator=generator, device=device)
+        return place if self._uniform else torch.searchsorted(self._ends, place, right=True)
+
     def place(self, users: Tensor, draw: Tensor) -> Tensor:
         """Where each draw lies on the whole line; -1 where nothing is left of it."""
         free = self._free[users][:, None]

@@ -28,6 +28,10 @@ class Sampling:
     """Windows: this many consecutive items are to be predicted."""
     negatives: int = 1
     """Negative items for each example (for each position in sequences); 0 for none."""
+    shared_negatives: Literal["position", "sequence", "batch"] | None = None
+    """Sequences: negatives are drawn from all items, whether the user has them or not, for each
+    position, once per sequence or once per batch. None: for each position, among the items the
+    user has not."""
     negative_power: float = 0.0
     """0 draws negatives uniformly, otherwise in proportion to popularity ** power."""
     repeat: bool = True
@@ -45,7 +49,7 @@ class Batch:
     positives: Tensor
     """[B]; [B, targets] if the model asked for several; [B, length] in sequences (-1: none)."""
     negatives: Tensor
-    """[B, k]; [B, length, k] in sequences; k may be 0."""
+    """[B, k]; [B, length, k] in sequences, [B, 1, k] where positions share them; k may be 0."""
     history: Tensor | None = None
     """[B, length], oldest first. Windows repeat a short history's first item in front,
     sequences fill with -1 on the left. None for pairs."""
@@ -106,7 +110,7 @@ class Sampler:
         data, sampling = self.data, self.sampling
         count = data.indptr.diff()
         usable = count >= (1 if sampling.kind == "pairs" else 2)
-        if sampling.negatives:
+        if sampling.negatives and not sampling.shared_negatives:
             usable &= self._negatives.has_negatives()
         if sampling.kind == "sequences":
             return usable.nonzero().squeeze(1)
@@ -140,6 +144,12 @@ class Sampler:
             end = end - (share * (slack + 1)).to(torch.int64).minimum(slack)
         history = windows(data.item, start, end - 1, length, repeat=False)
         positives = windows(data.item, start + 1, end, length, repeat=False)
-        count = self.sampling.negatives
-        negatives = self._negatives.sample(users, length * count, source)
-        return Batch(users, positives, negatives.reshape(len(users), length, count), history)
+        return Batch(users, positives, self._sequence_negatives(users, source), history)
+
+    def _sequence_negatives(self, users: Tensor, source: torch.Generator) -> Tensor:
+        size, length, count = len(users), self.sampling.length, self.sampling.negatives
+        if self.sampling.shared_negatives is None:
+            return self._negatives.sample(users, length * count, source).view(size, length, count)
+        shapes = {"position": (size, length), "sequence": (size, 1), "batch": (1, 1)}
+        shape = (*shapes[self.sampling.shared_negatives], count)
+        return self._negatives.sample_all(shape, source).expand(size, -1, -1)

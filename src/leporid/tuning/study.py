@@ -89,7 +89,7 @@ def tune(
         split = rehearsal(split)
     searched = {k: v for k, v in (space or cls.search_space).items() if k not in fixed}
     check_space(searched, {f.name for f in fields(cls.config_class)}, cls.name)
-    fixed = {**cls.recipe_settings(recipe), **fixed}
+    fixed = {**cls.recipe_settings(recipe, split.train), **fixed}
     search = _Search(cls, split, part, metric, cutoff, searched, fixed, seed, init, device)
     budget = trials if searched else 1
 

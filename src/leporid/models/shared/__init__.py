@@ -13,6 +13,7 @@ ranking_loss         the pairwise BPR loss and its gradient, in closed form
 refitting            `Fitting`: how a model was fitted; `refit`: the same again, on everything
 recommendation_file  the lists of all users into one file, streamed and resumable
 recommending         `Recommending`: what a model is asked: lists, frames, similar items, reasons
+sampled_loss         the losses of a positive among many sampled negatives
 sparse               compiled products of sparse matrices, parallel over rows
 trained              the model of a run folder, and the vectors it ended with
 user_table           `UserTableRecommender`, `GraphRecommender`: models that know people by a row

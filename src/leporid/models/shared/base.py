@@ -47,6 +47,10 @@ from leporid.space import SearchSpace
 _FORMAT = 2
 """Of a saved model: the ids are among the arrays. Format 1 had them in parquet files."""
 
+_SHORT_HISTORY = 25
+"""Training interactions per user, on average, below which a log has short histories. The measured
+logs have fewer than 20 or more than 33; the table is in docs/models.md."""
+
 T = TypeVar("T")
 
 
@@ -96,6 +100,8 @@ class Recommender(Recommending):
     """What `leporid.tune` may try, by setting."""
     recipes: ClassVar[dict[str, dict[str, Any]]] = {}
     """Named settings, chosen with `recipe=`."""
+    short_history_recipes: ClassVar[dict[str, dict[str, Any]]] = {}
+    """What changes in a recipe, by its name, where users have few items (`_SHORT_HISTORY`)."""
 
     def __init__(self, config: Config | None = None, **settings: Any) -> None:
         if config is None:
@@ -118,13 +124,18 @@ class Recommender(Recommending):
         return f"{type(self).__name__}({settings}{'; ' if settings else ''}{state})"
 
     @classmethod
-    def recipe_settings(cls, recipe: str | None) -> dict[str, Any]:
-        """The settings of a named recipe; none for None."""
+    def recipe_settings(
+        cls, recipe: str | None, train: Interactions | None = None
+    ) -> dict[str, Any]:
+        """The settings of a named recipe, fitted to the training part; none for None."""
         if recipe is not None and not cls.recipes:
             raise ConfigError(f"{cls.name} has no recipes: leave `recipe` out")
         if recipe is not None and recipe not in cls.recipes:
             raise UnknownNameError(f"recipe of {cls.name}", recipe, cls.recipes)
-        return {} if recipe is None else cls.recipes[recipe]
+        if recipe is None:
+            return {}
+        short = train is not None and len(train) < _SHORT_HISTORY * train.n_users
+        return cls.recipes[recipe] | (cls.short_history_recipes.get(recipe, {}) if short else {})
 
     @abc.abstractmethod
     def _fit(self, split: Split, *, seed: int, progress: ProgressLike) -> None:

@@ -43,6 +43,7 @@ def describe(name: str) -> dict[str, Any]:
         **_registry.describe(name),
         "starting_vectors": cls.takes_initial_vectors,
         "new_people": cls.answers_new_people(),
-        "recipes": cls.recipes,
+        "recipes": cls.recipes
+        | {f"{name} (short histories)": s for name, s in cls.short_history_recipes.items()},
         "settings": cls.config_class.describe(),
     }

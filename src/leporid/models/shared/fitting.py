@@ -46,7 +46,8 @@ def train(
         None starts a neural model from small random numbers. Classical models have no tables
         to fill and take no `init`.
     seed : seeds the initialiser and the training
-    recipe : a named set of settings of the model ("paper" or "tuned"; dlr2: "paper" or "softmax")
+    recipe : a named set of settings of the model ("paper" or "tuned"; dlr2: "paper" or "softmax");
+        "general" fits some of them to the training part
     device : "auto", "cpu", "cuda", "cuda:1"
     progress : a bar, or plain lines where nobody can watch one; False (or the environment variable
         LEPORID_PROGRESS=off) says nothing
@@ -59,7 +60,7 @@ def train(
     tables = cls.takes_initial_vectors
     if not tables and init is not None and init != "none" and init is not DEFAULT_INIT:
         raise ConfigError(f"{cls.name} has no embedding tables to fill: leave `init` out")
-    model: Recommender = cls(**{**cls.recipe_settings(recipe), **settings})
+    model: Recommender = cls(**{**cls.recipe_settings(recipe, split.train), **settings})
     reporter = make_progress(progress)
     how: dict[str, Any] = {"progress": reporter}
     try:

@@ -108,9 +108,11 @@ class NeuralRecommender(Recommender):
         self._drift: list[float] = []
 
     @classmethod
-    def from_recipe(cls, recipe: str | None = None, **settings: Any) -> Self:
-        """A model with the settings of a named recipe, some of them changed."""
-        return cls(**{**cls.recipe_settings(recipe), **settings})
+    def from_recipe(
+        cls, recipe: str | None = None, train: Interactions | None = None, **settings: Any
+    ) -> Self:
+        """A model with the settings of a named recipe for `train`, some of them changed."""
+        return cls(**{**cls.recipe_settings(recipe, train), **settings})
 
     def build(self, context: BuildContext) -> nn.Module:
         """The network. Initial vectors come in `context.user_table()` / `.item_table()`."""
