@@ -72,6 +72,7 @@ class _Training:
             model: Any = models.get(self.model)
             dim = model.from_recipe(self.recipe, **settings).config.dim
             init_settings = {"dim": dim, "seed": self.seed, **init_settings}
+            init_settings["preferred"] = model.start_settings
             vectors = initializers.start(name, split.train, progress=progress, **init_settings)
         shared: dict[str, Any] = {"seed": self.seed, "recipe": self.recipe, "device": self.device}
         shared |= {"init": vectors, "progress": progress, **checkpoint}

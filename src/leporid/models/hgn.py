@@ -88,7 +88,7 @@ class HGN(UserTableRecommender):
     recordable: ClassVar[bool] = True
     recipes: ClassVar[dict[str, dict[str, Any]]] = {
         "paper": {},
-        "tuned": {"steps": 4000, "regularization": 0.0001},
+        "tuned": {"steps": 4000, "regularization": 0.0001, "init_scale": 0.1},
     }
     search_space: ClassVar[SearchSpace] = {
         "lr": Float(1e-4, 1e-2, log=True),

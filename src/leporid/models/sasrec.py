@@ -134,7 +134,7 @@ class SASRec(NeuralRecommender):
     recordable: ClassVar[bool] = True
     recipes: ClassVar[dict[str, dict[str, Any]]] = {
         "paper": {"loss": "sampled", "length": 200, "schedule": "constant"},
-        "tuned": {"dropout": 0.1, "steps": 5000},
+        "tuned": {"dropout": 0.1, "steps": 5000, "init_scale": 0.1},
     }
     search_space: ClassVar[SearchSpace] = {
         "lr": Float(1e-4, 1e-2, log=True),

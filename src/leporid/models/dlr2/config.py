@@ -91,7 +91,7 @@ class DLR2Config(TrainingConfig):
 
 
 RECIPES: dict[str, dict[str, Any]] = {
-    "paper": {},
+    "paper": {"init_scale": 1.0},
     "softmax": {
         "objective": "softmax", "length": 10, "inference": "mixture", "mixture": 0.3,
         "negatives": 64, "negative_kind": "hard", "item_bias": True,

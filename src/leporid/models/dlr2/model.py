@@ -127,6 +127,11 @@ class DLR2(UserTableRecommender):
     default_init_scale = 1.0
     recordable: ClassVar[bool] = True
 
+    @property
+    def start_size(self) -> float:
+        """One for the margins, which compare G's tanh with item vectors; a softmax wants less."""
+        return 1.0 if self.config.objective == "margin" else super().start_size
+
     def sampling(self) -> Sampling:
         """Windows of the last l items and their next item."""
         config = self.config

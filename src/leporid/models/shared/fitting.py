@@ -66,6 +66,7 @@ def train(
         if tables:
             about: Any = model.config
             shared = {"cache": False, "progress": reporter, "dim": about.dim, "seed": seed}
+            shared["preferred"] = cls.start_settings
             how |= {"init": start(init, split.train, **shared), "device": device}
             how |= {"checkpoint": checkpoint, "resume": resume}
         model.fit(split, seed=seed, **how)
