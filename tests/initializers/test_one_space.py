@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from leporid.initializers import InitialEmbeddings, embed_stored, start
 from leporid.initializers.le import LE
 from leporid.initializers.leporid import LEPORID
 from leporid.initializers.one_space import in_one_space
-from leporid.spectral import Embedding, standardize
+from leporid.spectral import Embedding, Leporid, standardize
 from tests.initializers.helpers import make_interactions, planted
 
 SMALL: dict[str, Any] = {"dim": 5, "k": 9}
@@ -47,6 +48,19 @@ def test_procrustes_recovers_a_planted_rotation() -> None:
     made = in_one_space(start, train.csr(), "procrustes", 0.0)
     np.testing.assert_allclose(made.users.vectors, white, atol=1e-3)
     assert made.items is start.items
+
+
+def test_items_needs_no_user_graph(monkeypatch: pytest.MonkeyPatch) -> None:
+    train, shapes = planted(40, 25), []
+    fit = Leporid.fit
+
+    def noted(self: Leporid, X: Any, **options: Any) -> Any:
+        shapes.append(X.shape)
+        return fit(self, X, **options)
+
+    monkeypatch.setattr(Leporid, "fit", noted)
+    LEPORID(**SMALL, align="items").fit(train)
+    assert shapes == [(25, 40)]
 
 
 def test_procrustes_keeps_distances_and_raises_the_products_of_interactions() -> None:
@@ -83,8 +97,10 @@ def test_isolated_rows_stay_zero() -> None:
     dense = planted(30, 12).csr().toarray() > 0
     dense[4] = False
     for align in ("items", "procrustes"):
-        with pytest.warns(LeporidWarning):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", LeporidWarning)  # the graph of the users counts them
             made = LEPORID(**SMALL, align=align).fit(make_interactions(dense))
+        assert made.users.provenance["isolated"] == 1
         assert not made.users.vectors[4].any()
         assert made.users.isolated.sum() == 1
 

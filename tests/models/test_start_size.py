@@ -75,11 +75,11 @@ def test_random_vectors_are_used_as_drawn() -> None:
 def test_rows_without_a_vector_start_small_and_random_and_are_counted(name: str) -> None:
     init, empty = initial_vectors(), [2, 7]
     init.items.vectors[empty] = 0.0
-    sides = "2 items"
+    sides = "2 of the items"
     if name != "sasrec":
         init.users.vectors[5] = 0.0
-        sides = "1 users and 2 items"
-    with pytest.warns(LeporidWarning, match=f"{sides} have no initial vector"):
+        sides = "1 of the users, 2 of the items"
+    with pytest.warns(LeporidWarning, match=f"random numbers: {sides}"):
         first = tables(init, name)
     with pytest.warns(LeporidWarning):
         again = tables(init, name)
@@ -93,7 +93,7 @@ def test_rows_without_a_vector_start_small_and_random_and_are_counted(name: str)
 
 
 def test_the_record_says_what_a_run_started_from() -> None:
-    with pytest.warns(LeporidWarning, match="1 users have no initial vector"):
+    with pytest.warns(LeporidWarning, match="1 of the users"):
         model: Any = train("bpr", small_split(), "svd", device="cpu", progress=False, **STILL)
     summary = model.training_summary()
     assert summary["start"]["method"] == "svd"

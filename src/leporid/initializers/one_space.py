@@ -18,28 +18,31 @@ from leporid.spectral import Embedding, procrustes
 Align = Literal["none", "items", "procrustes"]
 
 
+def item_means(items: Embedding, matrix: Any, provenance: dict[str, Any]) -> Embedding:
+    """Users as the mean of their items' z-scored vectors; zeros for those without items."""
+    summed = matrix @ _weighted(items, 0).vectors
+    mean = np.asarray(summed / np.maximum(np.diff(matrix.indptr), 1)[:, None], dtype=np.float32)
+    users = Embedding(mean, items.eigenvalues, provenance)
+    return replace(users, provenance={**provenance, "isolated": int(users.isolated.sum())})
+
+
 def in_one_space(
     start: InitialEmbeddings, matrix: Any, align: Align, power: float
 ) -> InitialEmbeddings:
     """`start` with its users in the space of its items, and its columns weighted.
 
-    `matrix` is the CSR of the interactions, [n_users, n_items].
+    `matrix` is the CSR of the interactions, [n_users, n_items]; for `items` the users of `start`
+    are `item_means`.
     """
     if align == "none" and not power:
         return start
-    items = _weighted(start.items, power)
-    if align == "items":
-        mean = matrix @ items.vectors / np.maximum(np.diff(matrix.indptr), 1)[:, None]
-        values, about = start.items.eigenvalues, start.users.provenance
-        users = _weighted(Embedding(mean.astype(np.float32), values, about), power)
-    else:
-        users = _weighted(start.users, power)
+    users, items = _weighted(start.users, power), _weighted(start.items, power)
     if align == "procrustes":
         # The R with the largest sum of <u R, i> over all interactions (u, i).
         turn = procrustes(users.vectors, matrix @ items.vectors)
         users = replace(users, vectors=users.vectors @ turn.astype(np.float32))
     if align != "none":
-        # A user's columns are no eigenvectors of the user graph now.
+        # Columns of the users are no eigenvectors of their graph then.
         users = replace(users, eigenvalues=None)
     return replace(start, users=users, items=items if power else start.items)
 

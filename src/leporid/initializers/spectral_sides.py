@@ -12,7 +12,7 @@ from leporid.config import setting
 from leporid.data import IdMap, Interactions
 from leporid.errors import ConfigError, DataError
 from leporid.initializers.base import InitialEmbeddings, Initializer, InitializerConfig
-from leporid.initializers.one_space import Align, in_one_space
+from leporid.initializers.one_space import Align, in_one_space, item_means
 from leporid.initializers.svd import padded
 from leporid.progress import ProgressLike
 from leporid.spectral import Embedding, Landmarks, Leporid, check_landmarks
@@ -82,9 +82,10 @@ class SpectralInitializer(Initializer):
             estimator.fit(X, start=start, client=self.client, progress=progress)
             return side_embedding(estimator, config.dim, provenance, rotated=start is not None)
 
-        users = embed(matrix, config.landmarks, starts[0])
+        by_items = config.align == "items"
+        users = None if by_items else embed(matrix, config.landmarks, starts[0])
         items = embed(matrix.T.tocsr(), config.item_landmarks, starts[1])
-        both = InitialEmbeddings(users, items)
+        both = InitialEmbeddings(users or item_means(items, matrix, provenance), items)
         return in_one_space(both, matrix, config.align, config.eigenvalue_power)
 
 

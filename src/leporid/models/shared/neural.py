@@ -251,9 +251,9 @@ class NeuralRecommender(Recommender):
         self.tables = [table for table, _ in context.tables]
         self._isolated = context.isolated
         if context.isolated:
-            counts = " and ".join(f"{n:,} {side}" for side, n in context.isolated.items())
+            counts = ", ".join(f"{n:,} of the {side}" for side, n in context.isolated.items())
             warnings.warn(
-                f"{counts} have no initial vector: they start from small random numbers",
+                f"rows without an initial vector start from small random numbers: {counts}",
                 LeporidWarning,
                 stacklevel=2,
             )
