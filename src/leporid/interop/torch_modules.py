@@ -81,11 +81,9 @@ def initialize(
     freeze : bool
         Also stop training the tables (`requires_grad = False`).
     scale : 'auto', float, 'match' or None
-        'auto' gives standardised vectors the root mean square of what the table holds now, the
-        module's own random start, but no row a length above 1 (on average): dot products of longer
-        ones are too large to learn from. Other vectors are copied as they are. A number multiplies
-        after standardisation; None is 1. 'match' gives the vectors the spread (standard deviation)
-        of the table, whatever their size.
+        'auto': standardised vectors get the root mean square the table has now, but rows no
+        longer than 1 on average; other vectors are copied as they are. A number multiplies after
+        standardisation; None is 1. 'match': the table's spread (standard deviation), any size.
     standardize : bool or None
         Z-score each column. None does what the method asks for: yes for vectors of our
         initialisers except `random`, no for plain matrices.
