@@ -82,8 +82,9 @@ def _default_scale(name: str, recipe: str | None) -> float:
     from leporid import models
 
     cls: Any = models.get(name)
-    scale: float | None = cls.from_recipe(recipe).config.init_scale
-    return cls.default_init_scale if scale is None else scale
+    model = cls.from_recipe(recipe)
+    scale = model.config.init_scale
+    return float(model.start_size if scale == "auto" else scale)
 
 
 def _validated(

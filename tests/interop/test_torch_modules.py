@@ -153,9 +153,20 @@ def test_plain_matrices_files_and_dtypes(tmp_path: Path) -> None:
     np.testing.assert_array_equal(values(model.bag.weight), made.items.vectors)
     made.save(tmp_path / "e.safetensors")
     half = TwoTower().bfloat16()
-    leporid.initialize(half, users="raw", embeddings=tmp_path / "e.safetensors")
+    leporid.initialize(half, users="raw", embeddings=tmp_path / "e.safetensors", scale=None)
     expected = torch.from_numpy(standardize(made.users.vectors)).bfloat16().float().numpy()
     np.testing.assert_array_equal(values(half.raw), expected)
+
+
+def test_auto_takes_the_size_of_the_table_but_no_row_longer_than_one() -> None:
+    made = make()
+    for drawn, size in ((0.037, 0.037), (3.0, DIM**-0.5), (0.0, DIM**-0.5)):
+        model = TwoTower()
+        with torch.no_grad():
+            model.user_embedding.weight.copy_(torch.ones_like(model.user_embedding.weight) * drawn)
+        leporid.initialize(model, users="user_embedding", embeddings=made)
+        expected = standardize(made.users.vectors, size)
+        np.testing.assert_allclose(values(model.user_embedding.weight), expected, rtol=1e-4)
 
 
 def test_standardisation_follows_the_method_and_scale_can_match() -> None:

@@ -28,6 +28,8 @@ def test_a_tuned_recipe_is_what_its_records_ran(name: str) -> None:
         # A softmax over all items draws no negatives.
         skipped |= {"negatives"} if ran.get("loss") == "softmax" else set()
         for key in ran.keys() & ours.keys() - skipped:
+            if key == "init_scale" and ran[key] is None:
+                ran[key] = model.default_init_scale
             number = isinstance(ran[key], float)
             assert ours[key] == (pytest.approx(ran[key], rel=1e-3) if number else ran[key]), key
 

@@ -38,7 +38,7 @@ class _Training:
 
     model: Annotated[str, "Name of the model."] = "dlr2"
     init: Annotated[str | None, "Initialiser of the embedding tables, or none [leporid]."] = None
-    recipe: Annotated[str | None, "Named settings: paper, tuned; for dlr2 paper or softmax."] = None
+    recipe: Annotated[str | None, "Named settings [general; classical models have none]."] = None
     seed: Seed = 123
     steps: Annotated[int | None, "Optimiser steps."] = None
     set: Annotated[list[str] | None, "A setting of the model, NAME=VALUE; may be repeated."] = None
@@ -49,6 +49,7 @@ class _Training:
         """Refuse what cannot be, before any data is read."""
         self.settings()
         self.start()
+        self.named_recipe()
 
     def start(self) -> str:
         """The initialiser's name, or "none"."""
@@ -56,6 +57,10 @@ class _Training:
         if self.init not in (None, "none") and not takes:
             raise ConfigError(f"{self.model} has no embedding tables to fill: leave --init out")
         return self.init or ("leporid" if takes else "none")
+
+    def named_recipe(self) -> str | None:
+        """The recipe asked for, or the model's default."""
+        return models.named_recipe(models.get(self.model), self.recipe or models.DEFAULT_RECIPE)
 
     def settings(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """Of the model, and of the initialiser."""
@@ -70,10 +75,12 @@ class _Training:
         vectors, name = None, self.start()
         if name != "none":
             model: Any = models.get(self.model)
-            dim = model.from_recipe(self.recipe, split.train, **settings).config.dim
+            dim = model.from_recipe(self.named_recipe(), split.train, **settings).config.dim
             init_settings = {"dim": dim, "seed": self.seed, **init_settings}
+            init_settings["preferred"] = model.start_settings
             vectors = initializers.start(name, split.train, progress=progress, **init_settings)
-        shared: dict[str, Any] = {"seed": self.seed, "recipe": self.recipe, "device": self.device}
+        shared: dict[str, Any] = {"seed": self.seed, "device": self.device}
+        shared["recipe"] = self.named_recipe()
         shared |= {"init": vectors, "progress": progress, **checkpoint}
         return models.train(self.model, split, **shared, **settings)
 
@@ -129,7 +136,7 @@ def train(
                 dataset=dataset or Path(data).stem,
                 experiment=experiment,
                 init=None if init == "none" else init,
-                recipe=training.recipe,
+                recipe=training.named_recipe(),
                 seed=training.seed,
             )
             write_run(output, fitted, record, outcomes, tensorboard=tensorboard)

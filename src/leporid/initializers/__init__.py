@@ -12,6 +12,7 @@ le              `le`: Laplacian Eigenmaps of the user and the item KNN graphs
 leporid         `leporid`: eigenmaps with popularity regularisation
 netmf           `netmf`: DeepWalk as matrix factorisation, on the user and the item KNN graphs
 node2vec        `node2vec`: random walks on the bipartite user-item graph, then skip-gram
+one_space       User and item vectors in one space: the mean of the items, or a rotation
 out_of_core     `embed_stored`: `le` and `leporid` for a log that does not fit into memory
 random          `random`: independent normal numbers
 spectral_sides  What `le` and `leporid` share: one spectral estimator per side

@@ -46,6 +46,8 @@ def embed_stored(
     config = initializer.config
     if config.landmarks is not None or config.item_landmarks is not None:
         raise ConfigError("a memory limit works without landmarks: leave one of the two out")
+    if config.align != "none" or config.eigenvalue_power:
+        raise ConfigError("a memory limit works without align and eigenvalue_power: leave them out")
     limit, workers = parse_memory(memory), resolve_threads(threads)
     reporter = make_progress(progress)
     try:

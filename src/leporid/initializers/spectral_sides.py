@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 
 from leporid.config import setting
 from leporid.data import IdMap, Interactions
-from leporid.errors import DataError
+from leporid.errors import ConfigError, DataError
 from leporid.initializers.base import InitialEmbeddings, Initializer, InitializerConfig
+from leporid.initializers.one_space import Align, in_one_space, item_means
 from leporid.initializers.svd import padded
 from leporid.progress import ProgressLike
 from leporid.spectral import Embedding, Landmarks, Leporid, check_landmarks
@@ -31,6 +32,11 @@ class SpectralConfig(InitializerConfig):
     """Fit on this many users (below 1: this share) and place the others among them; None: all."""
     item_landmarks: int | float | None = None
     """The same for the items."""
+    align: Align = "none"
+    """How users come into the space of the items: `items` makes a user the mean of their items'
+    vectors, `procrustes` rotates the users' own vectors as near to their items as it can."""
+    eigenvalue_power: float = setting(0.0, at_least=0)
+    """Multiply each z-scored column by its eigenvalue to this power; 0 weighs all alike."""
 
     def validate(self) -> None:
         """Refuse numbers of landmarks that cannot be fitted on."""
@@ -53,13 +59,19 @@ class SpectralInitializer(Initializer):
     def estimator(self, landmarks: Landmarks = None) -> Leporid:
         """An estimator with these settings."""
         settings = {**self.config.to_dict(), "landmarks": landmarks}
-        del settings["item_landmarks"]
+        for name in ("item_landmarks", "align", "eigenvalue_power"):
+            del settings[name]
         return self.estimator_class(**settings)
 
     def _fit(self, train: Interactions, progress: ProgressLike) -> InitialEmbeddings:
         matrix, config, provenance = train.csr(), self.config, self.provenance(train.digest)
         starts: list[NDArray[np.float32] | None] = [None, None]
         if self.previous is not None:
+            if config.eigenvalue_power:
+                raise ConfigError(
+                    "eigenvalue_power needs an eigenvalue for each column, and vectors in the "
+                    "coordinates of older ones have none: leave one of the two out"
+                )
             ids = (train.users, train.items)
             starts = [
                 _known_rows(*side[1:], ids[n]) for n, side in enumerate(self.previous.sides())
@@ -70,8 +82,11 @@ class SpectralInitializer(Initializer):
             estimator.fit(X, start=start, client=self.client, progress=progress)
             return side_embedding(estimator, config.dim, provenance, rotated=start is not None)
 
-        users = embed(matrix, config.landmarks, starts[0])
-        return InitialEmbeddings(users, embed(matrix.T.tocsr(), config.item_landmarks, starts[1]))
+        by_items = config.align == "items"
+        users = None if by_items else embed(matrix, config.landmarks, starts[0])
+        items = embed(matrix.T.tocsr(), config.item_landmarks, starts[1])
+        both = InitialEmbeddings(users or item_means(items, matrix, provenance), items)
+        return in_one_space(both, matrix, config.align, config.eigenvalue_power)
 
 
 def side_embedding(

@@ -6,6 +6,7 @@ changes nothing.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 Table = Union[str, "nn.Module", "nn.Parameter"]
 Tables = Table | Sequence[Table] | None
-Scale = float | Literal["match"] | None
+Scale = float | Literal["auto", "match"] | None
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,7 @@ def initialize(
     id_map: Any = None,
     padding_idx: int | Sequence[int] | Mapping[str, Any] | None = None,
     freeze: bool = False,
-    scale: Scale = None,
+    scale: Scale = "auto",
     standardize: bool | None = None,
 ) -> dict[str, int]:
     """Copy starting vectors into tables of `module`; returns the rows written, by table.
@@ -79,9 +80,10 @@ def initialize(
         `nn.Embedding` is respected without being named.
     freeze : bool
         Also stop training the tables (`requires_grad = False`).
-    scale : float, 'match' or None
-        Factor after standardisation; None is 1. 'match' gives the vectors the spread (standard
-        deviation) the table has now. Dot-product models want a factor far below 1.
+    scale : 'auto', float, 'match' or None
+        'auto': standardised vectors get the root mean square the table has now, but rows no
+        longer than 1 on average; other vectors are copied as they are. A number multiplies after
+        standardisation; None is 1. 'match': the table's spread (standard deviation), any size.
     standardize : bool or None
         Z-score each column. None does what the method asks for: yes for vectors of our
         initialisers except `random`, no for plain matrices.
@@ -111,8 +113,7 @@ def initialize(
             _check_table(table, name, source.dim, plans, side)
             padding = _padding(pads[side], holder, table.shape[0], name)
             rows, order = match_rows(table.shape[0], padding, source.n, ids, maps[side], name, side)
-            factor = _factor(scale, table)
-            vectors = _prepare(source, standardize, factor, name)[order]
+            vectors = _prepare(source, standardize, scale, table, name)[order]
             _check_norms(holder, vectors, name)
             plans.append(_Plan(name, side, table, rows, vectors))
 
@@ -251,26 +252,36 @@ def _padding(chosen: Any, holder: nn.Module | None, n_rows: int, name: str) -> l
     return sorted({int(row) % n_rows for row in listed})
 
 
-def _factor(scale: Scale, table: torch.Tensor) -> float | torch.Tensor:
+def _factor(scale: Scale, table: torch.Tensor, size: float) -> float:
+    """What vectors with root mean square `size` are multiplied by."""
     if scale is None:
         return 1.0
     if scale == "match":
         return float(table.detach().float().std())
+    if scale == "auto":
+        own = float(table.detach().float().square().mean().sqrt())
+        longest = 1 / math.sqrt(table.shape[1])
+        return min(own or longest, longest) / (size or 1.0)
     if isinstance(scale, str) or not np.isfinite(scale) or scale <= 0:
-        raise ConfigError(f"scale must be a positive number or 'match', not {scale!r}")
+        raise ConfigError(f"scale must be a positive number, 'auto' or 'match', not {scale!r}")
     return float(scale)
 
 
-def _prepare(source: Embedding, wanted: bool | None, factor: Any, name: str) -> NDArray[np.float32]:
+def _prepare(
+    source: Embedding, wanted: bool | None, scale: Scale, table: torch.Tensor, name: str
+) -> NDArray[np.float32]:
     if not np.all(np.isfinite(source.vectors)):
         bad = int(np.count_nonzero(~np.isfinite(source.vectors).all(axis=1)))
         raise DataError(f"{bad} vectors for table {name!r} have NaN or infinite entries")
+    about = source.provenance
     if wanted is None:
-        ready = source.provenance.get("standardized")
-        wanted = not ready and standardizes(source.provenance.get("method"), otherwise=False)
-    if wanted:
-        return standardize(source.vectors, factor)
-    return np.asarray(source.vectors * np.float32(factor), dtype=np.float32)
+        ready = about.get("standardized")
+        wanted = not ready and standardizes(about.get("method"), otherwise=False)
+    vectors = standardize(source.vectors) if wanted else source.vectors
+    if scale == "auto" and not wanted and ("scale" in about or "standardized" not in about):
+        scale = None
+    factor = _factor(scale, table, Embedding(vectors).size)
+    return standardize(source.vectors, factor) if wanted else vectors * np.float32(factor)
 
 
 def _check_norms(holder: nn.Module | None, vectors: NDArray[np.float32], name: str) -> None:

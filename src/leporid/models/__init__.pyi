@@ -5,6 +5,8 @@ from .shared.catalogue import available as available
 from .shared.catalogue import describe as describe
 from .shared.catalogue import get as get
 from .shared.catalogue import register as register
+from .shared.fitting import DEFAULT_RECIPE as DEFAULT_RECIPE
+from .shared.fitting import named_recipe as named_recipe
 from .shared.fitting import train as train
 from .shared.item_neighbours import ItemNeighbours as ItemNeighbours
 from .shared.neural import BuildContext as BuildContext

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from leporid.config import setting
-from leporid.models.shared.neural import BuildContext
+from leporid.models.shared.neural import GENERAL, BuildContext
 from leporid.models.shared.ranking_loss import table_bpr_loss
 from leporid.models.shared.user_table import UserTableRecommender
 from leporid.space import Choice, Float, SearchSpace
@@ -54,11 +54,16 @@ class BPR(UserTableRecommender):
     config: BPRConfig
     network_class = BPRNetwork
     default_init_scale: ClassVar[float] = 0.1
+    start_settings: ClassVar[dict[str, Any]] = {"align": "items"}
     recordable: ClassVar[bool] = True
     recipes: ClassVar[dict[str, dict[str, Any]]] = {
+        "general": GENERAL,
         "paper": {},
-        "tuned": {"batch_size": 8192, "steps": 3000, "lr": 0.005, "regularization": 0.02},
-    }
+        "tuned": {
+            "batch_size": 8192, "steps": 3000, "lr": 0.005, "regularization": 0.02,
+            "init_scale": 0.1,
+        },
+    }  # fmt: skip
     search_space: ClassVar[SearchSpace] = {
         "lr": Float(1e-4, 1e-2, log=True),
         "regularization": Float(1e-4, 1e-1, log=True),

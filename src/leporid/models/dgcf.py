@@ -28,7 +28,7 @@ from torch.nn import functional
 from leporid.config import setting
 from leporid.errors import ConfigError
 from leporid.models.shared.graph_propagation import EdgeProducts
-from leporid.models.shared.neural import BuildContext
+from leporid.models.shared.neural import GENERAL, BuildContext
 from leporid.models.shared.user_table import GraphConfig, GraphRecommender
 from leporid.space import Choice, Float, Int, SearchSpace
 
@@ -128,6 +128,7 @@ class DGCF(GraphRecommender):
     network_class = DGCFNetwork
     default_init_scale: ClassVar[float] = 0.1
     recipes: ClassVar[dict[str, dict[str, Any]]] = {
+        "general": GENERAL,
         "paper": {},
         "tuned": {
             "batch_size": 16384, "steps": 1200, "eval_every": 200, "lr": 0.00899,

@@ -21,7 +21,7 @@ import torch
 from torch import Tensor, nn
 
 from leporid.config import setting
-from leporid.models.shared.neural import BuildContext
+from leporid.models.shared.neural import GENERAL, BuildContext
 from leporid.models.shared.ranking_loss import bpr_loss, row_penalty
 from leporid.models.shared.user_table import UserTableRecommender
 from leporid.space import Choice, Float, Int, SearchSpace
@@ -87,8 +87,9 @@ class HGN(UserTableRecommender):
     default_init_scale: ClassVar[float] = 0.1
     recordable: ClassVar[bool] = True
     recipes: ClassVar[dict[str, dict[str, Any]]] = {
+        "general": GENERAL,
         "paper": {},
-        "tuned": {"steps": 4000, "regularization": 0.0001},
+        "tuned": {"steps": 4000, "regularization": 0.0001, "init_scale": 0.1},
     }
     search_space: ClassVar[SearchSpace] = {
         "lr": Float(1e-4, 1e-2, log=True),

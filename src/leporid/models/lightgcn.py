@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from leporid.config import setting
 from leporid.models.shared.graph_propagation import Propagation
-from leporid.models.shared.neural import BuildContext
+from leporid.models.shared.neural import GENERAL, BuildContext
 from leporid.models.shared.user_table import GraphConfig, GraphRecommender
 from leporid.space import Choice, Float, Int, SearchSpace
 
@@ -60,6 +60,7 @@ class LightGCN(GraphRecommender):
     network_class = LightGCNNetwork
     default_init_scale: ClassVar[float] = 0.3
     recipes: ClassVar[dict[str, dict[str, Any]]] = {
+        "general": GENERAL,
         "paper": {},
         "tuned": {
             "batch_size": 16384, "steps": 3000, "eval_every": 200, "lr": 0.004696,

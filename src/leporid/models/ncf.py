@@ -22,7 +22,7 @@ from torch.nn import functional
 
 from leporid.config import setting
 from leporid.errors import ConfigError
-from leporid.models.shared.neural import BuildContext
+from leporid.models.shared.neural import GENERAL, BuildContext
 from leporid.models.shared.user_table import UserTableRecommender
 from leporid.space import Choice, Float, Int, SearchSpace
 from leporid.training import Batch, Sampling, TrainingConfig
@@ -101,6 +101,7 @@ class NCF(UserTableRecommender):
     default_init_scale: ClassVar[float] = 0.1
     recordable: ClassVar[bool] = True
     recipes: ClassVar[dict[str, dict[str, Any]]] = {
+        "general": GENERAL,
         "paper": {},
         "tuned": {
             "batch_size": 4096, "steps": 2500, "eval_every": 125, "lr": 0.001177,

@@ -24,7 +24,7 @@ from torch.nn import functional
 
 from leporid.config import setting
 from leporid.models.shared.graph_propagation import Propagation
-from leporid.models.shared.neural import BuildContext
+from leporid.models.shared.neural import GENERAL, BuildContext
 from leporid.models.shared.user_table import GraphConfig, GraphRecommender
 from leporid.space import Choice, Float, SearchSpace
 
@@ -101,6 +101,7 @@ class NGCF(GraphRecommender):
     network_class = NGCFNetwork
     default_init_scale: ClassVar[float] = 0.1
     recipes: ClassVar[dict[str, dict[str, Any]]] = {
+        "general": GENERAL,
         "paper": {},
         "tuned": {
             "batch_size": 8192, "steps": 2500, "eval_every": 250, "lr": 0.002052,

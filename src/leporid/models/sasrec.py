@@ -33,7 +33,7 @@ from torch.nn import functional
 from leporid.config import setting
 from leporid.data import Sequences
 from leporid.errors import ConfigError
-from leporid.models.shared.neural import BuildContext, NeuralRecommender
+from leporid.models.shared.neural import GENERAL, BuildContext, NeuralRecommender
 from leporid.models.shared.sampled_loss import binary_cross_entropy, gbce_power, sampled_softmax
 from leporid.space import Choice, Float, Int, SearchSpace
 from leporid.training import Batch, Sampling, TrainingConfig
@@ -201,15 +201,13 @@ class SASRec(NeuralRecommender):
         "paper": {
             "loss": "sampled", "length": 200, "schedule": "constant", "scale_input": True,
         },
-        "tuned": {"dropout": 0.1, "steps": 5000},
-        "general": {},
+        "tuned": {"dropout": 0.1, "steps": 5000, "init_scale": 0.1},
+        "general": GENERAL | {"lr": 2e-3},
     }  # fmt: skip
-    short_history_recipes: ClassVar[dict[str, dict[str, Any]]] = {
-        "general": {
-            "length": 50, "layers": 1, "dropout": 0.5, "init_scale": 0.03, "batch_size": 256,
-            "steps": 4000, "eval_every": 250,
-        },
-    }  # fmt: skip
+    general_by_kind: ClassVar[dict[str, dict[str, Any]]] = {
+        "short histories": {"length": 50, "layers": 1, "dropout": 0.5, "batch_size": 256},
+        "large": {"eval_every": 250},
+    }
     search_space: ClassVar[SearchSpace] = {
         "lr": Float(1e-4, 1e-2, log=True),
         "weight_decay": Float(1e-6, 1e-1, log=True),

@@ -93,7 +93,8 @@ def run(
         # The seed of a cell varies the training. Vectors are computed once for all seeds, except
         # random ones, which are nothing but their seed.
         seeded = {"seed": cell.seed if cell.init == "random" else 0, **cell.init_settings}
-        vectors = start(cell.init, split.train, progress=reporter, **seeded)
+        liked = models.get(cell.model).start_settings
+        vectors = start(cell.init, split.train, progress=reporter, preferred=liked, **seeded)
         if cell.trials:
             fixed = {**models.get(cell.model).recipe_settings(recipe, split.train), **settings}
             best = tune(

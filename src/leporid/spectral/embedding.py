@@ -43,7 +43,25 @@ class Embedding:
     def dim(self) -> int:
         return int(self.vectors.shape[1])
 
+    @property
+    def isolated(self) -> NDArray[np.bool_]:
+        """bool[n]: rows of zeros, which belong to nodes without neighbours."""
+        return np.asarray(~self.vectors.any(axis=1))
+
+    @property
+    def size(self) -> float:
+        """Root mean square of the entries, isolated rows left out; 0 where there are no others."""
+        rows = np.linalg.norm(self.vectors, axis=1).astype(np.float64)
+        known = np.count_nonzero(rows)
+        return float(np.sqrt(rows @ rows / max(known * self.dim, 1)))
+
     def standardized(self, scale: float = 1.0) -> Embedding:
-        """What a model receives: each column z-scored, times `scale`."""
+        """What a model receives: each column z-scored, times `scale`.
+
+        Vectors that are standardised already, perhaps with weighted columns, are only scaled.
+        """
         provenance = {**self.provenance, "standardized": True, "scale": scale}
+        if self.provenance.get("standardized"):
+            factor = np.float32(scale / self.provenance.get("scale", 1.0))
+            return replace(self, vectors=self.vectors * factor, provenance=provenance)
         return replace(self, vectors=standardize(self.vectors, scale), provenance=provenance)

@@ -52,8 +52,9 @@ class TrainingConfig(Config):
     """On a GPU record the operations of a step once and replay them, where the model allows it."""
     freeze_steps: int = setting(0, at_least=-1)
     """Keep the initial vectors as they are for the first steps; -1 for good."""
-    init_scale: float | None = None
-    """Initial vectors are z-scored times this; None takes the model's own default."""
+    init_scale: float | Literal["auto"] | None = "auto"
+    """Initial vectors are z-scored times this. `auto` gives their entries the root mean square the
+    model starts best from. None, in older records, multiplies by the model's fixed factor."""
     standardize: bool | None = None
     """Z-score the initial vectors; None asks the initialiser (random ones are used as drawn)."""
     ema_decay: float = setting(0.0, at_least=0, below=1)

@@ -8,6 +8,7 @@ from typing import Any, Literal
 from leporid.config import setting
 from leporid.errors import ConfigError
 from leporid.models.dlr2.features import Architecture
+from leporid.models.shared.neural import GENERAL
 from leporid.training import TrainingConfig
 
 Branch = Literal["discriminative", "generative", "mixture"]
@@ -75,6 +76,9 @@ class DLR2Config(TrainingConfig):
     """Softmax: smoothing of L_G's targets."""
     mixture: float = setting(0.5, at_least=0, at_most=1)
     """Weight of S when `inference` is `mixture`; G has the rest."""
+    new_people: Literal["auto", "blank", "placed"] = "auto"
+    """The row of somebody never seen: blank, as `user_dropout` rehearses it, or placed among
+    similar fitted users. `auto` is blank where half of the examples or more were."""
     neighbours: int = setting(100, at_least=1)
     """Fitted users that place a new user's row."""
 
@@ -91,7 +95,7 @@ class DLR2Config(TrainingConfig):
 
 
 RECIPES: dict[str, dict[str, Any]] = {
-    "paper": {},
+    "paper": {"init_scale": 1.0},
     "softmax": {
         "objective": "softmax", "length": 10, "inference": "mixture", "mixture": 0.3,
         "negatives": 64, "negative_kind": "hard", "item_bias": True,
@@ -99,13 +103,18 @@ RECIPES: dict[str, dict[str, Any]] = {
         "optimizer": "adamw", "weight_decay": 0.01, "schedule": "one-cycle",
         "clip_norm": 1.0, "ema_decay": 0.999, "batch_size": 512, "steps": 10000,
     },
-    "general": {
+    "general": GENERAL | {
         "objective": "softmax", "losses": "generative", "inference": "generative",
-        "channels": 16, "length": 5, "padding": "blank", "profile": 50, "gain": True,
-        "shortcut": True, "item_bias": True, "label_smoothing": 0.1, "init_scale": 0.03,
+        "channels": 8, "length": 5, "padding": "blank", "profile": 50, "gain": True,
+        "shortcut": True, "item_bias": True, "label_smoothing": 0.2,
         "image_dropout": 0.3, "feature_dropout": 0.5, "user_dropout": 0.95,
-        "optimizer": "adamw", "lr": 2e-3, "weight_decay": 0.3, "schedule": "one-cycle",
-        "clip_norm": 1.0, "ema_decay": 0.998, "batch_size": 512, "steps": 5000,
-        "eval_every": 250, "patience": 5,
+        "optimizer": "adamw", "lr": 3e-3, "weight_decay": 0.3, "clip_norm": 1.0, "batch_size": 512,
+    },
+}  # fmt: skip
+
+GENERAL_BY_KIND: dict[str, dict[str, Any]] = {
+    "large": {"channels": 32, "eval_every": 250},
+    "large with long histories in order": {
+        "length": 20, "user_dropout": 0.5, "label_smoothing": 0.0, "weight_decay": 0.1,
     },
 }  # fmt: skip

@@ -17,7 +17,7 @@ from torch.nn import functional
 
 from leporid.data import Sequences, Split
 from leporid.errors import LeporidWarning
-from leporid.models.dlr2.config import RECIPES, Branch, DLR2Config
+from leporid.models.dlr2.config import GENERAL_BY_KIND, RECIPES, Branch, DLR2Config
 from leporid.models.dlr2.features import FeatureNetwork
 from leporid.models.dlr2.heads import Discriminative, generative
 from leporid.models.shared.base import Indices
@@ -123,9 +123,15 @@ class DLR2(UserTableRecommender):
     config: DLR2Config
     network_class = DLR2Network
     recipes = RECIPES
+    general_by_kind = GENERAL_BY_KIND
     sees = "train and validation"
     default_init_scale = 1.0
     recordable: ClassVar[bool] = True
+
+    @property
+    def start_size(self) -> float:
+        """One for the margins, which compare G's tanh with item vectors; a softmax wants less."""
+        return 1.0 if self.config.objective == "margin" else super().start_size
 
     def sampling(self) -> Sampling:
         """Windows of the last l items and their next item."""
@@ -150,6 +156,13 @@ class DLR2(UserTableRecommender):
     def neighbours(self) -> int:
         """Fitted users that place a new person's row."""
         return self.config.neighbours
+
+    def new_rows(self, histories: Sequences) -> Tensor:
+        """float32[len(histories), D]: blank rows, or rows among those of similar users."""
+        kind = self.config.new_people
+        if kind == "placed" or (kind == "auto" and self.config.user_dropout < 0.5):
+            return super().new_rows(histories)
+        return self.user_table().new_zeros(len(histories), self.config.dim)
 
     def _fit(self, split: Split, **options: Any) -> None:
         if self.config.objective == "margin" and self.config.margin == 0:

@@ -6,6 +6,7 @@ fitting              `train`: a model by name, an initialiser by name, a split; 
 graph_propagation    products with the user-item graph: a constant CSR matrix, and along its edges
 item_neighbours      `ItemNeighbours`: items that share their users, for similar items and reasons
 neighbourhood        settings and neighbour search of UserKNN and ItemKNN
+log_kinds            kinds of log the recipe `general` tells apart, by their numbers
 neural               `NeuralRecommender`: build, train and score a network; `BuildContext`
 new_users            a row of the user table for people who were not there when it was trained
 profiles             `ProfileRecommender`, `ItemWeights`: models that score from training rows
@@ -15,6 +16,7 @@ recommendation_file  the lists of all users into one file, streamed and resumabl
 recommending         `Recommending`: what a model is asked: lists, frames, similar items, reasons
 sampled_loss         the losses of a positive among many sampled negatives
 sparse               compiled products of sparse matrices, parallel over rows
+start_size           initial vectors as tables take them: standardised and of the right size
 trained              the model of a run folder, and the vectors it ended with
 user_table           `UserTableRecommender`, `GraphRecommender`: models that know people by a row
 """

@@ -35,6 +35,7 @@ from leporid.errors import (
     UnknownNameError,
 )
 from leporid.models.shared import catalogue
+from leporid.models.shared.log_kinds import kinds_of
 from leporid.models.shared.recommending import Indices as Indices
 from leporid.models.shared.recommending import Recommending
 from leporid.models.shared.recommending import Scores as Scores
@@ -46,10 +47,6 @@ from leporid.space import SearchSpace
 
 _FORMAT = 2
 """Of a saved model: the ids are among the arrays. Format 1 had them in parquet files."""
-
-_SHORT_HISTORY = 25
-"""Training interactions per user, on average, below which a log has short histories. The measured
-logs have fewer than 20 or more than 33; the table is in docs/models.md."""
 
 T = TypeVar("T")
 
@@ -98,10 +95,12 @@ class Recommender(Recommending):
     reads `history`. Records and tables say it."""
     search_space: ClassVar[SearchSpace] = {}
     """What `leporid.tune` may try, by setting."""
+    start_settings: ClassVar[dict[str, Any]] = {}
+    """Settings of an initialiser that suit the model, where it has them and nobody chose others."""
     recipes: ClassVar[dict[str, dict[str, Any]]] = {}
     """Named settings, chosen with `recipe=`."""
-    short_history_recipes: ClassVar[dict[str, dict[str, Any]]] = {}
-    """What changes in a recipe, by its name, where users have few items (`_SHORT_HISTORY`)."""
+    general_by_kind: ClassVar[dict[str, dict[str, Any]]] = {}
+    """What the recipe `general` changes for a kind of log (`log_kinds`)."""
 
     def __init__(self, config: Config | None = None, **settings: Any) -> None:
         if config is None:
@@ -132,10 +131,11 @@ class Recommender(Recommending):
             raise ConfigError(f"{cls.name} has no recipes: leave `recipe` out")
         if recipe is not None and recipe not in cls.recipes:
             raise UnknownNameError(f"recipe of {cls.name}", recipe, cls.recipes)
-        if recipe is None:
-            return {}
-        short = train is not None and len(train) < _SHORT_HISTORY * train.n_users
-        return cls.recipes[recipe] | (cls.short_history_recipes.get(recipe, {}) if short else {})
+        settings = {} if recipe is None else dict(cls.recipes[recipe])
+        if recipe == "general" and train is not None:
+            for kind in kinds_of(train):
+                settings |= cls.general_by_kind.get(kind, {})
+        return settings
 
     @abc.abstractmethod
     def _fit(self, split: Split, *, seed: int, progress: ProgressLike) -> None:

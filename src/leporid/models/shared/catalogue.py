@@ -44,6 +44,6 @@ def describe(name: str) -> dict[str, Any]:
         "starting_vectors": cls.takes_initial_vectors,
         "new_people": cls.answers_new_people(),
         "recipes": cls.recipes
-        | {f"{name} (short histories)": s for name, s in cls.short_history_recipes.items()},
+        | {f"general ({kind})": change for kind, change in cls.general_by_kind.items()},
         "settings": cls.config_class.describe(),
     }

@@ -22,6 +22,13 @@ class _DefaultName(str):
 
 DEFAULT_INIT = _DefaultName("leporid")
 """LEPORID for models with embedding tables; quietly nothing for those without."""
+DEFAULT_RECIPE = _DefaultName("general")
+"""`general` for models that have it; the settings' own defaults for others."""
+
+
+def named_recipe(cls: type[Recommender], recipe: str | None) -> str | None:
+    """The recipe that is meant: nobody asked a model without recipes for `general`."""
+    return None if recipe is DEFAULT_RECIPE and recipe not in cls.recipes else recipe
 
 
 def train(
@@ -30,7 +37,7 @@ def train(
     init: str | InitialEmbeddings | None = DEFAULT_INIT,
     *,
     seed: int = 123,
-    recipe: str | None = None,
+    recipe: str | None = DEFAULT_RECIPE,
     device: str | torch.device = "auto",
     progress: bool | ProgressLike | None = True,
     checkpoint: str | Path | None = None,
@@ -46,8 +53,9 @@ def train(
         None starts a neural model from small random numbers. Classical models have no tables
         to fill and take no `init`.
     seed : seeds the initialiser and the training
-    recipe : a named set of settings of the model ("paper" or "tuned"; dlr2: "paper" or "softmax");
-        "general" fits some of them to the training part
+    recipe : a named set of settings of the model; "general", the default of neural models, fits
+        some of them to the training part, "paper" has those of the model's own paper; None takes
+        the defaults of the settings
     device : "auto", "cpu", "cuda", "cuda:1"
     progress : a bar, or plain lines where nobody can watch one; False (or the environment variable
         LEPORID_PROGRESS=off) says nothing
@@ -60,6 +68,7 @@ def train(
     tables = cls.takes_initial_vectors
     if not tables and init is not None and init != "none" and init is not DEFAULT_INIT:
         raise ConfigError(f"{cls.name} has no embedding tables to fill: leave `init` out")
+    recipe = named_recipe(cls, recipe)
     model: Recommender = cls(**{**cls.recipe_settings(recipe, split.train), **settings})
     reporter = make_progress(progress)
     how: dict[str, Any] = {"progress": reporter}
@@ -67,6 +76,7 @@ def train(
         if tables:
             about: Any = model.config
             shared = {"cache": False, "progress": reporter, "dim": about.dim, "seed": seed}
+            shared["preferred"] = cls.start_settings
             how |= {"init": start(init, split.train, **shared), "device": device}
             how |= {"checkpoint": checkpoint, "resume": resume}
         model.fit(split, seed=seed, **how)

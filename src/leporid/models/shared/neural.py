@@ -19,12 +19,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from leporid import initializers
 from leporid.data import Interactions, Sequences, Split
 from leporid.errors import ConfigError, LeporidError, LeporidWarning
 from leporid.initializers import InitialEmbeddings
 from leporid.models.shared.base import HistoryUnsupportedError, Indices, Recommender, Scores
 from leporid.models.shared.refitting import Fitting, origin
+from leporid.models.shared.start_size import sized
 from leporid.progress import ProgressLike, make_progress
 from leporid.spectral import Embedding
 from leporid.training import (
@@ -46,6 +46,12 @@ from leporid.training import (
 _RANDOM_SCALE = 0.01
 """Without initial vectors the tables are drawn from N(0, 0.01^2), as in the paper."""
 
+GENERAL: dict[str, Any] = {
+    "schedule": "inverse-root", "ema_share": 0.1, "steps": 10_000, "passes": 0.0,
+    "eval_every": 125, "patience": 4,
+}  # fmt: skip
+"""The recipe `general`: patience on validation ends a run, on any log."""
+
 
 @dataclass
 class BuildContext:
@@ -59,16 +65,18 @@ class BuildContext:
     """The starting vectors as they go into the tables (standardised and scaled already)."""
     tables: list[tuple[nn.Embedding, Tensor]] = field(default_factory=list)
     """Every table made here, with the vectors it was given."""
+    isolated: dict[str, int] = field(default_factory=dict)
+    """Rows of each side without an initial vector, which start from small random numbers."""
 
     def user_table(self) -> nn.Embedding:
         """A trainable float32[n_users, D] table that holds the initial user vectors."""
-        return self._table(self.train.n_users, self.init.users if self.init else None)
+        return self._table("users", self.train.n_users, self.init.users if self.init else None)
 
     def item_table(self) -> nn.Embedding:
         """A trainable float32[n_items, D] table that holds the initial item vectors."""
-        return self._table(self.train.n_items, self.init.items if self.init else None)
+        return self._table("items", self.train.n_items, self.init.items if self.init else None)
 
-    def _table(self, rows: int, start: Embedding | None) -> nn.Embedding:
+    def _table(self, side: str, rows: int, start: Embedding | None) -> nn.Embedding:
         vectors = (
             torch.randn(rows, self.dim) * _RANDOM_SCALE
             if start is None
@@ -80,6 +88,9 @@ class BuildContext:
                 f"{[rows, self.dim]}: fit the initialiser on this training part with "
                 f"dim={self.dim}"
             )
+        if start is not None and (empty := torch.from_numpy(start.isolated)).any():
+            self.isolated[side] = int(empty.sum())
+            vectors[empty] = torch.randn(self.isolated[side], self.dim) * _RANDOM_SCALE
         table = nn.Embedding(rows, self.dim, _weight=vectors)
         self.tables.append((table, vectors.clone()))
         return table
@@ -92,7 +103,8 @@ class NeuralRecommender(Recommender):
     network_class: ClassVar[type[nn.Module]]
     """The network, made from a `BuildContext` and the settings; or override `build`."""
     default_init_scale: ClassVar[float] = 1.0
-    """Scale of z-scored initial vectors where the settings say None."""
+    """Scale of z-scored initial vectors where the settings say None, as in older records and
+    saved models."""
     takes_initial_vectors: ClassVar[bool] = True
     recordable: ClassVar[bool] = False
     """Whether `loss` may be recorded as a CUDA graph: it must not wait for the device, and no
@@ -106,6 +118,8 @@ class NeuralRecommender(Recommender):
         """The tables that hold initial vectors (what `freeze_steps` freezes)."""
         self._prepared: Any = None
         self._drift: list[float] = []
+        self._start_size: list[float] = []
+        self._isolated: dict[str, int] = {}
 
     @classmethod
     def from_recipe(
@@ -113,6 +127,11 @@ class NeuralRecommender(Recommender):
     ) -> Self:
         """A model with the settings of a named recipe for `train`, some of them changed."""
         return cls(**{**cls.recipe_settings(recipe, train), **settings})
+
+    @property
+    def start_size(self) -> float:
+        """Root mean square of the entries of initial vectors with `init_scale="auto"`."""
+        return 0.03
 
     def build(self, context: BuildContext) -> nn.Module:
         """The network. Initial vectors come in `context.user_table()` / `.item_table()`."""
@@ -198,8 +217,9 @@ class NeuralRecommender(Recommender):
         checkpoint: Path | None = None,
         resume: bool = False,
     ) -> None:
-        scaled = None if init is None else self._scaled(init)
-        self._build(BuildContext(split.train, self.config.dim, scaled), seed)
+        if init is not None:
+            init = sized(init, self.config, self.start_size, self.default_init_scale)
+        self._build(BuildContext(split.train, self.config.dim, init), seed)
         start = [table.weight.detach().clone() for table in self.tables]
         self.net.to(device)
         self.history = train_loop(
@@ -207,6 +227,7 @@ class NeuralRecommender(Recommender):
         )
         self.net.eval()
         self.weights_changed()
+        self._start_size = [float(b.square().mean().sqrt()) for b in start]
         # How far each table moved: ||now - start|| / ||start||.
         self._drift = [
             float((table.weight.detach().float().cpu() - b).norm() / b.norm().clamp(min=1e-12))
@@ -222,6 +243,9 @@ class NeuralRecommender(Recommender):
             "best_metric": self.history.best_metric,
             "examples_per_second": rows[-1]["examples_per_second"] if rows else None,
             "drift": self._drift,
+            "start": self.fitting.start,
+            "start_size": self._start_size,
+            "isolated": self._isolated,
         }
 
     def _build(self, context: BuildContext, seed: int) -> None:
@@ -233,24 +257,15 @@ class NeuralRecommender(Recommender):
             if not torch.equal(table.weight, vectors):
                 raise LeporidError(f"{self.name} overwrote initial vectors in build()")
         self.tables = [table for table, _ in context.tables]
+        self._isolated = context.isolated
+        if context.isolated:
+            counts = ", ".join(f"{n:,} of the {side}" for side, n in context.isolated.items())
+            warnings.warn(
+                f"rows without an initial vector start from small random numbers: {counts}",
+                LeporidWarning,
+                stacklevel=2,
+            )
         self.weights_changed()
-
-    def _scaled(self, init: InitialEmbeddings) -> InitialEmbeddings:
-        """The vectors as the tables take them."""
-        config, method = self.config, init.items.provenance.get("method", "")
-        standardize = config.standardize
-        if standardize is None:
-            # The initialiser says; vectors of unknown origin are z-scored.
-            known = method in initializers.available()
-            standardize = not known or initializers.get(method).standardize_by_default
-        if standardize:
-            scale = self.default_init_scale if config.init_scale is None else config.init_scale
-            return init.standardized(scale)
-        factor = np.float32(1.0 if config.init_scale is None else config.init_scale)
-        return InitialEmbeddings(
-            Embedding(init.users.vectors * factor, None, init.users.provenance),
-            Embedding(init.items.vectors * factor, None, init.items.provenance),
-        )
 
     @property
     def net(self) -> Any:

@@ -47,8 +47,8 @@ def origin(vectors: InitialEmbeddings | None) -> dict[str, Any] | None:
     if vectors is None:
         return None
     known = vectors.items.provenance
-    # Only an initialiser notes the version of its code; z-scored by hand is not as it made them.
-    again = "code" in known and "standardized" not in known
+    # Only an initialiser notes the version of its code; scaled by hand is not as it made them.
+    again = "code" in known and "scale" not in known
     return {key: known[key] for key in ("method", "parameters")} if again else {}
 
 
