@@ -120,7 +120,7 @@ def readme_table(tables: dict[str, PaperTable], gains: str = "") -> str:
         if any(row.records for row in table.rows):
             parts += [f"**{title}** ({table.dataset})", "", _markdown(table), ""]
             parts += [note for note in table.notes if not note.startswith("Not run here")] + [""]
-    return "\n".join(parts).strip() or "No records yet: `leporid reproduce table2` makes them."
+    return "\n".join(parts).strip() or "No records yet: `leporid reproduce table3` makes them."
 
 
 def _markdown(table: PaperTable) -> str:
@@ -162,7 +162,7 @@ def main() -> None:
     chosen.images.mkdir(parents=True, exist_ok=True)
     tables = {
         title: paper_table(name, chosen.dataset, chosen.results)
-        for title, name in (("DLR2 by where it starts", "table2"), ("Algorithms", "table3"))
+        for title, name in (("DLR2 by where it starts", "table3"), ("Algorithms", "table4"))
     }
     tables["DLR2 by where it starts"] = dlr2_alone(tables["DLR2 by where it starts"])
     figures = {}

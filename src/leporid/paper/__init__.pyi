@@ -7,6 +7,8 @@ from .report import write_report as write_report
 from .reproduce import QUICK_SUFFIX as QUICK_SUFFIX
 from .reproduce import paper_spec as paper_spec
 from .reproduce import paper_specs as paper_specs
+from .reproduce import protocol_of as protocol_of
+from .reproduce import renumbered as renumbered
 from .simulations import simulate_embedding_change as simulate_embedding_change
 from .simulations import simulate_le_dimensions as simulate_le_dimensions
 from .tables import PaperTable as PaperTable
