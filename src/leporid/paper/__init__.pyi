@@ -15,3 +15,5 @@ from .tables import PaperTable as PaperTable
 from .tables import build_table as build_table
 from .tables import paper_rows as paper_rows
 from .time_cost import measure_time_cost as measure_time_cost
+from .verdict import judge_claims as judge_claims
+from .verdict import verdict_page as verdict_page
