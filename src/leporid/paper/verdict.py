@@ -150,7 +150,7 @@ class _Judge:
         self, dataset: str, entry: Mapping[str, Any], second: Mapping[str, Any]
     ) -> Comparison:
         first, measure = entry["first"], entry.get("measure", METRIC)
-        where = (first["experiment"], second["experiment"])
+        where = [str(side["experiment"]).strip("[]").replace("'", "") for side in (first, second)]
         what = f"{where[0]}: {_label(first)} - " + (f"{where[1]}: " if len({*where}) > 1 else "")
         what += _label(second)
         if measure == "seconds":
@@ -190,7 +190,9 @@ class _Judge:
         return Comparison(dataset, what, (len(runs), 1), (theirs, ours), theirs - ours)
 
     def _select(self, dataset: str, wanted: Mapping[str, Any]) -> list[RunRecord]:
-        records = self._records(dataset, wanted["experiment"])
+        groups = wanted["experiment"]
+        groups = [groups] if isinstance(groups, str) else groups
+        records = [record for group in groups for record in self._records(dataset, group)]
         named = {key: wanted[key] for key in ("model", "init", "recipe") if key in wanted}
         return [
             record

@@ -46,7 +46,8 @@ def train(
         None starts a neural model from small random numbers. Classical models have no tables
         to fill and take no `init`.
     seed : seeds the initialiser and the training
-    recipe : a named set of settings of the model ("paper" or "tuned"; dlr2: "paper" or "softmax")
+    recipe : a named set of settings of the model ("paper" or "tuned"; dlr2: "paper", "authors",
+        "softmax" or "general")
     device : "auto", "cpu", "cuda", "cuda:1"
     progress : a bar, or plain lines where nobody can watch one; False (or the environment variable
         LEPORID_PROGRESS=off) says nothing
