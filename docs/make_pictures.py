@@ -98,7 +98,7 @@ def _gains(records: list[RunRecord], results: Path, said: str) -> str:
     lines = [
         f"**What a LEPORID start is worth** ({said})",
         "",
-        "| model | has seen | random | LEPORID | gain, 95% over users | tail users, random "
+        "| model | has seen | random | LEPORID | gain, 95% interval | tail users, random "
         "| LEPORID |",
         "|---|---|---:|---:|---:|---:|---:|",
     ]

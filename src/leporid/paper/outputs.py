@@ -103,7 +103,7 @@ def write_outputs(
             sections.append(_table(table, root, out, skip_missing))
             used |= {r.spec_hash: r for row in table.rows for r in row.records}
     if gains := initialisation_gains(list(used.values()), root):
-        heading = "HR@10 from LEPORID and from random vectors, 95% interval over users"
+        heading = "HR@10 from LEPORID and from random vectors, 95% interval over users and seeds"
         sections.append(("What the start is worth", rows_html(gains, heading)))
     if trained := [record for record in used.values() if record.extra.get("training")]:
         sections.append(("Training", training_section(trained)))
