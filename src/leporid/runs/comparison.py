@@ -107,8 +107,8 @@ def initialisation_gains(
 
     A user's value is the mean over the seeds. The 95% interval speaks of other users (a percentile
     bootstrap of the paired difference) and of other seeds (1.96 standard errors of the two means
-    over seeds): both half-widths are added in squares. The last columns are what the model has seen of its users when it was
-    tested, and the HR@n of tail users.
+    over seeds): both half-widths are added in squares. The last columns are what the model has seen
+    of its users when it was tested, and the HR@n of tail users.
     """
     groups: dict[tuple[str, str | None], dict[str, list[RunRecord]]] = {}
     for record in records:
