@@ -53,7 +53,7 @@ class PlainDLR2(nn.Module):
         return nn.Sequential(*layers, nn.Linear(128, outputs))
 
     def state(self, users: Tensor, history: Tensor) -> Tensor:
-        """s of Figure 2."""
+        """s of Figure 3."""
         image = torch.cat([self.users(users).unsqueeze(1), self.items(history)], dim=1)
         x = torch.relu(self.widen(image.unsqueeze(1)))
         x = torch.relu(self.block1(x) + x)

@@ -1,9 +1,10 @@
-"""Write docs/benchmarks.md, and tables of other pages of docs/, from committed records.
+"""Write docs/benchmarks.md, docs/verdict.md and tables of other pages of docs/ from records.
 
 No number there was typed by hand. Tables stand between `<!-- NAME:begin -->` and
 `<!-- NAME:end -->`.
 
 python docs/make_pages.py [--output FILE] [--models FILE] [--scale FILE] [--baselines FILE]
+                          [--verdict FILE]
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Any
 
 from leporid.artifacts import atomic_path, read_json
 from leporid.errors import DataError
+from leporid.paper.verdict import verdict_page
 from leporid.runs.comparison import have_seen, initialisation_gains
 from leporid.runs.record import RunRecord
 from leporid.runs.store import Results
@@ -209,6 +211,7 @@ def main() -> None:
     parser.add_argument("--models", type=Path, default=ROOT / "docs" / "models.md")
     parser.add_argument("--scale", type=Path, default=ROOT / "docs" / "scale.md")
     parser.add_argument("--baselines", type=Path, default=ROOT / "docs" / "baselines.md")
+    parser.add_argument("--verdict", type=Path, default=ROOT / "docs" / "verdict.md")
     given = parser.parse_args()
     target = given.output
     records = [read_json(path) for path in sorted((ROOT / "benchmarks/records").glob("*.json"))]
@@ -217,6 +220,8 @@ def main() -> None:
     text = models_page(given.models.read_text(encoding="utf-8"))
     with atomic_path(given.models) as path:
         path.write_text(text, encoding="utf-8")
+    with atomic_path(given.verdict) as path:
+        path.write_text(verdict_page(ROOT / "results"), encoding="utf-8")
     text = baselines_page(given.baselines.read_text(encoding="utf-8"))
     with atomic_path(given.baselines) as path:
         path.write_text(text, encoding="utf-8")
@@ -225,9 +230,8 @@ def main() -> None:
     text = fill(given.scale.read_text(encoding="utf-8"), "landmarks", table)
     with atomic_path(given.scale) as path:
         path.write_text(text, encoding="utf-8")
-    print(
-        f"wrote {target}: {len(records)} records; {given.models}; {given.baselines}; {given.scale}"
-    )
+    pages = (given.models, given.baselines, given.scale, given.verdict)
+    print(f"wrote {target}: {len(records)} records; {'; '.join(map(str, pages))}")
 
 
 if __name__ == "__main__":

@@ -98,7 +98,7 @@ def _gains(records: list[RunRecord], results: Path, said: str) -> str:
     lines = [
         f"**What a LEPORID start is worth** ({said})",
         "",
-        "| model | has seen | random | LEPORID | gain, 95% over users | tail users, random "
+        "| model | has seen | random | LEPORID | gain, 95% interval | tail users, random "
         "| LEPORID |",
         "|---|---|---:|---:|---:|---:|---:|",
     ]
@@ -113,22 +113,45 @@ def _gains(records: list[RunRecord], results: Path, said: str) -> str:
     return "\n".join(lines)
 
 
-def readme_table(tables: dict[str, PaperTable], gains: str = "") -> str:
+def tuning(records: tuple[RunRecord, ...], results: Path) -> str:
+    """How the settings of a row's runs were found: trials, settings compared, or a recipe."""
+    first = records[0]
+    if not first.config:
+        return "it has none"
+    if trials := first.extra.get("tuning", {}).get("trials"):
+        return f"{trials} trials on validation"
+    if first.recipe:
+        return f"recipe `{first.recipe}`"
+    tried = Results(results).records(first.dataset, ["tuning"])
+    start = "random" if first.init == "random" else "leporid"
+    count = sum((run.model, run.init) == (first.model, start) for run in tried)
+    return f"{count} settings on validation" if count else "defaults"
+
+
+def readme_table(
+    tables: dict[str, PaperTable], gains: str = "", results: Path = ROOT / "results"
+) -> str:
     """Ours and the paper's, two metrics, rows that were run here, best first."""
     parts = [gains, ""] if gains else []
     for title, table in tables.items():
         if any(row.records for row in table.rows):
-            parts += [f"**{title}** ({table.dataset})", "", _markdown(table), ""]
-            parts += [note for note in table.notes if not note.startswith("Not run here")] + [""]
-    return "\n".join(parts).strip() or "No records yet: `leporid reproduce table2` makes them."
+            parts += [f"**{title}** ({table.dataset})", "", _markdown(table, results), ""]
+            parts += [note for note in table.notes if not note.startswith("Not run yet")] + [""]
+    return "\n".join(parts).strip() or "No records yet: `leporid reproduce table3` makes them."
 
 
-def _markdown(table: PaperTable) -> str:
+def _markdown(table: PaperTable, results: Path) -> str:
     header = [*table.key_columns, "has seen", *(c for m in SHOWN for c in (f"{m}, ours", "paper"))]
+    header += ["seeds", "settings"]
     lines = ["| " + " | ".join(header) + " |"]
-    lines.append("|" + "---|" * (len(table.key_columns) + 1) + "---:|" * (2 * len(SHOWN)))
+    lines.append(
+        "|" + "---|" * (len(table.key_columns) + 1) + "---:|" * (2 * len(SHOWN) + 1) + "---|"
+    )
     run = [row for row in table.rows if row.values["HR@10"].ours is not None]
-    lines += [_line(row) for row in sorted(run, key=lambda r: -(r.values["HR@10"].ours or 0))]
+    lines += [
+        f"{_line(row)} {len(row.records)} | {tuning(row.records, results)} |"
+        for row in sorted(run, key=lambda r: -(r.values["HR@10"].ours or 0))
+    ]
     return "\n".join(lines)
 
 
@@ -162,7 +185,7 @@ def main() -> None:
     chosen.images.mkdir(parents=True, exist_ok=True)
     tables = {
         title: paper_table(name, chosen.dataset, chosen.results)
-        for title, name in (("DLR2 by where it starts", "table2"), ("Algorithms", "table3"))
+        for title, name in (("DLR2 by where it starts", "table3"), ("Algorithms", "table4"))
     }
     tables["DLR2 by where it starts"] = dlr2_alone(tables["DLR2 by where it starts"])
     figures = {}
@@ -176,7 +199,7 @@ def main() -> None:
         print(f"wrote {chosen.images / name}.png")
     text = chosen.readme.read_text(encoding="utf-8")
     gains = gains_table(chosen.results, chosen.dataset)
-    filled = fill(text, readme_table(tables, gains))
+    filled = fill(text, readme_table(tables, gains, chosen.results))
     with atomic_path(chosen.readme) as path:
         path.write_text(filled, encoding="utf-8")
     print(f"filled the table of {chosen.readme} from {chosen.results / chosen.dataset}")

@@ -170,7 +170,8 @@ def test_the_readme_is_filled_from_records(tmp_path: Path, monkeypatch: pytest.M
     for init, value in (("random", 0.25), ("leporid", 0.75)):
         record = {
             "dataset": "ml-1m-r3", "experiment": "initialisers", "model": "dlr2", "init": init,
-            "recipe": "paper", "seed": 1, "config": {}, "valid_metrics": {}, "tail_metrics": {},
+            "recipe": "paper", "seed": 1, "config": {"dim": 8}, "valid_metrics": {},
+            "tail_metrics": {},
             "metrics": {"HR@10": value, "F1@10": value / 10, "HR@5": 0.1, "F1@5": 0.1},
             "seconds": 1.0, "peak_memory_mb": 1.0, "device": "cpu", "versions": {},
             "spec_hash": init, "extra": {"confidence_95": {"HR@10": [value - 0.1, value + 0.1]}},
@@ -190,6 +191,7 @@ def test_the_readme_is_filled_from_records(tmp_path: Path, monkeypatch: pytest.M
         r"^\| dlr2 \| (\w+) \| train and validation \| (0\.\d+)", text, re.MULTILINE
     )[:2]
     assert (first, second) == (("leporid", "0.7500"), ("random", "0.2500"))
+    assert "| 0.0750 | 0.1158 | 1 | recipe `paper` |" in text
     assert (tmp_path / "initialisation.png").stat().st_size > 5000
     with pytest.raises(DataError, match="markers"):
         made["fill"]("no markers", "table")

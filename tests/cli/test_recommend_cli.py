@@ -148,7 +148,7 @@ def test_the_catalogues_say_what_each_takes() -> None:
     by_name = {entry["name"]: entry for entry in listed}
     assert by_name["dlr2"]["starting_vectors"]
     assert not by_name["ease"]["starting_vectors"]
-    assert set(by_name["dlr2"]["recipes"]) == {"paper", "softmax", "general"}
+    assert set(by_name["dlr2"]["recipes"]) == {"paper", "softmax", "general", "authors"}
     assert by_name["sasrec"]["new_people"]
     assert by_name["toppop"]["new_people"]
     l2 = next(row for row in by_name["ease"]["settings"] if row["setting"] == "l2")

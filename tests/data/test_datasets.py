@@ -206,7 +206,9 @@ def test_licensed_data_sets_say_what_to_do(cache: Path) -> None:
         zipped({"rating.csv": log, "anime.csv": b'anime_id,name,genre\n20,N,"Action, Drama"\n'})
     )
     data = load("anime")
-    assert data.csr().toarray().tolist() == [[1, 1], [1, 0]]
+    assert data.csr().toarray().tolist() == [[0, 1], [1, 0]]
+    assert data.dropped == {"below min_rating": 1}
+    assert load("anime", min_rating=-1).dropped == {}
     assert load_items("anime")[20] == ("N", ("Action", "Drama"))
 
 

@@ -31,7 +31,7 @@ def column(page: Page, number: int) -> list[str]:
 
 @pytest.fixture
 def report(tmp_path: Path) -> Path:
-    """Table 3 and Figure 1 on toy data: three models without vectors, BPR from two starts."""
+    """Table 4 and Figure 1 on toy data: three models without vectors, BPR from two starts."""
     log = tmp_path / "log.parquet"
     write_log(synthesize(90, 70, 1800, seed=3), log)
     shared = {"dataset": "toy", "source": str(log), "core": 1}
@@ -40,7 +40,7 @@ def report(tmp_path: Path) -> Path:
         {**shared, "name": "bpr", "models": ["bpr"], "settings": {"bpr": {"steps": 20}}},
     ]
     run_grid([ExperimentSpec.from_dict(spec) for spec in specs], tmp_path / "results", device="cpu")
-    names = ["table3", "table4", "figure1"]
+    names = ["table4", "table5", "figure1"]
     out = tmp_path / "out"
     return write_outputs(names, "toy", tmp_path / "results", out, skip_missing=True)
 

@@ -38,7 +38,7 @@ def record(model: str, init: str | None, seed: int, hr: float, **extra: Any) -> 
 
 def test_seeds_are_averaged_and_the_printed_value_stands_beside() -> None:
     runs = [record("dlr2", "leporid", 1, 0.70), record("dlr2", "leporid", 2, 0.72)]
-    table = build_table("table2", runs, "ml-1m-r3")
+    table = build_table("table3", runs, "ml-1m-r3")
     row = next(row for row in table.rows if row.key == ("dlr2", "leporid"))
     value = row.values["HR@10"]
     assert value.ours == pytest.approx(0.71)
@@ -49,7 +49,7 @@ def test_seeds_are_averaged_and_the_printed_value_stands_beside() -> None:
 
 
 def test_rows_not_run_stay_empty_and_are_named() -> None:
-    table = build_table("table2", [record("dlr2", "le", 1, 0.6)], "ml-1m-r3")
+    table = build_table("table3", [record("dlr2", "le", 1, 0.6)], "ml-1m-r3")
     assert len(table.rows) == 40
     empty = next(row for row in table.rows if row.key == ("ncf", "svd"))
     assert empty.values["HR@10"].ours is None
@@ -58,7 +58,7 @@ def test_rows_not_run_stay_empty_and_are_named() -> None:
 
 
 def test_tail_table_reads_tail_metrics() -> None:
-    table = build_table("table4", [record("dlr2", "svd", 1, 0.4)], "ml-1m-r3")
+    table = build_table("table5", [record("dlr2", "svd", 1, 0.4)], "ml-1m-r3")
     row = next(row for row in table.rows if row.key == ("dlr2", "svd"))
     assert row.values["HR@10"].ours == pytest.approx(0.2)
     assert row.values["HR@10"].paper == 0.4166
@@ -66,7 +66,7 @@ def test_tail_table_reads_tail_metrics() -> None:
 
 def test_variants_name_the_rows_of_ablation_tables() -> None:
     run = record("dlr2", "leporid", 1, 0.5, cell={"variant": "revnet"})
-    table = build_table("table6", [run], "ml-1m-r3")
+    table = build_table("table7", [run], "ml-1m-r3")
     row = next(row for row in table.rows if row.key == ("revnet",))
     assert row.values["F1@10"].paper == 0.1162
 
@@ -76,16 +76,16 @@ def test_a_variant_does_not_enter_the_mean_of_plain_runs() -> None:
         record("dlr2", "random", 1, 0.5),
         record("dlr2", "random", 1, 0.1, cell={"variant": "random-0.3"}),
     ]
-    table = build_table("table2", runs, "ml-1m-r3")
+    table = build_table("table3", runs, "ml-1m-r3")
     row = next(row for row in table.rows if row.key == ("dlr2", "random"))
     assert row.values["HR@10"].ours == pytest.approx(0.5)
 
 
 def test_an_order_that_differs_from_the_papers_is_said() -> None:
     runs = [record("dlr2", "leporid", 1, 0.70), record("dlr2", "le", 1, 0.60)]
-    assert not any("Against" in n for n in build_table("table2", runs, "ml-1m-r3").notes)
+    assert not any("Against" in n for n in build_table("table3", runs, "ml-1m-r3").notes)
     runs.append(record("dlr2", "svd", 1, 0.75))
-    said = [n for n in build_table("table2", runs, "ml-1m-r3").notes if "Against" in n]
+    said = [n for n in build_table("table3", runs, "ml-1m-r3").notes if "Against" in n]
     assert said == [
         "Against the paper: dlr2 reaches a higher HR@10 here from svd (0.7500) than from "
         "leporid (0.7000)."
@@ -99,7 +99,7 @@ def test_markdown_marks_the_best_of_each_model() -> None:
         record("ncf", "random", 1, 0.2),
         record("ncf", "leporid", 1, 0.4),
     ]
-    text = render(build_table("table2", runs, "ml-1m-r3"), "markdown")
+    text = render(build_table("table3", runs, "ml-1m-r3"), "markdown")
     assert "**0.7000**" in text
     assert "**0.4000**" in text
     assert "_0.5000_" in text
@@ -111,7 +111,7 @@ def test_every_row_says_what_it_has_seen(form: str) -> None:
         record("itemknn", None, 1, 0.5),
         record("ease", None, 1, 0.6, seen="train and validation"),
     ]
-    text = render(build_table("table3", runs, "ml-1m-r3"), form)
+    text = render(build_table("table4", runs, "ml-1m-r3"), form)
     assert "has seen" in text
     plain = " ".join(re.sub(r"<[^>]*>|[|&,]", " ", text).split())
     assert "itemknn - train only" in plain
@@ -121,7 +121,7 @@ def test_every_row_says_what_it_has_seen(form: str) -> None:
 
 def test_latex_is_booktabs_with_bold_and_underline() -> None:
     runs = [record("dlr2", "random", 1, 0.5), record("dlr2", "graph_bert", 1, 0.7)]
-    text = render(build_table("table4", runs, "ml-1m-r3"), "latex")
+    text = render(build_table("table5", runs, "ml-1m-r3"), "latex")
     assert r"\toprule" in text
     assert r"\textbf{0.3500}" in text
     assert r"\underline{0.2500}" in text
@@ -129,7 +129,7 @@ def test_latex_is_booktabs_with_bold_and_underline() -> None:
 
 
 def test_csv_has_one_line_per_value() -> None:
-    table = build_table("table2", [record("dlr2", "leporid", 1, 0.7)], "ml-1m-r3")
+    table = build_table("table3", [record("dlr2", "leporid", 1, 0.7)], "ml-1m-r3")
     rows = list(csv.DictReader(io.StringIO(render(table, "csv"))))
     assert len(rows) == 40 * 4
     found = next(r for r in rows if (r["model"], r["init"], r["metric"]) == _KEY)
@@ -141,18 +141,18 @@ _KEY = ("dlr2", "leporid", "HR@10")
 
 def test_unknown_names_are_answered_kindly() -> None:
     with pytest.raises(UnknownNameError, match="markdown"):
-        render(build_table("table4", [], "ml-1m"), "markdwon")
-    with pytest.raises(DataError, match="table2"):
-        build_table("table1", [], "ml-1m")
+        render(build_table("table5", [], "ml-1m"), "markdwon")
+    with pytest.raises(DataError, match="table3"):
+        build_table("table2", [], "ml-1m")
 
 
 def test_paper_values_are_complete() -> None:
-    counts = {"table1": 3, "table2": 120, "table3": 36, "table4": 12, "table5": 4, "table6": 12}
+    counts = {"table2": 3, "table3": 120, "table4": 36, "table5": 12, "table6": 4, "table7": 12}
     for name, count in counts.items():
         rows = [row for data in ("ml-1m", "steam", "anime") for row in paper_rows(name, data)]
         assert len(rows) == count
-    with pytest.raises(UnknownNameError, match="table1"):
-        paper_rows("tabel1", "ml-1m")
+    with pytest.raises(UnknownNameError, match="table2"):
+        paper_rows("tabel2", "ml-1m")
     assert paper_dataset("ml-1m-r3") == "ml-1m"
     assert paper_dataset("ml-100k") is None
 

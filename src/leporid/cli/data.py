@@ -45,7 +45,7 @@ def _write(data: Interactions, output: Path, json_output: bool) -> None:
 @group.command()
 @as_command
 def stats(source: Source, log: LogOptions, json_output: Json = False) -> None:
-    """Users, items, interactions, density and the share of the tail (the paper's Table 1)."""
+    """Users, items, interactions, density and the share of the tail (the paper's Table 2)."""
     data = _load(source, log, json_output)
     figures = data.stats().as_dict()
     read = data.source.as_dict() if data.source is not None else None

@@ -47,6 +47,8 @@ class NamedDataset:
     """Names the file of item titles may have."""
     url: str | None = None
     """The archive; None where a licence click is needed."""
+    min_rating: float | None = None
+    """What `load` takes where it is not told: the lowest number that is a rating."""
 
 
 class DatasetFiles(NamedTuple):
@@ -88,6 +90,7 @@ DATASETS: Mapping[str, NamedDataset] = {
             page="https://www.kaggle.com/CooperUnion/anime-recommendations-database",
             interactions=("rating.csv",),
             items=("anime.csv",),
+            min_rating=0.0,  # -1 says "seen, not rated"
         ),
     )
 }

@@ -201,7 +201,7 @@ class Interactions:
         return core_filter(self, k)
 
     def stats(self) -> DatasetStats:
-        """The columns of the paper's Table 1; users and items without interactions are tail."""
+        """The columns of the paper's Table 2; users and items without interactions are tail."""
         n, cells = len(self), self.n_users * self.n_items
         return DatasetStats(
             users=self.n_users,

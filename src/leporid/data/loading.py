@@ -45,7 +45,8 @@ def load(
         wins); a table with named columns; a scipy sparse matrix with users as rows, whose
         positions are the ids.
     user, item, time, rating : name or place (from 0) of a column that has no usual name
-    min_rating : keep rows with at least this rating; the others are counted in `.dropped`
+    min_rating : keep rows with at least this rating; the others are counted in `.dropped`. 'anime'
+        by default leaves out its rows with rating -1, which were seen and not rated
     separator, header, encoding : of a text file, where its first line does not show them
     order : "file" takes the order of the rows as time; by default a time column says the order,
         and without one there is none
@@ -61,6 +62,8 @@ def load(
     if order == "file" and time is not None:
         raise ConfigError("a time column and the order of the file exclude each other: name one")
     requested = {"user": user, "item": item, "time": time, "rating": rating}
+    if min_rating is None and isinstance(source, str) and not Path(source).exists():
+        min_rating = DATASETS[source].min_rating if source in DATASETS else None
     need_rating = min_rating is not None
     if hasattr(source, "tocoo"):
         raw = _read_matrix(source)

@@ -7,9 +7,13 @@ from .report import write_report as write_report
 from .reproduce import QUICK_SUFFIX as QUICK_SUFFIX
 from .reproduce import paper_spec as paper_spec
 from .reproduce import paper_specs as paper_specs
+from .reproduce import protocol_of as protocol_of
+from .reproduce import renumbered as renumbered
 from .simulations import simulate_embedding_change as simulate_embedding_change
 from .simulations import simulate_le_dimensions as simulate_le_dimensions
 from .tables import PaperTable as PaperTable
 from .tables import build_table as build_table
 from .tables import paper_rows as paper_rows
 from .time_cost import measure_time_cost as measure_time_cost
+from .verdict import judge_claims as judge_claims
+from .verdict import verdict_page as verdict_page

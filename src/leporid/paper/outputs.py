@@ -24,26 +24,38 @@ from leporid.paper.report import (
 )
 from leporid.paper.reproduce import QUICK_NOTE, QUICK_SUFFIX, TABLE_GROUPS
 from leporid.paper.simulations import simulate_embedding_change, simulate_le_dimensions
-from leporid.paper.tables import PaperTable, build_table, paper_rows
+from leporid.paper.tables import (
+    NOT_FETCHED,
+    TAIL,
+    PaperTable,
+    build_table,
+    paper_dataset,
+    paper_rows,
+)
 from leporid.paper.time_cost import measure_time_cost
 from leporid.runs import Results, RunRecord, initialisation_gains
 
 Section = tuple[str, str]
 """A heading and its HTML."""
-_READ_TOO = {"table3": ("models", "softmax")}
+_READ_TOO = {"table4": ("models", "softmax")}
 """Runs the paper does not have, shown below its rows."""
-_TABLE3_ALSO = {("bpr", "random"), ("dlr2", "le")}
-"""What Table 3 shows beside classical models and LEPORID starts."""
+_TABLE4_ALSO = {("bpr", "random"), ("dlr2", "le")}
+"""What Table 4 shows beside classical models and LEPORID starts."""
+_SENSITIVITY = {
+    "alpha": ("Figure 4b: sensitivity to alpha", "alpha", "alpha"),
+    "neighbours": ("Figure 4c: sensitivity to K", "k", "K"),
+}
+"""The title, the setting of LEPORID and its label."""
 
 
 def paper_table(name: str, dataset: str, root: str | Path, suffix: str = "") -> PaperTable:
     """A table from whatever records exist; rows that were not run show a dash."""
     groups = [f"{group}{suffix}" for group in (*TABLE_GROUPS[name], *_READ_TOO.get(name, ()))]
     records = Results(root).records(dataset, groups)
-    if name == "table3":
+    if name == "table4":
         keep = {None, "leporid"}
-        records = [r for r in records if r.init in keep or (r.model, r.init) in _TABLE3_ALSO]
-    elif name == "table4":
+        records = [r for r in records if r.init in keep or (r.model, r.init) in _TABLE4_ALSO]
+    elif name == TAIL:
         records = [r for r in records if r.model == "dlr2"]
     table = build_table(name, records, dataset)
     quick = (QUICK_NOTE,) if suffix == QUICK_SUFFIX else ()
@@ -65,13 +77,14 @@ def write_outputs(
     """Write the named tables and figures (Markdown, CSV, LaTeX, PNG) and one HTML report.
 
     `users` is the training matrix the time cost is measured on.
-    A table without a single record is an error, or with `skip_missing` a sentence in the report.
+    A table without a single record is an error, or with `skip_missing` holds the paper's values,
+    "not run yet" beside them, and the command that runs it.
     """
     out = Path(out)
     sections: list[Section] = []
     used: dict[str, RunRecord] = {}
     for name in names:
-        if name == "table1":
+        if name == "table2":
             sections.append(_data_sets(stats or {}, out))
         elif name == "timecost":
             if users is not None:
@@ -81,12 +94,16 @@ def write_outputs(
         elif name in ("alpha", "neighbours"):
             if records := Results(root).records(dataset, [f"{name}{suffix}"]):
                 sections.append(_sensitivity(name, dataset, records, out))
+            elif skip_missing:
+                sections.append((_SENSITIVITY[name][0], _not_run(name, dataset)))
+        elif name == "figure4a":
+            sections.append(_architectures(paper_table("table7", dataset, root, suffix), out))
         else:
             table = paper_table(name, dataset, root, suffix)
             sections.append(_table(table, root, out, skip_missing))
             used |= {r.spec_hash: r for row in table.rows for r in row.records}
     if gains := initialisation_gains(list(used.values()), root):
-        heading = "HR@10 from LEPORID and from random vectors, 95% interval over users"
+        heading = "HR@10 from LEPORID and from random vectors, 95% interval over users and seeds"
         sections.append(("What the start is worth", rows_html(gains, heading)))
     if trained := [record for record in used.values() if record.extra.get("training")]:
         sections.append(("Training", training_section(trained)))
@@ -94,14 +111,11 @@ def write_outputs(
 
 
 def _table(table: PaperTable, root: str | Path, out: Path, skip_missing: bool) -> Section:
-    if not any(row.records for row in table.rows):
-        advice = (
+    if not skip_missing and not any(row.records for row in table.rows):
+        raise DataError(
             f"no records for {table.name} on {table.dataset} under {root}: run it first with "
             f"`leporid reproduce {table.name} --dataset {table.dataset}`"
         )
-        if not skip_missing:
-            raise DataError(advice)
-        return table.title, f"<p class='note'>{html.escape(advice)}</p>"
     for form, ending in FORMATS.items():
         with atomic_path(out / f"{table.name}.{ending}") as target:
             target.write_text(render(table, form), encoding="utf-8")
@@ -112,13 +126,20 @@ def _data_sets(stats: dict[str, dict[str, Any]], out: Path) -> Section:
     """What our filter leaves of each data set beside what the paper prints, one row per figure."""
     rows = []
     for dataset, ours in stats.items():
-        printed = next(iter(paper_rows("table1", dataset)), {})
+        printed = next(iter(paper_rows("table2", dataset)), {})
         rows += [
             {"dataset": dataset, "figure": figure, "ours": value, "paper": printed.get(figure, "-")}
             for figure, value in ours.items()
         ]
-    write_json(out / "table1.json", rows)
-    return "Table 1: data sets", rows_html(rows, "After the core filter")
+    if not any(paper_dataset(dataset) == "steam" for dataset in stats):
+        (steam,) = paper_rows("table2", "steam")
+        rows += [
+            {"dataset": "steam", "figure": figure, "ours": NOT_FETCHED, "paper": value}
+            for figure, value in steam.items()
+            if figure != "dataset"
+        ]
+    write_json(out / "table2.json", rows)
+    return "Table 2: data sets", rows_html(rows, "After the core filter")
 
 
 def _time_cost(users: sparse.csr_array, out: Path) -> Section:
@@ -146,7 +167,7 @@ def _simulated(name: str, out: Path, progress: bool) -> Section:
 
 def _sensitivity(name: str, dataset: str, records: list[RunRecord], out: Path) -> Section:
     """A figure and a table of metrics against alpha or K, means over seeds."""
-    setting, label = {"alpha": ("alpha", "alpha"), "neighbours": ("k", "K")}[name]
+    title, setting, label = _SENSITIVITY[name]
     metrics = ["HR@10", "F1@10"]
     by_value = defaultdict(list)
     for record in records:
@@ -159,7 +180,31 @@ def _sensitivity(name: str, dataset: str, records: list[RunRecord], out: Path) -
     _save(figure, out / f"{name}.png")
     rows = [{label: value, **means} for value, means in points]
     text = figure_html(figure, f"DLR2 from LEPORID on {dataset}")
-    return f"Sensitivity to {label}", text + rows_html(rows, f"{label} on {dataset}")
+    return title, text + rows_html(rows, f"{label} on {dataset}")
+
+
+def _architectures(table: PaperTable, out: Path) -> Section:
+    """Table 7's HR@10 as bars, ours and the printed ones; the paper draws it for Anime alone."""
+    title = "Figure 4a: architectures of the Feature Network"
+    values = [(row.key[0], row.values["HR@10"]) for row in table.rows]
+    bars = [
+        (f"{name}, {whose}", number)
+        for name, value in values
+        for whose, number in (("here", value.ours), ("paper", value.paper))
+        if number is not None
+    ]
+    if not any(value.ours is not None for _, value in values):
+        return title, _not_run("figure4a", table.dataset)
+    labels, numbers = zip(*bars, strict=True)
+    name = f"HR@10 on {table.dataset}, mean over seeds"
+    figure = figures.draw_bars(labels, numbers, [None] * len(bars), name)
+    _save(figure, out / "figure4a.png")
+    return title, figure_html(figure, f"DLR2 from LEPORID on {table.dataset}")
+
+
+def _not_run(name: str, dataset: str) -> str:
+    command = f"leporid reproduce {name} --dataset {html.escape(dataset)}"
+    return f"<p class='note'>Not run yet: <code>{command}</code></p>"
 
 
 def _save(figure: Any, path: Path) -> None:

@@ -33,7 +33,7 @@ def _number(value: float | None, form: str = ".4f", missing: str = "-") -> str:
 def _rows(table: PaperTable) -> Iterator[tuple[TableRow, list[tuple[Value, int]]]]:
     """Every row with its values and their places in its group: 0 best, 1 second, 2 the rest."""
     places: dict[tuple[int, str], int] = {}
-    groups = {row.key[0] for row in table.rows} if table.name == "table2" else {None}
+    groups = {row.key[0] for row in table.rows} if table.name == "table3" else {None}
     for metric in table.metrics:
         for group in groups:
             for place, number in enumerate(table.ranked(metric, group)[:2]):

@@ -15,7 +15,7 @@ from leporid.evaluation import one_against_many
 from leporid.pages import fill_template, to_svg
 from leporid.paper.figures import draw_bars
 from leporid.paper.render import render
-from leporid.paper.tables import PaperTable
+from leporid.paper.tables import TAIL, PaperTable
 from leporid.runs import Results, RunRecord, versions
 
 
@@ -52,7 +52,7 @@ def table_section(table: PaperTable, root: str | Path) -> str:
         return text
     metric = "HR@10"
     # The records keep intervals and hits of all users together, which say nothing of a stratum.
-    tail = table.name == "table4"
+    tail = table.name == TAIL
     figure = draw_bars(
         [" / ".join(part for part in row.key if part != "-") for row in shown],
         [row.values[metric].ours or 0.0 for row in shown],

@@ -15,12 +15,18 @@ from leporid.runs import RunRecord, have_seen
 
 METRICS = ("HR@5", "HR@10", "F1@5", "F1@10")
 
+TAIL = "table5"
+"""The table of tail users."""
+BY_VARIANT = ("table6", "table7", "authors")
+"""Tables whose rows are variants of one model."""
+NOT_FETCHED = "not run: data must be fetched by hand"
 TITLES = {
-    "table2": "Table 2: initialisers x models",
-    "table3": "Table 3: algorithms",
-    "table4": "Table 4: tail users (25% with the fewest interactions)",
-    "table5": "Table 5: losses and inference branches of DLR2",
-    "table6": "Table 6: architectures of DLR2",
+    "table3": "Table 3: initialisers x models",
+    "table4": "Table 4: algorithms",
+    "table5": "Table 5: tail users (25% with the fewest interactions)",
+    "table6": "Table 6: losses and inference branches of DLR2",
+    "table7": "Table 7: architectures of DLR2",
+    "authors": "DLR2 by the authors' program: vectors frozen and trained",
 }
 
 
@@ -69,6 +75,11 @@ class PaperTable:
     notes: tuple[str, ...] = ()
 
     @property
+    def missing(self) -> str:
+        """What stands where there is no value of ours."""
+        return NOT_FETCHED if self.dataset == "steam" else "not run yet"
+
+    @property
     def compared(self) -> bool:
         """Whether the paper prints anything to compare with."""
         return any(value.paper is not None for row in self.rows for value in row.values.values())
@@ -104,17 +115,32 @@ def paper_rows(table: str, dataset: str) -> list[dict[str, Any]]:
     return [row for row in _printed()[table] if row["dataset"] == wanted]
 
 
+def _printed_rows(table: str, dataset: str) -> list[dict[str, Any]]:
+    """`paper_rows`; the authors' program printed DLR2's rows of Table 3, random vectors trained."""
+    if table != "authors":
+        return paper_rows(table, dataset)
+    rows = {r["init"]: r for r in paper_rows("table3", dataset) if r["model"] == "dlr2"}
+    return [
+        {
+            **(rows.get(init, {}) if (how == "trained") is (init == "random") else {}),
+            "variant": f"{init}-{how}",
+        }
+        for init in ("random", "svd", "le", "leporid")
+        for how in ("frozen", "trained")
+    ]
+
+
 def build_table(name: str, records: Sequence[RunRecord], dataset: str) -> PaperTable:
-    """Group records into the rows of one of the paper's tables 2 to 6.
+    """Group records into the rows of one of the paper's tables 3 to 7, or of the authors' grid.
 
     Rows the paper prints come first, in its order; runs of ours that it does not have follow.
     """
     if name not in TITLES:
         raise DataError(f"{name} is not made from run records: choose from {', '.join(TITLES)}")
-    by_variant = name in ("table5", "table6")
+    by_variant = name in BY_VARIANT
     columns = ("variant",) if by_variant else ("model", "init")
     printed = {
-        tuple(row[column] or "-" for column in columns): row for row in paper_rows(name, dataset)
+        tuple(row[column] or "-" for column in columns): row for row in _printed_rows(name, dataset)
     }
     ours: dict[tuple[str, ...], list[RunRecord]] = {}
     for record in records:
@@ -126,10 +152,10 @@ def build_table(name: str, records: Sequence[RunRecord], dataset: str) -> PaperT
     rows = []
     for key in [*printed, *(key for key in ours if key not in printed)]:
         runs = ours.get(key, [])
-        measured = [run.tail_metrics if name == "table4" else run.metrics for run in runs]
+        measured = [run.tail_metrics if name == TAIL else run.metrics for run in runs]
         values = {metric: _value(measured, printed.get(key, {}), metric) for metric in METRICS}
         rows.append(TableRow(key, values, tuple(runs)))
-    notes = tuple(_notes(dataset, rows))
+    notes = tuple(_notes(name, dataset, rows))
     return PaperTable(name, TITLES[name], dataset, columns, METRICS, tuple(rows), notes)
 
 
@@ -142,7 +168,7 @@ def _value(runs: Sequence[Mapping[str, float]], printed: Mapping[str, Any], metr
     return Value(mean, deviation, len(numbers), printed.get(metric))
 
 
-def _notes(dataset: str, rows: Sequence[TableRow]) -> list[str]:
+def _notes(name: str, dataset: str, rows: Sequence[TableRow]) -> list[str]:
     notes = []
     counterpart = paper_dataset(dataset)
     if counterpart is None:
@@ -152,7 +178,8 @@ def _notes(dataset: str, rows: Sequence[TableRow]) -> list[str]:
         notes.append(f"{where}: close, not the same data.")
     notes += _against_the_paper(rows)
     if missing := [" ".join(row.key) for row in rows if row.values["HR@10"].ours is None]:
-        notes.append(f"Not run here: {', '.join(missing)}.")
+        command = f"`leporid reproduce {name} --dataset {dataset}`"
+        notes.append(f"Not run yet: {', '.join(missing)}; run them with {command}.")
     return notes
 
 

@@ -35,6 +35,8 @@ class Cell(Config):
     """What `leporid.load` reads: a data set name or a path."""
     experiment: str
     core: int
+    min_rating: float | None = None
+    """Keep rows with at least this rating."""
     protocol: str
     """One of `leporid.data.splitting.PROTOCOLS`."""
     model: str
@@ -55,7 +57,8 @@ class Cell(Config):
     @property
     def request(self) -> dict[str, Any]:
         """What was asked for. What the data is called belongs to it, not where it lies."""
-        return {key: value for key, value in self.to_dict().items() if key != "source"}
+        left_out = {"source", *(["min_rating"] if self.min_rating is None else [])}
+        return {key: value for key, value in self.to_dict().items() if key not in left_out}
 
     @property
     def spec_hash(self) -> str:
@@ -75,9 +78,9 @@ class Cell(Config):
 
 
 @lru_cache(maxsize=2)
-def load_split(source: str, core: int, protocol: str) -> Split:
+def load_split(source: str, core: int, protocol: str, min_rating: float | None = None) -> Split:
     """The split of a data set under a protocol; the last two are kept in memory."""
-    data = load(source)
+    data = load(source, min_rating=min_rating)
     return split_by(data.core(core) if core > 1 else data, protocol)
 
 
@@ -85,7 +88,7 @@ def run(
     cell: Cell, *, device: str = "auto", progress: bool | ProgressLike | None = None
 ) -> tuple[RunRecord, UserOutcomes]:
     """Train and judge one cell. Selection sees validation only; test is read once, here."""
-    split = load_split(cell.source, cell.core, cell.protocol)
+    split = load_split(cell.source, cell.core, cell.protocol, cell.min_rating)
     reporter = make_progress(progress)
     settings, recipe = dict(cell.settings), cell.recipe
     extra: dict[str, Any] = {"cell": cell.request}

@@ -7,6 +7,7 @@ hits of every user. `initialisation_gains` compares two starts of each model ove
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -104,10 +105,10 @@ def initialisation_gains(
 ) -> list[dict[str, Any]]:
     """One row per model and recipe that was run from both: HR@n of each, and the difference.
 
-    A user's value is the mean over the seeds; the interval is a 95% percentile bootstrap over
-    users of the paired difference. It speaks of other users, not of other seeds: the spread over
-    seeds stands beside it. The last columns are what the model has seen of its users when it was
-    tested, and the HR@n of tail users.
+    A user's value is the mean over the seeds. The 95% interval speaks of other users (a percentile
+    bootstrap of the paired difference) and of other seeds (1.96 standard errors of the two means
+    over seeds): both half-widths are added in squares. The last columns are what the model has seen
+    of its users when it was tested, and the HR@n of tail users.
     """
     groups: dict[tuple[str, str | None], dict[str, list[RunRecord]]] = {}
     for record in records:
@@ -121,19 +122,27 @@ def initialisation_gains(
             continue
         gap = sides[init].mean(axis=0) - sides[base].mean(axis=0)
         resampled = bootstrap_means(gap[:, None], resamples, seed)
+        gain = float(gap.mean())
         low, high = percentile_interval(resampled[:, 0], 0.95)
+        seeds = 1.96 * math.hypot(*(_seed_error(rates.mean(axis=1)) for rates in sides.values()))
+        low, high = gain - math.hypot(gain - low, seeds), gain + math.hypot(high - gain, seeds)
         row: dict[str, Any] = {"model": model, "recipe": recipe or "-"}
         for name in (init, base):
             by_seed = sides[name].mean(axis=1)
             row[f"{name} HR@{n}"] = float(by_seed.mean())
             row[f"{name} seeds"] = f"{by_seed.min():.4f} to {by_seed.max():.4f}"
-        row |= {"gain": float(gap.mean()), "low": low, "high": high}
+        row |= {"gain": gain, "low": low, "high": high}
         row["has seen"] = have_seen([*runs[init], *runs[base]])
         for name in (init, base):
             tails = [record.tail_metrics.get(f"HR@{n}", np.nan) for record in runs[name]]
             row[f"{name} tail"] = float(np.mean(tails))
         rows.append(row)
     return rows
+
+
+def _seed_error(by_seed: NDArray[np.float64]) -> float:
+    """The standard error of a mean over seeds; one seed does not say."""
+    return float(by_seed.std(ddof=1) / math.sqrt(len(by_seed))) if len(by_seed) > 1 else 0.0
 
 
 def have_seen(records: Sequence[RunRecord]) -> str:

@@ -36,6 +36,8 @@ class ExperimentSpec(Config):
     """A path, where the data set is not one `leporid.load` knows by name."""
     core: int = 20
     """Keep users and items with at least this many interactions."""
+    min_rating: float | None = None
+    """Keep rows with at least this rating; None keeps all."""
     protocol: str = "temporal"
     """One of `leporid.data.splitting.PROTOCOLS`."""
     models: tuple[str, ...] = ()
@@ -94,7 +96,7 @@ class ExperimentSpec(Config):
             recipe = variant.recipe or recipe
             settings |= variant.settings
             init_settings |= variant.init_settings
-        names = ("dataset", "core", "protocol", "at", "trials")
+        names = ("dataset", "core", "min_rating", "protocol", "at", "trials")
         return Cell(
             **{name: getattr(self, name) for name in names},
             source=self.source or self.dataset,

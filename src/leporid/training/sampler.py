@@ -36,6 +36,8 @@ class Sampling:
     """0 draws negatives uniformly, otherwise in proportion to popularity ** power."""
     repeat: bool = True
     """Windows: a history shorter than `length` repeats its first item in front; else -1."""
+    shortest: int = 1
+    """Windows: items of history that an example needs."""
     crop: bool = True
     """Sequences longer than `length`: a random stretch (True) or always the newest (False)."""
 
@@ -86,7 +88,7 @@ class Sampler:
         if not self.n_examples:
             raise DataError(
                 f"no example to train on: {sampling.kind} need users with "
-                f"{'one item' if sampling.kind == 'pairs' else 'two items'} or more in training, "
+                f"{1 + sampling.shortest * (sampling.kind != 'pairs')} or more items in training, "
                 f"and with an item left that is no positive"
             )
         self.batch_size = min(batch_size, self.n_examples)
@@ -118,7 +120,7 @@ class Sampler:
         if sampling.kind == "windows":
             place = torch.arange(len(data.user), device=data.device) - data.indptr[data.user]
             last = (count - sampling.targets).clamp(min=1)[data.user]
-            keep &= (place >= 1) & (place <= last)
+            keep &= (place >= sampling.shortest) & (place <= last)
         return keep.nonzero().squeeze(1)
 
     def _rows(self, row: Tensor, source: torch.Generator) -> Batch:

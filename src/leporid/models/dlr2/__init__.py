@@ -1,6 +1,6 @@
 """DLR2, Dual-Loss Residual Recommendation: the paper's own model (section 4).
 
-config    `DLR2Config`: its settings, and the two recipes
+config    `DLR2Config`: its settings, and the recipes
 features  the Feature Network: (user, last items) in, one state vector out; four designs
 heads     S judges an item, G says what the next item looks like
 model     `DLR2`: losses, scores, and two stages in which G retrieves what S ranks

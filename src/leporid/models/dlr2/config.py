@@ -33,8 +33,9 @@ class DLR2Config(TrainingConfig):
     """Channels of the first residual block; the second has twice as many."""
     length: int = setting(5, at_least=1)
     """l, the number of recent items read."""
-    padding: Literal["repeat", "blank"] = "repeat"
-    """A history shorter than l repeats its first item, or leaves rows of the image blank."""
+    padding: Literal["repeat", "blank", "none"] = "repeat"
+    """A history shorter than l repeats its first item, or leaves rows of the image blank; or is not
+    trained on at all, and repeats when it is scored."""
     profile: int = setting(0, at_least=0)
     """One more row of the image: the sum of this many recent items over the root of their number.
     0 leaves it out."""
@@ -49,6 +50,15 @@ class DLR2Config(TrainingConfig):
     relu_on_negatives: bool = False
     """Apply the last ReLU of S to negatives in L_S too, as printed. A network whose S falls below
     zero everywhere then has no gradient left, and some seeds end there."""
+    last_relu: bool = True
+    """S ends in a ReLU, as printed. Without it, as in the authors' program, L_S is the square of S
+    for a positive on both sides of zero."""
+    ranking_distance: Literal["squared", "absolute"] = "squared"
+    """Margin: G ranks items by the mean squared difference, its distance in L_G, or by the mean
+    absolute one, as the authors' program does."""
+    frozen_starts: bool = False
+    """Keep the vectors of every initialiser but `random` as they are (`freeze_steps=-1` for them
+    alone)."""
     generative_weight: float = 1.0
     """Weight of L_G in the sum; L_S has 1."""
     negatives: int = setting(1, at_least=1)
@@ -85,6 +95,10 @@ class DLR2Config(TrainingConfig):
     def validate(self) -> None:
         """Refuse to rank by a branch that would not be trained."""
         super().validate()
+        if self.relu_on_negatives and not self.last_relu:
+            raise ConfigError(
+                "relu_on_negatives=True needs last_relu=True: there is no ReLU to read"
+            )
         if self.shortcut and self.objective != "softmax":
             raise ConfigError("shortcut=True needs objective='softmax': G's tanh would bend it")
         if self.losses != "both" and self.inference != self.losses:
@@ -116,5 +130,10 @@ GENERAL_BY_KIND: dict[str, dict[str, Any]] = {
     "large": {"channels": 32, "eval_every": 250},
     "large with long histories in order": {
         "length": 20, "user_dropout": 0.5, "label_smoothing": 0.0, "weight_decay": 0.1,
+    },
+    "authors": {
+        "last_relu": False, "margin": 0.5, "frozen_starts": True, "padding": "none", "length": 5,
+        "ranking_distance": "absolute", "batch_size": 32, "steps": 5000,
+        "metric": "Precision@1", "eval_every": 100,
     },
 }  # fmt: skip

@@ -47,7 +47,7 @@ class DLR2Network(nn.Module):
         self.discriminative = Discriminative(config.dim)
         self.generative = generative(config.dim)
         self.image_dropout = nn.Dropout(config.image_dropout)
-        if config.objective == "margin":
+        if config.objective == "margin" and config.last_relu:
             # Small vectors give every pair nearly the same S; were it negative, the last ReLU
             # would be dead from the start. Half the margin is the best constant distance.
             nn.init.constant_(self.discriminative.last.bias, config.margin / 2)
@@ -107,10 +107,12 @@ class DLR2Network(nn.Module):
         return g.tanh() if self.config.objective == "margin" else g
 
     def generative_scores(self, g: Tensor) -> Tensor:
-        """[B, D] -> [B, n_items]: minus the mean squared difference, or logits."""
+        """[B, D] -> [B, n_items]: minus the distance that ranks, or logits."""
         items = self.items.weight
         if self.config.objective == "softmax":
             return (g @ items.T).float() * self.log_temperature.exp() + self.bias
+        if self.config.ranking_distance == "absolute":
+            return -torch.cdist(g.float(), items.float(), p=1) / g.shape[1]
         squares = (items * items).mean(dim=1) + (g * g).mean(dim=1, keepdim=True)
         return 2 / g.shape[1] * (g @ items.T) - squares
 
@@ -144,7 +146,8 @@ class DLR2(UserTableRecommender):
             length=max(config.length, config.profile),
             negatives=count,
             negative_power=power,
-            repeat=config.padding == "repeat",
+            repeat=config.padding != "blank",
+            shortest=config.length if config.padding == "none" else 1,
         )
 
     @property
@@ -172,6 +175,11 @@ class DLR2(UserTableRecommender):
                 LeporidWarning,
                 stacklevel=3,
             )
+        if self.config.frozen_starts:
+            start = options.get("init")
+            given = start is not None and start.items.provenance.get("method") != "random"
+            steps = -1 if given else max(self.config.freeze_steps, 0)
+            self.config = self.config.replace(freeze_steps=steps)
         super()._fit(split, **options)
 
     def loss(self, batch: Batch) -> Tensor:
@@ -195,7 +203,7 @@ class DLR2(UserTableRecommender):
         """L_S; candidates: [B, 1 + k, D], the positive first."""
         judged = self.network.discriminative(s, candidates).float()
         if self.config.objective == "margin":
-            return _square_square(judged, self.config.margin, self.config.relu_on_negatives)
+            return _square_square(judged, self.config)
         first = torch.zeros(len(judged), dtype=torch.int64, device=judged.device)
         return functional.cross_entropy(judged, first)
 
@@ -354,15 +362,16 @@ class DLR2(UserTableRecommender):
         return summary
 
 
-def _square_square(judged: Tensor, margin: float, relu_on_negatives: bool) -> Tensor:
-    """L_S (Eq. 10). judged [B, 1 + k]: S before its last ReLU, the positive first.
+def _square_square(judged: Tensor, config: DLR2Config) -> Tensor:
+    """L_S (Eq. 10). judged [B, 1 + k]: S before its last ReLU (if it has one), the positive first.
 
     Where S is below zero for a negative, the ReLU would stop its gradient; without it the
     parabola goes on, and S can always come back. Above zero the two are the same.
     """
-    near = judged[:, 0].relu().square()
-    negatives = judged[:, 1:].relu() if relu_on_negatives else judged[:, 1:]
-    far = (margin - negatives).relu().square().mean(dim=1)
+    positive, negatives = judged[:, 0], judged[:, 1:]
+    near = (positive.relu() if config.last_relu else positive).square()
+    negatives = negatives.relu() if config.relu_on_negatives else negatives
+    far = (config.margin - negatives).relu().square().mean(dim=1)
     return (near + far).mean()
 
 

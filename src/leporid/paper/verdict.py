@@ -1,0 +1,256 @@
+"""The paper's claims judged by our records: numbers and readings computed, sentences written.
+
+`claims.toml` holds each claim with its sentence, its verdict and the comparisons behind it.
+`judge_claims` makes the comparisons; `Claim.contradiction` says where a written verdict is not what
+they give; `verdict_page` is docs/verdict.md.
+"""
+
+from __future__ import annotations
+
+import math
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from leporid.artifacts import read_json
+from leporid.pages import fill_template
+from leporid.runs import Results, RunRecord
+
+METRIC, ALSO = "HR@10", "F1@10"
+_WIDTH = 1.96
+"""Standard errors on each side of a 95% interval."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One number against another on one data set; all None where either was not run."""
+
+    dataset: str
+    what: str
+    """Where the records lie and what is compared."""
+    seeds: tuple[int, int]
+    values: tuple[float, float] | None = None
+    difference: float | None = None
+    error: float = 0.0
+    """Standard error of the difference: users and seeds."""
+    also: float | None = None
+    """The difference in F1@10."""
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """The 95% interval of the difference."""
+        if self.difference is None:
+            return None
+        return self.difference - _WIDTH * self.error, self.difference + _WIDTH * self.error
+
+    @property
+    def reading(self) -> str:
+        """`above`, `below`, `level` (the interval holds zero) or `not run yet`."""
+        if self.interval is None:
+            return "not run yet"
+        low, high = self.interval
+        return "above" if low > 0 else "below" if high < 0 else "level"
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What the paper says, what we say of it, and the comparisons behind both."""
+
+    title: str
+    paper: str
+    sentence: str
+    verdict: str
+    every: bool
+    """Whether one comparison below refutes the claim; else it speaks of a tendency."""
+    command: str
+    """What `leporid reproduce` has to be told to run what is missing."""
+    comparisons: tuple[Comparison, ...]
+
+    @property
+    def run(self) -> list[Comparison]:
+        """The comparisons there are records for."""
+        return [comparison for comparison in self.comparisons if comparison.difference is not None]
+
+    @property
+    def missing(self) -> list[str]:
+        """The data sets on which something was not run."""
+        gone = (c.dataset for c in self.comparisons if c.difference is None)
+        return list(dict.fromkeys(gone))
+
+    def computed(self, datasets: Iterable[str] | None = None) -> str:
+        """The verdict of the numbers, over all data sets or some."""
+        kept = None if datasets is None else set(datasets)
+        asked = [c for c in self.comparisons if kept is None or c.dataset in kept]
+        readings = [c.reading for c in asked if c.difference is not None]
+        if not readings:
+            return "not run yet" if asked else "-"
+        if all(reading == "above" for reading in readings):
+            return "holds"
+        if "above" not in readings or (self.every and "below" in readings):
+            return "does not hold"
+        return "holds in part"
+
+    @property
+    def contradiction(self) -> str | None:
+        """Where the written verdict is not that of the numbers."""
+        if (computed := self.computed()) == self.verdict:
+            return None
+        return f"{self.title!r} is said to be {self.verdict!r}, the records say {computed!r}"
+
+
+def judge_claims(
+    root: str | Path, claims: Sequence[Mapping[str, Any]] | None = None
+) -> list[Claim]:
+    """Every claim of `claims.toml` (or of `claims`) by the records under `root`."""
+    if claims is None:
+        text = resources.files("leporid.paper").joinpath("claims.toml").read_text("utf-8")
+        claims = tomllib.loads(text)["claims"]
+    judge = _Judge(Path(root))
+    return [
+        Claim(
+            **{key: entry[key] for key in ("title", "paper", "sentence", "verdict", "command")},
+            every=entry["rule"] == "every",
+            comparisons=tuple(judge.comparisons(entry["compare"])),
+        )
+        for entry in claims
+    ]
+
+
+def verdict_page(root: str | Path) -> str:
+    """docs/verdict.md."""
+    claims = judge_claims(root)
+    others = {c.dataset for claim in claims for c in claim.comparisons} - {"ml-1m-r3", "anime-5k"}
+    columns = {"ML-1M": ["ml-1m-r3"], "Anime": ["anime-5k"], "other logs": sorted(others)}
+    filters = {"signed": lambda value: f"{value:+.4f}"}
+    values: dict[str, Any] = {"claims": claims, "columns": columns}
+    return fill_template("leporid.paper", "templates/verdict.md", filters, **values)
+
+
+class _Judge:
+    """Comparisons from the records of one folder."""
+
+    def __init__(self, root: Path) -> None:
+        self.root, self.results = root, Results(root)
+        self._records = cache(lambda data, group: tuple(self.results.records(data, [group])))
+
+    def comparisons(self, entries: Sequence[Mapping[str, Any]]) -> Iterable[Comparison]:
+        for entry in entries:
+            seconds = entry["second"]
+            for dataset in entry["data"]:
+                for second in seconds if isinstance(seconds, list) else [seconds]:
+                    yield self._compare(dataset, entry, {**entry["first"], **second})
+
+    def _compare(
+        self, dataset: str, entry: Mapping[str, Any], second: Mapping[str, Any]
+    ) -> Comparison:
+        first, measure = entry["first"], entry.get("measure", METRIC)
+        where = [str(side["experiment"]).strip("[]").replace("'", "") for side in (first, second)]
+        what = f"{where[0]}: {_label(first)} - " + (f"{where[1]}: " if len({*where}) > 1 else "")
+        what += _label(second)
+        if measure == "seconds":
+            return self._seconds(dataset, first, second)
+        sides = [self._select(dataset, chosen) for chosen in (first, second)]
+        seeds = len(sides[0]), len(sides[1])
+        if measure != METRIC:
+            what += f", {measure}"
+        if not all(sides):
+            return Comparison(dataset, what, seeds)
+        means = [_mean(side, METRIC) for side in sides]
+        also: float | None = _mean(sides[0], ALSO) - _mean(sides[1], ALSO)
+        tail = [_mean(side, METRIC, tail=True) for side in sides]
+        error = math.hypot(self._user_error(sides), *self._seed_errors(sides, tail=False))
+        # Records keep means of tail users only: a quarter of the users, twice the error.
+        tail_error = math.hypot(2 * self._user_error(sides), *self._seed_errors(sides, tail=True))
+        if measure == "tail users":
+            also = _mean(sides[0], ALSO, tail=True) - _mean(sides[1], ALSO, tail=True)
+            means, error = tail, tail_error
+        elif measure == "tail users' ratio against all users'":
+            error = math.hypot(error / means[1], tail_error / tail[1])
+            means = [tail[0] / tail[1], means[0] / means[1]]
+            also = None
+        pair = means[0], means[1]
+        return Comparison(dataset, what, seeds, pair, pair[0] - pair[1], error, also)
+
+    def _seconds(
+        self, dataset: str, first: Mapping[str, Any], second: Mapping[str, Any]
+    ) -> Comparison:
+        """Seconds of runs against those of our own graph and eigenvectors, in one file."""
+        path, runs = self.root / dataset / second["file"], self._select(dataset, first)
+        what = f"seconds of {_label(first)} - of the user graph and its eigenvectors"
+        if not path.is_file() or not runs:
+            return Comparison(dataset, what, (len(runs), 0))
+        ours = sum(row["seconds"] for row in read_json(path) if "scipy" not in row["step"])
+        theirs = sum(run.seconds for run in runs) / len(runs)
+        return Comparison(dataset, what, (len(runs), 1), (theirs, ours), theirs - ours)
+
+    def _select(self, dataset: str, wanted: Mapping[str, Any]) -> list[RunRecord]:
+        groups = wanted["experiment"]
+        groups = [groups] if isinstance(groups, str) else groups
+        records = [record for group in groups for record in self._records(dataset, group)]
+        named = {key: wanted[key] for key in ("model", "init", "recipe") if key in wanted}
+        return [
+            record
+            for record in records
+            if record.variant == wanted.get("variant")
+            and all(getattr(record, key) == (value or None) for key, value in named.items())
+        ]
+
+    def _user_error(self, sides: Sequence[Sequence[RunRecord]]) -> float:
+        """Of the mean over users of the paired difference, each user averaged over seeds."""
+        rates = []
+        for side in sides:
+            kept = [self.results.outcomes(record.key) for record in side]
+            rates.append([outcomes.hit_rate(10) for outcomes in kept if outcomes is not None])
+        if not all(rates) or len({len(rate) for side in rates for rate in side}) > 1:
+            # Without outcomes of the same users: the runs' own intervals, as if independent.
+            return math.hypot(*(_own_error(side) for side in sides))
+        gap = np.mean(rates[0], axis=0) - np.mean(rates[1], axis=0)
+        return float(gap.std(ddof=1) / math.sqrt(len(gap)))
+
+    def _seed_errors(self, sides: Sequence[Sequence[RunRecord]], *, tail: bool) -> list[float]:
+        """Of each mean over seeds. One seed has no deviation: it takes that of its model's runs."""
+        return [
+            0.0 if side[0].init is None else self._deviation(side, tail) / math.sqrt(len(side))
+            for side in sides
+        ]
+
+    def _deviation(self, side: Sequence[RunRecord], tail: bool) -> float:
+        if len(side) > 1:
+            return _spread(side, tail)
+        groups: dict[tuple[str | None, ...], list[RunRecord]] = {}
+        for record in self._records(side[0].dataset, side[0].experiment):
+            if record.model == side[0].model:
+                key = (record.init, record.recipe, record.variant)
+                groups.setdefault(key, []).append(record)
+        spreads = [_spread(runs, tail) ** 2 for runs in groups.values() if len(runs) > 1]
+        return math.sqrt(sum(spreads) / len(spreads)) if spreads else 0.0
+
+
+def _label(chosen: Mapping[str, Any]) -> str:
+    parts = [chosen["model"], chosen.get("variant") or chosen.get("init") or ""]
+    recipe = chosen.get("recipe", "paper")
+    parts += [f"({recipe})"] if recipe not in ("paper", "") else []
+    return " ".join(part for part in parts if part)
+
+
+def _values(records: Sequence[RunRecord], metric: str, tail: bool = False) -> list[float]:
+    return [(record.tail_metrics if tail else record.metrics)[metric] for record in records]
+
+
+def _mean(records: Sequence[RunRecord], metric: str, *, tail: bool = False) -> float:
+    return float(np.mean(_values(records, metric, tail)))
+
+
+def _spread(records: Sequence[RunRecord], tail: bool) -> float:
+    return float(np.std(_values(records, METRIC, tail), ddof=1))
+
+
+def _own_error(records: Sequence[RunRecord]) -> float:
+    low, high = records[0].extra["confidence_95"][METRIC][-2:]
+    return float(high - low) / (2 * _WIDTH)
