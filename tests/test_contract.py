@@ -37,6 +37,8 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "p3alpha": {"top_k": 7},
     "rp3beta": {"top_k": 7},
     "ials": {"dim": 5, "iterations": 3},
+    "gfcf": {"rank": 4},
+    "turbocf": {},
     "bpr": _NEURAL,
     "ncf": {**_NEURAL, "layers": (7, 3)},
     "ngcf": {**_NEURAL, "layers": (6, 5)},
