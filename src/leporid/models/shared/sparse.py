@@ -73,23 +73,39 @@ def rows_there_and_back(left: sparse.csr_array, across: sparse.csr_array) -> NDA
 def top_k_products(
     left: sparse.csr_array,
     right: sparse.csr_array,
-    scale: NDArray[np.float64],
     k: int,
-    normalize: bool,
+    *,
+    rows: NDArray[np.float64],
+    columns: NDArray[np.float64],
+    shrink: float = 0.0,
+    own: NDArray[np.int32] | None = None,
 ) -> sparse.csr_array:
-    """The `k` largest entries of each row of `left @ right * scale`, diagonal left out.
+    """The `k` largest entries of each row of `left @ right / (rows x columns + shrink)`.
 
-    left: [n, m], right: [m, n], scale: [n]. Equal entries go to the smaller column. With
-    `normalize` the kept entries of a row sum to 1. Never holds more than one dense row per thread.
+    left: [n, m], right: [m, f], both without zeros and with positive products; rows: [n], columns:
+    [f]. Entry own[i] of row i is left out (-1: none; by default the diagonal). Equal entries go to
+    the smaller column. Never holds more than one dense row per thread.
     """
-    n = left.shape[0]
-    k = max(1, min(k, n - 1)) if n > 1 else 1
-    columns = np.full((n, k), -1, dtype=np.int32)
+    n, width = left.shape[0], right.shape[1]
+    own = np.arange(n, dtype=np.int32) if own is None else own
+    k = max(1, min(k, width))
+    places = np.full((n, k), -1, dtype=np.int32)
     values = np.zeros((n, k), dtype=np.float32)
     a, b = csr_parts(left), csr_parts(right)
     with one_thread_pool() as threads:
-        _top_k_products(a, b, scale, normalize, columns, values, threads * 8)
-    return canonical(Neighbours(columns, values, n).csr())
+        below = rows, columns, shrink
+        _top_k_products(a, b, below, own, places, values, threads * 8)
+    return canonical(Neighbours(places, values, width).csr())
+
+
+def top_k_of_columns(matrix: sparse.csr_array, k: int) -> sparse.csr_array:
+    """The `k` largest entries of each column; of equal ones those in the first rows."""
+    turned = canonical(matrix.T)
+    column = np.repeat(np.arange(turned.shape[0]), np.diff(turned.indptr))
+    order = np.lexsort((-turned.data, column))
+    kept = order[np.arange(len(order)) - turned.indptr[column] < k]
+    entries = turned.data[kept], (turned.indices[kept], column[kept])
+    return canonical(sparse.csr_array(entries, shape=matrix.shape))
 
 
 @kernel(parallel=True)
@@ -131,14 +147,15 @@ def _there_and_back(a: Any, turned: Any, b: Any, out: Any, blocks: int, width: i
 
 @kernel(parallel=True)
 def _top_k_products(
-    a: Any, b: Any, scale: Any, normalize: bool, columns: Any, values: Any, blocks: int
+    a: Any, b: Any, below: Any, own: Any, columns: Any, values: Any, blocks: int
 ) -> None:
     a_ptr, a_idx, a_val = a
     b_ptr, b_idx, b_val = b
+    row_scale, column_scale, shrink = below
     n, k = columns.shape
     for block in prange(blocks):
-        sums = np.zeros(n)
-        touched = np.empty(n, dtype=np.int32)
+        sums = np.zeros(len(column_scale))
+        touched = np.empty(len(column_scale), dtype=np.int32)
         for row in range(block, n, blocks):
             count = 0
             for p in range(a_ptr[row], a_ptr[row + 1]):
@@ -146,21 +163,16 @@ def _top_k_products(
                 weight = np.float64(a_val[p])
                 for q in range(b_ptr[middle], b_ptr[middle + 1]):
                     column = b_idx[q]
-                    if column == row:
+                    if column == own[row]:
                         continue
                     if sums[column] == 0.0:
                         touched[count] = column
                         count += 1
                     sums[column] += weight * b_val[q]
             reached = np.sort(touched[:count])
-            entries = sums[reached] * scale[reached]
+            entries = sums[reached] / (row_scale[row] * column_scale[reached] + shrink)
             sums[reached] = 0.0
             order = np.argsort(-entries, kind="mergesort")[:k]
-            total = 0.0
-            for p in order:
-                total += entries[p]
             for place, p in enumerate(order):
-                if entries[p] <= 0.0:
-                    break
                 columns[row, place] = reached[p]
-                values[row, place] = entries[p] / total if normalize else entries[p]
+                values[row, place] = entries[p]
