@@ -58,8 +58,9 @@ def test_gfcf_is_its_dense_formula(rank: int, alpha: float) -> None:
     root = np.sqrt(np.maximum(x.sum(axis=0), 1))
     ideal = np.diag(1 / root) @ vectors @ vectors.T @ np.diag(root)
     expected = known @ (across.T @ across + alpha * ideal)
-    found = GFCF(rank=rank, alpha=alpha).fit(split).score(ALL)
-    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+    for max_items in (17, 16):  # one dense matrix, and without any
+        found = GFCF(rank=rank, alpha=alpha, max_items=max_items).fit(split).score(ALL)
+        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
 
 
 def test_the_ideal_filter_of_full_rank_returns_the_profile() -> None:
