@@ -59,7 +59,9 @@ def test_a_split_is_judged_from_what_is_known_at_that_moment(
         np.testing.assert_array_equal(found.top, evaluate(scores, split, part=part).top)  # type: ignore[arg-type]
 
 
-PROFILES = ["userknn", "itemknn", "slim", "ease", "p3alpha", "rp3beta", "ials"]
+PROFILES = [
+    "userknn", "itemknn", "slim", "ease", "p3alpha", "rp3beta", "ials", "gfcf", "turbocf",
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("name", PROFILES)
@@ -76,6 +78,19 @@ def test_a_window_keeps_the_newest_items(name: str, split: Split) -> None:
     np.testing.assert_array_equal(
         model.score_histories(histories), whole.score_histories([h[-2:] for h in histories])
     )
+
+
+@pytest.mark.parametrize("name", PROFILES)
+def test_someone_of_whom_nothing_is_known_gets_the_popular_items(name: str, split: Split) -> None:
+    model = fit(name, split)
+    popularity = np.bincount(split.train.item, minlength=N_ITEMS)
+    known = split.train_valid.sequences()
+    rows = [known.of(user) if user != USER else known.of(user)[:0] for user in ALL]
+    scores = model.score(ALL, Sequences.from_rows(rows))
+    np.testing.assert_array_equal(scores[USER], popularity)
+    others = ALL != USER
+    np.testing.assert_array_equal(scores[others], model.score(ALL)[others])
+    np.testing.assert_array_equal(model.score_histories([rows[USER]])[0], popularity)
 
 
 @pytest.mark.parametrize("name", PROFILES)

@@ -33,6 +33,8 @@ def similarities(
         below = np.sqrt(left) * np.sqrt(right)
     elif name == "asymmetric_cosine":
         below = left**alpha * right ** (1 - alpha)
+    elif name == "dice":
+        shared, below = 2 * shared, left + right
     else:
         below = shared + alpha * (left - shared) + beta * (right - shared)
     below = below + shrink

@@ -14,7 +14,7 @@ from scipy import sparse
 
 from leporid.errors import ConfigError
 from leporid.models.itemknn import ItemKNN
-from leporid.models.shared.neighbourhood import KNNConfig, neighbour_weights
+from leporid.models.shared.neighbourhood import KNNConfig, neighbour_weights, weigh
 from leporid.models.shared.sparse import canonical
 from leporid.models.userknn import UserKNN
 from tests.test_contract import make_split
@@ -33,6 +33,8 @@ def brute(x: NDArray[np.float64], other: NDArray[np.float64], c: KNNConfig) -> N
                 continue
             if c.similarity == "jaccard":
                 below = size + its - shared
+            elif c.similarity == "dice":
+                shared, below = 2 * shared, size + its
             elif c.similarity == "cosine":
                 below = np.sqrt(size * its)
             elif c.similarity == "asymmetric_cosine":
@@ -53,6 +55,7 @@ def random_rows(seed: int, rows: int = 17, columns: int = 29) -> NDArray[np.floa
 CONFIGS: list[dict[str, Any]] = [
     {},
     {"shrink": 3.0},
+    {"similarity": "dice", "shrink": 2.0},
     {"similarity": "cosine"},
     {"similarity": "cosine", "shrink": 10.0},
     {"similarity": "cosine", "normalize": False},
@@ -97,6 +100,81 @@ def test_item_similarities_are_those_of_similaripy(seed: int) -> None:
         expected = peer.toarray()
         np.fill_diagonal(expected, 0.0)
         np.testing.assert_allclose(ours, expected, rtol=1e-4, atol=1e-6, err_msg=similarity)
+
+
+def dense_weights(
+    profiles: NDArray[np.float64], train: NDArray[np.float64], weighting: str
+) -> NDArray[np.float64]:
+    """Entry by entry as in the study's program: items are documents, people are terms."""
+    out = np.zeros_like(profiles)
+    n_items, popularity = train.shape[1], train.sum(axis=0)
+    for user, item in zip(*np.nonzero(profiles), strict=True):
+        idf = np.log(n_items / (1 + profiles[user].sum()))
+        length_norm = 0.25 + 0.75 * popularity[item] / popularity.mean()
+        tf = 1.0 if weighting == "tfidf" else (1.2 + 1) / (1.2 * length_norm + 1)
+        out[user, item] = tf * idf
+    return out
+
+
+WEIGHTED: list[dict[str, Any]] = [
+    {"similarity": "cosine", "weighting": "tfidf", "shrink": 3.0},
+    {"similarity": "cosine", "weighting": "bm25"},
+    {"similarity": "cosine", "weighting": "bm25", "normalize": False},
+    {"similarity": "asymmetric_cosine", "asymmetric_alpha": 0.2, "weighting": "tfidf"},
+    {
+        "similarity": "asymmetric_cosine",
+        "asymmetric_alpha": 0.9,
+        "weighting": "bm25",
+        "shrink": 2.0,
+    },
+]
+
+
+def dense_cosines(
+    x: NDArray[np.float64], other: NDArray[np.float64], c: KNNConfig
+) -> NDArray[np.float64]:
+    products = x @ other.T
+    if not c.normalize:
+        return np.asarray(products)
+    share = c.asymmetric_alpha if c.similarity == "asymmetric_cosine" else 0.5
+    lengths, others = np.linalg.norm(x, axis=1), np.linalg.norm(other, axis=1)
+    below = lengths[:, None] ** (2 * share) * others[None, :] ** (2 - 2 * share) + c.shrink
+    return np.divide(products, below, out=np.zeros_like(products), where=products > 0)
+
+
+@pytest.mark.parametrize("config", WEIGHTED)
+def test_weighted_models_are_their_dense_formulas(config: dict[str, Any]) -> None:
+    split, everyone = make_split(), np.arange(31, dtype=np.int32)
+    train, known = (p.csr().toarray().astype(float) for p in (split.train, split.train_valid))
+    voters, asked = (dense_weights(x, train, config["weighting"]) for x in (train, known))
+    items = ItemKNN(k=3, **config).fit(split)
+    dense = dense_cosines(voters.T, voters.T, items.config)
+    np.fill_diagonal(dense, 0.0)
+    near = np.argsort(-np.round(dense, 9), axis=1, kind="stable")[:, :3]
+    scores = items.score(everyone)
+    for item in range(17):
+        expected = asked[:, near[item]] @ dense[item, near[item]]
+        np.testing.assert_allclose(scores[:, item], expected, rtol=1e-4, atol=1e-6)
+    users = UserKNN(k=4, **config).fit(split)
+    dense = dense_cosines(asked, voters, users.config)
+    strangers = users.score_histories([split.train_valid.sequences().of(u) for u in range(31)])
+    for weights, found in ((dense, strangers), (dense * (1 - np.eye(31)), users.score(everyone))):
+        near = np.argsort(-np.round(weights, 9), axis=1, kind="stable")[:, :4]
+        for user in range(31):
+            expected = weights[user, near[user]] @ voters[near[user]]
+            np.testing.assert_allclose(found[user], expected, rtol=1e-4, atol=1e-6)
+
+
+@settings(deadline=None, max_examples=15)
+@given(seed=st.integers(0, 10_000), weighting=st.sampled_from(["tfidf", "bm25"]))
+def test_weighted_cosines_are_those_of_similaripy(seed: int, weighting: str) -> None:
+    binary = canonical(sparse.csr_array(random_rows(seed, 40, 23)))
+    x = sparse.csr_array(weigh(binary, binary, weighting).toarray().T)
+    peer = similaripy.cosine(x, k=40, shrink=2.0, verbose=False, format_output="csr").toarray()
+    np.fill_diagonal(peer, 0.0)
+    config = KNNConfig(k=40, similarity="cosine", shrink=2.0, weighting=weighting)  # type: ignore[arg-type]
+    ours = neighbour_weights(canonical(x), config).toarray()
+    np.testing.assert_allclose(ours, peer, rtol=1e-4, atol=1e-6)
 
 
 def test_user_scores_sum_what_the_neighbours_have() -> None:
@@ -170,6 +248,7 @@ def test_settings_without_meaning_are_refused() -> None:
             {"asymmetric_alpha": 1.5},
             {"tversky_beta": -0.1},
             {"normalize": False},
+            {"weighting": "bm25"},
         ):
             with pytest.raises(ConfigError, match=next(iter(wrong))):
                 cls(**wrong)

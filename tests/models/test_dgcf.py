@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -118,6 +119,26 @@ def test_the_loss_has_the_mean_correlation_of_the_intents() -> None:
     assert found.item() == pytest.approx(expected.item(), abs=0.03)
     assert fitted(intents=1).vector_loss(vectors) is None
     assert fitted(intents=2, correlation_weight=0.0).vector_loss(vectors) is None
+
+
+def test_the_authors_compare_each_intent_with_the_next() -> None:
+    model = fitted(intents=4, correlation_weight=0.5, correlation_pairs="next")
+    with torch.no_grad():
+        vectors = model.net()
+        losses = []
+        for pairs in ("next", "all"):
+            model.config = model.config.replace(correlation_pairs=pairs)
+            torch.manual_seed(0)
+            losses.append(model.vector_loss(vectors))
+        torch.manual_seed(0)
+        nodes = model.config.correlation_nodes
+        users, items = (
+            torch.randint(*ends, (nodes,)) for ends in ((0, N_USERS), (N_USERS, len(vectors)))
+        )
+        chunks = vectors[torch.cat([users, items])].chunk(4, dim=1)
+        following = sum(distance_correlation(*pair) for pair in pairwise(chunks))
+    assert losses[0].item() == pytest.approx(0.5 * following.item() / 10, rel=1e-5)
+    assert losses[1].item() == pytest.approx(0.5 * distance_correlation(*chunks).item(), rel=1e-5)
 
 
 def test_settings_out_of_range_are_refused() -> None:

@@ -75,6 +75,41 @@ def test_the_loss_pairs_each_target_with_its_negative() -> None:
     assert model.loss(batch).item() == pytest.approx(expected, rel=1e-4)
 
 
+def test_the_authors_pool_by_the_gates_and_have_a_bias() -> None:
+    """The formula of their program, in numpy, for one user and a window of three."""
+    model = fitted(pooling="gates", item_bias=True)
+    net: Any = model.net
+    with torch.no_grad():
+        net.bias.copy_(torch.linspace(-1, 1, N_ITEMS))
+    model.weights_changed()
+    weights = {name: value.detach().numpy() for name, value in net.named_parameters()}
+    history = model.known.sequences().of(2)[-3:]
+    user, recent = weights["users.weight"][2], weights["items.weight"][history]
+    assert len(history) == 3
+    feature = recent @ weights["feature_items.weight"].T + weights["feature_items.bias"]
+    feature = feature + user @ weights["feature_user.weight"].T
+    gated = recent / (1 + np.exp(-feature))
+    instance = (
+        gated @ weights["instance_items.weight"][0] + user @ weights["instance_user.weight"].T
+    )
+    gates = 1 / (1 + np.exp(-instance))
+    pooled = (gates[:, None] * gated).sum(axis=0) / gates.sum()
+    expected = (user + pooled + recent.sum(axis=0)) @ weights["outputs.weight"].T + weights["bias"]
+    np.testing.assert_allclose(model.score(ALL)[2], expected, rtol=1e-4, atol=1e-5)
+
+
+def test_the_bias_is_trained_by_the_loss() -> None:
+    model = fitted(item_bias=True, regularization=0.0)
+    batch = Batch(
+        torch.tensor([0]), torch.tensor([[1, 2]]), torch.tensor([[4, 5]]), torch.tensor([[0, 3, 6]])
+    )
+    net: Any = model.net
+    model.loss(batch).backward()
+    assert (net.bias.grad[[1, 2]] < 0).all()
+    assert (net.bias.grad[[4, 5]] > 0).all()
+    assert not net.bias.grad[[0, 3, 6]].any()
+
+
 def test_scores_follow_the_history() -> None:
     model = fitted()
     sequences = small_split().train_valid.sequences()

@@ -63,8 +63,8 @@ def top_k_neighbours(
         self among them, so `exclude_self` then has no effect).
     own : int[n], with `against`: the fitted row that each row of X is itself (-1: none), which is
         no neighbour of it.
-    similarity : "jaccard", "cosine", "asymmetric_cosine" or "tversky"; `leporid.graph.similarity`
-        has the formulas.
+    similarity : "jaccard", "cosine", "asymmetric_cosine", "tversky" or "dice";
+        `leporid.graph.similarity` has the formulas.
     shrink : added to the denominator.
     threads : None for all cores this process may use.
     progress : True for a bar, or an object of your own (`leporid.progress`).

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from leporid.errors import GraphError, UnknownNameError
 
-SIMILARITIES = ("jaccard", "cosine", "asymmetric_cosine", "tversky")
+SIMILARITIES = ("jaccard", "cosine", "asymmetric_cosine", "tversky", "dice")
 
 
 class Terms(NamedTuple):
@@ -41,6 +41,7 @@ class Similarity:
     - cosine: c / (sqrt(d_i) sqrt(d_j) + shrink)
     - asymmetric_cosine: c / (d_i^a d_j^(1 - a) + shrink)
     - tversky: c / (c + alpha (d_i - c) + beta (d_j - c) + shrink)
+    - dice: 2 c / (d_i + d_j + shrink)
     """
 
     name: str = "jaccard"
@@ -66,6 +67,8 @@ class Similarity:
         query, fitted = query_degrees.astype(np.float64), degrees.astype(np.float64)
         if self.name == "jaccard":
             return Terms(query + self.shrink, np.ones_like(query), fitted, -1.0)
+        if self.name == "dice":
+            return Terms((query + self.shrink) / 2, np.ones_like(query), fitted / 2, 0.0)
         if self.name == "tversky":
             alpha, beta = self.tversky_alpha, self.tversky_beta
             return Terms(

@@ -8,6 +8,7 @@ bpr       Matrix factorisation with the BPR criterion
 dgcf      DGCF: one graph per intent, weighted by routing
 dlr2/     DLR2, the paper's own model: network, losses and two-stage ranking
 ease      EASE: a linear item-to-item model with a closed form (Steck, WWW 2019)
+gfcf      GF-CF: a linear and an ideal low-pass filter of the item graph (Shen et al., CIKM 2021)
 hgn       HGN: gates that choose features and items of the recent past
 ials      iALS: implicit-feedback matrix factorisation by exact alternating least squares
 itemknn   ItemKNN: items whose users are most like those of the items in a profile
@@ -20,6 +21,7 @@ sasrec    SASRec: causal self-attention over the sequence of a user
 shared/   base classes, the catalogue, and the products and losses that several models share
 slim      SLIM: a sparse linear item-to-item model by elastic net (Ning and Karypis, ICDM 2011)
 toppop    TopPop: the same list for everyone, the items with the most training interactions
+turbocf   Turbo-CF: polynomial low-pass filters of the item graph (Park et al., SIGIR 2024)
 userknn   UserKNN: what the most similar users have, weighted by how similar they are
 """
 

@@ -13,13 +13,14 @@ repeats, t = 1 .. T:
 and gives out the last e_ku; the layers are averaged. The loss is BPR with L2 plus the distance
 correlation between every two intents (Eq. 15), on a sample of the nodes at each step.
 As in the authors' program both sides of the dot product in Eq. 11 are scaled to length one, layers
-are averaged (Eq. 14 adds them up: the same ranking), and so are the pairs of intents.
+are averaged (Eq. 14 adds them up: the same ranking), and so are the pairs of intents. That program
+compares each intent with the next one only: `recipe="authors"`.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
@@ -45,6 +46,9 @@ class DGCFConfig(GraphConfig):
     """T, routing iterations in a layer; 1 does not route."""
     correlation_weight: float = setting(0.01, at_least=0)
     """Weight of the distance correlation between intents."""
+    correlation_pairs: Literal["all", "next"] = "all"
+    """The mean over all pairs of intents (Eq. 15), or as in the authors' program the sum over each
+    intent and the next one, divided by K (K + 1) / 2."""
     correlation_nodes: int = setting(64, at_least=1)
     """Users, and as many items, whose intents are compared in a step."""
     regularization: float = setting(1e-3, at_least=0)
@@ -97,7 +101,13 @@ class DGCFNetwork(nn.Module):
 
 
 def distance_correlation(*samples: Tensor) -> Tensor:
-    """The mean dCor of all pairs of samples, float32[n, d] each: 0 iff independent.
+    """The mean dCor of all pairs of samples, float32[n, d] each: 0 iff independent."""
+    pairs = torch.triu_indices(len(samples), len(samples), offset=1, device=samples[0].device)
+    return distance_correlations(*samples)[pairs[0], pairs[1]].mean()
+
+
+def distance_correlations(*samples: Tensor) -> Tensor:
+    """float32[K, K]: dCor of K samples with each other, float32[n, d] each.
 
     dCor = dCov(X, Y) / sqrt(dVar(X) dVar(Y)), Szekely et al. 2007.
     """
@@ -105,9 +115,7 @@ def distance_correlation(*samples: Tensor) -> Tensor:
     products = centred @ centred.T / centred.shape[1]
     covariance = products.clamp(min=1e-16).sqrt()
     variance = covariance.diagonal().clamp(min=1e-8).sqrt()
-    correlation = covariance / (variance[:, None] * variance[None, :])
-    pairs = torch.triu_indices(len(samples), len(samples), offset=1, device=products.device)
-    return correlation[pairs[0], pairs[1]].mean()
+    return covariance / (variance[:, None] * variance[None, :])
 
 
 def _centred_distances(x: Tensor) -> Tensor:
@@ -130,6 +138,7 @@ class DGCF(GraphRecommender):
     recipes: ClassVar[dict[str, dict[str, Any]]] = {
         "general": GENERAL,
         "paper": {},
+        "authors": {"correlation_pairs": "next"},
         "tuned": {
             "batch_size": 16384, "steps": 1200, "eval_every": 200, "lr": 0.00899,
             "regularization": 0.005506, "correlation_weight": 0.006739, "layers": 2,
@@ -145,7 +154,7 @@ class DGCF(GraphRecommender):
     }
 
     def vector_loss(self, vectors: Tensor) -> Tensor | None:
-        """The mean correlation of two intents, on a random sample of users and items."""
+        """The correlation of intents, on a random sample of users and items."""
         config, n_users = self.config, self.train.n_users
         if config.intents == 1 or config.correlation_weight == 0:
             return None
@@ -154,4 +163,7 @@ class DGCF(GraphRecommender):
         items = torch.randint(n_users, len(vectors), size, device=vectors.device)
         chunks = vectors.index_select(0, torch.cat([users, items])).chunk(config.intents, dim=1)
         with torch.autocast(vectors.device.type, enabled=False):
-            return config.correlation_weight * distance_correlation(*chunks)
+            if config.correlation_pairs == "all":
+                return config.correlation_weight * distance_correlation(*chunks)
+            share = 2 * config.correlation_weight / (config.intents * (config.intents + 1))
+            return share * distance_correlations(*chunks).diagonal(offset=1).sum()

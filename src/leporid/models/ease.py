@@ -13,19 +13,18 @@ from leporid.config import setting
 from leporid.data import Split
 from leporid.errors import DataError
 from leporid.models.shared.base import Indices, Learnt, Scores
-from leporid.models.shared.profiles import WINDOW_SPACE, ProfileConfig, ProfileRecommender
+from leporid.models.shared.dense import DenseConfig
+from leporid.models.shared.profiles import WINDOW_SPACE, ProfileRecommender
 from leporid.progress import ProgressLike
 from leporid.space import Float, SearchSpace
 
 
 @dataclass(frozen=True, kw_only=True)
-class EASEConfig(ProfileConfig):
-    """Settings of EASE."""
+class EASEConfig(DenseConfig):
+    """Settings of EASE; its inverse is dense, and takes n_items^3 operations."""
 
     l2: float = setting(1000.0, above=0)
     """The ridge lambda; with 0 the inverse need not exist."""
-    max_items: int = setting(25_000, at_least=1)
-    """The inverse is dense: 8 n_items^2 bytes (5 GB at this limit) and n_items^3 operations."""
 
 
 class EASE(ProfileRecommender):
@@ -39,13 +38,7 @@ class EASE(ProfileRecommender):
     """float32[n_items, n_items]: B."""
 
     def _fit(self, split: Split, *, seed: int, progress: ProgressLike) -> None:
-        if split.n_items > self.config.max_items:
-            needed = 8 * split.n_items**2 / 2**30
-            raise DataError(
-                f"EASE inverts a dense matrix, which needs {needed:.0f} GiB for "
-                f"{split.n_items} items: raise max_items (now {self.config.max_items}), filter "
-                f"rare items, or use slim or itemknn"
-            )
+        self.config.check_size("EASE", split.n_items**2, split.n_items)
         progress.start("ease", 1)
         self.weights = ease_weights(self._remember(split.train), self.config.l2)
         progress.advance(1)

@@ -10,12 +10,14 @@ For a user u and the last L items, S with rows e_1 .. e_L:
 
 q_j are item vectors of their own (the output side), and both item tables take the initial vectors.
 Trained by BPR on every window of L items and the T items after it (Eq. 8), with as many negatives.
+The authors' program pools by the sum of the instance gates instead of L, and adds a bias b_j to
+r_uj: `recipe="authors"`.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar, Literal, cast
 
 import torch
 from torch import Tensor, nn
@@ -38,6 +40,11 @@ class HGNConfig(TrainingConfig):
     """L, items read."""
     targets: int = setting(3, at_least=1)
     """T, items predicted."""
+    pooling: Literal["length", "gates"] = "length"
+    """What the gated items are divided by: L, or as in the authors' program the sum of the gates,
+    which makes a weighted mean of them."""
+    item_bias: bool = False
+    """Whether every item has a bias, as in the authors' program; it starts at 0."""
     regularization: float = setting(1e-3, at_least=0)
     """lambda, on the vectors of the batch."""
 
@@ -47,6 +54,7 @@ class HGNNetwork(nn.Module):
 
     def __init__(self, context: BuildContext, config: HGNConfig) -> None:
         super().__init__()
+        self.pooling = config.pooling
         self.users, dim = context.user_table(), context.dim
         self.items, self.outputs = context.item_table(), context.item_table()
         self.feature_items = nn.Linear(dim, dim)
@@ -61,6 +69,8 @@ class HGNNetwork(nn.Module):
         for gate in gates:
             nn.init.xavier_uniform_(gate.weight)
         nn.init.zeros_(self.feature_items.bias)
+        self.bias = nn.Parameter(torch.zeros(context.train.n_items)) if config.item_bias else None
+        """b."""
 
     def forward(self, user: Tensor, recent: Tensor) -> Tensor:
         """[B, D]: the vector whose product with q_j is r_uj.
@@ -70,7 +80,9 @@ class HGNNetwork(nn.Module):
         feature = self.feature_items(recent) + self.feature_user(user)[:, None]
         gated = recent * feature.sigmoid()
         instance = self.instance_items(gated)[..., 0] + self.instance_user(user)
-        weight = instance.sigmoid() / recent.shape[1]
+        weight = instance.sigmoid()
+        whole = recent.shape[1] if self.pooling == "length" else weight.sum(dim=1, keepdim=True)
+        weight = weight / whole
         # Products and sums rather than einsum: its batches of tiny matrices are slow on a CPU.
         pooled = (weight[..., None] * gated).sum(dim=1)
         return cast(Tensor, user + pooled + recent.sum(dim=1))
@@ -89,6 +101,7 @@ class HGN(UserTableRecommender):
     recipes: ClassVar[dict[str, dict[str, Any]]] = {
         "general": GENERAL,
         "paper": {},
+        "authors": {"pooling": "gates", "item_bias": True},
         "tuned": {"steps": 4000, "regularization": 0.0001, "init_scale": 0.1},
     }
     search_space: ClassVar[SearchSpace] = {
@@ -113,6 +126,8 @@ class HGN(UserTableRecommender):
         rows = torch.cat([positives, batch.negatives], dim=1)
         targets = net.outputs(rows)
         scores = (net(user, recent).float()[:, None] * targets).sum(dim=-1)
+        if net.bias is not None:
+            scores = scores + net.bias[rows]
         positive, negative = scores.chunk(2, dim=1)
         loss = bpr_loss(positive, negative)
         if self.config.regularization:
@@ -127,4 +142,5 @@ class HGN(UserTableRecommender):
         assert recent is not None
         # Someone without any history has only their own row.
         items = self.net.items(recent.clamp(min=0)) * (recent >= 0)[..., None]
-        return torch.mm(self.net(rows, items), self.net.outputs.weight.T)
+        scores = torch.mm(self.net(rows, items), self.net.outputs.weight.T)
+        return scores if self.net.bias is None else scores + self.net.bias

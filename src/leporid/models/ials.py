@@ -47,7 +47,7 @@ class IALS(ProfileRecommender):
     config_class = IALSConfig
     config: IALSConfig
     search_space: ClassVar[SearchSpace] = {
-        "dim": Int(16, 128, log=True),
+        "dim": Int(16, 512, log=True),
         "unobserved_weight": Float(0.005, 1.0, log=True),
         "l2": Float(1e-4, 0.1, log=True),
         **WINDOW_SPACE,

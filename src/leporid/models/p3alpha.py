@@ -6,13 +6,17 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
 from leporid.config import setting
 from leporid.data import Split
 from leporid.models.shared.profiles import WINDOW_SPACE, ItemWeights, ProfileConfig
-from leporid.models.shared.sparse import canonical, top_k_products
+from leporid.models.shared.sparse import (
+    canonical,
+    item_counts,
+    top_k_of_columns,
+    top_k_products,
+)
 from leporid.progress import ProgressLike
 from leporid.space import Choice, Float, Int, SearchSpace
 
@@ -22,11 +26,11 @@ class P3AlphaConfig(ProfileConfig):
     """Settings of P3alpha."""
 
     top_k: int = setting(400, at_least=1)
-    """Targets kept for each item."""
+    """Targets kept for each item; then, of these, sources kept for each target."""
     alpha: float = setting(1.0, at_least=0)
     """Every transition probability is raised to this power; 1 is the plain walk."""
     normalize: bool = False
-    """Whether the weights kept for an item are made to sum to 1."""
+    """Whether the targets kept for an item are made to sum to 1."""
 
 
 class P3Alpha(ItemWeights):
@@ -58,18 +62,22 @@ class P3Alpha(ItemWeights):
 def walk_weights(
     profiles: sparse.csr_array, top_k: int, alpha: float, beta: float, normalize: bool
 ) -> sparse.csr_array:
-    """float32[n_items, n_items]: the `top_k` largest weights of each row, no diagonal.
+    """float32[n_items, n_items]: at most `top_k` weights in each row and column, no diagonal.
 
     profiles: binary [n_users, n_items]. W_ij = sum_u P(u|i)^alpha P(j|u)^alpha / d_j^beta, where
-    P(u|i) = 1 / d_i and P(j|u) = 1 / d_u.
+    P(u|i) = 1 / d_i and P(j|u) = 1 / d_u. As in the RecSys'19 study the largest of each row are
+    kept, with `normalize` made to sum to 1, and of these the largest of each column.
     """
-    by_item = canonical(profiles.T)
-    from_item = canonical(sparse.diags_array(_power(by_item, -alpha)) @ by_item)
-    from_user = canonical(sparse.diags_array(_power(profiles, -alpha)) @ profiles)
-    return top_k_products(from_item, from_user, _power(by_item, -beta), top_k, normalize)
-
-
-def _power(matrix: sparse.csr_array, exponent: float) -> NDArray[np.float64]:
-    """float64[n]: the number of entries of each row to a power (rows without any: 1)."""
-    counts = np.diff(matrix.indptr).astype(np.float64)
-    return np.asarray(np.maximum(counts, 1.0) ** exponent)
+    popularity = item_counts(profiles)
+    walked = canonical(sparse.diags_array(np.maximum(np.diff(profiles.indptr), 1.0) ** -alpha))
+    weights = top_k_products(
+        canonical(profiles.T),
+        canonical(walked @ profiles),
+        top_k,
+        rows=popularity**alpha,
+        columns=popularity**beta,
+    )
+    if normalize:
+        totals = np.asarray(weights.sum(axis=1))
+        weights.data /= np.repeat(totals, np.diff(weights.indptr))
+    return top_k_of_columns(weights, top_k)

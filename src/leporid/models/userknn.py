@@ -7,9 +7,9 @@ from typing import ClassVar
 import numpy as np
 from scipy import sparse
 
-from leporid.data import Split
+from leporid.data import Interactions, Split
 from leporid.models.shared.base import Indices, Scores
-from leporid.models.shared.neighbourhood import NEIGHBOUR_SPACE, KNNConfig, neighbour_weights
+from leporid.models.shared.neighbourhood import NEIGHBOUR_SPACE, KNNConfig, neighbour_weights, weigh
 from leporid.models.shared.profiles import ProfileRecommender
 from leporid.models.shared.sparse import rows_times
 from leporid.progress import ProgressLike
@@ -32,9 +32,14 @@ class UserKNN(ProfileRecommender):
         # Neighbours depend on the profile, and are found when it is scored.
         self._remember(split.train)
 
+    def _remember(self, train: Interactions) -> sparse.csr_array:
+        rows = super()._remember(train)
+        self._voters = weigh(rows, rows, self.config.weighting)
+        return rows
+
     def _score_profiles(self, profiles: sparse.csr_array, users: Indices | None) -> Scores:
         if profiles.shape[0] == 0:
             return np.empty(profiles.shape, np.float32)
-        similar = neighbour_weights(profiles, self.config, against=self.train_rows, own=users)
-        rows = np.arange(profiles.shape[0], dtype=np.int32)
-        return rows_times(similar, rows, self.train_rows)
+        asked = weigh(profiles, self.train_rows, self.config.weighting)
+        similar = neighbour_weights(asked, self.config, against=self._voters, own=users)
+        return rows_times(similar, np.arange(profiles.shape[0], dtype=np.int32), self._voters)

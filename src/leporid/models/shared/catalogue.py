@@ -20,6 +20,8 @@ _registry: Registry[Recommender] = Registry(
         "p3alpha": "leporid.models.p3alpha:P3Alpha",
         "rp3beta": "leporid.models.rp3beta:RP3Beta",
         "ials": "leporid.models.ials:IALS",
+        "gfcf": "leporid.models.gfcf:GFCF",
+        "turbocf": "leporid.models.turbocf:TurboCF",
         "bpr": "leporid.models.bpr:BPR",
         "ncf": "leporid.models.ncf:NCF",
         "ngcf": "leporid.models.ngcf:NGCF",

@@ -34,7 +34,8 @@ class ProfileRecommender(Recommender):
     """A model that learns from the training rows X (binary users x items) and scores profiles.
 
     The profile of a user is what is known when the user is scored (`history`, by default train
-    and validation), or the newest `window` items of it. X stays the training part.
+    and validation), or the newest `window` items of it. X stays the training part. Someone of
+    whom nothing is known gets the items by their popularity in X.
     """
 
     sees = "train and validation"
@@ -55,14 +56,22 @@ class ProfileRecommender(Recommender):
         """float32[len(users), n_items], from what `history` holds of these users."""
         users = self._check_users(users)
         known = self.known.sequences() if history is None else history
-        return self._score_profiles(self._profiles(known.take(users)), users)
+        return self._score_sequences(known.take(users), users)
 
     def score_histories(self, histories: Sequence[Indices]) -> Scores:
         """float32[len(histories), n_items], from the items of people never seen."""
         n_items, rows = self.known.n_items, Sequences.from_rows(histories)
         if len(rows.items) and (rows.items.min() < 0 or rows.items.max() >= n_items):
             raise UnknownIdError(f"a history has an item index outside 0 .. {n_items - 1}")
-        return self._score_profiles(self._profiles(rows), None)
+        return self._score_sequences(rows, None)
+
+    def _score_sequences(self, histories: Sequences, users: Indices | None) -> Scores:
+        """`_score_profiles`, and popularity for those of whom nothing is known."""
+        scores = self._score_profiles(self._profiles(histories), users)
+        blank = np.diff(histories.indptr) == 0
+        if blank.any():
+            scores[blank] = np.bincount(self.train.item, minlength=self.train.n_items)
+        return scores
 
     def _profiles(self, histories: Sequences) -> sparse.csr_array:
         """float32[len(histories), n_items]: a binary row for the items of each window."""

@@ -30,6 +30,22 @@ def csr_parts(matrix: sparse.csr_array) -> tuple[NDArray[Any], NDArray[Any], NDA
     return matrix.indptr, matrix.indices, matrix.data
 
 
+def normalised(profiles: sparse.csr_array, alpha: float = 0.5) -> sparse.csr_array:
+    """float32[n_users, n_items]: D_U^-alpha X D_I^(alpha - 1), D the counts of users and items."""
+    lengths = np.diff(profiles.indptr)
+    users = np.maximum(lengths, 1.0) ** -alpha
+    items = item_counts(profiles) ** (alpha - 1.0)
+    data = np.repeat(users, lengths) * items[profiles.indices]
+    return canonical(
+        sparse.csr_array((data, profiles.indices, profiles.indptr), shape=profiles.shape)
+    )
+
+
+def item_counts(profiles: sparse.csr_array) -> NDArray[np.float64]:
+    """float64[n_items]: the users of each item (items without any: 1, so that it may divide)."""
+    return np.maximum(np.bincount(profiles.indices, minlength=profiles.shape[1]), 1.0)
+
+
 def rows_times(
     left: sparse.csr_array, rows: NDArray[np.int32], right: sparse.csr_array
 ) -> NDArray[np.float32]:
@@ -41,26 +57,55 @@ def rows_times(
     return out
 
 
+def rows_there_and_back(left: sparse.csr_array, across: sparse.csr_array) -> NDArray[np.float32]:
+    """float32[len(left), n]: `left @ across.T @ across` for left [m, n] and across [u, n].
+
+    Entries must not be negative. Holds one dense row of length u per thread, and never [n, n].
+    """
+    out = np.zeros(left.shape, dtype=np.float32)
+    turned = csr_parts(canonical(across.T))
+    with one_thread_pool() as threads:
+        blocks = min(threads * 8, max(1, left.shape[0]))
+        _there_and_back(csr_parts(left), turned, csr_parts(across), out, blocks, across.shape[0])
+    return out
+
+
 def top_k_products(
     left: sparse.csr_array,
     right: sparse.csr_array,
-    scale: NDArray[np.float64],
     k: int,
-    normalize: bool,
+    *,
+    rows: NDArray[np.float64],
+    columns: NDArray[np.float64],
+    shrink: float = 0.0,
+    own: NDArray[np.int32] | None = None,
 ) -> sparse.csr_array:
-    """The `k` largest entries of each row of `left @ right * scale`, diagonal left out.
+    """The `k` largest entries of each row of `left @ right / (rows x columns + shrink)`.
 
-    left: [n, m], right: [m, n], scale: [n]. Equal entries go to the smaller column. With
-    `normalize` the kept entries of a row sum to 1. Never holds more than one dense row per thread.
+    left: [n, m], right: [m, f], both without zeros and with positive products; rows: [n], columns:
+    [f]. Entry own[i] of row i is left out (-1: none; by default the diagonal). Equal entries go to
+    the smaller column. Never holds more than one dense row per thread.
     """
-    n = left.shape[0]
-    k = max(1, min(k, n - 1)) if n > 1 else 1
-    columns = np.full((n, k), -1, dtype=np.int32)
+    n, width = left.shape[0], right.shape[1]
+    own = np.arange(n, dtype=np.int32) if own is None else own
+    k = max(1, min(k, width))
+    places = np.full((n, k), -1, dtype=np.int32)
     values = np.zeros((n, k), dtype=np.float32)
     a, b = csr_parts(left), csr_parts(right)
     with one_thread_pool() as threads:
-        _top_k_products(a, b, scale, normalize, columns, values, threads * 8)
-    return canonical(Neighbours(columns, values, n).csr())
+        below = rows, columns, shrink
+        _top_k_products(a, b, below, own, places, values, threads * 8)
+    return canonical(Neighbours(places, values, width).csr())
+
+
+def top_k_of_columns(matrix: sparse.csr_array, k: int) -> sparse.csr_array:
+    """The `k` largest entries of each column; of equal ones those in the first rows."""
+    turned = canonical(matrix.T)
+    column = np.repeat(np.arange(turned.shape[0]), np.diff(turned.indptr))
+    order = np.lexsort((-turned.data, column))
+    kept = order[np.arange(len(order)) - turned.indptr[column] < k]
+    entries = turned.data[kept], (turned.indices[kept], column[kept])
+    return canonical(sparse.csr_array(entries, shape=matrix.shape))
 
 
 @kernel(parallel=True)
@@ -77,15 +122,40 @@ def _rows_times(a: Any, rows: Any, b: Any, out: Any) -> None:
 
 
 @kernel(parallel=True)
+def _there_and_back(a: Any, turned: Any, b: Any, out: Any, blocks: int, width: int) -> None:
+    a_ptr, a_idx, a_val = a
+    t_ptr, t_idx, t_val = turned
+    b_ptr, b_idx, b_val = b
+    for block in prange(blocks):
+        sums = np.zeros(width, dtype=np.float32)
+        touched = np.empty(width, dtype=np.int32)
+        for row in range(block, len(out), blocks):
+            count = 0
+            for p in range(a_ptr[row], a_ptr[row + 1]):
+                for q in range(t_ptr[a_idx[p]], t_ptr[a_idx[p] + 1]):
+                    middle = t_idx[q]
+                    if sums[middle] == 0.0:
+                        touched[count] = middle
+                        count += 1
+                    sums[middle] += a_val[p] * t_val[q]
+            for place in range(count):
+                middle = touched[place]
+                for q in range(b_ptr[middle], b_ptr[middle + 1]):
+                    out[row, b_idx[q]] += sums[middle] * b_val[q]
+                sums[middle] = 0.0
+
+
+@kernel(parallel=True)
 def _top_k_products(
-    a: Any, b: Any, scale: Any, normalize: bool, columns: Any, values: Any, blocks: int
+    a: Any, b: Any, below: Any, own: Any, columns: Any, values: Any, blocks: int
 ) -> None:
     a_ptr, a_idx, a_val = a
     b_ptr, b_idx, b_val = b
+    row_scale, column_scale, shrink = below
     n, k = columns.shape
     for block in prange(blocks):
-        sums = np.zeros(n)
-        touched = np.empty(n, dtype=np.int32)
+        sums = np.zeros(len(column_scale))
+        touched = np.empty(len(column_scale), dtype=np.int32)
         for row in range(block, n, blocks):
             count = 0
             for p in range(a_ptr[row], a_ptr[row + 1]):
@@ -93,21 +163,16 @@ def _top_k_products(
                 weight = np.float64(a_val[p])
                 for q in range(b_ptr[middle], b_ptr[middle + 1]):
                     column = b_idx[q]
-                    if column == row:
+                    if column == own[row]:
                         continue
                     if sums[column] == 0.0:
                         touched[count] = column
                         count += 1
                     sums[column] += weight * b_val[q]
             reached = np.sort(touched[:count])
-            entries = sums[reached] * scale[reached]
+            entries = sums[reached] / (row_scale[row] * column_scale[reached] + shrink)
             sums[reached] = 0.0
             order = np.argsort(-entries, kind="mergesort")[:k]
-            total = 0.0
-            for p in order:
-                total += entries[p]
             for place, p in enumerate(order):
-                if entries[p] <= 0.0:
-                    break
                 columns[row, place] = reached[p]
-                values[row, place] = entries[p] / total if normalize else entries[p]
+                values[row, place] = entries[p]

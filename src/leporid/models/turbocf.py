@@ -1,0 +1,96 @@
+"""Turbo-CF: polynomial low-pass filters of the item graph (Park et al., SIGIR 2024).
+
+With R~ = D_U^-alpha X D_I^(alpha - 1), the graph is P = R~' R~ with each entry raised to the power
+s, and a profile p becomes p H(P):
+
+    linear         H = P
+    second order   H = 2 P - P^2
+    third order    H = P + 0.01 (-P^3 + 10 P^2 - 29 P)
+
+Nothing is trained and nothing decomposed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from leporid.config import setting
+from leporid.data import Split
+from leporid.models.shared.base import Indices, Learnt, Scores
+from leporid.models.shared.dense import DenseConfig
+from leporid.models.shared.profiles import WINDOW_SPACE, ProfileRecommender
+from leporid.models.shared.sparse import canonical, normalised, rows_times
+from leporid.progress import ProgressLike
+from leporid.space import Choice, Float, SearchSpace
+
+FILTERS = {"linear": (1.0,), "second_order": (2.0, -1.0), "third_order": (0.71, 0.1, -0.01)}
+"""The coefficients of P, P^2, P^3 in H."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TurboCFConfig(DenseConfig):
+    """Settings of Turbo-CF; P is sparse, filters of higher order are dense."""
+
+    alpha: float = setting(0.5, at_least=0, at_most=1)
+    """How much the activity of users is held back; the popularity of items is by 1 - alpha."""
+    power: float = setting(1.0, above=0)
+    """s: every entry of the graph is raised to it; below 1 weak edges count for more."""
+    filter: Literal["linear", "second_order", "third_order"] = "linear"
+    """H, the order of the polynomial."""
+
+
+class TurboCF(ProfileRecommender):
+    """Scores p H(P)."""
+
+    name = "turbocf"
+    config_class = TurboCFConfig
+    config: TurboCFConfig
+    search_space: ClassVar[SearchSpace] = {
+        "alpha": Float(0.0, 1.0),
+        "power": Float(0.3, 2.0),
+        "filter": Choice(*FILTERS),
+        **WINDOW_SPACE,
+    }
+    weights: Learnt[sparse.csr_array | NDArray[np.float32]] = Learnt()
+    """float32[n_items, n_items]: H, sparse where it is linear."""
+
+    def _fit(self, split: Split, *, seed: int, progress: ProgressLike) -> None:
+        config, coefficients = self.config, FILTERS[self.config.filter]
+        progress.start("turbocf", 1)
+        rows = self._remember(split.train)
+        pairs = split.n_items**2
+        if len(coefficients) == 1:  # as many entries as there are pairs in a profile, or fewer
+            pairs = min(pairs, int((np.diff(rows.indptr) ** 2).sum()))
+        config.check_size("Turbo-CF", pairs, split.n_items)
+        graph = item_graph(rows, config.alpha, config.power)
+        self.weights = graph if len(coefficients) == 1 else polynomial(graph, coefficients)
+        progress.advance(1)
+
+    def _score_profiles(self, profiles: sparse.csr_array, users: Indices | None) -> Scores:
+        if isinstance(self.weights, np.ndarray):
+            return np.asarray(profiles @ self.weights, dtype=np.float32)
+        return rows_times(profiles, np.arange(profiles.shape[0], dtype=np.int32), self.weights)
+
+
+def item_graph(profiles: sparse.csr_array, alpha: float, power: float) -> sparse.csr_array:
+    """float32[n_items, n_items]: P, for binary rows [n_users, n_items]."""
+    rows = normalised(profiles, alpha)
+    graph = canonical(rows.T @ rows)
+    graph.data **= np.float32(power)
+    return graph
+
+
+def polynomial(graph: sparse.csr_array, coefficients: tuple[float, ...]) -> NDArray[np.float32]:
+    """float32[n, n]: c_1 P + c_2 P^2 + ..., dense, by Horner's rule."""
+    dense = graph.toarray()
+    diagonal = np.diag_indices_from(dense)
+    result = np.float32(coefficients[-1]) * dense
+    for coefficient in coefficients[-2::-1]:
+        result[diagonal] += coefficient
+        result = dense @ result
+    return np.asarray(result)
