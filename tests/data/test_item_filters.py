@@ -68,5 +68,5 @@ def test_ids_from_lines_columns_and_parquet(tmp_path: Path) -> None:
     assert read_ids(tmp_path / "f.parquet") == [str(one)]
     with pytest.raises(DataError, match="no column that looks like the user"):
         read_ids(file("g.csv", "x,y\n1,2\n"))
-    with pytest.raises(DataError, match="is empty|holds no user ids"):
+    with pytest.raises(DataError, match="is empty"):
         read_ids(file("h.txt", "\n"))

@@ -12,7 +12,7 @@ import pyarrow.parquet as pa_parquet
 from leporid.data.columns import find_column, normalise, usual_names
 from leporid.data.id_map import uuids_as_text
 from leporid.data.source_file import SourceFile, in_words, located, reading
-from leporid.data.text_files import read_rows
+from leporid.data.text_files import read_lines, read_rows
 from leporid.errors import DataError
 
 
@@ -31,7 +31,7 @@ def read_ids(path: str | Path, role: str = "user", column: str | None = None) ->
         elif path.suffix in (".csv", ".tsv"):
             values = _from_text(file, role, column)
         else:
-            values = [line.strip() for (line,) in read_rows(file)]
+            values = read_lines(file)
     ids = list(dict.fromkeys(value for value in values if value not in (None, "")))
     if not ids:
         raise DataError(f"{path} holds no {role} ids")

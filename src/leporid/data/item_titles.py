@@ -16,11 +16,11 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pa_parquet
 from numpy.typing import NDArray
 
-from leporid.data.columns import normalise
+from leporid.data.columns import listed, normalise
 from leporid.data.datasets import DATASETS, fetch
 from leporid.data.id_map import IdMap, uuids_as_text
 from leporid.data.source_file import SourceFile, in_words, located, reading, shortened
-from leporid.data.text_files import read_rows
+from leporid.data.text_files import read_lines, read_rows
 from leporid.errors import DataError, UnknownNameError
 
 _ML_100K_GENRES = (
@@ -159,7 +159,7 @@ class ItemTable(NamedTuple):
 
     def found(self) -> str:
         """The columns there are, for a message."""
-        return f" (columns found: {', '.join(self.names)})"
+        return f" (columns found: {listed(self.names)})"
 
 
 def read_item_table(source: str | os.PathLike[str]) -> ItemTable:
@@ -188,7 +188,7 @@ def _columns_and_rows(file: SourceFile) -> tuple[list[str], list[list[str]]]:
         return names, [list(row) for row in zip(*columns, strict=True)]
     if path.name == "u.item" or path.suffix == ".dat":
         separator = "|" if path.name == "u.item" else "::"
-        records = [line.split(separator) for (line,) in read_rows(file) if line.strip()]
+        records = [line.split(separator) for line in read_lines(file)]
         return ["item", "title", "genres"], [_movielens(path, fields) for fields in records]
     separator = "\t" if path.suffix in (".item", ".tsv") else ","
     records = read_rows(file, separator, quoting=path.suffix != ".item")

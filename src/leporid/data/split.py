@@ -111,7 +111,7 @@ class Split:
     def load(cls, path: str | Path) -> Split:
         """Read a directory that `save` wrote; files that do not belong together are refused."""
         folder = Path(path)
-        if not (folder / _SUMMARY).is_file():
+        if not is_split(folder):
             raise DataError(f"{folder} holds no split: there is no {_SUMMARY} in it")
         summary = read_json(folder / _SUMMARY)
         if not isinstance(summary, dict) or summary.get("format") != _FORMAT:

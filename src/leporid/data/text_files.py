@@ -92,10 +92,14 @@ def read_text(
     return RawTable.of(_read(layout, convert), columns, origin, "text", **text)
 
 
-def read_rows(
-    file: SourceFile, separator: str = _UNIT_SEPARATOR, *, quoting: bool = False
-) -> list[list[str]]:
-    """All rows of a small table as text, the header with them; by default whole lines.
+def read_lines(file: SourceFile) -> list[str]:
+    """The lines of a small file that are not blank, without white space around them."""
+    rows = read_rows(file, _UNIT_SEPARATOR, quoting=False)
+    return [line for row in rows if (line := _UNIT_SEPARATOR.join(row).strip())]
+
+
+def read_rows(file: SourceFile, separator: str, *, quoting: bool) -> list[list[str]]:
+    """All rows of a small table as text, the header with them.
 
     What is not UTF-8 is Latin-1, as MovieLens' old files are.
     """
@@ -228,7 +232,7 @@ def _parse(layout: _Layout, convert: pa_csv.ConvertOptions, *, exact: bool) -> p
     )
     with layout.file.open() as file:
         chunks = _checked(_rows(layout, file), layout, exact)
-        return pa_csv.read_csv(io.BufferedReader(_Stream(chunks)), read, parse, convert)
+        return pa_csv.read_csv(_Blocks(_Stream(chunks)), read, parse, convert)
 
 
 def _one_byte(separator: str) -> str:
@@ -321,6 +325,23 @@ class _Stream(io.RawIOBase):
         buffer[: len(taken)] = taken
         self._ready = self._ready[len(taken) :]
         return len(taken)
+
+
+class _Blocks(io.BufferedReader):
+    """A file whose blocks do not end between a carriage return and its line feed.
+
+    pyarrow drops the line feed that begins the next block, also inside quotes.
+    """
+
+    _held = b""
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        size = -1 if size is None else size
+        block = self._held + super().read(size if size < 0 else size - len(self._held))
+        self._held = b""
+        if len(block) > 1 and block.endswith(b"\r") and self.peek(1).startswith(b"\n"):
+            self._held, block = b"\r", block[:-1]
+        return block
 
 
 def _located(layout: _Layout, message: str) -> DataError:
