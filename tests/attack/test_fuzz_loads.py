@@ -33,7 +33,7 @@ def test_line_breaks_in_quotes_across_blocks(tmp_path: Path, seed: int) -> None:
     """Larger than a block of the reader, with line breaks, quotes and separators in the ids."""
     random_ = random.Random(seed)
     end = random_.choice(["\n", "\r\n"])
-    odd = ["a\nb", "a\r\nb", 'say "x"', "\n\n", ",\n,", '"\n"', "plain", "a\rb"]
+    odd = ["a\nb", "a\r\nb", 'say "x"', "\n\n", ",\n,", '"\n"', "plain", 'a"\rb']
     fill = "long " * random_.randint(1, 60)
     rows = [
         (f"u{k % 911}", f"{odd[k % len(odd)]} {fill}{k % 1009}".strip(), k)
