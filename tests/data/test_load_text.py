@@ -164,6 +164,13 @@ def test_long_fields_and_long_integers_are_themselves(tmp_path: Path) -> None:
     assert external_rows(load(path)) == [(9223372036854775807, long, None)]
 
 
+@pytest.mark.parametrize("name", ["a.inter", "a.inter.gz"])
+def test_recbole_files_have_no_quotes(tmp_path: Path, name: str) -> None:
+    text = b'user_id:token\titem_id:token\n1\t"a\n2\t"b"\n'
+    path = write(tmp_path / name, gzip.compress(text) if name.endswith("gz") else text)
+    assert load(path).items.ids.to_pylist() == ['"a', '"b"']
+
+
 def test_missing_values_are_counted_once_and_said(tmp_path: Path) -> None:
     text = "user,item,time\n1,10,7\n,10,7\nNA,,\n2,NaN,3\n2,10,\n2,20,null\n3,  ,4\n"
     path = write(tmp_path / "a.csv", text)

@@ -88,7 +88,7 @@ def store_interactions(
     `folder` receives the matrix (four bytes per pair) and, while this runs, up to five times that.
     `memory` covers the process (`leporid.memory`): the ids of users and items stay in memory.
     """
-    source, folder = located(source), located(folder)
+    source, folder = located(source), Path(folder)
     if not os.path.exists(source):
         raise DataError(f"no such file or directory: {source}")
     if core < 0:

@@ -151,7 +151,8 @@ def _look(
         if any(character in separator for character in '"\r\n\0'):
             raise ConfigError(f"{separator!r} cannot separate fields: give another separator")
         several = len(separator.encode()) > 1
-        quoting = quoting and not several and not path.name.endswith(".inter")
+        bare = several or path.name.removesuffix(".gz").endswith(".inter")
+        quoting = quoting and not bare
         before += len(line.encode()) - len(begin.encode())
         if quoting and '"' in begin:
             fields, taken = _quoted_row(begin, lines, separator, where)
