@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from leporid.data import IdMap, ItemInfo, items_where, read_ids, titles_of
+from leporid.data import IdMap, ItemInfo, items_where, load_items, read_ids, titles_of
 from leporid.errors import DataError, UnknownNameError
 
 _MOVIES = """movieId,title,genres,Release Year
@@ -68,5 +68,47 @@ def test_ids_from_lines_columns_and_parquet(tmp_path: Path) -> None:
     assert read_ids(tmp_path / "f.parquet") == [str(one)]
     with pytest.raises(DataError, match="no column that looks like the user"):
         read_ids(file("g.csv", "x,y\n1,2\n"))
-    with pytest.raises(DataError, match="holds no user ids"):
+    with pytest.raises(DataError, match="is empty"):
         read_ids(file("h.txt", "\n"))
+
+
+def test_titles_of_any_length_and_lists_of_genres(tmp_path: Path) -> None:
+    long = 'two\nlines, "quoted"' + "x" * 200_000
+    table = pa.table(
+        {"item": [1.0, 2.0], "title": ["Ran", long], "genres": [["Drama", "War"], None]}
+    )
+    table = table.append_column("more", pa.array([{"a": 1}, None]))
+    pq.write_table(table, tmp_path / "a.parquet")
+    assert load_items(tmp_path / "a.parquet") == {1: ("Ran", ("Drama", "War")), 2: (long, ())}
+    text = 'item,title\n1,Ran\n2,"{}"\n'.format(long.replace('"', '""'))
+    (tmp_path / "a.csv").write_text(text, newline="")
+    assert load_items(tmp_path / "a.csv") == {1: ("Ran", ()), 2: (long, ())}
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("a.parquet", b"PAR1 no", "not a whole parquet file"),
+        ("a.csv", b'item,title\n1,"Ran\n2,Heat\n', "line 2: a quote opens here"),
+        ("a.csv", b"item,title\n1,Ran,x\n", "line 2: expected 2 columns, got 3"),
+        ("u.item", b"1|Ran|||x|0|7\n", "a row has no item, title and genres"),
+        ("movies.dat", b"1::Ran\n", "a row has no item, title and genres"),
+        ("a.csv", b"", "is empty"),
+    ],
+)
+def test_broken_tables_of_items(tmp_path: Path, name: str, content: bytes, message: str) -> None:
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(DataError, match=message):
+        load_items(tmp_path / name)
+
+
+def test_broken_files_of_ids(tmp_path: Path) -> None:
+    (tmp_path / "a.parquet").write_bytes(b"PAR1 no")
+    with pytest.raises(DataError, match="not a whole parquet file"):
+        read_ids(tmp_path / "a.parquet")
+    pq.write_table(pa.table({"user": [[1], [2]]}), tmp_path / "b.parquet")
+    with pytest.raises(DataError, match=r"has type list.*, no id"):
+        read_ids(tmp_path / "b.parquet")
+    (tmp_path / "c.csv").write_text('user\n"al\n')
+    with pytest.raises(DataError, match="line 2: a quote opens here"):
+        read_ids(tmp_path / "c.csv")

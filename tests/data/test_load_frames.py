@@ -110,6 +110,27 @@ def test_infinite_times_are_missing() -> None:
     assert external_rows(data) == [(2, 2, 3_500_000)]
 
 
+@pytest.mark.parametrize(
+    "times",
+    [
+        pa.array([2**62, 1], pa.timestamp("s")),
+        pa.array([2**60, 1], pa.timestamp("ms")),
+        pa.array([2**31 - 1, 1], pa.int32()).cast(pa.date32()),
+    ],
+)
+def test_times_that_microseconds_cannot_hold_are_refused(times: pa.Array) -> None:
+    with pytest.raises(DataError, match="column 'time' holds times beyond 64 bits"):
+        load({"user": [1, 1], "item": [1, 2], "time": times})
+
+
+@pytest.mark.parametrize("values", [[{"a": 1}, None], [[1], [2]], [b"\xff", b"a"]])
+@pytest.mark.parametrize("role", ["user", "item", "time", "rating"])
+def test_structs_lists_and_bytes_are_no_ids(values: list[object], role: str) -> None:
+    columns: dict[str, object] = {"user": [1, 1], "item": [1, 2], "time": [3, 4], "rating": [5, 5]}
+    with pytest.raises(DataError, match=r"has type|is no number|is not a time"):
+        load({**columns, role: values}, min_rating=1)
+
+
 def test_other_objects_are_refused_kindly() -> None:
     with pytest.raises(DataError, match="cannot load a list"):
         load([1, 2, 3])

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import gzip
-import io
 from pathlib import Path
 
 import pytest
@@ -9,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from leporid import load
-from leporid.data.text_files import _Replaced
+from leporid.data.text_files import replaced
 from leporid.data.write import write_log
-from leporid.errors import DataError, LeporidWarning
+from leporid.errors import ConfigError, DataError, LeporidWarning
 from tests.data.strategies import Row, external_rows, rows
 
 
@@ -38,6 +37,8 @@ EXPECTED = [(1, 20, 5), (1, 10, 7), (2, 10, 6)]
             "user_id:token\titem_id:token\ttimestamp:float\n1\t10\t7\n1\t20\t5\n2\t10\t6\n",
         ),
         ("a.txt", "1 10 4 7\n1 20 3 5\n2 10 1 6\n"),
+        ("a.csv", "user,item,time\r1,10,7\r1,20,5\r\r2,10,6\r"),
+        ("a.csv", 'user,"item\r\nid",time\n1,10,7\n1,"20" ,5\n2,10,6\n'),
         ("a.csv", "user,item,time\n1.0,10,7\n1.0,20,5\n2.0,10,6\n"),
     ],
 )
@@ -111,6 +112,16 @@ def test_ids_keep_their_spelling(tmp_path: Path) -> None:
         ("\n\nuser,item,time\n1,2,3\n4,5", r"line 5: expected 3 columns, got 2"),
         ("1::2::3::4\n1::2", r"line 2: expected 4 columns, got 2"),
         ("user\n1\n", r"line 1: found one column"),
+        ('user,item\n1,"2\n3,4\n5,6\n', r"line 2: a quote opens here and is not closed"),
+        ('user,item\n1,"2\n3,"4"\n5,6\n', r"line 2: a quote opens here and is not closed"),
+        ('user,item\n"a\n\nb",2\n\n3,4,5\n', r"line 6: expected 2 columns, got 3"),
+        ('"user,item\n1,2\n', r"line 1: a quote opens here and is not closed"),
+        ('{"user": 1, "item": 2}\n{"user": 3, "item": 4}\n', r"line 1: this looks like JSON"),
+        ("user,item\n1,2\n".encode("utf-16-le"), r"line 1: the bytes are not utf-8"),
+        ("user,item\n1," + "x" * (9 << 20), r"line 2: a row is longer than 4 MiB"),
+        ("x" * (9 << 20), r"line 1: a row is longer than 4 MiB"),
+        ("user::item\n1::" + "x" * (9 << 20), r"line 2: a row is longer than 4 MiB"),
+        (f"{','.join(['x' * 99] * 999)}\n", r"a\.csv has no column .{400,700}\.\.\.\): name it"),
         ("user,item,time\n1,2,yesterday\n", r"column 'time' holds a time that is neither"),
         (b"user,item\n1,caf\xe9\n", r"line 2: the bytes are not utf-8"),
         (b"us\xe9r,item\n1,2\n", r"line 1: the bytes are not utf-8"),
@@ -134,6 +145,30 @@ def test_a_rating_that_is_no_number_is_located(tmp_path: Path) -> None:
 def test_other_encodings_can_be_named(tmp_path: Path) -> None:
     path = write(tmp_path / "a.csv", b"user,item\n1,caf\xe9\n")
     assert load(path, encoding="latin-1").items.ids.to_pylist() == ["café"]
+    wide = write(tmp_path / "b.csv", "user,item\n1,日\n".encode("utf-16"))
+    assert load(wide, encoding="utf-16").items.ids.to_pylist() == ["日"]
+    for encoding in ("ascii", "no-such", "hex", "a\0b"):
+        with pytest.raises(DataError, match="bytes are not"):
+            load(path, encoding=encoding)
+
+
+@pytest.mark.parametrize("separator", ['"', "\n", "::\r"])
+def test_some_characters_cannot_separate(tmp_path: Path, separator: str) -> None:
+    with pytest.raises(ConfigError, match="cannot separate fields"):
+        load(write(tmp_path / "a.csv", "user,item\n1,2\n"), separator=separator)
+
+
+def test_long_fields_and_long_integers_are_themselves(tmp_path: Path) -> None:
+    long = "x" * 300_000
+    path = write(tmp_path / "a.csv", f"user,item\n9223372036854775807,{long}\n")
+    assert external_rows(load(path)) == [(9223372036854775807, long, None)]
+
+
+@pytest.mark.parametrize("name", ["a.inter", "a.inter.gz"])
+def test_recbole_files_have_no_quotes(tmp_path: Path, name: str) -> None:
+    text = b'user_id:token\titem_id:token\n1\t"a\n2\t"b"\n'
+    path = write(tmp_path / name, gzip.compress(text) if name.endswith("gz") else text)
+    assert load(path).items.ids.to_pylist() == ['"a', '"b"']
 
 
 def test_missing_values_are_counted_once_and_said(tmp_path: Path) -> None:
@@ -180,8 +215,9 @@ def test_times_that_change_type_late_in_the_file(tmp_path: Path) -> None:
 @given(st.text("a:|\n", max_size=60), st.integers(1, 7), st.sampled_from(["::", "|||", ":|"]))
 @settings(deadline=None, max_examples=200)
 def test_separators_are_replaced_across_chunks(text: str, size: int, separator: str) -> None:
-    stream = _Replaced(io.BytesIO(text.encode()), separator.encode(), size)
-    assert stream.read() == text.replace(separator, "\x1f").encode()
+    chunks = [text[start : start + size].encode() for start in range(0, len(text), size)]
+    joined = b"".join(replaced(chunks, separator.encode(), b"\x1f"))
+    assert joined == text.replace(separator, "\x1f").encode()
 
 
 @given(rows, st.sampled_from([".csv", ".tsv", ".inter", ".parquet"]), st.booleans())

@@ -120,6 +120,14 @@ def test_files_that_disagree_about_a_type_are_read_as_text(tmp_path: Any) -> Non
     np.testing.assert_array_equal(made.csr().toarray(), [[1, 0], [0, 1], [1, 0]])
 
 
+def test_a_file_without_a_column_of_the_others_is_refused(tmp_path: Any) -> None:
+    (tmp_path / "log").mkdir()
+    pq.write_table(pa.table({"user": [1], "item": [2]}), tmp_path / "log" / "a.parquet")
+    pq.write_table(pa.table({"user": [1], "film": [2]}), tmp_path / "log" / "b.parquet")
+    with pytest.raises(DataError, match=r"b\.parquet has no column 'item', as .*a\.parquet has"):
+        store_interactions(tmp_path / "log", tmp_path / "stored", "1GB")
+
+
 def test_a_full_disk_is_one_error(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     source = write(tmp_path / "log", {"user": list(range(40)), "item": [1] * 40})
 

@@ -72,6 +72,13 @@ def test_number_like_strings_stay_strings(tmp_path: Path, format: str) -> None:
 
 
 @pytest.mark.parametrize("format", FORMATS)
+def test_integers_of_64_bits_stay_integers(tmp_path: Path, format: str) -> None:
+    made = make(3, ids=[2**63 - 1, 1234567890123456789, -(2**63)])
+    write_embeddings(made, tmp_path / "out", format)
+    assert read_embeddings(tmp_path / "out").user_ids == made.user_ids
+
+
+@pytest.mark.parametrize("format", FORMATS)
 def test_positions_are_used_where_there_are_no_ids(tmp_path: Path, format: str) -> None:
     made = make(12)
     bare = InitialEmbeddings(made.users, made.items)

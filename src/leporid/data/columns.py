@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from leporid.data.source_file import shortened
 from leporid.errors import DataError, closest
 
 Requested = Mapping[str, str | int | None]
@@ -161,14 +162,19 @@ def find_columns(
         if role not in places:
             raise DataError(
                 f"{origin} has no column that looks like the {role} (columns found: "
-                f"{', '.join(names)}): name it with {role}=... (--{role} on the command line)"
+                f"{listed(names)}): name it with {role}=... (--{role} on the command line)"
             )
     named = {role: names[places[role]] for role in _USUAL_NAMES if role in places}
     if len(set(places.values())) < len(places):
-        listed = ", ".join(f"{role}={name}" for role, name in named.items())
-        raise DataError(f"{origin}: two roles have the same column: {listed}")
+        roles = listed(f"{role}={name}" for role, name in named.items())
+        raise DataError(f"{origin}: two roles have the same column: {roles}")
     read = {role: places[role] for role in named if need_rating or role != "rating"}
     return Columns(read, named, tuple(guessed))
+
+
+def listed(names: Iterable[str]) -> str:
+    """The names of columns, for a message."""
+    return shortened(", ".join(names), 500)
 
 
 def usual_names(role: str) -> list[str]:
@@ -185,7 +191,7 @@ def find_column(names: Sequence[str], role: str, column: str | int | None, origi
     if role in (guess := _guess_by_name(names)):
         return guess[role]
     raise DataError(
-        f"{origin} has no column that looks like the {role} (columns found: {', '.join(names)}): "
+        f"{origin} has no column that looks like the {role} (columns found: {listed(names)}): "
         f"name it"
     )
 
@@ -201,8 +207,8 @@ def _requested_place(names: Sequence[str], column: str | int, role: str, origin:
         return bare.index(column)
     guess = closest(str(column), list(names))
     hint = f"; did you mean {guess!r}?" if guess else ""
-    columns = f"(columns found: {', '.join(names)})"
-    raise DataError(f"{origin} has no column {column!r} for the {role} {columns}{hint}")
+    found = f"(columns found: {listed(names)})"
+    raise DataError(f"{origin} has no column {column!r} for the {role} {found}{hint}")
 
 
 def _guess_by_name(names: Sequence[str]) -> dict[str, int]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import os
 import re
 from collections import Counter
@@ -12,12 +11,16 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pa_parquet
 from numpy.typing import NDArray
 
-from leporid.data.columns import normalise
+from leporid.data.columns import listed, normalise
 from leporid.data.datasets import DATASETS, fetch
-from leporid.data.id_map import IdMap
+from leporid.data.id_map import IdMap, uuids_as_text
+from leporid.data.source_file import SourceFile, in_words, located, reading, shortened
+from leporid.data.text_files import read_lines, read_rows
 from leporid.errors import DataError, UnknownNameError
 
 _ML_100K_GENRES = (
@@ -58,7 +61,7 @@ def load_items(source: str | os.PathLike[str]) -> dict[Any, ItemInfo]:
     items = dict(_titles(read_item_table(source)))
     if not items:
         raise DataError(f"{source} holds no items")
-    whole = all(re.fullmatch(r"-?(0|[1-9]\d*)", key) for key in items)
+    whole = all(re.fullmatch(r"-?(0|[1-9][0-9]{0,18})", key) for key in items)
     return {int(key): info for key, info in items.items()} if whole else {**items}
 
 
@@ -156,57 +159,65 @@ class ItemTable(NamedTuple):
 
     def found(self) -> str:
         """The columns there are, for a message."""
-        return f" (columns found: {', '.join(self.names)})"
+        return f" (columns found: {listed(self.names)})"
 
 
 def read_item_table(source: str | os.PathLike[str]) -> ItemTable:
     """The file about items with this path, or of the data set of this name."""
-    path = Path(source).expanduser()
-    if not path.exists():
+    path = located(source)
+    if not os.path.exists(path):
         if str(source) not in DATASETS:
             raise DataError(f"no such file: {source}")
         titles = fetch(str(source)).items
         if titles is None:
             raise DataError(f"the data set {str(source)!r} comes without item titles")
         path = titles
-    table = ItemTable(path, *_columns_and_rows(path))
-    for number, fields in enumerate(table.records, start=2):
-        if len(fields) != len(table.names):
-            raise DataError(
-                f"{path}, line {number}: expected {len(table.names)} columns, got {len(fields)}"
-            )
-    return table
+    with reading(path) as file:
+        return ItemTable(path, *_columns_and_rows(file))
 
 
-def _columns_and_rows(path: Path) -> tuple[list[str], list[list[str]]]:
+def _columns_and_rows(file: SourceFile) -> tuple[list[str], list[list[str]]]:
     """The names of the columns and the rows."""
-    if path.suffix in (".parquet", ".pq"):
-        table = pa_parquet.read_table(path)
-        values = zip(*(column.to_pylist() for column in table.columns), strict=True)
-        return table.column_names, [["" if v is None else str(v) for v in row] for row in values]
-    lines = [line.rstrip("\r") for line in _text(path).split("\n") if line.strip()]
-    if path.name == "u.item":
-        names, records = _ML_100K_GENRES.split("|"), [line.split("|") for line in lines]
-        genres = [" ".join(compress(names, map(int, record[5:]))) for record in records]
-        rows = [[r[0], r[1], listed] for r, listed in zip(records, genres, strict=True)]
-        return ["item", "title", "genres"], rows
-    if path.suffix == ".dat":
-        records = [line.split("::") for line in lines]
-        return ["item", "title", "genres"], [[r[0], "::".join(r[1:-1]), r[-1]] for r in records]
-    if path.suffix == ".item":
-        records = [line.split("\t") for line in lines]
-    else:
-        records = list(csv.reader(lines, delimiter="\t" if path.suffix == ".tsv" else ","))
-    return (records[0] if records else []), records[1:]
+    path = file.path
+    if file.is_parquet():
+        with in_words(str(path), "is not a whole parquet file"):
+            table = pa_parquet.read_table(file.content)
+        texts = [_as_text(column) for column in table.columns]
+        names = list(compress(table.column_names, (text is not None for text in texts)))
+        columns = (text for text in texts if text is not None)
+        return names, [list(row) for row in zip(*columns, strict=True)]
+    if path.name == "u.item" or path.suffix == ".dat":
+        separator = "|" if path.name == "u.item" else "::"
+        records = [line.split(separator) for line in read_lines(file)]
+        return ["item", "title", "genres"], [_movielens(path, fields) for fields in records]
+    separator = "\t" if path.suffix in (".item", ".tsv") else ","
+    records = read_rows(file, separator, quoting=path.suffix != ".item")
+    return records[0], records[1:]
 
 
-def _text(path: Path) -> str:
-    """MovieLens' old files are Latin-1, everything newer is UTF-8."""
-    data = path.read_bytes()
+def _movielens(path: Path, fields: list[str]) -> list[str]:
+    """Item, title and genres; those of u.item are flags in the order of `_ML_100K_GENRES`."""
+    flags = fields[5:]
+    if path.suffix == ".dat" and len(fields) >= 3:
+        return [fields[0], "::".join(fields[1:-1]), fields[-1]]
+    if path.name == "u.item" and flags and set(flags) <= {"0", "1"}:
+        genres = compress(_ML_100K_GENRES.split("|"), map(int, flags))
+        return [fields[0], fields[1], " ".join(genres)]
+    row = shortened("|".join(fields), 60)
+    raise DataError(f"{path}: a row has no item, title and genres, as MovieLens has them: {row!r}")
+
+
+def _as_text(column: pa.ChunkedArray) -> list[str] | None:
+    """A column as text, lists with `|` between their parts; None for what is no text."""
     try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        return data.decode("latin-1")
+        values = uuids_as_text(column.combine_chunks())
+        if pa.types.is_list(values.type) or pa.types.is_large_list(values.type):
+            text = pc.binary_join(values, "|")
+        else:
+            text = values.cast(pa.string())
+    except pa.ArrowException:
+        return None
+    return list(pc.fill_null(text, "").to_pylist())
 
 
 def _titles(table: ItemTable) -> Iterator[tuple[str, ItemInfo]]:

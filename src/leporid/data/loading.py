@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
@@ -17,9 +16,12 @@ from leporid.data.columns import LoadReport, RawTable, Requested, find_columns
 from leporid.data.datasets import DATASETS, fetch
 from leporid.data.interactions import Interactions
 from leporid.data.policies import to_interactions
+from leporid.data.source_file import SourceFile, in_words, located, reading
 from leporid.data.split import is_split
 from leporid.data.text_files import read_text
 from leporid.errors import ConfigError, DataError, UnknownNameError, closest
+
+_BROKEN_PARQUET = "is not a whole parquet file"
 
 
 def load(
@@ -68,11 +70,11 @@ def load(
     if hasattr(source, "tocoo"):
         raw = _read_matrix(source)
     elif isinstance(source, str | os.PathLike):
-        path = _locate(source)
-        if _is_parquet(path):
-            raw = _read_parquet(path, requested, need_rating)
-        else:
-            raw = read_text(path, requested, need_rating, separator, header, encoding)
+        with reading(_locate(source)) as file:
+            if file.is_parquet():
+                raw = _read_parquet(file, requested, need_rating)
+            else:
+                raw = read_text(file, requested, need_rating, separator, header, encoding)
     elif _is_frame(source):
         raw = _read_frame(source, requested, need_rating)
     else:
@@ -80,15 +82,16 @@ def load(
             f"cannot load a {type(source).__name__}: give a path, a data set name, a pandas or "
             f"polars frame, a pyarrow table or a scipy sparse matrix"
         )
-    return to_interactions(raw.in_file_order() if order == "file" else raw, min_rating)
+    with in_words(raw.report.origin):
+        return to_interactions(raw.in_file_order() if order == "file" else raw, min_rating)
 
 
 def _locate(source: str | os.PathLike[str]) -> Path:
     """The file or directory of that path, or the log of the data set of that name."""
-    path = Path(source).expanduser()
+    path = located(source)
     if is_split(path):
         raise DataError(f"{path} is a split, not a log: leporid.Split.load reads it")
-    if path.exists():
+    if os.path.exists(path):
         return path
     if str(source) in DATASETS:
         return fetch(str(source)).interactions
@@ -97,62 +100,56 @@ def _locate(source: str | os.PathLike[str]) -> Path:
     raise DataError(f"no such file: {source} ({hint})")
 
 
-def _is_parquet(path: Path) -> bool:
-    """A directory, or a file by its content: a parquet file may have any name."""
-    if path.is_dir() or path.suffix in (".parquet", ".pq"):
-        return True
-    with open(path, "rb") as file:
-        return file.read(4) == b"PAR1"
-
-
-def _read_parquet(path: Path, requested: Requested, need_rating: bool) -> RawTable:
+def _read_parquet(file: SourceFile, requested: Requested, need_rating: bool) -> RawTable:
     """A parquet file, or a directory of them in the order of their names."""
-    with _parquet_errors(path):
-        dataset = pa_dataset.dataset([str(file) for file in _files(path)], format="parquet")
+    origin = str(file.path)
+    with in_words(origin, _BROKEN_PARQUET):
+        dataset = pa_dataset.dataset([str(part) for part in _parts(file)], format="parquet")
         names = dataset.schema.names
-        columns = find_columns(names, requested, str(path), need_rating)
+        columns = find_columns(names, requested, origin, need_rating)
         table = dataset.to_table(columns=[names[place] for place in columns.places.values()])
-    return RawTable.of(table, columns, str(path), "parquet")
+    return RawTable.of(table, columns, origin, "parquet")
 
 
 def parquet_batches(
-    path: Path, requested: Requested, need_rating: bool, batch_rows: int
+    file: SourceFile, requested: Requested, need_rating: bool, batch_rows: int
 ) -> Iterator[RawTable]:
     """What `_read_parquet` reads, at most `batch_rows` rows at a time; `report.rows` are those."""
-    files = _files(path)
-    with _parquet_errors(files[0]):
-        names = pa_parquet.read_schema(files[0]).names
-    columns = find_columns(names, requested, str(path), need_rating)
+    parts, origin = _parts(file), str(file.path)
+    with in_words(str(parts[0]), _BROKEN_PARQUET):
+        names = pa_parquet.read_schema(parts[0]).names
+    columns = find_columns(names, requested, origin, need_rating)
     wanted = [names[place] for place in columns.places.values()]
 
     def raw(batch: pa.RecordBatch) -> RawTable:
         table = pa.Table.from_batches([batch]).select(wanted)
-        return RawTable.of(table, columns, str(path), "parquet")
+        return RawTable.of(table, columns, origin, "parquet")
 
-    for file in files:
+    for part in parts:
         with (
-            _parquet_errors(file),
-            pa_parquet.ParquetFile(file, memory_map=True, pre_buffer=False) as opened,
+            in_words(str(part), _BROKEN_PARQUET),
+            pa_parquet.ParquetFile(part, memory_map=True, pre_buffer=False) as opened,
         ):
+            if missing := set(wanted) - set(opened.schema_arrow.names):
+                raise DataError(f"{part} has no column {min(missing)!r}, as {parts[0]} has")
             # `map` keeps no batch alive while the next one is decoded.
             yield from map(raw, opened.iter_batches(batch_rows, columns=wanted, use_threads=False))
 
 
-def _files(path: Path) -> list[Path]:
-    files = sorted(path.rglob("*.parquet")) if path.is_dir() else [path]
-    if not files:
-        raise DataError(f"{path} is a directory without .parquet files")
-    return files
+def _parts(file: SourceFile) -> list[Path]:
+    """The file, or those of a directory; a folder in it that cannot be read is an error."""
+    if not file.content.is_dir():
+        return [file.content]
 
+    def refuse(error: OSError) -> None:
+        raise DataError(f"could not read {error.filename}: {error.strerror}") from None
 
-@contextmanager
-def _parquet_errors(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except (pa.ArrowException, KeyError) as error:
-        raise DataError(f"{path} is not a whole parquet file: {error}") from None
-    except OSError as error:
-        raise DataError(f"could not read {path}: {error}") from None
+    walked = os.walk(file.content, onerror=refuse)
+    parts = [Path(folder, name) for folder, _, names in walked for name in names]
+    parts = sorted(part for part in parts if part.suffix == ".parquet")
+    if not parts:
+        raise DataError(f"{file.path} is a directory without .parquet files")
+    return parts
 
 
 def _is_frame(source: Any) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 from leporid.artifacts import read_arrays, read_json, write_arrays, write_json
 from leporid.data.id_map import IdMap
 from leporid.data.interactions import Interactions
+from leporid.data.source_file import located
 from leporid.errors import DataError
 
 Part = Literal["valid", "test"]
@@ -109,7 +111,7 @@ class Split:
     def load(cls, path: str | Path) -> Split:
         """Read a directory that `save` wrote; files that do not belong together are refused."""
         folder = Path(path)
-        if not (folder / _SUMMARY).is_file():
+        if not is_split(folder):
             raise DataError(f"{folder} holds no split: there is no {_SUMMARY} in it")
         summary = read_json(folder / _SUMMARY)
         if not isinstance(summary, dict) or summary.get("format") != _FORMAT:
@@ -144,7 +146,7 @@ class Split:
 
 def is_split(path: str | Path) -> bool:
     """Whether `path` is a folder that `Split.save` wrote."""
-    return (Path(path).expanduser() / _SUMMARY).is_file()
+    return os.path.isfile(located(path) / _SUMMARY)
 
 
 def _under(prefix: str, arrays: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:

@@ -26,6 +26,7 @@ from leporid.data.id_map import IdMap
 from leporid.data.k_core import core_counts, warn_of_few, with_core_dropped
 from leporid.data.loading import parquet_batches
 from leporid.data.policies import check_kept, id_lookup, keep_rows
+from leporid.data.source_file import located, reading
 from leporid.errors import ConfigError, DataError
 from leporid.memory import memory_left, parse_memory
 
@@ -87,21 +88,22 @@ def store_interactions(
     `folder` receives the matrix (four bytes per pair) and, while this runs, up to five times that.
     `memory` covers the process (`leporid.memory`): the ids of users and items stay in memory.
     """
-    source, folder = Path(source).expanduser(), Path(folder)
-    if not source.exists():
+    source, folder = located(source), Path(folder)
+    if not os.path.exists(source):
         raise DataError(f"no such file or directory: {source}")
     if core < 0:
         raise ConfigError(f"the core needs k >= 1, got {core}")
     left = memory_left(parse_memory(memory))
     block = max(FEWEST_ROWS, min(MOST_ROWS, left // 2 // BYTES_PER_ROW))
     requested = {"user": user, "item": item, "time": time, "rating": rating}
-    batches = parquet_batches(source, requested, min_rating is not None, block)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        stored = _store(batches, str(source), folder, block, min_rating)
-        return _core(stored, core) if core else stored
-    except OSError as error:
-        raise DataError(f"could not write {folder}: {error.strerror or error}") from error
+    with reading(source) as file:
+        batches = parquet_batches(file, requested, min_rating is not None, block)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            stored = _store(batches, str(source), folder, block, min_rating)
+            return _core(stored, core) if core else stored
+        except OSError as error:
+            raise DataError(f"could not write {folder}: {error.strerror or error}") from error
 
 
 class _Vocabulary:

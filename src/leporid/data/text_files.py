@@ -2,46 +2,66 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
-import gzip
 import io
-import itertools
 import re
-import zlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
-from typing import IO, Any, cast
+from functools import partial
+from itertools import chain
+from typing import IO, Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pa_csv
 
 from leporid.data.columns import RawTable, Requested, find_columns, looks_like_header
-from leporid.errors import DataError
+from leporid.data.source_file import LONGEST_ROW, SourceFile, shortened, too_long
+from leporid.errors import ConfigError, DataError
 
 _MISSING = ("", "NA", "N/A", "#N/A", "NaN", "nan", "null", "NULL", "None", "none", "\\N")
 """Unquoted fields that mean 'nothing here'."""
 _UNIT_SEPARATOR = "\x1f"
 """Stands in for a separator of several bytes, which pyarrow cannot split at."""
-_GZIP_ERRORS = (EOFError, zlib.error, gzip.BadGzipFile)
+_CHUNK = 1 << 20
+_UNDECODED = re.compile("[\ud800-\udfff]")
+_JSON = re.compile(r'\s*[\[{]\s*["\[{]')
+
+
+class EncodingError(DataError):
+    """The bytes are not text in the encoding that was named."""
+
+    def __init__(self, where: str, encoding: str, detail: str = "") -> None:
+        super().__init__(
+            f"{where}: the bytes are not {encoding} text{detail}: "
+            f"give the encoding, for example encoding='latin-1'"
+        )
+
+
+class _NotPlainError(Exception):
+    """Quotes that only the exact pass can judge."""
 
 
 @dataclass(frozen=True)
 class _Layout:
     """What the beginning of the file says about all of it."""
 
-    path: Path
+    file: SourceFile
     encoding: str
     separator: str
+    quoting: bool
     header: bool
     names: list[str]
     first_row: list[str]
-    skip: int
-    """Lines before the first row of data."""
+    line: int
+    """The line, from 1, on which the rows of data begin."""
+    offset: int
+    """Bytes before that line, as UTF-8."""
 
 
 def read_text(
-    path: Path,
+    file: SourceFile,
     requested: Requested,
     need_rating: bool,
     separator: str | None = None,
@@ -49,79 +69,18 @@ def read_text(
     encoding: str = "utf-8",
 ) -> RawTable:
     """Read the user, item, time and (if asked for) rating columns of a delimited file."""
-    layout = _look(path, separator, header, encoding)
-    first_row = None if layout.header else layout.first_row
-    columns = find_columns(layout.names, requested, str(path), need_rating, first_row=first_row)
-    table = _read(layout, columns.places)
-    text = {"separator": layout.separator, "header": layout.header}
-    return RawTable.of(table, columns, str(path), "text", **text)
-
-
-def _open(path: Path) -> IO[bytes]:
-    with open(path, "rb") as file:
-        magic = file.read(2)
-    return cast(IO[bytes], gzip.open(path, "rb")) if magic == b"\x1f\x8b" else open(path, "rb")
-
-
-def _look(path: Path, separator: str | None, header: bool | None, encoding: str) -> _Layout:
-    """Find the separator, the header and the names from the first line that is not blank."""
-    skip = 0
-    try:
-        with _open(path) as file:
-            for line in file:
-                if line.strip():
-                    break
-                skip += 1
-            else:
-                raise DataError(f"{path} is empty")
-        text = line.decode(encoding).removeprefix("\ufeff").rstrip("\r\n")
-    except _GZIP_ERRORS as error:
-        raise DataError(f"{path} is not a whole gzip file: {error}") from None
-    except (UnicodeDecodeError, LookupError) as error:
-        raise _undecodable(f"{path}, line {skip + 1}", encoding, f" ({error})") from None
-    separator = separator or _guess_separator(path, text)
-    fields = _fields(text, separator)
-    if len(fields) < 2:
+    layout, origin = _look(file, separator, header, encoding), str(file.path)
+    if len(layout.names) < 2:
         raise DataError(
-            f"{path}, line {skip + 1}: found one column where at least a user and an item are "
-            f"needed, splitting at {separator!r}: give the separator"
+            f"{origin}, line {layout.line - layout.header}: found one column where at least a user "
+            f"and an item are needed, splitting at {layout.separator!r}: give the separator"
         )
-    if header is None:
-        header = looks_like_header(fields)
-    names = fields if header else [f"column {place}" for place in range(len(fields))]
-    return _Layout(path, encoding, separator, header, names, fields, skip + header)
-
-
-def _undecodable(where: str, encoding: str, detail: str = "") -> DataError:
-    return DataError(
-        f"{where}: the bytes are not {encoding} text{detail}: "
-        f"give the encoding, for example encoding='latin-1'"
-    )
-
-
-def _guess_separator(path: Path, line: str) -> str:
-    """The separator the line uses; the order settles lines that hold several."""
-    if path.name.removesuffix(".gz").endswith((".inter", ".tsv")) or "\t" in line:
-        return "\t"
-    if "::" in line:
-        return "::"
-    best = max(",;|", key=line.count)
-    return " " if best not in line and " " in line.strip() else best
-
-
-def _fields(line: str, separator: str) -> list[str]:
-    if len(separator) > 1:
-        return line.split(separator)
-    return [field.strip() for field in next(csv.reader([line], delimiter=separator), [])]
-
-
-def _read(layout: _Layout, places: Mapping[str, int]) -> pa.Table:
-    """Ids come as dictionaries (small, and '007' stays '007'); the type of times is inferred.
-
-    Only a single-threaded pass knows line numbers, so an error is located by a second one.
-    """
+    first_row = None if layout.header else layout.first_row
+    columns = find_columns(layout.names, requested, origin, need_rating, first_row=first_row)
+    # Ids come as dictionaries (small, and '007' stays '007'); the type of times is inferred.
     ids = pa.dictionary(pa.int32(), pa.string())
     types = {"user": ids, "item": ids, "rating": pa.float64()}
+    places = columns.places
     convert = pa_csv.ConvertOptions(
         include_columns=[f"c{place}" for place in places.values()],
         column_types={f"c{places[role]}": types[role] for role in places if role in types},
@@ -129,81 +88,291 @@ def _read(layout: _Layout, places: Mapping[str, int]) -> pa.Table:
         strings_can_be_null=True,
         quoted_strings_can_be_null=False,
     )
+    text = {"separator": layout.separator, "header": layout.header}
+    return RawTable.of(_read(layout, convert), columns, origin, "text", **text)
+
+
+def read_lines(file: SourceFile) -> list[str]:
+    """The lines of a small file that are not blank, without white space around them."""
+    rows = read_rows(file, _UNIT_SEPARATOR, quoting=False)
+    return [line for row in rows if (line := _UNIT_SEPARATOR.join(row).strip())]
+
+
+def read_rows(file: SourceFile, separator: str, *, quoting: bool) -> list[list[str]]:
+    """All rows of a small table as text, the header with them.
+
+    What is not UTF-8 is Latin-1, as MovieLens' old files are.
+    """
     try:
-        return _parse(layout, convert, threads=True)
-    except pa.ArrowInvalid:
+        layout = _look(file, separator, False, "utf-8", quoting)
+        table = _read(layout, _as_text(layout))
+    except EncodingError:
+        layout = _look(file, separator, False, "latin-1", quoting)
+        table = _read(layout, _as_text(layout))
+    return [list(row) for row in zip(*(c.to_pylist() for c in table.columns), strict=True)]
+
+
+def _as_text(layout: _Layout) -> pa_csv.ConvertOptions:
+    names = (f"c{place}" for place in range(len(layout.names)))
+    return pa_csv.ConvertOptions(
+        column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=False
+    )
+
+
+def _look(
+    file: SourceFile,
+    separator: str | None,
+    header: bool | None,
+    encoding: str,
+    quoting: bool = True,
+) -> _Layout:
+    """Find the separator, the header and the names from the first line that is not blank."""
+    path, before, skipped = file.path, 0, 0
+    with file.open() as content:
         try:
-            return _parse(layout, convert, threads=False)
+            text = io.TextIOWrapper(content, encoding, "surrogateescape", newline="")
+        except (LookupError, ValueError) as error:
+            raise EncodingError(str(path), encoding, f" ({error})") from None
+        lines = iter(partial(text.readline, LONGEST_ROW), "")
+        for line in lines:
+            if line.strip("\ufeff \t\r\n"):
+                break
+            before, skipped = before + len(line.encode()), skipped + 1
+        else:
+            raise DataError(f"{path} is empty")
+        where, begin = f"{path}, line {skipped + 1}", line.removeprefix("\ufeff")
+        if len(line) == LONGEST_ROW:
+            raise DataError(too_long(where))
+        if "\0" in line or (not line.isascii() and _UNDECODED.search(line)):
+            raise EncodingError(where, encoding)
+        if _JSON.match(begin):
+            raise DataError(f"{where}: this looks like JSON: convert it to CSV or parquet")
+        separator = separator or _guess_separator(path.name, begin)
+        if any(character in separator for character in '"\r\n\0'):
+            raise ConfigError(f"{separator!r} cannot separate fields: give another separator")
+        several = len(separator.encode()) > 1
+        bare = several or path.name.removesuffix(".gz").endswith(".inter")
+        quoting = quoting and not bare
+        before += len(line.encode()) - len(begin.encode())
+        if quoting and '"' in begin:
+            fields, taken = _quoted_row(begin, lines, separator, where)
+        else:
+            fields, taken = begin.rstrip("\r\n").split(separator), [begin]
+    fields = [field.strip() for field in fields]
+    if header is None:
+        header = looks_like_header(fields)
+    names = fields if header else [f"column {place}" for place in range(len(fields))]
+    if header:
+        before, skipped = before + len("".join(taken).encode()), skipped + len(taken)
+    about = separator, quoting, header, names, fields
+    return _Layout(file, encoding, *about, skipped + 1, before)
+
+
+def _quoted_row(
+    line: str, rest: Iterator[str], separator: str, where: str
+) -> tuple[list[str], list[str]]:
+    """The fields of the first row and its lines: inside quotes it may go on over several."""
+    from leporid.data import quoting
+
+    taken: list[str] = []
+
+    def lines() -> Iterator[str]:
+        for each in chain([line], rest):
+            taken.append(each)
+            yield each
+
+    try:
+        fields = next(csv.reader(lines(), delimiter=separator))
+        state, text = quoting.start(), "".join(taken).encode()
+    except (csv.Error, UnicodeError) as error:
+        raise DataError(f"{where}: {error}") from None
+    broken = quoting.scan(np.frombuffer(text, np.uint8), ord(separator), True, -1, state)
+    if broken or state[quoting.MODE] == quoting.IN_QUOTES:
+        raise DataError(_not_closed(where))
+    return fields, taken
+
+
+def _guess_separator(name: str, line: str) -> str:
+    """The separator the line uses; the order settles lines that hold several."""
+    if name.removesuffix(".gz").endswith((".inter", ".tsv")) or "\t" in line:
+        return "\t"
+    if "::" in line:
+        return "::"
+    best = max(",;|", key=line.count)
+    return " " if best not in line and " " in line.strip() else best
+
+
+def _not_closed(where: str) -> str:
+    return (
+        f"{where}: a quote opens here and is not closed where its field ends: close it, and write "
+        f"quotes that belong to a field twice"
+    )
+
+
+def _read(layout: _Layout, convert: pa_csv.ConvertOptions) -> pa.Table:
+    """Fast where lines are rows; else, and to find the line of an error, in an exact pass."""
+    try:
+        return _parse(layout, convert, exact=False)
+    except (pa.ArrowInvalid, _NotPlainError):
+        try:
+            return _parse(layout, convert, exact=True)
         except pa.ArrowInvalid as error:
             raise _located(layout, str(error)) from None
 
 
-def _parse(layout: _Layout, convert: pa_csv.ConvertOptions, *, threads: bool) -> pa.Table:
-    path, separator = layout.path, layout.separator.encode(layout.encoding)
-    several = len(layout.separator.encode()) > 1
+def _parse(layout: _Layout, convert: pa_csv.ConvertOptions, *, exact: bool) -> pa.Table:
     read = pa_csv.ReadOptions(
         column_names=[f"c{place}" for place in range(len(layout.names))],
-        skip_rows=layout.skip,
-        use_threads=threads,
-        encoding=layout.encoding,
-        block_size=4 << 20,
+        use_threads=not exact,
+        block_size=LONGEST_ROW,
     )
     parse = pa_csv.ParseOptions(
-        delimiter=_UNIT_SEPARATOR if several else layout.separator,
-        quote_char=False if several or path.name.endswith(".inter") else '"',
+        delimiter=_one_byte(layout.separator),
+        quote_char='"' if layout.quoting else False,
+        newlines_in_values=exact and layout.quoting,
     )
+    with layout.file.open() as file:
+        chunks = _checked(_rows(layout, file), layout, exact)
+        return pa_csv.read_csv(_Blocks(_Stream(chunks)), read, parse, convert)
+
+
+def _one_byte(separator: str) -> str:
+    return _UNIT_SEPARATOR if len(separator.encode()) > 1 else separator
+
+
+def _rows(layout: _Layout, file: IO[bytes]) -> Iterator[bytes]:
+    """The rows of data as UTF-8, with a separator of one byte, some megabytes at a time."""
+    chunks = _as_utf8(layout, file)
+    if len(layout.separator.encode()) > 1:
+        chunks = replaced(chunks, layout.separator.encode(), _UNIT_SEPARATOR.encode())
+    return chunks
+
+
+def _as_utf8(layout: _Layout, file: IO[bytes]) -> Iterator[bytes]:
+    before = layout.offset
+    if codecs.lookup(layout.encoding).name == "utf-8":
+        chunks: Iterable[bytes] = iter(partial(file.read, _CHUNK), b"")
+    else:
+        text = io.TextIOWrapper(file, layout.encoding, newline="")
+        chunks = (part.encode() for part in iter(partial(text.read, _CHUNK), ""))
     try:
-        with _open(path) as file:
-            source = _Replaced(file, separator) if several else file
-            return pa_csv.read_csv(source, read, parse, convert)
-    except _GZIP_ERRORS as error:
-        raise DataError(f"{path} is not a whole gzip file: {error}") from None
-    except UnicodeDecodeError as error:
-        where = f"{path}, line {layout.skip + 1}"
-        raise _undecodable(where, layout.encoding, f" ({error})") from None
+        for chunk in chunks:
+            if rest := chunk[before:]:
+                yield rest
+            before = max(0, before - len(chunk))
+    except UnicodeError as error:
+        raise EncodingError(str(layout.file.path), layout.encoding, f" ({error})") from None
 
 
-class _Replaced(io.RawIOBase):
-    """A byte stream with a separator of several bytes replaced by one byte, some lines a time."""
+def replaced(chunks: Iterable[bytes], separator: bytes, single: bytes) -> Iterator[bytes]:
+    """The chunks with `single` for every `separator`, also for one that lies across two chunks."""
+    held = b""
+    for chunk in chunks:
+        text = (held + chunk).replace(separator, single)
+        sizes = range(len(separator) - 1, 0, -1)
+        size = next((n for n in sizes if text.endswith(separator[:n])), 0)
+        text, held = text[: len(text) - size], text[len(text) - size :]
+        if text:
+            yield text
+    if held:
+        yield held
 
-    def __init__(self, file: IO[bytes], separator: bytes, chunk: int = 1 << 20) -> None:
+
+def _checked(chunks: Iterable[bytes], layout: _Layout, exact: bool) -> Iterator[bytes]:
+    """The chunks as they are; a quote that is not closed, or a row without end, is an error.
+
+    Where not `exact`, line breaks inside quotes are a `_NotPlainError` as well, and nothing is
+    looked at before the first quote: pyarrow itself finds rows that are too long.
+    """
+    path, separator = layout.file.path, ord(_one_byte(layout.separator))
+    state, last = None, ord("\n")
+    for chunk in chunks:
+        if exact or state is not None or (layout.quoting and b'"' in chunk):
+            from leporid.data import quoting
+
+            if state is None:
+                within = last not in (ord("\r"), ord("\n"), separator)
+                state = quoting.start(layout.line, within)
+            text = np.frombuffer(chunk, np.uint8)
+            broken = quoting.scan(text, separator, layout.quoting, -1, state)
+            if not exact and (broken or state[quoting.INNER]):
+                raise _NotPlainError
+            if broken:
+                raise DataError(_not_closed(f"{path}, line {state[quoting.OPENED]}"))
+            if state[quoting.LENGTH] > LONGEST_ROW:
+                raise DataError(too_long(f"{path}, line {state[quoting.BEGAN]}"))
+        last = chunk[-1]
+        yield chunk
+    if state is not None and state[quoting.MODE] == quoting.IN_QUOTES:
+        if not exact:
+            raise _NotPlainError
+        raise DataError(_not_closed(f"{path}, line {state[quoting.OPENED]}"))
+
+
+class _Stream(io.RawIOBase):
+    """Chunks of bytes as a file."""
+
+    def __init__(self, chunks: Iterator[bytes]) -> None:
         super().__init__()
-        self._file, self._separator, self._chunk = file, separator, chunk
-        self._ready = b""
+        self._chunks, self._ready = chunks, memoryview(b"")
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any) -> int:
         if not self._ready:
-            lines = b"".join(self._file.readlines(self._chunk))
-            self._ready = lines.replace(self._separator, _UNIT_SEPARATOR.encode())
+            self._ready = memoryview(next(self._chunks, b""))
         taken = self._ready[: len(buffer)]
         buffer[: len(taken)] = taken
         self._ready = self._ready[len(taken) :]
         return len(taken)
 
 
+class _Blocks(io.BufferedReader):
+    """A file whose blocks do not end between a carriage return and its line feed.
+
+    pyarrow drops the line feed that begins the next block, also inside quotes.
+    """
+
+    _held = b""
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        size = -1 if size is None else size
+        block = self._held + super().read(size if size < 0 else size - len(self._held))
+        self._held = b""
+        if len(block) > 1 and block.endswith(b"\r") and self.peek(1).startswith(b"\n"):
+            self._held, block = b"\r", block[:-1]
+        return block
+
+
 def _located(layout: _Layout, message: str) -> DataError:
     """pyarrow's complaint in our words: file, line, and what was expected there."""
-    path = layout.path
+    path = layout.file.path
     if "Empty CSV" in message:
-        return DataError(f"{path} {'has a header and no rows' if layout.header else 'is empty'}")
+        return DataError(f"{path} has no rows")
     row = re.search(r"Row #(\d+)", message)
     where = f"{path}, line {_line_of_row(layout, int(row[1]))}" if row else str(path)
     if "UTF8" in message:
-        return _undecodable(where, layout.encoding)
+        return EncodingError(where, layout.encoding)
+    if "straddling" in message:
+        return DataError(too_long(where))
     if counts := re.search(r"Expected \d+ columns, got \d+", message):
         return DataError(f"{where}: {counts[0].lower()}: the line is malformed or the file was cut")
     if value := re.search(r"In CSV column #(\d+).*invalid value '(.*)'", message, re.DOTALL):
         name = layout.names[int(value[1])]
-        return DataError(f"{where}: column {name!r} holds {value[2]!r}, which is no number")
-    return DataError(f"{where}: {message}")
+        shown = shortened(value[2], 60)
+        return DataError(f"{where}: column {name!r} holds {shown!r}, which is no number")
+    return DataError(f"{where}: {shortened(message)}")
 
 
 def _line_of_row(layout: _Layout, row: int) -> int:
     """The line, counting from 1, of pyarrow's row number, which leaves out blank lines."""
-    with _open(layout.path) as file:
-        lines = (number for number, line in enumerate(file, start=1) if line.strip(b"\r\n"))
-        after = (number for number in lines if number > layout.skip)
-        return next(itertools.islice(after, row - layout.skip - 1, None), layout.skip)
+    from leporid.data import quoting
+
+    state, separator = quoting.start(layout.line), ord(_one_byte(layout.separator))
+    with layout.file.open() as file:
+        for chunk in _rows(layout, file):
+            text = np.frombuffer(chunk, np.uint8)
+            if quoting.scan(text, separator, layout.quoting, row - 1, state):
+                break
+    return int(state[quoting.BEGAN])

@@ -11,6 +11,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from leporid.data.source_file import shortened
 from leporid.errors import DataError
 
 AS_GIVEN, MICROSECONDS = "as given", "microseconds"
@@ -35,8 +36,12 @@ def to_int64(times: pa.ChunkedArray, name: str) -> tuple[pa.ChunkedArray, str]:
     if pa.types.is_floating(kind) or pa.types.is_decimal(kind):
         return _from_floats(times.cast(pa.float64()), name)
     if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
-        exact = pa.timestamp("us", tz=getattr(kind, "tz", None))
-        return pc.cast(times, exact, safe=False).cast(pa.int64()), MICROSECONDS
+        target = pa.timestamp("us", tz=getattr(kind, "tz", None))
+        finer = getattr(kind, "unit", None) == "ns"  # the rest is cut off; all else must fit
+        try:
+            return pc.cast(times, target, safe=not finer).cast(pa.int64()), MICROSECONDS
+        except pa.ArrowInvalid:
+            raise DataError(f"column {name!r} holds times beyond 64 bits") from None
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
         return _from_strings(times, name)
     raise DataError(f"column {name!r} has type {kind}, which is not a time")
@@ -74,6 +79,7 @@ def _from_iso(times: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
         utc = pc.if_else(zoned, times, nothing).cast(pa.timestamp("us", tz="UTC"))
     except pa.ArrowInvalid as error:
         raise DataError(
-            f"column {name!r} holds a time that is neither a number nor an ISO date: {error}"
+            f"column {name!r} holds a time that is neither a number nor an ISO date: "
+            f"{shortened(error)}"
         ) from None
     return pc.coalesce(local.cast(pa.int64()), utc.cast(pa.int64()))

@@ -112,8 +112,9 @@ def _read_table(path: Path, ids: Sequence[str]) -> pa.Table:
         as_text = pyarrow.csv.ConvertOptions(
             column_types=dict.fromkeys(ids, pa.string()), strings_can_be_null=True
         )
-        return pyarrow.csv.read_csv(path, convert_options=as_text)
-    except pa.ArrowInvalid as error:
+        across_lines = pyarrow.csv.ParseOptions(newlines_in_values=True)
+        return pyarrow.csv.read_csv(path, parse_options=across_lines, convert_options=as_text)
+    except (pa.ArrowException, OSError, UnicodeError) as error:
         raise DataError(f"cannot read {path}: {error}") from None
 
 

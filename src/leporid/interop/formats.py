@@ -7,6 +7,7 @@ eigenvalues, type of the ids) lies in `provenance.json` beside the two files.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -142,9 +143,10 @@ def _read_side(
         raise DataError(f"{folder} must hold exactly one file {pattern}, it holds {len(paths)}")
     values, vectors = _FORMATS[format].read(paths[0])
     text = pa.types.is_string(values.type) and noted.get("ids") != "string"
-    # Text becomes integers where every id looks like one.
-    if text and pc.all(pc.match_substring_regex(values, r"^(0|-?[1-9][0-9]{0,17})$")).as_py():
-        values = values.cast(pa.int64())
+    # Text becomes integers where every id looks like one and 64 bits hold it.
+    if text and pc.all(pc.match_substring_regex(values, r"^(0|-?[1-9][0-9]*)$")).as_py():
+        with contextlib.suppress(pa.ArrowInvalid):
+            values = values.cast(pa.int64())
     ids = IdMap.from_values(values, kind)
     if len(ids) != len(values) or len(values) != len(vectors):
         raise DataError(f"{folder}: {len(vectors)} {kind} vectors for {len(ids)} distinct ids")
