@@ -49,6 +49,17 @@ def setting(default: Any, **bounds: float) -> Any:
     return dataclasses.field(default=default, metadata=bounds)
 
 
+def read_toml(path: str | Path) -> dict[str, Any]:
+    """The values of a TOML file."""
+    try:
+        with open(path, "rb") as file:
+            return tomllib.load(file)
+    except FileNotFoundError:
+        raise DataError(f"no such file: {path}") from None
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{path} is not valid TOML: {error}") from None
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Config:
     """Base class of all settings. Subclasses are frozen keyword-only dataclasses."""
@@ -80,13 +91,7 @@ class Config:
     @classmethod
     def from_toml(cls, path: str | Path) -> Self:
         """Build from a TOML file."""
-        try:
-            with open(path, "rb") as file:
-                return cls.from_dict(tomllib.load(file))
-        except FileNotFoundError:
-            raise DataError(f"no such file: {path}") from None
-        except tomllib.TOMLDecodeError as error:
-            raise ConfigError(f"{path} is not valid TOML: {error}") from None
+        return cls.from_dict(read_toml(path))
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON-able values; `from_dict` is its inverse."""

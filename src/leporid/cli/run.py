@@ -45,14 +45,15 @@ class GridOptions:
 def run(
     spec: Annotated[Path, Argument(help="Experiment file (TOML).")],
     grid: GridOptions,
+    data: Annotated[Path | None, "Folder of the logs that the file names by path."] = None,
     json_output: Json = False,
 ) -> None:
     """Run an experiment grid; what is done already is skipped, what was killed goes on."""
-    from leporid.runs import ExperimentSpec
+    from leporid.runs import read_experiment
 
-    experiment = ExperimentSpec.from_toml(spec)
-    cells = experiment.cells()
-    status = grid.run([experiment], quiet=json_output)
+    experiments = read_experiment(spec, data)
+    cells = [cell for experiment in experiments for cell in experiment.cells()]
+    status = grid.run(experiments, quiet=json_output)
     done = status.count("done")
     title = f"{spec.stem}: {done} of {len(cells)} cells done"
     print_rows(title, _status_rows(cells, status), json_output)
@@ -76,7 +77,11 @@ def _status_rows(cells: list[Cell], status: GridStatus) -> list[dict[str, Any]]:
     rows = []
     for cell in cells:
         record = status.records.get(cell.spec_hash)
-        row: dict[str, Any] = {"cell": cell.label, "state": status.states[cell.spec_hash]}
+        row: dict[str, Any] = {
+            "log": cell.dataset,
+            "cell": cell.label,
+            "state": status.states[cell.spec_hash],
+        }
         for metric in ("HR@10", "F1@10"):
             row[metric] = record.metrics.get(metric, "") if record else ""
         rows.append({**row, "seconds": round(record.seconds, 1) if record else ""})

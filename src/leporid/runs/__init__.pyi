@@ -23,4 +23,5 @@ from .run_folder import write_final as write_final
 from .run_folder import write_record as write_record
 from .run_folder import write_run as write_run
 from .spec import ExperimentSpec as ExperimentSpec
+from .spec import read_experiment as read_experiment
 from .store import Results as Results

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from leporid import initializers, models
-from leporid.config import Config
+from leporid.config import Config, read_toml
 from leporid.data import PROTOCOLS
 from leporid.errors import ConfigError, UnknownNameError
 from leporid.runs.cell import CUTS, Cell
@@ -43,6 +44,8 @@ class ExperimentSpec(Config):
     models: tuple[str, ...] = ()
     inits: tuple[str, ...] = ("random", "leporid")
     """Initialisers of the models that have embedding tables."""
+    inits_of: dict[str, Any] = field(default_factory=dict)
+    """Initialisers of a model, where they are others, by model name."""
     seeds: tuple[int, ...] = (123,)
     at: tuple[int, ...] = CUTS
     trials: int = 0
@@ -61,7 +64,9 @@ class ExperimentSpec(Config):
         """Refuse names that do not exist before anything runs."""
         variants = [Variant.from_dict(values) for values in self.variants]
         named = (*self.models, *self.recipes, *self.settings, *(v.model for v in variants))
+        named += tuple(self.inits_of)
         starts = (*self.inits, *self.init_settings, *self.settings_with)
+        starts += tuple(init for inits in self.inits_of.values() for init in inits)
         starts += tuple(v.init for v in variants if v.init is not None)
         _check_names("model", named, models.available())
         _check_names("initialiser", starts, initializers.available())
@@ -77,7 +82,7 @@ class ExperimentSpec(Config):
             self._cell(model, init, seed)
             for seed in self.seeds
             for model in self.models
-            for init in (self.inits if models.get(model).takes_initial_vectors else (None,))
+            for init in self._inits(model)
         ]
         variants = [Variant.from_dict(values) for values in self.variants]
         return plain + [
@@ -85,6 +90,11 @@ class ExperimentSpec(Config):
             for seed in self.seeds
             for variant in variants
         ]
+
+    def _inits(self, model: str) -> Iterable[str | None]:
+        if not models.get(model).takes_initial_vectors:
+            return (None,)
+        return self.inits_of.get(model, self.inits)
 
     def _cell(
         self, model: str, init: str | None, seed: int, variant: Variant | None = None
@@ -109,6 +119,20 @@ class ExperimentSpec(Config):
             settings=settings,
             init_settings=init_settings,
         )
+
+
+def read_experiment(path: str | Path, data: str | Path | None = None) -> list[ExperimentSpec]:
+    """The grids of a TOML file: one, or one for each of its `[[logs]]`.
+
+    A log has its own `dataset` and what else differs; where its `source` is a relative path it
+    lies in the folder `data`.
+    """
+    values = read_toml(path)
+    logs = values.pop("logs", [{}])
+    specs = [ExperimentSpec.from_dict({**values, **log}) for log in logs]
+    if data is None:
+        return specs
+    return [s.replace(source=str(Path(data) / s.source)) if s.source else s for s in specs]
 
 
 def _check_names(kind: str, names: Iterable[str], known: Iterable[str]) -> None:
