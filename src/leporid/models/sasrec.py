@@ -206,8 +206,9 @@ class SASRec(NeuralRecommender):
     }  # fmt: skip
     short_history_recipes: ClassVar[dict[str, dict[str, Any]]] = {
         "general": {
-            "length": 50, "layers": 1, "dropout": 0.5, "init_scale": 0.03, "batch_size": 256,
-            "steps": 4000, "eval_every": 250,
+            "length": 50, "layers": 1, "dropout": 0.5, "batch_size": 256, "steps": 4000,
+            # Every start at one scale: random vectors as drawn would shrink to .0003.
+            "eval_every": 250, "init_scale": 0.03, "standardize": True,
         },
     }  # fmt: skip
     search_space: ClassVar[SearchSpace] = {
