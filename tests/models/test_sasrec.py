@@ -219,12 +219,11 @@ def test_gbce_without_calibration_is_the_papers_loss() -> None:
     torch.testing.assert_close(found, model.loss(given))
 
 
-LOSSES = [("softmax", "position"), ("sampled", "position")]
-LOSSES += [(loss, per) for loss in ("sampled_softmax", "gbce") for per in PER]
+KINDS = [("sampled", "position", "pre"), *(("softmax", "position", block) for block in BLOCKS)]
+KINDS += [(loss, per, "pre") for loss in ("sampled_softmax", "gbce") for per in PER]
 
 
-@pytest.mark.parametrize("block", BLOCKS)
-@pytest.mark.parametrize(("loss", "per"), LOSSES)
+@pytest.mark.parametrize(("loss", "per", "block"), KINDS)
 def test_gradients_are_finite_and_reach_every_weight(loss: str, per: str, block: str) -> None:
     model = fitted(loss=loss, negatives=3, negatives_per=per, negative_power=0.5, block=block)
     given = with_negatives([2, 2, 5], "position" if loss == "sampled" else per)
@@ -233,8 +232,7 @@ def test_gradients_are_finite_and_reach_every_weight(loss: str, per: str, block:
         assert value.abs().max() > 0, name
 
 
-@pytest.mark.parametrize("block", BLOCKS)
-@pytest.mark.parametrize(("loss", "per"), LOSSES)
+@pytest.mark.parametrize(("loss", "per", "block"), KINDS)
 def test_a_step_can_be_recorded(loss: str, per: str, block: str) -> None:
     """Without values (device `meta`) nothing can wait for one or take a shape from one."""
     model = fitted(loss=loss, negatives=3, negatives_per=per, block=block)
@@ -271,6 +269,9 @@ def test_training_resolves_the_recipe_from_its_split() -> None:
     quick = {"dim": DIM, "steps": 1, "eval_every": 0, "progress": False, "device": "cpu"}
     model = leporid.train("sasrec", small_split(), init=None, recipe="general", **quick)
     assert (model.config.layers, model.config.steps) == (1, 1)  # type: ignore[attr-defined]
+    quick |= {"freeze_steps": -1, "recipe": "general"}
+    random: Any = leporid.train("sasrec", small_split(), init="random", **quick)
+    assert random.tables[0].weight.std().item() == pytest.approx(0.03, rel=0.1)
 
 
 def test_scores_are_those_of_the_newest_state_for_anyone_with_that_history() -> None:
