@@ -158,8 +158,14 @@ def _add_reading(app: FastAPI, service: Service, *, writable: bool) -> None:
         """Two coordinates and the colours of every item."""
         served = service.run(run)
         x, y = served.map.position.astype(float).round(4).T.tolist()
-        ids, groups = served.model.items.ids.to_pylist(), served.map
-        answer = {"ids": ids, "titles": served.titles, "x": x, "y": y, "genres": groups.genres}
+        groups = served.map
+        answer = {
+            "ids": served.ids,
+            "titles": served.titles,
+            "x": x,
+            "y": y,
+            "genres": groups.genres,
+        }
         answer |= {"genre": groups.genre.tolist(), "cluster": groups.cluster.tolist()}
         return JSONResponse(answer)
 

@@ -264,5 +264,4 @@ def _result(person: Person, ranked: Ranked) -> dict[str, Any]:
 
 
 def _reason(run: LoadedRun, index: int, similarity: float) -> dict[str, Any]:
-    name = run.model.items.external(index)
-    return {"id": name, "title": run.titles[index], "similarity": similarity}
+    return {"id": run.ids[index], "title": run.titles[index], "similarity": similarity}
