@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import socket
+import subprocess
 import time
 from collections import Counter
 from pathlib import Path
@@ -37,6 +39,15 @@ QUICK = [
 ]
 
 
+def stop(process: subprocess.Popen[str], address: str) -> None:
+    """SIGTERM, while a body is half sent."""
+    with socket.create_connection(("127.0.0.1", int(address.rpartition(":")[2]))) as link:
+        link.sendall(request("/recommend", b'{"users": []}')[:-5])
+        time.sleep(0.2)
+        os.kill(process.pid, signal.SIGTERM)
+        process.wait(30)
+
+
 def check_events(store: Path, outcomes: list[Outcome]) -> None:
     """Every event that was answered is there, once."""
     kept = Counter(event.user for event in open_store(store).events())
@@ -57,15 +68,10 @@ def test_honest_requests_succeed_beside_hostile_ones_and_half_requests_are_cut_o
 
         async def attack() -> tuple[list[Outcome], int]:
             outcomes = [await besiege(target, kind, 1.0, 4) for kind in (surrogates, hang_up)]
-            held = await dawdle(target, 20, 10.0)
-            _, writer = await target.connect()
-            writer.write(request("/recommend", b'{"users": []}')[:-5])
-            await writer.drain()
-            return outcomes, held
+            return outcomes, await dawdle(target, 20, 15.0)
 
         outcomes, held = asyncio.run(attack())
-        os.kill(process.pid, signal.SIGTERM)
-        process.wait(30)
+        stop(process, address)
     assert [outcome.failed for outcome in outcomes] == [0, 0], outcomes[0].statuses
     assert held == 0
     check_events(tmp_path / "events.db", outcomes)
@@ -81,7 +87,7 @@ def test_eight_seconds_of_each_attack(tmp_path: Path, capsys: pytest.CaptureFixt
         tmp_path / "events.db",
         ["--limit", "body_seconds=5", "--limit", "header_seconds=5"],
     )
-    with server(tmp_path / "run", store, *limits) as (process, address):
+    with server(tmp_path / "run", store, *limits) as (_, address):
         target = Target(address, known.users.ids.to_pylist(), known.items.ids.to_pylist())
         outcomes = []
         for kind in (surrogates, hang_up):
@@ -89,12 +95,9 @@ def test_eight_seconds_of_each_attack(tmp_path: Path, capsys: pytest.CaptureFixt
             with capsys.disabled():
                 print(f"\n{kind.__name__}: {outcomes[-1].sentence()}")
         assert asyncio.run(dawdle(target, 600, 30.0)) == 0
-        began = time.monotonic()
-        asyncio.run(dawdle(target, 1, 0.1))
-        os.kill(process.pid, signal.SIGTERM)
-        process.wait(30)
-        assert time.monotonic() - began < 20
+    with server(tmp_path / "run", store, "--limit=body_seconds=600") as (process, address):
+        stop(process, address)
     assert [outcome.failed for outcome in outcomes] == [0, 0]
     check_events(store, outcomes)
-    # 500 ms on an idle machine; four times that where others use it as well.
+    # Meant to be 500 ms; four times that, because other processes may use the cores as well.
     assert outcomes[1].p99 < 2.0
