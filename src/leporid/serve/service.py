@@ -23,6 +23,7 @@ from leporid.serve.store import Event, EventStore
 
 _SHOWN = 100
 """Items of a user's history that are listed."""
+_ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 _LARGE, _PAUSE_SECONDS = 2000, 0.01
 """A request that costs more waits a moment first: its client may have hung up at once."""
 
@@ -252,7 +253,7 @@ def _cost(person: Person) -> int:
 
 
 def _json(value: Any) -> bytes:
-    return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
+    return _ENCODER.encode(value).encode()
 
 
 def _result(person: Person, ranked: Ranked) -> dict[str, Any]:
