@@ -275,7 +275,7 @@ class _Client(asyncio.Protocol):
 
 
 def _request(body: bytes) -> bytes:
-    head = f"POST /recommend HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n"
+    head = f"POST /recommend HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n"
     return head.encode() + b"Content-Type: application/json\r\n\r\n" + body
 
 

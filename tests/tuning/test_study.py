@@ -1,6 +1,6 @@
 """Tuning: validation only, a budget that survives a kill and is shared, seeded, resumable.
 
-The ledger is tested here too, by studies that stop, die and share a file.
+The ledger is tested here too, by studies that stop, die and share a file, and in test_workers.py.
 """
 
 from __future__ import annotations

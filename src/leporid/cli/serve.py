@@ -7,6 +7,8 @@ from typing import Annotated
 
 from typer import Argument
 
+from leporid.cli.options import parse_list, parse_settings
+
 
 def serve(
     run: Annotated[Path, Argument(help="Folder that `leporid train -o` wrote.")],
@@ -19,12 +21,29 @@ def serve(
     store: Annotated[
         str | None, "SQLite file or postgresql:// URL for new events; else none are kept."
     ] = None,
+    allowed_hosts: Annotated[
+        str,
+        "Names the server may be asked by, separated by commas, besides localhost and its address; "
+        "* for all.",
+    ] = "",
+    limit: Annotated[
+        list[str] | None, "A limit to change, as NAME=VALUE: docs/serve.md lists them."
+    ] = None,
 ) -> None:
     """Serve the recommendations of RUN over HTTP, with a page to try them at /.
 
     Whoever sends LEPORID_TOKEN may POST /events, whoever sends LEPORID_ADMIN_TOKEN may POST
     /reload; without these variables the server is read-only.
     """
-    from leporid.serve import serve_forever
+    from leporid.serve import ServeLimits, serve_forever
 
-    serve_forever(run, compare=compare, items=items, host=host, port=port, store=store)
+    serve_forever(
+        run,
+        compare=compare,
+        items=items,
+        host=host,
+        port=port,
+        store=store,
+        allowed_hosts=parse_list(allowed_hosts),
+        limits=ServeLimits.from_dict(parse_settings(limit, "--limit")),
+    )

@@ -88,7 +88,10 @@ class IdMap:
         return np.asarray(pc.fill_null(places, -1), dtype=np.int32)
 
     def index(self, external: Any) -> int:
-        """The index of one id; '42' finds 42. An unknown id is an `UnknownIdError`."""
+        """The index of one id; '42' finds 42, '042' and ' 42 ' do not.
+
+        An unknown id is an `UnknownIdError`.
+        """
         if isinstance(external, np.generic):
             external = external.item()
         elif isinstance(external, pa.Scalar):
@@ -99,6 +102,8 @@ class IdMap:
                 key = str(key)
             elif isinstance(key, str):
                 key = int(key)
+                if str(key) != external:
+                    raise KeyError(external)
             return self._index[key]
         except (KeyError, TypeError, ValueError):
             raise UnknownIdError(self._unknown(external)) from None

@@ -10,9 +10,11 @@ metrics     What the server counts, for Prometheus
 middleware  The outermost layer: size of the body, time and count of every request, safe headers
 page        The page at /, its files, and the documentation of the endpoints
 schemas     What requests and answers look like, and how much one request may ask for
+seldom      `Seldom`: a log that anonymous requests cannot fill
 server      `serve_forever`: one uvicorn process for one application
 service     `Service`: the runs that are served, and what each endpoint does with them
 store       New interactions, kept durably in SQLite or PostgreSQL, and how they become a log
+timing      Connections that send too slowly, too much, or read no answer: closed by the server
 """
 
 import lazy_loader

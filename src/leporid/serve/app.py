@@ -7,7 +7,7 @@ import hashlib
 import hmac
 import logging
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from pathlib import Path as FilePath
 from typing import Annotated, Any
 
@@ -18,12 +18,13 @@ from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.exceptions import HTTPException
 
 from leporid._version import __version__
-from leporid.errors import DataError, LeporidError, UnknownIdError
+from leporid.errors import LeporidError, UnknownIdError
 from leporid.models import HistoryUnsupportedError
 from leporid.serve import schemas as s
-from leporid.serve.batching import OverloadedError
+from leporid.serve.batching import HungUpError, OverloadedError
 from leporid.serve.middleware import Guard
 from leporid.serve.page import add_page
+from leporid.serve.seldom import Seldom
 from leporid.serve.service import RequestError, Service
 from leporid.serve.store import open_store
 
@@ -33,6 +34,7 @@ ADMIN_TOKEN = "LEPORID_ADMIN_TOKEN"
 """The environment variable with the token for reloading."""
 
 _LOG = logging.getLogger(__name__)
+_LOG.addFilter(Seldom())
 _ABOUT = {
     400: "The body is not JSON.",
     401: "The bearer token is missing or wrong.",
@@ -40,8 +42,11 @@ _ABOUT = {
     409: "The folder is broken.",
     413: "The body is too large.",
     422: "An unknown id, or a value out of bounds.",
+    429: "Too many requests of this client are waiting.",
     503: "Too many requests are waiting.",
 }
+
+_TEXT_ERRORS = ("string_unicode", "string_too_long")
 
 _Id = Annotated[str, Path(max_length=256)]
 _Run = Annotated[s.RunName, Query(description="Which of the served runs.")]
@@ -55,7 +60,7 @@ def _problems(*codes: int) -> dict[int | str, dict[str, Any]]:
     return {code: {"model": s.Problem, "description": _ABOUT[code]} for code in codes}
 
 
-_PROBLEMS = _problems(400, 413, 422, 503)
+_PROBLEMS = _problems(400, 413, 422, 429, 503)
 _LOCKED = {**_problems(401, 403), **_PROBLEMS}
 
 
@@ -68,6 +73,7 @@ def create_app(
     token: str | None = None,
     admin_token: str | None = None,
     limits: s.ServeLimits | None = None,
+    allowed_hosts: Iterable[str] | None = None,
 ) -> FastAPI:
     """The application that serves a run.
 
@@ -80,6 +86,8 @@ def create_app(
     token, admin_token : for POST /events and POST /reload; None reads LEPORID_TOKEN and
         LEPORID_ADMIN_TOKEN, and where those are not set either, nobody may.
     limits : bounds on requests.
+    allowed_hosts : names that a Host header may have besides the address of the connection, so
+        that no page of another site can read the answers; None allows all.
     """
     token = token or os.environ.get(TOKEN)
     admin_token = admin_token or os.environ.get(ADMIN_TOKEN)
@@ -100,7 +108,8 @@ def create_app(
         lifespan=lifespan,
     )
     app.state.service = service
-    app.add_middleware(Guard, body_bytes=service.limits.body_bytes, metrics=service.metrics)
+    hosts = None if allowed_hosts is None else {host.lower() for host in allowed_hosts}
+    app.add_middleware(Guard, limits=service.limits, metrics=service.metrics, hosts=hosts)
     _add_failures(app)
     _add_reading(app, service, writable=bool(token and store is not None))
     _add_writing(app, service, token, admin_token)
@@ -116,10 +125,12 @@ def _add_reading(app: FastAPI, service: Service, *, writable: bool) -> None:
         return s.Health(status="ok", version=__version__, writable=writable, runs=runs)
 
     @app.post("/recommend", response_model=s.RecommendAnswer, responses=_PROBLEMS)
-    async def recommend(request: s.RecommendRequest) -> Response:
+    async def recommend(request: s.RecommendRequest, http: Request) -> Response:
         """The best items for known users, or for histories of people never seen."""
         # Made from our own values: checking each of them again would cost more than scoring.
-        return JSONResponse(await service.recommend(request))
+        # After the body, the next message is that the client has hung up.
+        answer = await service.recommend(request, _client(http), http.receive)
+        return Response(answer, media_type="application/json")
 
     @app.get("/similar/{item}", response_model=s.SimilarAnswer, responses=_PROBLEMS)
     async def similar(item: _Id, n: _Count = 10, run: _Run = "main") -> Response:
@@ -147,8 +158,14 @@ def _add_reading(app: FastAPI, service: Service, *, writable: bool) -> None:
         """Two coordinates and the colours of every item."""
         served = service.run(run)
         x, y = served.map.position.astype(float).round(4).T.tolist()
-        ids, groups = served.model.items.ids.to_pylist(), served.map
-        answer = {"ids": ids, "titles": served.titles, "x": x, "y": y, "genres": groups.genres}
+        groups = served.map
+        answer = {
+            "ids": served.ids,
+            "titles": served.titles,
+            "x": x,
+            "y": y,
+            "genres": groups.genres,
+        }
         answer |= {"genre": groups.genre.tolist(), "cluster": groups.cluster.tolist()}
         return JSONResponse(answer)
 
@@ -162,10 +179,12 @@ def _add_writing(
     app: FastAPI, service: Service, token: str | None, admin_token: str | None
 ) -> None:
     @app.post("/events", responses=_LOCKED)
-    async def events(request: s.EventsRequest, authorization: _Bearer = None) -> s.EventsAnswer:
+    async def events(
+        request: s.EventsRequest, http: Request, authorization: _Bearer = None
+    ) -> s.EventsAnswer:
         """Keep new interactions; they count for the next recommendation. Needs the token."""
         _check(authorization, token, TOKEN)
-        return s.EventsAnswer(stored=await service.store_events(request))
+        return s.EventsAnswer(stored=await service.store_events(request, _client(http)))
 
     @app.post("/reload", responses={**_LOCKED, **_problems(409)})
     async def reload(authorization: _Bearer = None) -> s.ReloadAnswer:
@@ -173,9 +192,16 @@ def _add_writing(
         _check(authorization, admin_token, ADMIN_TOKEN)
         try:
             await service.reload()
-        except DataError as error:
+        except OverloadedError:
+            raise
+        except LeporidError as error:
             raise HTTPException(409, f"the old run is still served: {error}") from error
         return s.ReloadAnswer(runs=service.run_infos())
+
+
+def _client(http: Request) -> str:
+    """The address that asks; behind a proxy on this machine, the one the proxy names."""
+    return http.client.host if http.client else ""
 
 
 def _check(authorization: str | None, token: str | None, variable: str) -> None:
@@ -196,21 +222,24 @@ def _add_failures(app: FastAPI) -> None:
             case HTTPException():
                 status, text, headers = error.status_code, str(error.detail), error.headers
             case RequestValidationError():
-                first = error.errors()[0]
+                errors = error.errors()
+                # What is wrong with a text says more than that it is not a number.
+                first = next((e for e in errors if e["type"] in _TEXT_ERRORS), errors[0])
                 status = 400 if first["type"] == "json_invalid" else 422
                 text = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
             case UnknownIdError() | RequestError() | HistoryUnsupportedError():
                 status, text = 422, str(error)
             case OverloadedError():
-                status, text, headers = 503, str(error), {"Retry-After": "1"}
+                status, text, headers = error.status, str(error), {"Retry-After": "1"}
+            case HungUpError():
+                status, text = 499, str(error)
             case _:
                 # A path on the server's disk is nobody else's business.
                 status, text = 500, "the server could not answer; its log says why"
-                if isinstance(error, LeporidError):  # others are logged by the server itself
-                    _LOG.error("a request failed: %s", error, exc_info=error)
+                _LOG.error("a request failed: %s", error, exc_info=error)
         # A lone surrogate in an id cannot be encoded as UTF-8.
         text = text.encode("utf-8", "backslashreplace").decode()
         return JSONResponse({"error": text}, status, headers)
 
-    for kind in (LeporidError, HTTPException, RequestValidationError, Exception):
+    for kind in (LeporidError, HTTPException, RequestValidationError):
         app.add_exception_handler(kind, answer)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Generic, TypeVar
@@ -13,15 +13,47 @@ from leporid.errors import LeporidError
 Job = TypeVar("Job")
 Answer = TypeVar("Answer")
 
+_BATCH_COST = 5000
+"""Work in one batch, in the units of `cost`: whoever comes next waits for no more than that."""
+
 
 class OverloadedError(LeporidError):
-    """More requests wait than the server holds."""
+    """More work waits than the server holds, or than it holds for one client (429)."""
+
+    status = 503
+
+
+class ClientOverloadedError(OverloadedError):
+    """More work of one client waits than the server holds for one."""
+
+    status = 429
+
+
+class HungUpError(LeporidError):
+    """The client is gone: nobody waits for the answer."""
+
+
+class _Request(Generic[Job, Answer]):
+    """The jobs of one request."""
+
+    def __init__(self, jobs: Sequence[Job], client: str) -> None:
+        self.client, self.left = client, len(jobs)
+        self.waiting = deque(enumerate(jobs))
+        self.answers: list[Answer | BaseException | None] = [None] * len(jobs)
+        self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def answer(self, place: int, answer: Answer | BaseException) -> None:
+        self.answers[place] = answer
+        self.left -= 1
+        if self.left == 0 and not self.done.done():
+            self.done.set_result(None)
 
 
 class Batcher(Generic[Job, Answer]):
     """One thread that answers jobs in batches; submitted from one event loop.
 
-    Nobody waits for a batch to fill: a job that comes alone is worked on at once. The single
+    Nobody waits for a batch to fill: a job that comes alone is worked on at once. A batch takes
+    one job of each request in turn, so that a small request is not behind a large one. The single
     thread is also what makes models safe to use here, which keep caches and were not written
     for several threads.
     """
@@ -30,52 +62,107 @@ class Batcher(Generic[Job, Answer]):
         self,
         handle: Callable[[list[Job]], Sequence[Answer | LeporidError]],
         *,
+        cost: Callable[[Job], int],
         batch: int,
         waiting: int,
+        per_client: int,
         name: str,
     ) -> None:
-        self._handle, self._batch, self._limit = handle, batch, waiting
-        self._waiting: deque[tuple[Job, asyncio.Future[Answer]]] = deque()
+        self._handle, self._cost, self._batch = handle, cost, batch
+        self._limit, self._client_limit = waiting, per_client
+        self._requests: deque[_Request[Job, Answer]] = deque()
+        self._costs: Counter[str] = Counter()  # what waits, by client
+        self._total = 0
         self._worker: asyncio.Task[None] | None = None
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=name)
 
     @property
     def waiting(self) -> int:
         """Jobs not yet begun."""
-        return len(self._waiting)
+        return sum(len(request.waiting) for request in self._requests)
 
-    async def submit(self, jobs: Sequence[Job]) -> list[Answer]:
-        """The answers of `jobs`; the first error among them is raised."""
-        if len(self._waiting) + len(jobs) > self._limit:
+    async def submit(
+        self, jobs: Sequence[Job], client: str = "", gone: asyncio.Future[None] | None = None
+    ) -> list[Answer]:
+        """The answers of `jobs`; the first error among them is raised.
+
+        As soon as `gone` is done, what is not begun of them is dropped.
+        """
+        cost = sum(map(self._cost, jobs))
+        # Twice the cost: the larger a request, the earlier it is turned away.
+        if self._total + 2 * cost > self._limit:
             raise OverloadedError("too many requests are waiting: try again in a moment")
-        loop = asyncio.get_running_loop()
-        futures: list[asyncio.Future[Answer]] = [loop.create_future() for _ in jobs]
-        self._waiting.extend(zip(jobs, futures, strict=True))
+        if self._costs[client] + 2 * cost > self._client_limit:
+            raise ClientOverloadedError(
+                "too much is waiting for this client already: try again in a moment"
+            )
+        request: _Request[Job, Answer] = _Request(jobs, client)
+        self._costs[client] += cost
+        self._total += cost
+        self._requests.append(request)
+        if gone is not None:
+            gone.add_done_callback(lambda _: self._drop(request))
         if self._worker is None or self._worker.done():
-            self._worker = loop.create_task(self._work())
-        # Whoever hangs up cancels what they wait for.
-        answers = await asyncio.gather(*futures, return_exceptions=True)
-        for answer in answers:
+            self._worker = asyncio.get_running_loop().create_task(self._work())
+        try:
+            await request.done
+        finally:
+            self._drop(request)
+        answers: list[Answer] = []
+        for answer in request.answers:
             if isinstance(answer, BaseException):
                 raise answer
-        return [future.result() for future in futures]
+            assert answer is not None
+            answers.append(answer)
+        return answers
+
+    def _drop(self, request: _Request[Job, Answer]) -> None:
+        """Forget what is not begun of a request."""
+        while request.waiting:
+            self._release(request, request.waiting.popleft()[1])
+        if not request.done.done():
+            request.done.set_exception(HungUpError("the client hung up"))
+
+    def _release(self, request: _Request[Job, Answer], job: Job) -> int:
+        """A job waits no longer; its cost."""
+        cost = self._cost(job)
+        self._costs[request.client] -= cost
+        self._total -= cost
+        if self._costs[request.client] == 0:
+            del self._costs[request.client]
+        return cost
+
+    def _take(self) -> list[tuple[_Request[Job, Answer], int, Job]]:
+        """The next batch: one job of each request, then the next one of each."""
+        taken: list[tuple[_Request[Job, Answer], int, Job]] = []
+        cost = 0
+        while self._requests and len(taken) < self._batch and cost < _BATCH_COST:
+            request = self._requests.popleft()
+            if not request.waiting:
+                continue
+            place, job = request.waiting.popleft()
+            cost += self._release(request, job)
+            taken.append((request, place, job))
+            if request.waiting:
+                self._requests.append(request)
+        return taken
 
     async def _work(self) -> None:
         loop = asyncio.get_running_loop()
-        while self._waiting:
-            taken = [self._waiting.popleft() for _ in range(min(self._batch, len(self._waiting)))]
-            taken = [(job, future) for job, future in taken if not future.cancelled()]
-            running = loop.run_in_executor(self._thread, self._handle, [job for job, _ in taken])
-            await asyncio.wait([running])
-            failure = running.exception()
-            answers = [failure] * len(taken) if failure is not None else running.result()
-            for (_, future), answer in zip(taken, answers, strict=True):
-                if future.done():
-                    continue
-                if isinstance(answer, BaseException):
-                    future.set_exception(answer)
-                else:
-                    future.set_result(answer)
+        while taken := self._take():
+            jobs = [job for _, _, job in taken]
+            answers = await loop.run_in_executor(self._thread, self._answers, jobs)
+            for (request, place, _), answer in zip(taken, answers, strict=True):
+                request.answer(place, answer)
+
+    def _answers(self, jobs: list[Job]) -> Sequence[Answer | BaseException]:
+        """What `handle` says; where it fails, each job alone: one never fails another's."""
+        try:
+            return self._handle(jobs)
+        except LeporidError as error:  # the store does not answer: not the fault of one job
+            return [error] * len(jobs)
+        except Exception as error:
+            return [error] if len(jobs) == 1 else [a for job in jobs for a in self._answers([job])]
 
     def close(self) -> None:
         """Finish what is being worked on."""

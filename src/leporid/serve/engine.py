@@ -26,8 +26,12 @@ class Person:
 
     run: LoadedRun
     n: int
+    asked: int | str | None = None
+    """The user's id as it was asked for."""
     user: str | None = None
     history: NDArray[np.int32] | None = None
+    unknown: tuple[int | str, ...] = ()
+    """Items of the history that the model never met."""
     excluded: NDArray[np.int32] = field(default_factory=lambda: _NO_ITEMS)
     candidates: NDArray[np.int32] | None = None
     exclude_seen: bool = True
@@ -152,9 +156,9 @@ def _ranked(
     row: _Row, items: NDArray[np.int32], scores: NDArray[np.float32], folds_in: bool
 ) -> Ranked:
     present = items >= 0
-    chosen = items[present][: row.person.n].tolist()
+    chosen = items[present][: row.person.n]
     reasons = None
     if row.person.explain:
-        reasons = [row.person.run.neighbours.reasons(item, row.history) for item in chosen]
+        reasons = row.person.run.neighbours.reasons_for(chosen, row.history)
     values = scores[present][: row.person.n].tolist()
-    return Ranked(chosen, values, reasons, folds_in, row.n_events)
+    return Ranked(chosen.tolist(), values, reasons, folds_in, row.n_events)

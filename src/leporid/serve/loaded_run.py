@@ -33,6 +33,8 @@ class LoadedRun:
     label: str
     """What people call it: model and starting vectors."""
     model: Recommender
+    ids: tuple[int | str, ...]
+    """Of the items."""
     titles: tuple[str, ...]
     genres: tuple[tuple[str, ...], ...]
     spelled: tuple[str, ...]
@@ -51,8 +53,7 @@ class LoadedRun:
 
     def item(self, index: int) -> dict[str, Any]:
         """An item as the answers show it."""
-        name, genres = self.model.items.external(index), list(self.genres[index])
-        return {"id": name, "title": self.titles[index], "genres": genres}
+        return {"id": self.ids[index], "title": self.titles[index], "genres": self.genres[index]}
 
     def known_items(self, ids: Sequence[str]) -> NDArray[np.int32]:
         """Indices of stored item ids; items this model has never met are left out."""
@@ -127,6 +128,7 @@ def _load(path: Path, items: str | Path | None, like: LoadedRun | None) -> Loade
         path=path,
         label=f"{model.name}, {record['init']} start" if record.get("init") else model.name,
         model=model,
+        ids=tuple(model.items.ids.to_pylist()),
         titles=titles,
         genres=genres,
         spelled=tuple(" ".join(title.casefold().split()) for title in titles),

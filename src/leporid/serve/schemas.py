@@ -12,14 +12,17 @@ from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, Strict
 
 from leporid.config import Config, setting
 
-Id = StrictInt | StrictStr
-"""'42' finds 42 where the ids of the log are whole numbers."""
+Id = StrictInt | Annotated[StrictStr, Field(max_length=256)]
+"""'42' finds 42 where the ids of the log are whole numbers.
+
+The length also refuses a lone surrogate, which no database keeps: it has to be encoded first.
+"""
 RunName = Literal["main", "compare"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class ServeLimits(Config):
-    """Bounds on requests; what goes beyond them is answered with 413, 422 or 503."""
+    """Bounds on requests and connections; what goes beyond is answered with a 4xx or 503."""
 
     body_bytes: int = setting(1 << 20, at_least=1)
     """Size of a request's body."""
@@ -30,15 +33,27 @@ class ServeLimits(Config):
     history_length: int = setting(1000, at_least=1)
     """Items of one history; of a known user with new events, the last ones."""
     item_list: int = setting(20_000, at_least=1)
-    """Items in a list of candidates or of excluded items."""
+    """Items named in one request, in all its lists together."""
     events: int = setting(1000, at_least=1)
     """Events in one request."""
-    id_length: int = setting(256, at_least=1)
-    """Characters of an id, and of a search."""
+    id_length: int = setting(256, at_least=1, at_most=256)
+    """Characters of the user id of an event."""
+    cost: int = setting(60_000, at_least=1)
+    """Work that one request may ask for: people x (20 + n), an explained item counts as four."""
     batch: int = setting(64, at_least=1)
     """People scored at once."""
-    waiting: int = setting(4096, at_least=1)
-    """People that may wait for a score before requests are turned away."""
+    waiting: int = setting(400_000, at_least=1)
+    """Work that may wait; beyond it requests are turned away with 503, large ones at half of it."""
+    waiting_per_client: int = setting(200_000, at_least=1)
+    """The same for one client's address, with 429."""
+    header_seconds: float = setting(10.0, above=0)
+    """Until the headers of a request must be there; then the connection is closed."""
+    body_seconds: float = setting(20.0, above=0)
+    """Until the body of a request must be there; then the answer is 408."""
+    keep_alive_seconds: int = setting(30, at_least=1)
+    """An idle connection is closed after that; so is one whose client reads no answer."""
+    shutdown_seconds: int = setting(5, at_least=1)
+    """How long requests may take to end after SIGTERM."""
     two_stage: int = setting(200, at_least=0)
     """Items that a model's cheap first stage keeps for the full ranking; 0 ranks all items."""
 
@@ -105,6 +120,7 @@ class Result(BaseModel):
     user: int | str | None
     folded_in: bool = Field(description="Placed from a history rather than known to the model.")
     new_events: int
+    unknown: list[int | str] = Field(description="Items of the history the model never met.")
     items: list[Recommendation]
 
 

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import gc
+import logging
 import socket
 import sys
+from collections.abc import Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from leporid.errors import ConfigError, MissingExtraError
+
+if TYPE_CHECKING:
+    from leporid.serve.schemas import ServeLimits
 
 
 def serve_forever(
@@ -18,16 +24,30 @@ def serve_forever(
     host: str = "127.0.0.1",
     port: int = 8000,
     store: str | None = None,
+    limits: ServeLimits | None = None,
+    allowed_hosts: Iterable[str] = (),
 ) -> None:
-    """Serve until interrupted; prints the address once it accepts connections."""
+    """Serve until interrupted; prints the address once it accepts connections.
+
+    A request must name `host`, localhost, the address it came to or one of `allowed_hosts` as its
+    host; '*' among those lets every name pass.
+    """
     try:
         import uvicorn
+
+        from leporid.serve.timing import BoundedHeaders, TimedServer
     except ImportError as error:
         raise MissingExtraError("the service", "serve") from error
-    from leporid.serve import create_app
+    from leporid.serve.app import create_app
+    from leporid.serve.schemas import ServeLimits
+    from leporid.serve.seldom import Seldom
 
     with _listen(host, port) as listening:
-        app = create_app(run, compare=compare, items=items, store=store)
+        hosts = None if "*" in allowed_hosts else {host, "localhost", *allowed_hosts}
+        limits = limits or ServeLimits()
+        app = create_app(
+            run, compare=compare, items=items, store=store, limits=limits, allowed_hosts=hosts
+        )
         app.state.service.after_load = _settle
         _settle()
         # From here on a connection waits instead of being refused, so the line below is true.
@@ -38,9 +58,17 @@ def serve_forever(
         shown = f"[{address[0]}]" if ":" in address[0] else address[0]
         print(f"serving {run} on http://{shown}:{address[1]} (Ctrl-C stops)", flush=True)
         settings = uvicorn.Config(
-            app, log_level="warning", access_log=False, server_header=False, timeout_keep_alive=30
+            app,
+            http=BoundedHeaders,
+            ws="none",
+            log_level="warning",
+            access_log=False,
+            server_header=False,
+            timeout_keep_alive=limits.keep_alive_seconds,
+            timeout_graceful_shutdown=limits.shutdown_seconds,
         )
-        uvicorn.Server(settings).run(sockets=[listening])
+        logging.getLogger("uvicorn.error").addFilter(Seldom())
+        TimedServer(settings, limits).run(sockets=[listening])
 
 
 def _settle() -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,9 @@ from leporid.serve.store import Event, EventStore
 
 _SHOWN = 100
 """Items of a user's history that are listed."""
+_ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+_LARGE, _PAUSE_SECONDS = 2000, 0.01
+"""A request that costs more waits a moment first: its client may have hung up at once."""
 
 
 class RequestError(LeporidError):
@@ -48,9 +52,13 @@ class Service:
         self._items = items
         self._engine = Engine(self.limits, store)
         self._reloading = asyncio.Lock()
-        most, batch = self.limits.waiting, self.limits.batch
-        self._scoring = Batcher(self._engine.rank, batch=batch, waiting=most, name="scoring")
-        self._writing = Batcher(self._add, batch=256, waiting=most, name="events")
+        most = {"waiting": self.limits.waiting, "per_client": self.limits.waiting_per_client}
+        self._scoring: Batcher[Person, bytes] = Batcher(
+            self._answers, cost=_cost, batch=self.limits.batch, name="scoring", **most
+        )
+        self._writing: Batcher[list[Event], int] = Batcher(
+            self._add, cost=len, batch=256, name="events", **most
+        )
         self.after_load: Callable[[], None] = lambda: None
         """Called when runs were loaded: the process that serves them tidies its memory then."""
         self.runs = self._load()
@@ -70,9 +78,14 @@ class Service:
     async def reload(self) -> None:
         """Load the folders again and swap; requests meanwhile are answered by the old runs."""
         async with self._reloading:
-            fresh = await asyncio.get_running_loop().run_in_executor(None, self._load)
-            # The first score of a model prepares what it keeps: before the swap, not after.
-            await self._scoring.submit([_first_person(run) for run in fresh.values()])
+            try:
+                fresh = await asyncio.get_running_loop().run_in_executor(None, self._load)
+                # The first score of a model prepares what it keeps: before the swap, not after.
+                await self._scoring.submit([_first_person(run) for run in fresh.values()])
+            except LeporidError:
+                raise
+            except Exception as error:
+                raise DataError(f"the folder is broken: {type(error).__name__}") from error
             self.runs = fresh
             del fresh
             self.after_load()
@@ -100,35 +113,61 @@ class Service:
             for name, run in self.runs.items()
         ]
 
-    async def recommend(self, request: s.RecommendRequest) -> dict[str, Any]:
-        """The answer of POST /recommend."""
-        limits, run = self.limits, self.run(request.run)
-        asked = len(request.users) + len(request.histories)
+    async def recommend(
+        self,
+        request: s.RecommendRequest,
+        client: str = "",
+        hung_up: Callable[[], Awaitable[Any]] | None = None,
+    ) -> bytes:
+        """The answer of POST /recommend; nothing is computed once `hung_up()` has returned."""
+        run = self.run(request.run)
+        self._bound_request(request)
+        names = run.model.items
+        candidates = None if request.candidates is None else names.indices(request.candidates)
+        shared: dict[str, Any] = {"run": run, "n": request.n, "candidates": candidates}
+        shared["excluded"] = names.indices(request.exclude)
+        shared |= {"exclude_seen": request.exclude_seen, "explain": request.explain}
+        people = [Person(asked=user, user=_user_key(run, user), **shared) for user in request.users]
+        for history in request.histories:
+            known, unknown = names.split_known(history)
+            if len(known) == 0:
+                names.index(unknown[0])  # raises: nothing to go by
+            people.append(Person(history=_distinct(known), unknown=tuple(unknown), **shared))
+        gone = None if hung_up is None else asyncio.ensure_future(hung_up())
+        try:
+            if gone is not None and len(people) * _cost(people[0]) > _LARGE:
+                await asyncio.wait([gone], timeout=_PAUSE_SECONDS)
+            rows = await self._scoring.submit(people, client, gone)
+        finally:
+            if gone is not None:
+                gone.cancel()
+        return b'{"run":%s,"results":[%s]}' % (_json(run.label), b",".join(rows))
+
+    def _bound_request(self, request: s.RecommendRequest) -> None:
+        """Refuse what is too much, or nothing."""
+        limits, asked = self.limits, len(request.users) + len(request.histories)
         if asked == 0:
             raise RequestError("give at least one user or one history")
         self.bound("people", asked, limits.people)
         self.bound("n", request.n, limits.n)
-        self.bound("items in exclude", len(request.exclude), limits.item_list)
+        named = len(request.exclude) + len(request.candidates or ())
         for number, history in enumerate(request.histories):
             if not history:
                 raise RequestError(f"history {number} is empty: give at least one item id")
             self.bound(f"items in history {number}", len(history), limits.history_length)
-        candidates = None
-        if request.candidates is not None:
-            self.bound("items in candidates", len(request.candidates), limits.item_list)
-            candidates = run.model.items.indices(request.candidates)
-        shared: dict[str, Any] = {"run": run, "n": request.n, "candidates": candidates}
-        shared["excluded"] = run.model.items.indices(request.exclude)
-        shared |= {"exclude_seen": request.exclude_seen, "explain": request.explain}
-        people = [Person(user=_user_key(run, user), **shared) for user in request.users]
-        histories = (_distinct(run.model.items.indices(row)) for row in request.histories)
-        people += [Person(history=history, **shared) for history in histories]
-        ranked = await self._scoring.submit(people)
-        names = [*request.users, *([None] * len(request.histories))]
-        results = [_result(run, user, row) for user, row in zip(names, ranked, strict=True)]
-        return {"run": run.label, "results": results}
+            named += len(history)
+        self.bound("items named in the request", named, limits.item_list)
+        cost = asked * _person_cost(request.n, request.explain)
+        self.bound("people x (20 + n), or x (20 + 4n) with explain", cost, limits.cost)
 
-    async def store_events(self, request: s.EventsRequest) -> int:
+    def _answers(self, people: list[Person]) -> list[bytes | LeporidError]:
+        """JSON made in the thread that scores, where it delays nobody else's request."""
+        return [
+            ranked if isinstance(ranked, LeporidError) else _json(_result(person, ranked))
+            for person, ranked in zip(people, self._engine.rank(people), strict=True)
+        ]
+
+    async def store_events(self, request: s.EventsRequest, client: str = "") -> int:
         """Keep events; when this returns they are on disk."""
         run, now = self.runs["main"], int(time.time())
         self.bound("events", len(request.events), self.limits.events)
@@ -143,7 +182,7 @@ class Service:
             events.append(Event(_user_key(run, event.user), str(item), when))
         if self.store is None:
             raise RequestError("this server keeps no events: start it with --store FILE")
-        [stored] = await self._writing.submit([events])
+        [stored] = await self._writing.submit([events], client)
         self.metrics.events.inc(stored)
         return stored
 
@@ -204,17 +243,30 @@ def _distinct(items: NDArray[np.int32]) -> NDArray[np.int32]:
     return items[np.sort(np.unique(items, return_index=True)[1])]
 
 
-def _result(run: LoadedRun, user: int | str | None, ranked: Ranked) -> dict[str, Any]:
+def _person_cost(n: int, explain: bool) -> int:
+    """Roughly proportional to the time: a score, and what is said of each item."""
+    return 20 + n * (4 if explain else 1)
+
+
+def _cost(person: Person) -> int:
+    return _person_cost(person.n, person.explain)
+
+
+def _json(value: Any) -> bytes:
+    return _ENCODER.encode(value).encode()
+
+
+def _result(person: Person, ranked: Ranked) -> dict[str, Any]:
+    run = person.run
     items: list[dict[str, Any]] = [
         {**run.item(index), "score": score, "because": None}
         for index, score in zip(ranked.items, ranked.scores, strict=True)
     ]
     for item, reasons in zip(items, ranked.reasons or [], strict=False):
         item["because"] = [_reason(run, *reason) for reason in reasons]
-    about = {"user": user, "folded_in": ranked.folded_in, "new_events": ranked.n_events}
-    return {**about, "items": items}
+    about = {"user": person.asked, "folded_in": ranked.folded_in, "new_events": ranked.n_events}
+    return {**about, "unknown": person.unknown, "items": items}
 
 
 def _reason(run: LoadedRun, index: int, similarity: float) -> dict[str, Any]:
-    name = run.model.items.external(index)
-    return {"id": name, "title": run.titles[index], "similarity": similarity}
+    return {"id": run.ids[index], "title": run.titles[index], "similarity": similarity}

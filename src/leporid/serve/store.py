@@ -39,8 +39,11 @@ class Event(NamedTuple):
 
 def open_store(where: str | Path) -> EventStore:
     """A SQLite file, or PostgreSQL where `where` begins with postgresql://."""
-    if str(where).startswith(("postgresql://", "postgres://")):
-        return PostgresStore(str(where))
+    text = str(where).strip()
+    if text.startswith(("postgresql://", "postgres://")):
+        return PostgresStore(text)
+    if "://" in text:  # it may hold a password, so it is not repeated
+        raise DataError("a store is a SQLite file or a URL that begins with postgresql://")
     return SqliteStore(where)
 
 
@@ -159,6 +162,16 @@ class PostgresStore(EventStore):
         except ImportError as error:
             raise MissingExtraError("a PostgreSQL store", "postgres") from error
         self._connect, self.failure, self._url = psycopg.connect, psycopg.Error, url
+        try:
+            if url.partition("?")[0].count("@") > 1:
+                raise psycopg.ProgrammingError("the password ends at the first @")
+            psycopg.conninfo.conninfo_to_dict(url)
+        except psycopg.ProgrammingError:
+            # The driver repeats the part it could not read, which may be the password.
+            raise DataError(
+                "the URL of the PostgreSQL store is not well-formed: write a space as %20, and "
+                "other special characters of a name or password likewise"
+            ) from None
         super().__init__()
         with self._link("write") as link, link.transaction():
             # Two servers that start together would both find no table.

@@ -6,24 +6,29 @@ account in the study itself: an abandoned trial does not count, and its settings
 
 from __future__ import annotations
 
-import os
-import platform
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import psutil
-
 from leporid.errors import ConfigError, DataError, MissingExtraError
+from leporid.tuning.workers import (
+    BeatingWorkers,
+    JournalLock,
+    LockedWorkers,
+    LonelyWorker,
+    Workers,
+)
 
 _ABANDONED = "abandoned-"
+_POLL_SECONDS = 1.0
 
 
 class Ledger:
     """Which trials of a study count towards its budget."""
 
-    def __init__(self, study: Any) -> None:
-        self._study = study
+    def __init__(self, study: Any, workers: Workers) -> None:
+        self._study, self._workers = study, workers
 
     def counted(self) -> list[Any]:
         """Trials finished or being worked on, by anyone, in the order they were begun."""
@@ -44,11 +49,22 @@ class Ledger:
         return max(done, key=lambda trial: (trial.value, -trial.number), default=None)
 
     def begin(self, budget: int) -> tuple[Any, int] | None:
-        """A new trial and its place in the budget (from 0), or None where nothing is left."""
-        if len(self.counted()) >= budget:
-            return None
+        """A new trial and its place in the budget (from 0), or None where nothing is left.
+
+        Waits where the rest of the budget is with workers that may be dead.
+        """
+        while True:
+            with self._workers.turn():
+                undecided = self._clear_dead()
+                if len(self.counted()) < budget:
+                    return self._ask(budget)
+            if not undecided:
+                return None
+            time.sleep(_POLL_SECONDS)
+
+    def _ask(self, budget: int) -> tuple[Any, int] | None:
         trial = self._study.ask()
-        trial.set_user_attr("process", _process())
+        trial.set_user_attr("worker", self._workers.token)
         place = sum(other.number < trial.number for other in self.counted())
         if place >= budget:  # another process took the last place meanwhile
             self.abandon(trial.number, retry=False)
@@ -56,44 +72,83 @@ class Ledger:
         return trial, place
 
     def abandon(self, number: int, retry: bool = True) -> None:
-        """Give up a trial that was begun; unless `retry` is off, its settings come up again."""
+        """Give up a trial that was begun; unless `retry` is off, its settings come up again.
+
+        A kill between any two of these steps leaves the trial running, so that the next worker
+        does them all again.
+        """
         import optuna
 
+        trials = self._study.trials
+        fixed = trials[number].params or trials[number].system_attrs.get("fixed_params")
+        if retry and fixed and not any(t.user_attrs.get("retry") == number for t in trials):
+            self._study.enqueue_trial(fixed, user_attrs={"retry": number})
         self._study.set_user_attr(f"{_ABANDONED}{number}", True)
         try:
             self._study.tell(number, state=optuna.trial.TrialState.FAIL)
         except ValueError:  # another process has cleared it away already
             return
-        trial = self._study.trials[number]
-        fixed = trial.params or trial.system_attrs.get("fixed_params")
-        if retry and fixed:
-            self._study.enqueue_trial(fixed)
 
-    def clear_dead(self) -> None:
-        """Abandon the trials of processes of this host that no longer exist."""
-        host, _, _ = _process().partition(":")
-        for trial in self.counted():
-            where, _, pid = str(trial.user_attrs.get("process", "")).partition(":")
-            if not trial.state.is_finished() and where == host and not psutil.pid_exists(int(pid)):
-                self.abandon(trial.number)
+    def _clear_dead(self) -> bool:
+        """Abandon the trials of dead workers; whether some may be dead or not."""
+        undecided = False
+        for trial in self._study.trials:
+            if trial.state.name == "RUNNING":
+                # Killed between asking for the trial and putting a name to it: no such worker.
+                worker = trial.user_attrs.get("worker", f"unnamed-{trial.number}")
+                alive = self._workers.is_alive(worker)
+                undecided |= alive is None
+                if alive is False:
+                    self.abandon(trial.number)
+        return undecided
 
 
-def open_study(storage: str | Path | None, name: str, question: Mapping[str, str]) -> Any:
-    """The study of that name, new or resumed; it must have asked the same question before."""
-    kept = _storage(storage)
-    study = import_optuna().create_study(
-        storage=kept, study_name=name, direction="maximize", load_if_exists=True
+def open_study(
+    storage: str | Path | None, name: str, question: Mapping[str, str], first: Mapping[str, Any]
+) -> tuple[Any, Workers]:
+    """The study of that name, new or resumed; it must have asked the same question before.
+
+    A new one tries the settings `first` first.
+    """
+    if storage is None:
+        study = import_optuna().create_study(study_name=name, direction="maximize")
+        workers: Workers = LonelyWorker()
+        _ask_question(study, question, first)
+    elif "://" in str(storage):
+        study = _create(storage, name)
+        workers = BeatingWorkers(study)
+        _ask_question(study, question, first)
+    else:
+        path = Path(storage)
+        try:
+            workers = LockedWorkers(path.with_name(f"{path.name}.workers"))
+            # Two that start at once would both make the tables, and the first trial.
+            with workers.turn():
+                study = _create(_file(path), name)
+                _ask_question(study, question, first)
+        except OSError as error:
+            raise DataError(f"could not write {path}: {error.strerror or error}") from error
+    return study, workers
+
+
+def _create(storage: Any, name: str) -> Any:
+    return import_optuna().create_study(
+        storage=storage, study_name=name, direction="maximize", load_if_exists=True
     )
+
+
+def _ask_question(study: Any, question: Mapping[str, str], first: Mapping[str, Any]) -> None:
     for key, value in question.items():
         before = study.user_attrs.get(key)
         if before is None:
             study.set_user_attr(key, value)
         elif before != value:
             raise ConfigError(
-                f"the study {name!r} was made for {key} {before!r}, not {value!r}: "
+                f"the study {study.study_name!r} was made for {key} {before!r}, not {value!r}: "
                 f"choose another study name or another storage file"
             )
-    return study
+    if not study.trials:
+        study.enqueue_trial(dict(first))
 
 
 def import_optuna() -> Any:
@@ -105,18 +160,10 @@ def import_optuna() -> Any:
     return optuna
 
 
-def _storage(storage: str | Path | None) -> Any:
-    if storage is None or "://" in str(storage):
-        return storage
-    path, storages = Path(storage), import_optuna().storages
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        if path.suffix in {".db", ".sqlite", ".sqlite3"}:
-            return f"sqlite:///{path}"
-        return storages.JournalStorage(storages.journal.JournalFileBackend(str(path)))
-    except OSError as error:
-        raise DataError(f"could not write {path}: {error.strerror or error}") from error
-
-
-def _process() -> str:
-    return f"{platform.node().replace(':', '_')}:{os.getpid()}"
+def _file(path: Path) -> Any:
+    storages = import_optuna().storages
+    if path.suffix in {".db", ".sqlite", ".sqlite3"}:
+        patient = {"connect_args": {"timeout": 60}}
+        return storages.RDBStorage(f"sqlite:///{path}", engine_kwargs=patient)
+    lock = JournalLock(path.with_name(f"{path.name}.workers") / "journal.lock")
+    return storages.JournalStorage(storages.journal.JournalFileBackend(str(path), lock))

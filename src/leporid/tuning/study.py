@@ -95,23 +95,21 @@ def tune(
 
     with _quiet():
         name = study_name or f"{cls.name}-{canonical_hash(search.question)}"
-        study = open_study(storage, name, search.question)
-        ledger = Ledger(study)
-        ledger.clear_dead()
-        if not study.trials:
-            study.enqueue_trial(search.defaults)
-        reporter = make_progress(progress)
-        reporter.start(f"tuning {cls.name}", budget)
-        reporter.advance(len(ledger.finished()))
-        deadline = math.inf if timeout is None else time.monotonic() + timeout
-        while begun := ledger.begin(budget):
-            search.trial(study, ledger, *begun)
-            best = ledger.best()
-            reporter.advance(1, **({} if best is None else {f"best {metric}": best.value}))
-            if time.monotonic() >= deadline:
-                break
-        reporter.close()
-        return _result(study, ledger, cls, metric)
+        study, workers = open_study(storage, name, search.question, search.defaults)
+        with contextlib.closing(workers):
+            ledger = Ledger(study, workers)
+            reporter = make_progress(progress)
+            reporter.start(f"tuning {cls.name}", budget)
+            reporter.advance(len(ledger.finished()))
+            deadline = math.inf if timeout is None else time.monotonic() + timeout
+            while begun := ledger.begin(budget):
+                search.trial(study, ledger, *begun)
+                best = ledger.best()
+                reporter.advance(1, **({} if best is None else {f"best {metric}": best.value}))
+                if time.monotonic() >= deadline:
+                    break
+            reporter.close()
+            return _result(study, ledger, cls, metric)
 
 
 @dataclass(frozen=True)

@@ -43,14 +43,33 @@ class ItemNeighbours:
 
     def reasons(self, item: int, history: NDArray[np.int32], n: int = 3) -> list[tuple[int, float]]:
         """The `n` items of a history nearest to an item: one is on the other's list."""
-        near, weight = (lists[0] for lists in self._lists(np.asarray([item])))
-        near_history, weight_history = self._lists(history)
-        own = np.isin(near, history)
-        row, column = np.nonzero(near_history == item)
-        items = [*near[own].tolist(), *history[row].tolist()]
-        weights = [*weight[own].tolist(), *weight_history[row, column].tolist()]
-        joined = dict(zip(items, weights, strict=True))
-        return sorted(joined.items(), key=lambda pair: (-pair[1], pair[0]))[:n]
+        return self.reasons_for(np.asarray([item]), history, n)[0]
+
+    def reasons_for(
+        self, items: NDArray[np.integer], history: NDArray[np.int32], n: int = 3
+    ) -> list[list[tuple[int, float]]]:
+        """`reasons` of several distinct items at once, each list of neighbours read once."""
+        history = np.sort(history)
+        # float32[items, history]: the weight of each joined pair, -1 where two are not joined
+        joined = np.full((len(items), len(history)), -1, np.float32)
+        near, weight = self._lists(items)
+        row, column = np.nonzero(np.isin(near, history))
+        joined[row, np.searchsorted(history, near[row, column])] = weight[row, column]
+        near, weight = self._lists(history)
+        row, column = np.nonzero(np.isin(near, items))
+        order = np.argsort(items)
+        place = order[np.searchsorted(items, near[row, column], sorter=order)]
+        joined[place, row] = weight[row, column]
+        reasons: list[list[tuple[int, float]]] = [[] for _ in items]
+        each = np.arange(len(items))
+        for _ in range(min(n, len(history))):
+            best = joined.argmax(axis=1)  # of equals the smallest id: the history is sorted
+            nearest = zip(history[best].tolist(), joined[each, best].tolist(), strict=True)
+            for own, pair in zip(reasons, nearest, strict=True):
+                if pair[1] >= 0:
+                    own.append(pair)
+            joined[each, best] = -1
+        return reasons
 
     def _lists(self, items: NDArray[np.integer]) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
         rows = np.searchsorted(self._items, items)
