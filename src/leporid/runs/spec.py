@@ -94,7 +94,7 @@ class ExperimentSpec(Config):
     def _inits(self, model: str) -> Iterable[str | None]:
         if not models.get(model).takes_initial_vectors:
             return (None,)
-        return self.inits_of.get(model, self.inits)
+        return tuple(self.inits_of.get(model, self.inits))
 
     def _cell(
         self, model: str, init: str | None, seed: int, variant: Variant | None = None
