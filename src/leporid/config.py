@@ -69,6 +69,8 @@ class Config:
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
         """Build from a mapping; an unknown key is an error that names the closest one."""
+        if not isinstance(values, Mapping):
+            raise ConfigError(f"{cls.__name__} takes settings by name, not {values!r}")
         known = {field.name for field in dataclasses.fields(cls)}
         for key in values:
             if key not in known:

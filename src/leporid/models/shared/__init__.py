@@ -14,6 +14,7 @@ refitting            `Fitting`: how a model was fitted; `refit`: the same again,
 recommendation_file  the lists of all users into one file, streamed and resumable
 recommending         `Recommending`: what a model is asked: lists, frames, similar items, reasons
 sparse               compiled products of sparse matrices, parallel over rows
+saved                a model as a folder: written, and checked when it is read
 trained              the model of a run folder, and the vectors it ended with
 user_table           `UserTableRecommender`, `GraphRecommender`: models that know people by a row
 """

@@ -33,6 +33,7 @@ from leporid.training import (
     TrainingConfig,
     TrainingHistory,
     adopt_tensors,
+    check_tensors,
     derive_seed,
     mixed_precision,
     own_generators,
@@ -327,6 +328,14 @@ class NeuralRecommender(Recommender):
         return to_arrays(self.net.state_dict())
 
     def _restore(self, arrays: dict[str, NDArray[Any]]) -> None:
+        context, where = BuildContext(self.train, self.config.dim), f"the saved {self.name}"
+        # On the device "meta" tensors have shapes and no memory: settings that do not go with the
+        # arrays are refused before anything is allocated. A build that cannot do that is not asked.
+        sketch = None
+        with contextlib.suppress(NotImplementedError, RuntimeError), torch.device("meta"):
+            sketch = self.build(context)
+        if sketch is not None:
+            check_tensors(sketch, arrays, where)
         self._build(BuildContext(self.train, self.config.dim), seed=0)
-        adopt_tensors(self.net, arrays, f"the saved {self.name}")
+        adopt_tensors(self.net, arrays, where)
         self.net.eval()
