@@ -21,7 +21,7 @@ import numpy as np
 import platformdirs
 from numpy.typing import NDArray
 
-from leporid.atomic import LAST as MANIFEST
+from leporid.atomic import MANIFEST as MANIFEST
 from leporid.atomic import atomic_folder as atomic_folder
 from leporid.atomic import atomic_path as atomic_path
 from leporid.atomic import recovered as recovered

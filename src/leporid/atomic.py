@@ -25,7 +25,7 @@ try:
 except ImportError:  # Windows: what dead processes left stays
     fcntl = None  # type: ignore[assignment]
 
-LAST = "manifest.json"
+MANIFEST = "manifest.json"
 """The file that is put into place after all others."""
 _TEMPORARY = re.compile(r"\.(.+)\.(\d+)\.[0-9a-f]{8}", re.DOTALL)
 """Name of a target, process and random digits: what is being written, and for which target."""
@@ -48,11 +48,14 @@ def atomic_path(target: str | Path) -> Iterator[Path]:
 
 
 @contextlib.contextmanager
-def atomic_folder(target: str | Path, *, without: Collection[str] = ()) -> Iterator[Path]:
+def atomic_folder(
+    target: str | Path, *, copy: bool = False, without: Collection[str] = ()
+) -> Iterator[Path]:
     """Yield a folder beside `target` that takes its place on success, and vanishes otherwise.
 
-    It starts empty. What else lies in `target` (checkpoints, logs) is taken over in the end, as
-    hard links where the file system has them, except what `without` names. A folder that cannot
+    It starts empty, or with `copy` as `target` is. What else lies in `target` (checkpoints, logs)
+    is taken over in the end, except what `without` names; both as hard links where the file system
+    has them, so files in it must be replaced, not changed. A folder that cannot
     be renamed (a mount, the working directory) is filled file by file, its manifest last.
     """
     with _said(target):
@@ -64,13 +67,13 @@ def atomic_folder(target: str | Path, *, without: Collection[str] = ()) -> Itera
         with _temporary(place / "folder" if fixed else place, folder=True) as aside:
             fresh = aside / "new"
             fresh.mkdir()
+            if copy:
+                _take_over(place, fresh, without)
             yield fresh
             if fixed:
                 _fill(place, fresh, without)
                 return
-            for old in place.iterdir() if place.exists() else ():
-                if old.name not in without and not (fresh / old.name).exists():
-                    _take_over(old, fresh / old.name)
+            _take_over(place, fresh, without)
             _switch(fresh, place, aside / "old")
 
 
@@ -165,7 +168,7 @@ def _fill(folder: Path, fresh: Path, without: Collection[str]) -> None:
     """Put the new files into a folder that stays; only then is its manifest theirs."""
     for name in without:
         _remove(folder / name)
-    for path in sorted(fresh.iterdir(), key=lambda path: path.name == LAST):
+    for path in sorted(fresh.iterdir(), key=lambda path: path.name == MANIFEST):
         if path.is_dir():
             _switch(path, folder / path.name, fresh.parent / f"{path.name}.old")
         else:
@@ -200,13 +203,16 @@ def _exchange(one: Path, other: Path) -> bool:
         return False
 
 
-def _take_over(source: Path, destination: Path) -> None:
-    if _TEMPORARY.fullmatch(source.name):
-        return
-    if source.is_dir() and not source.is_symlink():
-        shutil.copytree(source, destination, symlinks=True, copy_function=_link)
-    else:
-        _link(str(source), str(destination))
+def _take_over(folder: Path, fresh: Path, without: Collection[str]) -> None:
+    """Link what `folder` has and `fresh` has not into it; what others are writing stays."""
+    for old in folder.iterdir() if folder.exists() else ():
+        new = fresh / old.name
+        if old.name in without or new.exists() or _TEMPORARY.fullmatch(old.name):
+            continue
+        if old.is_dir() and not old.is_symlink():
+            shutil.copytree(old, new, symlinks=True, copy_function=_link)
+        else:
+            _link(str(old), str(new))
 
 
 def _link(source: str, destination: str) -> None:

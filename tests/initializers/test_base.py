@@ -39,12 +39,17 @@ def test_eigenvalues_survive(tmp_path: Path) -> None:
     assert back.user_ids is None
 
 
+def before(metadata: dict[str, str]) -> dict[str, str]:
+    """As version 0.2 wrote it: without a seal."""
+    return {"format": "leporid.embeddings", "provenance": metadata["provenance"]}
+
+
 def test_files_with_the_old_names_of_text_ids_are_read(tmp_path: Path) -> None:
     made = SVD(dim=3).fit(planted(string_items=True))
     arrays, metadata = read_arrays(made.save(tmp_path / "new"))
     arrays["items.ids.utf8"] = arrays.pop("items.bytes")
     arrays["items.ids.offsets"] = arrays.pop("items.offsets")
-    write_arrays(tmp_path / "old", arrays, metadata)
+    write_arrays(tmp_path / "old", arrays, before(metadata))
     back = InitialEmbeddings.load(tmp_path / "old")
     assert (back.user_ids, back.item_ids) == (made.user_ids, made.item_ids)
 
@@ -52,7 +57,7 @@ def test_files_with_the_old_names_of_text_ids_are_read(tmp_path: Path) -> None:
 def test_ids_for_another_number_of_rows_are_refused(tmp_path: Path) -> None:
     arrays, metadata = read_arrays(SVD(dim=3).fit(planted()).save(tmp_path / "e"))
     arrays["users.ids"] = arrays["users.ids"][1:]
-    write_arrays(tmp_path / "e", arrays, metadata)
+    write_arrays(tmp_path / "e", arrays, before(metadata))
     with pytest.raises(DataError, match="90 user vectors but 89 ids"):
         InitialEmbeddings.load(tmp_path / "e")
 
@@ -68,7 +73,7 @@ def test_missing_columns_are_zero_and_signs_make_the_largest_entry_positive() ->
 
 def test_a_file_without_embeddings_is_refused(tmp_path: Path) -> None:
     write_arrays(tmp_path / "x", {"users": np.zeros((2, 2), np.float32)})
-    with pytest.raises(DataError, match="no matrix named 'items'"):
+    with pytest.raises(DataError, match="no matrix of floats named 'items'"):
         InitialEmbeddings.load(tmp_path / "x")
     with pytest.raises(DataError, match="no such file"):
         InitialEmbeddings.load(tmp_path / "absent")

@@ -87,6 +87,14 @@ class IdMap:
         places = pc.index_in(array.cast(self.ids.type), value_set=self.ids)
         return np.asarray(pc.fill_null(places, -1), dtype=np.int32)
 
+    def matches(self, other: IdMap) -> NDArray[np.int32]:
+        """The index here of every id of `other`, -1 where there is none; '42' is 42."""
+        mine, theirs = self.ids, other.ids
+        if mine.type != theirs.type:
+            mine, theirs = mine.cast(pa.string()), theirs.cast(pa.string())
+        places = pc.index_in(theirs, value_set=mine)
+        return np.asarray(pc.fill_null(places, -1), dtype=np.int32)
+
     def index(self, external: Any) -> int:
         """The index of one id; '42' finds 42. An unknown id is an `UnknownIdError`."""
         if isinstance(external, np.generic):

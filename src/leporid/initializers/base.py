@@ -5,6 +5,7 @@ from __future__ import annotations
 import abc
 import hashlib
 import json
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 from leporid.artifacts import check_sealed, read_arrays, write_arrays
 from leporid.config import Config, setting
 from leporid.data import IdMap, Interactions
-from leporid.errors import ConfigError, DataError
+from leporid.errors import ConfigError, DataError, LeporidWarning
 from leporid.progress import ProgressLike, make_progress
 from leporid.spectral import Embedding
 
@@ -103,9 +104,47 @@ class InitialEmbeddings:
                 hasher.update(np.ascontiguousarray(array).tobytes())
         return hasher.hexdigest()
 
+    def aligned(self, users: IdMap, items: IdMap, seed: int = 0) -> InitialEmbeddings:
+        """The vectors of these users and items, by their ids and in their order.
+
+        One without a vector starts close to the mean of the others, a hundredth of their spread
+        away at random; a warning counts them. Where nobody has one, that is a `DataError`. Vectors
+        without ids are taken by position.
+        """
+        draws = np.random.default_rng(seed)
+        pairs = zip(self.sides(), (users, items), strict=True)
+        first, second = (_aligned(side, ids, wanted, draws) for (_, side, ids), wanted in pairs)
+        return InitialEmbeddings(first, second, users, items)
+
     def sides(self) -> list[tuple[str, Embedding, IdMap | None]]:
         """Name, vectors and ids of the users and of the items."""
         return [("users", self.users, self.user_ids), ("items", self.items, self.item_ids)]
+
+
+def _aligned(
+    embedding: Embedding, ids: IdMap | None, wanted: IdMap, draws: np.random.Generator
+) -> Embedding:
+    if ids is None or ids == wanted:
+        return embedding
+    rows = ids.matches(wanted)
+    missing = np.flatnonzero(rows < 0)
+    if len(missing) == len(wanted):
+        raise DataError(
+            f"none of the {len(wanted):,} {wanted.kind}s of the training data has a vector: "
+            f"the vectors are those of other {wanted.kind}s, embed this data"
+        )
+    vectors = embedding.vectors[rows]
+    if len(missing):
+        warnings.warn(
+            f"{len(missing):,} of {len(wanted):,} {wanted.kind}s have no initial vector (the first "
+            f"is {wanted.external(missing[0])!r}): they start from small random numbers",
+            LeporidWarning,
+            stacklevel=2,
+        )
+        known = vectors[rows >= 0]
+        noise = draws.standard_normal((len(missing), embedding.dim), dtype=np.float32)
+        vectors[missing] = known.mean(axis=0) + 0.01 * known.std(axis=0) * noise
+    return replace(embedding, vectors=vectors)
 
 
 def _read_side(

@@ -78,6 +78,9 @@ def read_csv(path: Path) -> tuple[pa.Array, NDArray[np.float32]]:
 
 def write_npy(path: Path, kind: str, ids: pa.Array, embedding: Embedding) -> None:
     """One file of vectors, one of ids beside it: row r of both belongs together."""
+    # Arrays of text drop NULs at the end.
+    if pa.types.is_string(ids.type):
+        _names(ids, kind, r"\x00$", "end in NUL", "the npy format")
     np.save(path, embedding.vectors, allow_pickle=False)
     plain = np.array(ids.to_pylist()) if len(ids) else np.empty(0, np.int64)
     np.save(_id_file(path), plain, allow_pickle=False)
@@ -98,7 +101,8 @@ def read_npy(path: Path) -> tuple[pa.Array, NDArray[np.float32]]:
 
 def _load(path: Path) -> NDArray[Any]:
     try:
-        return np.asarray(np.load(path, allow_pickle=False))
+        # Mapped first: a header that promises more than the file has is refused, not allocated.
+        return np.array(np.load(path, allow_pickle=False, mmap_mode="r"))
     except FileNotFoundError:
         raise DataError(f"no such file: {path}") from None
     except (ValueError, EOFError) as error:
@@ -107,7 +111,7 @@ def _load(path: Path) -> NDArray[Any]:
 
 def write_word2vec(path: Path, kind: str, ids: pa.Array, embedding: Embedding) -> None:
     """A line `n d`, then one line per row: the id and d numbers, apart by spaces."""
-    names = _names(ids, kind, r"[\s\p{Z}]|^$", "contain spaces", "the word2vec format")
+    names = _names(ids, kind, r"[\s\p{Z}\x1c-\x1f\x85]|^$", "contain spaces", "the word2vec format")
     _write(path, f"{embedding.n} {embedding.dim}", names, " ", embedding.vectors)
 
 

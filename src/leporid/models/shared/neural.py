@@ -197,6 +197,9 @@ class NeuralRecommender(Recommender):
         checkpoint: Path | None = None,
         resume: bool = False,
     ) -> None:
+        if init is not None:
+            train = split.train
+            init = init.aligned(train.users, train.items, derive_seed(seed, "missing vectors"))
         scaled = None if init is None else self._scaled(init)
         self._build(BuildContext(split.train, self.config.dim, scaled), seed)
         start = [table.weight.detach().clone() for table in self.tables]
