@@ -152,7 +152,7 @@ class Interactions:
                 raise DataError(f"the {prefix} interactions are not columns of equal length")
         for rows, ids in ((user, users), (item, items)):
             if len(rows) and (rows.min() < 0 or rows.max() >= len(ids)):
-                raise DataError(f"the {prefix} interactions name a {ids.kind} that does not exist")
+                raise DataError(f"the {prefix} interactions name {ids.kind}s that do not exist")
         if not _in_order(user, time):
             raise DataError(f"the {prefix} interactions are not in order")
         return cls(user, item, time, users, items)

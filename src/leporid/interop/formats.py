@@ -163,7 +163,8 @@ def _read_side(
     except DataError:
         raise
     except (pa.ArrowException, ArithmeticError, AttributeError, LookupError, OSError) as error:
-        raise DataError(f"{paths[0]} is not in the format {format}: {error}") from None
+        reason = " ".join(str(error).split())
+        raise DataError(f"{paths[0]} is not in the format {format}: {reason}") from None
     except (TypeError, ValueError) as error:
         raise DataError(f"{paths[0]} or its {PROVENANCE} is damaged: {error}") from None
 

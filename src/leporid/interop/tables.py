@@ -46,7 +46,8 @@ def read_parquet(path: Path) -> tuple[pa.Array, NDArray[np.float32]]:
     try:
         table = pq.read_table(path, columns=["id", "vector"]).combine_chunks()
     except (pa.ArrowInvalid, OSError) as error:
-        raise DataError(f"{path} is not a parquet file of (id, vector): {error}") from None
+        reason = " ".join(str(error).split())
+        raise DataError(f"{path} is not a parquet file of (id, vector): {reason}") from None
     column = table.column("vector").combine_chunks()
     lengths = set(column.value_lengths().to_pylist())
     if len(lengths) != 1 or None in lengths:
@@ -71,7 +72,8 @@ def read_csv(path: Path) -> tuple[pa.Array, NDArray[np.float32]]:
         parse = pcsv.ParseOptions(newlines_in_values=True)
         table = pcsv.read_csv(path, parse_options=parse, convert_options=options)
     except pa.ArrowInvalid as error:
-        raise DataError(f"{path} is not a CSV of an id and numbers: {error}") from None
+        reason = " ".join(str(error).split())
+        raise DataError(f"{path} is not a CSV of an id and numbers: {reason}") from None
     vectors = np.column_stack([table.column(c).to_numpy() for c in header[1:]])
     return table.column(0).combine_chunks(), vectors.astype(np.float32)
 

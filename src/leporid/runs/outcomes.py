@@ -82,7 +82,8 @@ class UserOutcomes:
         except FileNotFoundError:
             raise DataError(f"no such file: {path}") from None
         except (pa.ArrowException, OSError) as error:
-            raise DataError(f"{path} is not a parquet file: {error}") from None
+            reason = " ".join(str(error).split())
+            raise DataError(f"{path} is not a parquet file: {reason}") from None
         columns = [table[name] for name in COLUMNS if name in table.column_names]
         whole = all(pa.types.is_integer(c.type) and not c.null_count for c in columns)
         if len(columns) != len(COLUMNS) or not whole:

@@ -60,6 +60,8 @@ class BuildContext:
     """The starting vectors as they go into the tables (standardised and scaled already)."""
     tables: list[tuple[nn.Embedding, Tensor]] = field(default_factory=list)
     """Every table made here, with the vectors it was given."""
+    sketch: bool = False
+    """Whether only shapes are asked for, on the device "meta", where tensors take no memory."""
 
     def user_table(self) -> nn.Embedding:
         """A trainable float32[n_users, D] table that holds the initial user vectors."""
@@ -70,6 +72,8 @@ class BuildContext:
         return self._table(self.train.n_items, self.init.items if self.init else None)
 
     def _table(self, rows: int, start: Embedding | None) -> nn.Embedding:
+        if self.sketch:
+            return nn.Embedding(rows, self.dim, _weight=torch.empty(rows, self.dim))
         vectors = (
             torch.randn(rows, self.dim) * _RANDOM_SCALE
             if start is None
@@ -331,10 +335,10 @@ class NeuralRecommender(Recommender):
         return to_arrays(self.net.state_dict())
 
     def _restore(self, arrays: dict[str, NDArray[Any]]) -> None:
-        context, where = BuildContext(self.train, self.config.dim), f"the saved {self.name}"
-        # On the device "meta" tensors have shapes and no memory: settings that do not go with the
-        # arrays are refused before anything is allocated. A build that cannot do that is not asked.
-        sketch = None
+        where, sketch = f"the saved {self.name}", None
+        context = BuildContext(self.train, self.config.dim, sketch=True)
+        # Settings that do not go with the arrays are refused before anything is allocated. A build
+        # that cannot be sketched is not asked.
         with contextlib.suppress(NotImplementedError, RuntimeError), torch.device("meta"):
             sketch = self.build(context)
         if sketch is not None:
