@@ -39,6 +39,7 @@ MODELS: dict[str, dict[str, Any]] = {
     "slim": {},
     "ease": {},
     "bpr": {"dim": 4, "steps": 2, "batch_size": 8},
+    "sasrec": {"dim": 4, "steps": 2, "batch_size": 8, "length": 5},
 }
 WRONG: list[Any] = [None, True, -1, 0, 3, 10**6, 2**70, 1e308, 0.25, "", "x", [], [1], {}, {"a": 1}]
 
@@ -68,7 +69,7 @@ def world(folder: Path) -> dict[str, Kind]:
         made.setdefault(kind, {})[variant] = (places[0], places[1])
 
     def train(name: str, split: Any) -> Recommender:
-        start = {"init": "random", "device": "cpu"} if name == "bpr" else {}
+        start = {"init": "random", "device": "cpu"} if name in ("bpr", "sasrec") else {}
         return leporid.train(name, split, progress=False, **start, **MODELS[name])
 
     def run(place: Path, split: Any) -> None:

@@ -9,7 +9,8 @@ import pytest
 
 from leporid import initializers
 from leporid.artifacts import read_arrays, write_arrays
-from leporid.errors import ConfigError, DataError, UnknownNameError
+from leporid.data import IdMap
+from leporid.errors import ConfigError, DataError, LeporidWarning, UnknownNameError
 from leporid.initializers.base import InitialEmbeddings, InitializerConfig
 from leporid.initializers.random import Random
 from leporid.initializers.svd import SVD, column_signs, padded
@@ -94,3 +95,22 @@ def test_empty_training_data_is_refused() -> None:
     train = planted()
     with pytest.raises(DataError, match="empty"):
         SVD().fit(train.select(np.arange(0)))
+
+
+def test_vectors_go_to_rows_by_id_and_the_missing_ones_are_counted() -> None:
+    users, items = IdMap.from_values([1, 2, 3, 4], "user"), IdMap.from_values(["a", "b"], "item")
+    rows = np.arange(8, dtype=np.float32).reshape(4, 2)
+    made = InitialEmbeddings(Embedding(rows), Embedding(rows[:2]), users, items)
+    same = made.aligned(users, items)
+    assert same.users.vectors is rows
+    text = IdMap.from_values(["3", "1"], "user")
+    np.testing.assert_array_equal(made.aligned(text, items).users.vectors, rows[[0, 2]])
+    wanted = IdMap.from_values([0, 2, 4, 9], "user")
+    with pytest.warns(LeporidWarning, match=r"2 of 4 users have no initial vector .*first is 0"):
+        part = made.aligned(wanted, items, seed=1)
+    np.testing.assert_array_equal(part.users.vectors[[1, 2]], rows[[1, 3]])
+    assert np.abs(part.users.vectors[[0, 3]] - rows[[1, 3]].mean(axis=0)).max() < 0.1
+    with pytest.raises(DataError, match="none of the 2 items of the training data has a vector"):
+        made.aligned(users, IdMap.from_values(["x", "y"], "item"))
+    bare = InitialEmbeddings(Embedding(rows), Embedding(rows))
+    assert bare.aligned(users, items).users.vectors is rows

@@ -173,6 +173,7 @@ def _side(
     folder: Path, kind: str, noted: dict[str, Any], values: pa.Array, vectors: NDArray[np.float32]
 ) -> tuple[Embedding, IdMap | None]:
     """Rows of a file in the order of sorted ids, where they are whole, distinct and finite."""
+    values.validate(full=True)  # text of other programs need not be text
     text = pa.types.is_string(values.type) and noted.get("ids") != "string"
     # Text becomes integers where every id looks like one.
     if text and pc.all(pc.match_substring_regex(values, r"^(0|-?[1-9][0-9]{0,17})$")).as_py():

@@ -10,12 +10,13 @@ import hashlib
 import inspect
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from leporid.config import checked
 from leporid.errors import ConfigError, DataError, NotFittedError, UnknownNameError
 from leporid.graph import Graph, KnnGraph, choice_thresholds, graph_builder, knn_graph
 from leporid.progress import ProgressLike, make_progress
@@ -307,6 +308,9 @@ class Leporid:
             estimator = cls(**about["parameters"])
         except TypeError as error:
             raise DataError(f"{path} has parameters no {cls.__name__} has: {error}") from None
+        hints = get_type_hints(cls)
+        for name, value in estimator.get_params().items():
+            checked(value, hints[name], f"{path}: {name}")
         arrays.setdefault("rotation", np.eye(arrays["embedding"].shape[1]))
         for name, attribute in ARRAYS.items():
             setattr(estimator, attribute, arrays.get(name))

@@ -55,9 +55,12 @@ def read_fitted(path: str | Path) -> tuple[dict[str, Any], dict[str, NDArray[Any
 
 
 def _check(about: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
-    kinds = {"parameters": dict, "n_features": int, "n_iter": int, "k_used": int}
-    if wrong := [name for name, kind in kinds.items() if not isinstance(about.get(name), kind)]:
-        raise DataError(f"{_ABOUT} does not say its {wrong[0]}")
+    for name in ("n_features", "n_iter", "k_used"):
+        value = about.get(name)
+        if not isinstance(value, int) or not 0 <= value < 2**31:
+            raise DataError(f"{_ABOUT} does not say its {name}")
+    if not isinstance(about.get("parameters"), dict):
+        raise DataError(f"{_ABOUT} does not say its parameters")
     vectors = arrays.get("embedding")
     if vectors is None or vectors.ndim != 2 or vectors.dtype != np.float32:
         raise DataError("it has no float32 matrix named 'embedding'")
@@ -71,6 +74,8 @@ def _check(about: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
     ):
         raise DataError("its landmarks are not rows of the embedding")
     fitted = n if landmarks is None else len(landmarks)
+    if "rows.indptr" not in arrays and about["n_features"] != n:
+        raise DataError("the rows it was fitted on are missing")
     shapes = {"eigenvalues": (dim,), "residuals": (dim,), "degrees": (n,), "rotation": (dim, dim)}
     for name, shape in {**shapes, "thresholds": (fitted,)}.items():
         array = arrays.get(name)

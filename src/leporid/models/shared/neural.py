@@ -18,10 +18,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
 from leporid import initializers
 from leporid.data import Interactions, Sequences, Split
-from leporid.errors import ConfigError, LeporidError, LeporidWarning
+from leporid.errors import ConfigError, DataError, LeporidError, LeporidWarning
 from leporid.initializers import InitialEmbeddings
 from leporid.models.shared.base import HistoryUnsupportedError, Indices, Recommender, Scores
 from leporid.models.shared.refitting import Fitting, origin
@@ -88,6 +89,16 @@ class BuildContext:
         table = nn.Embedding(rows, self.dim, _weight=vectors)
         self.tables.append((table, vectors.clone()))
         return table
+
+
+class _NothingDrawn(TorchFunctionMode):
+    """Leaves out random numbers: "meta" tensors have no room for them, yet torch prepares a lot."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        if getattr(func, "__name__", "") in ("normal_", "uniform_"):
+            return args[0] if args else kwargs["tensor"]
+        return func(*args, **kwargs)
 
 
 class NeuralRecommender(Recommender):
@@ -335,14 +346,23 @@ class NeuralRecommender(Recommender):
         return to_arrays(self.net.state_dict())
 
     def _restore(self, arrays: dict[str, NDArray[Any]]) -> None:
-        where, sketch = f"the saved {self.name}", None
-        context = BuildContext(self.train, self.config.dim, sketch=True)
-        # Settings that do not go with the arrays are refused before anything is allocated. A build
-        # that cannot be sketched is not asked.
-        with contextlib.suppress(NotImplementedError, RuntimeError), torch.device("meta"):
-            sketch = self.build(context)
-        if sketch is not None:
+        where = f"the saved {self.name}"
+        # Settings that do not go with the arrays are refused before anything is allocated.
+        if (sketch := self._sketch()) is not None:
             check_tensors(sketch, arrays, where)
         self._build(BuildContext(self.train, self.config.dim), seed=0)
         adopt_tensors(self.net, arrays, where)
         self.net.eval()
+
+    def _sketch(self) -> nn.Module | None:
+        """The network without memory for its weights; None where `build` looks into them."""
+        context = BuildContext(self.train, self.config.dim, sketch=True)
+        try:
+            with torch.device("meta"), _NothingDrawn():
+                return self.build(context)
+        except RuntimeError:
+            return None
+        except LeporidError:
+            raise
+        except (ArithmeticError, AssertionError, LookupError, TypeError, ValueError) as error:
+            raise DataError(f"its settings do not give a network: {error}") from None
