@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tokenize
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -107,7 +108,9 @@ def _load(path: Path) -> NDArray[Any]:
         return np.array(np.load(path, allow_pickle=False, mmap_mode="r"))
     except FileNotFoundError:
         raise DataError(f"no such file: {path}") from None
-    except (ValueError, EOFError) as error:
+    except OSError as error:
+        raise DataError(f"could not read {path}: {error.strerror or error}") from None
+    except (ValueError, EOFError, SyntaxError, tokenize.TokenError) as error:
         raise DataError(f"{path} is not a plain .npy file: {error}") from None
 
 
