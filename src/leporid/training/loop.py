@@ -92,9 +92,8 @@ def train_loop(
             _blend(state.average, module, config.ema_decay)
             state.step = step + 1
 
-            last = state.step == config.last_step
+            last, metric = state.step == config.last_step, None
             log.add(loss, len(whole))
-            metric = None
             judge = last or (validation is not None and state.step % config.eval_every == 0)
             if judge and validation is not None:
                 if group.is_main:
