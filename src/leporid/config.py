@@ -200,6 +200,8 @@ def checked(value: Any, hint: Any, where: str) -> Any:
     target = origin or hint
     if hint is int and isinstance(value, bool):
         raise ConfigError(f"{where} must be an integer, not {value!r}")
+    if hint is int and isinstance(value, int) and not -(2**63) <= value < 2**63:
+        raise ConfigError(f"{where} must be a 64-bit integer, not {value!r}")
     if hint is type(None):
         if value is None:
             return None

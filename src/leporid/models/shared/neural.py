@@ -365,4 +365,5 @@ class NeuralRecommender(Recommender):
         except LeporidError:
             raise
         except (ArithmeticError, AssertionError, LookupError, TypeError, ValueError) as error:
-            raise DataError(f"its settings do not give a network: {error}") from None
+            reason = str(error).partition("\n")[0]
+            raise DataError(f"its settings do not give a network: {reason}") from None
