@@ -256,7 +256,7 @@ def test_a_failed_save_leaves_the_old_model(
     def full_disk(*_: Any) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("leporid.models.shared.base.write_json", full_disk)
+    monkeypatch.setattr("leporid.models.shared.saved.write_json", full_disk)
     with pytest.raises(DataError, match="No space left"):
         fitted.save(path)
     np.testing.assert_array_equal(Recommender.load(path).score(ALL), fitted.score(ALL))
@@ -267,7 +267,7 @@ def test_a_folder_of_an_older_format_says_what_to_do(fitted: Recommender, tmp_pa
     path = fitted.save(tmp_path / "run")
     meta = json.loads((path / "model.json").read_text())
     (path / "model.json").write_text(json.dumps({**meta, "format": 1}))
-    with pytest.raises(DataError, match="format 1, this version reads format 2: train the model"):
+    with pytest.raises(DataError, match="format 1, this version reads formats 2 and 3: train"):
         Recommender.load(path)
 
 

@@ -1,17 +1,18 @@
-"""Files that are either wholly there or not there: arrays as safetensors, the rest as JSON.
+"""Files that are either wholly there or not there, and known again when they are read.
 
-Everything is written beside its target and renamed into place, so a full disk, Ctrl-C or a
-kill never leaves half a file under the final name. Nothing here can execute code on load.
+Everything is written beside its target and put into place in one step, so a full disk, Ctrl-C or
+a kill leaves what was there or what is new, never a mixture. A folder says in `manifest.json`
+which files belong to it, a single file of arrays carries a seal; both are checked before what
+they describe is used. Nothing here can execute code on load.
 """
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import mmap
 import os
-import shutil
-import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -20,8 +21,14 @@ import numpy as np
 import platformdirs
 from numpy.typing import NDArray
 
+from leporid.atomic import MANIFEST as MANIFEST
+from leporid.atomic import atomic_folder as atomic_folder
+from leporid.atomic import atomic_path as atomic_path
+from leporid.atomic import recovered as recovered
 from leporid.errors import DataError
 
+_MANIFEST_FORMAT = 1
+_SEAL = "seal"
 _DTYPES = {
     "BOOL": "?",
     **{f"{kind}{8 * size}": f"<{kind.lower()}{size}" for kind in "IU" for size in (1, 2, 4, 8)},
@@ -46,73 +53,6 @@ def user_cache_directory() -> Path:
     return Path(platformdirs.user_cache_dir("leporid", appauthor=False, opinion=False))
 
 
-@contextlib.contextmanager
-def atomic_path(target: str | Path) -> Iterator[Path]:
-    """Yield a temporary path beside `target`; rename it over `target` on success only."""
-    target = Path(target)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
-    os.close(handle)
-    temporary = Path(name)
-    try:
-        yield temporary
-        with open(temporary, "rb+") as file:
-            os.fsync(file.fileno())
-        temporary.chmod(0o644)
-        temporary.replace(target)
-    except OSError as error:
-        raise DataError(f"could not write {target}: {error.strerror or error}") from error
-    finally:
-        temporary.unlink(missing_ok=True)
-
-
-@contextlib.contextmanager
-def atomic_folder(target: str | Path) -> Iterator[Path]:
-    """Yield a folder beside `target` that takes its place on success, and vanishes otherwise.
-
-    It starts empty. What else lies in `target` (checkpoints, logs) is taken over in the end, as
-    hard links where the file system has them.
-    """
-    target = Path(target)
-    if target.exists() and not target.is_dir():
-        raise DataError(f"could not write {target}: it is a file, choose a folder")
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        aside = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
-    except OSError as error:
-        raise DataError(f"could not write {target}: {error.strerror or error}") from error
-    fresh, retired = aside / "new", aside / "old"
-    try:
-        fresh.mkdir()
-        yield fresh
-        if target.exists():
-            for old in target.iterdir():
-                if not (fresh / old.name).exists():
-                    _take_over(old, fresh / old.name)
-            target.replace(retired)
-        fresh.replace(target)
-    except OSError as error:
-        if retired.exists() and not target.exists():
-            retired.replace(target)
-        raise DataError(f"could not write {target}: {error.strerror or error}") from error
-    finally:
-        shutil.rmtree(aside, ignore_errors=True)
-
-
-def _take_over(source: Path, destination: Path) -> None:
-    if source.is_dir():
-        shutil.copytree(source, destination, copy_function=_link)
-    else:
-        _link(str(source), str(destination))
-
-
-def _link(source: str, destination: str) -> None:
-    try:
-        os.link(source, destination)
-    except OSError:
-        shutil.copy2(source, destination)
-
-
 def write_json(target: str | Path, value: Any) -> None:
     """Write JSON atomically, with sorted keys so that diffs are readable."""
     text = json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False, allow_nan=False)
@@ -126,34 +66,94 @@ def read_json(path: str | Path) -> Any:
         return json.loads(Path(path).read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise DataError(f"no such file: {path}") from None
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+    except OSError as error:
+        raise DataError(f"could not read {path}: {error.strerror or error}") from None
+    except (ValueError, RecursionError) as error:
         raise DataError(f"{path} is not valid JSON: {error}") from None
+
+
+def read_object(path: str | Path) -> dict[str, Any]:
+    """`read_json` of a file that must hold an object."""
+    value = read_json(path)
+    if not isinstance(value, dict):
+        raise DataError(f"{path} must hold a JSON object, not a {type(value).__name__}")
+    return value
 
 
 def write_arrays(
     target: str | Path,
     arrays: Mapping[str, NDArray[Any]],
     metadata: Mapping[str, str] | None = None,
+    *,
+    sealed: bool = False,
 ) -> None:
-    """Write named arrays as one safetensors file, atomically."""
+    """Write named arrays as one safetensors file, atomically.
+
+    A sealed file carries a digest of all arrays and metadata, for files that no manifest names.
+    """
+    from safetensors import SafetensorError
     from safetensors.numpy import save_file
 
     contiguous = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+    about = dict(metadata or {})
+    if sealed:
+        about[_SEAL] = _seal(contiguous, about)
     with atomic_path(target) as path:
-        save_file(contiguous, path, metadata=dict(metadata or {}))
+        try:
+            save_file(contiguous, path, metadata=about)
+        except SafetensorError as error:  # a full disk, say
+            raise DataError(f"could not write {target}: {error}") from None
 
 
 def read_arrays(path: str | Path) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:
-    """The arrays and the metadata of a safetensors file."""
+    """The arrays and the metadata of a safetensors file; a seal it has must match."""
+    with _opened(path) as file:
+        arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        metadata = file.metadata() or {}
+    if _SEAL in metadata and metadata[_SEAL] != _seal(arrays, metadata):
+        raise DataError(f"{path} does not match its seal: it was changed after it was written")
+    return arrays, metadata
+
+
+def check_sealed(path: str | Path, metadata: Mapping[str, str]) -> None:
+    """Refuse a file of a format that has a seal, where the seal is gone."""
+    if _SEAL not in metadata:
+        raise DataError(f"{path} has lost its seal: it was changed after it was written")
+
+
+@contextlib.contextmanager
+def _opened(path: str | Path) -> Iterator[Any]:
+    """A safetensors file of which the header is sound: nothing else has been read."""
     from safetensors import SafetensorError, safe_open
 
     if not Path(path).is_file():
         raise DataError(f"no such file: {path}")
     try:
         with safe_open(path, framework="numpy") as file:
-            return {name: file.get_tensor(name) for name in file.keys()}, file.metadata() or {}  # noqa: SIM118
+            for dtype, _ in _tensors(file).values():
+                if dtype not in _DTYPES:
+                    raise DataError(f"{path} holds numbers of the kind {dtype}, unknown to numpy")
+            yield file
     except SafetensorError as error:
         raise DataError(f"{path} is not a safetensors file: {error}") from None
+    except OSError as error:
+        raise DataError(f"could not read {path}: {error.strerror or error}") from None
+
+
+def _tensors(file: Any) -> dict[str, tuple[str, list[int]]]:
+    """Number format and shape of each array of an open file, from its header."""
+    slices = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118
+    return {name: (part.get_dtype(), part.get_shape()) for name, part in slices.items()}
+
+
+def _seal(arrays: Mapping[str, NDArray[Any]], metadata: Mapping[str, str]) -> str:
+    """A digest of named arrays and of metadata without a seal."""
+    about = {key: value for key, value in metadata.items() if key != _SEAL}
+    hasher = hashlib.blake2b(json.dumps(about, sort_keys=True).encode(), digest_size=32)
+    for name, array in sorted(arrays.items()):
+        hasher.update(repr((name, array.dtype.str, array.shape)).encode())
+        hasher.update(array.data if array.size else b"")
+    return hasher.hexdigest()
 
 
 def map_arrays(path: str | Path) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:
@@ -163,17 +163,9 @@ def map_arrays(path: str | Path) -> tuple[dict[str, NDArray[Any]], dict[str, str
     in this process and never reach the file. They live on when the file is replaced by a rename,
     which is how everything here writes; a file that is cut short in place takes the process down.
     """
-    from safetensors import SafetensorError, safe_open
-
-    if not Path(path).is_file():
-        raise DataError(f"no such file: {path}")
     while True:
-        with open(path, "rb") as file:
-            try:
-                with safe_open(path, framework="numpy") as checked:
-                    metadata = checked.metadata() or {}
-            except SafetensorError as error:
-                raise DataError(f"{path} is not a safetensors file: {error}") from None
+        with _opened(path) as checked, open(path, "rb") as file:
+            metadata = checked.metadata() or {}
             # What was checked must be what is mapped: again if the name changed hands in between.
             if os.path.samestat(os.fstat(file.fileno()), os.stat(path)):
                 pages = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
@@ -181,9 +173,6 @@ def map_arrays(path: str | Path) -> tuple[dict[str, NDArray[Any]], dict[str, str
     length = int.from_bytes(pages[:8], "little")
     header: dict[str, Any] = json.loads(pages[8 : 8 + length])
     header.pop("__metadata__", None)
-    odd = [about["dtype"] for about in header.values() if about["dtype"] not in _DTYPES]
-    if odd:
-        raise DataError(f"{path} holds numbers of the kind {odd[0]}, which numpy does not have")
     return {name: _mapped(pages, 8 + length, about) for name, about in header.items()}, metadata
 
 
@@ -197,3 +186,81 @@ def _mapped(pages: mmap.mmap, start: int, about: Mapping[str, Any]) -> NDArray[A
     flat = np.frombuffer(pages, dtype, count, begin)
     # Other writers may have packed numbers across the boundaries the processor likes.
     return (flat if flat.flags.aligned else flat.copy()).reshape(shape)
+
+
+def write_manifest(folder: str | Path, kind: str, *names: str) -> None:
+    """Say in `manifest.json` which files make up the `kind` of artifact in `folder`.
+
+    Of each its size and digest, and of arrays their number formats and shapes.
+    """
+    folder, files = Path(folder), {}
+    for name in names:
+        path = folder / name
+        files[name] = {"bytes": path.stat().st_size, "blake2b": _digest(path)}
+        if path.suffix == ".safetensors":
+            with _opened(path) as file:
+                files[name]["arrays"] = {key: list(about) for key, about in _tensors(file).items()}
+    write_json(folder / MANIFEST, {"format": _MANIFEST_FORMAT, "kind": kind, "files": files})
+
+
+def check_manifest(folder: str | Path, kind: str, *names: str, required: bool = True) -> bool:
+    """Refuse a folder whose files are not those of its manifest; False where it has none.
+
+    The manifest must name `names`. Sizes and headers come first: a wrong one costs no reading.
+    """
+    folder = Path(folder)
+    path = folder / MANIFEST
+    if not path.is_file():
+        if required:
+            raise DataError(f"{folder} has lost its {MANIFEST}: save it again")
+        return False
+    manifest = read_object(path)
+    if manifest.get("format") != _MANIFEST_FORMAT:
+        raise DataError(
+            f"{path} has the format {manifest.get('format')!r}, this release reads "
+            f"{_MANIFEST_FORMAT}: use a newer release"
+        )
+    files = manifest.get("files")
+    if manifest.get("kind") != kind or not isinstance(files, dict) or not {*names} <= {*files}:
+        raise DataError(f"{path} does not describe a {kind} with {' and '.join(names)}")
+    for name, about in files.items():
+        with contextlib.suppress(OSError):  # not there, or not to be read: not the same
+            if isinstance(about, dict) and _matches(folder / name, about):
+                continue
+        raise DataError(
+            f"{folder / name} is not the file that was saved here: it was changed, cut short or "
+            f"is from another {kind}; save it again or take both from a copy"
+        )
+    return True
+
+
+def _matches(path: Path, about: Mapping[str, Any]) -> bool:
+    if path.stat().st_size != about.get("bytes"):
+        return False
+    if path.suffix == ".safetensors":
+        with _opened(path) as file:
+            arrays = {key: list(about) for key, about in _tensors(file).items()}
+        if arrays != about.get("arrays"):
+            return False
+    return _digest(path) == about.get("blake2b")
+
+
+def _digest(path: Path) -> str:
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=32)).hexdigest()
+
+
+def check_csr(
+    indptr: NDArray[Any], indices: NDArray[Any], n_values: int, columns: int, what: str
+) -> None:
+    """Refuse row pointers or column indices that would reach outside a stored sparse matrix.
+
+    Compiled loops do not look: an index that is wrong there ends the process.
+    """
+    whole = all(part.ndim == 1 and part.dtype.kind == "i" for part in (indptr, indices))
+    if not whole or not len(indptr) or not len(indices) == n_values == indptr[-1]:
+        raise DataError(f"{what} is not a sparse matrix: its parts do not fit together")
+    if indptr[0] != 0 or (np.diff(indptr) < 0).any():
+        raise DataError(f"{what} is not a sparse matrix: its rows are not in order")
+    if len(indices) and (indices.min() < 0 or indices.max() >= columns):
+        raise DataError(f"{what} has column indices outside 0 .. {columns - 1}")

@@ -68,10 +68,10 @@ class Config:
         hints = typing.get_type_hints(type(self))
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
-            checked = _check(value, hints[field.name], f"{type(self).__name__}.{field.name}")
-            if checked is not value:
-                object.__setattr__(self, field.name, checked)
-            _check_bounds(checked, field.metadata, field.name)
+            typed = checked(value, hints[field.name], f"{type(self).__name__}.{field.name}")
+            if typed is not value:
+                object.__setattr__(self, field.name, typed)
+            _check_bounds(typed, field.metadata, field.name)
         self.validate()
 
     def validate(self) -> None:
@@ -80,6 +80,8 @@ class Config:
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
         """Build from a mapping; an unknown key is an error that names the closest one."""
+        if not isinstance(values, Mapping):
+            raise ConfigError(f"{cls.__name__} takes settings by name, not {values!r}")
         known = {field.name for field in dataclasses.fields(cls)}
         for key in values:
             if key not in known:
@@ -170,7 +172,7 @@ def _meanings(cls: type) -> dict[str, str]:
     return meanings
 
 
-def _check(value: Any, hint: Any, where: str) -> Any:
+def checked(value: Any, hint: Any, where: str) -> Any:
     """Return `value` (an int may become a float, a list a tuple) or raise `ConfigError`."""
     origin = typing.get_origin(hint)
     if hint is Any:
@@ -178,7 +180,7 @@ def _check(value: Any, hint: Any, where: str) -> Any:
     if origin in (typing.Union, types.UnionType):
         for option in typing.get_args(hint):
             try:
-                return _check(value, option, where)
+                return checked(value, option, where)
             except ConfigError:
                 continue
         raise ConfigError(f"{where} must be {hint}, not {value!r}")
@@ -194,15 +196,17 @@ def _check(value: Any, hint: Any, where: str) -> Any:
             raise ConfigError(f"{where} must be a list, not {value!r}")
         inner = typing.get_args(hint)
         if len(inner) == 2 and inner[1] is Ellipsis:
-            return tuple(_check(v, inner[0], where) for v in value)
+            return tuple(checked(v, inner[0], where) for v in value)
         if len(inner) != len(value):
             raise ConfigError(f"{where} must have {len(inner)} entries, not {len(value)}")
-        return tuple(_check(v, h, where) for v, h in zip(value, inner, strict=True))
+        return tuple(checked(v, h, where) for v, h in zip(value, inner, strict=True))
     if hint is float and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
     target = origin or hint
     if hint is int and isinstance(value, bool):
         raise ConfigError(f"{where} must be an integer, not {value!r}")
+    if hint is int and isinstance(value, int) and not -(2**63) <= value < 2**63:
+        raise ConfigError(f"{where} must be a 64-bit integer, not {value!r}")
     if hint is type(None):
         if value is None:
             return None

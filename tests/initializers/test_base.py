@@ -9,7 +9,8 @@ import pytest
 
 from leporid import initializers
 from leporid.artifacts import read_arrays, write_arrays
-from leporid.errors import ConfigError, DataError, UnknownNameError
+from leporid.data import IdMap
+from leporid.errors import ConfigError, DataError, LeporidWarning, UnknownNameError
 from leporid.initializers.base import InitialEmbeddings, InitializerConfig
 from leporid.initializers.random import Random
 from leporid.initializers.svd import SVD, column_signs, padded
@@ -39,12 +40,17 @@ def test_eigenvalues_survive(tmp_path: Path) -> None:
     assert back.user_ids is None
 
 
+def before(metadata: dict[str, str]) -> dict[str, str]:
+    """As version 0.2 wrote it: without a seal."""
+    return {"format": "leporid.embeddings", "provenance": metadata["provenance"]}
+
+
 def test_files_with_the_old_names_of_text_ids_are_read(tmp_path: Path) -> None:
     made = SVD(dim=3).fit(planted(string_items=True))
     arrays, metadata = read_arrays(made.save(tmp_path / "new"))
     arrays["items.ids.utf8"] = arrays.pop("items.bytes")
     arrays["items.ids.offsets"] = arrays.pop("items.offsets")
-    write_arrays(tmp_path / "old", arrays, metadata)
+    write_arrays(tmp_path / "old", arrays, before(metadata))
     back = InitialEmbeddings.load(tmp_path / "old")
     assert (back.user_ids, back.item_ids) == (made.user_ids, made.item_ids)
 
@@ -52,7 +58,7 @@ def test_files_with_the_old_names_of_text_ids_are_read(tmp_path: Path) -> None:
 def test_ids_for_another_number_of_rows_are_refused(tmp_path: Path) -> None:
     arrays, metadata = read_arrays(SVD(dim=3).fit(planted()).save(tmp_path / "e"))
     arrays["users.ids"] = arrays["users.ids"][1:]
-    write_arrays(tmp_path / "e", arrays, metadata)
+    write_arrays(tmp_path / "e", arrays, before(metadata))
     with pytest.raises(DataError, match="90 user vectors but 89 ids"):
         InitialEmbeddings.load(tmp_path / "e")
 
@@ -68,7 +74,7 @@ def test_missing_columns_are_zero_and_signs_make_the_largest_entry_positive() ->
 
 def test_a_file_without_embeddings_is_refused(tmp_path: Path) -> None:
     write_arrays(tmp_path / "x", {"users": np.zeros((2, 2), np.float32)})
-    with pytest.raises(DataError, match="no matrix named 'items'"):
+    with pytest.raises(DataError, match="no matrix of floats named 'items'"):
         InitialEmbeddings.load(tmp_path / "x")
     with pytest.raises(DataError, match="no such file"):
         InitialEmbeddings.load(tmp_path / "absent")
@@ -89,3 +95,22 @@ def test_empty_training_data_is_refused() -> None:
     train = planted()
     with pytest.raises(DataError, match="empty"):
         SVD().fit(train.select(np.arange(0)))
+
+
+def test_vectors_go_to_rows_by_id_and_the_missing_ones_are_counted() -> None:
+    users, items = IdMap.from_values([1, 2, 3, 4], "user"), IdMap.from_values(["a", "b"], "item")
+    rows = np.arange(8, dtype=np.float32).reshape(4, 2)
+    made = InitialEmbeddings(Embedding(rows), Embedding(rows[:2]), users, items)
+    same = made.aligned(users, items)
+    assert same.users.vectors is rows
+    text = IdMap.from_values(["3", "1"], "user")
+    np.testing.assert_array_equal(made.aligned(text, items).users.vectors, rows[[0, 2]])
+    wanted = IdMap.from_values([0, 2, 4, 9], "user")
+    with pytest.warns(LeporidWarning, match=r"2 of 4 users have no initial vector .*first is 0"):
+        part = made.aligned(wanted, items, seed=1)
+    np.testing.assert_array_equal(part.users.vectors[[1, 2]], rows[[1, 3]])
+    assert np.abs(part.users.vectors[[0, 3]] - rows[[1, 3]].mean(axis=0)).max() < 0.1
+    with pytest.raises(DataError, match="none of the 2 items of the training data has a vector"):
+        made.aligned(users, IdMap.from_values(["x", "y"], "item"))
+    bare = InitialEmbeddings(Embedding(rows), Embedding(rows))
+    assert bare.aligned(users, items).users.vectors is rows

@@ -103,3 +103,22 @@ def test_a_cache_that_cannot_be_written_costs_only_the_saving(tmp_path: Path) ->
     with pytest.warns(LeporidWarning, match="not cached"):
         made = cached_fit(Counting(dim=5), planted(), cache_dir=blocked)
     assert made.users.dim == 5
+
+
+def test_an_entry_with_missing_rows_or_nan_is_fitted_again(tmp_path: Path) -> None:
+    """Also where somebody has given it a seal that fits."""
+    train = planted()
+    whole = cached_fit(Counting(dim=5), train, cache_dir=tmp_path)
+    path = cache_path(Counting(dim=5), train, tmp_path)
+    bad = whole.users.vectors.copy()
+    bad[3, 2] = np.nan
+    for vectors, ids, says in (
+        (bad, whole.user_ids, "NaN or infinite"),
+        (bad[:3], None, "does not have one vector per user and item"),
+    ):
+        users = replace(whole.users, vectors=vectors)
+        replace(whole, users=users, user_ids=ids).save(path)
+        with pytest.warns(LeporidWarning, match=says):
+            again = cached_fit(Counting(dim=5), train, cache_dir=tmp_path)
+        np.testing.assert_array_equal(again.users.vectors, whole.users.vectors)
+    assert Counting.fits == 3

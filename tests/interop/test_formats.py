@@ -129,6 +129,9 @@ def test_ids_a_format_cannot_hold_are_refused_and_nothing_is_written(tmp_path: P
         write_embeddings(made, tmp_path / "out", "word2vec")
     with pytest.raises(DataError, match="line breaks"):
         write_embeddings(make(2, ids=["a\tb", "x"]), tmp_path / "out", "recbole")
+    for format in ("npy", "implicit"):
+        with pytest.raises(DataError, match=r"1 user ids end in NUL, the first is 'a\\x00'"):
+            write_embeddings(make(2, ids=["a\0", "a"]), tmp_path / "out", format)
     assert list(tmp_path.iterdir()) == []
 
 

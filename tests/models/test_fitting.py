@@ -6,6 +6,7 @@ import json
 import warnings
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,8 +14,9 @@ from typer.testing import CliRunner
 
 import leporid
 from leporid.cli.app import app
+from leporid.data import IdMap
 from leporid.data.split import Split
-from leporid.errors import ConfigError, LeporidWarning, UnknownNameError
+from leporid.errors import ConfigError, DataError, LeporidWarning, UnknownNameError
 from leporid.models.shared.base import Recommender
 from leporid.models.shared.fitting import DEFAULT_INIT, train
 from tests.training.toy import Dot, make_split
@@ -32,6 +34,21 @@ def test_a_named_initialiser_fills_the_tables(split: Split) -> None:
     model = train("dlr2", split, init="svd", seed=5, **frozen, **QUICK)
     made = leporid.initializers.get("svd")(dim=4, seed=5).fit(split.train).standardized(1.0)
     np.testing.assert_allclose(model.net.items.weight.detach(), made.items.vectors, rtol=1e-5)
+
+
+def test_vectors_are_taken_by_id(split: Split) -> None:
+    made = leporid.initializers.get("svd")(dim=4, seed=5).fit(split.train)
+    quick: dict[str, Any] = {"freeze_steps": -1, "device": "cpu", "standardize": False, **QUICK}
+    order = np.arange(1, split.n_items)
+    assert made.item_ids is not None
+    items = replace(made.items, vectors=made.items.vectors[order])
+    part = replace(made, items=items, item_ids=made.item_ids.take(order))
+    with pytest.warns(LeporidWarning, match=f"1 of {split.n_items} items have no initial vector"):
+        model: Any = train("dlr2", split, init=part, **quick)
+    np.testing.assert_array_equal(model.net.items.weight.detach()[1:], items.vectors)
+    names = [f"nobody {n}" for n in range(split.n_users)]
+    with pytest.raises(DataError, match=f"none of the {split.n_users} users"):
+        train("dlr2", split, init=replace(made, user_ids=IdMap.from_values(names, "user")), **quick)
 
 
 def test_the_seed_reaches_initialiser_and_training(split: Split) -> None:

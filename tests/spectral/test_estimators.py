@@ -202,6 +202,8 @@ def test_files_of_an_older_version_are_read(tmp_path):
     path = model.save(tmp_path / "m") / "spectral.json"
     about = json.loads(path.read_text())
     about["parameters"]["neighbours"] = "auto"
+    del about["format"]
+    (tmp_path / "m" / "manifest.json").unlink()
     path.write_text(json.dumps({**about, "recall": None}))
     loaded = Leporid.load(tmp_path / "m")
     assert loaded.get_params() == model.get_params()

@@ -87,6 +87,14 @@ class IdMap:
         places = pc.index_in(array.cast(self.ids.type), value_set=self.ids)
         return np.asarray(pc.fill_null(places, -1), dtype=np.int32)
 
+    def matches(self, other: IdMap) -> NDArray[np.int32]:
+        """The index here of every id of `other`, -1 where there is none; '42' is 42."""
+        mine, theirs = self.ids, other.ids
+        if mine.type != theirs.type:
+            mine, theirs = mine.cast(pa.string()), theirs.cast(pa.string())
+        places = pc.index_in(theirs, value_set=mine)
+        return np.asarray(pc.fill_null(places, -1), dtype=np.int32)
+
     def index(self, external: Any) -> int:
         """The index of one id; '42' finds 42, '042' and ' 42 ' do not.
 
@@ -196,7 +204,7 @@ class IdMap:
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], kind: str = "id") -> IdMap:
-        """The inverse of `to_arrays`."""
+        """The inverse of `to_arrays`; ids that are not distinct and ascending are refused."""
         dropped, core = None, 0
         if "dropped.core" in arrays:
             of_dropped = {
@@ -204,15 +212,33 @@ class IdMap:
                 for name, array in arrays.items()
                 if name.startswith("dropped.")
             }
-            core = int(of_dropped.pop("core")[0])
-            dropped = cls.from_arrays(of_dropped, kind)
-        if "ids" in arrays:
-            return cls(pa.array(arrays["ids"], type=pa.int64()), kind, dropped, core)
-        if "bytes" not in arrays or "offsets" not in arrays:
-            raise DataError(f"the {kind} ids are missing")
-        text, offsets = arrays["bytes"].tobytes(), arrays["offsets"].tolist()
-        values = [text[begin:end].decode() for begin, end in pairwise(offsets)]
-        return cls(pa.array(values, type=pa.string()), kind, dropped, core)
+            k = of_dropped.pop("core")
+            if k.shape != (1,) or k.dtype != np.int64 or k[0] < 0:
+                raise DataError(f"the number that goes with the dropped {kind} ids is damaged")
+            core, dropped = int(k[0]), cls.from_arrays(of_dropped, kind)
+        ids = _stored_ids(arrays, kind)
+        if len(ids) > 1 and not pc.all(pc.greater(ids[1:], ids[:-1])).as_py():
+            raise DataError(f"the stored {kind} ids are not distinct and in order")
+        return cls(ids, kind, dropped, core)
+
+
+def _stored_ids(arrays: Mapping[str, NDArray[Any]], kind: str) -> pa.Array:
+    """int64 or string: the arrays of `IdMap.to_arrays` as one, nothing taken for granted."""
+    forms = {name: (array.dtype.str, array.ndim) for name, array in arrays.items()}
+    if forms.get("ids") == ("<i8", 1):
+        return pa.array(arrays["ids"])
+    if (forms.get("bytes"), forms.get("offsets")) != (("|u1", 1), ("<i8", 1)):
+        raise DataError(f"the {kind} ids are missing, or not integers or text")
+    text, offsets = arrays["bytes"], arrays["offsets"]
+    ends = (len(offsets) and offsets[0], len(offsets) and offsets[-1])
+    if not len(offsets) or ends != (0, len(text)) or (np.diff(offsets) < 0).any():
+        raise DataError(f"the text of the {kind} ids is cut short or damaged")
+    raw = text.tobytes()
+    try:
+        values = [raw[begin:end].decode() for begin, end in pairwise(offsets.tolist())]
+    except UnicodeDecodeError:
+        raise DataError(f"the text of the {kind} ids is not UTF-8") from None
+    return pa.array(values, type=pa.string())
 
 
 def uuids_as_text(values: pa.Array) -> pa.Array:

@@ -14,6 +14,7 @@ from scipy import sparse
 
 from leporid.data.id_map import IdMap
 from leporid.data.k_core import core_filter
+from leporid.errors import DataError
 
 if TYPE_CHECKING:
     from leporid.data.columns import LoadReport
@@ -132,6 +133,29 @@ class Interactions:
             counts["duplicate pair"] = counts.get("duplicate pair", 0) + repeated
             rows = rows.select(first)
         return replace(rows, dropped=counts)
+
+    def to_stored(self, prefix: str) -> dict[str, NDArray[Any]]:
+        """The rows as named arrays for a file; the ids are `IdMap.to_arrays`."""
+        arrays = {f"{prefix}.user": self.user, f"{prefix}.item": self.item}
+        return arrays if self.time is None else {**arrays, f"{prefix}.time": self.time}
+
+    @classmethod
+    def from_stored(
+        cls, arrays: Mapping[str, NDArray[Any]], prefix: str, users: IdMap, items: IdMap
+    ) -> Interactions:
+        """The inverse of `to_stored`; what cannot be such rows is a `DataError`."""
+        user, item, time = (arrays.get(f"{prefix}.{name}") for name in ("user", "item", "time"))
+        if user is None or item is None:
+            raise DataError(f"the {prefix} interactions are missing")
+        for rows, dtype in ((user, np.int32), (item, np.int32), (time, np.int64)):
+            if rows is not None and (rows.dtype != dtype or rows.shape != (len(user),)):
+                raise DataError(f"the {prefix} interactions are not columns of equal length")
+        for rows, ids in ((user, users), (item, items)):
+            if len(rows) and (rows.min() < 0 or rows.max() >= len(ids)):
+                raise DataError(f"the {prefix} interactions name {ids.kind}s that do not exist")
+        if not _in_order(user, time):
+            raise DataError(f"the {prefix} interactions are not in order")
+        return cls(user, item, time, users, items)
 
     def __len__(self) -> int:
         return len(self.user)

@@ -11,7 +11,16 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from leporid.artifacts import read_arrays, read_json, write_arrays, write_json
+from leporid.artifacts import (
+    atomic_folder,
+    check_manifest,
+    read_arrays,
+    read_object,
+    recovered,
+    write_arrays,
+    write_json,
+    write_manifest,
+)
 from leporid.data.id_map import IdMap
 from leporid.data.interactions import Interactions
 from leporid.data.source_file import located
@@ -20,7 +29,9 @@ from leporid.errors import DataError
 Part = Literal["valid", "test"]
 
 _ARRAYS, _SUMMARY = "split.safetensors", "split.json"
-_FORMAT = "leporid-split-1"
+_FORMAT = "leporid-split-2"
+_BEFORE = "leporid-split-1"
+"""The format of version 0.2, which had no manifest."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,18 +95,13 @@ class Split:
     def save(self, path: str | Path) -> Path:
         """Write the directory `path`: `split.safetensors` (arrays) and `split.json` (the rest).
 
-        The JSON file comes last and holds the digest of the arrays, so that a half-written or
-        mixed-up pair is refused when it is loaded.
+        The directory is replaced as a whole; `manifest.json` says what belongs together.
         """
-        folder = Path(path)
         arrays: dict[str, NDArray[Any]] = {}
         for kind, ids in (("users", self.users), ("items", self.items)):
             arrays.update({f"{kind}.{name}": array for name, array in ids.to_arrays().items()})
         for name, part in self._parts().items():
-            arrays[f"{name}.user"], arrays[f"{name}.item"] = part.user, part.item
-            if part.time is not None:
-                arrays[f"{name}.time"] = part.time
-        write_arrays(folder / _ARRAYS, arrays, {"digest": self.digest})
+            arrays |= part.to_stored(name)
         summary = {
             "format": _FORMAT,
             "protocol": self.protocol,
@@ -104,35 +110,37 @@ class Split:
             "items": self.n_items,
             "interactions": {name: len(part) for name, part in self._parts().items()},
         }
-        write_json(folder / _SUMMARY, summary)
-        return folder
+        with atomic_folder(path) as folder:
+            write_arrays(folder / _ARRAYS, arrays)
+            write_json(folder / _SUMMARY, summary)
+            write_manifest(folder, "split", _ARRAYS, _SUMMARY)
+        return Path(path)
 
     @classmethod
     def load(cls, path: str | Path) -> Split:
         """Read a directory that `save` wrote; files that do not belong together are refused."""
-        folder = Path(path)
+        folder = recovered(path)
         if not is_split(folder):
             raise DataError(f"{folder} holds no split: there is no {_SUMMARY} in it")
-        summary = read_json(folder / _SUMMARY)
-        if not isinstance(summary, dict) or summary.get("format") != _FORMAT:
-            raise DataError(f"{folder / _SUMMARY} does not describe a split of format {_FORMAT}")
+        summary = read_object(folder / _SUMMARY)
+        if summary.get("format") not in (_FORMAT, _BEFORE):
+            raise DataError(
+                f"{folder / _SUMMARY} has the format {summary.get('format')!r}, this release reads "
+                f"{_BEFORE} and {_FORMAT}: split the log again"
+            )
+        required = summary["format"] == _FORMAT
+        check_manifest(folder, "split", _ARRAYS, _SUMMARY, required=required)
         arrays, _ = read_arrays(folder / _ARRAYS)
         try:
             users = IdMap.from_arrays(_under("users.", arrays), "user")
             items = IdMap.from_arrays(_under("items.", arrays), "item")
-            parts = {
-                part: Interactions(
-                    arrays[f"{part}.user"],
-                    arrays[f"{part}.item"],
-                    arrays.get(f"{part}.time"),
-                    users,
-                    items,
-                )
-                for part in ("train", "valid", "test")
-            }
-        except KeyError as error:
-            raise DataError(f"{folder / _ARRAYS} has no array {error}: save it again") from None
-        split = cls(**parts, protocol=str(summary["protocol"]))
+            names = ("train", "valid", "test")
+            parts = {name: Interactions.from_stored(arrays, name, users, items) for name in names}
+        except DataError as error:
+            raise DataError(f"{folder / _ARRAYS} is damaged: {error}; save it again") from None
+        if not isinstance(summary.get("protocol"), str):
+            raise DataError(f"{folder / _SUMMARY} does not name a protocol: save it again")
+        split = cls(**parts, protocol=summary["protocol"])
         if split.digest != summary.get("digest"):
             raise DataError(
                 f"{folder / _ARRAYS} and {_SUMMARY} do not belong together "

@@ -14,7 +14,7 @@ import pyarrow.csv
 import pyarrow.parquet
 from numpy.typing import NDArray
 
-from leporid.artifacts import atomic_path, read_arrays, write_arrays
+from leporid.artifacts import atomic_path, check_sealed, read_arrays, write_arrays
 from leporid.data import IdMap
 from leporid.errors import ConfigError, DataError, UnknownNameError
 from leporid.evaluation import metrics
@@ -26,7 +26,7 @@ from leporid.evaluation.strata import (
     user_stratum,
 )
 
-_FILE_NAME = "table.safetensors"
+_FILE_NAME, _FORMAT = "table.safetensors", 2
 _WHOLE = ("Coverage", "Gini")
 """Metrics that judge all lists together."""
 
@@ -199,7 +199,8 @@ class MetricTable:
         arrays = {name: getattr(self, name) for name in _ARRAYS}
         arrays |= {f"users.{key}": array for key, array in self.users.to_arrays().items()}
         about = {name: getattr(self, name) for name in ("at", "families", "part", "protocol")}
-        write_arrays(Path(path) / _FILE_NAME, arrays, {"table": json.dumps(about)})
+        notes = {"table": json.dumps({**about, "format": _FORMAT})}
+        write_arrays(Path(path) / _FILE_NAME, arrays, notes, sealed=True)
         return Path(path)
 
     @classmethod
@@ -209,11 +210,15 @@ class MetricTable:
         ids = {key.removeprefix("users."): array for key, array in arrays.items()}
         try:
             about = json.loads(metadata["table"])
+            if about.pop("format", None) == _FORMAT:  # older tables have no seal
+                check_sealed(path, metadata)
             about |= {name: tuple(about[name]) for name in ("at", "families")}
             about |= {name: arrays[name] for name in _ARRAYS}
             return cls(users=IdMap.from_arrays(ids, "user"), **about)
         except KeyError as error:
             raise DataError(f"{path} is not a saved metric table: {error} is missing") from None
+        except (AttributeError, TypeError, ValueError) as error:
+            raise DataError(f"{path} is not a saved metric table: {error}") from None
 
     def _names(self, stratum: str | None) -> list[str]:
         hidden = (*_WHOLE, "Popularity") if stratum in ITEM_STRATA else ()

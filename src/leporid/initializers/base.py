@@ -5,6 +5,7 @@ from __future__ import annotations
 import abc
 import hashlib
 import json
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,15 +14,17 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from leporid.artifacts import read_arrays, write_arrays
+from leporid.artifacts import check_sealed, read_arrays, write_arrays
 from leporid.config import Config, setting
 from leporid.data import IdMap, Interactions
-from leporid.errors import ConfigError, DataError
+from leporid.errors import ConfigError, DataError, LeporidWarning
 from leporid.progress import ProgressLike, make_progress
 from leporid.spectral import Embedding
 
 _OLD_NAMES = {"ids.utf8": "bytes", "ids.offsets": "offsets"}
 """What files written before version 0.2 call the arrays of text ids."""
+_FORMAT, _BEFORE = "leporid.embeddings.2", "leporid.embeddings"
+"""The first has a seal; the second, of version 0.2, had none."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,8 +48,8 @@ class InitialEmbeddings:
         users, items = self.users.standardized(scale), self.items.standardized(scale)
         return replace(self, users=users, items=items)
 
-    def save(self, path: str | Path, metadata: Mapping[str, str] | None = None) -> Path:
-        """Write one safetensors file: vectors, eigenvalues, ids and provenance.
+    def save(self, path: str | Path) -> Path:
+        """Write one sealed safetensors file: vectors, eigenvalues, ids and provenance.
 
         Tensors `users` and `items` are float32[n, d]; beside them `users.eigenvalues` and the
         arrays of `IdMap.to_arrays`, such as `users.ids`.
@@ -60,35 +63,40 @@ class InitialEmbeddings:
             if ids is not None:
                 arrays |= {f"{side}.{name}": array for name, array in ids.to_arrays().items()}
         text = json.dumps(provenance, sort_keys=True, ensure_ascii=False)
-        about = {"format": "leporid.embeddings", "provenance": text, **(metadata or {})}
-        write_arrays(path, arrays, about)
+        write_arrays(path, arrays, {"format": _FORMAT, "provenance": text}, sealed=True)
         return Path(path)
 
     @classmethod
     def load(cls, path: str | Path) -> InitialEmbeddings:
-        """Read what `save` wrote; a checksum among its metadata must match."""
+        """Read what `save` wrote; a file that was changed since is refused."""
         arrays, metadata = read_arrays(path)
+        if metadata.get("format", _BEFORE) not in (_FORMAT, _BEFORE):
+            raise DataError(
+                f"{path} has the format {metadata['format']!r}, this release reads {_BEFORE} and "
+                f"{_FORMAT}: embed again"
+            )
+        # Other programs write no metadata at all; what we wrote says its format.
+        if metadata.get("format") == _FORMAT or ("format" not in metadata and metadata):
+            check_sealed(path, metadata)
         try:
             provenance = json.loads(metadata.get("provenance", "{}"))
-        except json.JSONDecodeError as error:
+        except (ValueError, RecursionError) as error:
             raise DataError(f"the provenance in {path} is not valid JSON: {error}") from None
-        sides: list[tuple[Embedding, IdMap | None]] = []
-        for side in ("users", "items"):
-            if side not in arrays or arrays[side].ndim != 2:
-                raise DataError(f"{path} holds no embeddings: it has no matrix named {side!r}")
-            vectors = np.ascontiguousarray(arrays[side], dtype=np.float32)
-            values, ids = arrays.get(f"{side}.eigenvalues"), _read_ids(arrays, side)
-            if ids is not None and len(ids) != len(vectors):
-                raise DataError(f"{path} has {len(vectors)} {side[:-1]} vectors but {len(ids)} ids")
-            sides.append((Embedding(vectors, values, provenance.get(side, {})), ids))
-        (users, user_ids), (items, item_ids) = sides
+        try:
+            (users, user_ids), (items, item_ids) = (
+                _read_side(arrays, side, provenance) for side in ("users", "items")
+            )
+        except DataError as error:
+            raise DataError(f"{path} holds no embeddings: {error}") from None
+        if users.dim != items.dim:
+            raise DataError(f"{path} has vectors of {users.dim} and of {items.dim} entries")
         loaded = cls(users, items, user_ids, item_ids)
         if "checksum" in metadata and metadata["checksum"] != loaded.checksum():
             raise DataError(f"{path} does not match its checksum")
         return loaded
 
     def checksum(self) -> str:
-        """A hash of the vectors and eigenvalues."""
+        """A hash of the vectors and eigenvalues, which cache entries of version 0.2 carry."""
         hasher = hashlib.sha256()
         for array in [a for _, side, _ in self.sides() for a in (side.vectors, side.eigenvalues)]:
             if array is not None:
@@ -96,9 +104,67 @@ class InitialEmbeddings:
                 hasher.update(np.ascontiguousarray(array).tobytes())
         return hasher.hexdigest()
 
+    def aligned(self, users: IdMap, items: IdMap, seed: int = 0) -> InitialEmbeddings:
+        """The vectors of these users and items, by their ids and in their order.
+
+        One without a vector starts close to the mean of the others, a hundredth of their spread
+        away at random; a warning counts them. Where nobody has one, that is a `DataError`. Vectors
+        without ids are taken by position.
+        """
+        draws = np.random.default_rng(seed)
+        pairs = zip(self.sides(), (users, items), strict=True)
+        first, second = (_aligned(side, ids, wanted, draws) for (_, side, ids), wanted in pairs)
+        return InitialEmbeddings(first, second, users, items)
+
     def sides(self) -> list[tuple[str, Embedding, IdMap | None]]:
         """Name, vectors and ids of the users and of the items."""
         return [("users", self.users, self.user_ids), ("items", self.items, self.item_ids)]
+
+
+def _aligned(
+    embedding: Embedding, ids: IdMap | None, wanted: IdMap, draws: np.random.Generator
+) -> Embedding:
+    if ids is None or ids == wanted:
+        return embedding
+    rows = ids.matches(wanted)
+    missing = np.flatnonzero(rows < 0)
+    if len(missing) == len(wanted):
+        raise DataError(
+            f"none of the {len(wanted):,} {wanted.kind}s of the training data has a vector: "
+            f"the vectors are those of other {wanted.kind}s, embed this data"
+        )
+    vectors = embedding.vectors[rows]
+    if len(missing):
+        warnings.warn(
+            f"{len(missing):,} of {len(wanted):,} {wanted.kind}s have no initial vector (the first "
+            f"is {wanted.external(missing[0])!r}): they start from small random numbers",
+            LeporidWarning,
+            stacklevel=2,
+        )
+        known = vectors[rows >= 0]
+        noise = draws.standard_normal((len(missing), embedding.dim), dtype=np.float32)
+        vectors[missing] = known.mean(axis=0) + 0.01 * known.std(axis=0) * noise
+    return replace(embedding, vectors=vectors)
+
+
+def _read_side(
+    arrays: Mapping[str, NDArray[Any]], side: str, provenance: Any
+) -> tuple[Embedding, IdMap | None]:
+    """Vectors and ids of a side that belong together and are finite."""
+    vectors, values = arrays.get(side), arrays.get(f"{side}.eigenvalues")
+    if vectors is None or vectors.ndim != 2 or vectors.dtype.kind != "f":
+        raise DataError(f"it has no matrix of floats named {side!r}")
+    if not np.isfinite(vectors).all():
+        raise DataError(f"{side!r} has NaN or infinite entries")
+    if values is not None and (values.shape != vectors.shape[1:] or not np.isfinite(values).all()):
+        raise DataError(f"the eigenvalues of {side!r} are not one finite number per column")
+    ids = _read_ids(arrays, side)
+    if ids is not None and len(ids) != len(vectors):
+        raise DataError(f"there are {len(vectors)} {side[:-1]} vectors but {len(ids)} ids")
+    origin = provenance.get(side, {}) if isinstance(provenance, dict) else None
+    if not isinstance(origin, dict):
+        raise DataError(f"the provenance of {side!r} is not an object")
+    return Embedding(np.ascontiguousarray(vectors, dtype=np.float32), values, origin), ids
 
 
 def _read_ids(arrays: Mapping[str, NDArray[Any]], side: str) -> IdMap | None:

@@ -80,8 +80,8 @@ def cached_fit(
             _warn(f"1 cache entry was damaged and is fitted again: {error}")
     embeddings = initializer.fit(train, progress=progress)
     try:
-        embeddings.save(path, {"checksum": embeddings.checksum()})
-    except (DataError, OSError) as error:
+        embeddings.save(path)
+    except DataError as error:
         _warn(f"vectors were not cached: {error}; set LEPORID_CACHE to a writable folder or off")
     return embeddings
 
@@ -96,4 +96,7 @@ def _read(path: Path, initializer: Initializer, train: Interactions) -> InitialE
     wanted = initializer.provenance(train.digest)
     if any({**side.provenance, **wanted} != side.provenance for _, side, _ in embeddings.sides()):
         raise DataError(f"{path} was computed from other data or settings")
+    sides = zip(embeddings.sides(), (train.users, train.items), strict=True)
+    if any(e.vectors.shape != (len(ids), initializer.config.dim) for (_, e, _), ids in sides):
+        raise DataError(f"{path} does not have one vector per user and item")
     return replace(embeddings, user_ids=train.users, item_ids=train.items)

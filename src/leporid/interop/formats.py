@@ -17,7 +17,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from leporid.artifacts import atomic_folder, read_json, write_json
+from leporid.artifacts import (
+    atomic_folder,
+    check_manifest,
+    read_object,
+    recovered,
+    write_json,
+    write_manifest,
+)
 from leporid.data import IdMap
 from leporid.errors import DataError, UnknownNameError
 from leporid.initializers import InitialEmbeddings
@@ -27,6 +34,8 @@ from leporid.spectral import Embedding
 
 SAFETENSORS = "embeddings.safetensors"
 PROVENANCE = "provenance.json"
+_SEALED = 2
+"""The `format` in `provenance.json` since there is a manifest beside it."""
 
 
 class _Format(NamedTuple):
@@ -73,20 +82,21 @@ def write_embeddings(
         if format == "safetensors":
             embeddings.save(folder / SAFETENSORS)
         else:
-            notes = {}
+            notes: dict[str, Any] = {"format": _SEALED}
             for side, embedding, ids in embeddings.sides():
                 file = folder / _file(format, side, name or path.resolve().name)
                 names = pa.array(np.arange(embedding.n)) if ids is None else ids.ids
                 _FORMATS[format].write(file, side[:-1], names, embedding)
                 notes[side] = _notes(embedding, ids)
             write_json(folder / PROVENANCE, notes)
+            write_manifest(folder, "embeddings", *sorted(file.name for file in folder.iterdir()))
         files = sorted(file.name for file in folder.iterdir())
     return [path / file for file in files]
 
 
 def read_embeddings(path: str | Path, format: str | None = None) -> InitialEmbeddings:
     """Read what `write_embeddings` wrote; the format is recognised by the files' names."""
-    path = Path(path)
+    path = recovered(path)
     if format is not None and format not in FORMATS:
         raise UnknownNameError("format", format, FORMATS)
     if path.is_file():
@@ -101,9 +111,16 @@ def read_embeddings(path: str | Path, format: str | None = None) -> InitialEmbed
         format = held[0]
     if format == "safetensors":
         return InitialEmbeddings.load(path / SAFETENSORS)
-    notes = read_json(path / PROVENANCE) if (path / PROVENANCE).is_file() else {}
-    if not isinstance(notes, dict):
-        raise DataError(f"{path / PROVENANCE} must hold a JSON object: 'users' and 'items'")
+    notes = read_object(path / PROVENANCE) if (path / PROVENANCE).is_file() else {}
+    if notes.get("format", _SEALED) != _SEALED:
+        raise DataError(
+            f"{path / PROVENANCE} has the format {notes['format']!r}, this release reads {_SEALED}"
+        )
+    if not all(isinstance(notes.get(side, {}), dict) for side in ("users", "items")):
+        raise DataError(f"{path / PROVENANCE} must hold an object for 'users' and for 'items'")
+    # Files of other programs have neither notes nor a manifest.
+    names = [file.name for side in ("users", "items") for file in path.glob(_file(format, side))]
+    check_manifest(path, "embeddings", *names, required="format" in notes)
     users, items = (_read_side(path, format, side, notes) for side in ("users", "items"))
     return InitialEmbeddings(users[0], items[0], users[1], items[1])
 
@@ -141,7 +158,23 @@ def _read_side(
     paths = sorted(folder.glob(pattern))
     if len(paths) != 1:
         raise DataError(f"{folder} must hold exactly one file {pattern}, it holds {len(paths)}")
-    values, vectors = _FORMATS[format].read(paths[0])
+    try:
+        values, vectors = _FORMATS[format].read(paths[0])
+        return _side(folder, kind, noted, values, vectors)
+    except DataError:
+        raise
+    except (pa.ArrowException, ArithmeticError, AttributeError, LookupError, OSError) as error:
+        reason = " ".join(str(error).split())
+        raise DataError(f"{paths[0]} is not in the format {format}: {reason}") from None
+    except (TypeError, ValueError) as error:
+        raise DataError(f"{paths[0]} or its {PROVENANCE} is damaged: {error}") from None
+
+
+def _side(
+    folder: Path, kind: str, noted: dict[str, Any], values: pa.Array, vectors: NDArray[np.float32]
+) -> tuple[Embedding, IdMap | None]:
+    """Rows of a file in the order of sorted ids, where they are whole, distinct and finite."""
+    values.validate(full=True)  # text of other programs need not be text
     text = pa.types.is_string(values.type) and noted.get("ids") != "string"
     # Text becomes integers where every id looks like one and 64 bits hold it.
     if text and pc.all(pc.match_substring_regex(values, r"^(0|-?[1-9][0-9]*)$")).as_py():
@@ -159,5 +192,10 @@ def _read_side(
     ordered[ids.encode(values)] = vectors
     saved = noted.get("eigenvalues")
     eigenvalues = None if saved is None else np.asarray(saved, dtype=np.float64)
-    embedding = Embedding(ordered, eigenvalues, noted.get("provenance", {}))
+    if eigenvalues is not None and eigenvalues.shape != vectors.shape[1:]:
+        raise DataError(f"{folder / PROVENANCE} must have one eigenvalue per column, or none")
+    origin = noted.get("provenance", {})
+    if not isinstance(origin, dict):
+        raise DataError(f"the provenance in {folder / PROVENANCE} must be an object")
+    embedding = Embedding(ordered, eigenvalues, origin)
     return embedding, None if noted.get("ids") == "none" else ids

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tokenize
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -46,7 +47,8 @@ def read_parquet(path: Path) -> tuple[pa.Array, NDArray[np.float32]]:
     try:
         table = pq.read_table(path, columns=["id", "vector"]).combine_chunks()
     except (pa.ArrowInvalid, OSError) as error:
-        raise DataError(f"{path} is not a parquet file of (id, vector): {error}") from None
+        reason = " ".join(str(error).split())
+        raise DataError(f"{path} is not a parquet file of (id, vector): {reason}") from None
     column = table.column("vector").combine_chunks()
     lengths = set(column.value_lengths().to_pylist())
     if len(lengths) != 1 or None in lengths:
@@ -71,13 +73,17 @@ def read_csv(path: Path) -> tuple[pa.Array, NDArray[np.float32]]:
         parse = pcsv.ParseOptions(newlines_in_values=True)
         table = pcsv.read_csv(path, parse_options=parse, convert_options=options)
     except pa.ArrowInvalid as error:
-        raise DataError(f"{path} is not a CSV of an id and numbers: {error}") from None
+        reason = " ".join(str(error).split())
+        raise DataError(f"{path} is not a CSV of an id and numbers: {reason}") from None
     vectors = np.column_stack([table.column(c).to_numpy() for c in header[1:]])
     return table.column(0).combine_chunks(), vectors.astype(np.float32)
 
 
 def write_npy(path: Path, kind: str, ids: pa.Array, embedding: Embedding) -> None:
     """One file of vectors, one of ids beside it: row r of both belongs together."""
+    # Arrays of text drop NULs at the end.
+    if pa.types.is_string(ids.type):
+        _names(ids, kind, r"\x00$", "end in NUL", "the npy format")
     np.save(path, embedding.vectors, allow_pickle=False)
     plain = np.array(ids.to_pylist()) if len(ids) else np.empty(0, np.int64)
     np.save(_id_file(path), plain, allow_pickle=False)
@@ -98,16 +104,19 @@ def read_npy(path: Path) -> tuple[pa.Array, NDArray[np.float32]]:
 
 def _load(path: Path) -> NDArray[Any]:
     try:
-        return np.asarray(np.load(path, allow_pickle=False))
+        # Mapped first: a header that promises more than the file has is refused, not allocated.
+        return np.array(np.load(path, allow_pickle=False, mmap_mode="r"))
     except FileNotFoundError:
         raise DataError(f"no such file: {path}") from None
-    except (ValueError, EOFError) as error:
+    except OSError as error:
+        raise DataError(f"could not read {path}: {error.strerror or error}") from None
+    except (ValueError, EOFError, SyntaxError, tokenize.TokenError) as error:
         raise DataError(f"{path} is not a plain .npy file: {error}") from None
 
 
 def write_word2vec(path: Path, kind: str, ids: pa.Array, embedding: Embedding) -> None:
     """A line `n d`, then one line per row: the id and d numbers, apart by spaces."""
-    names = _names(ids, kind, r"[\s\p{Z}]|^$", "contain spaces", "the word2vec format")
+    names = _names(ids, kind, r"[\s\p{Z}\x1c-\x1f\x85]|^$", "contain spaces", "the word2vec format")
     _write(path, f"{embedding.n} {embedding.dim}", names, " ", embedding.vectors)
 
 

@@ -34,7 +34,7 @@ class EASE(ProfileRecommender):
     config_class = EASEConfig
     config: EASEConfig
     search_space: ClassVar[SearchSpace] = {"l2": Float(1.0, 10_000.0, log=True), **WINDOW_SPACE}
-    weights: Learnt[NDArray[np.float32]] = Learnt()
+    weights: Learnt[NDArray[np.float32]] = Learnt(shape=("items", "items"))
     """float32[n_items, n_items]: B."""
 
     def _fit(self, split: Split, *, seed: int, progress: ProgressLike) -> None:

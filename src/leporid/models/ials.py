@@ -52,9 +52,9 @@ class IALS(ProfileRecommender):
         "l2": Float(1e-4, 0.1, log=True),
         **WINDOW_SPACE,
     }
-    user_factors: Learnt[NDArray[np.float32]] = Learnt("users")
+    user_factors: Learnt[NDArray[np.float32]] = Learnt("users", shape=("users", "dim"))
     """float32[n_users, D]: p of the training rows."""
-    item_factors: Learnt[NDArray[np.float32]] = Learnt("items")
+    item_factors: Learnt[NDArray[np.float32]] = Learnt("items", shape=("items", "dim"))
     """float32[n_items, D]: q."""
 
     def _fit(self, split: Split, *, seed: int, progress: ProgressLike) -> None:

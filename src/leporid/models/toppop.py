@@ -24,7 +24,7 @@ class TopPop(Recommender):
 
     name = "toppop"
     config_class = TopPopConfig
-    popularity: Learnt[NDArray[np.float32]] = Learnt()
+    popularity: Learnt[NDArray[np.float32]] = Learnt(shape=("items",))
     """float32[n_items]: training interactions of each item."""
 
     def _fit(self, split: Split, *, seed: int, progress: ProgressLike) -> None:

@@ -81,7 +81,17 @@ class UserOutcomes:
             table = pq.read_table(path)
         except FileNotFoundError:
             raise DataError(f"no such file: {path}") from None
-        return cls(*(np.asarray(table[name]) for name in COLUMNS))
+        except (pa.ArrowException, OSError) as error:
+            reason = " ".join(str(error).split())
+            raise DataError(f"{path} is not a parquet file: {reason}") from None
+        columns = [table[name] for name in COLUMNS if name in table.column_names]
+        whole = all(pa.types.is_integer(c.type) and not c.null_count for c in columns)
+        if len(columns) != len(COLUMNS) or not whole:
+            raise DataError(f"{path} must have columns of integers: {', '.join(COLUMNS)}")
+        outcomes = cls(*(np.asarray(column) for column in columns))
+        if (np.diff(outcomes.user) <= 0).any() or (outcomes.relevant < 1).any():
+            raise DataError(f"{path} must have each user once, in order, with test items")
+        return outcomes
 
 
 def _parse(metric: str) -> tuple[str, int]:

@@ -5,21 +5,32 @@ RUN/validated/           the model the record is about, where RUN/model is the f
 RUN/record.json          a `RunRecord`
 RUN/record.users.parquet `UserOutcomes`, for paired tests between runs
 RUN/history.csv          loss and validation over the steps (neural models)
+RUN/manifest.json        digests of all of these, so that a mixture of two runs is refused
 """
 
 from __future__ import annotations
 
-import shutil
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from leporid.artifacts import write_json
+from leporid.artifacts import (
+    MANIFEST,
+    atomic_folder,
+    check_manifest,
+    recovered,
+    write_json,
+    write_manifest,
+)
 from leporid.errors import DataError
 from leporid.models import Recommender
 from leporid.runs.outcomes import UserOutcomes
 from leporid.runs.record import RunRecord
 from leporid.runs.store import Results
+
+_RECORD = "record.json"
+_PARTS = ("record.users.parquet", "history.csv", f"model/{MANIFEST}", f"validated/{MANIFEST}")
+"""What belongs to a record; a model's own manifest stands for its files."""
 
 
 @dataclass(frozen=True)
@@ -39,16 +50,15 @@ def write_run(
     *,
     tensorboard: bool = False,
 ) -> Path:
-    """Write the folder; the record comes after all that belongs to it."""
-    folder = Path(folder)
-    # Of an earlier final fit. Without it the final model beside it is not evaluated by anybody.
-    shutil.rmtree(folder / "validated", ignore_errors=True)
-    model.save(folder / "model")
-    history = getattr(model, "history", None)
-    if history is not None:
-        history.to_csv(folder / "history.csv")
-    outcomes.write(folder / "record.users.parquet")
-    write_record(folder, record)
+    """Write the folder, in one step: model, record and all that belongs to them."""
+    folder, history = Path(folder), getattr(model, "history", None)
+    # Of an earlier run: a model without history, or one that is not the final model's any more.
+    with atomic_folder(folder, without=("validated", "history.csv")) as fresh:
+        model.save(fresh / "model")
+        if history is not None:
+            history.to_csv(fresh / "history.csv")
+        outcomes.write(fresh / "record.users.parquet")
+        _write(fresh, record)
     if tensorboard and history is not None:
         history.to_tensorboard(folder / "tensorboard")
     return folder
@@ -57,8 +67,15 @@ def write_run(
 def write_record(folder: str | Path, record: RunRecord, **extra: Any) -> RunRecord:
     """Write the record of a run, `extra` added to what it keeps; returns what was written."""
     record = replace(record, extra=record.extra | extra)
-    write_json(Path(folder) / "record.json", record.to_dict())
+    with atomic_folder(folder, copy=True) as fresh:
+        _write(fresh, record)
     return record
+
+
+def _write(fresh: Path, record: RunRecord) -> None:
+    """The record into a folder that has everything else, and what belongs to it."""
+    write_json(fresh / _RECORD, record.to_dict())
+    write_manifest(fresh, "run", _RECORD, *(n for n in _PARTS if (fresh / n).is_file()))
 
 
 def write_final(
@@ -70,21 +87,27 @@ def write_final(
 ) -> RunRecord:
     """Put the final model where the validated one was, and keep that beside it.
 
-    At every moment `model` is one of the two, whole, and says itself which.
+    At every moment the folder has both or the validated one only, with its record.
     """
-    folder = Path(folder)
-    validated.save(folder / "validated")
-    final.save(folder / "model")
     facts = {"interactions": len(final.known), "seconds": seconds}
     if final.fitting.best_step:
         facts["steps"] = final.fitting.best_step
-    return write_record(folder, record, final=facts)
+    record = replace(record, extra=record.extra | {"final": facts})
+    with atomic_folder(folder, copy=True) as fresh:
+        validated.save(fresh / "validated")
+        final.save(fresh / "model")
+        _write(fresh, record)
+    return record
 
 
 def read_run(path: str | Path) -> Run:
     """A run folder, or the JSON file of a record, also of one that has been packed since."""
-    path = Path(path)
-    file = path / "record.json" if path.is_dir() else path
+    path = recovered(path)
+    file = path / _RECORD if path.is_dir() else path
+    if path.is_dir() and file.is_file():
+        # A model with a manifest was written with its run, by a version that gives both one.
+        required = (path / "model" / MANIFEST).is_file()
+        check_manifest(path, "run", _RECORD, required=required)
     if file.is_file():
         beside = file.with_suffix(".users.parquet")
         outcomes = UserOutcomes.read(beside) if beside.is_file() else None

@@ -15,6 +15,7 @@ lanczos     block Lanczos with thick restart
 landmarks   which rows to fit when not all are, and with how many neighbours
 laplacian   degrees, popularity regularisation, the operator and its product with a block
 panels      the dense algebra of Lanczos in memory
+saved       the folder of a fitted estimator, checked when it is read
 solvers     the problem, its eigenpairs, the float64 check, LAPACK and ARPACK
 """
 

@@ -10,13 +10,13 @@ import hashlib
 import inspect
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from leporid.artifacts import read_arrays, read_json, write_arrays, write_json
+from leporid.config import checked
 from leporid.errors import ConfigError, DataError, NotFittedError, UnknownNameError
 from leporid.graph import Graph, KnnGraph, choice_thresholds, graph_builder, knn_graph
 from leporid.progress import ProgressLike, make_progress
@@ -31,6 +31,7 @@ from leporid.spectral.landmarks import (
     landmark_count,
     landmark_neighbours,
 )
+from leporid.spectral.saved import read_fitted, write_fitted
 
 SOLVER_SETTINGS = ["alpha", "normalized", "solver", "tol", "dtype", "seed", "device", "threads"]
 _FITTED = ("embedding", "eigenvalues", "residuals", "degrees", "rotation", "landmarks")
@@ -294,19 +295,22 @@ class Leporid:
         if graph:
             arrays |= {f"graph.{name}": getattr(self.graph_, name) for name in EDGES}
             about["graph"] = {"side": self.graph_.side, "similarity": self.graph_.similarity}
-        write_arrays(Path(path) / "spectral.safetensors", arrays)
-        write_json(Path(path) / "spectral.json", about)
-        return Path(path)
+        return write_fitted(path, about, arrays)
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
         """Read what `save` wrote."""
-        about = read_json(Path(path) / "spectral.json")
+        about, arrays = read_fitted(path)
         if about.get("estimator") != cls.__name__:
             raise DataError(f"{path} holds a {about.get('estimator')}, not a {cls.__name__}")
-        arrays, _ = read_arrays(Path(path) / "spectral.safetensors")
         about["parameters"].pop("neighbours", None)  # a parameter of versions before 0.2
-        estimator = cls(**about["parameters"])
+        try:
+            estimator = cls(**about["parameters"])
+        except TypeError as error:
+            raise DataError(f"{path} has parameters no {cls.__name__} has: {error}") from None
+        hints = get_type_hints(cls)
+        for name, value in estimator.get_params().items():
+            checked(value, hints[name], f"{path}: {name}")
         arrays.setdefault("rotation", np.eye(arrays["embedding"].shape[1]))
         for name, attribute in ARRAYS.items():
             setattr(estimator, attribute, arrays.get(name))

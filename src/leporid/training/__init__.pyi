@@ -1,5 +1,6 @@
 from .backward import backward_of as backward_of
 from .checkpoint import adopt_tensors as adopt_tensors
+from .checkpoint import check_tensors as check_tensors
 from .checkpoint import to_arrays as to_arrays
 from .config import TrainingConfig as TrainingConfig
 from .config import learning_rate as learning_rate

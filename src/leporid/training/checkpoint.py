@@ -16,10 +16,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from leporid.artifacts import read_arrays, write_arrays
+from leporid.artifacts import check_sealed, read_arrays, write_arrays
 from leporid.errors import ConfigError, DataError
 
 FILE_NAME = "checkpoint.safetensors"
+_HEADER, _BEFORE = "leporid.2", "leporid"
+"""Files with the first have a seal; the second is of version 0.2."""
 
 
 def to_arrays(tensors: dict[str, Tensor]) -> dict[str, NDArray[Any]]:
@@ -43,6 +45,11 @@ def adopt_tensors(module: nn.Module, arrays: dict[str, NDArray[Any]], where: str
                 tensor.copy_(stored)
 
 
+def check_tensors(module: nn.Module, arrays: dict[str, NDArray[Any]], where: str) -> None:
+    """Refuse arrays whose names, shapes or number formats are not those of the module's state."""
+    _pairs(module, arrays, where)
+
+
 def _pairs(
     module: nn.Module, arrays: dict[str, NDArray[Any]], where: str
 ) -> dict[str, tuple[Tensor, NDArray[Any]]]:
@@ -53,10 +60,12 @@ def _pairs(
     pairs = {}
     for name, tensor in state.items():
         # Files store a scalar as one entry.
-        array = arrays[name].reshape(tensor.shape) if tensor.ndim == 0 else arrays[name]
-        if array.shape != tuple(tensor.shape):
-            shapes = f"has shape {list(array.shape)}, the model needs {list(tensor.shape)}"
-            raise DataError(f"{where}: {name} {shapes}")
+        scalar = tensor.ndim == 0 and arrays[name].size == 1
+        array = arrays[name].reshape(()) if scalar else arrays[name]
+        dtype = torch.empty(0, dtype=tensor.dtype).numpy().dtype
+        if (array.shape, array.dtype) != (tuple(tensor.shape), dtype):
+            needed = f"the model needs {dtype} of shape {list(tensor.shape)}"
+            raise DataError(f"{where}: {name} is {array.dtype} of {list(array.shape)}, {needed}")
         pairs[name] = (tensor, array)
     return pairs
 
@@ -89,13 +98,17 @@ class TrainingState:
             for name, array in to_arrays(tensors).items()
         }
         header = {"step": self.step, "progress": self.progress, "identity": identity}
-        write_arrays(folder / FILE_NAME, arrays, {"leporid": json.dumps(header)})
+        write_arrays(folder / FILE_NAME, arrays, {_HEADER: json.dumps(header)}, sealed=True)
 
     def load(self, folder: Path, identity: dict[str, Any]) -> None:
         """Read what `save` wrote; a checkpoint of another run is refused."""
         path = folder / FILE_NAME
         arrays, metadata = read_arrays(path)
-        header = json.loads(metadata["leporid"])
+        if _HEADER in metadata:
+            check_sealed(path, metadata)
+        elif _BEFORE not in metadata:
+            raise DataError(f"{path} is not a checkpoint: train without --resume")
+        header = json.loads(metadata.get(_HEADER) or metadata[_BEFORE])
         for key, value in identity.items():
             stored = header["identity"].get(key)
             if stored != value:

@@ -62,14 +62,23 @@ class Log:
     """Loss since the last row, speed, and what the progress bar shows."""
 
     def __init__(
-        self, state: TrainingState, config: TrainingConfig, progress: ProgressLike, title: str
+        self,
+        state: TrainingState,
+        config: TrainingConfig,
+        progress: ProgressLike,
+        title: str,
+        group: Group,
     ) -> None:
         self._state, self._config, self._progress = state, config, progress
         self._rows: list[dict[str, Any]] = state.progress["rows"]
-        self._before = self._rows[-1]["seconds"] if self._rows else 0.0
-        self._begin = self._mark = time.perf_counter()
-        self._losses: list[Tensor] = []
-        self._examples = 0
+        row = self._rows[-1]["seconds"] if self._rows else 0.0
+        # What a checkpoint between two rows has kept of the row to come.
+        kept = state.progress.get("pending", {"losses": [], "examples": 0, "seconds": row})
+        self._before = kept["seconds"]
+        self._begin = time.perf_counter()
+        self._mark = self._begin - (self._before - row)
+        self._losses = [*(torch.tensor(kept["losses"], device=group.device) * group.is_main)]
+        self._examples, self._shown = kept["examples"], state.step
         progress.start(title, config.last_step)
         progress.advance(state.step)
 
@@ -77,6 +86,14 @@ class Log:
         """One step is done; nothing waits for the device here."""
         self._losses.append(loss)
         self._examples += examples
+
+    def keep(self, group: Group) -> None:
+        """Note in the state what the next row has so far; all processes must ask."""
+        self._state.progress["pending"] = {
+            "losses": group.sum(torch.stack(self._losses)).tolist() if self._losses else [],
+            "examples": self._examples,
+            "seconds": self._before + time.perf_counter() - self._begin,
+        }
 
     def write(self, group: Group, metric: float | None) -> None:
         now = time.perf_counter()
@@ -91,8 +108,9 @@ class Log:
         shown = {"loss": row["loss"], "examples/s": round(row["examples_per_second"])}
         if (best := self._state.progress["best_metric"]) is not None:
             shown[f"best {self._config.metric}"] = best
-        self._progress.advance(len(self._losses), **shown)
+        self._progress.advance(self._state.step - self._shown, **shown)
         self._losses, self._examples, self._mark = [], 0, now
+        self._shown = self._state.step
 
     def history(self) -> TrainingHistory:
         """All rows, those before a resume too."""

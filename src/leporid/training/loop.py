@@ -71,7 +71,7 @@ def train_loop(
         state.load(checkpoint, identity)
     group.share(module.state_dict().values())
 
-    log = Log(state, config, progress, f"training {model.name}")
+    log = Log(state, config, progress, f"training {model.name}", group)
     backward = backward_of(model, group.world)
     finished = _stale(config, state)
     module.train()
@@ -93,9 +93,8 @@ def train_loop(
             state.step = step + 1
             _blend(state.average, module, averaging(config, state.step))
 
-            last = state.step == config.last_step
+            last, metric = state.step == config.last_step, None
             log.add(loss, len(whole))
-            metric = None
             judge = last or (validation is not None and state.step % config.eval_every == 0)
             if judge and validation is not None:
                 if group.is_main:
@@ -107,8 +106,10 @@ def train_loop(
             # Processes must ask at the same steps; a single one may ask at every step.
             stopping = (look or group.world == 1) and group.agree(asked.is_set())
             due = last or finished or stopping or state.step % config.checkpoint_every == 0
-            if due and checkpoint is not None and group.is_main:
-                state.save(checkpoint, identity)
+            if due and checkpoint is not None:
+                log.keep(group)
+                if group.is_main:
+                    state.save(checkpoint, identity)
             if stopping and not (last or finished):
                 raise TrainingInterruptedError(_how_to_go_on(state, config, checkpoint))
     _freeze(model, frozen=False)

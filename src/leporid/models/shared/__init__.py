@@ -17,6 +17,7 @@ recommendation_file  the lists of all users into one file, streamed and resumabl
 recommending         `Recommending`: what a model is asked: lists, frames, similar items, reasons
 sampled_loss         the losses of a positive among many sampled negatives
 sparse               compiled products of sparse matrices, parallel over rows
+saved                a model as a folder: written, and checked when it is read
 start_size           initial vectors as tables take them: standardised and of the right size
 trained              the model of a run folder, and the vectors it ended with
 user_table           `UserTableRecommender`, `GraphRecommender`: models that know people by a row

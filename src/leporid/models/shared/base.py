@@ -16,16 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from leporid.artifacts import (
-    atomic_folder,
-    map_arrays,
-    read_arrays,
-    read_json,
-    write_arrays,
-    write_json,
-)
+from leporid.artifacts import check_csr
 from leporid.config import Config
-from leporid.data import IdMap, Interactions, Sequences, Split
+from leporid.data import Interactions, Sequences, Split
 from leporid.errors import (
     ConfigError,
     DataError,
@@ -40,13 +33,11 @@ from leporid.models.shared.recommending import Indices as Indices
 from leporid.models.shared.recommending import Recommending
 from leporid.models.shared.recommending import Scores as Scores
 from leporid.models.shared.refitting import Fitting, refit
+from leporid.models.shared.saved import Saved, read_saved, write_saved
 from leporid.models.shared.sparse import canonical, csr_parts
 from leporid.progress import ProgressLike, make_progress
 from leporid.ranking import TopK
 from leporid.space import SearchSpace
-
-_FORMAT = 2
-"""Of a saved model: the ids are among the arrays. Format 1 had them in parquet files."""
 
 T = TypeVar("T")
 
@@ -65,10 +56,14 @@ class Learnt(Generic[T]):
     """What `fit` learns: an array or a square CSR matrix, which `save` writes under `key`.
 
     The key is by default the attribute's name. Reading it before `fit` is a `NotFittedError`.
+    With a `shape`, such as `("users", "dim")`, a saved model is refused where it is not float32 of
+    that shape: a size is "users", "items" or a setting.
     """
 
-    def __init__(self, key: str | None = None) -> None:
-        self.key = key or ""
+    def __init__(
+        self, key: str | None = None, *, shape: tuple[str, ...] = (), sparse: bool = False
+    ) -> None:
+        self.key, self.shape, self.sparse = key or "", shape, sparse
 
     def __set_name__(self, owner: type, name: str) -> None:
         self.key, self._slot = self.key or name, f"_{name}"
@@ -179,8 +174,8 @@ class Recommender(Recommending):
     def _arrays(self) -> dict[str, NDArray[Any]]:
         """Everything learnt, as named arrays: what is declared as `Learnt`."""
         arrays: dict[str, NDArray[Any]] = {}
-        for attribute, key in self._learnt():
-            value = getattr(self, attribute)
+        for attribute, learnt in self._learnt():
+            key, value = learnt.key, getattr(self, attribute)
             if sparse.issparse(value):
                 parts = zip(("indptr", "indices", "data"), csr_parts(value), strict=True)
                 arrays |= {f"{key}.{part}": array for part, array in parts}
@@ -190,21 +185,31 @@ class Recommender(Recommending):
 
     def _restore(self, arrays: dict[str, NDArray[Any]]) -> None:
         """The inverse of `_arrays`; `known` and `train` are set already."""
-        for attribute, key in self._learnt():
-            if f"{key}.indptr" in arrays:
-                parts = tuple(arrays[f"{key}.{part}"] for part in ("data", "indices", "indptr"))
-                n = len(parts[2]) - 1
-                value = canonical(sparse.csr_array(parts, shape=(n, n)))
+        sizes = {"users": self.train.n_users, "items": self.train.n_items}
+        for attribute, learnt in self._learnt():
+            key, stored = learnt.key, f"{learnt.key}.indptr" in arrays
+            if stored or learnt.sparse:
+                names = ("data", "indices", "indptr")
+                data, indices, indptr = (arrays[f"{key}.{part}"] for part in names)
+                n, dtype = len(indptr) - 1, data.dtype
+                check_csr(indptr, indices, len(data), n, key)
+                value = canonical(sparse.csr_array((data, indices, indptr), shape=(n, n)))
             else:
-                value = arrays[key]
+                value, dtype = arrays[key], arrays[key].dtype
+            expected = tuple(sizes.get(s) or getattr(self.config, s) for s in learnt.shape)
+            if expected and (value.shape != expected or dtype != np.float32):
+                raise DataError(
+                    f"{key} is {dtype} of shape {list(value.shape)}, the model needs float32 of "
+                    f"{list(expected)}"
+                )
             setattr(self, attribute, value)
 
-    def _learnt(self) -> Iterator[tuple[str, str]]:
-        """Attributes declared as `Learnt`, and their names in a file."""
+    def _learnt(self) -> Iterator[tuple[str, Learnt[Any]]]:
+        """Attributes declared as `Learnt`."""
         for cls in type(self).__mro__:
             for attribute, value in vars(cls).items():
                 if isinstance(value, Learnt):
-                    yield attribute, value.key
+                    yield attribute, value
 
     def fit(
         self, split: Split, *, seed: int = 0, progress: bool | ProgressLike | None = None
@@ -248,20 +253,9 @@ class Recommender(Recommending):
 
         The directory is replaced as a whole; a crash leaves the one that was there.
         """
-        known, path = self.known, Path(path)
-        arrays = {f"model.{key}": value for key, value in self._arrays().items()}
-        arrays |= {f"users.{key}": value for key, value in known.users.to_arrays().items()}
-        arrays |= {f"items.{key}": value for key, value in known.items.to_arrays().items()}
-        arrays |= {"known.user": known.user, "known.item": known.item}
-        arrays |= {} if known.time is None else {"known.time": known.time}
-        lengths = np.diff(self.train.sequences().indptr)
-        arrays["known.train_lengths"] = lengths.astype(np.int32)
-        with atomic_folder(path) as folder:
-            write_arrays(folder / "weights.safetensors", arrays)
-            meta = {"format": _FORMAT, "model": self.name, "config": self.config.to_dict()}
-            meta["fitting"] = self.fitting.to_dict()
-            write_json(folder / "model.json", meta)
-        return path
+        about = {"model": self.name, "config": self.config.to_dict()}
+        about["fitting"] = self.fitting.to_dict()
+        return write_saved(path, Saved(about, self._arrays(), self.known, self.train))
 
     @classmethod
     def load(cls, path: str | Path, *, mapped: bool = False) -> Self:
@@ -270,33 +264,19 @@ class Recommender(Recommending):
         With `mapped` the weights stay in the file and are paged in when used; processes that
         serve the same folder share them.
         """
-        path = Path(path)
-        meta = read_json(path / "model.json")
-        if not isinstance(meta, dict) or not {"model", "config"} <= set(meta):
-            raise DataError(f"{path / 'model.json'} does not describe a model")
-        if meta.get("format") != _FORMAT:
-            raise DataError(
-                f"{path} was saved in format {meta.get('format')}, this version reads format "
-                f"{_FORMAT}: train the model again and save it"
-            )
-        actual: Any = catalogue.get(meta["model"])
+        about, learnt, known, train = read_saved(path, mapped=mapped)
+        actual: Any = catalogue.get(about["model"])
         if not issubclass(actual, cls):
-            raise DataError(f"{path} holds a {meta['model']} model, not a {cls.__name__}")
-        model: Self = actual(actual.config_class.from_dict(meta["config"]))
-        model.fitting = Fitting.from_dict(meta.get("fitting", {}))
-        arrays, _ = (map_arrays if mapped else read_arrays)(path / "weights.safetensors")
-        users = IdMap.from_arrays(_part(arrays, "users."), "user")
-        items = IdMap.from_arrays(_part(arrays, "items."), "item")
+            raise DataError(f"{path} holds a {about['model']} model, not a {cls.__name__}")
+        model: Self = actual(actual.config_class.from_dict(about.get("config", {})))
+        model.fitting = Fitting.from_dict(about.get("fitting", {}))
+        model._known, model._train = known, train
         try:
-            user, item = arrays["known.user"], arrays["known.item"]
-            known = Interactions(user, item, arrays.get("known.time"), users, items)
-            # Within a user the training part comes first, then validation.
-            place = np.arange(len(known)) - known.sequences().indptr[:-1][user]
-            model._known = known
-            model._train = known.select(place < arrays["known.train_lengths"][user])
-            model._restore(_part(arrays, "model."))
+            model._restore(learnt)
         except KeyError as error:
-            raise DataError(f"{path / 'weights.safetensors'} lacks the array {error}") from None
+            raise DataError(f"the weights in {path} lack the array {error}") from None
+        except DataError as error:
+            raise DataError(f"{path} does not hold a sound {model.name}: {error}") from None
         return model
 
     def _check_users(self, users: Any) -> Indices:
@@ -311,8 +291,3 @@ class Recommender(Recommending):
         if len(wrong):
             raise UnknownIdError(f"no user has the index {wrong[0]}: the model knows {n_users}")
         return np.ascontiguousarray(rows, dtype=np.int32)
-
-
-def _part(arrays: dict[str, NDArray[Any]], prefix: str) -> dict[str, NDArray[Any]]:
-    """The arrays whose names begin with `prefix`, without it."""
-    return {key.removeprefix(prefix): a for key, a in arrays.items() if key.startswith(prefix)}

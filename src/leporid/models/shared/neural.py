@@ -18,9 +18,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
 from leporid.data import Interactions, Sequences, Split
-from leporid.errors import ConfigError, LeporidError, LeporidWarning
+from leporid.errors import ConfigError, DataError, LeporidError, LeporidWarning
 from leporid.initializers import InitialEmbeddings
 from leporid.models.shared.base import HistoryUnsupportedError, Indices, Recommender, Scores
 from leporid.models.shared.refitting import Fitting, origin
@@ -33,6 +34,7 @@ from leporid.training import (
     TrainingConfig,
     TrainingHistory,
     adopt_tensors,
+    check_tensors,
     derive_seed,
     mixed_precision,
     own_generators,
@@ -67,6 +69,8 @@ class BuildContext:
     """Every table made here, with the vectors it was given."""
     isolated: dict[str, int] = field(default_factory=dict)
     """Rows of each side without an initial vector, which start from small random numbers."""
+    sketch: bool = False
+    """Whether only shapes are asked for, on the device "meta", where tensors take no memory."""
 
     def user_table(self) -> nn.Embedding:
         """A trainable float32[n_users, D] table that holds the initial user vectors."""
@@ -77,6 +81,8 @@ class BuildContext:
         return self._table("items", self.train.n_items, self.init.items if self.init else None)
 
     def _table(self, side: str, rows: int, start: Embedding | None) -> nn.Embedding:
+        if self.sketch:
+            return nn.Embedding(rows, self.dim, _weight=torch.empty(rows, self.dim))
         vectors = (
             torch.randn(rows, self.dim) * _RANDOM_SCALE
             if start is None
@@ -94,6 +100,16 @@ class BuildContext:
         table = nn.Embedding(rows, self.dim, _weight=vectors)
         self.tables.append((table, vectors.clone()))
         return table
+
+
+class _NothingDrawn(TorchFunctionMode):
+    """Leaves out random numbers: "meta" tensors have no room for them, yet torch prepares a lot."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        if getattr(func, "__name__", "") in ("normal_", "uniform_"):
+            return args[0] if args else kwargs["tensor"]
+        return func(*args, **kwargs)
 
 
 class NeuralRecommender(Recommender):
@@ -218,6 +234,8 @@ class NeuralRecommender(Recommender):
         resume: bool = False,
     ) -> None:
         if init is not None:
+            train = split.train
+            init = init.aligned(train.users, train.items, derive_seed(seed, "missing vectors"))
             init = sized(init, self.config, self.start_size, self.default_init_scale)
         self._build(BuildContext(split.train, self.config.dim, init), seed)
         start = [table.weight.detach().clone() for table in self.tables]
@@ -344,6 +362,24 @@ class NeuralRecommender(Recommender):
         return to_arrays(self.net.state_dict())
 
     def _restore(self, arrays: dict[str, NDArray[Any]]) -> None:
+        where = f"the saved {self.name}"
+        # Settings that do not go with the arrays are refused before anything is allocated.
+        if (sketch := self._sketch()) is not None:
+            check_tensors(sketch, arrays, where)
         self._build(BuildContext(self.train, self.config.dim), seed=0)
-        adopt_tensors(self.net, arrays, f"the saved {self.name}")
+        adopt_tensors(self.net, arrays, where)
         self.net.eval()
+
+    def _sketch(self) -> nn.Module | None:
+        """The network without memory for its weights; None where `build` looks into them."""
+        context = BuildContext(self.train, self.config.dim, sketch=True)
+        try:
+            with torch.device("meta"), _NothingDrawn():
+                return self.build(context)
+        except RuntimeError:
+            return None
+        except LeporidError:
+            raise
+        except (ArithmeticError, AssertionError, LookupError, TypeError, ValueError) as error:
+            reason = str(error).partition("\n")[0]
+            raise DataError(f"its settings do not give a network: {reason}") from None

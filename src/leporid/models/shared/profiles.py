@@ -102,7 +102,7 @@ class ProfileRecommender(Recommender):
 class ItemWeights(ProfileRecommender):
     """Scores P W: every item of a profile votes for items by its row of W."""
 
-    weights: Learnt[sparse.csr_array] = Learnt()
+    weights: Learnt[sparse.csr_array] = Learnt(shape=("items", "items"), sparse=True)
     """float32[n_items, n_items]: W_ij, what item i of a profile says for item j."""
 
     def _score_profiles(self, profiles: sparse.csr_array, users: Indices | None) -> Scores:

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from leporid.artifacts import map_arrays, read_json
+from leporid.artifacts import recovered
 from leporid.data import IdMap
 from leporid.errors import ConfigError, DataError, UnknownNameError
 from leporid.initializers import InitialEmbeddings
+from leporid.models.shared.saved import Arrays, read_saved
 from leporid.spectral import Embedding
-
-_PREFIX = "model."
 
 
 def find_model(path: str | Path, *, validated: bool = False) -> Path | None:
@@ -22,9 +20,9 @@ def find_model(path: str | Path, *, validated: bool = False) -> Path | None:
 
     A run with a final model has two: the one to deploy, and with `validated` the one to evaluate.
     """
-    path = Path(path)
+    path = recovered(path)
     places = [path, path / "validated", path / "model"] if validated else [path, path / "model"]
-    return next((p for p in places if (p / "model.json").is_file()), None)
+    return next((p for p in places if (recovered(p) / "model.json").is_file()), None)
 
 
 def read_trained(
@@ -35,30 +33,24 @@ def read_trained(
     A model with several tables per side (NCF has two) needs their names.
     """
     path = Path(path)
-    meta = read_json(path / "model.json")
-    arrays, _ = map_arrays(path / "weights.safetensors")
-    provenance = {"model": meta.get("model"), "config": meta.get("config", {})}
-    sides, maps = [], []
-    for side, name in (("users", users), ("items", items)):
-        prefix = f"{side}."
-        stored = {k.removeprefix(prefix): a for k, a in arrays.items() if k.startswith(prefix)}
-        ids = IdMap.from_arrays(stored, side[:-1])
-        vectors = _table(arrays, side, name, ids, path)
-        sides.append(Embedding(vectors, None, {**provenance, "trained": True}))
-        maps.append(ids)
-    if sides[0].dim != sides[1].dim:
-        raise DataError(f"the tables of {path} have {sides[0].dim} and {sides[1].dim} columns")
-    return InitialEmbeddings(sides[0], sides[1], maps[0], maps[1])
+    about, learnt, known, _ = read_saved(path, mapped=True)
+    provenance = {"model": about["model"], "config": about.get("config", {}), "trained": True}
+    first, second = (
+        Embedding(_table(learnt, side, name, ids, path), None, provenance)
+        for side, name, ids in (("users", users, known.users), ("items", items, known.items))
+    )
+    if first.dim != second.dim:
+        raise DataError(f"the tables of {path} have {first.dim} and {second.dim} columns")
+    return InitialEmbeddings(first, second, known.users, known.items)
 
 
 def _table(
-    arrays: dict[str, NDArray[Any]], side: str, name: str | None, ids: IdMap, path: Path
+    arrays: Arrays, side: str, name: str | None, ids: IdMap, path: Path
 ) -> NDArray[np.float32]:
     fitting = {
-        key.removeprefix(_PREFIX).removesuffix(".weight"): value
+        key.removesuffix(".weight"): value
         for key, value in arrays.items()
-        if key.startswith(_PREFIX)
-        and value.ndim == 2
+        if value.ndim == 2
         and value.shape[0] == len(ids)
         and np.issubdtype(value.dtype, np.floating)
     }

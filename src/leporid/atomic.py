@@ -1,0 +1,235 @@
+"""Files and folders that are either wholly there or not there, whenever a process dies.
+
+Everything is written beside its target and put into place in one step. What is being written has
+a hidden name with the process in it, and a lock that ends with that process: the next write to the
+same place removes what dead processes left.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import re
+import secrets
+import shutil
+import sys
+import threading
+from collections.abc import Collection, Iterator
+from pathlib import Path
+
+from leporid.errors import DataError
+
+try:
+    import fcntl
+except ImportError:  # Windows: what dead processes left stays
+    fcntl = None  # type: ignore[assignment]
+
+MANIFEST = "manifest.json"
+"""The file that is put into place after all others."""
+_TEMPORARY = re.compile(r"\.(.+)\.(\d+)\.[0-9a-f]{8}", re.DOTALL)
+"""Name of a target, process and random digits: what is being written, and for which target."""
+_SWEEPING = threading.Lock()
+_SWAP = 2
+"""RENAME_EXCHANGE of Linux, RENAME_SWAP of macOS."""
+
+
+@contextlib.contextmanager
+def atomic_path(target: str | Path) -> Iterator[Path]:
+    """Yield a temporary path beside `target`; rename it over `target` on success only."""
+    target = Path(target)
+    with _said(target):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with _temporary(target, folder=False) as temporary:
+            yield temporary
+            with open(temporary, "rb+") as file:
+                os.fsync(file.fileno())
+            temporary.replace(target)
+
+
+@contextlib.contextmanager
+def atomic_folder(
+    target: str | Path, *, copy: bool = False, without: Collection[str] = ()
+) -> Iterator[Path]:
+    """Yield a folder beside `target` that takes its place on success, and vanishes otherwise.
+
+    It starts empty, or with `copy` as `target` is. What else lies in `target` (checkpoints, logs)
+    is taken over in the end, except what `without` names; both as hard links where the file system
+    has them, so files in it must be replaced, not changed. A folder that cannot
+    be renamed (a mount, the working directory) is filled file by file, its manifest last.
+    """
+    with _said(target):
+        place = Path(target).resolve()
+        if place.exists() and not place.is_dir():
+            raise DataError(f"could not write {target}: it is a file, choose a folder")
+        place.parent.mkdir(parents=True, exist_ok=True)
+        fixed = _stays(place)
+        with _temporary(place / "folder" if fixed else place, folder=True) as aside:
+            fresh = aside / "new"
+            fresh.mkdir()
+            if copy:
+                _take_over(place, fresh, without)
+            yield fresh
+            if fixed:
+                _fill(place, fresh, without)
+                return
+            _take_over(place, fresh, without)
+            _switch(fresh, place, aside / "old")
+
+
+@contextlib.contextmanager
+def _said(target: str | Path) -> Iterator[None]:
+    """What the system refuses, as a sentence."""
+    try:
+        yield
+    except OSError as error:
+        raise DataError(f"could not write {target}: {error.strerror or error}") from error
+
+
+@contextlib.contextmanager
+def _temporary(target: Path, *, folder: bool) -> Iterator[Path]:
+    """A hidden file or folder beside `target`, locked while it is in use and gone afterwards."""
+    with _SWEEPING:
+        _sweep(target)
+        name = f".{_short(target)}.{os.getpid()}.{secrets.token_hex(4)}"
+        path = target.with_name(name)
+        path.mkdir() if folder else path.touch(exist_ok=False)
+        lock = _lock(path)
+    try:
+        yield path
+    finally:
+        _remove(path)
+        if lock is not None:
+            os.close(lock)
+
+
+def _short(target: Path) -> str:
+    """The target's name, where temporary names that contain it are not too long."""
+    name = os.fsencode(target.name)
+    return target.name if len(name) <= 200 else hashlib.blake2b(name, digest_size=16).hexdigest()
+
+
+def _sweep(target: Path) -> None:
+    """Remove what dead processes left of `target`, and put back what one of them had moved."""
+    with os.scandir(target.parent) as entries:
+        names = [e.name for e in entries if e.name.startswith(f".{_short(target)}.")]
+    for name in names:
+        match = _TEMPORARY.fullmatch(name)
+        if match is None or match[1] != _short(target) or _lives(int(match[2])):
+            continue
+        path = target.with_name(name)
+        lock = _lock(path)
+        # Another machine or container may have a process of this number; its lock is seen here.
+        if lock is not None:
+            if (path / "old").is_dir() and not target.exists():
+                (path / "old").rename(target)
+            _remove(path)
+            os.close(lock)
+
+
+def _lives(process: int) -> bool:
+    import psutil
+
+    return process != os.getpid() and bool(psutil.pid_exists(process))
+
+
+def _lock(path: Path) -> int | None:
+    """A lock that ends with the process, as a file descriptor; None where somebody has it."""
+    if fcntl is None:
+        return None
+    with contextlib.suppress(OSError):
+        handle = os.open(path, os.O_RDONLY)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(handle)
+        else:
+            return handle
+    return None
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def _stays(folder: Path) -> bool:
+    """Whether a folder cannot be replaced: a mount, the working directory, not ours to rename."""
+    return folder.is_dir() and (
+        os.path.ismount(folder)
+        or Path.cwd().is_relative_to(folder)
+        or not os.access(folder.parent, os.W_OK)
+    )
+
+
+def _fill(folder: Path, fresh: Path, without: Collection[str]) -> None:
+    """Put the new files into a folder that stays; only then is its manifest theirs."""
+    for name in without:
+        _remove(folder / name)
+    for path in sorted(fresh.iterdir(), key=lambda path: path.name == MANIFEST):
+        if path.is_dir():
+            _switch(path, folder / path.name, fresh.parent / f"{path.name}.old")
+        else:
+            path.replace(folder / path.name)
+
+
+def _switch(fresh: Path, target: Path, retired: Path) -> None:
+    """Give `fresh` the name `target`; what had it goes where `fresh` was, or to `retired`."""
+    try:
+        fresh.rename(target)  # there is nothing, or an empty folder
+    except OSError:
+        if not target.is_dir():
+            raise
+        if not _exchange(fresh, target):
+            # For a moment nothing has the name: a kill here is repaired by the next reader.
+            target.rename(retired)
+            fresh.rename(target)
+
+
+def _exchange(one: Path, other: Path) -> bool:
+    """Swap two names in one step; False where the system or the file system cannot."""
+    import ctypes
+
+    first, second = os.fsencode(one), os.fsencode(other)
+    try:
+        system = ctypes.CDLL(None, use_errno=True)
+        if sys.platform == "darwin":
+            return not system.renamex_np(first, second, _SWAP)
+        here = -100  # AT_FDCWD: paths are as they are
+        return not system.renameat2(here, first, here, second, _SWAP)
+    except (AttributeError, OSError, TypeError):
+        return False
+
+
+def _take_over(folder: Path, fresh: Path, without: Collection[str]) -> None:
+    """Link what `folder` has and `fresh` has not into it; what others are writing stays."""
+    for old in folder.iterdir() if folder.exists() else ():
+        new = fresh / old.name
+        if old.name in without or new.exists() or _TEMPORARY.fullmatch(old.name):
+            continue
+        if old.is_dir() and not old.is_symlink():
+            shutil.copytree(old, new, symlinks=True, copy_function=_link)
+        else:
+            _link(str(old), str(new))
+
+
+def _link(source: str, destination: str) -> None:
+    try:
+        os.link(source, destination, follow_symlinks=False)
+    except (OSError, NotImplementedError):
+        shutil.copy2(source, destination, follow_symlinks=False)
+
+
+def recovered(folder: str | Path) -> Path:
+    """`folder`, put back first where a write was killed between its two renames.
+
+    That happens only where the system cannot exchange two folders in one step.
+    """
+    folder = Path(folder)
+    with contextlib.suppress(OSError):
+        if folder.name and not folder.exists():
+            with _SWEEPING:
+                _sweep(folder)
+    return folder

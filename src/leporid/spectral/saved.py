@@ -1,0 +1,98 @@
+"""The folder of a fitted estimator, and what must hold before an estimator is made of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leporid.artifacts import (
+    atomic_folder,
+    check_csr,
+    check_manifest,
+    read_arrays,
+    read_object,
+    recovered,
+    write_arrays,
+    write_json,
+    write_manifest,
+)
+from leporid.errors import DataError
+
+_ARRAYS, _ABOUT = "spectral.safetensors", "spectral.json"
+_FORMAT, _BEFORE = 2, 1
+"""Format 2 has a manifest; 1, of version 0.2, had none and did not say so."""
+
+
+def write_fitted(path: str | Path, about: dict[str, Any], arrays: dict[str, Any]) -> Path:
+    """Write the folder; it is replaced as a whole."""
+    with atomic_folder(path) as folder:
+        write_arrays(folder / _ARRAYS, arrays)
+        write_json(folder / _ABOUT, {"format": _FORMAT, **about})
+        write_manifest(folder, "estimator", _ABOUT, _ARRAYS)
+    return Path(path)
+
+
+def read_fitted(path: str | Path) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    """Read what `write_fitted` wrote; a folder that is damaged or mixed up is a `DataError`."""
+    path = recovered(path)
+    about = read_object(path / _ABOUT)
+    stored = about.get("format", _BEFORE)
+    if stored not in (_FORMAT, _BEFORE):
+        raise DataError(
+            f"{path} has the format {stored!r}, this release reads {_BEFORE} and {_FORMAT}: fit it "
+            f"again"
+        )
+    check_manifest(path, "estimator", _ABOUT, _ARRAYS, required=stored == _FORMAT)
+    arrays, _ = read_arrays(path / _ARRAYS)
+    try:
+        _check(about, arrays)
+    except DataError as error:
+        raise DataError(f"{path} cannot be used: {error}; fit it again") from None
+    return about, arrays
+
+
+def _check(about: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
+    for name in ("n_features", "n_iter", "k_used"):
+        value = about.get(name)
+        if not isinstance(value, int) or not 0 <= value < 2**31:
+            raise DataError(f"{_ABOUT} does not say its {name}")
+    if not isinstance(about.get("parameters"), dict):
+        raise DataError(f"{_ABOUT} does not say its parameters")
+    vectors = arrays.get("embedding")
+    if vectors is None or vectors.ndim != 2 or vectors.dtype != np.float32:
+        raise DataError("it has no float32 matrix named 'embedding'")
+    n, dim = vectors.shape
+    landmarks = arrays.get("landmarks")
+    if landmarks is not None and (
+        landmarks.dtype != np.int64
+        or landmarks.ndim != 1
+        or (np.diff(landmarks, prepend=-1) <= 0).any()
+        or (len(landmarks) and landmarks[-1] >= n)
+    ):
+        raise DataError("its landmarks are not rows of the embedding")
+    fitted = n if landmarks is None else len(landmarks)
+    if "rows.indptr" not in arrays and about["n_features"] != n:
+        raise DataError("the rows it was fitted on are missing")
+    shapes = {"eigenvalues": (dim,), "residuals": (dim,), "degrees": (n,), "rotation": (dim, dim)}
+    for name, shape in {**shapes, "thresholds": (fitted,)}.items():
+        array = arrays.get(name)
+        if array is None and name in ("rotation", "thresholds"):
+            continue
+        if array is None or array.dtype.kind != "f" or array.shape != shape:
+            raise DataError(f"{name} is not {list(shape)} floats")
+    for name, array in arrays.items():
+        if array.dtype.kind == "f" and not np.isfinite(array).all():
+            raise DataError(f"{name} has NaN or infinite entries")
+    graph = about.get("graph")
+    if graph is not None and (not isinstance(graph, dict) or set(graph) != {"side", "similarity"}):
+        raise DataError(f"{_ABOUT} does not describe its graph")
+    for name, columns in (("rows", about["n_features"]), ("graph", fitted)):
+        if f"{name}.indptr" in arrays or (name == "graph" and graph is not None):
+            indptr, indices = (arrays.get(f"{name}.{part}") for part in ("indptr", "indices"))
+            weights = arrays.get("graph.weights") if name == "graph" else indices
+            if indptr is None or indices is None or weights is None or len(indptr) != fitted + 1:
+                raise DataError(f"the {name} are incomplete")
+            check_csr(indptr, indices, len(weights), columns, name)
