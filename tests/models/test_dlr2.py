@@ -452,3 +452,23 @@ def test_a_new_person_with_a_fitted_history_gets_similar_advice(split: Split) ->
     items, _ = model.recommend_history([[3, 1], [7]], n=4)
     assert items.shape == (2, 4)
     assert not {3, 1} & set(items[0].tolist())
+
+
+def test_a_new_person_gets_the_blank_row_that_training_rehearsed(split: Split) -> None:
+    model = DLR2.from_recipe("general", **TINY).fit(split, seed=3, device="cpu")
+    histories = [split.train_valid.sequences().of(u) for u in range(23)]
+    blank = model.score_histories(histories)
+    with torch.no_grad():
+        model.network.users.weight.zero_()
+    model.weights_changed()
+    np.testing.assert_array_equal(model.score(USERS), blank)
+
+
+def test_rows_are_placed_where_training_rehearsed_no_blank_ones(split: Split) -> None:
+    placed = DLR2.from_recipe("general", **TINY, new_people="placed").fit(split, device="cpu")
+    unrehearsed = DLR2.from_recipe("general", **TINY, user_dropout=0.4).fit(split, device="cpu")
+    history = Sequences.from_rows([split.train.sequences().of(0)])
+    for model in (placed, unrehearsed):
+        assert model.new_rows(history).abs().max() > 0
+    unrehearsed.config = unrehearsed.config.replace(user_dropout=0.5)
+    assert unrehearsed.new_rows(history).abs().max() == 0

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 import leporid
+from leporid.data.id_map import IdMap
+from leporid.data.interactions import Interactions
+from leporid.models.shared.log_kinds import KINDS, kinds_of
 from leporid.models.shared.neural import NeuralRecommender
 from leporid.runs.store import Results
+from tests.training.toy import make_split
 
 RESULTS = Results(Path(__file__).resolve().parents[2] / "results")
 TUNED = ("bpr", "ncf", "ngcf", "dgcf", "hgn", "lightgcn", "sasrec")
@@ -40,3 +46,45 @@ def test_every_neural_model_has_its_papers_recipe(name: str) -> None:
     assert issubclass(model, NeuralRecommender)
     assert "paper" in model.recipes
     model.from_recipe("paper")
+
+
+def log_of(users: int, each: int, ordered: bool = True) -> Interactions:
+    user, item = np.divmod(np.arange(users * each), each)
+    ids = IdMap.range(users, "user"), IdMap.range(each, "item")
+    return Interactions.from_arrays(user, item, item if ordered else None, *ids)
+
+
+@pytest.mark.parametrize(
+    ("log", "kinds"),
+    [
+        (log_of(10, 24), ["short histories"]),
+        (log_of(10, 25), []),
+        (log_of(10_000, 20), ["short histories", "large"]),
+        (log_of(5_000, 40), ["large"]),
+        (log_of(4_000, 50), ["large", "large with long histories in order"]),
+        (log_of(4_000, 50, ordered=False), ["large"]),
+        (log_of(3_999, 50), []),
+    ],
+)
+def test_kinds_of_logs_by_their_numbers(log: Interactions, kinds: list[str]) -> None:
+    assert kinds_of(log) == kinds
+
+
+@pytest.mark.parametrize("name", [*TUNED, "dlr2"])
+def test_general_ends_by_patience_on_every_kind_of_log(name: str) -> None:
+    model = leporid.models.get(name)
+    assert model.general_by_kind.keys() <= KINDS.keys()
+    for log in (log_of(10, 24), log_of(4_000, 50)):
+        config: Any = model(**model.recipe_settings("general", log)).config
+        assert config.schedule == "inverse-root"
+        assert config.patience > 0
+        assert config.eval_every > 0
+
+
+def test_general_is_what_nobody_has_to_ask_for() -> None:
+    split, quick = make_split(), {"dim": 4, "steps": 2, "progress": False, "device": "cpu"}
+    chosen: Any = leporid.train("dlr2", split, init=None, **quick)
+    assert chosen.config == leporid.train("dlr2", split, None, recipe="general", **quick).config
+    plain: Any = leporid.train("dlr2", split, init=None, recipe=None, **quick)
+    assert plain.config == leporid.models.get("dlr2")(dim=4, steps=2).config
+    leporid.train("itemknn", split, progress=False)

@@ -10,7 +10,7 @@ from leporid.config import canonical_hash
 from leporid.errors import ConfigError, UnknownNameError
 from leporid.paper import reproduce
 from leporid.paper.reproduce import GROUPS, TABLE_GROUPS, paper_spec, paper_specs, renumbered
-from leporid.runs.spec import ExperimentSpec
+from leporid.runs.spec import ExperimentSpec, read_experiment
 from leporid.runs.store import Results
 
 GRIDS = Path(reproduce.__file__).parent / "grids"
@@ -147,3 +147,25 @@ def test_numbers_of_earlier_versions_say_what_they_mean_now() -> None:
     )
     assert renumbered("table7") is None
     assert renumbered("alpha") is None
+
+
+def test_one_file_runs_the_same_grid_on_several_logs(tmp_path: Path) -> None:
+    file = tmp_path / "grid.toml"
+    file.write_text(
+        'name = "g"\ncore = 3\nmodels = ["bpr", "dlr2", "toppop"]\ninits = ["random"]\n'
+        'inits_of = { dlr2 = ["svd", "le"] }\n'
+        '[[logs]]\ndataset = "a"\nsource = "a.csv"\n[[logs]]\ndataset = "ml-100k"\ncore = 1\n'
+    )
+    first, second = read_experiment(file, tmp_path)
+    assert (first.source, second.source) == (str(tmp_path / "a.csv"), None)
+    assert (first.core, second.core) == (3, 1)
+    starts = [("bpr", "random"), ("dlr2", "svd"), ("dlr2", "le"), ("toppop", None)]
+    assert [(cell.model, cell.init) for cell in first.cells()] == starts
+    # Where the files lie is no part of what was asked for.
+    elsewhere = read_experiment(file, "/elsewhere")[0].cells()
+    assert [c.spec_hash for c in elsewhere] == [c.spec_hash for c in first.cells()]
+
+
+def test_names_in_inits_of_are_checked() -> None:
+    with pytest.raises(UnknownNameError, match="nonsense"):
+        ExperimentSpec(name="x", dataset="y", models=("bpr",), inits_of={"bpr": ["nonsense"]})

@@ -33,7 +33,7 @@ from leporid.models.dlr2.model import DLR2
 from leporid.models.shared.base import Recommender
 from leporid.spectral.embedding import Embedding
 from leporid.training import loop
-from leporid.training.config import TrainingConfig, learning_rate
+from leporid.training.config import TrainingConfig, averaging, learning_rate
 from leporid.training.sampler import Batch
 from tests.training.toy import KILLED, SHARED, TINY, Dot, assert_same_bits, weights
 
@@ -230,6 +230,19 @@ def test_averaged_weights_are_the_exponential_mean(
     assert not torch.equal(mean, seen[-1])
 
 
+def test_a_shared_average_follows_the_length_of_the_run() -> None:
+    """Of constant growth the average lags behind by the share of the steps so far."""
+    config = TrainingConfig(ema_share=0.1)
+    average, lags = 0.0, {}
+    for step in range(1, 4001):
+        keep = averaging(config, step)
+        average = keep * average + (1 - keep) * step
+        lags[step] = (step - average) / step
+    assert averaging(config, 5) == 0
+    # d/dt average = (t - average) / (0.1 t), which t / 1.1 solves.
+    assert [lags[400], lags[4000]] == pytest.approx([0.1 / 1.1] * 2, rel=0.1)
+
+
 def test_training_learns_and_is_repeatable(split: Split) -> None:
     settings = {"dim": 8, "steps": 150, "batch_size": 32, "lr": 0.05, "eval_every": 50}
     before = torch.get_rng_state()
@@ -306,6 +319,7 @@ def test_steps_that_were_asked_for_are_taken() -> None:
         ("constant", {0: 1.0, 50: 1.0, 99: 1.0}),
         ("cosine", {0: 1.0, 50: 0.5, 100: 0.0}),
         ("one-cycle", {0: 1 / 25, 20: 1.0, 60: (1 + 1e-4) / 2, 100: 1e-4}),
+        ("inverse-root", {0: 1 / 200, 99: 0.5, 199: 1.0, 799: 0.5, 19_999: 0.1}),
     ],
 )
 def test_learning_rates_at_known_steps(schedule: Any, expected: dict[int, float]) -> None:

@@ -110,6 +110,11 @@ class DLR2Config(TrainingConfig):
 
 RECIPES: dict[str, dict[str, Any]] = {
     "paper": {"init_scale": 1.0},
+    "authors": {
+        "last_relu": False, "margin": 0.5, "frozen_starts": True, "padding": "none", "length": 5,
+        "ranking_distance": "absolute", "batch_size": 32, "steps": 5000,
+        "metric": "Precision@1", "eval_every": 100,
+    },
     "softmax": {
         "objective": "softmax", "length": 10, "inference": "mixture", "mixture": 0.3,
         "negatives": 64, "negative_kind": "hard", "item_bias": True,
@@ -130,10 +135,5 @@ GENERAL_BY_KIND: dict[str, dict[str, Any]] = {
     "large": {"channels": 32, "eval_every": 250},
     "large with long histories in order": {
         "length": 20, "user_dropout": 0.5, "label_smoothing": 0.0, "weight_decay": 0.1,
-    },
-    "authors": {
-        "last_relu": False, "margin": 0.5, "frozen_starts": True, "padding": "none", "length": 5,
-        "ranking_distance": "absolute", "batch_size": 32, "steps": 5000,
-        "metric": "Precision@1", "eval_every": 100,
     },
 }  # fmt: skip
