@@ -37,6 +37,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "p3alpha": {"top_k": 7},
     "rp3beta": {"top_k": 7},
     "ials": {"dim": 5, "iterations": 3},
+    "blend": {"members": ({"model": "itemknn"}, {"model": "toppop", "weight": 0.5})},
     "bpr": _NEURAL,
     "ncf": {**_NEURAL, "layers": (7, 3)},
     "ngcf": {**_NEURAL, "layers": (6, 5)},

@@ -11,7 +11,7 @@ import hashlib
 import math
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -47,8 +47,13 @@ def train_loop(
     progress: ProgressLike,
     checkpoint: Path | None = None,
     resume: bool = False,
+    stop: Callable[[int], bool] | None = None,
 ) -> TrainingHistory:
-    """Train `model.net` in place and leave the best weights in it."""
+    """Train `model.net` in place and leave the best weights in it.
+
+    `stop` is asked after every step; where it says so, that step is the last of this call, and a
+    later one can `resume` from its checkpoint.
+    """
     module, device = model.net, model.device
     group = Group(device)
     data = TrainingData.from_interactions(split.train, device)
@@ -92,14 +97,15 @@ def train_loop(
             _blend(state.average, module, config.ema_decay)
             state.step = step + 1
 
-            last = state.step == config.last_step
+            finished = stop is not None and stop(state.step)
+            last = finished or state.step == config.last_step
             log.add(loss, len(whole))
             metric = None
             judge = last or (validation is not None and state.step % config.eval_every == 0)
             if judge and validation is not None:
                 if group.is_main:
                     metric = _validate(validation, state, model)
-                finished = group.agree(_stale(config, state))
+                finished = group.agree(finished or _stale(config, state))
             look = judge or state.step % _LOG_EVERY == 0
             if look:
                 log.write(group, metric)

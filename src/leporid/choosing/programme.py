@@ -1,0 +1,181 @@
+"""What is run in which order: first answers, classical models, networks, then variants of the best.
+
+Networks get as many models and steps as the time allows: `plan_steps` measures a few steps of each.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from leporid import models
+from leporid.choosing.candidates import (
+    STARTS,
+    Candidate,
+    classical_candidates,
+    first_candidates,
+    from_all_starts,
+    neural_models,
+    neural_settings,
+    variant,
+)
+from leporid.choosing.judging import Rehearsal
+from leporid.choosing.race import KEPT, RUNGS, Race
+from leporid.errors import LeporidError
+
+LEAST_SECONDS = 15.0
+"""With less time left networks are not begun: loading them alone takes a good part of it."""
+_LEAST_STEPS = 200
+_SHARES = (1.0, 0.7, 0.5, 0.35, 0.25, 0.18, 0.125, 0.09)
+"""Of the steps of a model's defaults."""
+_VALIDATIONS = 12
+_VALIDATION_USERS = 1_000
+_FINISHES = 2.5
+"""Trainings of the winner after the race, with what belongs to them."""
+_TUNING_SHARE = 0.2
+"""Of the budget, for classical variants before the networks."""
+_FAMILIES = 3
+"""Models whose settings are varied at the same time."""
+_EARLY_ROUNDS, _ROUNDS = 8, 30
+"""Of variants, before the networks and after them: more would fit the rehearsal, not the log."""
+
+
+@dataclass
+class Programme:
+    """One race on one log."""
+
+    race: Race
+    judge: Rehearsal
+    facts: Mapping[str, Any]
+    metric: str
+    tell: Callable[[dict[str, Any]], None]
+
+    def run(self) -> None:
+        """Everything there is time for."""
+        race, timer = self.race, self.race.timer
+        race.heat(first_candidates())
+        race.heat(classical_candidates())
+        early = timer.elapsed + _TUNING_SHARE * timer.budget
+        networks = self._may_train()
+        for _ in range(_EARLY_ROUNDS):
+            if (networks and timer.elapsed >= early) or not self._vary_classical():
+                break
+        planned = self._plan() if networks else {}
+        race.bracket([c for model, own in planned.items() for c in from_all_starts(model, own)])
+        for _ in range(_ROUNDS):
+            progress = [self._vary_classical(), bool(planned) and self._vary_neural()]
+            if not any(progress):
+                break
+
+    def _may_train(self) -> bool:
+        known = bool(self.race.journal.of("plan"))
+        return known or self.race.timer.left - self.race.reserve() > LEAST_SECONDS
+
+    def _plan(self) -> dict[str, dict[str, Any]]:
+        """Settings of the networks that take part, in order; from the journal where it has them."""
+        race, judge = self.race, self.judge
+        if done := race.journal.of("plan"):
+            judge.speeds.update(done[-1]["speeds"])
+            return dict(done[-1]["settings"])
+        settings = {
+            name: neural_settings(name, self.metric, _VALIDATION_USERS)
+            for name in neural_models(self.facts)
+        }
+        steps, seconds = {}, {}
+        for name, own in list(settings.items()):
+            if race.timer.left - race.reserve() < LEAST_SECONDS / 2:
+                break
+            try:
+                config: Any = models.get(name).config_class.from_dict(own)
+                steps[name], seconds[name] = config.steps, judge.speed(name, own)
+            except LeporidError as error:
+                self._note("left out", model=name, why=str(error))
+        left = race.timer.left - race.reserve()
+        planned = plan_steps(steps, seconds, left)
+        for name in settings.keys() - planned.keys():
+            self._note("left out", model=name, why="its training does not fit into the time left")
+        chosen = {
+            name: {**settings[name], "steps": n, "eval_every": max(1, n // _VALIDATIONS)}
+            for name, n in planned.items()
+        }
+        self._note("plan", settings=chosen, speeds=judge.speeds)
+        return chosen
+
+    def _vary_classical(self) -> bool:
+        """One new variant of each leading classical model; whether anything was judged."""
+        best = self._best("classical")
+        new = [self._new(model, own.settings) for model, own in list(best.items())[:_FAMILIES]]
+        before = self.race.settled
+        self.race.heat(
+            Candidate(model=model, settings=settings)
+            for (model, _), settings in zip(best.items(), new, strict=False)
+            if settings is not None
+        )
+        return self.race.settled > before
+
+    def _vary_neural(self) -> bool:
+        """A new variant of the leading network from every start, through all rungs."""
+        for model, own in self._best("neural").items():
+            settings = self._new(model, own.settings)
+            if settings is not None:
+                before = self.race.settled
+                self.race.bracket(from_all_starts(model, settings))
+                return self.race.settled > before
+        return False
+
+    def _best(self, kind: str) -> dict[str, Candidate]:
+        """The best finished candidate of each model of a kind, the best model first."""
+        ranked = sorted(self.race.finished, key=lambda r: -r.value)
+        best: dict[str, Candidate] = {}
+        for result in ranked:
+            if result.candidate.kind == kind and models.get(result.candidate.model).search_space:
+                best.setdefault(result.candidate.model, result.candidate)
+        return best
+
+    def _new(self, model: str, base: Mapping[str, Any]) -> dict[str, Any] | None:
+        """Settings of this model that nobody has tried; None where none come up."""
+        events = self.race.journal.of("judged", "failed", "late")
+        tried = [e["candidate"]["settings"] for e in events if e["candidate"]["model"] == model]
+        for attempt in range(20):
+            settings = variant(model, base, 20 * len(tried) + attempt, self.judge.seed)
+            if settings not in tried:
+                return settings
+        return None
+
+    def _note(self, event: str, **fields: Any) -> None:
+        at = self.race.timer.elapsed
+        self.tell(self.race.journal.append(event, at=at, **fields))
+
+
+def plan_steps(
+    steps: Mapping[str, int], seconds: Mapping[str, float], left: float
+) -> dict[str, int]:
+    """How many steps each network gets, of the `steps` of its defaults, and who takes part.
+
+    `seconds` are those of one step. With the same share of their steps for all, models are admitted
+    in order as long as all of them fit into the time `left`; of these plans, one for each share,
+    the one with the largest number of models times share is taken, of equals the longer training.
+    """
+    best: tuple[float, dict[str, int]] = (0.0, {})
+    for share in _SHARES:
+        plan: dict[str, int] = {}
+        for name in seconds:
+            wanted = {**plan, name: math.ceil(share * steps[name])}
+            enough = wanted[name] >= min(_LEAST_STEPS, steps[name])
+            if enough and _race_seconds([seconds[n] * k for n, k in wanted.items()]) <= left:
+                plan = wanted
+        best = max(best, (len(plan) * share, plan), key=lambda found: found[0])
+    return best[1]
+
+
+def _race_seconds(full: Sequence[float]) -> float:
+    """A bracket of these trainings from every start, and the end of the race, at worst."""
+    entrants, done, total = len(STARTS) * len(full), 0.0, 0.0
+    for rung in RUNGS:
+        # The slowest models may be those that go on.
+        slowest = sorted([seconds for seconds in full for _ in STARTS], reverse=True)[:entrants]
+        total += (rung.steps - done) * sum(slowest)
+        entrants, done = math.ceil(entrants / KEPT), rung.steps
+    return 1.15 * (total + _FINISHES * max(full))
