@@ -18,7 +18,6 @@ from leporid import models
 from leporid.config import Config, canonical_hash
 from leporid.data import Split
 from leporid.errors import MissingExtraError
-from leporid.runs import classical_models
 from leporid.space import Choice, Int, SearchSpace, active
 
 FIRST = ("toppop", "itemknn", "turbocf", "gfcf", "ease")
@@ -26,6 +25,8 @@ FIRST = ("toppop", "itemknn", "turbocf", "gfcf", "ease")
 STARTS = ("random", "svd", "leporid")
 _ORDERED = ("sasrec", "lightgcn", "dlr2", "hgn", "bpr")
 _UNORDERED = ("lightgcn", "bpr", "dlr2", "sasrec", "hgn")
+_NETWORKS = ("bpr", "ncf", "ngcf", "dgcf", "hgn", "lightgcn", "sasrec", "dlr2")
+"""Not even looked at among the classical models: that would load torch."""
 _RECIPES = {"dlr2": "general"}
 """Neural models whose default settings were made for one data set."""
 _NEARBY = 0.15
@@ -80,7 +81,10 @@ def first_candidates() -> list[Candidate]:
 
 def classical_candidates() -> list[Candidate]:
     """All other classical models, with their default settings."""
-    return [Candidate(model=name) for name in classical_models() if name not in FIRST]
+    names = [n for n in models.available() if n not in (*FIRST, *_NETWORKS)]
+    classes = {name: models.get(name) for name in names}
+    alone = [n for n, c in classes.items() if not (c.takes_initial_vectors or c.combines)]
+    return [Candidate(model=name) for name in alone]
 
 
 def neural_models(facts: Mapping[str, Any]) -> list[str]:

@@ -22,14 +22,18 @@ from leporid.choosing.programme import Programme
 from leporid.choosing.race import Race, journal_path
 from leporid.choosing.report import write_page
 from leporid.data import Interactions, Split, load, split_by
-from leporid.errors import ConfigError, DataError, TrainingInterruptedError
+from leporid.errors import ConfigError, DataError, MissingExtraError, TrainingInterruptedError
 from leporid.evaluation import parse_metric
 from leporid.models import Recommender, find_model
+from leporid.pages import new_figure
 from leporid.runs import claim
 
 _SUMMARY = "chosen.json"
 _CLOSING_SHARE, _CLOSING_SECONDS = 0.03, 1.0
 """Kept for words, pages and files."""
+
+_DRAWN_SECONDS = 30.0
+"""With less time the race is not drawn."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,7 +105,10 @@ def choose(
         data = load(data)
     split = data if isinstance(data, Split) else split_by(data, protocol, seed=seed)
     if len(split.train) == 0:
-        raise DataError("the log has nothing to learn from: its training part is empty")
+        raise DataError(
+            f"nothing is left to learn from: under {split.protocol} no user has enough "
+            f"interactions for a training part; give a log with several interactions per user"
+        )
     with contextlib.ExitStack() as stack:
         folder = Path(output or stack.enter_context(tempfile.TemporaryDirectory()))
         question = {"data": split.digest, "protocol": split.protocol, "metric": metric}
@@ -128,6 +135,9 @@ def _race(
 ) -> Choice:
     stage, facts = stage_of(split), log_facts(split)
     judge = Rehearsal(split, stage or split, metric, timer, journal.path.parent, **about)
+    if timer.left > _DRAWN_SECONDS:
+        with contextlib.suppress(MissingExtraError):
+            new_figure(1, 1)  # loading it takes seconds, which are easier to spare now
     reserve = _CLOSING_SHARE * timer.budget + _CLOSING_SECONDS
     race = Race(judge, journal, timer, reserve=reserve, tell=tell)
     closing = Closing(race, judge, split, metric, folder, dataset, tell)

@@ -96,7 +96,6 @@ class Closing:
         race, verdict = self.race, self.verdict
         verdict.best = best = race.leader
         if best is None:
-            verdict.notes.append("nothing could be judged in the time given")
             return verdict
         level = race.level_with(best)
         cheapest = min(level, key=lambda r: r.outcome.facts["ms"])

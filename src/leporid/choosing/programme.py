@@ -22,7 +22,7 @@ from leporid.choosing.candidates import (
     variant,
 )
 from leporid.choosing.judging import Rehearsal
-from leporid.choosing.race import KEPT, RUNGS, Race
+from leporid.choosing.race import RUNGS, Race, entrants_kept
 from leporid.errors import LeporidError
 
 LEAST_SECONDS = 15.0
@@ -177,5 +177,5 @@ def _race_seconds(full: Sequence[float]) -> float:
         # The slowest models may be those that go on.
         slowest = sorted([seconds for seconds in full for _ in STARTS], reverse=True)[:entrants]
         total += (rung.steps - done) * sum(slowest)
-        entrants, done = math.ceil(entrants / KEPT), rung.steps
+        entrants, done = entrants_kept(entrants), rung.steps
     return 1.15 * (total + _FINISHES * max(full))

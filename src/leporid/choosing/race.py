@@ -145,7 +145,7 @@ class Race:
         return [self.results[c.key, rung] for c in wanted if (c.key, rung) in self.results]
 
     def bracket(self, candidates: Sequence[Candidate]) -> list[Result]:
-        """Through all rungs; at each the clearly worse go, and of the others two in three."""
+        """Through all rungs, fewer at each."""
         results: list[Result] = []
         for rung in range(len(RUNGS)):
             results = self.heat(candidates, rung)
@@ -153,10 +153,16 @@ class Race:
         return results
 
     def survivors(self, results: Sequence[Result]) -> list[Result]:
-        """The best third, less those whose interval lies below the best of them."""
-        ranked = sorted(results, key=lambda r: -r.value)
-        kept = ranked[: math.ceil(len(ranked) / KEPT)]
-        return [r for r in kept if r is ranked[0] or self.difference(r, ranked[0])[2] >= 0]
+        """The best third (two at least), less those clearly behind another start of their model.
+
+        Different models learn at different speeds, so a gap between them says less before the end.
+        """
+        kept: list[Result] = []
+        for result in sorted(results, key=lambda r: -r.value)[: entrants_kept(len(results))]:
+            same = [other for other in kept if other.candidate.model == result.candidate.model]
+            if all(self.difference(result, other)[2] >= 0 for other in same):
+                kept.append(result)
+        return kept
 
     def difference(self, first: Result, second: Result) -> tuple[float, float, float]:
         """first - second with its 95% interval, on the same users."""
@@ -234,6 +240,11 @@ class Race:
                 candidate = Candidate.from_dict(event["candidate"])
                 outcome = self.judge.recall(candidate, event["rung"])
                 self.results[place] = Result(candidate, event["rung"], outcome, event["at"])
+
+
+def entrants_kept(entrants: int) -> int:
+    """How many of them go on to the next rung."""
+    return max(2, math.ceil(entrants / KEPT))
 
 
 def journal_path(folder: Path) -> Path:

@@ -154,10 +154,11 @@ def _test_words(tested: Sequence[Tested], metric: str) -> list[str]:
 
 def _next_words(closing: Closing) -> list[str]:
     """What would help next."""
-    lines, late = [], closing.race.late.values()
-    if late:
-        names = ", ".join(dict.fromkeys(candidate.model for candidate in late))
-        lines.append(f"More time would help: there was none for {names}.")
+    judged = {result.candidate.model for result in closing.race.finished}
+    left_out = [event["model"] for event in closing.race.journal.of("left out")]
+    late = [candidate.model for candidate in closing.race.late.values()]
+    names = [name for name in dict.fromkeys([*left_out, *late]) if name not in judged]
+    lines = [f"More time would help: there was not enough for {', '.join(names)}."] if names else []
     curve = closing.verdict.curve
     if len(curve) > 1:
         (_, before), (_, now) = curve[-2:]
