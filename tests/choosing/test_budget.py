@@ -13,8 +13,10 @@ from leporid.errors import ConfigError
 
 @pytest.mark.parametrize(
     ("text", "seconds"),
-    [("10m", 600), ("90s", 90), ("1h30m", 5400), ("1h5s", 3605), ("0.5h", 1800), ("45", 45)]
-    + [("2 min", 120), (7, 7), (2.5, 2.5), ("1H 2M 3S", 3723)],
+    [
+        *[("10m", 600), ("90s", 90), ("1h30m", 5400), ("1h5s", 3605), ("0.5h", 1800), ("45", 45)],
+        *[("2 min", 120), (7, 7), (2.5, 2.5), ("1H 2M 3S", 3723)],
+    ],
 )
 def test_durations(text: str | float, seconds: float) -> None:
     assert parse_duration(text) == seconds

@@ -128,7 +128,8 @@ def test_a_killed_race_ends_as_one_that_was_not(world: World, dies_after: int) -
         resumed = race_of(world, Path(folder))
         resumed.bracket(field_of(world))
         assert list(resumed.results) == list(unbroken.results)
-        assert resumed.leader is not None and unbroken.leader is not None
+        assert resumed.leader is not None
+        assert unbroken.leader is not None
         assert resumed.leader.candidate == unbroken.leader.candidate
         assert set(Counter(world.done).values()) == {1}, "an evaluation was repeated"
 
@@ -161,7 +162,8 @@ def test_one_that_cannot_be_fitted_is_noted_and_not_tried_again(tmp_path: Path) 
     world = World({"a": 0.3, "b": 0.2}, {"a": 1.0, "b": 1.0}, broken=frozenset({"a"}))
     race = race_of(world, tmp_path)
     race.heat(field_of(world))
-    assert race.leader is not None and race.leader.candidate.model == "b"
+    assert race.leader is not None
+    assert race.leader.candidate.model == "b"
     [failed] = race.journal.of("failed")
     assert failed["why"] == "it cannot be fitted"
     again = race_of(World(world.quality, world.price), tmp_path)
@@ -177,7 +179,8 @@ def test_too_late_is_said_and_tried_again_with_more_time(tmp_path: Path) -> None
     assert [c.model for c in race.late.values()] == ["slow"]
     more = race_of(world, tmp_path, budget=300)
     more.heat(field_of(world))
-    assert more.leader is not None and more.leader.candidate.model == "slow"
+    assert more.leader is not None
+    assert more.leader.candidate.model == "slow"
     assert not more.late
 
 

@@ -25,7 +25,7 @@ FIRST = ("toppop", "itemknn", "turbocf", "gfcf", "ease")
 STARTS = ("random", "svd", "leporid")
 _ORDERED = ("sasrec", "lightgcn", "dlr2", "hgn", "bpr")
 _UNORDERED = ("lightgcn", "bpr", "dlr2", "sasrec", "hgn")
-_NETWORKS = ("bpr", "ncf", "ngcf", "dgcf", "hgn", "lightgcn", "sasrec", "dlr2")
+NETWORKS = ("bpr", "ncf", "ngcf", "dgcf", "hgn", "lightgcn", "sasrec", "dlr2")
 """Not even looked at among the classical models: that would load torch."""
 _RECIPES = {"dlr2": "general"}
 """Neural models whose default settings were made for one data set."""
@@ -79,9 +79,10 @@ def first_candidates() -> list[Candidate]:
     return [Candidate(model=name) for name in FIRST if name in models.available()]
 
 
-def classical_candidates() -> list[Candidate]:
-    """All other classical models, with their default settings."""
-    names = [n for n in models.available() if n not in (*FIRST, *_NETWORKS)]
+def classical_candidates(only: Sequence[str] | None = None) -> list[Candidate]:
+    """All other classical models (or only some), with their default settings."""
+    names = [n for n in models.available() if n not in (*FIRST, *NETWORKS)]
+    names = [n for n in names if only is None or n in only]
     classes = {name: models.get(name) for name in names}
     alone = [n for n, c in classes.items() if not (c.takes_initial_vectors or c.combines)]
     return [Candidate(model=name) for name in alone]
@@ -140,11 +141,6 @@ def _drawn(space: SearchSpace, name: str, now: Any, rng: np.random.Generator) ->
     value = float(np.exp(drawn)) if dimension.log else drawn
     value = min(max(value, dimension.low), dimension.high)
     return round(value) if isinstance(dimension, Int) else float(f"{value:.3g}")
-
-
-def families(candidates: Sequence[Candidate]) -> list[str]:
-    """Their models, each once, in order."""
-    return list(dict.fromkeys(candidate.model for candidate in candidates))
 
 
 def _recipe(model: str) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,16 +15,22 @@ from leporid.choosing import words
 from leporid.choosing.budget import Timer, format_duration, parse_duration
 from leporid.choosing.candidates import log_facts
 from leporid.choosing.closing import Closing
-from leporid.choosing.journal import Event, Journal
+from leporid.choosing.journal import Journal
 from leporid.choosing.judging import Rehearsal, stage_of
 from leporid.choosing.narration import narrator
 from leporid.choosing.programme import Programme
 from leporid.choosing.race import Race, journal_path
 from leporid.choosing.report import write_page
 from leporid.data import Interactions, Split, load, split_by
-from leporid.errors import ConfigError, DataError, MissingExtraError, TrainingInterruptedError
+from leporid.errors import (
+    ConfigError,
+    DataError,
+    MissingExtraError,
+    TrainingInterruptedError,
+    UnknownNameError,
+)
 from leporid.evaluation import parse_metric
-from leporid.models import Recommender, find_model
+from leporid.models import Recommender, available, find_model
 from leporid.pages import new_figure
 from leporid.runs import claim
 
@@ -32,6 +38,10 @@ _SUMMARY = "chosen.json"
 _CLOSING_SHARE, _CLOSING_SECONDS = 0.03, 1.0
 """Kept for words, pages and files."""
 
+_TOO_SMALL = (
+    "the log is too small to judge anything: no user has enough interactions to hold some back; "
+    "the most popular items are the answer until there are more"
+)
 _DRAWN_SECONDS = 30.0
 """With less time the race is not drawn."""
 
@@ -74,6 +84,7 @@ def choose(
     metric: str = "NDCG@10",
     *,
     output: str | Path | None = None,
+    models: Sequence[str] | None = None,
     protocol: str = "temporal",
     seed: int = 0,
     device: str = "auto",
@@ -90,6 +101,7 @@ def choose(
     metric : what decides, judged on `leporid.rehearsal` of the split; test is read once, at the end
     output : a folder; it holds the model, its record, the race and a report, and a killed race
         goes on there. Without one nothing is kept on disk.
+    models : the models that take part, by name; None for all
     protocol : how a log is split, one of "temporal", "leave-last-out", "global-time", "random"
     seed : of every random choice
     device : where networks are trained
@@ -98,7 +110,7 @@ def choose(
     spent : seconds of the budget that are gone already (loading the log, say)
     """
     begun, seconds = time.monotonic(), parse_duration(budget)
-    _check_metric(metric)
+    _check(metric, models)
     name = dataset or (Path(data).stem if isinstance(data, str | Path) else "log")
     source = str(data) if isinstance(data, str | Path) else "LOG"
     if isinstance(data, str | Path):
@@ -117,41 +129,33 @@ def choose(
             return earlier
         timer = Timer(seconds, journal.spent + spent + time.monotonic() - begun)
         tell = stack.enter_context(narrator(progress, timer, metric))
-        about = {"seed": seed, "device": device}
-        chosen = _race(split, metric, timer, journal, folder, tell, name, source, about)
-    return chosen
+        judge = Rehearsal(split, stage_of(split) or split, metric, timer, journal.path.parent)
+        judge.seed, judge.device = seed, device
+        race = Race(judge, journal, timer, reserve=_reserve(timer), tell=tell)
+        closing = Closing(race, judge, split, metric, folder, name, tell)
+        facts = log_facts(split)
+        if judge.stage is split:
+            closing.verdict.notes.append(_TOO_SMALL)
+        else:
+            with _first_interrupt_ends_the_race(closing):
+                Programme(race, judge, facts, metric, tell, models).run()
+        return _closed(closing, facts, source)
 
 
-def _race(
-    split: Split,
-    metric: str,
-    timer: Timer,
-    journal: Journal,
-    folder: Path,
-    tell: Callable[[Event], None],
-    dataset: str,
-    source: str,
-    about: dict[str, Any],
-) -> Choice:
-    stage, facts = stage_of(split), log_facts(split)
-    judge = Rehearsal(split, stage or split, metric, timer, journal.path.parent, **about)
+def _reserve(timer: Timer) -> float:
+    """Seconds for words, pages and files at the end."""
     if timer.left > _DRAWN_SECONDS:
         with contextlib.suppress(MissingExtraError):
             new_figure(1, 1)  # loading it takes seconds, which are easier to spare now
-    reserve = _CLOSING_SHARE * timer.budget + _CLOSING_SECONDS
-    race = Race(judge, journal, timer, reserve=reserve, tell=tell)
-    closing = Closing(race, judge, split, metric, folder, dataset, tell)
-    if stage is None:
-        closing.verdict.notes.append(
-            "the log is too small to judge anything: no user has enough interactions to hold some "
-            "back; the most popular items are the answer until there are more"
-        )
-    else:
-        with _first_interrupt_ends_the_race(closing):
-            Programme(race, judge, facts, metric, tell).run()
-    with claim(folder / "race" / "claims" / "closing") as mine:
+    return _CLOSING_SHARE * timer.budget + _CLOSING_SECONDS
+
+
+def _closed(closing: Closing, facts: dict[str, Any], source: str) -> Choice:
+    """The end of the race, by one process only."""
+    with claim(closing.folder / "race" / "claims" / "closing") as mine:
         if not mine:
-            raise DataError(f"another process is writing the answer into {folder}: wait for it")
+            where = closing.folder
+            raise DataError(f"another process is writing the answer into {where}: wait for it")
         closing.decide()
         closing.learn_curve()
         closing.fit()
@@ -196,7 +200,11 @@ def _earlier(journal: Journal, folder: Path, budget: float) -> Choice | None:
     return Choice(Recommender.load(model), folder=folder, **kept)
 
 
-def _check_metric(metric: str) -> None:
+def _check(metric: str, models: Sequence[str] | None) -> None:
+    """Refuse what cannot be, before any data is read."""
+    for name in models or ():
+        if name not in available():
+            raise UnknownNameError("model", name, available())
     family, _ = parse_metric(metric)
     if family in ("Popularity", "Gini", "Coverage"):
         raise ConfigError(f"{metric} is not a goal to maximise: choose NDCG@10, HR@10 or F1@10")

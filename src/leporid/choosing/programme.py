@@ -12,6 +12,7 @@ from typing import Any
 
 from leporid import models
 from leporid.choosing.candidates import (
+    NETWORKS,
     STARTS,
     Candidate,
     classical_candidates,
@@ -51,12 +52,14 @@ class Programme:
     facts: Mapping[str, Any]
     metric: str
     tell: Callable[[dict[str, Any]], None]
+    only: Sequence[str] | None = None
+    """The models that take part; None for all."""
 
     def run(self) -> None:
         """Everything there is time for."""
         race, timer = self.race, self.race.timer
-        race.heat(first_candidates())
-        race.heat(classical_candidates())
+        race.heat(c for c in first_candidates() if self._takes_part(c.model))
+        race.heat(classical_candidates(self.only))
         early = timer.elapsed + _TUNING_SHARE * timer.budget
         networks = self._may_train()
         for _ in range(_EARLY_ROUNDS):
@@ -69,7 +72,12 @@ class Programme:
             if not any(progress):
                 break
 
+    def _takes_part(self, model: str) -> bool:
+        return self.only is None or model in self.only
+
     def _may_train(self) -> bool:
+        if not any(self._takes_part(name) for name in NETWORKS):
+            return False
         known = bool(self.race.journal.of("plan"))
         return known or self.race.timer.left - self.race.reserve() > LEAST_SECONDS
 
@@ -82,6 +90,7 @@ class Programme:
         settings = {
             name: neural_settings(name, self.metric, _VALIDATION_USERS)
             for name in neural_models(self.facts)
+            if self._takes_part(name)
         }
         steps, seconds = {}, {}
         for name, own in list(settings.items()):

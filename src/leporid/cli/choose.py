@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from leporid.cli.options import Device, Json, Output, Seed, SplitOptions, SplitSource
+from leporid.cli.options import Device, Json, Output, Seed, SplitOptions, SplitSource, parse_list
 from leporid.cli.output import print_files, print_json, print_table, show_progress
 
 
@@ -18,6 +18,7 @@ def choose(
     log: SplitOptions,
     budget: Annotated[str, "Time for everything: 90s, 10m, 1h30m."] = "10m",
     metric: Annotated[str, "What decides."] = "NDCG@10",
+    only: Annotated[str | None, "The models that take part, separated by commas [all]."] = None,
     seed: Seed = 0,
     device: Device = "auto",
     dataset: Annotated[str | None, "Name of the data in the record [the file's name]."] = None,
@@ -40,6 +41,7 @@ def choose(
         seconds,
         metric,
         output=output,
+        models=parse_list(only) if only else None,
         seed=seed,
         device=device,
         progress=show_progress(json_output),
