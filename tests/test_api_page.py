@@ -19,6 +19,7 @@ LISTED = set(re.findall(r"^::: (\S+)$", PAGE, re.MULTILINE)) | set(
     re.findall(r"`(leporid\.\w+\.\w+)\(", PAGE)
 )
 FOR_OTHER_ROOMS = {
+    "choosing": {"format_duration", "parse_duration"},
     "data": {
         "DATASETS",
         "PROTOCOLS",
@@ -42,7 +43,7 @@ FOR_OTHER_ROOMS = {
     "runs": {
         *("CUTS", "Cell", "GridStatus", "Meter", "UserOutcomes", "classical_models", "judge"),
         *("initialisation_gains", "load_split", "paired_tests", "run", "tune_baselines"),
-        *("BaselineCheck", "have_seen", "versions", "write_final", "write_record"),
+        *("BaselineCheck", "claim", "have_seen", "versions", "write_final", "write_record"),
     },
     "serve": {"merged_log"},
     "tuning": set(),

@@ -1,8 +1,8 @@
 """Who takes part: models, starts and settings, in the order in which they get their turn.
 
-The facts of a log only order the candidates; they never exclude one. The rule, with the records it
-comes from (docs/choose.md): where the log has an order, models that read it go first (SASRec led on
-three of four ordered logs); where it has none, they go last.
+The facts of a log only order the candidates; they never exclude one. The rule: where the log has an
+order, models that read it go first (SASRec and DLR2 lead in results/README.md); where it has none,
+they go last.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from leporid.space import Choice, Int, SearchSpace, active
 FIRST = ("toppop", "itemknn", "turbocf", "gfcf", "ease")
 """What answers within seconds on most logs."""
 STARTS = ("random", "svd", "leporid")
-_ORDERED = ("sasrec", "lightgcn", "dlr2", "hgn", "bpr")
+_ORDERED = ("sasrec", "dlr2", "lightgcn", "hgn", "bpr")
 _UNORDERED = ("lightgcn", "bpr", "dlr2", "sasrec", "hgn")
 NETWORKS = ("bpr", "ncf", "ngcf", "dgcf", "hgn", "lightgcn", "sasrec", "dlr2")
 """Not even looked at among the classical models: that would load torch."""

@@ -23,7 +23,7 @@ from leporid.choosing.candidates import (
     variant,
 )
 from leporid.choosing.judging import Rehearsal
-from leporid.choosing.race import RUNGS, Race, entrants_kept
+from leporid.choosing.race import FULL, RUNGS, Race, entrants_kept
 from leporid.errors import LeporidError
 
 LEAST_SECONDS = 15.0
@@ -35,8 +35,8 @@ _VALIDATIONS = 12
 _VALIDATION_USERS = 1_000
 _FINISHES = 2.5
 """Trainings of the winner after the race, with what belongs to them."""
-_TUNING_SHARE = 0.2
-"""Of the budget, for classical variants before the networks."""
+_EARLY_SHARE = 0.3
+"""Of the budget: when networks are begun, however many variants there were before."""
 _FAMILIES = 3
 """Models whose settings are varied at the same time."""
 _EARLY_ROUNDS, _ROUNDS = 8, 30
@@ -60,16 +60,18 @@ class Programme:
         race, timer = self.race, self.race.timer
         race.heat(c for c in first_candidates() if self._takes_part(c.model))
         race.heat(classical_candidates(self.only))
-        early = timer.elapsed + _TUNING_SHARE * timer.budget
         networks = self._may_train()
-        for _ in range(_EARLY_ROUNDS):
-            if (networks and timer.elapsed >= early) or not self._vary_classical():
+        for place in range(_EARLY_ROUNDS):
+            begun = place < len(self._rounds("early"))
+            if networks and not begun and timer.elapsed >= _EARLY_SHARE * timer.budget:
+                break
+            if not self._vary("early", place):
                 break
         planned = self._plan() if networks else {}
         race.bracket([c for model, own in planned.items() for c in from_all_starts(model, own)])
-        for _ in range(_ROUNDS):
-            progress = [self._vary_classical(), bool(planned) and self._vary_neural()]
-            if not any(progress):
+        for place in range(_ROUNDS):
+            more = [self._vary("classical", place), bool(planned) and self._vary("neural", place)]
+            if not any(more):
                 break
 
     def _takes_part(self, model: str) -> bool:
@@ -112,27 +114,43 @@ class Programme:
         self._note("plan", settings=chosen, speeds=judge.speeds)
         return chosen
 
-    def _vary_classical(self) -> bool:
-        """One new variant of each leading classical model; whether anything was judged."""
-        best = self._best("classical")
-        new = [self._new(model, own.settings) for model, own in list(best.items())[:_FAMILIES]]
-        before = self.race.settled
-        self.race.heat(
-            Candidate(model=model, settings=settings)
-            for (model, _), settings in zip(best.items(), new, strict=False)
-            if settings is not None
-        )
-        return self.race.settled > before
+    def _vary(self, phase: str, place: int) -> bool:
+        """One round of variants; whether there was time for any of them.
 
-    def _vary_neural(self) -> bool:
-        """A new variant of the leading network from every start, through all rungs."""
-        for model, own in self._best("neural").items():
-            settings = self._new(model, own.settings)
-            if settings is not None:
-                before = self.race.settled
-                self.race.bracket(from_all_starts(model, settings))
-                return self.race.settled > before
-        return False
+        A round is in the journal before it begins, so that a killed race goes on with the same.
+        """
+        self.race.journal.reload()
+        rounds = self._rounds(phase)
+        if place < len(rounds):
+            field = [Candidate.from_dict(about) for about in rounds[place]["candidates"]]
+        else:
+            field = self._new_neural() if phase == "neural" else self._new_classical()
+            if not field:
+                return False
+            self._note("round", phase=phase, candidates=[c.to_dict() for c in field])
+        if phase == "neural":
+            self.race.bracket(field)
+        else:
+            self.race.heat(field)
+        return any(self.race.is_settled(c, 0 if phase == "neural" else FULL) for c in field)
+
+    def _rounds(self, phase: str) -> list[dict[str, Any]]:
+        return [event for event in self.race.journal.of("round") if event["phase"] == phase]
+
+    def _new_classical(self) -> list[Candidate]:
+        """A new variant of each leading classical model."""
+        field = []
+        for model, best in list(self._best("classical").items())[:_FAMILIES]:
+            if (settings := self._new(model, best.settings)) is not None:
+                field.append(Candidate(model=model, settings=settings))
+        return field
+
+    def _new_neural(self) -> list[Candidate]:
+        """A new variant of the leading network, from every start."""
+        for model, best in self._best("neural").items():
+            if (settings := self._new(model, best.settings)) is not None:
+                return from_all_starts(model, settings)
+        return []
 
     def _best(self, kind: str) -> dict[str, Candidate]:
         """The best finished candidate of each model of a kind, the best model first."""
@@ -145,8 +163,9 @@ class Programme:
 
     def _new(self, model: str, base: Mapping[str, Any]) -> dict[str, Any] | None:
         """Settings of this model that nobody has tried; None where none come up."""
-        events = self.race.journal.of("judged", "failed", "late")
-        tried = [e["candidate"]["settings"] for e in events if e["candidate"]["model"] == model]
+        drawn = [c for event in self.race.journal.of("round") for c in event["candidates"]]
+        tried = [c["settings"] for c in drawn if c["model"] == model]
+        tried += [r.candidate.settings for r in self.race.finished if r.candidate.model == model]
         for attempt in range(20):
             settings = variant(model, base, 20 * len(tried) + attempt, self.judge.seed)
             if settings not in tried:

@@ -121,11 +121,6 @@ class Race:
         return [result for result in self.results.values() if result.rung == FULL]
 
     @property
-    def settled(self) -> int:
-        """Evaluations that are over, failed ones too."""
-        return len(self.results) + len(self._failed)
-
-    @property
     def leader(self) -> Result | None:
         """The best of them, the earliest of equals."""
         return max(self.finished, key=lambda r: r.value, default=None)
@@ -135,7 +130,7 @@ class Race:
         wanted = list({c.key: c for c in candidates}.values())
         waiting = wanted
         while waiting:
-            busy = [c for c in waiting if not self._settled(c, rung) and not self._try(c, rung)]
+            busy = [c for c in waiting if not self.is_settled(c, rung) and not self._try(c, rung)]
             if not busy or self.timer.left <= self.reserve():
                 break
             time.sleep(0.2)  # another process has them
@@ -188,7 +183,7 @@ class Race:
                 return False
             self.journal.reload()
             self._absorb()
-            if not self._settled(candidate, rung):
+            if not self.is_settled(candidate, rung):
                 self._judge(candidate, rung)
         return True
 
@@ -221,7 +216,8 @@ class Race:
         )
         self.results[candidate.key, rung] = Result(candidate, rung, outcome, event["at"])
 
-    def _settled(self, candidate: Candidate, rung: int) -> bool:
+    def is_settled(self, candidate: Candidate, rung: int) -> bool:
+        """Whether that evaluation is over, well or badly."""
         place = (candidate.key, rung)
         return place in self.results or place in self._failed
 

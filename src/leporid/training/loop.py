@@ -47,13 +47,9 @@ def train_loop(
     progress: ProgressLike,
     checkpoint: Path | None = None,
     resume: bool = False,
-    stop: Callable[[int], bool] | None = None,
+    stop: Callable[[int], bool] = lambda step: False,
 ) -> TrainingHistory:
-    """Train `model.net` in place and leave the best weights in it.
-
-    `stop` is asked after every step; where it says so, that step is the last of this call, and a
-    later one can `resume` from its checkpoint.
-    """
+    """Train `model.net` in place and leave the best weights in it; `stop(step)` ends it early."""
     module, device = model.net, model.device
     group = Group(device)
     data = TrainingData.from_interactions(split.train, device)
@@ -97,15 +93,14 @@ def train_loop(
             _blend(state.average, module, config.ema_decay)
             state.step = step + 1
 
-            finished = stop is not None and stop(state.step)
-            last = finished or state.step == config.last_step
+            finished = last = state.step == config.last_step or stop(state.step)
             log.add(loss, len(whole))
             metric = None
             judge = last or (validation is not None and state.step % config.eval_every == 0)
             if judge and validation is not None:
                 if group.is_main:
                     metric = _validate(validation, state, model)
-                finished = group.agree(finished or _stale(config, state))
+                finished = group.agree(last or _stale(config, state))
             look = judge or state.step % _LOG_EVERY == 0
             if look:
                 log.write(group, metric)

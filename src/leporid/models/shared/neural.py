@@ -203,7 +203,8 @@ class NeuralRecommender(Recommender):
         self._build(BuildContext(split.train, self.config.dim, scaled), seed)
         start = [table.weight.detach().clone() for table in self.tables]
         self.net.to(device)
-        how: dict[str, Any] = {"checkpoint": checkpoint, "resume": resume, "stop": stop}
+        how: dict[str, Any] = {"checkpoint": checkpoint, "resume": resume}
+        how |= {"stop": stop} if stop else {}
         self.history = train_loop(self, split, seed=seed, progress=progress, **how)
         self.net.eval()
         self.weights_changed()
