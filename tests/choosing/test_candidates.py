@@ -71,6 +71,8 @@ def test_variants_are_valid_repeatable_and_differ(model: str) -> None:
         config = models.get(model).config_class.from_dict(settings).to_dict()
         assert settings.keys() <= space.keys()
         assert all(config[name] in space[name] for name in settings)
+        plain = models.get(model).config_class().to_dict()
+        assert all(plain[name] != value for name, value in settings.items())
     if space:
         assert len({str(settings) for settings in drawn}) > 10
 
@@ -87,10 +89,11 @@ def test_a_plan_fits_and_slow_models_do_not_keep_out_quick_ones() -> None:
     steps, seconds = {"slow": 5000, "quick": 3000}, {"slow": 9.0, "quick": 0.001}
     assert plan_steps(steps, seconds, 40.0) == {"quick": 3000}
     assert plan_steps(steps, seconds, 0.1) == {}
-    seconds["slow"] = 0.002
-    both = plan_steps(steps, seconds, 1000.0)
-    assert both == steps
-    for left in (30.0, 50.0, 80.0):
+    seconds["slow"] = 0.02
+    assert plan_steps(steps, seconds, 10_000.0) == steps
+    for left in (30.0, 60.0, 120.0):
         plan = plan_steps(steps, seconds, left)
-        assert plan
+        assert list(plan) == ["quick", "slow"], "the quickest first"
+        assert plan["quick"] == 3000
+        assert 100 <= plan["slow"] < 5000
         assert _race_seconds([seconds[n] * k for n, k in plan.items()]) <= left

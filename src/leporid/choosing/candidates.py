@@ -120,10 +120,11 @@ def variant(model: str, base: Mapping[str, Any], place: int, seed: int) -> dict[
     settings = dict(base)
     for name in moved:
         settings[name] = config[name] = _drawn(space, name, config[name], rng)
+    plain = cls.config_class().to_dict()
     return {
         name: value
         for name, value in settings.items()
-        if name not in space or active(space[name], config)
+        if name not in space or (active(space[name], config) and value != plain[name])
     }
 
 

@@ -69,7 +69,7 @@ class Rehearsal:
     start_seconds: dict[str, float] = field(default_factory=dict)
     _vectors: dict[tuple[str, int], InitialEmbeddings | None] = field(default_factory=dict)
     _seconds: dict[str, dict[str, float]] = field(default_factory=dict)
-    """Fit and ranking of each model when it was last judged on everything."""
+    """Fit and ranking of each candidate, and of the last of each model, for all users."""
     _steps_done: dict[str, int] = field(default_factory=dict)
 
     @cached_property
@@ -90,7 +90,7 @@ class Rehearsal:
 
     def cost(self, candidate: Candidate, rung: int) -> float:
         """Predicted seconds; from the last fit of the same model where there was one."""
-        before = self._seconds.get(candidate.model, {})
+        before = self._before(candidate)
         ranking = before.get("ranking", 0.0) * RUNGS[rung].users
         if candidate.kind == "neural":
             steps = self.stop_step(candidate, rung) - self._steps_done.get(candidate.key, 0)
@@ -102,7 +102,7 @@ class Rehearsal:
 
     def finish(self, candidate: Candidate) -> float:
         """Two fits (on train, on everything), a test and a save."""
-        before = self._seconds.get(candidate.model, {})
+        before = self._before(candidate)
         ranking = 3 * before.get("ranking", 0.0) + 0.2
         if candidate.kind == "neural":
             fit = self.speeds.get(candidate.model, 0.0) * self.steps(candidate)
@@ -110,6 +110,10 @@ class Rehearsal:
             return _SAFETY * 2 * fit * math.sqrt(self._growth) + ranking
         fit = before.get("fit", self._first_guess(candidate))
         return _SAFETY * fit * (1 + self._growth) + ranking
+
+    def _before(self, candidate: Candidate) -> dict[str, float]:
+        """Seconds of this candidate, or of the last one of the same model; empty for a new one."""
+        return self._seconds.get(candidate.key) or self._seconds.get(candidate.model, {})
 
     def steps(self, candidate: Candidate) -> int:
         """Steps of a full training."""
@@ -300,7 +304,8 @@ class Rehearsal:
         if candidate.kind == "neural":
             self._steps_done[candidate.key] = int(facts["steps"])
         ranking = facts["ranking_seconds"] / RUNGS[rung].users
-        self._seconds[candidate.model] = {"fit": facts["fit_seconds"], "ranking": ranking}
+        seconds = {"fit": facts["fit_seconds"], "ranking": ranking}
+        self._seconds[candidate.key] = self._seconds[candidate.model] = seconds
 
     def _file(self, candidate: Candidate, rung: int) -> Path:
         return self.folder / f"{candidate.key}-{rung}.safetensors"

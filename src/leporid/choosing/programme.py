@@ -28,8 +28,9 @@ from leporid.errors import LeporidError
 
 LEAST_SECONDS = 15.0
 """With less time left networks are not begun: loading them alone takes a good part of it."""
-_LEAST_STEPS = 200
-_SHARES = (1.0, 0.7, 0.5, 0.35, 0.25, 0.18, 0.125, 0.09)
+_LEAST = 100
+"""Steps: with fewer a network is not begun."""
+_SHARES = (0.03, 0.05, 0.09, 0.125, 0.18, 0.25, 0.35, 0.5, 0.7, 1.0)
 """Of the steps of a model's defaults."""
 _VALIDATIONS = 12
 _VALIDATION_USERS = 1_000
@@ -39,7 +40,9 @@ _EARLY_SHARE = 0.3
 """Of the budget: when networks are begun, however many variants there were before."""
 _FAMILIES = 3
 """Models whose settings are varied at the same time."""
-_EARLY_ROUNDS, _ROUNDS = 8, 30
+_WIDE_ROUNDS = 3
+"""First rounds of variants, of all classical models: defaults say little of what a model can do."""
+_EARLY_ROUNDS, _ROUNDS = 10, 30
 """Of variants, before the networks and after them: more would fit the rehearsal, not the log."""
 
 
@@ -68,7 +71,8 @@ class Programme:
             if not self._vary("early", place):
                 break
         planned = self._plan() if networks else {}
-        race.bracket([c for model, own in planned.items() for c in from_all_starts(model, own)])
+        for model, own in planned.items():
+            race.bracket(from_all_starts(model, own))
         for place in range(_ROUNDS):
             more = [self._vary("classical", place), bool(planned) and self._vary("neural", place)]
             if not any(more):
@@ -81,7 +85,10 @@ class Programme:
         if not any(self._takes_part(name) for name in NETWORKS):
             return False
         known = bool(self.race.journal.of("plan"))
-        return known or self.race.timer.left - self.race.reserve() > LEAST_SECONDS
+        enough = known or self.race.timer.left - self.race.reserve() > LEAST_SECONDS
+        if not enough:
+            self._note("left out", model="networks", why="there is too little time for them")
+        return enough
 
     def _plan(self) -> dict[str, dict[str, Any]]:
         """Settings of the networks that take part, in order; from the journal where it has them."""
@@ -105,7 +112,7 @@ class Programme:
                 self._note("left out", model=name, why=str(error))
         left = race.timer.left - race.reserve()
         planned = plan_steps(steps, seconds, left)
-        for name in settings.keys() - planned.keys():
+        for name in (n for n in settings if n not in planned):
             self._note("left out", model=name, why="its training does not fit into the time left")
         chosen = {
             name: {**settings[name], "steps": n, "eval_every": max(1, n // _VALIDATIONS)}
@@ -124,7 +131,8 @@ class Programme:
         if place < len(rounds):
             field = [Candidate.from_dict(about) for about in rounds[place]["candidates"]]
         else:
-            field = self._new_neural() if phase == "neural" else self._new_classical()
+            wide = phase == "early" and place < _WIDE_ROUNDS
+            field = self._new_neural() if phase == "neural" else self._new_classical(wide)
             if not field:
                 return False
             self._note("round", phase=phase, candidates=[c.to_dict() for c in field])
@@ -132,24 +140,25 @@ class Programme:
             self.race.bracket(field)
         else:
             self.race.heat(field)
-        return any(self.race.is_settled(c, 0 if phase == "neural" else FULL) for c in field)
+        new, rung = (field[: len(STARTS)], 0) if phase == "neural" else (field, FULL)
+        return any(self.race.is_settled(candidate, rung) for candidate in new)
 
     def _rounds(self, phase: str) -> list[dict[str, Any]]:
         return [event for event in self.race.journal.of("round") if event["phase"] == phase]
 
-    def _new_classical(self) -> list[Candidate]:
-        """A new variant of each leading classical model."""
+    def _new_classical(self, wide: bool) -> list[Candidate]:
+        """A new variant of each leading classical model, or of all of them."""
         field = []
-        for model, best in list(self._best("classical").items())[:_FAMILIES]:
+        for model, best in list(self._best("classical").items())[: None if wide else _FAMILIES]:
             if (settings := self._new(model, best.settings)) is not None:
                 field.append(Candidate(model=model, settings=settings))
         return field
 
     def _new_neural(self) -> list[Candidate]:
-        """A new variant of the leading network, from every start."""
+        """A new variant of the leading network, from every start, and that network itself."""
         for model, best in self._best("neural").items():
             if (settings := self._new(model, best.settings)) is not None:
-                return from_all_starts(model, settings)
+                return [*from_all_starts(model, settings), best]
         return []
 
     def _best(self, kind: str) -> dict[str, Candidate]:
@@ -180,30 +189,41 @@ class Programme:
 def plan_steps(
     steps: Mapping[str, int], seconds: Mapping[str, float], left: float
 ) -> dict[str, int]:
-    """How many steps each network gets, of the `steps` of its defaults, and who takes part.
+    """How many steps each network gets, of the `steps` of its defaults; the quickest first.
 
-    `seconds` are those of one step. With the same share of their steps for all, models are admitted
-    in order as long as all of them fit into the time `left`; of these plans, one for each share,
-    the one with the largest number of models times share is taken, of equals the longer training.
+    `seconds` are those of one step, in the order of the models' turns. Steps are given out bit by
+    bit, always where the gain per second is largest, as long as everything fits into the time
+    `left`. The gain is that of the root of the share of a model's steps, times a weight that falls
+    with its turn: the first steps count more than the last ones.
     """
-    best: tuple[float, dict[str, int]] = (0.0, {})
-    for share in _SHARES:
-        plan: dict[str, int] = {}
-        for name in seconds:
-            wanted = {**plan, name: math.ceil(share * steps[name])}
-            enough = wanted[name] >= min(_LEAST_STEPS, steps[name])
-            if enough and _race_seconds([seconds[n] * k for n, k in wanted.items()]) <= left:
-                plan = wanted
-        best = max(best, (len(plan) * share, plan), key=lambda found: found[0])
-    return best[1]
+    level = dict.fromkeys(seconds, 0.0)
+
+    def total(shares: Mapping[str, float]) -> float:
+        return _race_seconds(
+            [seconds[n] * steps[n] * share for n, share in shares.items() if share]
+        )
+
+    while True:
+        best, chosen = 0.0, None
+        for turn, name in enumerate(seconds):
+            share = next((s for s in _SHARES if s > level[name] and s * steps[name] >= _LEAST), 0)
+            raised = {**level, name: share}
+            if share and total(raised) <= left:
+                gain = (math.sqrt(share) - math.sqrt(level[name])) / (1 + turn / 4)
+                price = max(total(raised) - total(level), 1e-9)
+                if gain / price > best:
+                    best, chosen = gain / price, raised
+        if chosen is None:
+            break
+        level = chosen
+    took_part = {name: math.ceil(share * steps[name]) for name, share in level.items() if share}
+    return dict(sorted(took_part.items(), key=lambda pair: seconds[pair[0]] * pair[1]))
 
 
 def _race_seconds(full: Sequence[float]) -> float:
-    """A bracket of these trainings from every start, and the end of the race, at worst."""
-    entrants, done, total = len(STARTS) * len(full), 0.0, 0.0
+    """Brackets of these trainings from every start, and the end of the race, at worst."""
+    entrants, done, total = len(STARTS), 0.0, 0.0
     for rung in RUNGS:
-        # The slowest models may be those that go on.
-        slowest = sorted([seconds for seconds in full for _ in STARTS], reverse=True)[:entrants]
-        total += (rung.steps - done) * sum(slowest)
+        total += (rung.steps - done) * entrants * sum(full)
         entrants, done = entrants_kept(entrants), rung.steps
-    return 1.15 * (total + _FINISHES * max(full))
+    return 1.15 * (total + _FINISHES * max(full, default=0.0))

@@ -25,8 +25,6 @@ from leporid.errors import LeporidError
 from leporid.evaluation import combine, paired_interval
 from leporid.runs import claim
 
-KEPT = 3
-"""One in this many goes on to the next rung."""
 LONGEST = 0.15
 """Share of the budget that the evaluation of one classical model may take."""
 TIE = 0.01
@@ -148,10 +146,7 @@ class Race:
         return results
 
     def survivors(self, results: Sequence[Result]) -> list[Result]:
-        """The best third (two at least), less those clearly behind another start of their model.
-
-        Different models learn at different speeds, so a gap between them says less before the end.
-        """
+        """The better half, less those clearly behind another start of the same model."""
         kept: list[Result] = []
         for result in sorted(results, key=lambda r: -r.value)[: entrants_kept(len(results))]:
             same = [other for other in kept if other.candidate.model == result.candidate.model]
@@ -240,7 +235,7 @@ class Race:
 
 def entrants_kept(entrants: int) -> int:
     """How many of them go on to the next rung."""
-    return max(2, math.ceil(entrants / KEPT))
+    return math.ceil(entrants / 2)
 
 
 def journal_path(folder: Path) -> Path:
