@@ -6,6 +6,7 @@ user, for paired differences, and the first places of every list, for blends.
 
 from __future__ import annotations
 
+import contextlib
 import math
 import shutil
 import statistics
@@ -26,7 +27,7 @@ from leporid.choosing.budget import Guard, Timer
 from leporid.choosing.candidates import Candidate
 from leporid.choosing.race import FULL, RUNGS, Outcome
 from leporid.data import Interactions, Split, rehearsal
-from leporid.errors import DataError, LeporidWarning
+from leporid.errors import DataError, LeporidError, LeporidWarning
 from leporid.evaluation import evaluate, ingredients, parse_metric
 from leporid.initializers import InitialEmbeddings, start
 from leporid.memory import free_memory
@@ -37,6 +38,8 @@ DEPTH = 50
 MOST_USERS, FEWEST_USERS = 10_000, 500
 """Users of the last rung at most, and of any rung at least (as far as there are so many)."""
 _TIMED_STEPS, _TIMED_SECONDS = 8, 1.0
+_FEW = 100
+"""Users of a fit that is not timed."""
 _PER_PAIR = 3e-8
 """Seconds for each pair of items in a history: what neighbourhood models take, roughly."""
 _SAFETY = 1.2
@@ -187,8 +190,14 @@ class Rehearsal:
         key = (name, int(config.dim))
         if ours and key in self._vectors:
             return self._vectors[key]
-        begun = time.perf_counter()
-        made = start(candidate.init, train, dim=config.dim, seed=self.seed, progress=guard)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", LeporidWarning)
+            if ours and name not in self.start_seconds:
+                # Loading or compiling the loops is not what the next fit will take.
+                with contextlib.suppress(LeporidError):
+                    start(name, train.select(train.user < _FEW), cache=False, dim=4, progress=guard)
+            begun = time.perf_counter()
+            made = start(name, train, dim=config.dim, seed=self.seed, progress=guard)
         if ours:
             self._vectors[key] = made
             self.start_seconds[name] = time.perf_counter() - begun
@@ -302,6 +311,9 @@ class Rehearsal:
     def _learn(self, candidate: Candidate, rung: int, facts: dict[str, Any]) -> None:
         """Keep the seconds for later predictions."""
         if candidate.kind == "neural":
+            steps = int(facts["steps"]) - self._steps_done.get(candidate.key, 0)
+            if steps > 0:  # with its validations: better than the few steps it was planned with
+                self.speeds[candidate.model] = facts["fit_seconds"] / steps
             self._steps_done[candidate.key] = int(facts["steps"])
         ranking = facts["ranking_seconds"] / RUNGS[rung].users
         seconds = {"fit": facts["fit_seconds"], "ranking": ranking}

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from leporid import models
+from leporid.choosing.budget import Guard
 from leporid.choosing.candidates import (
     NETWORKS,
     STARTS,
@@ -72,11 +73,10 @@ class Programme:
                 break
         planned = self._plan() if networks else {}
         for model, own in planned.items():
-            race.bracket(from_all_starts(model, own))
+            race.bracket(self._field(model, own))
+        phases = ["classical", *(["neural"] if planned else [])]
         for place in range(_ROUNDS):
-            more = [self._vary("classical", place), bool(planned) and self._vary("neural", place)]
-            if not any(more):
-                break
+            phases = [phase for phase in phases if self._vary(phase, place)]
 
     def _takes_part(self, model: str) -> bool:
         return self.only is None or model in self.only
@@ -94,15 +94,16 @@ class Programme:
         """Settings of the networks that take part, in order; from the journal where it has them."""
         race, judge = self.race, self.judge
         if done := race.journal.of("plan"):
-            judge.speeds.update(done[-1]["speeds"])
+            judge.speeds = {**done[-1]["speeds"], **judge.speeds}
             return dict(done[-1]["settings"])
         settings = {
             name: neural_settings(name, self.metric, _VALIDATION_USERS)
             for name in neural_models(self.facts)
             if self._takes_part(name)
         }
+        starts = self._open_starts(settings)
         steps, seconds = {}, {}
-        for name, own in list(settings.items()):
+        for name, own in settings.items() if starts else ():
             if race.timer.left - race.reserve() < LEAST_SECONDS / 2:
                 break
             try:
@@ -110,16 +111,35 @@ class Programme:
                 steps[name], seconds[name] = config.steps, judge.speed(name, own)
             except LeporidError as error:
                 self._note("left out", model=name, why=str(error))
-        left = race.timer.left - race.reserve()
-        planned = plan_steps(steps, seconds, left)
+        again = 2 * max(judge.start_seconds.values(), default=0.0)
+        planned = plan_steps(steps, seconds, race.timer.left - race.reserve() - again)
         for name in (n for n in settings if n not in planned):
             self._note("left out", model=name, why="its training does not fit into the time left")
         chosen = {
             name: {**settings[name], "steps": n, "eval_every": max(1, n // _VALIDATIONS)}
             for name, n in planned.items()
         }
-        self._note("plan", settings=chosen, speeds=judge.speeds)
+        self._note("plan", settings=chosen, speeds=judge.speeds, starts=starts)
         return chosen
+
+    def _open_starts(self, settings: Mapping[str, dict[str, Any]]) -> list[str]:
+        """The starts whose vectors there is time for; they are computed here, for all networks."""
+        open_to, timer = [], self.race.timer
+        for name in STARTS if settings else ():
+            model, own = next(iter(settings.items()))
+            candidate = Candidate(model=model, init=name, settings=own, kind="neural")
+            guard = Guard(timer, timer.elapsed + (timer.left - self.race.reserve()) / 3)
+            try:
+                self.judge.vectors(candidate, self.judge.stage.train, guard)
+                open_to.append(name)
+            except LeporidError as error:
+                self._note("left out", model=f"the start {name}", why=str(error))
+        return open_to
+
+    def _field(self, model: str, settings: Mapping[str, Any]) -> list[Candidate]:
+        """A network from all starts that take part."""
+        starts = self.race.journal.of("plan")[-1]["starts"]
+        return [c for c in from_all_starts(model, settings) if c.init in starts]
 
     def _vary(self, phase: str, place: int) -> bool:
         """One round of variants; whether there was time for any of them.
@@ -140,7 +160,7 @@ class Programme:
             self.race.bracket(field)
         else:
             self.race.heat(field)
-        new, rung = (field[: len(STARTS)], 0) if phase == "neural" else (field, FULL)
+        new, rung = (field[:-1], 0) if phase == "neural" else (field, FULL)
         return any(self.race.is_settled(candidate, rung) for candidate in new)
 
     def _rounds(self, phase: str) -> list[dict[str, Any]]:
@@ -158,7 +178,7 @@ class Programme:
         """A new variant of the leading network, from every start, and that network itself."""
         for model, best in self._best("neural").items():
             if (settings := self._new(model, best.settings)) is not None:
-                return [*from_all_starts(model, settings), best]
+                return [*self._field(model, settings), best]
         return []
 
     def _best(self, kind: str) -> dict[str, Candidate]:

@@ -59,7 +59,7 @@ def explain(closing: Closing, elapsed: float) -> str:
             )
         elif level:
             names = ", ".join(dict.fromkeys(r.candidate.model for r in level))
-            lines.append(f"Level with it, and not much cheaper: {len(level)} others ({names}).")
+            lines.append(f"Level with it, and not much cheaper: {len(level)} more ({names}).")
         lines += _blend_words(closing)
         lines += _start_words(race)
     lines += _test_words(closing.tested, metric)
