@@ -168,9 +168,9 @@ class Programme:
 
     def _new_classical(self, wide: bool) -> list[Candidate]:
         """A new variant of each leading classical model, or of all of them."""
-        field = []
+        field, late = [], {candidate.model for candidate in self.race.late.values()}
         for model, best in list(self._best("classical").items())[: None if wide else _FAMILIES]:
-            if (settings := self._new(model, best.settings)) is not None:
+            if model not in late and (settings := self._new(model, best.settings)) is not None:
                 field.append(Candidate(model=model, settings=settings))
         return field
 
