@@ -22,6 +22,7 @@ from leporid.data import IdMap, Interactions
 from leporid.errors import ConfigError, DataError, LeporidWarning, UnknownNameError
 from leporid.models import Blend, Recommender, find_model
 from leporid.runs import read_run
+from leporid.serve.loaded_run import load_run
 
 QUICK = ("toppop", "itemknn", "rp3beta")
 
@@ -73,6 +74,7 @@ def test_the_folder_is_a_run(chosen: Choice) -> None:
     run = read_run(chosen.folder)
     assert run.record.experiment == "choose"
     assert run.record.metrics["NDCG@10"] == pytest.approx(chosen.tested[0]["NDCG@10"])
+    assert load_run(chosen.folder).metrics == run.record.metrics
     page = (chosen.folder / "report.html").read_text(encoding="utf-8")
     assert "The race" in page
     assert chosen.commands[0].split(" --seed")[0] in page
@@ -131,6 +133,7 @@ def test_a_log_without_times_is_split_at_random(short: None) -> None:
 
 def test_no_time_at_all_still_gives_the_most_popular() -> None:
     chosen = leporid.choose(planted(), 1e-6, progress=False)
+    assert chosen.folder is None
     assert chosen.winner == "toppop"
     assert "More time would help" in chosen.why
 
@@ -220,3 +223,4 @@ def test_a_blend_is_served_like_any_model(tmp_path: Path) -> None:
     assert all(member.fitting.final for member in loaded.members)
     rows = np.arange(5, dtype=np.int32)
     assert np.array_equal(loaded.score(rows), final.score(rows))
+    assert load_run(tmp_path).model.name == "blend"

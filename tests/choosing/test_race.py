@@ -18,7 +18,7 @@ from leporid.choosing.budget import OutOfTimeError, Timer
 from leporid.choosing.candidates import Candidate
 from leporid.choosing.journal import Journal
 from leporid.choosing.race import FULL, RUNGS, Outcome, Race
-from leporid.errors import DataError
+from leporid.errors import DataError, TrainingInterruptedError
 
 USERS = 60
 
@@ -169,6 +169,22 @@ def test_one_that_cannot_be_fitted_is_noted_and_not_tried_again(tmp_path: Path) 
     again.heat(field_of(world))
     assert len(again.journal.of("failed")) == 1
     assert len(again.finished) == 1
+
+
+def test_a_crash_of_one_candidate_is_noted_and_an_interrupt_is_not(tmp_path: Path) -> None:
+    world = World({"a": 0.3, "b": 0.2}, {"a": 1.0, "b": 1.0})
+    race = race_of(world, tmp_path)
+    world.quality.pop("a")
+    race.heat([Candidate(model="a"), Candidate(model="b")])
+    assert race.journal.of("failed")[0]["why"] == "KeyError 'a'"
+    assert len(race.finished) == 1
+
+    def interrupted(*_: object) -> Outcome:
+        raise TrainingInterruptedError("Ctrl-C")
+
+    world.evaluate = interrupted  # type: ignore[method-assign]
+    with pytest.raises(TrainingInterruptedError):
+        race.heat([Candidate(model="b", init="svd")])
 
 
 def test_too_late_is_said_and_tried_again_with_more_time(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import contextlib
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -139,7 +139,8 @@ def choose(
         else:
             with _first_interrupt_ends_the_race(closing):
                 Programme(race, judge, facts, metric, tell, models).run()
-        return _closed(closing, facts, source)
+        chosen = _closed(closing, facts, source)
+        return chosen if output is not None else replace(chosen, folder=None)
 
 
 def _reserve(timer: Timer) -> float:

@@ -21,7 +21,7 @@ from leporid.choosing.candidates import Candidate
 from leporid.choosing.judging import Rehearsal
 from leporid.choosing.race import FULL, Race, Result
 from leporid.data import Split
-from leporid.errors import LeporidError, LeporidWarning
+from leporid.errors import LeporidError, LeporidWarning, TrainingInterruptedError
 from leporid.evaluation import (
     MetricTable,
     combine,
@@ -159,7 +159,7 @@ class Closing:
             except (OutOfTimeError, MemoryError):
                 self.verdict.notes.append(f"{label} could not be fitted in the time left")
             except LeporidError as error:
-                if last:
+                if last or isinstance(error, TrainingInterruptedError):
                     raise
                 self.verdict.notes.append(f"{label} could not be fitted: {error}")
 
@@ -265,7 +265,7 @@ class Closing:
                 with Meter() as meter:
                     model = self._train(candidate, guard)
                 other = self._measure(candidate.label, model, meter.seconds)
-            except (LeporidError, MemoryError):
+            except (OutOfTimeError, MemoryError):
                 self.verdict.notes.append(f"no time was left to test {candidate.label}")
                 continue
             other.low, other.high = paired_interval(self.tested[0].columns, other.columns)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from leporid import models
-from leporid.choosing.budget import Guard
+from leporid.choosing.budget import Guard, OutOfTimeError
 from leporid.choosing.candidates import (
     NETWORKS,
     STARTS,
@@ -25,7 +25,7 @@ from leporid.choosing.candidates import (
 )
 from leporid.choosing.judging import Rehearsal
 from leporid.choosing.race import FULL, RUNGS, Race, entrants_kept
-from leporid.errors import LeporidError
+from leporid.errors import ConfigError, DataError, GraphError
 
 LEAST_SECONDS = 15.0
 """With less time left networks are not begun: loading them alone takes a good part of it."""
@@ -109,7 +109,7 @@ class Programme:
             try:
                 config: Any = models.get(name).config_class.from_dict(own)
                 steps[name], seconds[name] = config.steps, judge.speed(name, own)
-            except LeporidError as error:
+            except (DataError, ConfigError, GraphError, OutOfTimeError) as error:
                 self._note("left out", model=name, why=str(error))
         again = 2 * max(judge.start_seconds.values(), default=0.0)
         planned = plan_steps(steps, seconds, race.timer.left - race.reserve() - again)
@@ -132,7 +132,7 @@ class Programme:
             try:
                 self.judge.vectors(candidate, self.judge.stage.train, guard)
                 open_to.append(name)
-            except LeporidError as error:
+            except (DataError, ConfigError, GraphError, OutOfTimeError) as error:
                 self._note("left out", model=f"the start {name}", why=str(error))
         return open_to
 

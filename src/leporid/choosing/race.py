@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from leporid.choosing.budget import OutOfTimeError, Timer
 from leporid.choosing.candidates import Candidate
 from leporid.choosing.journal import Event, Journal
-from leporid.errors import LeporidError
+from leporid.errors import LeporidError, TrainingInterruptedError
 from leporid.evaluation import combine, paired_interval
 from leporid.runs import claim
 
@@ -187,7 +187,8 @@ class Race:
         cost = self.judge.cost(candidate, rung)
         # Whoever takes part must be able to win: its own end must fit behind it.
         after = max(self._reserve + self.judge.finish(candidate), self.reserve())
-        if self.leader is not None and self.timer.left < cost + after:
+        too_long = candidate.kind == "classical" and cost > LONGEST * self.timer.budget
+        if self.leader is not None and (too_long or self.timer.left < cost + after):
             self.late[candidate.key] = candidate
             self._note("late", **about, needs=round(cost + after, 1))
             return
@@ -201,9 +202,12 @@ class Race:
             self.late[candidate.key] = candidate
             self._note("late", **about, needs=round(self.timer.elapsed - begun, 1))
             return
-        except (LeporidError, MemoryError) as error:
+        except TrainingInterruptedError:
+            raise
+        except Exception as error:  # whatever one candidate does, the others go on
             self._failed.add((candidate.key, rung))
-            self._note("failed", **about, why=str(error) or "out of memory")
+            name = "" if isinstance(error, LeporidError) else f"{type(error).__name__} "
+            self._note("failed", **about, why=f"{name}{error}".strip())
             return
         self.late.pop(candidate.key, None)
         event = self._note(
