@@ -27,8 +27,8 @@ _ORDERED = ("sasrec", "dlr2", "lightgcn", "hgn", "bpr")
 _UNORDERED = ("lightgcn", "bpr", "dlr2", "sasrec", "hgn")
 NETWORKS = ("bpr", "ncf", "ngcf", "dgcf", "hgn", "lightgcn", "sasrec", "dlr2")
 """Not even looked at among the classical models: that would load torch."""
-_RECIPES = {"dlr2": "general"}
-"""Neural models whose default settings were made for one data set."""
+_RECIPE = "general"
+"""Of networks that have one of this name: the settings that were made for more than one log."""
 _NEARBY = 0.15
 """Share of a range that a setting moves in a small step."""
 
@@ -50,8 +50,10 @@ class Candidate(Config):
     @property
     def label(self) -> str:
         """For people: 'sasrec from leporid', 'ease l2=300'."""
-        hidden = {"steps", "eval_every", "eval_users", "metric", *_recipe(self.model)}
-        changed = [f"{k}={_short(v)}" for k, v in self.settings.items() if k not in hidden]
+        recipe = _recipe(self.model) if self.init else {}
+        hidden = {"steps", "eval_every", "eval_users", "metric"}
+        shown = {k: v for k, v in self.settings.items() if k not in hidden and recipe.get(k) != v}
+        changed = [f"{key}={_short(value)}" for key, value in shown.items()]
         return " ".join([self.model, *([f"from {self.init}"] if self.init else []), *changed])
 
     @property
@@ -145,7 +147,8 @@ def _drawn(space: SearchSpace, name: str, now: Any, rng: np.random.Generator) ->
 
 
 def _recipe(model: str) -> dict[str, Any]:
-    return dict(models.get(model).recipe_settings(_RECIPES[model])) if model in _RECIPES else {}
+    cls = models.get(model)
+    return cls.recipe_settings(_RECIPE) if _RECIPE in cls.recipes else {}
 
 
 def _short(value: Any) -> str:
