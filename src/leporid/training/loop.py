@@ -73,10 +73,10 @@ def train_loop(
 
     log = Log(state, config, progress, f"training {model.name}")
     backward = backward_of(model, group.world)
-    finished = _stale(config, state)
+    finished, last = _stale(config, state), False
     module.train()
     with _interruptible() as asked, own_generators(device), kept_torch_threads():
-        while state.step < config.last_step and not finished:
+        while state.step < config.last_step and not (finished or last):
             step = state.step
             _freeze(model, frozen=config.freeze_steps < 0 or step < config.freeze_steps)
             optimizer.param_groups[0]["lr"] = learning_rate(config, step)
@@ -93,14 +93,14 @@ def train_loop(
             _blend(state.average, module, config.ema_decay)
             state.step = step + 1
 
-            finished = last = state.step == config.last_step or stop(state.step)
+            last = state.step == config.last_step or stop(state.step)
             log.add(loss, len(whole))
             metric = None
             judge = last or (validation is not None and state.step % config.eval_every == 0)
             if judge and validation is not None:
                 if group.is_main:
                     metric = _validate(validation, state, model)
-                finished = group.agree(last or _stale(config, state))
+                finished = group.agree(_stale(config, state))
             look = judge or state.step % _LOG_EVERY == 0
             if look:
                 log.write(group, metric)
