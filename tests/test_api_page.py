@@ -19,6 +19,7 @@ LISTED = set(re.findall(r"^::: (\S+)$", PAGE, re.MULTILINE)) | set(
     re.findall(r"`(leporid\.\w+\.\w+)\(", PAGE)
 )
 FOR_OTHER_ROOMS = {
+    "choosing": {"format_duration", "parse_duration"},
     "data": {
         "DATASETS",
         "PROTOCOLS",
@@ -38,11 +39,21 @@ FOR_OTHER_ROOMS = {
     },
     "initializers": {"SpectralInitializer", "cached_fit", "standardizes", "truncated_svd"},
     "interop": {"BENCHMARK_LINES", "CONFIG_LINES", "FORMATS"},
-    "models": {"BuildContext", "ItemNeighbours", "everything", "find_model", "fit_sentence"},
+    "models": {
+        *("BuildContext", "DEFAULT_RECIPE", "ItemNeighbours", "everything", "find_model"),
+        *("fit_sentence", "named_recipe"),
+    },
     "runs": {
         *("CUTS", "Cell", "GridStatus", "Meter", "UserOutcomes", "classical_models", "judge"),
-        *("initialisation_gains", "load_split", "paired_tests", "run", "tune_baselines"),
-        *("BaselineCheck", "have_seen", "versions", "write_final", "write_record"),
+        *(
+            "initialisation_gains",
+            "load_split",
+            "paired_tests",
+            "read_experiment",
+            "run",
+            "tune_baselines",
+        ),
+        *("BaselineCheck", "claim", "have_seen", "versions", "write_final", "write_record"),
     },
     "serve": {"merged_log"},
     "tuning": set(),

@@ -29,6 +29,7 @@ from leporid.models.shared.base import HistoryUnsupportedError, Recommender
 _NEURAL = {"dim": 8, "steps": 6, "batch_size": 24, "lr": 0.02, "eval_every": 3}
 
 SETTINGS: dict[str, dict[str, Any]] = {
+    "blend": {"members": ({"model": "itemknn"}, {"model": "toppop", "weight": 0.5})},
     "toppop": {},
     "userknn": {"k": 6},
     "itemknn": {"k": 5},

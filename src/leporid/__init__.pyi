@@ -2,6 +2,7 @@ from . import errors as errors
 from . import initializers as initializers
 from . import models as models
 from ._version import __version__ as __version__
+from .choosing import choose as choose
 from .data import Interactions as Interactions
 from .data import Split as Split
 from .data import global_time_split as global_time_split

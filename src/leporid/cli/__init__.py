@@ -3,6 +3,7 @@
 app           The `leporid` command, and how errors reach the terminal
 options       Options that several commands share, and what they stand for
 output        How commands speak: tables for people, JSON for machines
+choose        `leporid choose`: which model and start, within a time, ending in a run to deploy
 compare       `leporid compare`: runs side by side, with intervals and paired tests
 data          `leporid data`: look at a log, split it, fetch one, make one
 demo          `leporid demo`: LEPORID against a random start, in a few minutes

@@ -4,6 +4,7 @@
 all are: `fit`, `recommend`, `recommend_history`, `save`, `load`. To add one, write a file here and
 name it in `shared/catalogue.py`.
 
+blend     Blend: several models as one, their rankings averaged
 bpr       Matrix factorisation with the BPR criterion
 dgcf      DGCF: one graph per intent, weighted by routing
 dlr2/     DLR2, the paper's own model: network, losses and two-stage ranking

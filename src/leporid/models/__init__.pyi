@@ -1,3 +1,4 @@
+from .blend import Blend as Blend
 from .shared.base import HistoryUnsupportedError as HistoryUnsupportedError
 from .shared.base import Learnt as Learnt
 from .shared.base import Recommender as Recommender

@@ -19,12 +19,13 @@ from leporid.tuning import TuningResult, tune
 
 
 def classical_models() -> list[str]:
-    """The registered models that take no initial vectors, in catalogue order."""
+    """The registered models that take no initial vectors and stand alone, in catalogue order."""
     names = []
     for name in models.available():
         # What needs torch has embedding tables.
         with suppress(MissingExtraError):
-            if not models.get(name).takes_initial_vectors:
+            cls = models.get(name)
+            if not (cls.takes_initial_vectors or cls.combines):
                 names.append(name)
     return names
 

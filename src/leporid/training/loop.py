@@ -11,7 +11,7 @@ import hashlib
 import math
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -47,17 +47,16 @@ def train_loop(
     progress: ProgressLike,
     checkpoint: Path | None = None,
     resume: bool = False,
+    stop: Callable[[int], bool] = lambda step: False,
 ) -> TrainingHistory:
-    """Train `model.net` in place and leave the best weights in it."""
+    """Train `model.net` in place and leave the best weights in it; `stop(step)` ends it early."""
     module, device = model.net, model.device
     group = Group(device)
     data = TrainingData.from_interactions(split.train, device)
     sampler = Sampler(data, model.sampling(), model.config.batch_size, seed)
     config = _spread(model.config, sampler)
     validation = Validation(model, split, seed) if config.eval_every and len(split.valid) else None
-    kind = torch.optim.Adam if config.optimizer == "adam" else torch.optim.AdamW
-    weights = module.parameters()
-    optimizer = kind(weights, lr=config.lr, weight_decay=config.weight_decay, fused=True)
+    optimizer = _optimizer(module, config)
     averages = config.ema_decay or config.ema_share
     state = TrainingState(module, optimizer, average=_copy(module) if averages else {})
     identity = {
@@ -73,10 +72,10 @@ def train_loop(
 
     log = Log(state, config, progress, f"training {model.name}", group)
     backward = backward_of(model, group.world)
-    finished = _stale(config, state)
+    finished, last = _stale(config, state), False
     module.train()
     with _interruptible() as asked, own_generators(device), kept_torch_threads():
-        while state.step < config.last_step and not finished:
+        while state.step < config.last_step and not (finished or last):
             step = state.step
             _freeze(model, frozen=config.freeze_steps < 0 or step < config.freeze_steps)
             optimizer.param_groups[0]["lr"] = learning_rate(config, step)
@@ -93,7 +92,7 @@ def train_loop(
             state.step = step + 1
             _blend(state.average, module, averaging(config, state.step))
 
-            last, metric = state.step == config.last_step, None
+            last, metric = state.step == config.last_step or stop(state.step), None
             log.add(loss, len(whole))
             judge = last or (validation is not None and state.step % config.eval_every == 0)
             if judge and validation is not None:
@@ -120,6 +119,12 @@ def train_loop(
     history = log.history()
     history.best_step = group.from_main(history.best_step)
     return history
+
+
+def _optimizer(module: nn.Module, config: TrainingConfig) -> torch.optim.Optimizer:
+    kind = torch.optim.Adam if config.optimizer == "adam" else torch.optim.AdamW
+    decay = config.weight_decay
+    return kind(module.parameters(), lr=config.lr, weight_decay=decay, fused=True)
 
 
 @contextlib.contextmanager

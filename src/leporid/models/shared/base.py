@@ -85,6 +85,8 @@ class Recommender(Recommending):
     config_class: ClassVar[type[Config]]
     takes_initial_vectors: ClassVar[bool] = False
     """Whether the model has embedding tables that an initialiser can fill."""
+    combines: ClassVar[bool] = False
+    """Whether the model is made of other models."""
     sees: ClassVar[Literal["train and validation", "train only"]] = "train only"
     """Which items of a user its scores rest on when it is tested: all that are known, if `score`
     reads `history`. Records and tables say it."""
@@ -237,6 +239,11 @@ class Recommender(Recommending):
     def known(self) -> Interactions:
         """Train and validation interactions of the fit: seen items, and recent history."""
         return self._if_fitted(self._known)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of everything learnt."""
+        return sum(array.nbytes for array in self._arrays().values())
 
     @property
     def train(self) -> Interactions:

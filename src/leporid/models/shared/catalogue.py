@@ -30,6 +30,7 @@ _registry: Registry[Recommender] = Registry(
         "lightgcn": "leporid.models.lightgcn:LightGCN",
         "sasrec": "leporid.models.sasrec:SASRec",
         "dlr2": "leporid.models.dlr2.model:DLR2",
+        "blend": "leporid.models.blend:Blend",
     },
 )
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import abc
 import contextlib
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Self, cast
@@ -193,11 +193,12 @@ class NeuralRecommender(Recommender):
         device: str | torch.device = "auto",
         checkpoint: str | Path | None = None,
         resume: bool = False,
+        stop: Callable[[int], bool] | None = None,
     ) -> Self:
         """Train on the training part from the vectors of `init`; returns self.
 
         Without `init` the tables start random. With `checkpoint` (a folder) the run can be
-        stopped and taken up again by `resume=True`.
+        stopped and taken up again by `resume=True`. `stop(step)` ends it early.
         """
         self._begin(split)
         if split.train.time is None and self.sampling().kind != "pairs":
@@ -215,6 +216,7 @@ class NeuralRecommender(Recommender):
             device=resolve_device(device),
             checkpoint=None if checkpoint is None else Path(checkpoint),
             resume=resume,
+            stop=stop,
         )
         self._known, done = split.train_valid, self.history
         self.fitting = Fitting(
@@ -232,6 +234,7 @@ class NeuralRecommender(Recommender):
         device: torch.device | None = None,
         checkpoint: Path | None = None,
         resume: bool = False,
+        stop: Callable[[int], bool] | None = None,
     ) -> None:
         if init is not None:
             train = split.train
@@ -240,9 +243,9 @@ class NeuralRecommender(Recommender):
         self._build(BuildContext(split.train, self.config.dim, init), seed)
         start = [table.weight.detach().clone() for table in self.tables]
         self.net.to(device)
-        self.history = train_loop(
-            self, split, seed=seed, progress=progress, checkpoint=checkpoint, resume=resume
-        )
+        how: dict[str, Any] = {"checkpoint": checkpoint, "resume": resume}
+        how |= {"stop": stop} if stop else {}
+        self.history = train_loop(self, split, seed=seed, progress=progress, **how)
         self.net.eval()
         self.weights_changed()
         self._start_size = [float(b.square().mean().sqrt()) for b in start]

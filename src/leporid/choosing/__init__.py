@@ -1,0 +1,22 @@
+"""Which model, from which start, for this log, by then: a race that ends in a run to deploy.
+
+Candidates are judged on a rehearsal of the test, in rungs of more and more users and steps. A
+journal makes a killed race go on; the time the winner needs to the end is kept from the start.
+
+blending    Which finished candidates make a blend that is better than the best of them
+budget      Time: durations, the timer, and what stops work that outlasts it
+candidates  Who takes part, in which order, and variants of their settings
+choice      `choose` and its answer
+closing     From the race to a model to deploy: choose, test once, fit on everything
+journal     One JSON line per event, on disk before the race goes on
+judging     Judging candidates on the rehearsal, and predicting what that costs
+narration   What a race says while it runs
+programme   What is run in which order, and how many steps networks get
+race        Heats and rungs, by paired differences; knows no model
+report      The race as one HTML page
+words       The answer in words, and the table behind it
+"""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -1,0 +1,88 @@
+"""Time: how a budget is written, how much of it is left, and what stops work that outlasts it."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable
+from typing import Any
+
+from leporid.errors import ConfigError, LeporidError
+from leporid.progress import NullProgress
+
+_UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0}
+
+
+class OutOfTimeError(LeporidError):
+    """Work was stopped because its time was over."""
+
+
+def parse_duration(text: str | float) -> float:
+    """Seconds: 10m, 90s, 1h30m; a plain number is seconds."""
+    if isinstance(text, int | float) and not isinstance(text, bool):
+        seconds = float(text)
+    else:
+        found = re.fullmatch(
+            r"\s*(?:(\d+(?:\.\d+)?)\s*h)?\s*(?:(\d+(?:\.\d+)?)\s*m(?:in)?)?"
+            r"\s*(?:(\d+(?:\.\d+)?)\s*s?)?\s*",
+            str(text).lower(),
+        )
+        if not found or not any(found.groups()):
+            raise ConfigError(f"a budget is a time such as 90s, 10m or 1h30m, not {text!r}")
+        parts = zip(found.groups(), _UNITS.values(), strict=True)
+        seconds = sum(float(number) * unit for number, unit in parts if number)
+    if not 0 < seconds < float("inf"):
+        raise ConfigError(f"a budget must be longer than nothing, not {text!r}")
+    return seconds
+
+
+def format_duration(seconds: float) -> str:
+    """1h30m, 4m10s, 12.3s."""
+    if seconds < 60:
+        return f"{seconds:.3g}s"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return "".join(f"{n}{u}" for n, u in ((hours, "h"), (minutes, "m"), (rest, "s")) if n)
+
+
+class Timer:
+    """Seconds of a budget; those that earlier sittings spent count too."""
+
+    def __init__(
+        self, budget: float, spent: float = 0.0, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self.budget, self._clock = budget, clock
+        self._begin = clock() - spent
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds used so far."""
+        return self._clock() - self._begin
+
+    @property
+    def left(self) -> float:
+        """Seconds until the deadline; negative after it."""
+        return self.budget - self.elapsed
+
+
+class Guard(NullProgress):
+    """Progress that nobody sees and that ends the work at a moment of the timer.
+
+    Whatever reports progress (iterations, chunks of users, blocks of a graph) can be stopped by it.
+    """
+
+    def __init__(self, timer: Timer, until: float) -> None:
+        self._timer, self._until = timer, until
+
+    def start(self, description: str, total: int | None = None) -> None:
+        """Stop before a stage that would begin too late."""
+        self.advance(0)
+
+    def advance(self, steps: int = 1, **fields: Any) -> None:
+        """Stop where the time is over."""
+        if self.is_over():
+            raise OutOfTimeError("stopped: its time was over")
+
+    def is_over(self) -> bool:
+        """Whether the moment has passed."""
+        return self._timer.elapsed >= self._until

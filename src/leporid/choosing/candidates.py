@@ -1,0 +1,159 @@
+"""Who takes part: models, starts and settings, in the order in which they get their turn.
+
+The facts of a log only order the candidates; they never exclude one. The rule: where the log has an
+order, models that read it go first (SASRec and DLR2 lead in results/README.md); where it has none,
+they go last.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+
+from leporid import models
+from leporid.config import Config, canonical_hash
+from leporid.data import Interactions, Split
+from leporid.errors import MissingExtraError
+from leporid.space import Choice, Int, SearchSpace, active
+
+FIRST = ("toppop", "itemknn", "turbocf", "gfcf", "ease")
+"""What answers within seconds on most logs."""
+STARTS = ("random", "svd", "leporid")
+_ORDERED = ("sasrec", "dlr2", "lightgcn", "hgn", "bpr")
+_UNORDERED = ("lightgcn", "bpr", "dlr2", "sasrec", "hgn")
+NETWORKS = ("bpr", "ncf", "ngcf", "dgcf", "hgn", "lightgcn", "sasrec", "dlr2")
+"""Not even looked at among the classical models: that would load torch."""
+_RECIPE = "general"
+"""Of networks that have one of this name: the settings that were made for more than one log."""
+_SMALL, _STEPS = 200_000, 3_000
+"""Below so many training interactions patience ends nearly every run within these steps."""
+_NEARBY = 0.15
+"""Share of a range that a setting moves in a small step."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Candidate(Config):
+    """A model, where it starts, and the settings that differ from its defaults."""
+
+    model: str
+    init: str | None = None
+    settings: dict[str, Any] = field(default_factory=dict)
+    kind: Literal["classical", "neural"] = "classical"
+
+    @property
+    def key(self) -> str:
+        """Equal candidates have equal keys, in every process."""
+        return canonical_hash([self.model, self.init, self.settings], 12)
+
+    @property
+    def label(self) -> str:
+        """For people: 'sasrec from leporid', 'ease l2=300'."""
+        cls, hidden = models.get(self.model), {"steps", "eval_every", "eval_users", "metric"}
+        known = [cls.recipes.get(_RECIPE, {}), *cls.general_by_kind.values()] if self.init else []
+        changed = [
+            f"{key}={_short(value)}"
+            for key, value in self.settings.items()
+            if key not in hidden and all(recipe.get(key) != value for recipe in known)
+        ]
+        return " ".join([self.model, *([f"from {self.init}"] if self.init else []), *changed])
+
+    @property
+    def entry(self) -> dict[str, Any]:
+        """The candidate as a member of a blend."""
+        about: dict[str, Any] = {"model": self.model, "settings": self.settings}
+        return about | ({"init": self.init} if self.init else {})
+
+
+def log_facts(split: Split) -> dict[str, Any]:
+    """What orders the candidates, and what the report says of the log."""
+    known = split.train_valid
+    return {
+        "users": split.n_users,
+        "items": split.n_items,
+        "interactions": len(known) + len(split.test),
+        "density": len(known) / max(split.n_users * split.n_items, 1),
+        "mean history": len(known) / max(split.n_users, 1),
+        "has an order": bool(known.has_order),
+    }
+
+
+def first_candidates() -> list[Candidate]:
+    """The quick ones, with their default settings."""
+    return [Candidate(model=name) for name in FIRST if name in models.available()]
+
+
+def classical_candidates(only: Sequence[str] | None = None) -> list[Candidate]:
+    """All other classical models (or only some), with their default settings."""
+    names = [n for n in models.available() if n not in (*FIRST, *NETWORKS)]
+    names = [n for n in names if only is None or n in only]
+    classes = {name: models.get(name) for name in names}
+    alone = [n for n, c in classes.items() if not (c.takes_initial_vectors or c.combines)]
+    return [Candidate(model=name) for name in alone]
+
+
+def neural_models(facts: Mapping[str, Any]) -> list[str]:
+    """The networks in the order of their turns; none where torch is not installed."""
+    names = _ORDERED if facts["has an order"] else _UNORDERED
+    try:
+        return [n for n in names if n in models.available() and models.get(n)]
+    except MissingExtraError:
+        return []
+
+
+def neural_settings(model: str, train: Interactions, metric: str, users: int) -> dict[str, Any]:
+    """The settings of a network before its steps are planned."""
+    cls = models.get(model)
+    settings = cls.recipe_settings(_RECIPE if _RECIPE in cls.recipes else None, train)
+    if len(train) < _SMALL:
+        settings["steps"] = min(settings.get("steps", _STEPS), _STEPS)
+    return {**settings, "metric": metric, "eval_users": users}
+
+
+def from_all_starts(model: str, settings: Mapping[str, Any]) -> list[Candidate]:
+    """The same network and settings from each start: equal treatment."""
+    return [
+        Candidate(model=model, init=init, settings=dict(settings), kind="neural") for init in STARTS
+    ]
+
+
+def variant(model: str, base: Mapping[str, Any], place: int, seed: int) -> dict[str, Any]:
+    """Settings near `base`, or far from them: the `place`-th of a fixed sequence per model."""
+    cls = models.get(model)
+    rng = np.random.default_rng([seed, place, zlib.crc32(model.encode())])
+    config = cls.config_class.from_dict(base).to_dict()
+    space = cls.search_space
+    moved = [name for name in space if rng.random() < 0.5]
+    moved = moved or ([str(rng.choice(list(space)))] if space else [])
+    settings = dict(base)
+    for name in moved:
+        settings[name] = config[name] = _drawn(space, name, config[name], rng)
+    plain = cls.config_class().to_dict()
+    return {
+        name: value
+        for name, value in settings.items()
+        if name not in space or (active(space[name], config) and value != plain[name])
+    }
+
+
+def _drawn(space: SearchSpace, name: str, now: Any, rng: np.random.Generator) -> Any:
+    dimension = space[name]
+    if isinstance(dimension, Choice):
+        return dimension.options[int(rng.integers(len(dimension.options)))]
+    ends = np.array([dimension.low, dimension.high], np.float64)
+    low, high = np.log(ends) if dimension.log else ends
+    if rng.random() < 0.5 and now in dimension:
+        centre = np.log(now) if dimension.log else now
+        drawn = float(np.clip(rng.normal(centre, _NEARBY * (high - low)), low, high))
+    else:
+        drawn = float(rng.uniform(low, high))
+    value = float(np.exp(drawn)) if dimension.log else drawn
+    value = min(max(value, dimension.low), dimension.high)
+    return round(value) if isinstance(dimension, Int) else float(f"{value:.3g}")
+
+
+def _short(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,298 @@
+"""From the race to a model to deploy: choose, test once, fit on everything.
+
+The time for this was kept during the race. Where a prediction was wrong, the next candidate that
+can still end in time takes the place, and that is said.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from leporid import models
+from leporid.choosing.blending import FINALISTS, BlendChoice, choose_blend
+from leporid.choosing.budget import Guard, OutOfTimeError
+from leporid.choosing.candidates import Candidate
+from leporid.choosing.judging import Rehearsal
+from leporid.choosing.race import FULL, Race, Result
+from leporid.data import Split
+from leporid.errors import LeporidError, LeporidWarning, TrainingInterruptedError
+from leporid.evaluation import (
+    MetricTable,
+    combine,
+    evaluate,
+    ingredients,
+    paired_interval,
+    parse_metric,
+)
+from leporid.models import Blend, Recommender
+from leporid.runs import CUTS, Meter, RunRecord, judge, write_final, write_run
+
+BASELINES = ("toppop", "itemknn", "ease")
+CURVE = (0.25, 0.5)
+_CHEAPER = 0.5
+"""Of two that are level the one is taken that answers in this share of the other's time."""
+_STRATA = ("tail-users", "cold-users")
+
+
+@dataclass
+class Verdict:
+    """What the race decided, and why."""
+
+    best: Result | None = None
+    """The highest value."""
+    winner: Result | None = None
+    """The cheapest of those that are level with it."""
+    runner_up: Result | None = None
+    """The best of another model."""
+    blend: BlendChoice | None = None
+    """The greedy blend, taken or not."""
+    takes_blend: bool = False
+    curve: list[tuple[float, float]] = field(default_factory=list)
+    """Shares of the users and the metric of the winner after learning from them."""
+    notes: list[str] = field(default_factory=list)
+
+
+@dataclass
+class Tested:
+    """A fitted model on the test part."""
+
+    label: str
+    metrics: dict[str, float]
+    strata: dict[str, float]
+    """The metric among tail and new users."""
+    columns: Any
+    seconds: float
+    low: float = 0.0
+    high: float = 0.0
+    """95% interval of the chosen model's metric minus this one's."""
+
+
+@dataclass
+class Closing:
+    """The end of a race."""
+
+    race: Race
+    judge: Rehearsal
+    split: Split
+    metric: str
+    folder: Path
+    dataset: str
+    tell: Callable[[dict[str, Any]], None]
+    verdict: Verdict = field(default_factory=Verdict)
+    tested: list[Tested] = field(default_factory=list)
+    record: RunRecord | None = None
+    validated: Recommender | None = None
+    model: Recommender | None = None
+    label: str = ""
+
+    def decide(self) -> Verdict:
+        """The winner, by the judged values alone."""
+        race, verdict = self.race, self.verdict
+        verdict.best = best = race.leader
+        if best is None:
+            return verdict
+        level = race.level_with(best)
+        cheapest = min(level, key=lambda r: r.outcome.facts["ms"])
+        cheaper = cheapest.outcome.facts["ms"] < _CHEAPER * best.outcome.facts["ms"]
+        verdict.winner = cheapest if cheaper else best
+        ranked = sorted(race.finished, key=lambda r: -r.value)
+        others = [r for r in ranked if r.candidate.model != verdict.winner.candidate.model]
+        verdict.runner_up = next(iter(others), None)
+        self._blend(ranked)
+        return verdict
+
+    def _blend(self, ranked: list[Result]) -> None:
+        """Blend the finalists: the best of each model, as far as all can be fitted in time."""
+        left = self.race.timer.left
+        finalists: list[Result] = []
+        for result in ranked:
+            needed = self.judge.finish(result.candidate)
+            new = all(result.candidate.model != f.candidate.model for f in finalists)
+            if new and needed < 0.8 * left and len(finalists) < FINALISTS:
+                finalists.append(result)
+                left -= needed if len(finalists) <= 3 else 0
+        if len(finalists) < 2 or finalists[0] is not self.verdict.best:
+            return
+        lists = [self.judge.lists(result.candidate) for result in finalists]
+        blend = choose_blend(finalists, lists, self.judge.part(FULL), self.metric)
+        self.verdict.blend = blend
+        if blend is not None and blend.low > 0:
+            needed = sum(self.judge.finish(member.candidate) for member in blend.members)
+            self.verdict.takes_blend = needed < 0.9 * self.race.timer.left
+            if not self.verdict.takes_blend:
+                self.verdict.notes.append(f"{blend.label} was ahead, and too slow to fit in time")
+
+    def learn_curve(self) -> None:
+        """The winner with fewer users, where that takes next to no time."""
+        winner = self.verdict.winner
+        if winner is None or winner.candidate.kind == "neural" or self.judge.stage.n_users < 40:
+            return
+        for share in CURVE:
+            cost = winner.outcome.seconds
+            if self.race.timer.left - 2 * self.race.reserve() < 2 * cost + 0.02 * self._budget:
+                return
+            guard = Guard(self.race.timer, self._budget - self.race.reserve())
+            try:
+                value = self.judge.with_share(winner.candidate, share, guard)
+            except LeporidError:
+                return
+            self.verdict.curve.append((share, value))
+        self.verdict.curve.append((1.0, winner.value))
+
+    @property
+    def _budget(self) -> float:
+        return self.race.timer.budget
+
+    def fit(self) -> None:
+        """Fit the winner on train, test it, fit it on everything; or the next one that can end."""
+        for label, members in self._order():
+            last = label == "toppop"
+            try:
+                self._fit_one(label, members, float("inf") if last else self._budget)
+                return
+            except (OutOfTimeError, MemoryError):
+                self.verdict.notes.append(f"{label} could not be fitted in the time left")
+            except LeporidError as error:
+                if last or isinstance(error, TrainingInterruptedError):
+                    raise
+                self.verdict.notes.append(f"{label} could not be fitted: {error}")
+
+    def _order(self) -> Iterator[tuple[str, list[tuple[Candidate, float]]]]:
+        """Who is fitted first, and who in their place."""
+        verdict = self.verdict
+        if verdict.takes_blend and verdict.blend is not None:
+            members = zip(verdict.blend.members, verdict.blend.weights, strict=True)
+            yield verdict.blend.label, [(m.candidate, float(weight)) for m, weight in members]
+        if verdict.winner is not None:
+            ranked = sorted(self.race.finished, key=lambda r: -r.value)
+            for result in dict.fromkeys([verdict.winner, *ranked]):
+                if result is verdict.winner or (
+                    self.judge.finish(result.candidate) < self.race.timer.left
+                ):
+                    yield result.candidate.label, [(result.candidate, 1.0)]
+        yield "toppop", [(Candidate(model="toppop"), 1.0)]
+
+    def _fit_one(self, label: str, members: list[tuple[Candidate, float]], until: float) -> None:
+        guard, split = Guard(self.race.timer, until), self.split
+        with Meter() as meter:
+            fitted = [self._train(candidate, guard) for candidate, _ in members]
+            validated = fitted[0]
+            if len(fitted) > 1:
+                entries = [{**c.entry, "weight": weight} for c, weight in members]
+                validated = Blend.of(fitted, entries)
+        self.label, self.validated = label, validated
+        self._say("fitted", seconds=meter.seconds)
+        if len(split.test):
+            self._test(label, validated, meter, members)
+        with Meter() as meter:
+            networks = any(member.takes_initial_vectors for member in fitted)
+            how = {"device": self.judge.device, "stop": _stop(guard)} if networks else {}
+            try:
+                self.model = validated.refit(split, progress=guard, **how)
+            except OutOfTimeError:
+                self.verdict.notes.append(
+                    "the time was over before the final fit: the model in the folder has not "
+                    "learnt from the test part; run the same command with more time"
+                )
+                self.model = validated
+        if self.model is validated:
+            validated.save(self.folder / "model")
+        elif self.record is None:
+            self.model.save(self.folder / "model")
+        else:
+            self.record = write_final(
+                self.folder, self.model, validated, self.record, meter.seconds
+            )
+        self._say("final fit", seconds=meter.seconds)
+
+    def _train(self, candidate: Candidate, guard: Guard) -> Recommender:
+        how: dict[str, Any] = {"seed": self.judge.seed, "progress": guard}
+        if candidate.kind == "neural":
+            vectors = self.judge.vectors(candidate, self.split.train, guard)
+            how |= {"init": vectors, "device": self.judge.device, "stop": _stop(guard)}
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", LeporidWarning)
+            model: Any = models.get(candidate.model)(**candidate.settings)
+            fitted: Recommender = model.fit(self.split, **how)
+        return fitted
+
+    def _test(
+        self,
+        label: str,
+        model: Recommender,
+        meter: Meter,
+        members: list[tuple[Candidate, float]],
+    ) -> None:
+        """The only look at the test part for the chosen model; its record."""
+        cuts = tuple(sorted({*CUTS, parse_metric(self.metric)[1]}))
+        self.record, outcomes = judge(
+            model,
+            self.split,
+            meter,
+            at=cuts,
+            dataset=self.dataset,
+            experiment="choose",
+            init=members[0][0].init if len(members) == 1 else None,
+            recipe=None,
+            seed=self.judge.seed,
+            extra={"choose": {"metric": self.metric, "budget": self._budget, "label": label}},
+        )
+        write_run(self.folder, model, self.record, outcomes)
+        self.tested.append(self._measure(label, model, meter.seconds))
+
+    def test_others(self) -> None:
+        """Runner-up and baselines on test, as far as there is time."""
+        if not self.tested:
+            return
+        entries = [self.verdict.runner_up.candidate] if self.verdict.runner_up else []
+        judged = {r.candidate.model for r in self.race.finished}
+        entries += [Candidate(model=name) for name in BASELINES if name in judged]
+        for candidate in {c.key: c for c in entries}.values():
+            if candidate.label == self.label:
+                continue
+            needed = 0.75 * self.judge.finish(candidate) + 0.02 * self._budget
+            if needed > self.race.timer.left:
+                self.verdict.notes.append(f"no time was left to test {candidate.label}")
+                continue
+            guard = Guard(self.race.timer, self._budget)
+            try:
+                with Meter() as meter:
+                    model = self._train(candidate, guard)
+                other = self._measure(candidate.label, model, meter.seconds)
+            except (OutOfTimeError, MemoryError):
+                self.verdict.notes.append(f"no time was left to test {candidate.label}")
+                continue
+            other.low, other.high = paired_interval(self.tested[0].columns, other.columns)
+            self.tested.append(other)
+            self._say("tested", label=candidate.label, value=other.metrics[self.metric])
+
+    def _measure(self, label: str, model: Recommender, seconds: float) -> Tested:
+        cuts = tuple(sorted({*CUTS, parse_metric(self.metric)[1]}))
+        table: MetricTable = evaluate(model, self.split, at=cuts)
+        columns = np.column_stack([table.per_user(name) for name in ingredients(self.metric)])
+        means = table.mean()
+        means[self.metric] = float(combine(list(columns.mean(axis=0))))
+        strata = {
+            name: table.mean(stratum=name)[self.metric] for name in _STRATA if table.has_users(name)
+        }
+        return Tested(label, means, strata, columns, seconds)
+
+    def _say(self, event: str, **fields: Any) -> None:
+        about = {"label": self.label, **fields}
+        self.tell(self.race.journal.append(event, at=self.race.timer.elapsed, **about))
+
+
+def _stop(guard: Guard) -> Callable[[int], bool]:
+    """For networks: the guard is asked after every step."""
+
+    def stop(step: int) -> bool:
+        guard.advance(0)
+        return False
+
+    return stop

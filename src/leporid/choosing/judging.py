@@ -1,0 +1,338 @@
+"""Judging candidates on a rehearsal of the test, and predicting what that costs.
+
+Nothing here reads the test part. What was judged is kept in the race's folder: the metric of every
+user, for paired differences, and the first places of every list, for blends.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import shutil
+import statistics
+import time
+import warnings
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import linalg
+
+from leporid import models
+from leporid.artifacts import read_arrays, write_arrays
+from leporid.choosing.budget import Guard, Timer
+from leporid.choosing.candidates import Candidate
+from leporid.choosing.race import FULL, RUNGS, Outcome
+from leporid.data import Interactions, Split, rehearsal
+from leporid.errors import DataError, LeporidError, LeporidWarning
+from leporid.evaluation import evaluate, ingredients, parse_metric
+from leporid.initializers import InitialEmbeddings, start
+from leporid.memory import free_memory
+from leporid.models import Recommender
+
+DEPTH = 50
+"""Places of each list that are kept for blends."""
+MOST_USERS, FEWEST_USERS = 10_000, 500
+"""Users of the last rung at most, and of any rung at least (as far as there are so many)."""
+_TIMED_STEPS, _TIMED_SECONDS = 8, 1.0
+_FEW = 100
+"""Users of a fit that is not timed."""
+_PER_PAIR = 3e-8
+"""Seconds for each pair of items in a history: what neighbourhood models take, roughly."""
+_SAFETY = 1.2
+"""Predictions are lengthened by this."""
+
+
+def stage_of(split: Split) -> Split | None:
+    """The split the race is run on: a rehearsal, or on a tiny log validation alone."""
+    nothing = split.train.select(np.empty(0, np.int64))
+    short = Split(split.train, nothing, split.valid, split.protocol)
+    for stage in (rehearsal(split), short):
+        if len(stage.train) and len(stage.test):
+            return stage
+    return None
+
+
+@dataclass
+class Rehearsal:
+    """The judge of a race on one log."""
+
+    split: Split
+    stage: Split
+    metric: str
+    timer: Timer
+    folder: Path
+    seed: int = 0
+    device: str = "auto"
+    speeds: dict[str, float] = field(default_factory=dict)
+    """Seconds per step of each network."""
+    start_seconds: dict[str, float] = field(default_factory=dict)
+    _vectors: dict[tuple[str, int], InitialEmbeddings | None] = field(default_factory=dict)
+    _seconds: dict[str, dict[str, float]] = field(default_factory=dict)
+    """Fit and ranking of each candidate, and of the last of each model, for all users."""
+    _steps_done: dict[str, int] = field(default_factory=dict)
+
+    @cached_property
+    def users(self) -> NDArray[np.int32]:
+        """int32[m]: the judged users in an order drawn by the seed; each rung takes the first."""
+        users = np.unique(self.stage.test.user)
+        return np.random.default_rng(self.seed).permutation(users)[:MOST_USERS].astype(np.int32)
+
+    def rung_users(self, rung: int) -> NDArray[np.int32]:
+        """int32[m], ascending."""
+        wanted = max(math.ceil(RUNGS[rung].users * len(self.users)), FEWEST_USERS)
+        return np.sort(self.users[:wanted])
+
+    def part(self, rung: int) -> Split:
+        """The stage with the test part of the users of a rung."""
+        test = self.stage.test
+        return replace(self.stage, test=test.select(np.isin(test.user, self.rung_users(rung))))
+
+    def cost(self, candidate: Candidate, rung: int) -> float:
+        """Predicted seconds; from the last fit of the same model where there was one."""
+        before = self._before(candidate)
+        ranking = before.get("ranking", 0.0) * RUNGS[rung].users
+        if candidate.kind == "neural":
+            steps = self.stop_step(candidate, rung) - self._steps_done.get(candidate.key, 0)
+            known = {name for name, _ in self._vectors}
+            name = str(candidate.init)
+            waiting = 0.0 if name in known else self.start_seconds.get(name, 0.0)
+            return _SAFETY * (self.speeds.get(candidate.model, 0.0) * steps + waiting) + ranking
+        return _SAFETY * before.get("fit", self._first_guess(candidate)) + ranking
+
+    def finish(self, candidate: Candidate) -> float:
+        """Two fits (on train, on everything), a test and a save."""
+        before = self._before(candidate)
+        ranking = 3 * before.get("ranking", 0.0) + 0.2
+        if candidate.kind == "neural":
+            fit = self.speeds.get(candidate.model, 0.0) * self.steps(candidate)
+            fit += self.start_seconds.get(str(candidate.init), 0.0) + 0.5
+            return _SAFETY * 2 * fit * math.sqrt(self._growth) + ranking
+        fit = before.get("fit", self._first_guess(candidate))
+        return _SAFETY * fit * (1 + self._growth) + ranking
+
+    def _before(self, candidate: Candidate) -> dict[str, float]:
+        """Seconds of this candidate, or of the last one of the same model; empty for a new one."""
+        return self._seconds.get(candidate.key) or self._seconds.get(candidate.model, {})
+
+    def steps(self, candidate: Candidate) -> int:
+        """Steps of a full training."""
+        config: Any = models.get(candidate.model).config_class.from_dict(candidate.settings)
+        return int(config.steps)
+
+    def stop_step(self, candidate: Candidate, rung: int) -> int:
+        """The step at which a rung judges a network."""
+        return math.ceil(RUNGS[rung].steps * self.steps(candidate))
+
+    def evaluate(self, candidate: Candidate, rung: int, until: float) -> Outcome:
+        """Fit and judge one candidate at one rung."""
+        self._warm  # noqa: B018 (computed once)
+        begun, guard = time.perf_counter(), Guard(self.timer, until)
+        self._check_memory(candidate)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", LeporidWarning)
+            model = self.fit(candidate, rung, guard)
+            fitted = time.perf_counter() - begun
+            guard.advance(0)
+            outcome = self._rank(model, candidate, rung, guard)
+        seconds = time.perf_counter() - begun
+        facts = {
+            "fit_seconds": fitted,
+            "ranking_seconds": seconds - fitted,
+            "ms": _milliseconds(model),
+            "bytes": model.nbytes,
+        }
+        if candidate.kind == "neural":
+            facts["steps"] = self.stop_step(candidate, rung)
+        self._keep(candidate, rung, outcome, facts)
+        return Outcome(outcome[0], seconds, facts)
+
+    def recall(self, candidate: Candidate, rung: int) -> Outcome:
+        """An outcome of an earlier sitting."""
+        arrays, facts = read_arrays(self._file(candidate, rung))
+        numbers = {key: float(value) for key, value in facts.items()}
+        self._learn(candidate, rung, numbers)
+        seconds = numbers["fit_seconds"] + numbers["ranking_seconds"]
+        return Outcome(arrays["columns"], seconds, numbers)
+
+    def lists(self, candidate: Candidate) -> NDArray[np.int32]:
+        """int32[m, DEPTH]: what a finished candidate recommends to the users of the last rung."""
+        return read_arrays(self._file(candidate, FULL))[0]["lists"].astype(np.int32)
+
+    def fit(self, candidate: Candidate, rung: int, guard: Guard) -> Recommender:
+        """The candidate fitted on the stage; a network goes on from its last rung."""
+        model = models.get(candidate.model)(**candidate.settings)
+        if candidate.kind == "classical":
+            return model.fit(self.stage, seed=self.seed, progress=guard)
+        last, folder = self.stop_step(candidate, rung), self._checkpoint(candidate)
+        how: dict[str, Any] = {
+            "init": self.vectors(candidate, self.stage.train, guard),
+            "device": self.device,
+            "checkpoint": folder,
+            "resume": True,
+            "stop": lambda step: step >= last or guard.is_over(),
+        }
+        network: Any = model
+        network.fit(self.stage, seed=self.seed, **how)
+        if rung == FULL:
+            shutil.rmtree(folder, ignore_errors=True)
+        return model
+
+    def vectors(
+        self, candidate: Candidate, train: Interactions, guard: Guard
+    ) -> InitialEmbeddings | None:
+        """Starting vectors; those of the stage are computed once for all networks."""
+        config: Any = models.get(candidate.model).config_class.from_dict(candidate.settings)
+        name, ours = str(candidate.init), train is self.stage.train
+        key = (name, int(config.dim))
+        if ours and key in self._vectors:
+            return self._vectors[key]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", LeporidWarning)
+            if ours and name not in self.start_seconds:
+                # Loading or compiling the loops is not what the next fit will take.
+                with contextlib.suppress(LeporidError):
+                    start(name, train.select(train.user < _FEW), cache=False, dim=4, progress=guard)
+            begun = time.perf_counter()
+            made = start(name, train, dim=config.dim, seed=self.seed, progress=guard)
+        if ours:
+            self._vectors[key] = made
+            self.start_seconds[name] = time.perf_counter() - begun
+        return made
+
+    def speed(self, model: str, settings: dict[str, Any]) -> float:
+        """Seconds per step of a network, from a few steps."""
+        if model not in self.speeds:
+            at: list[float] = []
+
+            def stop(step: int) -> bool:
+                at.append(time.perf_counter())
+                return step >= _TIMED_STEPS or (step > 2 and at[-1] - at[0] > _TIMED_SECONDS)
+
+            network: Any = models.get(model)(**{**settings, "eval_every": 0})
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", LeporidWarning)
+                network.fit(self.stage, seed=self.seed, device=self.device, stop=stop)
+            self.speeds[model] = statistics.median(np.diff(at).tolist())
+        return self.speeds[model]
+
+    def with_share(self, candidate: Candidate, share: float, guard: Guard) -> float:
+        """The metric after learning from a share of the users, those who are judged among them."""
+        everyone = np.random.default_rng(self.seed + 1).permutation(self.stage.n_users)
+        kept = np.zeros(self.stage.n_users, np.bool_)
+        kept[everyone[: round(share * len(everyone))]] = True
+        judged = np.flatnonzero(kept[self.users])
+        few, train = self.users[judged], self.stage.train
+        part = replace(
+            self.stage,
+            train=train.select(kept[train.user]),
+            valid=self.stage.valid.select(kept[self.stage.valid.user]),
+            test=self.stage.test.select(np.isin(self.stage.test.user, few)),
+        )
+        model = models.get(candidate.model)(**candidate.settings)
+        model.fit(part, seed=self.seed, progress=guard)
+        table = evaluate(model, part, at=(self._cut,), progress=guard, metrics=[self._family])
+        return table.mean()[self.metric]
+
+    @property
+    def _family(self) -> str:
+        return parse_metric(self.metric)[0]
+
+    @property
+    def _cut(self) -> int:
+        return parse_metric(self.metric)[1]
+
+    @property
+    def _growth(self) -> float:
+        whole = len(self.split.train_valid) + len(self.split.test)
+        return whole / max(len(self.stage.train), 1)
+
+    @cached_property
+    def _dense_speed(self) -> float:
+        """Seconds for a dense inverse of one item, to be multiplied by the cube of their number."""
+        size, times = 1000, []
+        for _ in range(3):  # the first wakes the threads up
+            matrix = np.asfortranarray(np.eye(size) + 0.01)
+            begun = time.perf_counter()
+            linalg.lapack.dpotri(linalg.lapack.dpotrf(matrix, lower=1)[0], lower=1)
+            times.append(time.perf_counter() - begun)
+        return 1.5 * min(times) / size**3  # copies and the sparse product before it
+
+    def _first_guess(self, candidate: Candidate) -> float:
+        """Seconds of a model that has not been fitted yet, from what its method multiplies."""
+        if candidate.model == "toppop":
+            return 0.0
+        if candidate.model == "ease":
+            return self._dense_speed * self.stage.n_items**3
+        lengths = np.diff(self.stage.train.sequences().indptr).astype(np.float64)
+        return _PER_PAIR * float((lengths**2).sum())
+
+    @cached_property
+    def _warm(self) -> None:
+        """Load the compiled loops of the evaluation, which no candidate should pay for."""
+        model, few = models.get("toppop")().fit(self.stage), self.users[:1]
+        test = self.stage.test
+        part = replace(self.stage, test=test.select(np.isin(test.user, few)))
+        evaluate(model, part, at=(self._cut,), metrics=[self._family])
+
+    def _check_memory(self, candidate: Candidate) -> None:
+        needed = 28 * self.stage.n_items**2 if candidate.model == "ease" else 0
+        if needed > free_memory():
+            raise DataError(
+                f"{candidate.model} needs {needed / 1e9:.1f} GB for {self.stage.n_items:,} items, "
+                f"and {free_memory() / 1e9:.1f} GB are free"
+            )
+
+    def _rank(
+        self, model: Recommender, candidate: Candidate, rung: int, guard: Guard
+    ) -> tuple[NDArray[np.float64], NDArray[np.int32]]:
+        depth = DEPTH if rung == FULL else self._cut
+        cuts = tuple(sorted({self._cut, max(depth, self._cut)}))
+        families = sorted({n.partition("@")[0] for n in [self.metric, *ingredients(self.metric)]})
+        table = evaluate(model, self.part(rung), at=cuts, progress=guard, metrics=families)
+        columns = [table.per_user(name) for name in ingredients(self.metric)]
+        return np.column_stack(columns), table.top
+
+    def _keep(
+        self,
+        candidate: Candidate,
+        rung: int,
+        ranked: tuple[NDArray[np.float64], NDArray[np.int32]],
+        facts: dict[str, Any],
+    ) -> None:
+        arrays: dict[str, NDArray[Any]] = {"columns": ranked[0]}
+        if rung == FULL:
+            arrays["lists"] = ranked[1]
+        numbers = {key: str(value) for key, value in facts.items()}
+        write_arrays(self._file(candidate, rung), arrays, numbers)
+        self._learn(candidate, rung, facts)
+
+    def _learn(self, candidate: Candidate, rung: int, facts: dict[str, Any]) -> None:
+        """Keep the seconds for later predictions."""
+        if candidate.kind == "neural":
+            steps = int(facts["steps"]) - self._steps_done.get(candidate.key, 0)
+            if steps > 0:  # with its validations: better than the few steps it was planned with
+                self.speeds[candidate.model] = facts["fit_seconds"] / steps
+            self._steps_done[candidate.key] = int(facts["steps"])
+        ranking = facts["ranking_seconds"] / RUNGS[rung].users
+        seconds = {"fit": facts["fit_seconds"], "ranking": ranking}
+        self._seconds[candidate.key] = self._seconds[candidate.model] = seconds
+
+    def _file(self, candidate: Candidate, rung: int) -> Path:
+        return self.folder / f"{candidate.key}-{rung}.safetensors"
+
+    def _checkpoint(self, candidate: Candidate) -> Path:
+        return self.folder / "checkpoints" / candidate.key
+
+
+def _milliseconds(model: Recommender) -> float:
+    """Of one list of ten for one user, the middle of five."""
+    one, times = np.zeros(1, np.int32), []
+    for _ in range(5):
+        begun = time.perf_counter()
+        model.top_k(one, 10)
+        times.append(1000 * (time.perf_counter() - begun))
+    return statistics.median(times)

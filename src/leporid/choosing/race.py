@@ -1,0 +1,247 @@
+"""The race: heats of candidates over rungs of users and steps, by paired differences.
+
+It knows no model: a `Judge` says what an evaluation costs and what came out of it. Every decision
+follows from the evaluations in the journal and a fixed order, so a race that was killed goes on as
+if it had not been. The clock decides only whether there is time for the next evaluation.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leporid.choosing.budget import OutOfTimeError, Timer
+from leporid.choosing.candidates import Candidate
+from leporid.choosing.journal import Event, Journal
+from leporid.errors import LeporidError, TrainingInterruptedError
+from leporid.evaluation import combine, paired_interval
+from leporid.runs import claim
+
+LONGEST = 0.15
+"""Share of the budget that the evaluation of one classical model may take."""
+TIE = 0.01
+"""Two candidates are level only if their values differ by less than this share."""
+
+
+@dataclass(frozen=True)
+class Rung:
+    """How much an evaluation looks at."""
+
+    users: float
+    """Share of the judged users."""
+    steps: float
+    """Share of the steps of a full training."""
+
+
+RUNGS = (Rung(0.25, 1 / 9), Rung(0.5, 1 / 3), Rung(1.0, 1.0))
+FULL = len(RUNGS) - 1
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """What an evaluation gave."""
+
+    columns: NDArray[np.float64]
+    """float64[m, c]: the metric of every judged user, or what it is made of (F1)."""
+    seconds: float
+    """Of the whole evaluation."""
+    facts: dict[str, Any]
+    """Milliseconds per request, bytes, steps: what the table shows."""
+
+    @cached_property
+    def value(self) -> float:
+        """The metric."""
+        return float(combine(list(self.columns.mean(axis=0))))
+
+
+class Judge(Protocol):
+    """What the race needs of the world outside."""
+
+    def cost(self, candidate: Candidate, rung: int) -> float:
+        """Predicted seconds of an evaluation; 0 where nothing is known."""
+
+    def finish(self, candidate: Candidate) -> float:
+        """Predicted seconds from the end of the race to a deployed model, if this one wins."""
+
+    def evaluate(self, candidate: Candidate, rung: int, until: float) -> Outcome:
+        """Fit and judge; `OutOfTimeError` where it would end after `until`."""
+
+    def recall(self, candidate: Candidate, rung: int) -> Outcome:
+        """The outcome of an evaluation that the journal names."""
+
+
+@dataclass(frozen=True, eq=False)
+class Result:
+    """A candidate, how far it came, and what came out."""
+
+    candidate: Candidate
+    rung: int
+    outcome: Outcome
+    at: float
+
+    @property
+    def value(self) -> float:
+        """The metric."""
+        return self.outcome.value
+
+
+class Race:
+    """Heats, one after the other, until the time that the winner needs is all that is left."""
+
+    def __init__(
+        self,
+        judge: Judge,
+        journal: Journal,
+        timer: Timer,
+        *,
+        reserve: float = 0.0,
+        tell: Callable[[Event], None] = lambda event: None,
+    ) -> None:
+        self.judge, self.journal, self.timer = judge, journal, timer
+        self._reserve, self._tell = reserve, tell
+        self.results: dict[tuple[str, int], Result] = {}
+        self._failed: set[tuple[str, int]] = set()
+        self.late: dict[str, Candidate] = {}
+        """Candidates left out because there was no time for them."""
+        self._absorb()
+
+    @property
+    def finished(self) -> list[Result]:
+        """Results on all users with all steps, in the order they came."""
+        return [result for result in self.results.values() if result.rung == FULL]
+
+    @property
+    def leader(self) -> Result | None:
+        """The best of them, the earliest of equals."""
+        return max(self.finished, key=lambda r: r.value, default=None)
+
+    def heat(self, candidates: Iterable[Candidate], rung: int = FULL) -> list[Result]:
+        """Judge all of them at one rung, as far as there is time; the results, in their order."""
+        wanted = list({c.key: c for c in candidates}.values())
+        waiting = wanted
+        while waiting:
+            busy = [c for c in waiting if not self.is_settled(c, rung) and not self._try(c, rung)]
+            if not busy or self.timer.left <= self.reserve():
+                break
+            time.sleep(0.2)  # another process has them
+            self.journal.reload()
+            self._absorb()
+            waiting = busy
+        return [self.results[c.key, rung] for c in wanted if (c.key, rung) in self.results]
+
+    def bracket(self, candidates: Sequence[Candidate]) -> list[Result]:
+        """Through all rungs, fewer at each."""
+        results: list[Result] = []
+        for rung in range(len(RUNGS)):
+            results = self.heat(candidates, rung)
+            candidates = [r.candidate for r in self.survivors(results)]
+        return results
+
+    def survivors(self, results: Sequence[Result]) -> list[Result]:
+        """The better half, less those clearly behind another start of the same model."""
+        kept: list[Result] = []
+        for result in sorted(results, key=lambda r: -r.value)[: entrants_kept(len(results))]:
+            same = [other for other in kept if other.candidate.model == result.candidate.model]
+            if all(self.difference(result, other)[2] >= 0 for other in same):
+                kept.append(result)
+        return kept
+
+    def difference(self, first: Result, second: Result) -> tuple[float, float, float]:
+        """first - second with its 95% interval, on the same users."""
+        a, b = first.outcome.columns, second.outcome.columns
+        low, high = paired_interval(a, b)
+        return first.value - second.value, low, high
+
+    def level_with(self, best: Result) -> list[Result]:
+        """Finished results that differ from the best by next to nothing, and not for certain."""
+        near = [r for r in self.finished if best.value - r.value <= TIE * abs(best.value)]
+        return [r for r in near if r is best or self.difference(r, best)[2] >= 0]
+
+    def reserve(self) -> float:
+        """Seconds to keep for what comes after the race."""
+        leader = self.leader
+        return self._reserve + (self.judge.finish(leader.candidate) if leader else 0.0)
+
+    def _try(self, candidate: Candidate, rung: int) -> bool:
+        """Judge the candidate unless another process does; whether that is settled."""
+        key = f"{candidate.key}-{rung}"
+        with claim(self.journal.path.parent / "claims" / key) as mine:
+            if not mine:
+                return False
+            self.journal.reload()
+            self._absorb()
+            if not self.is_settled(candidate, rung):
+                self._judge(candidate, rung)
+        return True
+
+    def _judge(self, candidate: Candidate, rung: int) -> None:
+        about = {"key": candidate.key, "rung": rung, "candidate": candidate.to_dict()}
+        cost = self.judge.cost(candidate, rung)
+        # Whoever takes part must be able to win: its own end must fit behind it.
+        after = max(self._reserve + self.judge.finish(candidate), self.reserve())
+        too_long = candidate.kind == "classical" and cost > LONGEST * self.timer.budget
+        if self.leader is not None and (too_long or self.timer.left < cost + after):
+            self.late[candidate.key] = candidate
+            self._note("late", **about, needs=round(cost + after, 1))
+            return
+        begun = self.timer.elapsed
+        until = self.timer.budget - self.reserve() if self.leader else math.inf
+        if candidate.kind == "classical":  # networks are planned
+            until = min(until, begun + LONGEST * self.timer.budget) if self.leader else until
+        try:
+            outcome = self.judge.evaluate(candidate, rung, until)
+        except OutOfTimeError:
+            self.late[candidate.key] = candidate
+            self._note("late", **about, needs=round(self.timer.elapsed - begun, 1))
+            return
+        except TrainingInterruptedError:
+            raise
+        except Exception as error:  # whatever one candidate does, the others go on
+            self._failed.add((candidate.key, rung))
+            name = "" if isinstance(error, LeporidError) else f"{type(error).__name__} "
+            self._note("failed", **about, why=f"{name}{error}".strip())
+            return
+        self.late.pop(candidate.key, None)
+        event = self._note(
+            "judged", **about, value=outcome.value, seconds=outcome.seconds, **outcome.facts
+        )
+        self.results[candidate.key, rung] = Result(candidate, rung, outcome, event["at"])
+
+    def is_settled(self, candidate: Candidate, rung: int) -> bool:
+        """Whether that evaluation is over, well or badly."""
+        place = (candidate.key, rung)
+        return place in self.results or place in self._failed
+
+    def _note(self, kind: str, **fields: Any) -> Event:
+        event = self.journal.append(kind, at=self.timer.elapsed, **fields)
+        self._tell(event)
+        return event
+
+    def _absorb(self) -> None:
+        """Take over what the journal knows and this process does not."""
+        for event in self.journal.of("judged", "failed"):
+            place = (event["key"], event["rung"])
+            if event["event"] == "failed":
+                self._failed.add(place)
+            elif place not in self.results:
+                candidate = Candidate.from_dict(event["candidate"])
+                outcome = self.judge.recall(candidate, event["rung"])
+                self.results[place] = Result(candidate, event["rung"], outcome, event["at"])
+
+
+def entrants_kept(entrants: int) -> int:
+    """How many of them go on to the next rung."""
+    return math.ceil(entrants / 2)
+
+
+def journal_path(folder: Path) -> Path:
+    """Where the journal of a race lies in its output folder."""
+    return folder / "race" / "journal.jsonl"

@@ -1,0 +1,60 @@
+"""`leporid choose`: which model and start for a log, within a time, ending in a run to deploy."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from leporid.cli.options import Device, Json, Output, Seed, SplitOptions, SplitSource, parse_list
+from leporid.cli.output import print_files, print_json, print_table, show_progress
+
+
+def choose(
+    data: SplitSource,
+    output: Output,
+    log: SplitOptions,
+    budget: Annotated[str, "Time for everything: 90s, 10m, 1h30m."] = "10m",
+    metric: Annotated[str, "What decides."] = "NDCG@10",
+    only: Annotated[str | None, "The models that take part, separated by commas [all]."] = None,
+    seed: Seed = 0,
+    device: Device = "auto",
+    dataset: Annotated[str | None, "Name of the data in the record [the file's name]."] = None,
+    json_output: Json = False,
+) -> None:
+    """Race models and starts on DATA, and leave the best, fitted on everything, in the folder.
+
+    Candidates are judged on a rehearsal of the test, which is itself read once, at the end. Ctrl-C
+    ends the race and keeps the best so far. The same command goes on with a race that was killed;
+    several processes may share a folder. Then: leporid serve FOLDER.
+    """
+    begun = time.monotonic()
+    from leporid.choosing import choose as run_race
+    from leporid.choosing import parse_duration
+
+    seconds = parse_duration(budget)
+    split = log.split(data, quiet=json_output)
+    chosen = run_race(
+        split,
+        seconds,
+        metric,
+        output=output,
+        models=parse_list(only) if only else None,
+        seed=seed,
+        device=device,
+        progress=show_progress(json_output),
+        dataset=dataset or Path(data).stem,
+        spent=time.monotonic() - begun,
+    )
+    if json_output:
+        print_json(chosen.to_dict())
+        return
+    shown = ("model", "start", "settings", metric, "seconds", "ms per request", "memory")
+    rows = [{key: row[key] for key in shown} for row in chosen.table if row["came to"] == "the end"]
+    print_table(f"{metric} on a rehearsal of the test", rows[:10])
+    typer.echo(chosen.why)
+    print_files([output, output / "report.html"])
+    for command in chosen.commands:
+        typer.echo(f"the same again: {command.replace('LOG', data)}")

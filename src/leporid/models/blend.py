@@ -1,0 +1,150 @@
+"""Blend: several models as one, their rankings averaged (reciprocal rank fusion)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leporid.config import Config, setting
+from leporid.data import Interactions, Sequences, Split
+from leporid.errors import ConfigError
+from leporid.initializers import start
+from leporid.models.shared import catalogue
+from leporid.models.shared.base import HistoryUnsupportedError, Indices, Recommender, Scores
+from leporid.models.shared.refitting import Fitting, everything
+from leporid.progress import ProgressLike
+
+_ROWS = 128
+"""People ranked at once: ranks take several times the memory of scores."""
+_PARTS = {"model", "settings", "init", "weight"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class BlendConfig(Config):
+    """Settings of `Blend`."""
+
+    members: tuple[dict[str, Any], ...] = ({"model": "itemknn"}, {"model": "ease"})
+    """For each member its `model`, and where they differ from the defaults its `settings`, `init`
+    and `weight`."""
+    damping: float = setting(60.0, above=0)
+    """How little the first places count more than the next ones."""
+
+    def validate(self) -> None:
+        """Refuse a blend of nothing, and a member that is not described as one."""
+        if not self.members:
+            raise ConfigError("a blend needs at least one member")
+        for member in self.members:
+            if not {"model"} <= member.keys() <= _PARTS:
+                raise ConfigError(
+                    f"a member of a blend has a model, settings, init and weight, not {member!r}"
+                )
+
+
+class Blend(Recommender):
+    """Score of an item: the sum over members of weight / (damping + rank).
+
+    The rank of an item is the number of items the person does not have that the member prefers.
+    """
+
+    name = "blend"
+    config_class = BlendConfig
+    config: BlendConfig
+    sees = "train and validation"
+    combines: ClassVar[bool] = True
+    members: tuple[Recommender, ...] = ()
+
+    @classmethod
+    def of(cls, members: Sequence[Recommender], described: Sequence[dict[str, Any]]) -> Self:
+        """Fitted members as one model; `described` are their entries in the settings."""
+        blend = cls(members=tuple(described))
+        blend._train, blend._known = members[0].train, members[0].known
+        blend.members, blend.fitting = tuple(members), members[0].fitting
+        return blend
+
+    def _fit(self, split: Split, *, seed: int, progress: ProgressLike) -> None:
+        members = []
+        for about in self.config.members:
+            model: Any = catalogue.get(about["model"])(**about.get("settings", {}))
+            how: dict[str, Any] = {"seed": seed, "progress": progress}
+            if model.takes_initial_vectors:
+                vectors = {"dim": model.config.dim, "seed": seed, "progress": progress}
+                how["init"] = start(about.get("init"), split.train, cache=False, **vectors)
+            members.append(model.fit(split, **how))
+        self.members = tuple(members)
+
+    def refit(self, data: Interactions | Split, **how: Any) -> Self:
+        """Each member refitted on everything; `how` goes to those that are networks."""
+        whole, progress = everything(data), how.pop("progress", None)
+        again = [
+            member.refit(whole, progress=progress, **(how if member.takes_initial_vectors else {}))
+            for member in self.members
+        ]
+        return self.of(again, self.config.members)
+
+    def score(self, users: Indices, history: Sequences | None = None) -> Scores:
+        """float32[len(users), n_items], from the ranks among what `history` does not hold."""
+        users = self._check_users(users)
+        seen = (self.known.sequences() if history is None else history).take(users)
+        return self._fuse([m.score(users, history) for m in self.members], self._weights, seen)
+
+    def score_histories(self, histories: Sequence[Indices]) -> Scores:
+        """float32[len(histories), n_items] by the members that answer people never seen."""
+        pairs = zip(self.members, self._weights, strict=True)
+        able = [(member, weight) for member, weight in pairs if member.answers_new_people()]
+        if not able:
+            raise HistoryUnsupportedError(self.name)
+        scores = [member.score_histories(histories) for member, _ in able]
+        return self._fuse(scores, [w for _, w in able], Sequences.from_rows(histories))
+
+    @property
+    def _weights(self) -> list[float]:
+        return [float(member.get("weight", 1.0)) for member in self.config.members]
+
+    def _fuse(self, scores: list[Scores], weights: Sequence[float], seen: Sequences) -> Scores:
+        fused = np.zeros_like(scores[0])
+        for first in range(0, len(fused), _ROWS):
+            rows = slice(first, first + _ROWS)
+            lengths = np.diff(seen.indptr[first : first + _ROWS + 1])
+            unseen = np.ones(fused[rows].shape, np.bool_)
+            begin, end = seen.indptr[first], seen.indptr[first + len(lengths)]
+            unseen[np.repeat(np.arange(len(lengths)), lengths), seen.items[begin:end]] = False
+            for weight, own in zip(weights, scores, strict=True):
+                rank = _ranks(own[rows], unseen)
+                fused[rows] += weight / (self.config.damping + rank)
+        return fused
+
+    def _arrays(self) -> dict[str, NDArray[Any]]:
+        arrays = {
+            f"{place}.{key}": array
+            for place, member in enumerate(self.members)
+            for key, array in member._arrays().items()
+        }
+        text = json.dumps([member.fitting.to_dict() for member in self.members])
+        return {"fittings": np.frombuffer(text.encode(), np.uint8), **arrays}
+
+    def _restore(self, arrays: dict[str, NDArray[Any]]) -> None:
+        members = []
+        fittings = json.loads(arrays["fittings"].tobytes())
+        for place, (about, fitting) in enumerate(zip(self.config.members, fittings, strict=True)):
+            member = catalogue.get(about["model"])(**about.get("settings", {}))
+            member._train, member._known = self._train, self._known
+            member.fitting, prefix = Fitting.from_dict(fitting), f"{place}."
+            own = {k.removeprefix(prefix): a for k, a in arrays.items() if k.startswith(prefix)}
+            member._restore(own)
+            members.append(member)
+        self.members = tuple(members)
+
+
+def _ranks(scores: Scores, unseen: NDArray[np.bool_]) -> NDArray[np.float32]:
+    """float32[m, n_items]: how many unseen items come before each item; ties by index."""
+    order = np.argsort(-scores, axis=1, kind="stable")
+    counted = np.take_along_axis(unseen, order, axis=1)
+    before = np.cumsum(counted, axis=1, dtype=np.int32) - counted
+    ranks = np.empty(scores.shape, np.float32)
+    np.put_along_axis(ranks, order, before.astype(np.float32), axis=1)
+    return ranks

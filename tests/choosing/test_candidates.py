@@ -1,0 +1,102 @@
+"""Who takes part, in which order, and the variants of their settings."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+import leporid
+from leporid import models
+from leporid.choosing.candidates import (
+    NETWORKS,
+    STARTS,
+    Candidate,
+    classical_candidates,
+    first_candidates,
+    from_all_starts,
+    log_facts,
+    neural_models,
+    variant,
+)
+from leporid.choosing.programme import _race_seconds, plan_steps
+from leporid.runs import classical_models
+
+
+def test_every_classical_model_takes_part_once() -> None:
+    named = [c.model for c in (*first_candidates(), *classical_candidates())]
+    assert sorted(named) == sorted(classical_models())
+    assert named[0] == "toppop"
+
+
+def test_networks_are_those_with_initial_vectors() -> None:
+    assert set(NETWORKS) == {n for n in models.available() if models.get(n).takes_initial_vectors}
+
+
+def test_the_first_answers_need_no_torch() -> None:
+    code = """
+import sys
+from leporid.choosing.candidates import classical_candidates, first_candidates
+assert first_candidates() and classical_candidates()
+assert "torch" not in sys.modules
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_an_order_puts_the_models_first_that_read_it() -> None:
+    data = leporid.synthesize(60, 40, 900, seed=1)
+    ordered = log_facts(leporid.temporal_split(data))
+    shuffled = log_facts(leporid.random_split(data))
+    assert ordered["has an order"]
+    assert not shuffled["has an order"]
+    assert neural_models(ordered)[0] == "sasrec"
+    assert neural_models(shuffled)[0] == "lightgcn"
+    assert sorted(neural_models(ordered)) == sorted(neural_models(shuffled))
+
+
+def test_starts_are_treated_alike() -> None:
+    field = from_all_starts("bpr", {"steps": 7})
+    assert [c.init for c in field] == list(STARTS)
+    assert all(c.settings == {"steps": 7} for c in field)
+    assert len({c.key for c in field}) == len(STARTS)
+
+
+@pytest.mark.parametrize("model", ["ease", "itemknn", "slim", "rp3beta", "sasrec", "toppop"])
+def test_variants_are_valid_repeatable_and_differ(model: str) -> None:
+    drawn = [variant(model, {}, place, seed=4) for place in range(30)]
+    assert drawn == [variant(model, {}, place, seed=4) for place in range(30)]
+    space = models.get(model).search_space
+    for settings in drawn:
+        config = models.get(model).config_class.from_dict(settings).to_dict()
+        assert settings.keys() <= space.keys()
+        assert all(config[name] in space[name] for name in settings)
+        plain = models.get(model).config_class().to_dict()
+        assert all(plain[name] != value for name, value in settings.items())
+    if space:
+        assert len({str(settings) for settings in drawn}) > 10
+
+
+def test_a_candidate_is_the_same_in_every_session() -> None:
+    first = Candidate(model="ease", settings={"l2": 3.0, "window": 5})
+    again = Candidate.from_dict(first.to_dict())
+    assert again.key == first.key
+    assert again.label == "ease l2=3 window=5"
+    recipe = models.get("dlr2").recipe_settings("general")
+    varied = Candidate(model="dlr2", init="svd", settings={**recipe, "lr": 0.5}, kind="neural")
+    assert varied.label == "dlr2 from svd lr=0.5"
+    assert Candidate(model="ease", settings={"l2": 4.0, "window": 5}).key != first.key
+
+
+def test_a_plan_fits_and_slow_models_do_not_keep_out_quick_ones() -> None:
+    steps, seconds = {"slow": 5000, "quick": 3000}, {"slow": 9.0, "quick": 0.001}
+    assert plan_steps(steps, seconds, 40.0) == {"quick": 3000}
+    assert plan_steps(steps, seconds, 0.1) == {}
+    seconds["slow"] = 0.02
+    assert plan_steps(steps, seconds, 10_000.0) == steps
+    for left in (30.0, 60.0, 120.0):
+        plan = plan_steps(steps, seconds, left)
+        assert list(plan) == ["quick", "slow"], "the quickest first"
+        assert plan["quick"] == 3000
+        assert 100 <= plan["slow"] < 5000
+        assert _race_seconds([seconds[n] * k for n, k in plan.items()]) <= left

@@ -1,0 +1,216 @@
+"""The engine of the race, with synthetic candidates and a clock of its own."""
+
+from __future__ import annotations
+
+import math
+import tempfile
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from leporid.choosing.budget import OutOfTimeError, Timer
+from leporid.choosing.candidates import Candidate
+from leporid.choosing.journal import Journal
+from leporid.choosing.race import FULL, RUNGS, Outcome, Race
+from leporid.errors import DataError, TrainingInterruptedError
+
+USERS = 60
+
+
+class Killed(BaseException):
+    """The process is gone."""
+
+
+@dataclass
+class World:
+    """Candidates with a true quality and a price, and a clock that evaluations turn."""
+
+    quality: dict[str, float]
+    price: dict[str, float]
+    dies_after: float = math.inf
+    now: float = 0.0
+    done: list[tuple[str, int]] = field(default_factory=list)
+    broken: frozenset[str] = frozenset()
+
+    def clock(self) -> float:
+        return self.now
+
+    def cost(self, candidate: Candidate, rung: int) -> float:
+        before = RUNGS[rung - 1].steps if rung else 0.0
+        return self.price[candidate.model] * (RUNGS[rung].steps - before)
+
+    def finish(self, candidate: Candidate) -> float:
+        return 2 * self.price[candidate.model]
+
+    def evaluate(self, candidate: Candidate, rung: int, until: float) -> Outcome:
+        if candidate.model in self.broken:
+            raise DataError("it cannot be fitted")
+        self.now += self.cost(candidate, rung)
+        if self.now > until + 1e-6:
+            raise OutOfTimeError("late")
+        if len(self.done) >= self.dies_after:
+            raise Killed
+        self.done.append((candidate.key, rung))
+        return self.recall(candidate, rung)
+
+    def recall(self, candidate: Candidate, rung: int) -> Outcome:
+        users = round(RUNGS[rung].users * USERS)
+        noise = np.random.default_rng(0).normal(0, 0.01, (users, 1))
+        facts: dict[str, Any] = {"ms": 1.0, "bytes": 1}
+        return Outcome(self.quality[candidate.init or candidate.model] + noise, 1.0, facts)
+
+
+def field_of(world: World) -> list[Candidate]:
+    return [Candidate(model=name, kind="neural") for name in world.quality]
+
+
+def race_of(world: World, folder: Path, budget: float = 1e6, **how: Any) -> Race:
+    journal = Journal(folder / "race" / "journal.jsonl", {})
+    return Race(world, journal, Timer(budget, journal.spent, world.clock), **how)
+
+
+qualities = st.lists(st.floats(0.05, 0.95), min_size=1, max_size=9, unique=True)
+prices = st.floats(0.5, 30.0)
+worlds = st.builds(
+    lambda q, p: World(
+        {f"m{i}": v for i, v in enumerate(q)}, {f"m{i}": p[i % len(p)] for i in range(len(q))}
+    ),
+    qualities,
+    st.lists(prices, min_size=1, max_size=9),
+)
+no_limits = settings(
+    max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+
+
+@no_limits
+@given(worlds)
+def test_with_time_enough_the_best_candidate_leads(world: World) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        race = race_of(world, Path(folder))
+        race.bracket(field_of(world))
+        assert race.leader is not None
+        assert race.leader.candidate.model == max(world.quality, key=lambda m: world.quality[m])
+
+
+@no_limits
+@given(worlds, st.floats(5, 200))
+def test_the_time_of_the_winner_is_always_left(world: World, budget: float) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        race = race_of(world, Path(folder), budget, reserve=1.0)
+        first, *others = field_of(world)
+        race.heat([first])  # the first answer is given whatever it takes
+        begun = world.now
+        race.bracket(others)
+        assert race.leader is not None
+        if begun + 1 + world.finish(first) <= budget:
+            assert world.now + 1 + world.finish(race.leader.candidate) <= budget + 1e-6
+
+
+@no_limits
+@given(worlds, st.integers(0, 12))
+def test_a_killed_race_ends_as_one_that_was_not(world: World, dies_after: int) -> None:
+    plain = World(world.quality, world.price)
+    with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory() as other:
+        unbroken = race_of(plain, Path(other))
+        unbroken.bracket(field_of(plain))
+        world.dies_after = dies_after
+        try:
+            race_of(world, Path(folder)).bracket(field_of(world))
+        except Killed:
+            world.dies_after = math.inf
+        resumed = race_of(world, Path(folder))
+        resumed.bracket(field_of(world))
+        assert list(resumed.results) == list(unbroken.results)
+        assert resumed.leader is not None
+        assert unbroken.leader is not None
+        assert resumed.leader.candidate == unbroken.leader.candidate
+        assert set(Counter(world.done).values()) == {1}, "an evaluation was repeated"
+
+
+def test_every_start_gets_the_same_before_anyone_is_dropped(tmp_path: Path) -> None:
+    names = [f"m{i}" for i in range(1, 10)]
+    world = World({n: 0.01 * len(n) for n in names}, dict.fromkeys(names, 1.0))
+    race = race_of(world, tmp_path)
+    race.bracket(field_of(world))
+    by_rung = Counter(rung for _, rung in world.done)
+    assert by_rung == {0: 9, 1: 5, 2: 3}
+
+
+def test_a_start_that_is_clearly_behind_goes_even_if_there_is_room_for_it(tmp_path: Path) -> None:
+    world = World({"leporid": 0.9, "svd": 0.1, "random": 0.9, "b": 0.05}, {"a": 1.0, "b": 1.0})
+    race = race_of(world, tmp_path)
+    starts = [Candidate(model="a", init=name, kind="neural") for name in ("leporid", "svd")]
+    other = Candidate(model="b", kind="neural")
+    results = race.heat([*starts, other, Candidate(model="b", init="random", kind="neural")])
+    assert [r.candidate.init for r in race.survivors(results)] == ["leporid", "random"]
+    assert [r.candidate for r in race.survivors(race.heat(starts))] == starts[:1]
+    level = race.heat([starts[0], Candidate(model="a", init="random", kind="neural")])
+    assert race.level_with(level[0])[0] == level[0]
+    four = race.heat([*(r.candidate for r in level), other, starts[1]])
+    assert race.survivors(four) == level, "level starts both go on"
+
+
+def test_one_that_cannot_be_fitted_is_noted_and_not_tried_again(tmp_path: Path) -> None:
+    world = World({"a": 0.3, "b": 0.2}, {"a": 1.0, "b": 1.0}, broken=frozenset({"a"}))
+    race = race_of(world, tmp_path)
+    race.heat(field_of(world))
+    assert race.leader is not None
+    assert race.leader.candidate.model == "b"
+    [failed] = race.journal.of("failed")
+    assert failed["why"] == "it cannot be fitted"
+    again = race_of(World(world.quality, world.price), tmp_path)
+    again.heat(field_of(world))
+    assert len(again.journal.of("failed")) == 1
+    assert len(again.finished) == 1
+
+
+def test_a_crash_of_one_candidate_is_noted_and_an_interrupt_is_not(tmp_path: Path) -> None:
+    world = World({"a": 0.3, "b": 0.2}, {"a": 1.0, "b": 1.0})
+    race = race_of(world, tmp_path)
+    world.quality.pop("a")
+    race.heat([Candidate(model="a"), Candidate(model="b")])
+    assert race.journal.of("failed")[0]["why"] == "KeyError 'a'"
+    assert len(race.finished) == 1
+
+    def interrupted(*_: object) -> Outcome:
+        raise TrainingInterruptedError("Ctrl-C")
+
+    world.evaluate = interrupted  # type: ignore[method-assign]
+    with pytest.raises(TrainingInterruptedError):
+        race.heat([Candidate(model="b", init="svd")])
+
+
+def test_too_late_is_said_and_tried_again_with_more_time(tmp_path: Path) -> None:
+    world = World({"a": 0.3, "slow": 0.9}, {"a": 1.0, "slow": 50.0})
+    race = race_of(world, tmp_path, budget=30)
+    race.heat(field_of(world))
+    assert [c.model for c in race.late.values()] == ["slow"]
+    more = race_of(world, tmp_path, budget=300)
+    more.heat(field_of(world))
+    assert more.leader is not None
+    assert more.leader.candidate.model == "slow"
+    assert not more.late
+
+
+def test_two_processes_share_the_work(tmp_path: Path) -> None:
+    world = World({"a": 0.3, "b": 0.4}, {"a": 1.0, "b": 1.0})
+    first, second = race_of(world, tmp_path), race_of(world, tmp_path)
+    first.heat(field_of(world)[:1])
+    second.heat(field_of(world))
+    first.heat(field_of(world))
+    assert set(Counter(world.done).values()) == {1}
+    assert len(first.finished) == len(second.finished) == 2
+
+
+@pytest.mark.parametrize("rung", range(FULL))
+def test_rungs_grow(rung: int) -> None:
+    assert RUNGS[rung].users < RUNGS[rung + 1].users
+    assert RUNGS[rung].steps < RUNGS[rung + 1].steps
+    assert RUNGS[FULL].users == RUNGS[FULL].steps == 1

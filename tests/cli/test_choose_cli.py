@@ -1,0 +1,60 @@
+"""`leporid choose`: its words, its JSON, and that its folder is served like any run."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import Result
+from typer.testing import CliRunner
+
+import leporid
+from leporid.cli.app import app
+from leporid.errors import ConfigError, LeporidError
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    data = leporid.synthesize(60, 40, 1200, seed=2, min_activity=8)
+    rows = [f"u{u},i{i},{t}" for u, i, t in zip(data.user, data.item, data.time, strict=True)]
+    path = tmp_path_factory.mktemp("data") / "log.csv"
+    path.write_text("\n".join(["user,item,time", *rows]) + "\n")
+    return path
+
+
+def call(*arguments: Any, fails: bool = False) -> Result:
+    result = CliRunner(env={"COLUMNS": "120"}).invoke(app, [*map(str, arguments)])
+    assert fails or result.exit_code == 0, result.output
+    return result
+
+
+def test_the_answer_is_printed_and_its_folder_recommends(
+    log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LEPORID_PROGRESS", "on")
+    folder = tmp_path / "chosen"
+    arguments = ("choose", log, "--budget", "3s", "--only", "toppop,itemknn", "-o", folder)
+    done = call(*arguments)
+    assert "Chosen: " in done.stdout
+    assert f"leporid train {log} --model" in done.stdout
+    assert "toppop: NDCG@10" in done.stderr
+    assert "left]" in done.stderr
+    assert call("recommend", folder, "--user", "u3").exit_code == 0
+    again = json.loads(call(*arguments, "--json").stdout)
+    assert again["winner"] in done.stdout
+    assert {"why", "table", "tested", "commands", "elapsed"} <= again.keys()
+
+
+def test_a_wrong_budget_is_one_sentence(log: Path, tmp_path: Path) -> None:
+    error = call("choose", log, "--budget", "soon", "-o", tmp_path / "x", fails=True).exception
+    assert isinstance(error, ConfigError)
+    assert "90s, 10m or 1h30m" in str(error)
+
+
+@pytest.mark.parametrize("rows", ["1,7,1", "\n".join(f"{u},7,{u}" for u in range(30))])
+def test_a_log_with_one_item_is_one_sentence(tmp_path: Path, rows: str) -> None:
+    (tmp_path / "log.csv").write_text(f"user,item,time\n{rows}\n")
+    done = call("choose", tmp_path / "log.csv", "-o", tmp_path / "x", fails=True)
+    assert isinstance(done.exception, LeporidError)
