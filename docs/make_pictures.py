@@ -17,6 +17,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from leporid.artifacts import atomic_path
 from leporid.errors import DataError
 from leporid.paper.figures import draw_embedding_change, draw_le_dimensions
@@ -195,14 +197,15 @@ def draw_ranks(found: list[Ranking]) -> Any:
             side = width * (1 + 0.02 * number)
             axes.plot([side, side], [start - 0.2, end + 0.2], color="tab:orange", linewidth=3)
         axes.set_title(f"{ranking.title}, {len(ranking.logs)} logs")
-        axes.set_xlabel("mean rank by NDCG@10 (1 is the best)")
+        axes.set_xlabel("mean rank by NDCG@10 (1 is the best); a bar joins what is not told apart")
         axes.spines[["top", "right"]].set_visible(False)
     return figure
 
 
 def draw_gains(found: list[Difference]) -> Any:
-    """Gain of LEPORID by log, sparsest first, one panel for each other start."""
+    """Gain of LEPORID in percent by log, sparsest first, one panel for each other start."""
     from matplotlib.figure import Figure
+    from matplotlib.ticker import FixedLocator
 
     bases = [base for base in BASES if any(d.second.init == base for d in found)]
     logs = {d.log.name: d.log for d in found}
@@ -216,14 +219,18 @@ def draw_gains(found: list[Difference]) -> Any:
                 continue
             shift = 0.8 * ((number + 0.5) / len(models) - 0.5)
             places = [order.index(d.log) + shift for d in own]
-            gains = [d.gain.difference for d in own]
-            ends = [[d.gain.difference - d.gain.low for d in own]]
-            ends += [[d.gain.high - d.gain.difference for d in own]]
-            axes.errorbar(places, gains, ends, fmt="o", markersize=4, capsize=2, label=model)
+            gains = np.array([[d.gain.low, d.gain.difference, d.gain.high] for d in own]).T
+            low, middle, high = 100 * gains / [d.gain.second.mean() for d in own]
+            ends = [middle - low, high - middle]
+            axes.errorbar(places, middle, ends, fmt="o", markersize=4, capsize=2, label=model)
         axes.axhline(0, color="black", linewidth=0.8)
         axes.set_xticks(range(len(order)), [_with_density(log) for log in order], fontsize="small")
-        axes.set_ylabel(f"HR@10, LEPORID - {base}")
-        axes.legend(fontsize="small", ncols=4)
+        axes.set_xlim(-0.5, len(order) - 0.5)
+        axes.set_yscale("symlog", linthresh=10)
+        axes.yaxis.set_major_locator(FixedLocator([-50, -20, -10, -5, 0, 5, 10, 20, 50, 100, 500]))
+        axes.yaxis.set_major_formatter("{x:+.0f}%")
+        axes.set_ylabel(f"HR@10 of LEPORID against {base}")
+        axes.legend(fontsize="small", ncols=8, loc="lower center", bbox_to_anchor=(0.5, 1))
         axes.spines[["top", "right"]].set_visible(False)
     axes.set_xlabel("log and density of its training part, sparsest first")
     return figure

@@ -42,8 +42,7 @@ FOR_OTHER_ROOMS = {
     "runs": {
         *("CUTS", "Cell", "GridStatus", "Meter", "UserOutcomes", "classical_models", "judge"),
         *("initialisation_gains", "load_split", "paired_tests", "run", "tune_baselines"),
-        *("best_of_families", "differences", "leaderboard_page", "rankings"),
-        *("read_leaderboard", "short_table"),
+        *("best_of_families", "leaderboard_page", "read_leaderboard"),
         *("BaselineCheck", "have_seen", "versions", "write_final", "write_record"),
     },
     "serve": {"merged_log"},

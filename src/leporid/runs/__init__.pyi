@@ -14,11 +14,8 @@ from .comparison import paired_tests as paired_tests
 from .grid import GridStatus as GridStatus
 from .grid import run_grid as run_grid
 from .leaderboard import best_of_families as best_of_families
-from .leaderboard import differences as differences
 from .leaderboard import leaderboard_page as leaderboard_page
-from .leaderboard import rankings as rankings
 from .leaderboard import read_leaderboard as read_leaderboard
-from .leaderboard import short_table as short_table
 from .outcomes import UserOutcomes as UserOutcomes
 from .record import Meter as Meter
 from .record import RunRecord as RunRecord
