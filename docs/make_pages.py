@@ -1,10 +1,10 @@
-"""Write docs/benchmarks.md, docs/verdict.md and tables of other pages of docs/ from records.
+"""Write benchmarks.md, verdict.md, leaderboard.md and tables of other pages of docs/ from records.
 
 No number there was typed by hand. Tables stand between `<!-- NAME:begin -->` and
 `<!-- NAME:end -->`.
 
 python docs/make_pages.py [--output FILE] [--models FILE] [--scale FILE] [--baselines FILE]
-                          [--verdict FILE]
+                          [--verdict FILE] [--leaderboard FILE]
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from leporid.artifacts import atomic_path, read_json
 from leporid.errors import DataError
 from leporid.paper.verdict import verdict_page
 from leporid.runs.comparison import have_seen, initialisation_gains
+from leporid.runs.leaderboard import leaderboard_page
 from leporid.runs.record import RunRecord
 from leporid.runs.store import Results
 
@@ -212,6 +213,7 @@ def main() -> None:
     parser.add_argument("--scale", type=Path, default=ROOT / "docs" / "scale.md")
     parser.add_argument("--baselines", type=Path, default=ROOT / "docs" / "baselines.md")
     parser.add_argument("--verdict", type=Path, default=ROOT / "docs" / "verdict.md")
+    parser.add_argument("--leaderboard", type=Path, default=ROOT / "docs" / "leaderboard.md")
     given = parser.parse_args()
     target = given.output
     records = [read_json(path) for path in sorted((ROOT / "benchmarks/records").glob("*.json"))]
@@ -222,6 +224,9 @@ def main() -> None:
         path.write_text(text, encoding="utf-8")
     with atomic_path(given.verdict) as path:
         path.write_text(verdict_page(ROOT / "results"), encoding="utf-8")
+    board = leaderboard_page(ROOT / "experiments" / "leaderboard.toml", ROOT / "results")
+    with atomic_path(given.leaderboard) as path:
+        path.write_text(board, encoding="utf-8")
     text = baselines_page(given.baselines.read_text(encoding="utf-8"))
     with atomic_path(given.baselines) as path:
         path.write_text(text, encoding="utf-8")
@@ -230,7 +235,7 @@ def main() -> None:
     text = fill(given.scale.read_text(encoding="utf-8"), "landmarks", table)
     with atomic_path(given.scale) as path:
         path.write_text(text, encoding="utf-8")
-    pages = (given.models, given.baselines, given.scale, given.verdict)
+    pages = (given.models, given.baselines, given.scale, given.verdict, given.leaderboard)
     print(f"wrote {target}: {len(records)} records; {'; '.join(map(str, pages))}")
 
 

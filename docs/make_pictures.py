@@ -5,7 +5,9 @@ python docs/make_pictures.py [--results DIR] [--dataset NAME] [--readme FILE] [-
 - images/initialisation.png: HR@10 of DLR2 by initialiser, with 95% intervals over users
 - images/embedding-change.png: the paper's Figure 2 (a simulation, the same on every machine)
 - images/le-dimensions.png: the paper's Figure 1
-- the README between `<!-- results:begin -->` and `<!-- results:end -->`
+- images/leaderboard-ranks.png, images/leaderboard-gains.png: the pictures of docs/leaderboard.md
+- the README between `<!-- results:begin -->` and `<!-- results:end -->`, and between
+  `<!-- leaderboard:begin -->` and `<!-- leaderboard:end -->` where it has them
 """
 
 from __future__ import annotations
@@ -15,6 +17,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from leporid.artifacts import atomic_path
 from leporid.errors import DataError
 from leporid.paper.figures import draw_embedding_change, draw_le_dimensions
@@ -22,11 +26,20 @@ from leporid.paper.outputs import paper_table
 from leporid.paper.simulations import simulate_embedding_change, simulate_le_dimensions
 from leporid.paper.tables import PaperTable, TableRow
 from leporid.runs.comparison import initialisation_gains
+from leporid.runs.leaderboard import (
+    BASES,
+    Difference,
+    Log,
+    Ranking,
+    differences,
+    rankings,
+    read_leaderboard,
+    short_table,
+)
 from leporid.runs.record import RunRecord
 from leporid.runs.store import Results
 
 ROOT = Path(__file__).resolve().parents[1]
-BEGIN, END = "<!-- results:begin -->", "<!-- results:end -->"
 SHOWN = ("HR@10", "F1@10")
 
 
@@ -164,13 +177,89 @@ def _line(row: TableRow) -> str:
     return "| " + " | ".join(cells) + " |"
 
 
-def fill(text: str, table: str) -> str:
+def draw_ranks(found: list[Ranking]) -> Any:
+    """Mean ranks, best on top; a bar on the right joins rows that are not told apart."""
+    from matplotlib.figure import Figure
+
+    heights = [1.6 + 0.24 * len(ranking.names) for ranking in found]
+    figure = Figure(figsize=(7.2, sum(heights)), layout="constrained")
+    panels = figure.subplots(len(found), 1, squeeze=False, height_ratios=heights)[:, 0]
+    for axes, ranking in zip(panels, found, strict=True):
+        places = range(len(ranking.names))
+        axes.hlines(places, 1, ranking.ranks, color="0.85", linewidth=1)
+        axes.plot(ranking.ranks, places, "o", color="tab:blue")
+        axes.set_yticks(places, ranking.names, fontsize="small")
+        axes.set_ylim(len(ranking.names) - 0.5, -1.6)
+        axes.plot([1, 1 + ranking.difference], [-1, -1], color="black", linewidth=2, marker="|")
+        axes.text(1 + ranking.difference / 2, -1.1, "critical difference", ha="center", va="bottom")
+        width = max(len(ranking.names), 1 + ranking.difference)
+        for number, (start, end) in enumerate(ranking.groups(), start=1):
+            side = width * (1 + 0.02 * number)
+            axes.plot([side, side], [start - 0.2, end + 0.2], color="tab:orange", linewidth=3)
+        axes.set_title(f"{ranking.title}, {len(ranking.logs)} logs")
+        axes.set_xlabel("mean rank by NDCG@10 (1 is the best); a bar joins what is not told apart")
+        axes.spines[["top", "right"]].set_visible(False)
+    return figure
+
+
+def draw_gains(found: list[Difference]) -> Any:
+    """Gain of LEPORID in percent by log, sparsest first, one panel for each other start."""
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import FixedLocator
+
+    bases = [base for base in BASES if any(d.second.init == base for d in found)]
+    logs = {d.log.name: d.log for d in found}
+    order = sorted(logs.values(), key=lambda log: log.train.get("density", 1.0))
+    models = list(dict.fromkeys(d.first.model for d in found))
+    figure = Figure(figsize=(9, 3.6 * len(bases)), layout="constrained")
+    for axes, base in zip(figure.subplots(len(bases), 1, squeeze=False)[:, 0], bases, strict=True):
+        for number, model in enumerate(models):
+            own = [d for d in found if (d.first.model, d.second.init) == (model, base)]
+            if not own:
+                continue
+            shift = 0.8 * ((number + 0.5) / len(models) - 0.5)
+            places = [order.index(d.log) + shift for d in own]
+            gains = np.array([[d.gain.low, d.gain.difference, d.gain.high] for d in own]).T
+            low, middle, high = 100 * gains / [d.gain.second.mean() for d in own]
+            ends = [middle - low, high - middle]
+            axes.errorbar(places, middle, ends, fmt="o", markersize=4, capsize=2, label=model)
+        axes.axhline(0, color="black", linewidth=0.8)
+        axes.set_xticks(range(len(order)), [_with_density(log) for log in order], fontsize="small")
+        axes.set_xlim(-0.5, len(order) - 0.5)
+        axes.set_yscale("symlog", linthresh=10)
+        axes.yaxis.set_major_locator(FixedLocator([-50, -20, -10, -5, 0, 5, 10, 20, 50, 100, 500]))
+        axes.yaxis.set_major_formatter("{x:+.0f}%")
+        axes.set_ylabel(f"HR@10 of LEPORID against {base}")
+        axes.legend(fontsize="small", ncols=8, loc="lower center", bbox_to_anchor=(0.5, 1))
+        axes.spines[["top", "right"]].set_visible(False)
+    axes.set_xlabel("log and density of its training part, sparsest first")
+    return figure
+
+
+def _with_density(log: Log) -> str:
+    density = f"{100 * log.train['density']:.2g}%" if log.train else "density not recorded"
+    return f"{log.name}\n{density}"
+
+
+def leaderboard_pictures(logs: list[Log], results: Path) -> dict[str, Any]:
+    """What docs/leaderboard.md shows, as far as there are records."""
+    figures = {}
+    if found := rankings(logs):
+        # Too many rows to see: the page has them as a table.
+        figures["leaderboard-ranks"] = draw_ranks(found[1:] or found)
+    if gains := [d for d in differences(logs, results) if d.between_starts]:
+        figures["leaderboard-gains"] = draw_gains(gains)
+    return figures
+
+
+def fill(text: str, table: str, name: str = "results") -> str:
     """`text` with everything between the markers replaced."""
-    before, begin, rest = text.partition(BEGIN)
-    _, end, after = rest.partition(END)
+    opening, closing = f"<!-- {name}:begin -->", f"<!-- {name}:end -->"
+    before, begin, rest = text.partition(opening)
+    _, end, after = rest.partition(closing)
     if not begin or not end:
-        raise DataError(f"the README needs the markers {BEGIN} and {END}")
-    return f"{before}{BEGIN}\n{table}\n{END}{after}"
+        raise DataError(f"the README needs the markers {opening} and {closing}")
+    return f"{before}{begin}\n{table}\n{end}{after}"
 
 
 def main() -> None:
@@ -194,12 +283,16 @@ def main() -> None:
     if not chosen.no_simulations:
         figures["embedding-change"] = draw_embedding_change(simulate_embedding_change())
         figures["le-dimensions"] = draw_le_dimensions(simulate_le_dimensions())
+    logs = read_leaderboard(ROOT / "experiments" / "leaderboard.toml", chosen.results)
+    figures |= leaderboard_pictures(logs, chosen.results)
     for name, figure in figures.items():
         figure.savefig(chosen.images / f"{name}.png", dpi=150, metadata={"Software": None})
         print(f"wrote {chosen.images / name}.png")
     text = chosen.readme.read_text(encoding="utf-8")
     gains = gains_table(chosen.results, chosen.dataset)
     filled = fill(text, readme_table(tables, gains, chosen.results))
+    if "<!-- leaderboard:begin -->" in text:
+        filled = fill(filled, short_table(logs), "leaderboard")
     with atomic_path(chosen.readme) as path:
         path.write_text(filled, encoding="utf-8")
     print(f"filled the table of {chosen.readme} from {chosen.results / chosen.dataset}")

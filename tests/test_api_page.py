@@ -45,15 +45,9 @@ FOR_OTHER_ROOMS = {
     },
     "runs": {
         *("CUTS", "Cell", "GridStatus", "Meter", "UserOutcomes", "classical_models", "judge"),
-        *(
-            "initialisation_gains",
-            "load_split",
-            "paired_tests",
-            "read_experiment",
-            "run",
-            "tune_baselines",
-        ),
-        *("BaselineCheck", "claim", "have_seen", "versions", "write_final", "write_record"),
+        *("initialisation_gains", "load_split", "paired_tests", "read_experiment", "run"),
+        *("BaselineCheck", "claim", "have_seen", "tune_baselines", "versions", "write_final"),
+        "write_record",
     },
     "serve": {"merged_log"},
     "tuning": set(),

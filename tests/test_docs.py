@@ -179,7 +179,10 @@ def test_the_readme_is_filled_from_records(tmp_path: Path, monkeypatch: pytest.M
         folder = tmp_path / "results" / "ml-1m-r3" / "initialisers"
         write_json(folder / f"dlr2-{init}-1-x.json", record)
     readme = tmp_path / "README.md"
-    readme.write_text("before\n<!-- results:begin -->\nold\n<!-- results:end -->\nafter\n")
+    parts = [
+        f"<!-- {name}:begin -->\nold\n<!-- {name}:end -->" for name in ("leaderboard", "results")
+    ]
+    readme.write_text("\n".join(["before", *parts, "after\n"]))
     arguments = ["--results", tmp_path / "results", "--readme", readme, "--images", tmp_path]
     monkeypatch.setattr(sys, "argv", ["make", *map(str, arguments), "--no-simulations"])
     made["main"]()
@@ -192,6 +195,9 @@ def test_the_readme_is_filled_from_records(tmp_path: Path, monkeypatch: pytest.M
     )[:2]
     assert (first, second) == (("leporid", "0.7500"), ("random", "0.2500"))
     assert "| 0.0750 | 0.1158 | 1 | recipe `paper` |" in text
+    assert re.search(
+        r"<!-- leaderboard:begin -->\n\| log .*\n.*\n\| beauty \| - \| not run yet", text
+    )
     assert (tmp_path / "initialisation.png").stat().st_size > 5000
     with pytest.raises(DataError, match="markers"):
         made["fill"]("no markers", "table")

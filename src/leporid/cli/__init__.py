@@ -13,6 +13,7 @@ evaluate      `leporid evaluate`: a model, or recommendations from elsewhere, ag
 export        `leporid export`: embeddings, or a trained model's tables, in another format
 initializers  `leporid initializers`: the ways to start, with their settings
 inspect       `leporid inspect`: what an embedding holds, and what training did to it
+leaderboard   `leporid leaderboard`: the best of each family of models on each log of a grid
 models        `leporid models`: the models, what each takes and can do
 recommend     `leporid recommend`: lists from a saved model, similar items, files for all users
 reproduce     `leporid reproduce`: a table or figure of the paper

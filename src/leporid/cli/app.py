@@ -32,7 +32,7 @@ app = typer.Typer(
 
 COMMANDS = (
     *("demo", "data", "embed", "train", "evaluate", "recommend", "tune", "choose"),
-    *("run", "reproduce", "compare", "inspect", "export", "serve"),
+    *("run", "reproduce", "leaderboard", "compare", "inspect", "export", "serve"),
     *("models", "initializers", "doctor"),
 )
 """Each is a module of this package with a function of its name, or with a `group` of commands."""

@@ -132,6 +132,7 @@ def judge(
     facts: dict[str, Any] = {
         "protocol": split.protocol,
         "data_digest": split.digest,
+        "train": split.train.stats().as_dict(),
         "seen": fitted.sees,
         "skipped_users": test.skipped,
         "cold_users": test.cold,

@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -93,6 +94,69 @@ def paired_tests(
     ]
 
 
+@dataclass(frozen=True)
+class Gain:
+    """HR@n of one group of runs against another's, on the same users."""
+
+    first: NDArray[np.float64]
+    """float64[seeds]: its mean over users."""
+    second: NDArray[np.float64]
+    low: float
+    """The 95% interval of the difference begins here."""
+    high: float
+
+    @property
+    def difference(self) -> float:
+        """Of the two means over seeds."""
+        return float(self.first.mean() - self.second.mean())
+
+    @property
+    def percent(self) -> float:
+        """The difference in percent of the second."""
+        base = float(self.second.mean())
+        return 100 * self.difference / base if base else math.inf
+
+    @property
+    def reading(self) -> str:
+        """`above`, `below`, or `level` where the interval holds zero."""
+        return "above" if self.low > 0 else "below" if self.high < 0 else "level"
+
+
+def paired_gains(
+    pairs: Sequence[tuple[Sequence[RunRecord], Sequence[RunRecord]]],
+    root: str | Path,
+    *,
+    n: int = 10,
+    resamples: int = 2000,
+    seed: int = 0,
+) -> list[Gain | None]:
+    """How far the first runs of each pair are above the second; None where outcomes are missing.
+
+    A user's value is the mean over the seeds. The 95% interval speaks of other users (a percentile
+    bootstrap of the paired difference) and of other seeds (1.96 standard errors of the two means
+    over seeds): both half-widths are added in squares.
+    """
+    rates = [[_hit_rates(side, root, n) for side in pair] for pair in pairs]
+    gaps = {
+        place: a.mean(axis=0) - b.mean(axis=0)
+        for place, (a, b) in enumerate(rates)
+        if a.size and b.size
+    }
+    gains: list[Gain | None] = [None] * len(pairs)
+    # Pairs about as many users share their draws, which are most of the work.
+    for users in {len(gap) for gap in gaps.values()}:
+        places = [place for place, gap in gaps.items() if len(gap) == users]
+        drawn = bootstrap_means(np.column_stack([gaps[i] for i in places]), resamples, seed)
+        for place, means in zip(places, drawn.T, strict=True):
+            first, second = (rate.mean(axis=1) for rate in rates[place])
+            gain = float(first.mean() - second.mean())
+            low, high = percentile_interval(means, 0.95)
+            seeds = 1.96 * math.hypot(_seed_error(first), _seed_error(second))
+            low, high = gain - math.hypot(gain - low, seeds), gain + math.hypot(high - gain, seeds)
+            gains[place] = Gain(first, second, low, high)
+    return gains
+
+
 def initialisation_gains(
     records: Sequence[RunRecord],
     root: str | Path,
@@ -105,33 +169,25 @@ def initialisation_gains(
 ) -> list[dict[str, Any]]:
     """One row per model and recipe that was run from both: HR@n of each, and the difference.
 
-    A user's value is the mean over the seeds. The 95% interval speaks of other users (a percentile
-    bootstrap of the paired difference) and of other seeds (1.96 standard errors of the two means
-    over seeds): both half-widths are added in squares. The last columns are what the model has seen
-    of its users when it was tested, and the HR@n of tail users.
+    The interval is that of `paired_gains`. The last columns are what the model has seen of its
+    users when it was tested, and the HR@n of tail users.
     """
     groups: dict[tuple[str, str | None], dict[str, list[RunRecord]]] = {}
     for record in records:
         if record.init in (init, base) and not record.variant:
             key = (record.model, record.recipe)
             groups.setdefault(key, {}).setdefault(record.init, []).append(record)
+    pairs = [(runs.get(init, ()), runs.get(base, ())) for runs in groups.values()]
+    gains = paired_gains(pairs, root, n=n, resamples=resamples, seed=seed)
     rows = []
-    for (model, recipe), runs in groups.items():
-        sides = {name: _hit_rates(runs.get(name, ()), root, n) for name in (init, base)}
-        if not all(values.size for values in sides.values()):
+    for ((model, recipe), runs), gain in zip(groups.items(), gains, strict=True):
+        if gain is None:
             continue
-        gap = sides[init].mean(axis=0) - sides[base].mean(axis=0)
-        resampled = bootstrap_means(gap[:, None], resamples, seed)
-        gain = float(gap.mean())
-        low, high = percentile_interval(resampled[:, 0], 0.95)
-        seeds = 1.96 * math.hypot(*(_seed_error(rates.mean(axis=1)) for rates in sides.values()))
-        low, high = gain - math.hypot(gain - low, seeds), gain + math.hypot(high - gain, seeds)
         row: dict[str, Any] = {"model": model, "recipe": recipe or "-"}
-        for name in (init, base):
-            by_seed = sides[name].mean(axis=1)
+        for name, by_seed in ((init, gain.first), (base, gain.second)):
             row[f"{name} HR@{n}"] = float(by_seed.mean())
             row[f"{name} seeds"] = f"{by_seed.min():.4f} to {by_seed.max():.4f}"
-        row |= {"gain": gain, "low": low, "high": high}
+        row |= {"gain": gain.difference, "low": gain.low, "high": gain.high}
         row["has seen"] = have_seen([*runs[init], *runs[base]])
         for name in (init, base):
             tails = [record.tail_metrics.get(f"HR@{n}", np.nan) for record in runs[name]]
