@@ -188,19 +188,27 @@ def _mapped(pages: mmap.mmap, start: int, about: Mapping[str, Any]) -> NDArray[A
     return (flat if flat.flags.aligned else flat.copy()).reshape(shape)
 
 
-def write_manifest(folder: str | Path, kind: str, *names: str) -> None:
+def write_manifest(
+    folder: str | Path, kind: str, *names: str, beside: str | Path | None = None
+) -> None:
     """Say in `manifest.json` which files make up the `kind` of artifact in `folder`.
 
-    Of each its size and digest, and of arrays their number formats and shapes.
+    Of each its size and digest, and of arrays their number formats and shapes. What the manifest
+    in `beside`, the folder that this one replaces, says of other kinds stays.
     """
-    folder, files = Path(folder), {}
+    folder, files = Path(folder), dict[str, Any]()
     for name in names:
         path = folder / name
         files[name] = {"bytes": path.stat().st_size, "blake2b": _digest(path)}
         if path.suffix == ".safetensors":
             with _opened(path) as file:
                 files[name]["arrays"] = {key: list(about) for key, about in _tensors(file).items()}
-    write_json(folder / MANIFEST, {"format": _MANIFEST_FORMAT, "kind": kind, "files": files})
+    kinds: Any = {}
+    if beside is not None and (old := Path(beside) / MANIFEST).is_file():
+        with contextlib.suppress(DataError):
+            kinds = read_object(old).get("kinds")
+    kinds = kinds if isinstance(kinds, dict) else {}
+    write_json(folder / MANIFEST, {"format": _MANIFEST_FORMAT, "kinds": {**kinds, kind: files}})
 
 
 def check_manifest(folder: str | Path, kind: str, *names: str, required: bool = True) -> bool:
@@ -220,8 +228,9 @@ def check_manifest(folder: str | Path, kind: str, *names: str, required: bool = 
             f"{path} has the format {manifest.get('format')!r}, this release reads "
             f"{_MANIFEST_FORMAT}: use a newer release"
         )
-    files = manifest.get("files")
-    if manifest.get("kind") != kind or not isinstance(files, dict) or not {*names} <= {*files}:
+    kinds = manifest.get("kinds")
+    files = kinds.get(kind) if isinstance(kinds, dict) else None
+    if not isinstance(files, dict) or not {*names} <= {*files}:
         raise DataError(f"{path} does not describe a {kind} with {' and '.join(names)}")
     for name, about in files.items():
         with contextlib.suppress(OSError):  # not there, or not to be read: not the same

@@ -105,7 +105,7 @@ def _temporary(target: Path, *, folder: bool) -> Iterator[Path]:
 
 def _short(target: Path) -> str:
     """The target's name, where temporary names that contain it are not too long."""
-    name = os.fsencode(target.name)
+    name = target.name.encode("utf-8", "surrogatepass")
     return target.name if len(name) <= 200 else hashlib.blake2b(name, digest_size=16).hexdigest()
 
 

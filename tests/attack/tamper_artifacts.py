@@ -208,8 +208,10 @@ def resealed(path: Path) -> None:
     for file in sorted(path.rglob("manifest.json"), key=lambda p: -len(p.parts)):
         try:
             manifest = json.loads(file.read_text())
-            names = [n for n in manifest["files"] if (file.parent / n).is_file()]
-            write_manifest(file.parent, manifest["kind"], *names)
+            for kind, files in manifest["kinds"].items():
+                write_manifest(
+                    file.parent, kind, *(n for n in files if (file.parent / n).is_file())
+                )
         except (AttributeError, KeyError, TypeError, ValueError, LeporidError):
             continue  # the manifest itself was changed
 

@@ -64,8 +64,9 @@ def load(
     if order == "file" and time is not None:
         raise ConfigError("a time column and the order of the file exclude each other: name one")
     requested = {"user": user, "item": item, "time": time, "rating": rating}
-    if min_rating is None and isinstance(source, str) and not Path(source).exists():
-        min_rating = DATASETS[source].min_rating if source in DATASETS else None
+    named = isinstance(source, str) and source in DATASETS and not Path(source).exists()
+    if min_rating is None and named:
+        min_rating = DATASETS[source].min_rating
     need_rating = min_rating is not None
     if hasattr(source, "tocoo"):
         raw = _read_matrix(source)

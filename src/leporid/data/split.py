@@ -113,7 +113,7 @@ class Split:
         with atomic_folder(path) as folder:
             write_arrays(folder / _ARRAYS, arrays)
             write_json(folder / _SUMMARY, summary)
-            write_manifest(folder, "split", _ARRAYS, _SUMMARY)
+            write_manifest(folder, "split", _ARRAYS, _SUMMARY, beside=path)
         return Path(path)
 
     @classmethod

@@ -85,11 +85,12 @@ def write_embeddings(
             notes: dict[str, Any] = {"format": _SEALED}
             for side, embedding, ids in embeddings.sides():
                 file = folder / _file(format, side, name or path.resolve().name)
-                names = pa.array(np.arange(embedding.n)) if ids is None else ids.ids
-                _FORMATS[format].write(file, side[:-1], names, embedding)
+                known = pa.array(np.arange(embedding.n)) if ids is None else ids.ids
+                _FORMATS[format].write(file, side[:-1], known, embedding)
                 notes[side] = _notes(embedding, ids)
             write_json(folder / PROVENANCE, notes)
-            write_manifest(folder, "embeddings", *sorted(file.name for file in folder.iterdir()))
+            names = sorted(file.name for file in folder.iterdir())
+            write_manifest(folder, "embeddings", *names, beside=path)
         files = sorted(file.name for file in folder.iterdir())
     return [path / file for file in files]
 
