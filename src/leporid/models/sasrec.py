@@ -33,6 +33,7 @@ from torch.nn import functional
 from leporid.config import setting
 from leporid.data import Sequences
 from leporid.errors import ConfigError
+from leporid.models.shared.masks import dropout
 from leporid.models.shared.neural import GENERAL, BuildContext, NeuralRecommender
 from leporid.models.shared.sampled_loss import binary_cross_entropy, gbce_power, sampled_softmax
 from leporid.space import Choice, Float, Int, SearchSpace
@@ -143,7 +144,7 @@ class _Block(nn.Module):
         return cast(Tensor, self.outer(self._drop(inner)))
 
     def _drop(self, x: Tensor) -> Tensor:
-        return functional.dropout(x, self.dropout, self.training)
+        return dropout(x, self.dropout, self.training)
 
 
 class SASRecNetwork(nn.Module):
@@ -169,7 +170,7 @@ class SASRecNetwork(nn.Module):
         table. What is missing stands after the items, so the causal mask alone hides it.
         """
         x = self.items(history.clamp(min=0)) * self.input_scale + self.positions(place)
-        x = functional.dropout(x * (history >= 0)[..., None], self.dropout, self.training)
+        x = dropout(x * (history >= 0)[..., None], self.dropout, self.training)
         for block in self.blocks:
             x = block(x)
         return cast(Tensor, self.norm(x))

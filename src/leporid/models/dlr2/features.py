@@ -13,6 +13,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from leporid.models.shared.masks import dropout as masked
+
 Architecture = Literal["resnet", "revnet", "only_conv", "no_conv"]
 
 
@@ -144,9 +146,11 @@ class FeatureNetwork(nn.Module):
             )
             size = 2 * channels * -(-rows // 2) * -(-dim // 2)
         self.body.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = dropout
         self.output = nn.Linear(size, dim)
 
     def forward(self, image: Tensor) -> Tensor:
         """s, what S and G read."""
-        return cast(Tensor, self.output(self.dropout(self.body(image).flatten(1))))
+        return cast(
+            Tensor, self.output(masked(self.body(image).flatten(1), self.dropout, self.training))
+        )

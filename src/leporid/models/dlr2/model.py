@@ -21,6 +21,7 @@ from leporid.models.dlr2.config import GENERAL_BY_KIND, RECIPES, Branch, DLR2Con
 from leporid.models.dlr2.features import FeatureNetwork
 from leporid.models.dlr2.heads import Discriminative, generative
 from leporid.models.shared.base import Indices
+from leporid.models.shared.masks import dropout
 from leporid.models.shared.neural import BuildContext
 from leporid.models.shared.recommending import check_n
 from leporid.models.shared.user_table import UserTableRecommender
@@ -46,7 +47,6 @@ class DLR2Network(nn.Module):
         )
         self.discriminative = Discriminative(config.dim)
         self.generative = generative(config.dim)
-        self.image_dropout = nn.Dropout(config.image_dropout)
         if config.objective == "margin" and config.last_relu:
             # Small vectors give every pair nearly the same S; were it negative, the last ReLU
             # would be dead from the start. Half the margin is the best constant distance.
@@ -80,7 +80,7 @@ class DLR2Network(nn.Module):
             parts.insert(1, rows.sum(dim=1, keepdim=True) / count.sqrt())
         image = torch.cat(parts, dim=1)
         if self.training:
-            image = self.image_dropout(self._blank(image))
+            image = dropout(self._blank(image), self.config.image_dropout)
         s = self.features(image * self.gain if self.config.gain else image)
         if not self.config.shortcut:
             return cast(Tensor, s)

@@ -8,6 +8,7 @@ graph_propagation    products with the user-item graph: a constant CSR matrix, a
 item_neighbours      `ItemNeighbours`: items that share their users, for similar items and reasons
 neighbourhood        settings and neighbour search of UserKNN and ItemKNN
 log_kinds            kinds of log the recipe `general` tells apart, by their numbers
+masks                dropout that does not wait for random numbers on a CPU
 neural               `NeuralRecommender`: build, train and score a network; `BuildContext`
 new_users            a row of the user table for people who were not there when it was trained
 profiles             `ProfileRecommender`, `ItemWeights`: models that score from training rows
