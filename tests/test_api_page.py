@@ -21,15 +21,19 @@ LISTED = set(re.findall(r"^::: (\S+)$", PAGE, re.MULTILINE)) | set(
 FOR_OTHER_ROOMS = {
     "data": {
         "DATASETS",
+        "GENRE_NAMES",
+        "ItemColumns",
         "PROTOCOLS",
         "Part",
         "cache_dir",
         "is_split",
         "items_where",
         "rarest_genres",
+        "VECTOR_READERS",
         "read_ids",
         "titles_of",
         "transpose",
+        "vector_id_file",
     },
     "evaluation": {
         *("FAMILIES", "Significance", "bootstrap_means", "combine", "correct", "holm"),

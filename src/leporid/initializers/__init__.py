@@ -7,7 +7,9 @@ bipartite       The user-item graph: its rows, and the kernels of second-order w
 bpr             `bpr`: matrix factorisation trained to rank a user's items above the others
 cache           `start`: vectors by name, fitted or found again on disk
 catalogue       The names of the initialisers, resolved when they are asked for
+content         `content`: where the items' descriptions put them
 graph_bert      `graph_bert`: attention over a node's intimate nodes, found by PageRank
+item_features   One row of numbers per item: text, categories, numbers, vectors
 le              `le`: Laplacian Eigenmaps of the user and the item KNN graphs
 leporid         `leporid`: eigenmaps with popularity regularisation
 netmf           `netmf`: DeepWalk as matrix factorisation, on the user and the item KNN graphs
