@@ -21,6 +21,7 @@ _registry: Registry[Initializer] = Registry(
         "le": "leporid.initializers.le:LE",
         "leporid": "leporid.initializers.leporid:LEPORID",
         "content": "leporid.initializers.content:Content",
+        "leporid_content": "leporid.initializers.leporid_content:LEPORIDContent",
     },
 )
 
