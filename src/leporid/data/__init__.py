@@ -3,6 +3,7 @@
 `load` reads a log, `Interactions.core` filters it, `split_by` holds out its future. Logs larger
 than memory go through `store_interactions`, by the same policies.
 
+cold_items      `cold_items_split`: some items occur in the test part alone
 columns         Which column is the user, the item, the time, the rating; the table of those columns
 datasets        The data sets of the paper (and two MovieLens siblings) by name, kept in a cache
 download        Downloads: checked, tried again where they break off, kept only if whole

@@ -1,3 +1,4 @@
+from .cold_items import cold_items_split as cold_items_split
 from .columns import LoadReport as LoadReport
 from .datasets import DATASETS as DATASETS
 from .datasets import cache_dir as cache_dir
