@@ -40,7 +40,10 @@ FOR_OTHER_ROOMS = {
         *("ingredients", "one_against_many", "paired_interval", "parse_metric"),
         *("percentile_interval", "user_stratum"),
     },
-    "initializers": {"SpectralInitializer", "cached_fit", "standardizes", "truncated_svd"},
+    "initializers": {
+        *("SpectralInitializer", "cached_fit", "content_edges", "nearest_by_content"),
+        *("standardizes", "truncated_svd"),
+    },
     "interop": {"BENCHMARK_LINES", "CONFIG_LINES", "FORMATS"},
     "models": {"BuildContext", "ItemNeighbours", "everything", "find_model", "fit_sentence"},
     "runs": {

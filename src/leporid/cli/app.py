@@ -31,7 +31,7 @@ app = typer.Typer(
 )
 
 COMMANDS = (
-    *("demo", "data", "embed", "train", "evaluate", "recommend", "tune"),
+    *("demo", "data", "embed", "train", "evaluate", "recommend", "tune", "grow"),
     *("run", "reproduce", "compare", "inspect", "export", "serve"),
     *("models", "initializers", "doctor"),
 )

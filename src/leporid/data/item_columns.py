@@ -56,6 +56,8 @@ def read_item_columns(source: Any) -> ItemColumns:
     (Arrow, pandas, Polars, a dict of columns), or vectors by id: `.npy` with `.ids.npy` beside it,
     parquet, word2vec text, RecBole's `.itememb`, or the safetensors file of `leporid embed`.
     """
+    if isinstance(source, ItemColumns):
+        return source
     if not isinstance(source, str | os.PathLike):
         return _by_id(_in_memory(source), "the item table")
     path = Path(source).expanduser()
