@@ -6,6 +6,7 @@ from .shared.catalogue import available as available
 from .shared.catalogue import describe as describe
 from .shared.catalogue import get as get
 from .shared.catalogue import register as register
+from .shared.content_neighbours import ContentNeighbours as ContentNeighbours
 from .shared.fitting import DEFAULT_RECIPE as DEFAULT_RECIPE
 from .shared.fitting import named_recipe as named_recipe
 from .shared.fitting import train as train

@@ -3,6 +3,7 @@
 base                 `Recommender`: the one interface of every model; fitting, saving
 build_context        `BuildContext`: what a network is built from, and its tables
 catalogue            the names of the models, resolved when they are asked for
+content_neighbours   `ContentNeighbours`: items like those of a history, by content alone
 dense                how large an items x items matrix may become
 fitting              `train`: a model by name, an initialiser by name, a split; a fitted model
 graph_propagation    products with the user-item graph: a constant CSR matrix, and along its edges
