@@ -93,7 +93,6 @@ def train_loop(
             model.weights_changed()
             state.step = step + 1
             _blend(state.average, module, averaging(config, state.step))
-
             last = state.step == config.last_step
             log.add(loss, len(whole))
             metric = None
