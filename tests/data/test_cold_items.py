@@ -9,6 +9,7 @@ from leporid.data import cold_items_split, random_split, synthesize, temporal_sp
 from leporid.errors import ConfigError, DataError, LeporidError
 from leporid.evaluation import evaluate
 from leporid.models import Recommender, get
+from leporid.runs import Meter, judge
 
 DATA = synthesize(80, 50, 1500, seed=4)
 
@@ -78,3 +79,9 @@ def test_a_popularity_model_never_finds_a_cold_item() -> None:
     table = evaluate(model.fit(split), split, at=(10,))
     assert table.mean(stratum="cold-items")["NDCG@10"] == 0
     assert table.mean(stratum="warm-items")["NDCG@10"] > 0
+    with Meter() as meter:
+        pass
+    spec = {"dataset": "x", "experiment": "x", "init": None, "recipe": None, "seed": 0}
+    record, _ = judge(model, split, meter, **spec)
+    assert record.extra["cold_item_metrics"]["HR@10"] == 0
+    assert record.extra["warm_item_metrics"]["HR@10"] > 0
