@@ -38,6 +38,22 @@ def test_the_tutorial_runs_from_top_to_bottom() -> None:
     assert set(names["tables"]) == {"leporid", "random"}
 
 
+def test_a_new_film_finds_the_right_people(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("torch")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("LEPORID_CACHE", str(tmp_path))
+    names: dict[str, Any] = {}
+    *parts, last = blocks(ROOT / "docs" / "tutorial-new-item.md", "python")
+    for number, block in enumerate(parts, 1):
+        exec(compile(block, f"tutorial-new-item.md, block {number}", "exec"), names)
+    above = [np.median(names["place"][names["kind"] == kind]) for kind in range(3)]
+    assert above[0] < 10
+    assert min(above[1:]) > 15
+    assert "eve" in names["later"].users.ids.to_pylist()
+    with pytest.warns(leporid.errors.LeporidWarning, match="1 content rows without an item"):
+        exec(last, names)
+
+
 def test_the_how_to_for_ones_own_model_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -5,6 +5,7 @@ from ._version import __version__ as __version__
 from .choosing import choose as choose
 from .data import Interactions as Interactions
 from .data import Split as Split
+from .data import cold_items_split as cold_items_split
 from .data import global_time_split as global_time_split
 from .data import leave_last_out as leave_last_out
 from .data import load as load

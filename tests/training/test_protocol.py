@@ -37,6 +37,9 @@ class Popularity:
         gap = self.net(batch.negatives[:, 0]) - self.net(batch.positives)
         return nn.functional.softplus(gap).mean()
 
+    def keep_near_start(self) -> None:
+        """No row has a limit."""
+
     def autocast(self) -> contextlib.AbstractContextManager[Any]:
         return contextlib.nullcontext()
 

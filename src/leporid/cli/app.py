@@ -31,7 +31,7 @@ app = typer.Typer(
 )
 
 COMMANDS = (
-    *("demo", "data", "embed", "train", "evaluate", "recommend", "tune", "choose"),
+    *("demo", "data", "embed", "train", "evaluate", "recommend", "tune", "choose", "grow"),
     *("run", "reproduce", "leaderboard", "compare", "inspect", "export", "serve"),
     *("models", "initializers", "doctor"),
 )

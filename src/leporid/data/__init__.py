@@ -3,12 +3,14 @@
 `load` reads a log, `Interactions.core` filters it, `split_by` holds out its future. Logs larger
 than memory go through `store_interactions`, by the same policies.
 
+cold_items      `cold_items_split`: some items occur in the test part alone
 columns         Which column is the user, the item, the time, the rating; the table of those columns
 datasets        The data sets of the paper (and two MovieLens siblings) by name, kept in a cache
 download        Downloads: checked, tried again where they break off, kept only if whole
 id_file         `read_ids`: a list of ids from a text file or from a column of a table
 id_map          `IdMap`: external ids to contiguous indices and back, also through a file
 interactions    `Interactions` (who touched what, in which order), `Sequences`, `DatasetStats`
+item_columns    What is known of the items: columns of a table, or vectors, by id
 item_titles     Titles and genres of items, for people who read recommendations; items by genre
 k_core          Only users and items that occur often enough, in memory or a block at a time
 loading         `load`: parquet, frames, sparse matrices, text files and data sets by name
@@ -22,6 +24,7 @@ synthetic       Logs whose geometry is known, and how much of it an embedding re
 synthetic_walk  The kernel of the generator: one user's path, one item after the other
 text_files      Delimited text, plain or gzip, through pyarrow's CSV reader
 timestamps      Times of any spelling become int64 and keep their order
+vector_files    Vectors with their ids, from the files of other tools
 write           Interactions back into a file, with their external ids
 """
 

@@ -1,3 +1,4 @@
+from .cold_items import cold_items_split as cold_items_split
 from .columns import LoadReport as LoadReport
 from .datasets import DATASETS as DATASETS
 from .datasets import cache_dir as cache_dir
@@ -7,6 +8,9 @@ from .id_map import IdMap as IdMap
 from .interactions import DatasetStats as DatasetStats
 from .interactions import Interactions as Interactions
 from .interactions import Sequences as Sequences
+from .item_columns import ItemColumns as ItemColumns
+from .item_columns import read_item_columns as read_item_columns
+from .item_titles import GENRE_NAMES as GENRE_NAMES
 from .item_titles import ItemInfo as ItemInfo
 from .item_titles import items_where as items_where
 from .item_titles import load_items as load_items
@@ -33,4 +37,6 @@ from .synthetic import SyntheticData as SyntheticData
 from .synthetic import recovery_score as recovery_score
 from .synthetic import synthesize as synthesize
 from .synthetic import synthesize_planted as synthesize_planted
+from .vector_files import VECTOR_READERS as VECTOR_READERS
+from .vector_files import vector_id_file as vector_id_file
 from .write import write_log as write_log

@@ -30,7 +30,7 @@ _ML_100K_GENRES = (
 """The order of the flags in u.item."""
 
 
-_ID_NAMES = (
+ID_NAMES = (
     "itemid movieid animeid item id asin productid appid movie artistid trackid songid bookid isbn "
     "gameid articleid newsid videoid parentasin businessid sku"
 )
@@ -38,7 +38,7 @@ _TITLE_NAMES = (
     "title movietitle name itemname productname appname itemtitle producttitle moviename "
     "artistname trackname songname booktitle animename englishtitle gamename videotitle"
 )
-_GENRE_NAMES = "genres genre class categories category tags"
+GENRE_NAMES = "genres genre class categories category tags"
 """Spellings after `normalise`, the surest first."""
 
 
@@ -152,7 +152,7 @@ class ItemTable(NamedTuple):
 
     def key(self) -> int:
         """The column with the ids."""
-        place = self.place(_ID_NAMES)
+        place = self.place(ID_NAMES)
         if place is None:
             raise DataError(f"{self.path} needs a column of item ids{self.found()}")
         return place
@@ -221,10 +221,10 @@ def _as_text(column: pa.ChunkedArray) -> list[str] | None:
 
 
 def _titles(table: ItemTable) -> Iterator[tuple[str, ItemInfo]]:
-    key, title = table.place(_ID_NAMES), table.place(_TITLE_NAMES)
+    key, title = table.place(ID_NAMES), table.place(_TITLE_NAMES)
     if key is None or title is None:
         raise DataError(f"{table.path} needs an item and a title column{table.found()}")
-    genres, year = table.place(_GENRE_NAMES), table.place("releaseyear")
+    genres, year = table.place(GENRE_NAMES), table.place("releaseyear")
     for fields in table.records:
         dated = f" ({fields[year]})" if year is not None and fields[year] else ""
         listed = () if genres is None else _genres(fields[genres], table.path.suffix)

@@ -71,6 +71,9 @@ def evaluate(
         top=top,
         hits=_find_hits(top, users, relevant.indptr, relevant.items),
         relevant=_count_classes(held_out, popularity_class(popularity))[users],
+        cold_relevant=np.bincount(
+            held_out.user[popularity[held_out.item] == 0], minlength=split.n_users
+        )[users].astype(np.int32),
         activity=np.diff(split.train.sequences().indptr).astype(np.int32),
         popularity=popularity,
         at=cuts,

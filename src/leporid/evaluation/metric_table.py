@@ -20,7 +20,9 @@ from leporid.errors import ConfigError, DataError, UnknownNameError
 from leporid.evaluation import metrics
 from leporid.evaluation.bootstrap import bootstrap_means, percentile_interval
 from leporid.evaluation.strata import (
+    COLD_ITEMS,
     ITEM_STRATA,
+    STRATA_OF_ITEMS,
     check_stratum,
     popularity_class,
     user_stratum,
@@ -53,8 +55,8 @@ class MetricTable:
 
     Metric names are 'HR@10' and the like; `names` lists them. Strata are named in
     `leporid.evaluation.strata`: in a stratum of users ('tail-users', 'cold-users') the mean is
-    over those users; in a stratum of items ('tail-items') only test items of the stratum count,
-    as hits and as |T_u|, and users without one are left out.
+    over those users; in a stratum of items ('tail-items', 'cold-items') only test items of the
+    stratum count, as hits and as |T_u|, and users without one are left out.
     """
 
     user: NDArray[np.int32]
@@ -67,6 +69,8 @@ class MetricTable:
     """bool[m, k]: which of them are test items."""
     relevant: NDArray[np.int32]
     """int32[m, 3]: each user's number of tail, mid and head test items."""
+    cold_relevant: NDArray[np.int32]
+    """int32[m]: each user's number of test items without a training interaction."""
     activity: NDArray[np.int32]
     """int32[n_users]: training interactions of all users."""
     popularity: NDArray[np.int32]
@@ -221,7 +225,7 @@ class MetricTable:
             raise DataError(f"{path} is not a saved metric table: {error}") from None
 
     def _names(self, stratum: str | None) -> list[str]:
-        hidden = (*_WHOLE, "Popularity") if stratum in ITEM_STRATA else ()
+        hidden = (*_WHOLE, "Popularity") if stratum in STRATA_OF_ITEMS else ()
         return [name for name in self.names if name.partition("@")[0] not in hidden]
 
     def _means(self, names: Iterable[str], stratum: str | None) -> dict[str, float]:
@@ -259,6 +263,11 @@ class MetricTable:
             wanted = ITEM_STRATA.index(stratum)
             hits = hits & (popularity_class(self.popularity)[self.top] == wanted)
             relevant = self.relevant[:, wanted]
+            rows = np.flatnonzero(relevant)
+        elif stratum in COLD_ITEMS:
+            cold = stratum == COLD_ITEMS[1]
+            hits = hits & ((self.popularity[self.top] == 0) == cold)
+            relevant = self.cold_relevant if cold else relevant - self.cold_relevant
             rows = np.flatnonzero(relevant)
         else:
             rows = np.flatnonzero(user_stratum(stratum, self.activity)[self.user])

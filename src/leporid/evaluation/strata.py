@@ -4,7 +4,7 @@ Everything is put in order by (training interactions, index), all users or items
 also those without test items. Of n in that order, tail users are the first floor(n / 4),
 quartile i the positions floor((i - 1) n / 4) .. floor(i n / 4), deciles likewise. Ties go to
 the smaller index, so a stratum never depends on chance. Cold users have no training interaction
-(they are tail users too), warm users have some.
+(they are tail users too), warm users have some; cold and warm items likewise.
 """
 
 from __future__ import annotations
@@ -29,10 +29,15 @@ ITEM_STRATA = ("tail-items", "mid-items", "head-items")
 COLD, WARM = "cold-users", "warm-users"
 """Users without, and with, a training interaction."""
 
+COLD_ITEMS = ("warm-items", "cold-items")
+"""Items with, and without, a training interaction."""
+
+STRATA_OF_ITEMS = (*ITEM_STRATA, *COLD_ITEMS)
+
 
 def check_stratum(name: str) -> None:
     """An unknown name is answered with the closest one."""
-    known = [*USER_STRATA, COLD, WARM, *ITEM_STRATA]
+    known = [*USER_STRATA, COLD, WARM, *STRATA_OF_ITEMS]
     if name not in known:
         raise UnknownNameError("stratum", name, known)
 

@@ -20,6 +20,8 @@ _registry: Registry[Initializer] = Registry(
         "graph_bert": "leporid.initializers.graph_bert:GraphBert",
         "le": "leporid.initializers.le:LE",
         "leporid": "leporid.initializers.leporid:LEPORID",
+        "content": "leporid.initializers.content:Content",
+        "leporid_content": "leporid.initializers.leporid_content:LEPORIDContent",
     },
 )
 

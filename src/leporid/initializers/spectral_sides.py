@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -58,10 +58,9 @@ class SpectralInitializer(Initializer):
 
     def estimator(self, landmarks: Landmarks = None) -> Leporid:
         """An estimator with these settings."""
-        settings = {**self.config.to_dict(), "landmarks": landmarks}
-        for name in ("item_landmarks", "align", "eigenvalue_power"):
-            del settings[name]
-        return self.estimator_class(**settings)
+        taken = {field.name for field in fields(self.estimator_class)}
+        settings = {name: value for name, value in self.config.to_dict().items() if name in taken}
+        return self.estimator_class(**{**settings, "landmarks": landmarks})
 
     def _fit(self, train: Interactions, progress: ProgressLike) -> InitialEmbeddings:
         matrix, config, provenance = train.csr(), self.config, self.provenance(train.digest)
@@ -77,16 +76,32 @@ class SpectralInitializer(Initializer):
                 _known_rows(*side[1:], ids[n]) for n, side in enumerate(self.previous.sides())
             ]
 
-        def embed(X: Any, landmarks: Landmarks, start: NDArray[np.float32] | None) -> Embedding:
-            estimator = self.estimator(landmarks)
-            estimator.fit(X, start=start, client=self.client, progress=progress)
-            return side_embedding(estimator, config.dim, provenance, rotated=start is not None)
+        def embedding(fitted: Leporid, start: Any, **report: Any) -> Embedding:
+            about = provenance | report
+            return side_embedding(fitted, config.dim, about, rotated=start is not None)
 
-        by_items = config.align == "items"
-        users = None if by_items else embed(matrix, config.landmarks, starts[0])
-        items = embed(matrix.T.tocsr(), config.item_landmarks, starts[1])
+        users = None
+        if config.align != "items":
+            estimator = self.estimator(config.landmarks)
+            estimator.fit(matrix, start=starts[0], client=self.client, progress=progress)
+            users = embedding(estimator, starts[0])
+        estimator = self.estimator(config.item_landmarks)
+        report = self._fit_items(estimator, train, starts[1], progress)
+        items = embedding(estimator, starts[1], **report)
         both = InitialEmbeddings(users or item_means(items, matrix, provenance), items)
         return in_one_space(both, matrix, config.align, config.eigenvalue_power)
+
+    def _fit_items(
+        self,
+        estimator: Leporid,
+        train: Interactions,
+        start: NDArray[np.float32] | None,
+        progress: ProgressLike,
+    ) -> dict[str, Any]:
+        """Fit the estimator of the items; returns what their provenance says beside the usual."""
+        matrix = train.csr().T.tocsr()
+        estimator.fit(matrix, start=start, client=self.client, progress=progress)
+        return {}
 
 
 def side_embedding(

@@ -1,8 +1,8 @@
 """One call to write embeddings in any format, one to read them back.
 
-A format names the file of each side and has a pair of functions: one writes the ids and vectors
-of a side, the other reads them. What a bare table of numbers cannot say (method, settings, data,
-eigenvalues, type of the ids) lies in `provenance.json` beside the two files.
+A format names the file of each side and writes its ids and vectors; `VECTOR_READERS` read them.
+What a bare table of numbers cannot say (method, settings, data, eigenvalues, type of the ids) lies
+in `provenance.json` beside the two files.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from leporid.artifacts import (
     write_json,
     write_manifest,
 )
-from leporid.data import IdMap
+from leporid.data import VECTOR_READERS, IdMap
 from leporid.errors import DataError, UnknownNameError
 from leporid.initializers import InitialEmbeddings
 from leporid.interop import tables
@@ -43,17 +43,15 @@ class _Format(NamedTuple):
     """The file of a side ('users'), of its kind ('user') or of the data set's name."""
     write: Callable[[Path, str, pa.Array, Embedding], None]
     """Path, kind, ids (int64 or string) and vectors."""
-    read: Callable[[Path], tuple[pa.Array, NDArray[np.float32]]]
-    """Ids in the order of the file, and float32[n, d]."""
 
 
 _FORMATS = {
-    "parquet": _Format("{side}.parquet", tables.write_parquet, tables.read_parquet),
-    "npy": _Format("{side}.npy", tables.write_npy, tables.read_npy),
-    "csv": _Format("{side}.csv", tables.write_csv, tables.read_csv),
-    "word2vec": _Format("{side}.w2v.txt", tables.write_word2vec, tables.read_word2vec),
-    "recbole": _Format("{name}.{kind}emb", tables.write_recbole, tables.read_recbole),
-    "implicit": _Format("{kind}_factors.npy", tables.write_npy, tables.read_npy),
+    "parquet": _Format("{side}.parquet", tables.write_parquet),
+    "npy": _Format("{side}.npy", tables.write_npy),
+    "csv": _Format("{side}.csv", tables.write_csv),
+    "word2vec": _Format("{side}.w2v.txt", tables.write_word2vec),
+    "recbole": _Format("{name}.{kind}emb", tables.write_recbole),
+    "implicit": _Format("{kind}_factors.npy", tables.write_npy),
 }
 FORMATS = ("safetensors", *_FORMATS)
 
@@ -160,7 +158,7 @@ def _read_side(
     if len(paths) != 1:
         raise DataError(f"{folder} must hold exactly one file {pattern}, it holds {len(paths)}")
     try:
-        values, vectors = _FORMATS[format].read(paths[0])
+        values, vectors = VECTOR_READERS[format](paths[0])
         return _side(folder, kind, noted, values, vectors)
     except DataError:
         raise

@@ -2,15 +2,16 @@ from .blend import Blend as Blend
 from .shared.base import HistoryUnsupportedError as HistoryUnsupportedError
 from .shared.base import Learnt as Learnt
 from .shared.base import Recommender as Recommender
+from .shared.build_context import BuildContext as BuildContext
 from .shared.catalogue import available as available
 from .shared.catalogue import describe as describe
 from .shared.catalogue import get as get
 from .shared.catalogue import register as register
+from .shared.content_neighbours import ContentNeighbours as ContentNeighbours
 from .shared.fitting import DEFAULT_RECIPE as DEFAULT_RECIPE
 from .shared.fitting import named_recipe as named_recipe
 from .shared.fitting import train as train
 from .shared.item_neighbours import ItemNeighbours as ItemNeighbours
-from .shared.neural import BuildContext as BuildContext
 from .shared.neural import NeuralRecommender as NeuralRecommender
 from .shared.recommendation_file import write_recommendations as write_recommendations
 from .shared.refitting import everything as everything

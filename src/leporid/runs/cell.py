@@ -140,6 +140,9 @@ def judge(
     }
     if test.cold:
         facts["cold_metrics"] = test.mean(stratum="cold-users")
+    if split.protocol.startswith("cold-items"):
+        for stratum in ("cold-items", "warm-items"):
+            facts[f"{stratum[:4]}_item_metrics"] = test.mean(stratum=stratum)
     if split.users.core or split.items.core:
         gone = {
             f"dropped_{side}": len(getattr(split, side).dropped or ())

@@ -52,6 +52,12 @@ class TrainingConfig(Config):
     """On a GPU record the operations of a step once and replay them, where the model allows it."""
     freeze_steps: int = setting(0, at_least=-1)
     """Keep the initial vectors as they are for the first steps; -1 for good."""
+    freeze: Literal["none", "bounded"] = "none"
+    """`bounded`: no row moves farther than `max_delta` from its initial vector. Either way a row
+    that content has put somewhere and that occurs nowhere in the training part stays there, and
+    follows the trained rows it started nearest to when training is over."""
+    max_delta: float = setting(0.5, above=0)
+    """`bounded`: the largest distance, in units of the mean length of the initial rows."""
     init_scale: float | Literal["auto"] | None = "auto"
     """Initial vectors are z-scored times this. `auto` gives their entries the root mean square the
     model starts best from. None, in older records, multiplies by the model's fixed factor."""

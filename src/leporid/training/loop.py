@@ -88,6 +88,7 @@ def train_loop(
             if config.clip_norm:
                 nn.utils.clip_grad_norm_(module.parameters(), config.clip_norm)
             optimizer.step()
+            model.keep_near_start()
             model.weights_changed()
             state.step = step + 1
             _blend(state.average, module, averaging(config, state.step))

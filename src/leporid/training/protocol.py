@@ -38,6 +38,9 @@ class Trainable(Protocol):
     def autocast(self) -> AbstractContextManager[Any]:
         """Mixed precision as the settings and the device have it."""
 
+    def keep_near_start(self) -> None:
+        """After a step: undo what moved initial vectors farther than the settings allow."""
+
     def weights_changed(self) -> None:
         """Forget what was derived from the weights."""
 

@@ -10,7 +10,6 @@ import abc
 import contextlib
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Self, cast
 
@@ -21,13 +20,15 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from leporid.data import Interactions, Sequences, Split
-from leporid.errors import ConfigError, DataError, LeporidError, LeporidWarning
+from leporid.errors import DataError, LeporidError, LeporidWarning
 from leporid.initializers import InitialEmbeddings
 from leporid.models.shared.base import HistoryUnsupportedError, Indices, Recommender, Scores
+from leporid.models.shared.build_context import BuildContext as BuildContext
+from leporid.models.shared.growing import grow
 from leporid.models.shared.refitting import Fitting, origin
+from leporid.models.shared.row_limits import RowLimits
 from leporid.models.shared.start_size import sized
 from leporid.progress import ProgressLike, make_progress
-from leporid.spectral import Embedding
 from leporid.training import (
     Batch,
     Sampling,
@@ -45,61 +46,11 @@ from leporid.training import (
     train_loop,
 )
 
-_RANDOM_SCALE = 0.01
-"""Without initial vectors the tables are drawn from N(0, 0.01^2), as in the paper."""
-
 GENERAL: dict[str, Any] = {
     "schedule": "inverse-root", "ema_share": 0.1, "steps": 10_000, "passes": 0.0,
     "eval_every": 125, "patience": 4,
 }  # fmt: skip
 """The recipe `general`: patience on validation ends a run, on any log."""
-
-
-@dataclass
-class BuildContext:
-    """What a network is built from."""
-
-    train: Interactions
-    """The training part: graph models derive their adjacency from it."""
-    dim: int
-    """D."""
-    init: InitialEmbeddings | None = None
-    """The starting vectors as they go into the tables (standardised and scaled already)."""
-    tables: list[tuple[nn.Embedding, Tensor]] = field(default_factory=list)
-    """Every table made here, with the vectors it was given."""
-    isolated: dict[str, int] = field(default_factory=dict)
-    """Rows of each side without an initial vector, which start from small random numbers."""
-    sketch: bool = False
-    """Whether only shapes are asked for, on the device "meta", where tensors take no memory."""
-
-    def user_table(self) -> nn.Embedding:
-        """A trainable float32[n_users, D] table that holds the initial user vectors."""
-        return self._table("users", self.train.n_users, self.init.users if self.init else None)
-
-    def item_table(self) -> nn.Embedding:
-        """A trainable float32[n_items, D] table that holds the initial item vectors."""
-        return self._table("items", self.train.n_items, self.init.items if self.init else None)
-
-    def _table(self, side: str, rows: int, start: Embedding | None) -> nn.Embedding:
-        if self.sketch:
-            return nn.Embedding(rows, self.dim, _weight=torch.empty(rows, self.dim))
-        vectors = (
-            torch.randn(rows, self.dim) * _RANDOM_SCALE
-            if start is None
-            else torch.from_numpy(np.array(start.vectors, dtype=np.float32))
-        )
-        if tuple(vectors.shape) != (rows, self.dim):
-            raise ConfigError(
-                f"the initial vectors have shape {list(vectors.shape)}, the model needs "
-                f"{[rows, self.dim]}: fit the initialiser on this training part with "
-                f"dim={self.dim}"
-            )
-        if start is not None and (empty := torch.from_numpy(start.isolated)).any():
-            self.isolated[side] = int(empty.sum())
-            vectors[empty] = torch.randn(self.isolated[side], self.dim) * _RANDOM_SCALE
-        table = nn.Embedding(rows, self.dim, _weight=vectors)
-        self.tables.append((table, vectors.clone()))
-        return table
 
 
 class _NothingDrawn(TorchFunctionMode):
@@ -136,6 +87,7 @@ class NeuralRecommender(Recommender):
         self._drift: list[float] = []
         self._start_size: list[float] = []
         self._isolated: dict[str, int] = {}
+        self._limits: list[RowLimits] = []
 
     @classmethod
     def from_recipe(
@@ -240,12 +192,16 @@ class NeuralRecommender(Recommender):
             train = split.train
             init = init.aligned(train.users, train.items, derive_seed(seed, "missing vectors"))
             init = sized(init, self.config, self.start_size, self.default_init_scale)
-        self._build(BuildContext(split.train, self.config.dim, init), seed)
+        bound = self.config.max_delta if self.config.freeze == "bounded" else None
+        self._build(BuildContext(split.train, self.config.dim, init, max_delta=bound), seed)
         start = [table.weight.detach().clone() for table in self.tables]
         self.net.to(device)
+        self._limits = [limits.to(self.device) for limits in self._limits]
         how: dict[str, Any] = {"checkpoint": checkpoint, "resume": resume}
         how |= {"stop": stop} if stop else {}
         self.history = train_loop(self, split, seed=seed, progress=progress, **how)
+        for limits in self._limits:
+            limits.settle()
         self.net.eval()
         self.weights_changed()
         self._start_size = [float(b.square().mean().sqrt()) for b in start]
@@ -278,7 +234,7 @@ class NeuralRecommender(Recommender):
             if not torch.equal(table.weight, vectors):
                 raise LeporidError(f"{self.name} overwrote initial vectors in build()")
         self.tables = [table for table, _ in context.tables]
-        self._isolated = context.isolated
+        self._isolated, self._limits = context.isolated, context.limits
         if context.isolated:
             counts = ", ".join(f"{n:,} of the {side}" for side, n in context.isolated.items())
             warnings.warn(
@@ -307,6 +263,11 @@ class NeuralRecommender(Recommender):
     def autocast(self) -> contextlib.AbstractContextManager[Any]:
         """Mixed precision as the settings and the device have it."""
         return mixed_precision(self.config.precision, self.device)
+
+    def keep_near_start(self) -> None:
+        """After a step: back within `max_delta` of the initial vectors, where they are bounded."""
+        for limits in self._limits:
+            limits.enforce()
 
     def weights_changed(self) -> None:
         """Forget what `prepare` made."""
@@ -360,6 +321,41 @@ class NeuralRecommender(Recommender):
         finally:
             if was_training:
                 self.net.train()
+
+    def grow(
+        self,
+        items: Any = None,
+        interactions: Any = None,
+        *,
+        columns: tuple[str, ...] = (),
+        length: float = 1.0,
+        steps: int = 0,
+        progress: bool | ProgressLike | None = None,
+    ) -> Self:
+        """A new model with rows for new items and users; all else is as it was trained.
+
+        Parameters
+        ----------
+        items : a file or table about items (`leporid.data.read_item_columns`); all it names that
+            the model does not know are added. It names old items too, unless the model started
+            from a table that does
+        interactions : a log (`leporid.load`) or `Interactions` with new items or new users
+        columns : of the table, as for the initialiser `content`
+        length : of the new items' rows, in units of the median of the old ones: above 1 they are
+            recommended more readily, below 1 less
+        steps : of training, by which only the new rows move, on the histories that hold them
+        """
+        how: dict[str, Any] = {"columns": columns, "length": length, "steps": steps}
+        return grow(self, items, interactions, progress=progress, **how)
+
+    def _adopt(self, old: Self, grown: Callable[[str, Tensor, tuple[int, ...]], Tensor]) -> None:
+        """Build the network and fill it with `grown(name, old tensor, new shape)`."""
+        self._build(BuildContext(self.train, self.config.dim), seed=0)
+        before = old.net.state_dict()
+        fresh = self.net.state_dict()
+        tensors = {name: grown(name, before[name], tuple(fresh[name].shape)) for name in fresh}
+        self.net.load_state_dict(tensors)
+        self.to(old.device)
 
     def _arrays(self) -> dict[str, NDArray[Any]]:
         return to_arrays(self.net.state_dict())

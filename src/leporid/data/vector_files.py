@@ -1,0 +1,122 @@
+"""Vectors of one side with their ids, from a file: parquet, CSV, `.npy`, word2vec, RecBole."""
+
+from __future__ import annotations
+
+import tokenize
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv as pcsv
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from leporid.errors import DataError
+
+
+def _read_parquet(path: Path) -> tuple[pa.Array, NDArray[np.float32]]:
+    """`id`, and `vector` as lists of one length."""
+    try:
+        table = pq.read_table(path, columns=["id", "vector"]).combine_chunks()
+    except (pa.ArrowInvalid, OSError) as error:
+        reason = " ".join(str(error).split())
+        raise DataError(f"{path} is not a parquet file of (id, vector): {reason}") from None
+    column = table.column("vector").combine_chunks()
+    lengths = set(column.value_lengths().to_pylist())
+    if len(lengths) != 1 or None in lengths:
+        raise DataError(f"{path} must hold vectors of one length, not of {sorted(lengths)}")
+    flat = column.flatten().to_numpy(zero_copy_only=False)
+    return table.column("id").combine_chunks(), flat.reshape(len(table), -1).astype(np.float32)
+
+
+def _read_csv(path: Path) -> tuple[pa.Array, NDArray[np.float32]]:
+    """The first column is the id, whatever its name; the others are the entries."""
+    try:
+        header = pcsv.open_csv(path).schema.names
+        types = dict.fromkeys(header[1:], pa.float32()) | {header[0]: pa.string()}
+        options = pcsv.ConvertOptions(column_types=types, strings_can_be_null=False)
+        parse = pcsv.ParseOptions(newlines_in_values=True)
+        table = pcsv.read_csv(path, parse_options=parse, convert_options=options)
+    except pa.ArrowInvalid as error:
+        reason = " ".join(str(error).split())
+        raise DataError(f"{path} is not a CSV of an id and numbers: {reason}") from None
+    vectors = np.column_stack([table.column(c).to_numpy() for c in header[1:]])
+    return table.column(0).combine_chunks(), vectors.astype(np.float32)
+
+
+def vector_id_file(path: Path) -> Path:
+    """`users.ids.npy`, or `user_ids.npy` beside the `user_factors.npy` of `implicit`."""
+    return path.with_name(f"{path.stem}.ids.npy".replace("_factors.ids", "_ids"))
+
+
+def _read_npy(path: Path) -> tuple[pa.Array, NDArray[np.float32]]:
+    """One file of vectors, one of ids beside it: row r of both belongs together."""
+    vectors, ids = (_load(file) for file in (path, vector_id_file(path)))
+    if vectors.ndim != 2:
+        raise DataError(f"{path} must be a matrix, not of shape {vectors.shape}")
+    return pa.array(ids.tolist()), vectors.astype(np.float32)
+
+
+def _load(path: Path) -> NDArray[Any]:
+    try:
+        # Mapped first: a header that promises more than the file has is refused, not allocated.
+        return np.array(np.load(path, allow_pickle=False, mmap_mode="r"))
+    except FileNotFoundError:
+        raise DataError(f"no such file: {path}") from None
+    except OSError as error:
+        raise DataError(f"could not read {path}: {error.strerror or error}") from None
+    except (ValueError, EOFError, SyntaxError, tokenize.TokenError) as error:
+        raise DataError(f"{path} is not a plain .npy file: {error}") from None
+
+
+def _read_word2vec(path: Path) -> tuple[pa.Array, NDArray[np.float32]]:
+    """A line `n d`, then one line per row: the id and d numbers, apart by spaces."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            n, dim = (int(part) for part in file.readline().split())
+            rows = (file.readline().split() for _ in range(n))
+            return _parse(path, ((name, numbers) for name, *numbers in rows), dim)
+    except DataError:
+        raise
+    except ValueError as error:
+        raise DataError(f"{path} is cut short or not in word2vec text format: {error}") from None
+
+
+def _read_recbole(path: Path) -> tuple[pa.Array, NDArray[np.float32]]:
+    """A header, then id, tab and numbers."""
+    lines = path.read_text(encoding="utf-8").split("\n")[1:]
+    parts = (line.partition("\t") for line in lines if line)
+    return _parse(path, ((name, numbers.split()) for name, _, numbers in parts))
+
+
+def _parse(
+    path: Path, rows: Iterable[tuple[str, list[str]]], dim: int | None = None
+) -> tuple[pa.Array, NDArray[np.float32]]:
+    """Ids and vectors of the lines after the header; `dim` is the first line's by default."""
+    names, vectors = [], []
+    for number, (name, numbers) in enumerate(rows, start=2):
+        dim = len(numbers) if dim is None else dim
+        if len(numbers) != dim or dim == 0:
+            raise DataError(f"line {number} of {path} has {len(numbers)} numbers, not {dim}")
+        try:
+            vectors.append(np.array(numbers, dtype=np.float32))
+        except ValueError as error:
+            raise DataError(f"line {number} of {path} is not a vector: {error}") from None
+        names.append(name)
+    if dim is None:
+        raise DataError(f"{path} holds no vectors")
+    matrix = np.array(vectors, dtype=np.float32).reshape(len(names), dim)
+    return pa.array(names, type=pa.string()), matrix
+
+
+VECTOR_READERS: dict[str, Callable[[Path], tuple[pa.Array, NDArray[np.float32]]]] = {
+    "parquet": _read_parquet,
+    "npy": _read_npy,
+    "csv": _read_csv,
+    "word2vec": _read_word2vec,
+    "recbole": _read_recbole,
+    "implicit": _read_npy,
+}
+"""By format: ids (int64 or string) in the order of the file, and float32[n, d]."""

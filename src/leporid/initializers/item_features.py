@@ -1,0 +1,225 @@
+"""One row of numbers per item from what a table says of it: text, categories, numbers, vectors.
+
+Words and categories are weighted by TF-IDF; the block of each column then has rows of length one,
+so that columns weigh alike, and so has the whole row. The product of two rows is their cosine.
+"""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from scipy import sparse
+
+from leporid.data import GENRE_NAMES, IdMap, ItemColumns, read_item_columns
+from leporid.errors import ConfigError, DataError, LeporidWarning, UnknownNameError
+
+Kind = Literal["text", "categories", "number", "vector"]
+_LONGEST = 100_000
+"""Characters of a cell that are read; the rest of a longer one says little more."""
+_REPEATED = 4
+"""Parts of cells that occur this often on average are categories rather than text."""
+
+
+@dataclass(frozen=True, eq=False)
+class ItemFeatures:
+    """float32[n_items, f] in CSR form; rows of length one, empty where nothing is known."""
+
+    matrix: sparse.csr_array
+    kinds: dict[str, Kind]
+    """What each column was taken for."""
+    left_out: dict[str, int]
+    """What the table lacks or has too much of, by reason."""
+
+    @property
+    def known(self) -> NDArray[np.bool_]:
+        """bool[n_items]: whether anything is known of an item."""
+        return np.asarray(np.diff(self.matrix.indptr) > 0)
+
+
+def item_features(items: IdMap, *sources: Any, columns: Sequence[str] = ()) -> ItemFeatures:
+    """The features of `items` from tables that `read_item_columns` reads.
+
+    `columns` chooses some of the columns, `("title", "year:categories")`, with what they are
+    where that is not to be guessed: text, categories, number or vector. What was left out is
+    counted in a `LeporidWarning`. Of an item in several tables the first one counts.
+    """
+    table = _joined([read_item_columns(source) for source in sources])
+    place = table.places(items)
+    rows, unused = np.flatnonzero(place >= 0), int(np.count_nonzero(place < 0))
+    if not len(rows):
+        raise DataError(
+            f"{table.name} has content for none of the {len(items):,} items: its ids are such as "
+            f"{table.ids[0].as_py()!r}, those of the data such as {items.external(0)!r}"
+        )
+    left_out: Counter[str] = Counter({"content rows without an item": unused})
+    kinds = _kinds(table, columns, left_out)
+    blocks = []
+    for name, kind in kinds.items():
+        column = table.columns[name].take(pa.array(rows))
+        block = _BLOCKS[kind](column, f"{table.name}, column {name}", left_out)
+        spread = sparse.csr_array(
+            (np.ones(len(rows)), (place[rows], np.arange(len(rows)))), (len(items), len(rows))
+        )
+        blocks.append(spread @ block)
+    matrix = _unit_rows(sparse.csr_array(sparse.hstack(blocks, format="csr")))
+    left_out["items without content"] = int(np.count_nonzero(np.diff(matrix.indptr) == 0))
+    if left_out["items without content"] == len(items):
+        raise DataError(f"{table.name} says nothing that two items share: there is no content")
+    counts = {reason: count for reason, count in left_out.items() if count}
+    if counts:
+        words = ", ".join(f"{count:,} {reason}" for reason, count in counts.items())
+        warnings.warn(f"{table.name}: {words}", LeporidWarning, stacklevel=2)
+    return ItemFeatures(matrix, kinds, counts)
+
+
+def _joined(tables: list[ItemColumns]) -> ItemColumns:
+    """The rows of all tables one after the other, with the columns of the first."""
+    if len(tables) == 1:
+        return tables[0]
+    name = " and ".join(table.name for table in tables)
+    ids = pa.concat_arrays([table.ids.cast(pa.string()) for table in tables])
+    columns = {}
+    for key, first in tables[0].columns.items():
+        parts = [t.columns.get(key, pa.nulls(len(t.ids), first.type)) for t in tables]
+        try:
+            columns[key] = pa.concat_arrays([part.cast(first.type) for part in parts])
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+            raise DataError(f"{name} differ in what column {key!r} holds: {error}") from None
+    return ItemColumns(name, ids, columns)
+
+
+def _kinds(table: ItemColumns, columns: Sequence[str], left_out: Counter[str]) -> dict[str, Kind]:
+    chosen: dict[str, Any] = {}
+    for column in columns:
+        name, _, kind = column.partition(":") if column not in table.columns else (column, "", "")
+        if name not in table.columns:
+            raise UnknownNameError(f"column of {table.name}:", name, list(table.columns))
+        if kind and kind not in get_args(Kind):
+            raise ConfigError(f"{column!r} must be one of {', '.join(get_args(Kind))}")
+        chosen[name] = kind or _kind(name, table.columns[name])
+    kinds = chosen or {name: _kind(name, column) for name, column in table.columns.items()}
+    left_out["columns of no known kind"] = sum(kind is None for kind in kinds.values())
+    kinds = {name: kind for name, kind in kinds.items() if kind is not None}
+    if not kinds:
+        raise DataError(f"{table.name} has ids and no column with content beside them")
+    return kinds
+
+
+def _kind(name: str, column: pa.Array) -> Kind | None:
+    """What a column holds; None where it is nothing that can be compared."""
+    types, kind = pa.types, column.type
+    if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
+        lengths = set(column.drop_null().value_lengths().to_pylist())
+        return (
+            "vector" if types.is_floating(kind.value_type) and len(lengths) == 1 else "categories"
+        )
+    if types.is_boolean(kind):
+        return "categories"
+    if types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind):
+        return "number"
+    if types.is_temporal(kind):
+        return "number"
+    if not (types.is_string(kind) or types.is_large_string(kind)):
+        return None
+    if re.sub(r"[^a-z]", "", name.lower()) in GENRE_NAMES.split():
+        return "categories"
+    parts = [part for cell in _cells(column, Counter()) for part in _parts(cell)]
+    return "categories" if len(set(parts)) * _REPEATED <= len(parts) else "text"
+
+
+def _cells(column: pa.Array, left_out: Counter[str]) -> list[Any]:
+    cells: list[Any] = column.to_pylist()
+    long = [n for n, cell in enumerate(cells) if isinstance(cell, str) and len(cell) > _LONGEST]
+    for n in long:
+        cells[n] = cells[n][:_LONGEST]
+    left_out[f"cells cut to {_LONGEST:,} characters"] += len(long)
+    return cells
+
+
+def _parts(cell: Any) -> list[str]:
+    """The categories in a cell: a list, or text with | or commas between them."""
+    if cell is None:
+        return []
+    if not isinstance(cell, list):
+        cell = str(cell).split("|" if "|" in str(cell) else ",")
+    return [text for part in cell if part is not None and (text := str(part).strip().casefold())]
+
+
+def _text(column: pa.Array, where: str, left_out: Counter[str]) -> sparse.csr_array:
+    words = re.compile(r"\w\w+")
+    cells = (" ".join(map(str, c)) if isinstance(c, list) else c for c in _cells(column, left_out))
+    return _tf_idf([words.findall(str(cell or "").casefold()) for cell in cells])
+
+
+def _categories(column: pa.Array, where: str, left_out: Counter[str]) -> sparse.csr_array:
+    return _tf_idf([_parts(cell) for cell in _cells(column, left_out)])
+
+
+def _tf_idf(documents: list[list[str]]) -> sparse.csr_array:
+    """(1 + log tf) (1 + log((1 + n) / (1 + df))) of terms that two documents share; unit rows."""
+    counts = [Counter(terms) for terms in documents]
+    shared = Counter(term for terms in counts for term in terms)
+    terms = sorted(term for term, count in shared.items() if count > 1)
+    column = {term: index for index, term in enumerate(terms)}
+    cells = [
+        (row, column[term], count)
+        for row, listed in enumerate(counts)
+        for term, count in listed.items()
+        if term in column
+    ]
+    row, col, count = np.array(cells, np.int64).reshape(-1, 3).T
+    rarity = 1 + np.log((1 + len(documents)) / (1 + np.array([shared[t] for t in terms])))
+    weight = (1 + np.log(np.maximum(count, 1))) * rarity[col]
+    return _unit_rows(sparse.csr_array((weight, (row, col)), (len(documents), len(terms))))
+
+
+def _number(column: pa.Array, where: str, left_out: Counter[str]) -> sparse.csr_array:
+    """Z-scores; the average where there is none."""
+    try:
+        plain = column.cast(pa.int64()) if pa.types.is_temporal(column.type) else column
+        values = plain.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False).copy()
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise DataError(f"{where} is no column of numbers: {error}") from None
+    missing = ~np.isfinite(values)
+    left_out["missing numbers"] += int(missing.sum())
+    if not missing.all():
+        values = (values - values[~missing].mean()) / (values[~missing].std() or np.inf)
+    values[missing] = 0
+    return sparse.csr_array(values[:, None])
+
+
+def _vector(column: pa.Array, where: str, left_out: Counter[str]) -> sparse.csr_array:
+    """Vectors less their mean, of length one; nothing where an entry is missing."""
+    rows = column.to_pylist()
+    lengths = {len(row) for row in rows if row is not None}
+    if len(lengths) != 1:
+        raise DataError(f"{where} must hold vectors of one length, not of {sorted(lengths)}")
+    nothing = [np.nan] * lengths.pop()
+    values = np.array([nothing if row is None else row for row in rows], np.float64)
+    usable = np.isfinite(values).all(axis=1)
+    left_out["vectors with missing or infinite entries"] += int(np.count_nonzero(~usable))
+    if not usable.any():
+        raise DataError(f"{where} has no vector without NaN or infinite entries")
+    values -= values[usable].mean(axis=0)
+    values[~usable] = 0
+    return _unit_rows(sparse.csr_array(values))
+
+
+_BLOCKS = {"text": _text, "categories": _categories, "number": _number, "vector": _vector}
+
+
+def _unit_rows(matrix: sparse.csr_array) -> sparse.csr_array:
+    length = np.sqrt(np.asarray(matrix.multiply(matrix).sum(axis=1)).ravel())
+    scaled = sparse.diags_array(1 / np.where(length > 0, length, 1.0)) @ matrix
+    scaled = sparse.csr_array(scaled, dtype=np.float32)
+    scaled.eliminate_zeros()
+    scaled.sort_indices()
+    return scaled

@@ -1,0 +1,128 @@
+"""`grow`: new rows are placed among the trained ones, and everything else keeps every bit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from leporid import models
+from leporid.data import IdMap, Interactions
+from leporid.errors import ConfigError, DataError, LeporidWarning
+from leporid.models import Recommender, everything, train
+
+NEURAL = [name for name in models.available() if models.get(name).takes_initial_vectors]
+N_USERS, N_ITEMS, NEW = 40, 31, [14, 38]
+"""Items 10, 12 ... 70; two ids between them are new."""
+
+
+def log(users: IdMap | None = None) -> Interactions:
+    """Two communities of people and items."""
+    rng = np.random.default_rng(3)
+    own = np.arange(N_USERS)[:, None] % 2 == np.arange(N_ITEMS)[None, :] % 2
+    user, item = np.nonzero(rng.random((N_USERS, N_ITEMS)) < np.where(own, 0.5, 0.03))
+    ids = [i for i in range(10, 200, 2) if i not in NEW][:N_ITEMS]
+    return Interactions.from_arrays(
+        user, item, rng.permutation(len(user)),
+        IdMap.from_values([f"u{n:02d}" for n in range(N_USERS)], "user"),
+        IdMap.from_values(ids, "item"),
+    )  # fmt: skip
+
+
+def table(data: Interactions) -> dict[str, Any]:
+    """Old and new items: the community is the genre; 14 is of the first, 38 of the second."""
+    ids = data.items.ids.to_pylist()
+    return {
+        "item_id": [*ids, *NEW],
+        "genres": [[f"g{n % 2}", f"s{n % 5}"] for n in range(len(ids))] + [["g0"], ["g1"]],
+    }
+
+
+def fitted(name: str = "bpr", **settings: Any) -> Any:
+    if name == "sasrec":
+        settings = {"length": 20, "layers": 1, "batch_size": 32, **settings}
+    settings = {"dim": 8, "steps": 40, "eval_every": 0, "recipe": None, "lr": 0.02, **settings}
+    return train(name, everything(log()), None, seed=1, device="cpu", progress=False, **settings)
+
+
+@pytest.mark.parametrize("name", NEURAL)
+def test_old_rows_and_weights_keep_every_bit(name: str, tmp_path: Path) -> None:
+    model = fitted(name, steps=3)
+    grown = model.grow(
+        table(model.known),
+        {"user_id": ["new", "new", "u03"], "item_id": [14, 10, 38], "time": [9000, 9001, 9002]},
+    )
+    assert (len(grown.users), len(grown.items)) == (N_USERS + 1, N_ITEMS + 2)
+    places = {len(ids): grown.users.encode(ids.ids) for ids in [model.users]}
+    places |= {len(ids): grown.items.encode(ids.ids) for ids in [model.items]}
+    after = grown.net.state_dict()
+    for key, before in model.net.state_dict().items():
+        same = after[key]
+        if before.shape != same.shape:
+            same = same[torch.tensor(places[len(before)]).long()]
+        assert torch.equal(before, same), key
+    everyone = np.arange(N_USERS + 1, dtype=np.int32)
+    scores = grown.score(everyone)
+    assert scores.shape == (N_USERS + 1, N_ITEMS + 2)
+    assert np.isfinite(scores).all()
+    again = Recommender.load(grown.save(tmp_path / "grown"))
+    np.testing.assert_allclose(again.score(everyone), scores, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["bpr", "sasrec"])
+def test_new_items_find_the_people_of_their_genre(name: str) -> None:
+    model = fitted(name, steps=80)
+    grown = model.grow(table(model.known))
+    columns = [grown.items.index(item) for item in NEW]
+    scores = grown.score(np.arange(N_USERS, dtype=np.int32))[:, columns]
+    mean = np.array([scores[parity::2].mean(axis=0) for parity in (0, 1)])
+    assert mean.argmax(axis=0).tolist() == [0, 1]
+
+
+def test_shared_users_place_an_item_without_a_table() -> None:
+    model = fitted(steps=150)
+    even = [f"u{n:02d}" for n in range(0, 20, 2)]
+    grown = model.grow(interactions={"user_id": even, "item_id": [14] * 10, "time": [9000] * 10})
+    scores = grown.score(np.arange(N_USERS, dtype=np.int32))[:, grown.items.index(14)]
+    assert scores[20::2].mean() > scores[21::2].mean()
+    assert grown.items.index(14) in grown.known.sequences().items
+
+
+def test_steps_move_the_new_rows_alone() -> None:
+    model = fitted("sasrec")
+    news = {"user_id": ["u00", "u02", "u04"], "item_id": [14] * 3, "time": [9000] * 3}
+    still = model.grow(table(model.known), news)
+    moved = model.grow(table(model.known), news, steps=5)
+    new = [still.items.index(item) for item in NEW]
+    before, after = still.net.state_dict(), moved.net.state_dict()
+    for key in before:
+        changed = (before[key] != after[key]).reshape(len(before[key]), -1).any(dim=1)
+        rows = set(changed.nonzero().ravel().tolist())
+        assert rows <= (set(new) if key == "items.weight" else set())
+    assert not torch.equal(before["items.weight"][new], after["items.weight"][new])
+    assert moved.config == model.config
+    assert all(parameter.requires_grad for parameter in moved.net.parameters())
+
+
+def test_what_cannot_grow_is_said_in_a_sentence() -> None:
+    model = fitted(steps=2)
+    with pytest.raises(DataError, match="nothing is new"):
+        model.grow({"item_id": [10, 12], "genres": [["a"], ["a"]]})
+    with pytest.raises(DataError, match="names none of the model's 31 items"):
+        model.grow({"item_id": [14], "genres": [["a"]]})
+    ids = [str(item) for item in table(model.known)["item_id"][:-1]]
+    with pytest.raises(DataError, match="whole numbers"):
+        model.grow({**table(model.known), "item_id": [*ids, "x"]})
+    with pytest.raises(DataError, match="have no times"):
+        model.grow(interactions={"user_id": ["u00"], "item_id": [14]})
+    with pytest.raises(ConfigError, match="steps need interactions"):
+        model.grow(table(model.known), steps=3)
+    lonely = table(model.known)
+    lonely["genres"][-1] = ["nothing like it"]
+    with pytest.warns(LeporidWarning) as caught:
+        model.grow(lonely)
+    assert "1 items without content" in str(caught[0].message)
+    assert "1 new items share neither users nor content" in str(caught[1].message)

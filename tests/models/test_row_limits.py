@@ -1,0 +1,86 @@
+"""`freeze="bounded"`: no row leaves its ball; rows that nobody trains follow their neighbours."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from leporid import models
+from leporid.errors import ConfigError, LeporidWarning
+from leporid.initializers import InitialEmbeddings
+from leporid.models import train
+from leporid.spectral import standardize
+from tests.models.neural_data import DIM, initial_vectors, small_split
+
+QUICK: dict[str, Any] = {"dim": DIM, "steps": 12, "eval_every": 4, "lr": 0.05, "weight_decay": 0.1}
+QUICK |= {"seed": 3, "device": "cpu", "progress": False, "optimizer": "adamw"}
+QUICK |= {"recipe": None, "schedule": "constant"}
+NEURAL = [name for name in models.available() if models.get(name).takes_initial_vectors]
+
+
+def distances(model: Any, init: InitialEmbeddings) -> list[Any]:
+    """How far each row of each table is from its start, in lengths of an average row."""
+    found = []
+    for table in model.tables:
+        side = init.users if table.num_embeddings == init.users.n else init.items
+        start = standardize(side.vectors, model.start_size)
+        length = np.sqrt(np.mean(np.sum(start**2, axis=1)))
+        found.append(np.linalg.norm(table.weight.detach().numpy() - start, axis=1) / length)
+    return found
+
+
+@pytest.mark.parametrize("name", NEURAL)
+def test_no_row_of_any_model_leaves_its_ball(name: str) -> None:
+    init, split = initial_vectors(), small_split()
+    settings = {**QUICK, "eval_every": 0}
+    bounded = train(name, split, init, freeze="bounded", max_delta=0.1, **settings)
+    moved = distances(bounded, init)
+    assert all(d.max() <= 0.1 * (1 + 1e-4) for d in moved)
+    # Someone wanted to go farther.
+    assert max(d.max() for d in moved) > 0.0999
+
+
+def test_averages_and_resumed_runs_stay_within(tmp_path: Path) -> None:
+    init, split = initial_vectors(), small_split()
+    settings = {**QUICK, "freeze": "bounded", "max_delta": 0.3, "ema_decay": 0.5}
+    settings["checkpoint_every"] = 6
+    whole: Any = train("bpr", split, init, checkpoint=tmp_path / "a", **settings)
+    assert all(d.max() <= 0.3 * (1 + 1e-4) for d in distances(whole, init))
+    again: Any = train("bpr", split, init, checkpoint=tmp_path / "a", resume=True, **settings)
+    for one, other in zip(whole.tables, again.tables, strict=True):
+        np.testing.assert_array_equal(one.weight.detach(), other.weight.detach())
+
+
+@pytest.mark.parametrize("name", ["sasrec", "bpr"])
+def test_an_untrained_row_follows_those_it_started_nearest_to(name: str) -> None:
+    init, whole = initial_vectors(), small_split()
+    split = replace(
+        whole,
+        train=whole.train.select(whole.train.item != 4),
+        valid=whole.valid.select(whole.valid.item != 4),
+    )
+    sides = [replace(side, provenance={"content": "abc"}) for _, side, _ in init.sides()]
+    init = InitialEmbeddings(*sides)
+    model: Any = train(name, split, init, **QUICK)
+    items = model.tables[-1].weight.detach().numpy()
+    start = standardize(init.items.vectors)
+    cosine = start @ start[4] / np.linalg.norm(start, axis=1) / np.linalg.norm(start[4])
+    near = [row for row in np.flatnonzero(cosine > 0) if row != 4]
+    mean = cosine[near] @ items[near]
+    length = np.median(np.linalg.norm(np.delete(items, 4, axis=0), axis=1))
+    np.testing.assert_allclose(items[4], mean / np.linalg.norm(mean) * length, rtol=1e-4)
+    init.items.vectors[4] = 0
+    with pytest.warns(LeporidWarning, match="1 of the items"):
+        drawn: Any = train(name, split, init, **QUICK)
+    assert drawn.tables[-1].weight.detach().numpy()[4].any()
+
+
+def test_wrong_values_are_refused() -> None:
+    with pytest.raises(ConfigError, match="freeze"):
+        models.get("bpr")(freeze="bound")
+    with pytest.raises(ConfigError, match="max_delta"):
+        models.get("bpr")(max_delta=0.0)
