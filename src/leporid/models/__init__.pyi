@@ -1,6 +1,7 @@
 from .shared.base import HistoryUnsupportedError as HistoryUnsupportedError
 from .shared.base import Learnt as Learnt
 from .shared.base import Recommender as Recommender
+from .shared.base import VectorsUnsupportedError as VectorsUnsupportedError
 from .shared.catalogue import available as available
 from .shared.catalogue import describe as describe
 from .shared.catalogue import get as get

@@ -3,6 +3,7 @@
 base                 `Recommender`: the one interface of every model; fitting, saving
 catalogue            the names of the models, resolved when they are asked for
 dense                how large an items x items matrix may become
+dot_product          `DotProduct`: neural models that rank by products of two vectors
 fitting              `train`: a model by name, an initialiser by name, a split; a fitted model
 graph_propagation    products with the user-item graph: a constant CSR matrix, and along its edges
 item_neighbours      `ItemNeighbours`: items that share their users, for similar items and reasons
