@@ -37,7 +37,7 @@ FOR_OTHER_ROOMS = {
         *("percentile_interval", "user_stratum"),
     },
     "initializers": {"SpectralInitializer", "cached_fit", "standardizes", "truncated_svd"},
-    "interop": {"BENCHMARK_LINES", "CONFIG_LINES", "FORMATS"},
+    "interop": {"BENCHMARK_LINES", "CONFIG_LINES", "FORMATS", "TARGETS"},
     "models": {"BuildContext", "ItemNeighbours", "everything", "find_model", "fit_sentence"},
     "runs": {
         *("CUTS", "Cell", "GridStatus", "Meter", "UserOutcomes", "classical_models", "judge"),

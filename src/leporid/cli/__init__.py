@@ -9,7 +9,7 @@ demo          `leporid demo`: LEPORID against a random start, in a few minutes
 doctor        `leporid doctor`: what is installed, and whether the kernels work
 embed         `leporid embed`: an interaction log in, starting vectors with ids out
 evaluate      `leporid evaluate`: a model, or recommendations from elsewhere, against held-out data
-export        `leporid export`: embeddings, or a trained model's tables, in another format
+export        `leporid export`: embeddings in another format, or a model into another system
 initializers  `leporid initializers`: the ways to start, with their settings
 inspect       `leporid inspect`: what an embedding holds, and what training did to it
 models        `leporid models`: the models, what each takes and can do

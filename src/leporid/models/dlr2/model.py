@@ -248,7 +248,8 @@ class DLR2(UserTableRecommender, DotProduct):
     def encode(self, rows: Tensor | None, recent: Tensor | None) -> Tensor:
         """G(s) times the temperature, or times 2 / D (distance), and a 1 for the item's bias."""
         self._check_dot_product()
-        assert rows is not None and recent is not None
+        assert rows is not None
+        assert recent is not None
         net, softmax = self.network, self.config.objective == "softmax"
         factor = net.log_temperature.exp() if softmax else 2 / self.config.dim
         return with_constant(net.wanted(net.state(rows, recent)).float() * factor)
