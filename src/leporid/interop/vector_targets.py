@@ -34,8 +34,8 @@ class ParquetFiles:
 
     def search(self, vectors: ModelVectors, users: Positions, n: int) -> Positions:
         """The best `n` unseen items, by the products of what is in the files."""
-        rows = {s: read_parquet(self.folder / f"{s}.parquet")[1] for s in ("users", "items")}
-        stored = replace(vectors, **rows)
+        rows, items = (read_parquet(self.folder / f)[1] for f in ("users.parquet", "items.parquet"))
+        stored = replace(vectors, users=rows, items=items)
         return stored.top_k(stored.users[users], vectors.seen.take(users), n)
 
 
@@ -101,17 +101,20 @@ class QdrantCollections:
                     client.upsert(collection, batch)
 
     def search(self, vectors: ModelVectors, users: Positions, n: int) -> Positions:
-        """The points of the users, then exact queries that leave out what each has seen."""
+        """The points of the users, then exact queries; what each has seen is left out after them.
+
+        A filter by `HasId` gives the same, but takes seconds per user in the local mode.
+        """
         found = np.full((len(users), n), -1, np.int32)
         with self._client() as (client, q):
+            exact = {"search_params": q.SearchParams(exact=True)} if self.address else {}
             for row, user in enumerate(users.tolist()):
                 [point] = client.retrieve(f"{self.name}_users", [user], with_vectors=True)
-                seen = q.Filter(must_not=[q.HasIdCondition(has_id=point.payload["seen"])])
+                seen = set(point.payload["seen"])
                 answer = client.query_points(
-                    f"{self.name}_items", query=point.vector, limit=n, query_filter=seen,
-                    search_params=q.SearchParams(exact=True) if self.address else None,
-                )  # fmt: skip
-                points = [hit.id for hit in answer.points]
+                    f"{self.name}_items", query=point.vector, limit=n + len(seen), **exact
+                )
+                points = [hit.id for hit in answer.points if hit.id not in seen][:n]
                 found[row, : len(points)] = points
         return found
 

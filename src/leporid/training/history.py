@@ -78,7 +78,8 @@ class Log:
         self._losses.append(loss)
         self._examples += examples
 
-    def write(self, group: Group, metric: float | None) -> None:
+    def write(self, group: Group, metric: float | None) -> dict[str, Any]:
+        """A row of the history, which is returned."""
         now = time.perf_counter()
         row: dict[str, Any] = {
             "step": self._state.step,
@@ -93,6 +94,7 @@ class Log:
             shown[f"best {self._config.metric}"] = best
         self._progress.advance(len(self._losses), **shown)
         self._losses, self._examples, self._mark = [], 0, now
+        return self._rows[-1]
 
     def history(self) -> TrainingHistory:
         """All rows, those before a resume too."""

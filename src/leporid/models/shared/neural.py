@@ -29,6 +29,7 @@ from leporid.progress import ProgressLike, make_progress
 from leporid.spectral import Embedding
 from leporid.training import (
     Batch,
+    Callback,
     Sampling,
     TrainingConfig,
     TrainingHistory,
@@ -177,11 +178,13 @@ class NeuralRecommender(Recommender):
         device: str | torch.device = "auto",
         checkpoint: str | Path | None = None,
         resume: bool = False,
+        callbacks: Sequence[Callback] = (),
     ) -> Self:
         """Train on the training part from the vectors of `init`; returns self.
 
         Without `init` the tables start random. With `checkpoint` (a folder) the run can be
-        stopped and taken up again by `resume=True`.
+        stopped and taken up again by `resume=True`. `callbacks` are told of steps and validations,
+        and may end the training.
         """
         self._begin(split)
         if split.train.time is None and self.sampling().kind != "pairs":
@@ -199,6 +202,7 @@ class NeuralRecommender(Recommender):
             device=resolve_device(device),
             checkpoint=None if checkpoint is None else Path(checkpoint),
             resume=resume,
+            callbacks=callbacks,
         )
         self._known, done = split.train_valid, self.history
         self.fitting = Fitting(
@@ -216,15 +220,15 @@ class NeuralRecommender(Recommender):
         device: torch.device | None = None,
         checkpoint: Path | None = None,
         resume: bool = False,
+        callbacks: Sequence[Callback] = (),
     ) -> None:
         if init is not None:
             init = sized(init, self.config, self.start_size, self.default_init_scale)
         self._build(BuildContext(split.train, self.config.dim, init), seed)
         start = [table.weight.detach().clone() for table in self.tables]
         self.net.to(device)
-        self.history = train_loop(
-            self, split, seed=seed, progress=progress, checkpoint=checkpoint, resume=resume
-        )
+        how: dict[str, Any] = {"seed": seed, "progress": progress, "callbacks": callbacks}
+        self.history = train_loop(self, split, checkpoint=checkpoint, resume=resume, **how)
         self.net.eval()
         self.weights_changed()
         self._start_size = [float(b.square().mean().sqrt()) for b in start]
