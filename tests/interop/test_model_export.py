@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -144,6 +145,35 @@ def test_onnxruntime_encodes_histories_as_the_model_does(
     items = vectors.top_k(encoded, rows, 10)
     wanted, _ = model.recommend_history([model.items.externals(h).tolist() for h in histories])
     assert model.items.externals(items).tolist() == wanted.tolist()
+
+
+@pytest.mark.parametrize(
+    ("number", "package", "folder", "name"),
+    [
+        (0, "faiss", "index", "general"),
+        (1, "qdrant_client", "collections", "general"),
+        (2, "onnxruntime", "encoder", "general"),
+        (2, "onnxruntime", "encoder", "sasrec"),
+    ],
+)
+def test_the_page_shows_how_to_search_without_this_library(
+    number: int, package: str, folder: str, name: str, log: Interactions, tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    pytest.importorskip(package)
+    model = fitted(name, log)
+    target = {"index": "faiss", "collections": "qdrant", "encoder": "onnx"}[folder]
+    export_model(model, tmp_path / folder, target, check=0)
+    page = (Path(__file__).parents[2] / "docs" / "export.md").read_text(encoding="utf-8")
+    block = re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)[number]
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {"history": model.items.externals([4, 41, 17]).tolist()}
+    exec(block, names)
+    if folder == "encoder":
+        wanted, _ = model.recommend_history(names["history"])
+    else:
+        wanted, _ = model.recommend(model.users.external(7))
+    assert names["best"] == wanted.tolist()
 
 
 @pytest.fixture(scope="module")
