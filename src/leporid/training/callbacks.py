@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from operator import methodcaller
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from leporid.training.checkpoint import TrainingState
+if TYPE_CHECKING:
+    from leporid.training.checkpoint import TrainingState
 
 
 class Callback:
