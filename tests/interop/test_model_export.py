@@ -82,7 +82,8 @@ def test_a_thousand_users_of_movielens(name: str, real_data: Path, tmp_path: Pat
     for package in ("faiss", "qdrant_client", "onnxruntime", "onnx"):
         pytest.importorskip(package)
     split = temporal_split(leporid.load(real_data / "ml-1m-r3.parquet").core(5))
-    settings = {"init": None, "steps": 150, "eval_every": 0} if name != "ials" else {}
+    short = {"init": None, "steps": 40, "eval_every": 0, "batch_size": 128}
+    settings = {"ials": {}, "sasrec": short, "dlr2": {**short, "channels": 8, "length": 5}}[name]
     model = leporid.train(name, split, progress=False, **settings)
     for to in ("parquet", "faiss", "qdrant", *(["onnx"] if name != "ials" else [])):
         parity = export_model(model, tmp_path / to, to)
