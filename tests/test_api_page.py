@@ -45,7 +45,7 @@ FOR_OTHER_ROOMS = {
         *("SpectralInitializer", "cached_fit", "content_edges", "nearest_by_content"),
         *("standardizes", "truncated_svd"),
     },
-    "interop": {"BENCHMARK_LINES", "CONFIG_LINES", "FORMATS"},
+    "interop": {"BENCHMARK_LINES", "CONFIG_LINES", "FORMATS", "TARGETS"},
     "models": {
         *("BuildContext", "DEFAULT_RECIPE", "ItemNeighbours", "everything", "find_model"),
         *("fit_sentence", "named_recipe"),

@@ -7,7 +7,9 @@ was wrong, where, and what to do. The command line prints the message and nothin
 from __future__ import annotations
 
 import difflib
+import importlib
 from collections.abc import Iterable
+from typing import Any
 
 
 class LeporidError(Exception):
@@ -39,6 +41,14 @@ class MissingExtraError(LeporidError, ImportError):
 
     def __init__(self, feature: str, extra: str) -> None:
         super().__init__(f"{feature} needs the extra '{extra}': pip install 'leporid[{extra}]'")
+
+
+def import_extra(package: str, feature: str, extra: str) -> Any:
+    """The module, or a `MissingExtraError`."""
+    try:
+        return importlib.import_module(package)
+    except ImportError:
+        raise MissingExtraError(feature, extra) from None
 
 
 class MissingPackageError(LeporidError, ImportError):

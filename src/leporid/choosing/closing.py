@@ -32,6 +32,7 @@ from leporid.evaluation import (
 )
 from leporid.models import Blend, Recommender
 from leporid.runs import CUTS, Meter, RunRecord, judge, write_final, write_run
+from leporid.training import StopWhen
 
 BASELINES = ("toppop", "itemknn", "ease")
 CURVE = (0.25, 0.5)
@@ -192,7 +193,7 @@ class Closing:
             self._test(label, validated, meter, members)
         with Meter() as meter:
             networks = any(member.takes_initial_vectors for member in fitted)
-            how = {"device": self.judge.device, "stop": _stop(guard)} if networks else {}
+            how = {"device": self.judge.device, "callbacks": [_stop(guard)]} if networks else {}
             try:
                 self.model = validated.refit(split, progress=guard, **how)
             except OutOfTimeError:
@@ -215,7 +216,11 @@ class Closing:
         how: dict[str, Any] = {"seed": self.judge.seed, "progress": guard}
         if candidate.kind == "neural":
             vectors = self.judge.vectors(candidate, self.split.train, guard)
-            how |= {"init": vectors, "device": self.judge.device, "stop": _stop(guard)}
+            how |= {
+                "init": vectors,
+                "device": self.judge.device,
+                "callbacks": [_stop(guard)],
+            }
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", LeporidWarning)
             model: Any = models.get(candidate.model)(**candidate.settings)
@@ -288,11 +293,11 @@ class Closing:
         self.tell(self.race.journal.append(event, at=self.race.timer.elapsed, **about))
 
 
-def _stop(guard: Guard) -> Callable[[int], bool]:
+def _stop(guard: Guard) -> StopWhen:
     """For networks: the guard is asked after every step."""
 
     def stop(step: int) -> bool:
         guard.advance(0)
         return False
 
-    return stop
+    return StopWhen(stop)

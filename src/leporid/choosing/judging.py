@@ -32,6 +32,7 @@ from leporid.evaluation import evaluate, ingredients, parse_metric
 from leporid.initializers import InitialEmbeddings, start
 from leporid.memory import free_memory
 from leporid.models import Recommender
+from leporid.training import StopWhen
 
 DEPTH = 50
 """Places of each list that are kept for blends."""
@@ -173,7 +174,7 @@ class Rehearsal:
             "device": self.device,
             "checkpoint": folder,
             "resume": True,
-            "stop": lambda step: step >= last or guard.is_over(),
+            "callbacks": [StopWhen(lambda step: step >= last or guard.is_over())],
         }
         network: Any = model
         network.fit(self.stage, seed=self.seed, **how)
@@ -215,7 +216,8 @@ class Rehearsal:
             network: Any = models.get(model)(**{**settings, "eval_every": 0})
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", LeporidWarning)
-                network.fit(self.stage, seed=self.seed, device=self.device, stop=stop)
+                how = {"device": self.device, "callbacks": [StopWhen(stop)]}
+                network.fit(self.stage, seed=self.seed, **how)
             self.speeds[model] = statistics.median(np.diff(at).tolist())
         return self.speeds[model]
 

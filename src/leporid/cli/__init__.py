@@ -10,7 +10,7 @@ demo          `leporid demo`: LEPORID against a random start, in a few minutes
 doctor        `leporid doctor`: what is installed, and whether the kernels work
 embed         `leporid embed`: an interaction log in, starting vectors with ids out
 evaluate      `leporid evaluate`: a model, or recommendations from elsewhere, against held-out data
-export        `leporid export`: embeddings, or a trained model's tables, in another format
+export        `leporid export`: embeddings in another format, or a model into another system
 grow          `leporid grow`: rows for new items and users in a trained model
 initializers  `leporid initializers`: the ways to start, with their settings
 inspect       `leporid inspect`: what an embedding holds, and what training did to it

@@ -3,6 +3,10 @@ from .formats import read_any as read_any
 from .formats import read_embeddings as read_embeddings
 from .formats import write_embeddings as write_embeddings
 from .implicit import to_implicit as to_implicit
+from .model_export import TARGETS as TARGETS
+from .model_export import Parity as Parity
+from .model_export import export_model as export_model
+from .model_vectors import ModelVectors as ModelVectors
 from .recbole import BENCHMARK_LINES as BENCHMARK_LINES
 from .recbole import write_benchmark as write_benchmark
 from .tables import CONFIG_LINES as CONFIG_LINES

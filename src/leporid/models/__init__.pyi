@@ -2,6 +2,7 @@ from .blend import Blend as Blend
 from .shared.base import HistoryUnsupportedError as HistoryUnsupportedError
 from .shared.base import Learnt as Learnt
 from .shared.base import Recommender as Recommender
+from .shared.base import VectorsUnsupportedError as VectorsUnsupportedError
 from .shared.build_context import BuildContext as BuildContext
 from .shared.catalogue import available as available
 from .shared.catalogue import describe as describe

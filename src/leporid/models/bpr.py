@@ -12,12 +12,13 @@ for an item i the user has and an item j the user has not, drawn uniformly.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import torch
 from torch import Tensor, nn
 
 from leporid.config import setting
+from leporid.models.shared.dot_product import DotProduct
 from leporid.models.shared.neural import GENERAL, BuildContext
 from leporid.models.shared.ranking_loss import table_bpr_loss
 from leporid.models.shared.user_table import UserTableRecommender
@@ -46,7 +47,7 @@ class BPRNetwork(nn.Module):
         self.users, self.items = context.user_table(), context.item_table()
 
 
-class BPR(UserTableRecommender):
+class BPR(UserTableRecommender, DotProduct):
     """Matrix factorisation trained to rank."""
 
     name = "bpr"
@@ -83,3 +84,11 @@ class BPR(UserTableRecommender):
     def row_scores(self, rows: Tensor, recent: Tensor | None) -> Tensor:
         """x_ui for every item."""
         return torch.mm(rows, self.net.items.weight.T)
+
+    def encode(self, rows: Tensor | None, recent: Tensor | None) -> Tensor:
+        """w_u."""
+        return cast(Tensor, rows)
+
+    def item_outputs(self) -> Tensor:
+        """h_i."""
+        return cast(Tensor, self.net.items.weight)

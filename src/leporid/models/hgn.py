@@ -23,6 +23,7 @@ import torch
 from torch import Tensor, nn
 
 from leporid.config import setting
+from leporid.models.shared.dot_product import DotProduct, with_constant
 from leporid.models.shared.neural import GENERAL, BuildContext
 from leporid.models.shared.ranking_loss import bpr_loss, row_penalty
 from leporid.models.shared.user_table import UserTableRecommender
@@ -88,7 +89,7 @@ class HGNNetwork(nn.Module):
         return cast(Tensor, user + pooled + recent.sum(dim=1))
 
 
-class HGN(UserTableRecommender):
+class HGN(UserTableRecommender, DotProduct):
     """Feature gating, instance gating and item-item products over short windows."""
 
     name = "hgn"
@@ -139,8 +140,21 @@ class HGN(UserTableRecommender):
 
     def row_scores(self, rows: Tensor, recent: Tensor | None) -> Tensor:
         """r_uj for every item; the gates read the history of new people too."""
+        scores = torch.mm(self._wanted(rows, recent), self.net.outputs.weight.T)
+        return scores if self.net.bias is None else scores + self.net.bias
+
+    def _wanted(self, rows: Tensor | None, recent: Tensor | None) -> Tensor:
         assert recent is not None
         # Someone without any history has only their own row.
         items = self.net.items(recent.clamp(min=0)) * (recent >= 0)[..., None]
-        scores = torch.mm(self.net(rows, items), self.net.outputs.weight.T)
-        return scores if self.net.bias is None else scores + self.net.bias
+        return cast(Tensor, self.net(rows, items))
+
+    def encode(self, rows: Tensor | None, recent: Tensor | None) -> Tensor:
+        """What is wanted, and a 1 for the bias of an item."""
+        wanted = self._wanted(rows, recent)
+        return wanted if self.net.bias is None else with_constant(wanted)
+
+    def item_outputs(self) -> Tensor:
+        """q_j, and its bias."""
+        items, bias = self.net.outputs.weight, self.net.bias
+        return cast(Tensor, items if bias is None else torch.column_stack([items, bias]))

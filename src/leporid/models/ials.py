@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from leporid.config import setting
-from leporid.data import Split
+from leporid.data import Sequences, Split
 from leporid.kernel import kernel
 from leporid.models.shared.base import Indices, Learnt, Scores
 from leporid.models.shared.profiles import WINDOW_SPACE, ProfileConfig, ProfileRecommender
@@ -73,6 +73,14 @@ class IALS(ProfileRecommender):
     def _score_profiles(self, profiles: sparse.csr_array, users: Indices | None) -> Scores:
         folded = solve_factors(profiles, self.item_factors, self.config)
         return np.asarray(folded @ self.item_factors.T, dtype=np.float32)
+
+    def item_vectors(self) -> Scores:
+        """q."""
+        return self.item_factors
+
+    def person_vectors(self, histories: Sequences, users: Indices | None = None) -> Scores:
+        """p, folded in; zeros for someone of whom nothing is known."""
+        return solve_factors(self._profiles(histories), self.item_factors, self.config)
 
 
 def solve_factors(

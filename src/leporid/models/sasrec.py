@@ -33,8 +33,9 @@ from torch.nn import functional
 from leporid.config import setting
 from leporid.data import Sequences
 from leporid.errors import ConfigError
+from leporid.models.shared.dot_product import DotProduct
 from leporid.models.shared.masks import dropout
-from leporid.models.shared.neural import GENERAL, BuildContext, NeuralRecommender
+from leporid.models.shared.neural import GENERAL, BuildContext
 from leporid.models.shared.sampled_loss import binary_cross_entropy, gbce_power, sampled_softmax
 from leporid.space import Choice, Float, Int, SearchSpace
 from leporid.training import Batch, Sampling, TrainingConfig
@@ -188,7 +189,7 @@ def to_front(history: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     return history.gather(1, place), place, count
 
 
-class SASRec(NeuralRecommender):
+class SASRec(DotProduct):
     """Self-attention over the last items; item vectors only."""
 
     name = "sasrec"
@@ -286,11 +287,18 @@ class SASRec(NeuralRecommender):
 
     def scores(self, users: Tensor, recent: Tensor | None) -> Tensor:
         """r for every item after the newest one; the users themselves do not matter."""
+        return torch.mm(self.encode(None, recent), self.net.items.weight.T)
+
+    def encode(self, rows: Tensor | None, recent: Tensor | None) -> Tensor:
+        """F after the newest item."""
         assert recent is not None
         history, place, count = to_front(recent)
-        state = self.net(history, place)
-        last = state[torch.arange(len(state), device=state.device), (count - 1).clamp(min=0)]
-        return torch.mm(last, self.net.items.weight.T)
+        newest = (count - 1).clamp(min=0)[:, None, None].expand(-1, 1, self.config.dim)
+        return cast(Tensor, self.net(history, place).gather(1, newest).squeeze(1))
+
+    def item_outputs(self) -> Tensor:
+        """M_i."""
+        return cast(Tensor, self.net.items.weight)
 
     def history_scores(self, recent: Tensor | None, histories: Sequences) -> Tensor:
         """The same: a history is all this model knows of anyone."""

@@ -4,6 +4,7 @@ The loop works on a protocol (`Trainable`) and imports no model. A step is a pur
 seed and the step, so that a run that was stopped goes on as if it had not been.
 
 backward    Loss and gradients of one batch: operation by operation, or replayed as a CUDA graph
+callbacks   `Callback`: what others are told while a model trains, and how they can end it
 checkpoint  All that a run needs to go on, in one file; weights from and to arrays
 config      `TrainingConfig`: settings every neural model has, and the learning rate they give
 data        Interactions as tensors on the device that trains, and the windows cut from them
@@ -15,6 +16,7 @@ precision   Mixed precision: where it is used, and a check that it can be
 protocol    `Trainable`: what the loop needs of a model
 sampler     `Sampler`: batches as a pure function of (seed, step), made on the device
 seeding     Seeds for every random choice, derived from one number
+trackers    Callbacks that write into experiment trackers: `MLflow`, `WeightsAndBiases`
 validation  The metric on the validation part, by which the best weights are kept
 """
 

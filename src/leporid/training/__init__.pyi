@@ -1,4 +1,6 @@
 from .backward import backward_of as backward_of
+from .callbacks import Callback as Callback
+from .callbacks import StopWhen as StopWhen
 from .checkpoint import adopt_tensors as adopt_tensors
 from .checkpoint import check_tensors as check_tensors
 from .checkpoint import to_arrays as to_arrays
@@ -18,3 +20,5 @@ from .sampler import Sampling as Sampling
 from .seeding import derive_seed as derive_seed
 from .seeding import own_generators as own_generators
 from .seeding import seed_default as seed_default
+from .trackers import MLflow as MLflow
+from .trackers import WeightsAndBiases as WeightsAndBiases

@@ -95,7 +95,8 @@ class Log:
             "seconds": self._before + time.perf_counter() - self._begin,
         }
 
-    def write(self, group: Group, metric: float | None) -> None:
+    def write(self, group: Group, metric: float | None) -> dict[str, Any]:
+        """A row of the history, which is returned."""
         now = time.perf_counter()
         row: dict[str, Any] = {
             "step": self._state.step,
@@ -111,6 +112,7 @@ class Log:
         self._progress.advance(self._state.step - self._shown, **shown)
         self._losses, self._examples, self._mark = [], 0, now
         self._shown = self._state.step
+        return self._rows[-1]
 
     def history(self) -> TrainingHistory:
         """All rows, those before a resume too."""

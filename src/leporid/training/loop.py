@@ -11,7 +11,7 @@ import hashlib
 import math
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from leporid.errors import TrainingInterruptedError
 from leporid.progress import ProgressLike
 from leporid.threads import kept_torch_threads
 from leporid.training.backward import backward_of
+from leporid.training.callbacks import Callback, Callbacks
 from leporid.training.checkpoint import FILE_NAME, TrainingState, to_arrays
 from leporid.training.config import TrainingConfig, averaging, learning_rate
 from leporid.training.data import TrainingData
@@ -47,9 +48,9 @@ def train_loop(
     progress: ProgressLike,
     checkpoint: Path | None = None,
     resume: bool = False,
-    stop: Callable[[int], bool] = lambda step: False,
+    callbacks: Sequence[Callback] = (),
 ) -> TrainingHistory:
-    """Train `model.net` in place and leave the best weights in it; `stop(step)` ends it early."""
+    """Train `model.net` in place and leave the best weights in it."""
     module, device = model.net, model.device
     group = Group(device)
     data = TrainingData.from_interactions(split.train, device)
@@ -57,25 +58,20 @@ def train_loop(
     config = _spread(model.config, sampler)
     validation = Validation(model, split, seed) if config.eval_every and len(split.valid) else None
     optimizer = _optimizer(module, config)
-    averages = config.ema_decay or config.ema_share
-    state = TrainingState(module, optimizer, average=_copy(module) if averages else {})
-    identity = {
-        "model": model.name,
-        "config": config.to_dict(),
-        "seed": seed,
-        "data": split.digest,
-        "start": _fingerprint(module),
-    }
+    average = _copy(module) if config.ema_decay or config.ema_share else {}
+    state = TrainingState(module, optimizer, average=average)
+    identity = {"model": model.name, "config": config.to_dict(), "seed": seed}
+    identity |= {"data": split.digest, "start": _fingerprint(module)}
     if resume and checkpoint is not None and (checkpoint / FILE_NAME).is_file():
         state.load(checkpoint, identity)
     group.share(module.state_dict().values())
-
     log = Log(state, config, progress, f"training {model.name}", group)
     backward = backward_of(model, group.world)
-    finished, last = _stale(config, state), False
+    finished = _stale(config, state)
     module.train()
-    with _interruptible() as asked, own_generators(device), kept_torch_threads():
-        while state.step < config.last_step and not (finished or last):
+    events = Callbacks(callbacks if group.is_main else (), state, identity, config.last_step)
+    with _interruptible() as asked, own_generators(device), kept_torch_threads(), events:
+        while state.step < config.last_step and not finished:
             step = state.step
             _freeze(model, frozen=config.freeze_steps < 0 or step < config.freeze_steps)
             optimizer.param_groups[0]["lr"] = learning_rate(config, step)
@@ -93,16 +89,20 @@ def train_loop(
             state.step = step + 1
             _blend(state.average, module, averaging(config, state.step))
 
-            last, metric = state.step == config.last_step or stop(state.step), None
+            # Processes agree only where somebody may object: it waits for the device.
+            stop = len(callbacks) > 0 and group.agree(events.step())
+            finished = last = stop or state.step == config.last_step
+            metric = None
             log.add(loss, len(whole))
             judge = last or (validation is not None and state.step % config.eval_every == 0)
             if judge and validation is not None:
                 if group.is_main:
                     metric = _validate(validation, state, model)
-                finished = group.agree(_stale(config, state))
+                    finished = events.validation(metric) or last or _stale(config, state)
+                finished = group.agree(finished)
             look = judge or state.step % _LOG_EVERY == 0
             if look:
-                log.write(group, metric)
+                events.log(log.write(group, metric))
             # Processes must ask at the same steps; a single one may ask at every step.
             stopping = (look or group.world == 1) and group.agree(asked.is_set())
             due = last or finished or stopping or state.step % config.checkpoint_every == 0

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from typing import Any, ClassVar, Self, cast
+from typing import Any, ClassVar, Literal, Self, cast
 
 import numpy as np
 import torch
@@ -20,7 +20,9 @@ from leporid.errors import LeporidWarning
 from leporid.models.dlr2.config import GENERAL_BY_KIND, RECIPES, Branch, DLR2Config
 from leporid.models.dlr2.features import FeatureNetwork
 from leporid.models.dlr2.heads import Discriminative, generative
-from leporid.models.shared.base import Indices
+from leporid.models.dlr2.losses import hinge, square_square
+from leporid.models.shared.base import Indices, VectorsUnsupportedError
+from leporid.models.shared.dot_product import DotProduct, with_constant
 from leporid.models.shared.masks import dropout
 from leporid.models.shared.neural import BuildContext
 from leporid.models.shared.recommending import check_n
@@ -117,7 +119,7 @@ class DLR2Network(nn.Module):
         return 2 / g.shape[1] * (g @ items.T) - squares
 
 
-class DLR2(UserTableRecommender):
+class DLR2(UserTableRecommender, DotProduct):
     """Two losses, one state: see `DLR2Config` for every choice."""
 
     name = "dlr2"
@@ -203,14 +205,14 @@ class DLR2(UserTableRecommender):
         """L_S; candidates: [B, 1 + k, D], the positive first."""
         judged = self.network.discriminative(s, candidates).float()
         if self.config.objective == "margin":
-            return _square_square(judged, self.config)
+            return square_square(judged, self.config)
         first = torch.zeros(len(judged), dtype=torch.int64, device=judged.device)
         return functional.cross_entropy(judged, first)
 
     def _generative_loss(self, g: Tensor, candidates: Tensor, positives: Tensor) -> Tensor:
         """L_G: against the candidates, or (softmax) against all items."""
         if self.config.objective == "margin":
-            return _hinge(g.float(), candidates, self.config.margin)
+            return hinge(g.float(), candidates, self.config.margin)
         logits, smoothing = self.network.generative_scores(g), self.config.label_smoothing
         return functional.cross_entropy(logits, positives, label_smoothing=smoothing)
 
@@ -242,6 +244,34 @@ class DLR2(UserTableRecommender):
         if branch == "generative" and generated is not None:
             return generated
         return self._mixed(net.discriminative.all_items(s, self.prepared()), generated)
+
+    def encode(self, rows: Tensor | None, recent: Tensor | None) -> Tensor:
+        """G(s) times the temperature, or times 2 / D (distance), and a 1 for the item's bias."""
+        self._check_dot_product()
+        assert rows is not None
+        assert recent is not None
+        net, softmax = self.network, self.config.objective == "softmax"
+        factor = net.log_temperature.exp() if softmax else 2 / self.config.dim
+        return with_constant(net.wanted(net.state(rows, recent)).float() * factor)
+
+    def item_outputs(self) -> Tensor:
+        """e_j, and its bias, or minus its mean square: what the distance has of the item alone."""
+        self._check_dot_product()
+        net = self.network
+        items = net.items.weight.float()
+        softmax = self.config.objective == "softmax"
+        return torch.column_stack([items, net.bias if softmax else -items.square().mean(dim=1)])
+
+    def _check_dot_product(self) -> None:
+        config = self.config
+        distance = config.objective == "margin" and config.ranking_distance == "absolute"
+        if config.losses == "discriminative" or distance:
+            raise VectorsUnsupportedError(self.name)
+
+    @property
+    def vectors_rank(self) -> Literal["everything", "first stage"]:
+        """G retrieves, and where S is read too it judges what was retrieved."""
+        return "everything" if self.config.inference == "generative" else "first stage"
 
     def _mixed(self, judged: Tensor, generated: Tensor | None) -> Tensor:
         """What S says, or with G's scores the mixture of both."""
@@ -360,22 +390,3 @@ class DLR2(UserTableRecommender):
             users = np.arange(min(some, self.train.n_users), dtype=np.int32)
             summary["two_stage_recall@10"] = self.two_stage_recall(users)
         return summary
-
-
-def _square_square(judged: Tensor, config: DLR2Config) -> Tensor:
-    """L_S (Eq. 10). judged [B, 1 + k]: S before its last ReLU (if it has one), the positive first.
-
-    Where S is below zero for a negative, the ReLU would stop its gradient; without it the
-    parabola goes on, and S can always come back. Above zero the two are the same.
-    """
-    positive, negatives = judged[:, 0], judged[:, 1:]
-    near = (positive.relu() if config.last_relu else positive).square()
-    negatives = negatives.relu() if config.relu_on_negatives else negatives
-    far = (config.margin - negatives).relu().square().mean(dim=1)
-    return (near + far).mean()
-
-
-def _hinge(g: Tensor, candidates: Tensor, margin: float) -> Tensor:
-    """L_G (Eq. 11) with the mean squared difference. g [B, D], candidates [B, 1 + k, D]."""
-    distance = (g.unsqueeze(1) - candidates).square().mean(dim=-1)
-    return (distance[:, :1] - distance[:, 1:] + margin).relu().mean()

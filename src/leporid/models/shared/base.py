@@ -52,6 +52,17 @@ class HistoryUnsupportedError(LeporidError, TypeError):
         )
 
 
+class VectorsUnsupportedError(LeporidError, TypeError):
+    """This model does not rank by dot products."""
+
+    def __init__(self, model: str) -> None:
+        super().__init__(
+            f"{model} does not rank by the dot product of two vectors: serve it with "
+            f"`leporid serve`, or choose a model that does (bpr, dgcf, hgn, ials, lightgcn, ngcf, "
+            f"sasrec, or dlr2 with a trained G and its squared distance)"
+        )
+
+
 class Learnt(Generic[T]):
     """What `fit` learns: an array or a square CSR matrix, which `save` writes under `key`.
 
@@ -172,6 +183,22 @@ class Recommender(Recommending):
         `hidden` has one row per person: items not to return.
         """
         return None
+
+    def item_vectors(self) -> Scores:
+        """float32[n_items, width]: their products with a person's vector rank as the scores do."""
+        raise VectorsUnsupportedError(self.name)
+
+    def person_vectors(self, histories: Sequences, users: Indices | None = None) -> Scores:
+        """float32[len(histories), width] of these users, or with None of people never seen.
+
+        `histories` has one row per person: all that is known of them, in time order.
+        """
+        raise VectorsUnsupportedError(self.name)
+
+    @property
+    def vectors_rank(self) -> Literal["everything", "first stage"]:
+        """Whether products of the vectors are all there is to a score."""
+        return "everything"
 
     def _arrays(self) -> dict[str, NDArray[Any]]:
         """Everything learnt, as named arrays: what is declared as `Learnt`."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,8 @@ from leporid.progress import ProgressLike, make_progress
 
 if TYPE_CHECKING:
     import torch
+
+    from leporid.training import Callback
 
 
 class _DefaultName(str):
@@ -43,6 +46,7 @@ def train(
     checkpoint: str | Path | None = None,
     resume: bool = False,
     final: bool = False,
+    callbacks: Sequence[Callback] = (),
     **settings: Any,
 ) -> Recommender:
     """Fit the model `name` (or a class of your own) on `split`, from the vectors of `init`.
@@ -62,12 +66,16 @@ def train(
     checkpoint : a folder; the run can then be stopped and taken up by `resume=True`
     final : fit once more on everything (`Recommender.refit`) and return that model, to be deployed;
         the one to evaluate is its `validated`
+    callbacks : told of steps and validations of a neural model, and may end its training; a `final`
+        fit, which has as many steps, does not ask them again
     settings : settings of the model, over those of the recipe
     """
     cls: Any = catalogue.get(name) if isinstance(name, str) else name
     tables = cls.takes_initial_vectors
     if not tables and init is not None and init != "none" and init is not DEFAULT_INIT:
         raise ConfigError(f"{cls.name} has no embedding tables to fill: leave `init` out")
+    if not tables and callbacks:
+        raise ConfigError(f"{cls.name} has no training loop: leave `callbacks` out")
     recipe = named_recipe(cls, recipe)
     model: Recommender = cls(**{**cls.recipe_settings(recipe, split.train), **settings})
     reporter = make_progress(progress)
@@ -79,7 +87,8 @@ def train(
             shared["preferred"] = cls.start_settings
             how |= {"init": start(init, split.train, **shared), "device": device}
             how |= {"checkpoint": checkpoint, "resume": resume}
-        model.fit(split, seed=seed, **how)
+        told: dict[str, Any] = {"callbacks": callbacks} if tables else {}
+        model.fit(split, seed=seed, **how, **told)
         if not final:
             return model
         if tables:

@@ -31,6 +31,7 @@ from leporid.models.shared.start_size import sized
 from leporid.progress import ProgressLike, make_progress
 from leporid.training import (
     Batch,
+    Callback,
     Sampling,
     TrainingConfig,
     TrainingHistory,
@@ -145,12 +146,13 @@ class NeuralRecommender(Recommender):
         device: str | torch.device = "auto",
         checkpoint: str | Path | None = None,
         resume: bool = False,
-        stop: Callable[[int], bool] | None = None,
+        callbacks: Sequence[Callback] = (),
     ) -> Self:
         """Train on the training part from the vectors of `init`; returns self.
 
         Without `init` the tables start random. With `checkpoint` (a folder) the run can be
-        stopped and taken up again by `resume=True`. `stop(step)` ends it early.
+        stopped and taken up again by `resume=True`. `callbacks` are told of steps and validations,
+        and may end the training.
         """
         self._begin(split)
         if split.train.time is None and self.sampling().kind != "pairs":
@@ -168,7 +170,7 @@ class NeuralRecommender(Recommender):
             device=resolve_device(device),
             checkpoint=None if checkpoint is None else Path(checkpoint),
             resume=resume,
-            stop=stop,
+            callbacks=callbacks,
         )
         self._known, done = split.train_valid, self.history
         self.fitting = Fitting(
@@ -186,7 +188,7 @@ class NeuralRecommender(Recommender):
         device: torch.device | None = None,
         checkpoint: Path | None = None,
         resume: bool = False,
-        stop: Callable[[int], bool] | None = None,
+        callbacks: Sequence[Callback] = (),
     ) -> None:
         if init is not None:
             train = split.train
@@ -197,9 +199,8 @@ class NeuralRecommender(Recommender):
         start = [table.weight.detach().clone() for table in self.tables]
         self.net.to(device)
         self._limits = [limits.to(self.device) for limits in self._limits]
-        how: dict[str, Any] = {"checkpoint": checkpoint, "resume": resume}
-        how |= {"stop": stop} if stop else {}
-        self.history = train_loop(self, split, seed=seed, progress=progress, **how)
+        how: dict[str, Any] = {"seed": seed, "progress": progress, "callbacks": callbacks}
+        self.history = train_loop(self, split, checkpoint=checkpoint, resume=resume, **how)
         for limits in self._limits:
             limits.settle()
         self.net.eval()

@@ -10,11 +10,14 @@ import abc
 from dataclasses import dataclass
 from typing import ClassVar, cast
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from leporid.config import setting
 from leporid.data import Sequences
+from leporid.models.shared.base import Indices
+from leporid.models.shared.dot_product import DotProduct
 from leporid.models.shared.neural import NeuralRecommender
 from leporid.models.shared.new_users import NewUserRows
 from leporid.models.shared.ranking_loss import node_bpr_loss, row_penalty
@@ -55,6 +58,12 @@ class UserTableRecommender(NeuralRecommender):
             self._new_users = NewUserRows(self.train, rows, self.neighbours)
         return torch.from_numpy(self._new_users.place(histories)).to(table)
 
+    def person_rows(self, histories: Sequences, users: Indices | None) -> Tensor:
+        """The rows of known users, or placed ones."""
+        if users is None:
+            return self.new_rows(histories)
+        return self.user_table()[torch.from_numpy(users.astype(np.int64)).to(self.device)]
+
     def weights_changed(self) -> None:
         """Forget what was derived from the weights."""
         super().weights_changed()
@@ -72,7 +81,7 @@ class GraphConfig(TrainingConfig):
     """lambda, on the layer-0 vectors of the batch."""
 
 
-class GraphRecommender(UserTableRecommender):
+class GraphRecommender(UserTableRecommender, DotProduct):
     """Vectors of all nodes, then dot products and BPR.
 
     The network is called without arguments and returns the final vectors of users, then items.
@@ -114,3 +123,11 @@ class GraphRecommender(UserTableRecommender):
     def row_scores(self, rows: Tensor, recent: Tensor | None) -> Tensor:
         """y_ui = <e_u, e_i> for every item."""
         return torch.mm(rows, self.prepared()[1].T)
+
+    def encode(self, rows: Tensor | None, recent: Tensor | None) -> Tensor:
+        """e_u."""
+        return cast(Tensor, rows)
+
+    def item_outputs(self) -> Tensor:
+        """e_i."""
+        return cast(Tensor, self.prepared()[1])

@@ -1,0 +1,139 @@
+"""`export_model`: a model into an index, a database or a file, checked against its own lists."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from leporid.artifacts import atomic_folder, write_json
+from leporid.errors import ConfigError, UnknownNameError
+from leporid.interop.model_vectors import ModelVectors, Positions
+from leporid.interop.onnx_encoder import OnnxEncoder
+from leporid.interop.postgres_tables import PostgresTables
+from leporid.interop.vector_targets import FaissIndex, ParquetFiles, QdrantCollections
+from leporid.models import Recommender
+from leporid.ranking import chunk_rows
+
+TARGETS = ("faiss", "onnx", "parquet", "pgvector", "qdrant")
+_ROUNDING = 1e-5
+"""Scores that differ by this share of the largest are equal: sums in another order differ so."""
+
+
+class Parity(NamedTuple):
+    """How the lists from outside compare with the model's own."""
+
+    users: int
+    """Users compared, all with a history."""
+    n: int
+    """Length of the lists."""
+    equal: int
+    """Users with the same list; two items whose scores differ by rounding may change places.
+    Of a first stage: with the same set."""
+    recall: float
+    """Mean share of the model's items that the other list has."""
+
+    def __str__(self) -> str:
+        return (
+            f"top-{self.n} lists of {self.equal:,} of {self.users:,} users equal the model's own "
+            f"(recall {self.recall:.4f})"
+        )
+
+
+def export_model(
+    model: Recommender,
+    path: str | Path,
+    to: str,
+    *,
+    approximate: bool = False,
+    address: str | None = None,
+    name: str = "leporid",
+    check: int = 1000,
+    n: int = 10,
+) -> Parity | None:
+    """Write the vectors of `model` (or its encoder) into the folder `path`.
+
+    Parameters
+    ----------
+    to : "parquet", "faiss", "qdrant", "pgvector" or "onnx"
+    approximate : faiss: an HNSW graph instead of an exact index
+    address : of a Qdrant server (http://...) or of a PostgreSQL database (postgresql://...) that is
+        loaded too; without it Qdrant's local mode, and `load.sql` for psql
+    name : begins the names of Qdrant's collections; the schema in PostgreSQL
+    check : search for this many users and compare with the model's lists of `n`; 0 does not.
+        PostgreSQL is only searched at an `address`
+    """
+    if to not in TARGETS:
+        raise UnknownNameError("target", to, TARGETS)
+    if approximate and to != "faiss":
+        raise ConfigError(f"approximate=True is for faiss: {to} is told when it is searched")
+    if address and to not in ("qdrant", "pgvector"):
+        raise ConfigError(f"{to} has no address: it is written into a folder")
+    vectors, parity = ModelVectors.of(model), None
+    n = min(n, len(vectors.items) - 1)
+    with atomic_folder(path) as folder:
+        target: Any
+        if to == "onnx":
+            target = OnnxEncoder(folder, model)
+        elif to == "faiss":
+            target = FaissIndex(folder, approximate)
+        elif to == "parquet":
+            target = ParquetFiles(folder)
+        else:
+            target = (QdrantCollections if to == "qdrant" else PostgresTables)(
+                folder, address, name
+            )
+        target.write(vectors)
+        if check and (to != "pgvector" or address):
+            users = _some_users(vectors, check)
+            parity = compare(model, users, target.search(vectors, users, n))
+        about: dict[str, Any] = {
+            "model": model.name,
+            "config": model.config.to_dict(),
+            "target": to,
+        }
+        about |= {"width": vectors.width, "users": len(vectors.users), "items": len(vectors.items)}
+        about |= {"product_ranks": model.vectors_rank, "users_without_history": _blank(vectors)}
+        about |= {"parity": parity and parity._asdict(), **getattr(target, "notes", {})}
+        write_json(folder / "export.json", about)
+    return parity
+
+
+def compare(model: Recommender, users: Positions, found: Positions) -> Parity:
+    """Lists of item positions from elsewhere beside the model's, or beside its first stage."""
+    n, equal, recall = found.shape[1], 0, 0.0
+    step = chunk_rows(model.known.n_items)
+    for start in range(0, len(users), step):
+        some, theirs = users[start : start + step], found[start : start + step]
+        own = _own_lists(model, some, n)
+        shared = [len(np.intersect1d(a[a >= 0], b)) for a, b in zip(own, theirs, strict=True)]
+        share = np.array(shared) / np.maximum((own >= 0).sum(axis=1), 1)
+        same = share == 1
+        if model.vectors_rank == "everything":
+            scores = model.score(some)
+            largest = np.abs(scores).max(axis=1, keepdims=True)
+            values = [np.take_along_axis(scores, np.maximum(x, 0), axis=1) for x in (own, theirs)]
+            close = np.abs(values[0] - values[1]) <= _ROUNDING * largest
+            same = ((close & (theirs >= 0)) | (own < 0)).all(axis=1)
+        equal, recall = equal + int(same.sum()), recall + float(share.sum())
+    return Parity(len(users), n, equal, recall / max(len(users), 1))
+
+
+def _own_lists(model: Recommender, users: Positions, n: int) -> Positions:
+    if model.vectors_rank == "everything":
+        return model.top_k(users, n).items
+    first = model.retrieve(users, n, n, hidden=model.known.sequences().take(users))
+    if first is None:
+        raise ConfigError(f"{model.name} has no first stage with {n} of its items to compare with")
+    return first.items
+
+
+def _some_users(vectors: ModelVectors, count: int) -> Positions:
+    """Users with a history, evenly spread."""
+    users = np.flatnonzero(np.diff(vectors.seen.indptr)).astype(np.int32)
+    return users[np.linspace(0, len(users) - 1, min(count, len(users))).astype(np.int64)]
+
+
+def _blank(vectors: ModelVectors) -> int:
+    return int((np.diff(vectors.seen.indptr) == 0).sum())

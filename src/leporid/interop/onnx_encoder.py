@@ -1,0 +1,115 @@
+"""A model's encoder of histories as an ONNX file, for onnxruntime in any language."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leporid.data import Sequences
+from leporid.errors import ConfigError, import_extra
+from leporid.interop.model_vectors import ModelVectors, Positions
+
+if TYPE_CHECKING:
+    from leporid.models import Recommender
+
+HISTORY_MODELS = ("dlr2", "hgn", "sasrec")
+
+
+class OnnxEncoder:
+    """`encoder.onnx` beside the parquet files.
+
+    Inputs: `history` int64[people, length], rows of `items.parquet`, oldest first and filled as
+    `export.json` says; where the model has a user table `user` int64[people], rows of
+    `users.parquet`, or -1 for someone new, who has a blank row. Output: `vector`
+    float32[people, width].
+    """
+
+    def __init__(self, folder: Path, model: Recommender) -> None:
+        if model.name not in HISTORY_MODELS:
+            raise ConfigError(
+                f"{model.name} does not read histories in time order: ONNX is for "
+                f"{', '.join(HISTORY_MODELS)}; other models' vectors go to parquet or an index"
+            )
+        self.folder = folder
+        self.model: Any = model
+
+    @property
+    def notes(self) -> dict[str, Any]:
+        """What a caller must know of the inputs."""
+        sampling = self.model.sampling()
+        repeats = sampling.kind == "windows" and sampling.repeat
+        short = "its first item, repeated" if repeats else "-1"
+        return {"history_length": sampling.length, "short_histories_begin_with": short}
+
+    def write(self, vectors: ModelVectors) -> None:
+        """Trace the encoder."""
+        import torch
+
+        import_extra("onnx", "ONNX", "onnx")
+        vectors.to_parquet(self.folder)
+        model, length = self.model, self.model.sampling().length
+        names = ["history", "user"] if self._reads_users else ["history"]
+
+        class Encoder(torch.nn.Module):
+            def __init__(self) -> None:
+                super().__init__()
+                self.net = model.net
+
+            def forward(self, history: Any, user: Any = None) -> Any:
+                rows = user
+                if user is not None:
+                    rows = model.user_table()[user.clamp(min=0)] * (user >= 0)[:, None]
+                return model.encode(rows, history)
+
+        zeros = (torch.zeros(2, length, dtype=torch.int64), torch.zeros(2, dtype=torch.int64))
+        before = model.device
+        try:
+            with warnings.catch_warnings(), _quiet(), torch.no_grad():
+                warnings.simplefilter("ignore")  # of the tracer, about what `encode` promises
+                torch.onnx.export(
+                    Encoder().to("cpu").eval(),
+                    zeros[: len(names)],
+                    str(self.folder / "encoder.onnx"),
+                    input_names=names,
+                    output_names=["vector"],
+                    dynamic_axes={name: {0: "people"} for name in (*names, "vector")},
+                    dynamo=False,
+                )
+        finally:
+            model.to(before)
+
+    @property
+    def _reads_users(self) -> bool:
+        return hasattr(self.model, "user_table")
+
+    def encode(
+        self, histories: Sequences, users: NDArray[Any] | None = None
+    ) -> NDArray[np.float32]:
+        """The vectors of people by the file, run by onnxruntime on the CPU."""
+        session = import_extra("onnxruntime", "ONNX", "onnx").InferenceSession(
+            str(self.folder / "encoder.onnx"), providers=["CPUExecutionProvider"]
+        )
+        everyone = np.arange(len(histories), dtype=np.int32)
+        feed = {"history": self.model._recent(histories, everyone).cpu().numpy()}
+        if self._reads_users:
+            blank = np.full(len(histories), -1)
+            feed["user"] = (blank if users is None else users).astype(np.int64)
+        return np.asarray(session.run(["vector"], feed)[0])
+
+    def search(self, vectors: ModelVectors, users: Positions, n: int) -> Positions:
+        """Encode the histories of the users, then take products with the item vectors."""
+        hidden = vectors.seen.take(users)
+        return vectors.top_k(self.encode(hidden, users), hidden, n)
+
+
+@contextlib.contextmanager
+def _quiet() -> Any:
+    """The exporter prints hints about itself."""
+    with open(os.devnull, "w") as nothing, contextlib.redirect_stdout(nothing):
+        yield

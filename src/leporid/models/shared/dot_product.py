@@ -1,0 +1,57 @@
+"""`DotProduct`: neural models that rank by the product of a person's vector with an item's."""
+
+from __future__ import annotations
+
+import abc
+from typing import cast
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from leporid.data import Sequences
+from leporid.models.shared.base import Indices, Scores
+from leporid.models.shared.neural import NeuralRecommender
+
+_PEOPLE_AT_ONCE = 256
+
+
+class DotProduct(NeuralRecommender):
+    """What such a model says of its vectors; indexes and databases outside then rank as it does."""
+
+    @abc.abstractmethod
+    def encode(self, rows: Tensor | None, recent: Tensor | None) -> Tensor:
+        """[m, width]: `person_vectors`; rows: [m, D] of the user table, if the model has one.
+
+        It must be traceable: nothing in it may depend on how many people there are.
+        """
+
+    @abc.abstractmethod
+    def item_outputs(self) -> Tensor:
+        """[n_items, width]: `item_vectors`."""
+
+    def person_rows(self, histories: Sequences, users: Indices | None) -> Tensor | None:
+        """[m, D]: what `encode` reads of the user table; None where there is no such table."""
+        return None
+
+    def item_vectors(self) -> Scores:
+        """float32[n_items, width] on the CPU."""
+        with self._scoring():
+            return cast(Scores, self.item_outputs().float().cpu().numpy())
+
+    def person_vectors(self, histories: Sequences, users: Indices | None = None) -> Scores:
+        """float32[len(histories), width] on the CPU."""
+        parts = []
+        with self._scoring():
+            for start in range(0, len(histories), _PEOPLE_AT_ONCE):
+                place = np.arange(start, min(start + _PEOPLE_AT_ONCE, len(histories)))
+                some = histories.take(place)
+                rows = self.person_rows(some, None if users is None else users[place])
+                recent = self._recent(some, np.arange(len(some), dtype=np.int32))
+                parts.append(self.encode(rows, recent).float().cpu())
+        return cast(Scores, torch.cat(parts).numpy())
+
+
+def with_constant(vectors: Tensor) -> Tensor:
+    """A column of ones after the vectors: the last entry of an item's vector is then its bias."""
+    return torch.nn.functional.pad(vectors, (0, 1), value=1.0)

@@ -1,0 +1,101 @@
+"""What leaves the house: the two archives for PyPI, and the image."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tarfile
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+
+def instructions() -> list[tuple[str, str]]:
+    """The lines of the Dockerfile as (WORD, the rest)."""
+    lines = (ROOT / "Dockerfile").read_text(encoding="utf-8").splitlines()
+    return [(word, rest) for line in lines if line and line[0] != "#"
+            for word, _, rest in [line.partition(" ")]]  # fmt: skip
+
+
+def copied(folder: Path) -> None:
+    """What the COPY lines name, in `folder`."""
+    for word, rest in instructions():
+        *sources, target = rest.split() if word == "COPY" else [""]
+        for source in sources:
+            ignore = shutil.ignore_patterns("__pycache__", "*.egg-info")
+            if (ROOT / source).is_dir():
+                shutil.copytree(ROOT / source, folder / target, ignore=ignore)
+            else:
+                shutil.copy(ROOT / source, folder / target)
+
+
+def test_the_image_starts_the_service_and_copies_what_is_there() -> None:
+    named = [source for word, rest in instructions() if word == "COPY"
+             for source in rest.split()[:-1]]  # fmt: skip
+    allowed = (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines()
+    for source in named:
+        assert (ROOT / source).exists(), source
+        assert f"!{source}" in allowed
+    commands = {word: json.loads(rest) for word, rest in instructions() if word in
+                ("ENTRYPOINT", "CMD")}  # fmt: skip
+    assert commands["ENTRYPOINT"][0].endswith("leporid")
+    assert commands["CMD"][0] == "serve"
+    [user] = [rest for word, rest in instructions() if word == "USER"]
+    assert user != "root"
+    assert int(user) > 0
+
+
+@pytest.mark.slow
+def test_the_lines_of_the_dockerfile_run_in_a_plain_folder(tmp_path: Path) -> None:
+    copied(tmp_path)
+    environment = {**os.environ, "PIP_FLAGS": os.environ.get("PIP_FLAGS", "")}
+    environment["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    environment.pop("PYTHONPATH", None)
+    for word, rest in instructions():
+        if word == "RUN":
+            how = {"cwd": tmp_path, "env": environment, "capture_output": True, "text": True}
+            done = subprocess.run(["sh", "-ec", rest], check=False, **how)
+            assert done.returncode == 0, f"{rest}\n{done.stdout}\n{done.stderr}"
+    [entry] = [json.loads(rest) for word, rest in instructions() if word == "ENTRYPOINT"]
+    help_text = subprocess.run([*entry, "serve", "--help"], check=True, **how).stdout
+    [command] = [shlex.join(json.loads(rest)) for word, rest in instructions() if word == "CMD"]
+    for option in re.findall(r"--[a-z]+", command):
+        assert option in help_text
+
+
+@pytest.mark.slow
+def test_both_archives_build_and_pypi_can_show_them(tmp_path: Path) -> None:
+    for package in ("build", "twine"):
+        pytest.importorskip(package, reason=f"{package} is not installed")
+    copied(tmp_path)
+    how = {"cwd": tmp_path, "capture_output": True, "text": True, "check": False}
+    done = subprocess.run([sys.executable, "-m", "build", "--outdir", "dist", "."], **how)
+    assert done.returncode == 0, done.stderr[-2000:]
+    archives = sorted((tmp_path / "dist").iterdir())
+    done = subprocess.run([sys.executable, "-m", "twine", "check", "--strict", *archives], **how)
+    assert done.returncode == 0, done.stdout
+    [wheel] = (path for path in archives if path.suffix == ".whl")
+    [source] = (path for path in archives if path.suffix == ".gz")
+    with zipfile.ZipFile(wheel) as file:
+        inside = set(file.namelist())
+        [metadata] = (name for name in inside if name.endswith("METADATA"))
+        about = file.read(metadata).decode()
+    ours = {
+        path.relative_to(ROOT / "src").as_posix()
+        for path in (ROOT / "src" / "leporid").rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
+    }
+    assert ours <= inside, sorted(ours - inside)
+    assert not any(name.startswith("tests") for name in inside)
+    assert "License-Expression: Apache-2.0" in about
+    assert "Project-URL:" in about
+    with tarfile.open(source) as file:
+        assert any(name.endswith("/LICENSE") for name in file.getnames())
