@@ -17,7 +17,7 @@ from tests.models.neural_data import DIM, N_USERS, initial_vectors, small_split
 
 def test_scores_are_dot_products_of_the_initial_vectors() -> None:
     init = initial_vectors()
-    model = BPR(dim=DIM, steps=1, freeze_steps=-1, standardize=False, eval_every=0)
+    model = BPR(dim=DIM, steps=1, freeze_steps=-1, standardize=False, init_scale=1.0, eval_every=0)
     model.fit(small_split(), init=init, device="cpu")
     expected = init.users.vectors @ init.items.vectors.T
     scores = model.score(np.arange(N_USERS, dtype=np.int32))
@@ -27,7 +27,13 @@ def test_scores_are_dot_products_of_the_initial_vectors() -> None:
 def test_the_loss_is_bpr_opt() -> None:
     init = initial_vectors()
     model = BPR(
-        dim=DIM, steps=1, freeze_steps=-1, standardize=False, eval_every=0, regularization=0.3
+        dim=DIM,
+        steps=1,
+        freeze_steps=-1,
+        standardize=False,
+        init_scale=1.0,
+        eval_every=0,
+        regularization=0.3,
     )
     model.fit(small_split(), init=init, device="cpu")
     users, items = init.users.vectors, init.items.vectors

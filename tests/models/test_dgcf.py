@@ -17,8 +17,8 @@ from tests.models.neural_data import DIM, N_ITEMS, N_USERS, initial_vectors, sma
 
 ALL = np.arange(N_USERS, dtype=np.int32)
 FIXED: dict[str, Any] = {
-    "dim": DIM, "steps": 1, "freeze_steps": -1, "standardize": False, "eval_every": 0,
-    "batch_size": 16,
+    "dim": DIM, "steps": 1, "freeze_steps": -1, "standardize": False, "init_scale": 1.0,
+    "eval_every": 0, "batch_size": 16,
 }  # fmt: skip
 
 

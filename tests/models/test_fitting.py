@@ -38,7 +38,13 @@ def test_a_named_initialiser_fills_the_tables(split: Split) -> None:
 
 def test_vectors_are_taken_by_id(split: Split) -> None:
     made = leporid.initializers.get("svd")(dim=4, seed=5).fit(split.train)
-    quick: dict[str, Any] = {"freeze_steps": -1, "device": "cpu", "standardize": False, **QUICK}
+    quick: dict[str, Any] = {
+        "freeze_steps": -1,
+        "device": "cpu",
+        "standardize": False,
+        "init_scale": 1.0,
+        **QUICK,
+    }
     order = np.arange(1, split.n_items)
     assert made.item_ids is not None
     items = replace(made.items, vectors=made.items.vectors[order])

@@ -48,7 +48,7 @@ def test_the_gates_on_an_example_worked_by_hand() -> None:
 def fitted(**settings: Any) -> HGN:
     model = HGN(
         dim=DIM, steps=1, eval_every=0, batch_size=16, history=3, targets=2,
-        freeze_steps=-1, standardize=False, **settings,
+        freeze_steps=-1, standardize=False, init_scale=1.0, **settings,
     )  # fmt: skip
     return model.fit(small_split(), init=initial_vectors(), device="cpu")
 

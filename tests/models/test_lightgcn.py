@@ -15,7 +15,13 @@ from tests.models.test_graph_propagation import dense_normalized
 def test_scores_are_those_of_the_mean_of_the_layers(layers: int) -> None:
     split, init = small_split(), initial_vectors()
     model = LightGCN(
-        dim=DIM, layers=layers, steps=1, freeze_steps=-1, standardize=False, eval_every=0
+        dim=DIM,
+        layers=layers,
+        steps=1,
+        freeze_steps=-1,
+        standardize=False,
+        init_scale=1.0,
+        eval_every=0,
     )
     model.fit(split, init=init, device="cpu")
     adjacency = dense_normalized(split.train.csr())

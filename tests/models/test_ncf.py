@@ -56,7 +56,7 @@ def test_the_loss_is_the_log_loss_of_positives_and_negatives() -> None:
 
 def test_both_towers_hold_the_initial_vectors() -> None:
     init = initial_vectors()
-    model = NCF(dim=DIM, steps=1, eval_every=0, freeze_steps=-1, standardize=False)
+    model = NCF(dim=DIM, steps=1, eval_every=0, freeze_steps=-1, standardize=False, init_scale=1.0)
     net: Any = model.fit(small_split(), init=init, device="cpu").net
     for table in (net.gmf_users, net.mlp_users):
         np.testing.assert_array_equal(table.weight.detach().numpy(), init.users.vectors)

@@ -18,8 +18,8 @@ ALL = np.arange(N_USERS, dtype=np.int32)
 
 def fitted(**settings: Any) -> NGCF:
     model = NGCF(
-        dim=DIM, steps=1, freeze_steps=-1, standardize=False, eval_every=0, batch_size=16,
-        **settings,
+        dim=DIM, steps=1, freeze_steps=-1, standardize=False, init_scale=1.0, eval_every=0,
+        batch_size=16, **settings,
     )  # fmt: skip
     return model.fit(small_split(), init=initial_vectors(), device="cpu")
 

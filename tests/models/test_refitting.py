@@ -122,7 +122,8 @@ def test_a_saved_model_can_be_refitted(split: Split, tmp_path: Path) -> None:
     np.testing.assert_array_equal(loaded.refit(split, device="cpu").score(users), expected)
     meta = json.loads((tmp_path / "m" / "model.json").read_text())
     del meta["fitting"]
-    (tmp_path / "m" / "model.json").write_text(json.dumps(meta))
+    (tmp_path / "m" / "model.json").write_text(json.dumps({**meta, "format": 2}))
+    (tmp_path / "m" / "manifest.json").unlink()
     with pytest.raises(DataError, match="older version"):
         Recommender.load(tmp_path / "m").refit(split)
 

@@ -20,9 +20,8 @@ NEURAL = [name for name in models.available() if models.get(name).takes_initial_
 
 
 def tables(init: InitialEmbeddings, name: str = "bpr", **settings: Any) -> list[Any]:
-    model: Any = train(
-        name, small_split(), init, seed=3, device="cpu", progress=False, **STILL, **settings
-    )
+    still = {"recipe": None, "device": "cpu", "progress": False, **STILL}
+    model: Any = train(name, small_split(), init, seed=3, **still, **settings)
     return [table.weight.detach().numpy() for table in model.tables]
 
 
