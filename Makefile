@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 PIP_FLAGS ?=
 INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check $(PIP_FLAGS) --constraint constraints.txt --editable
 
-.PHONY: help env browser demo test test-all lint bench bench-scale bench-serve docs pictures clean
+.PHONY: help env browser outside demo test test-all lint bench bench-scale bench-serve docs pictures clean
 help:
 	@echo "make demo      set up and show LEPORID against a random start, on MovieLens-100K"
 	@echo "make test      set up and run the fast tests"
@@ -47,7 +47,12 @@ browser:
 	  apt-get install -y -qq chromium postgresql > /dev/null; } || \
 	echo "could not install chromium and postgresql: tests that need them will be skipped"
 
-test-all: env browser
+# The systems that models are exported to, and the loggers of training.
+outside: env
+	$(INSTALL) '.[faiss,qdrant,onnx,mlflow,wandb]' build twine || \
+	echo "could not install every outside system: tests that need them will be skipped"
+
+test-all: env browser outside
 	$(BIN)/python -m pytest -m ''
 
 lint: env
