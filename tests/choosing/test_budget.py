@@ -33,7 +33,7 @@ def test_durations_are_written_as_they_are_read() -> None:
         assert parse_duration(format_duration(seconds)) == seconds
 
 
-def test_earlier_sessions_count() -> None:
+def test_time_spent_before_counts() -> None:
     now = 100.0
     timer = Timer(60, spent=50, clock=lambda: now)
     assert (timer.elapsed, timer.left) == (50, 10)
