@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from leporid.artifacts import read_json
+from leporid.artifacts import read_object
 from leporid.data import ItemInfo, titles_of
 from leporid.errors import DataError, UnknownIdError
 from leporid.models import ItemNeighbours, Recommender, find_model
@@ -116,7 +116,7 @@ def _load(path: Path, items: str | Path | None, like: LoadedRun | None) -> Loade
         raise DataError(f"{path} holds no trained model: give a folder that leporid train -o wrote")
     model: Recommender = Recommender.load(folder, mapped=True)
     information = _information(path, model, items)
-    record = read_json(path / "record.json") if (path / "record.json").is_file() else {}
+    record = read_object(path / "record.json") if (path / "record.json").is_file() else {}
     if like is not None and like.model.known.digest == model.known.digest:
         neighbours = like.neighbours
     else:
