@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from torch import Tensor
 
+from leporid import initializers
 from leporid.data import IdMap, Interactions, ItemColumns, Split, load, read_item_columns
 from leporid.errors import ConfigError, DataError, LeporidError, LeporidWarning
 from leporid.graph import top_k_neighbours
@@ -36,9 +37,7 @@ if TYPE_CHECKING:
 Model = TypeVar("Model", bound="NeuralRecommender")
 
 _NEIGHBOURS, _USERS = 50, 100
-"""Items of either kind that place a new item, and people who place a new user."""
-_GAMMA, _HALF = 1.0, 5.0
-"""As in `leporid_content`."""
+"""Items with shared users that place a new item, and people who place a new user."""
 
 
 def grow(
@@ -123,7 +122,8 @@ class _Placement:
         if tables:
             features = item_features(merged.items, *tables, columns=columns).matrix
             counts, known = np.diff(people.indptr), np.isin(np.arange(items.now), items.old)
-            rule = (d_mean, _NEIGHBOURS, _GAMMA, _HALF)
+            weights: Any = initializers.get("leporid_content").config_class()
+            rule = (d_mean, weights.content_k, weights.gamma, weights.half)
             content = content_edges(features, counts, *rule, items.new, known)
             edges = sparse.csr_array(edges + content[:, items.old])
         self._edges = edges
