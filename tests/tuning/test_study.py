@@ -18,9 +18,11 @@ import pytest
 import leporid
 from leporid.data.split import Split
 from leporid.errors import ConfigError, DataError, LeporidError, MissingExtraError, UnknownNameError
+from leporid.models import train
 from leporid.models.ease import EASE
 from leporid.progress import NullProgress
 from leporid.space import Float, Int
+from leporid.tuning import study as study_module
 from leporid.tuning import tune
 from tests.test_contract import make_split
 from tests.training.toy import Dot
@@ -265,3 +267,20 @@ def test_without_optuna_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setitem(sys.modules, "optuna", None)
     with pytest.raises(MissingExtraError, match=r"leporid\[tune\]"):
         tune("ease", make_split())
+
+
+def test_what_a_trial_trained_is_what_it_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The settings on record are those of the network, recipe and all; `train` takes the same."""
+    fitted: list[Any] = []
+
+    def watched(*args: Any, **options: Any) -> Any:
+        fitted.append(train(*args, **options))
+        return fitted[-1]
+
+    monkeypatch.setattr(study_module, "train", watched)
+    quick: dict[str, Any] = {"dim": 4, "steps": 2, "eval_every": 1, "device": "cpu"}
+    space: Any = {"lr": Float(1e-4, 1e-1, log=True)}
+    for recipe in ({}, {"recipe": None}, {"recipe": "paper"}):
+        result = tune("bpr", make_split(), 1, space=space, **recipe, **quick)
+        again = train("bpr", make_split(), init=None, progress=False, **recipe, **quick)
+        assert result.best_config == fitted[-1].config.to_dict() == again.config.to_dict()

@@ -40,7 +40,7 @@ class _OneModel:
     study: Annotated[str | None, "Name of the study in that file."] = None
     set: Annotated[list[str] | None, "A setting not to search, as NAME=VALUE."] = None
     init: Annotated[str | None, "Initialiser, for neural models."] = None
-    recipe: Annotated[str | None, "Recipe, for neural models."] = None
+    recipe: Annotated[str | None, "Recipe, for neural models [general]."] = None
     device: Annotated[str | None, "Device, for neural models."] = None
     timeout: Annotated[float | None, "Begin no further trial after this many seconds."] = None
     rehearse: Annotated[
@@ -99,6 +99,7 @@ def _tune_model(
     searched = [*models.get(model).search_space]
     options = {**vars(study), **vars(one)}
     options |= {"study_name": options.pop("study"), **parse_settings(options.pop("set"))}
+    options["recipe"] = one.recipe or models.DEFAULT_RECIPE
     split = log.split(data, quiet=json_output)
     result = run_study(model, split, progress=show_progress(json_output), **options)
     if json_output:

@@ -100,9 +100,8 @@ def run(
         vectors = start(cell.init, split.train, progress=reporter, preferred=liked, **seeded)
         if cell.trials:
             fixed = {**models.get(cell.model).recipe_settings(recipe, split.train), **settings}
-            best = tune(
-                cell.model, split, cell.trials, seed=cell.seed, init=vectors, device=device, **fixed
-            )
+            asked: dict[str, Any] = {"seed": cell.seed, "init": vectors, "device": device}
+            best = tune(cell.model, split, cell.trials, recipe=None, **asked, **fixed)
             settings, recipe = best.best_config, None
             extra["tuning"] = {"trials": cell.trials, "best_valid": best.best_value}
         shared: dict[str, Any] = {"seed": cell.seed, "device": device, "progress": reporter}

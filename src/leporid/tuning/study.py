@@ -15,7 +15,7 @@ from leporid.data import Part, Split, rehearsal
 from leporid.errors import ConfigError, DataError, LeporidError
 from leporid.evaluation import evaluate, parse_metric
 from leporid.initializers import InitialEmbeddings, start
-from leporid.models import Recommender, get, train
+from leporid.models import DEFAULT_RECIPE, Recommender, get, named_recipe, train
 from leporid.progress import ProgressLike, make_progress
 from leporid.space import Choice, Int, SearchSpace, active, check_space
 from leporid.tuning.ledger import Ledger, import_optuna, open_study
@@ -51,7 +51,7 @@ def tune(
     study_name: str | None = None,
     space: SearchSpace | None = None,
     init: str | InitialEmbeddings | None = None,
-    recipe: str | None = None,
+    recipe: str | None = DEFAULT_RECIPE,
     device: str | None = None,
     progress: bool | ProgressLike | None = None,
     timeout: float | None = None,
@@ -89,7 +89,7 @@ def tune(
         split = rehearsal(split)
     searched = {k: v for k, v in (space or cls.search_space).items() if k not in fixed}
     check_space(searched, {f.name for f in fields(cls.config_class)}, cls.name)
-    fixed = {**cls.recipe_settings(recipe, split.train), **fixed}
+    fixed = {**cls.recipe_settings(named_recipe(cls, recipe), split.train), **fixed}
     search = _Search(cls, split, part, metric, cutoff, searched, fixed, seed, init, device)
     budget = trials if searched else 1
 
@@ -189,7 +189,7 @@ class _Search:
                 self.vectors[dim] = start(self.init, self.split.train, **own)
             vectors = self.vectors[dim]
         options = {"seed": self.seed, "device": self.device or "auto", **settings}
-        model = train(self.cls, self.split, vectors, progress=False, **options)
+        model = train(self.cls, self.split, vectors, recipe=None, progress=False, **options)
         value = evaluate(model, self.split, at=(self.cutoff,), part=self.part).mean()[self.metric]
         if not math.isfinite(value):
             raise DataError(f"{self.metric} of {self.cls.name} is not finite on validation")
