@@ -55,7 +55,6 @@ class BPR(UserTableRecommender, DotProduct):
     config: BPRConfig
     network_class = BPRNetwork
     default_init_scale: ClassVar[float] = 0.1
-    start_settings: ClassVar[dict[str, Any]] = {"align": "items"}
     recordable: ClassVar[bool] = True
     recipes: ClassVar[dict[str, dict[str, Any]]] = {
         "general": GENERAL,
@@ -65,6 +64,9 @@ class BPR(UserTableRecommender, DotProduct):
             "init_scale": 0.1,
         },
     }  # fmt: skip
+    general_by_kind: ClassVar[dict[str, dict[str, Any]]] = {
+        "short histories": {"regularization": 0.03},
+    }
     search_space: ClassVar[SearchSpace] = {
         "lr": Float(1e-4, 1e-2, log=True),
         "regularization": Float(1e-4, 1e-1, log=True),

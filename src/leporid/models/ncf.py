@@ -101,7 +101,7 @@ class NCF(UserTableRecommender):
     default_init_scale: ClassVar[float] = 0.1
     recordable: ClassVar[bool] = True
     recipes: ClassVar[dict[str, dict[str, Any]]] = {
-        "general": GENERAL,
+        "general": GENERAL | {"dropout": 0.5},
         "paper": {},
         "tuned": {
             "batch_size": 4096, "steps": 2500, "eval_every": 125, "lr": 0.001177,
@@ -115,6 +115,11 @@ class NCF(UserTableRecommender):
         "dropout": Choice(0.0, 0.2, 0.5),
         "init_scale": Choice(0.01, 0.03, 0.1, 0.3),
     }
+
+    @property
+    def start_size(self) -> float:
+        """Small: rows of items with few interactions never leave a larger start."""
+        return 0.01
 
     def sampling(self) -> Sampling:
         """(u, i) with items the user has not."""
