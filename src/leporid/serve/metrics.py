@@ -4,14 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from prometheus_client import (
-    CollectorRegistry,
-    Counter,
-    Gauge,
-    Histogram,
-    ProcessCollector,
-    generate_latest,
-)
+import psutil
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
 
@@ -33,7 +27,8 @@ class Metrics:
         self.refused = Counter(
             "leporid_refused_connections", "Closed because there were too many.", registry=own
         )
-        ProcessCollector(registry=own)
+        resident = Gauge("process_resident_memory_bytes", "Resident memory.", registry=own)
+        resident.set_function(lambda: psutil.Process().memory_info().rss)
         for name, value in gauges.items():
             about = name.replace("_", " ").capitalize()
             Gauge(f"leporid_{name}", f"{about}.", registry=own).set_function(value)
