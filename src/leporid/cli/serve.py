@@ -11,7 +11,7 @@ from leporid.cli.options import parse_list, parse_settings
 
 
 def serve(
-    run: Annotated[Path, Argument(help="Folder that `leporid train -o` wrote.")],
+    run: Annotated[Path, Argument(help="Folder of `leporid train -o` or `leporid choose -o`.")],
     compare: Annotated[Path | None, "A second run, shown beside the first."] = None,
     items: Annotated[
         str | None, "File or data set name with titles [items.parquet beside the run]."

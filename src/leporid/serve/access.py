@@ -57,14 +57,12 @@ class Access:
 
     def sentence(self) -> str:
         """Who may do what, for people."""
-        reading = "anyone who reaches the port" if self.reading_is_open else "holders of the token"
-        if self._local:
-            return f"open to {reading} for reading, to this machine for writing"
-        events = "holders of the token" if self._token else f"nobody ({TOKEN} is not set)"
-        reload = (
-            "holders of the admin token" if self._admin else f"nobody ({ADMIN_TOKEN} is not set)"
-        )
-        return f"open to {reading} for reading, {events} for writing, {reload} for reloading"
+        reading = "everyone who reaches the port" if self.reading_is_open else "with the token"
+        events = reload = "this machine, without a token"
+        if not self._local:
+            events = "with the token" if self._token else f"nobody ({TOKEN} is not set)"
+            reload = "with its token" if self._admin else f"nobody ({ADMIN_TOKEN} is not set)"
+        return f"reading: {reading}; sending events: {events}; reloading: {reload}"
 
     def may_read(self, authorization: bytes) -> bool:
         """Whether this header opens what is read; a browser sends the token as a password."""
