@@ -23,7 +23,7 @@ ADMIN = {"Authorization": "Bearer admin"}
 
 
 def serve(run_dir: Path, store: Path | None = None) -> Any:
-    return create_app(run_dir, store=store, token="write", admin_token="admin")
+    return create_app(run_dir, store=store, token="write", admin_token="admin", public_reading=True)
 
 
 def recommended(app: Any, user: Any, n: int = 8) -> dict[str, Any]:

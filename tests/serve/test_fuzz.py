@@ -51,7 +51,9 @@ def from_schema(schema: dict[str, Any], document: dict[str, Any]) -> st.SearchSt
 @pytest.fixture(scope="module")
 def app(run_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Any:
     store = tmp_path_factory.mktemp("store") / "events.db"
-    return create_app(run_dir, compare=run_dir, store=store, token="t", admin_token="a")
+    return create_app(
+        run_dir, compare=run_dir, store=store, token="t", admin_token="a", public_reading=True
+    )
 
 
 @settings(

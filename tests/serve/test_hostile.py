@@ -25,7 +25,13 @@ WRITE = {"Authorization": "Bearer write"}
 
 @pytest.fixture
 def app(run_dir: Path, tmp_path: Path) -> Any:
-    return create_app(run_dir, store=tmp_path / "events.db", token="write", admin_token="admin")
+    return create_app(
+        run_dir,
+        store=tmp_path / "events.db",
+        token="write",
+        admin_token="admin",
+        public_reading=True,
+    )
 
 
 def test_a_lone_surrogate_fails_only_its_own_request(app: Any, model: Recommender) -> None:

@@ -27,7 +27,7 @@ def server(
 ) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """A `leporid serve` process and its address."""
     process = subprocess.Popen(
-        [*SERVE, str(run_dir), "--port", "0", "--store", str(store), *more],
+        [*SERVE, str(run_dir), "--port", "0", "--store", str(store), "--public-reading", *more],
         stdout=subprocess.PIPE,
         text=True,
         env={**os.environ, "LEPORID_TOKEN": "write"},

@@ -98,7 +98,7 @@ def test_a_request_of_which_one_event_fails_stores_none(where: str) -> None:
 def test_the_service_stores_folds_in_and_exports(
     where: str, run_dir: Path, model: Recommender, tmp_path: Path
 ) -> None:
-    app: Any = create_app(run_dir, store=where, token="write")
+    app: Any = create_app(run_dir, store=where, token="write", public_reading=True)
     items = [model.items.external(i) for i in (3, 17, 5)]
     sent = [{"user": "77001", "item": items[i], "time": 100 + i} for i in (2, 0, 1)]
     answer = post(app, "/events", {"events": sent}, headers=WRITE)

@@ -11,7 +11,7 @@ from leporid.cli.options import parse_list, parse_settings
 
 
 def serve(
-    run: Annotated[Path, Argument(help="Folder that `leporid train -o` wrote.")],
+    run: Annotated[Path, Argument(help="Folder of `leporid train -o` or `leporid choose -o`.")],
     compare: Annotated[Path | None, "A second run, shown beside the first."] = None,
     items: Annotated[
         str | None, "File or data set name with titles [items.parquet beside the run]."
@@ -20,6 +20,18 @@ def serve(
     port: Annotated[int, "Port to listen on; 0 takes a free one."] = 8000,
     store: Annotated[
         str | None, "SQLite file or postgresql:// URL for new events; else none are kept."
+    ] = None,
+    token: Annotated[
+        str | None,
+        "What a client must send to read or write [LEPORID_TOKEN, which other users of this "
+        "machine cannot see in its list of processes].",
+    ] = None,
+    public_reading: Annotated[bool, "Reading needs no token."] = False,
+    cors: Annotated[
+        list[str] | None, "An origin whose pages may ask, as https://films.example; repeatable."
+    ] = None,
+    access_log: Annotated[
+        str | None, "File for one line of JSON per request; - for standard output."
     ] = None,
     allowed_hosts: Annotated[
         str,
@@ -32,8 +44,9 @@ def serve(
 ) -> None:
     """Serve the recommendations of RUN over HTTP, with a page to try them at /.
 
-    Whoever sends LEPORID_TOKEN may POST /events, whoever sends LEPORID_ADMIN_TOKEN may POST
-    /reload; without these variables the server is read-only.
+    A client sends the token as `Authorization: Bearer TOKEN`; POST /reload needs the one in
+    LEPORID_ADMIN_TOKEN. Without either, everyone who reaches the port may read, and only a server
+    on loopback may be written to.
     """
     from leporid.serve import ServeLimits, serve_forever
 
@@ -44,6 +57,10 @@ def serve(
         host=host,
         port=port,
         store=store,
+        token=token,
+        public_reading=public_reading,
+        cors=cors or (),
+        access_log=access_log,
         allowed_hosts=parse_list(allowed_hosts),
         limits=ServeLimits.from_dict(parse_settings(limit, "--limit")),
     )

@@ -3,42 +3,36 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
-import hmac
 import logging
-import os
 from collections.abc import AsyncIterator, Iterable
 from pathlib import Path as FilePath
 from typing import Annotated, Any
 
-from fastapi import FastAPI, Header, Path, Query, Request
+from fastapi import FastAPI, Path, Query, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, PlainTextResponse, Response
 from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.exceptions import HTTPException
+from starlette.middleware.cors import CORSMiddleware
 
 from leporid._version import __version__
 from leporid.errors import LeporidError, UnknownIdError
 from leporid.models import HistoryUnsupportedError
 from leporid.serve import schemas as s
+from leporid.serve.access import Access
 from leporid.serve.batching import HungUpError, OverloadedError
-from leporid.serve.middleware import Guard
+from leporid.serve.middleware import Guard, Ledger
 from leporid.serve.page import add_page
 from leporid.serve.seldom import Seldom
 from leporid.serve.service import RequestError, Service
 from leporid.serve.store import open_store
-
-TOKEN = "LEPORID_TOKEN"
-"""The environment variable with the token for writing events."""
-ADMIN_TOKEN = "LEPORID_ADMIN_TOKEN"
-"""The environment variable with the token for reloading."""
 
 _LOG = logging.getLogger(__name__)
 _LOG.addFilter(Seldom())
 _ABOUT = {
     400: "The body is not JSON.",
     401: "The bearer token is missing or wrong.",
-    403: "The server was started read-only.",
+    403: "The server was started without this token.",
     409: "The folder is broken.",
     413: "The body is too large.",
     422: "An unknown id, or a value out of bounds.",
@@ -52,7 +46,6 @@ _Id = Annotated[str, Path(max_length=256)]
 _Run = Annotated[s.RunName, Query(description="Which of the served runs.")]
 _Words = Annotated[str, Query(max_length=256, description="Words of the title.")]
 _Count = Annotated[int, Query(ge=1, description="How many at most.")]
-_Bearer = Annotated[str | None, Header(description="Bearer and the token.")]
 
 
 def _problems(*codes: int) -> dict[int | str, dict[str, Any]]:
@@ -60,8 +53,9 @@ def _problems(*codes: int) -> dict[int | str, dict[str, Any]]:
     return {code: {"model": s.Problem, "description": _ABOUT[code]} for code in codes}
 
 
-_PROBLEMS = _problems(400, 413, 422, 429, 503)
-_LOCKED = {**_problems(401, 403), **_PROBLEMS}
+_PROBLEMS = _problems(400, 401, 413, 422, 429, 503)
+_WRITING = ("/events", "/reload")
+_LOCKED = {**_problems(403), **_PROBLEMS}
 
 
 def create_app(
@@ -72,8 +66,11 @@ def create_app(
     store: str | FilePath | None = None,
     token: str | None = None,
     admin_token: str | None = None,
+    public_reading: bool = False,
+    cors: Iterable[str] = (),
     limits: s.ServeLimits | None = None,
     allowed_hosts: Iterable[str] | None = None,
+    local: bool = False,
 ) -> FastAPI:
     """The application that serves a run.
 
@@ -83,14 +80,17 @@ def create_app(
     items : file or data set with titles; an items.parquet beside the run is found by itself.
     compare : a second run, for the page and for `"run": "compare"`.
     store : SQLite file or postgresql:// URL for new events; without one none are kept.
-    token, admin_token : for POST /events and POST /reload; None reads LEPORID_TOKEN and
-        LEPORID_ADMIN_TOKEN, and where those are not set either, nobody may.
+    token : for everything but GET /health; None reads LEPORID_TOKEN. Where that is not set either,
+        everyone may read and nobody may write.
+    admin_token : for POST /reload; None reads LEPORID_ADMIN_TOKEN.
+    public_reading : the token is for writing only.
+    cors : origins whose pages may ask, as "https://films.example"; "*" is all.
     limits : bounds on requests.
     allowed_hosts : names that a Host header may have besides the address of the connection, so
         that no page of another site can read the answers; None allows all.
+    local : no other machine reaches the server, so without tokens this one may write and reload.
     """
-    token = token or os.environ.get(TOKEN)
-    admin_token = admin_token or os.environ.get(ADMIN_TOKEN)
+    access = Access(token, admin_token, public_reading=public_reading, local=local, origins=cors)
     events = open_store(store) if store is not None else None
     service = Service(run_dir, items=items, compare=compare, store=events, limits=limits)
 
@@ -107,14 +107,44 @@ def create_app(
         redoc_url=None,
         lifespan=lifespan,
     )
-    app.state.service = service
+    app.state.service, app.state.access = service, access
     hosts = None if allowed_hosts is None else {host.lower() for host in allowed_hosts}
-    app.add_middleware(Guard, limits=service.limits, metrics=service.metrics, hosts=hosts)
+    # The last one added is the outermost.
+    app.add_middleware(Guard, limits=service.limits, access=access, hosts=hosts)
+    if access.origins:
+        app.add_middleware(
+            CORSMiddleware,
+            allow_origins=list(access.origins),
+            allow_methods=["GET", "HEAD", "POST"],
+            allow_headers=["Authorization", "Content-Type", "X-Request-ID"],
+            expose_headers=["Retry-After", "X-Request-ID"],
+        )
+    app.add_middleware(Ledger, metrics=service.metrics)
     _add_failures(app)
-    _add_reading(app, service, writable=bool(token and store is not None))
-    _add_writing(app, service, token, admin_token)
+    _add_reading(app, service, writable=access.writable and store is not None)
+    _add_writing(app, service, access)
     add_page(app)
+    _describe_tokens(app, access)
+    _answer_head(app)
     return app
+
+
+def _describe_tokens(app: FastAPI, access: Access) -> None:
+    """Say in the OpenAPI document which requests need a token; it is made here, once."""
+    document = app.openapi()
+    document["components"]["securitySchemes"] = {"bearer": {"type": "http", "scheme": "bearer"}}
+    for path, operations in document["paths"].items():
+        if path in _WRITING or not (access.reading_is_open or path == "/health"):
+            for operation in operations.values():
+                operation["security"] = [{"bearer": []}]
+
+
+def _answer_head(app: FastAPI) -> None:
+    """HEAD wherever there is GET; not in the document, which names each operation once."""
+    for route in app.routes:
+        methods = getattr(route, "methods", None) or set()
+        if "GET" in methods:
+            methods.add("HEAD")
 
 
 def _add_reading(app: FastAPI, service: Service, *, writable: bool) -> None:
@@ -175,21 +205,17 @@ def _add_reading(app: FastAPI, service: Service, *, writable: bool) -> None:
         return PlainTextResponse(service.metrics.text(), media_type=CONTENT_TYPE_LATEST)
 
 
-def _add_writing(
-    app: FastAPI, service: Service, token: str | None, admin_token: str | None
-) -> None:
+def _add_writing(app: FastAPI, service: Service, access: Access) -> None:
     @app.post("/events", responses=_LOCKED)
-    async def events(
-        request: s.EventsRequest, http: Request, authorization: _Bearer = None
-    ) -> s.EventsAnswer:
+    async def events(request: s.EventsRequest, http: Request) -> s.EventsAnswer:
         """Keep new interactions; they count for the next recommendation. Needs the token."""
-        _check(authorization, token, TOKEN)
+        access.check_writing(http.scope)
         return s.EventsAnswer(stored=await service.store_events(request, _client(http)))
 
     @app.post("/reload", responses={**_LOCKED, **_problems(409)})
-    async def reload(authorization: _Bearer = None) -> s.ReloadAnswer:
+    async def reload(http: Request) -> s.ReloadAnswer:
         """Read the run's folder again and serve what is there now. Needs the admin token."""
-        _check(authorization, admin_token, ADMIN_TOKEN)
+        access.check_reloading(http.scope)
         try:
             await service.reload()
         except OverloadedError:
@@ -204,19 +230,8 @@ def _client(http: Request) -> str:
     return http.client.host if http.client else ""
 
 
-def _check(authorization: str | None, token: str | None, variable: str) -> None:
-    """Compare digests in constant time: neither the token nor its length shows in the timing."""
-    if not token:
-        raise HTTPException(403, f"this server does not allow it: start it with {variable} set")
-    scheme, _, sent = (authorization or "").partition(" ")
-    digests = (hashlib.sha256(text.encode()).digest() for text in (sent, token))
-    if not hmac.compare_digest(*digests) or scheme.lower() != "bearer":
-        headers = {"WWW-Authenticate": "Bearer"}
-        raise HTTPException(401, "the bearer token is missing or wrong", headers)
-
-
 def _add_failures(app: FastAPI) -> None:
-    async def answer(_: Request, error: Exception) -> Response:
+    async def answer(http: Request, error: Exception) -> Response:
         headers: Any = None
         match error:
             case HTTPException():
@@ -236,7 +251,7 @@ def _add_failures(app: FastAPI) -> None:
             case _:
                 # A path on the server's disk is nobody else's business.
                 status, text = 500, "the server could not answer; its log says why"
-                _LOG.error("a request failed: %s", error, exc_info=error)
+                _LOG.error("request %s failed: %s", http.state.request_id, error, exc_info=error)
         # A lone surrogate in an id cannot be encoded as UTF-8.
         text = text.encode("utf-8", "backslashreplace").decode()
         return JSONResponse({"error": text}, status, headers)

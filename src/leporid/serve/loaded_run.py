@@ -31,7 +31,7 @@ class LoadedRun:
 
     path: Path
     label: str
-    """What people call it: model and starting vectors."""
+    """What people call it: model (or members of a blend) and starting vectors."""
     model: Recommender
     ids: tuple[int | str, ...]
     """Of the items."""
@@ -122,11 +122,14 @@ def _load(path: Path, items: str | Path | None, like: LoadedRun | None) -> Loade
     else:
         neighbours = ItemNeighbours(model.known)
     some = np.arange(min(_TIMED, len(model.users)), dtype=np.int32)
+    members = getattr(model, "members", ())
+    name = " + ".join(member.name for member in members) or model.name
+    has_net = any(hasattr(part, "net") for part in (model, *members))
     titles = tuple(info.title for info in information)
     genres = tuple(info.genres for info in information)
     return LoadedRun(
         path=path,
-        label=f"{model.name}, {record['init']} start" if record.get("init") else model.name,
+        label=f"{name}, {record['init']} start" if record.get("init") else name,
         model=model,
         ids=tuple(model.items.ids.to_pylist()),
         titles=titles,
@@ -136,7 +139,7 @@ def _load(path: Path, items: str | Path | None, like: LoadedRun | None) -> Loade
         neighbours=neighbours,
         map=item_map(item_vectors(folder, model.known), genres),
         metrics=record.get("metrics", {}),
-        threads=choose_torch_threads(lambda: model.score(some)) if hasattr(model, "net") else None,
+        threads=choose_torch_threads(lambda: model.score(some)) if has_net else None,
         loaded_at=time.time(),
     )
 

@@ -23,6 +23,10 @@ class Metrics:
         )
         self.events = Counter("leporid_events", "Events kept.", registry=own)
         self.reloads = Counter("leporid_reloads", "Runs loaded again.", registry=own)
+        self.connections = Gauge("leporid_connections", "Open connections.", registry=own)
+        self.refused = Counter(
+            "leporid_refused_connections", "Closed because there were too many.", registry=own
+        )
         resident = Gauge("process_resident_memory_bytes", "Resident memory.", registry=own)
         resident.set_function(lambda: psutil.Process().memory_info().rss)
         for name, value in gauges.items():

@@ -1,4 +1,4 @@
-"""The outermost layer: size of the body, time and count of every request, safe headers."""
+"""The outer layers: what is counted and logged of every request, and which are let in."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from typing import Any
 
 from fastapi.responses import JSONResponse
 
+from leporid.serve.access import Access
+from leporid.serve.access_log import log_request, request_id
 from leporid.serve.metrics import Metrics
 from leporid.serve.schemas import ServeLimits
 from leporid.serve.seldom import Seldom
@@ -32,17 +34,11 @@ _HEADERS = [
 ]
 
 
-class Guard:
-    """Reads a bounded body in bounded time before anything else sees the request.
+class Ledger:
+    """Names, counts, times and logs every request, and puts safe headers on its answer."""
 
-    `hosts` are the names under which the server may be asked, besides the address that the
-    connection came to; None lets every name pass.
-    """
-
-    def __init__(
-        self, app: Any, *, limits: ServeLimits, metrics: Metrics, hosts: Collection[str] | None
-    ) -> None:
-        self._app, self._limits, self._metrics, self._hosts = app, limits, metrics, hosts
+    def __init__(self, app: Any, *, metrics: Metrics) -> None:
+        self._app, self._metrics = app, metrics
 
     async def __call__(self, scope: dict[str, Any], receive: _Receive, send: _Send) -> None:
         """One ASGI call."""
@@ -51,40 +47,75 @@ class Guard:
             return
         began = time.perf_counter()
         status = 0
+        identity = request_id(dict(scope["headers"]).get(b"x-request-id"))
+        scope.setdefault("state", {})["request_id"] = identity
+        headers = [*_HEADERS, (b"x-request-id", identity.encode())]
 
         async def counted(message: _Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                message["headers"] = [*message.get("headers", []), *_HEADERS]
+                message["headers"] = [*message.get("headers", []), *headers]
             await send(message)
 
         try:
-            body = await self._body(scope, receive)
-            if isinstance(body, JSONResponse):
-                await body(scope, receive, counted)
-            else:
-                await self._app(scope, _replayed(body, receive), counted)
+            await self._app(scope, receive, counted)
         except Exception as error:
             # Not passed on: whoever starts the server would log a traceback per request.
-            _LOG.error("a request failed", exc_info=error)
+            _LOG.error("request %s failed", identity, exc_info=error)
             if not status:
                 text = "the server could not answer; its log says why"
                 await _refusal(500, text)(scope, receive, counted)
         finally:
-            route = scope.get("route")
-            path = getattr(route, "path", None) or "other"
-            method = scope["method"] if route is not None else "other"
-            self._metrics.request(path, method, status or 500, time.perf_counter() - began)
+            # Whatever a client makes up is one label, so there are few of them.
+            path = getattr(scope.get("route"), "path", "other")
+            method = "other" if path == "other" or status == 405 else scope["method"]
+            seconds = time.perf_counter() - began
+            self._metrics.request(path, method, status or 500, seconds)
+            log_request(identity, method, path, status or 500, seconds)
 
-    async def _body(self, scope: dict[str, Any], receive: _Receive) -> bytes | JSONResponse:
-        """The whole body, or what is answered where there is something wrong with it."""
+
+class Guard:
+    """Lets in who may read, and reads a bounded body in bounded time before anything else does.
+
+    `hosts` are the names under which the server may be asked, besides the address that the
+    connection came to; None lets every name pass.
+    """
+
+    def __init__(
+        self, app: Any, *, limits: ServeLimits, access: Access, hosts: Collection[str] | None
+    ) -> None:
+        self._app, self._limits, self._access, self._hosts = app, limits, access, hosts
+
+    async def __call__(self, scope: dict[str, Any], receive: _Receive, send: _Send) -> None:
+        """One ASGI call."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
         headers = dict(scope["headers"])
+        body = self._refused(scope, headers) or await self._body(headers, receive)
+        if isinstance(body, JSONResponse):
+            await body(scope, receive, send)
+        else:
+            await self._app(scope, _replayed(body, receive), send)
+
+    def _refused(self, scope: dict[str, Any], headers: dict[bytes, bytes]) -> JSONResponse | None:
+        """What is answered to a request that may not read, or asks somebody else."""
         if self._hosts is not None:
             host = _host(headers.get(b"host", b"").decode("latin-1"))
             if host not in self._hosts and host != (scope.get("server") or ("",))[0]:
                 text = f"this server is not called {host!r}: start it with --allowed-hosts {host}"
                 return _refusal(400, text)
+        path = scope["path"].removeprefix(scope.get("root_path", ""))
+        # A balancer asks for the health of a server, and has no token.
+        if path == "/health" or self._access.may_read(headers.get(b"authorization", b"")):
+            return None
+        # A browser asks its user for a name and a password then.
+        challenge = {"www-authenticate": 'Bearer, Basic realm="leporid: the token as password"'}
+        return _refusal(401, "the token is missing or wrong", challenge)
+
+    async def _body(self, headers: dict[bytes, bytes], receive: _Receive) -> bytes | JSONResponse:
+        """The whole body, or what is answered where there is something wrong with it."""
         most = self._limits.body_bytes
         too_long = 413, f"the body is larger than {most} bytes: send fewer at once"
         announced = headers.get(b"content-length", b"0")
@@ -108,9 +139,9 @@ class Guard:
         return b"".join(parts)
 
 
-def _refusal(status: int, text: str) -> JSONResponse:
-    """One sentence, and the end of the connection."""
-    return JSONResponse({"error": text}, status, {"connection": "close"})
+def _refusal(status: int, text: str, headers: dict[str, str] | None = None) -> JSONResponse:
+    """One sentence, and the end of the connection: a body may still be on its way."""
+    return JSONResponse({"error": text}, status, {"connection": "close", **(headers or {})})
 
 
 def _host(header: str) -> str:

@@ -46,6 +46,8 @@ class ServeLimits(Config):
     """Work that may wait; beyond it requests are turned away with 503, large ones at half of it."""
     waiting_per_client: int = setting(200_000, at_least=1)
     """The same for one client's address, with 429."""
+    connections: int = setting(500, at_least=1)
+    """Connections held at once; one more is answered with 503 and closed."""
     header_seconds: float = setting(10.0, above=0)
     """Until the headers of a request must be there; then the connection is closed."""
     body_seconds: float = setting(20.0, above=0)
@@ -190,7 +192,7 @@ class Health(BaseModel):
 
     status: Literal["ok"]
     version: str
-    writable: bool = Field(description="Whether events are accepted (with the token).")
+    writable: bool = Field(description="Whether events are accepted, from those who may.")
     runs: list[RunInfo]
 
 

@@ -24,20 +24,27 @@ def serve_forever(
     host: str = "127.0.0.1",
     port: int = 8000,
     store: str | None = None,
+    token: str | None = None,
+    public_reading: bool = False,
+    cors: Iterable[str] = (),
+    access_log: str | None = None,
     limits: ServeLimits | None = None,
     allowed_hosts: Iterable[str] = (),
 ) -> None:
     """Serve until interrupted; prints the address once it accepts connections.
 
     A request must name `host`, localhost, the address it came to or one of `allowed_hosts` as its
-    host; '*' among those lets every name pass.
+    host; '*' among those lets every name pass. `access_log` is a file, or `-` for standard output.
+    The rest is as in `create_app`.
     """
     try:
         import uvicorn
 
-        from leporid.serve.timing import BoundedHeaders, TimedServer
+        from leporid.serve.timing import BoundedConnection, TimedServer
     except ImportError as error:
         raise MissingExtraError("the service", "serve") from error
+    from leporid.serve.access import is_loopback
+    from leporid.serve.access_log import write_access_log
     from leporid.serve.app import create_app
     from leporid.serve.schemas import ServeLimits
     from leporid.serve.seldom import Seldom
@@ -45,8 +52,19 @@ def serve_forever(
     with _listen(host, port) as listening:
         hosts = None if "*" in allowed_hosts else {host, "localhost", *allowed_hosts}
         limits = limits or ServeLimits()
+        if access_log is not None:
+            write_access_log(access_log)
         app = create_app(
-            run, compare=compare, items=items, store=store, limits=limits, allowed_hosts=hosts
+            run,
+            compare=compare,
+            items=items,
+            store=store,
+            token=token,
+            public_reading=public_reading,
+            cors=cors,
+            limits=limits,
+            allowed_hosts=hosts,
+            local=is_loopback(listening.getsockname()[0]),
         )
         app.state.service.after_load = _settle
         _settle()
@@ -55,11 +73,12 @@ def serve_forever(
         address = listening.getsockname()
         for served in app.state.service.run_infos():
             print(f"{served.label}: {served.fitted}", file=sys.stderr, flush=True)
+        print(app.state.access.sentence(), file=sys.stderr, flush=True)
         shown = f"[{address[0]}]" if ":" in address[0] else address[0]
         print(f"serving {run} on http://{shown}:{address[1]} (Ctrl-C stops)", flush=True)
         settings = uvicorn.Config(
             app,
-            http=BoundedHeaders,
+            http=BoundedConnection,
             ws="none",
             log_level="warning",
             access_log=False,
@@ -68,7 +87,7 @@ def serve_forever(
             timeout_graceful_shutdown=limits.shutdown_seconds,
         )
         logging.getLogger("uvicorn.error").addFilter(Seldom())
-        TimedServer(settings, limits).run(sockets=[listening])
+        TimedServer(settings, limits, app.state.service.metrics).run(sockets=[listening])
 
 
 def _settle() -> None:

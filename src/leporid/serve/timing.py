@@ -1,4 +1,4 @@
-"""Connections that send too slowly, too much, or read no answer: closed by the server."""
+"""Connections that are too many, send too slowly or too much, or read no answer: closed."""
 
 from __future__ import annotations
 
@@ -8,18 +8,35 @@ from typing import Any
 import uvicorn
 from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
+from leporid.serve.metrics import Metrics
 from leporid.serve.schemas import ServeLimits
 
 _HEADER_BYTES = 1 << 16
+_FULL_BODY = b'{"error":"too many connections: try again in a moment"}'
+_FULL = (
+    b"HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/json\r\nretry-after: 1\r\n"
+    b"connection: close\r\ncontent-length: %d\r\n\r\n%s" % (len(_FULL_BODY), _FULL_BODY)
+)
 
 
-class BoundedHeaders(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
-    """uvicorn's protocol; the headers of a request are at most 64 KiB."""
+class BoundedConnection(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
+    """uvicorn's protocol; it refuses connections beyond the limit, and headers beyond 64 KiB."""
 
     _header_bytes = 0
 
+    def connection_made(self, transport: Any) -> None:
+        """Someone has connected."""
+        super().connection_made(transport)
+        # Here rather than by uvicorn's `limit_concurrency`, which counts with the first request.
+        if len(self.connections) > self.server_state.limits.connections:
+            self.server_state.metrics.refused.inc()
+            transport.write(_FULL)
+            transport.close()
+
     def data_received(self, data: bytes) -> None:
         """Some bytes of a request."""
+        if self.transport.is_closing():
+            return
         before = self.cycle
         super().data_received(data)
         if self.cycle is not before:
@@ -33,9 +50,12 @@ class BoundedHeaders(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
 class TimedServer(uvicorn.Server):
     """uvicorn's server; each second it looks for connections that keep it waiting."""
 
-    def __init__(self, config: uvicorn.Config, limits: ServeLimits) -> None:
+    def __init__(self, config: uvicorn.Config, limits: ServeLimits, metrics: Metrics) -> None:
         super().__init__(config)
         self._limits = limits
+        state: Any = self.server_state  # what uvicorn hands to every connection
+        state.limits, state.metrics = limits, metrics
+        metrics.connections.set_function(lambda: len(state.connections))
         self._since: dict[Any, tuple[Any, float]] = {}  # connection: its state, and since when
 
     async def on_tick(self, counter: int) -> bool:
