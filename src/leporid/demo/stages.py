@@ -111,7 +111,9 @@ def run_demo(output: Path, settings: DemoSettings, progress: ProgressLike) -> De
     starts: dict[str, Any] = {"random": "random", "leporid": vectors}
     names = _names(split, titles)
     famous = famous_histories(names)
-    lists = {"LEPORID vectors": nearest_items(vectors.items.vectors, [seen for seen, _ in famous])}
+    films = [seen for seen, _ in famous]
+    lists: dict[str, NDArray[Any]] = {}
+    lists["LEPORID vectors"] = nearest_items(vectors.items.vectors, films)
     for key, name in _NAMES.items():
         neural = key in starts
         with Meter() as meter:
@@ -130,7 +132,7 @@ def run_demo(output: Path, settings: DemoSettings, progress: ProgressLike) -> De
         write_run(output / key, model, record, outcomes)
         runs[key] = Run(name, record, outcomes)
         if famous:
-            lists[name] = _lists(model, [seen for seen, _ in famous])
+            lists[name] = _lists(model, films)
     vectors.save(output / "embeddings.safetensors")
     _write_titles(output / "items.parquet", split, titles)
     recall, companions = companion_table(famous, lists, names) if famous else ([], [])

@@ -90,6 +90,8 @@ async function recommend() {
   $("status").textContent = user
     ? `For user ${user.id}, of whom ${count(user.interactions, "interaction")} and ${count(user.new_events, "new event")} are known.`
     : `For your ${count(history_.length, "item")}.`;
+  const unknown = history_.filter((item) => answers[0].results[0].unknown.includes(item.id));
+  if (unknown.length) $("status").textContent += ` The model does not know ${unknown.map((item) => item.title).join(", ")}.`;
   showLists();
 }
 function reason(item) {

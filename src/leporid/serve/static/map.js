@@ -35,7 +35,7 @@ class ItemMap {
       const members = cluster.flatMap((other, i) => (other === c ? [i] : []));
       const mx = median(members.map((i) => x[i])), my = median(members.map((i) => y[i]));
       const far = (i) => (x[i] - mx) ** 2 + (y[i] - my) ** 2;
-      return { name, size: members.length, at: members.reduce((a, b) => (far(b) < far(a) ? b : a), members[0]) };
+      return { name, c, size: members.length, at: members.reduce((a, b) => (far(b) < far(a) ? b : a), members[0]) };
     }).filter(({ size }) => size).sort((a, b) => b.size - a.size);
   }
   setGroups(groups) { this.groups = groups; this.only.clear(); this.byGroup = new Map(); groups.forEach((g, i) => { if (!this.byGroup.has(g)) this.byGroup.set(g, []); this.byGroup.get(g).push(i); }); this.draw(); }
@@ -174,7 +174,8 @@ class ItemMap {
     const taken = [];
     c.font = "600 13px system-ui, sans-serif";
     c.textAlign = "center"; c.textBaseline = "middle"; c.lineJoin = "round"; c.lineWidth = 4;
-    for (const { name, at } of this.names) {
+    for (const { name, c: cluster, at } of this.names) {
+      if (this.groups === this.data.cluster && this.only.size && !this.only.has(cluster)) continue;
       const [x, y] = this.screen(at), half = c.measureText(name).width / 2 + 3;
       const left = Math.min(Math.max(x, half), this.canvas.clientWidth - half);
       if (Math.abs(left - x) > half || taken.some((t) => Math.abs(t.x - left) < t.half + half && Math.abs(t.y - y) < 18)) continue;
