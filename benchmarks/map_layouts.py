@@ -32,17 +32,6 @@ def principal(vectors: Vectors) -> Vectors:
     return np.asarray(centred @ np.linalg.svd(centred, full_matrices=False)[2][:2].T)
 
 
-def tsne(**settings: Any) -> Callable[[Vectors], Vectors]:
-    """scikit-learn's Barnes-Hut t-SNE."""
-
-    def layout(vectors: Vectors) -> Vectors:
-        from sklearn.manifold import TSNE
-
-        return np.asarray(TSNE(random_state=0, **settings).fit_transform(vectors))
-
-    return layout
-
-
 def fitted(package: str, name: str, **settings: Any) -> Callable[[Vectors], Vectors]:
     """A class of another package with `fit_transform` or, as openTSNE's, `fit`."""
 
@@ -58,9 +47,15 @@ LAYOUTS: dict[str, tuple[str, Callable[[Vectors], Vectors]]] = {
     "UMAP": ("umap-learn", fitted("umap", "UMAP", n_jobs=1)),
     "PaCMAP": ("pacmap", fitted("pacmap", "PaCMAP")),
     "openTSNE": ("openTSNE", fitted("openTSNE", "TSNE", n_jobs=1)),
-    "t-SNE": ("scikit-learn", tsne(n_jobs=1)),
-    "t-SNE, 500 rounds": ("scikit-learn", tsne(n_jobs=1, max_iter=500)),
-    "t-SNE, perplexity 15": ("scikit-learn", tsne(n_jobs=1, perplexity=15)),
+    "t-SNE": ("scikit-learn", fitted("sklearn.manifold", "TSNE", n_jobs=1)),
+    "t-SNE, 500 rounds": (
+        "scikit-learn",
+        fitted("sklearn.manifold", "TSNE", n_jobs=1, max_iter=500),
+    ),
+    "t-SNE, perplexity 15": (
+        "scikit-learn",
+        fitted("sklearn.manifold", "TSNE", n_jobs=1, perplexity=15),
+    ),
 }
 
 
