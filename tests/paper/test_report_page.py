@@ -83,6 +83,7 @@ def test_the_report_stands_alone_and_a_click_sorts(
         "document.querySelector('.summary').textContent"
     )
     assert page.run("[...document.querySelectorAll('h2')].every((h) => h.textContent.trim())")
+    assert page.run("[...document.querySelectorAll('tbody')].every((body) => body.rows.length)")
 
     # Wide tables scroll inside the page, which itself is never wider than a phone.
     page.size(390, 844, dark=True)

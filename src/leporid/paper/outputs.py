@@ -130,8 +130,8 @@ def _summary(dataset: str, records: Sequence[RunRecord], gains: list[dict[str, A
     if gains:
         better = sum(row["low"] > 0 for row in gains)
         lines.append(
-            f"Of {len(gains)} models run from both, {better} are better from LEPORID than from "
-            f"random vectors by more than the 95% interval; the mean gain of HR@10 is "
+            f"{better} of {len(gains)} models run from both starts are better from LEPORID than "
+            f"from random vectors by more than the 95% interval; the mean gain of HR@10 is "
             f"{fmean(row['gain'] for row in gains):+.4f}."
         )
     return "\n".join(lines)
@@ -146,7 +146,8 @@ def _table(table: PaperTable, root: str | Path, out: Path, skip_missing: bool) -
     for form, ending in FORMATS.items():
         with atomic_path(out / f"{table.name}.{ending}") as target:
             target.write_text(render(table, form), encoding="utf-8")
-    return table.title, table_section(table, root)
+    empty = _not_run(table.name, table.dataset)
+    return table.title, table_section(table, root) if table.rows else empty
 
 
 def _data_sets(stats: dict[str, dict[str, Any]], out: Path) -> Section:
