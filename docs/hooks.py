@@ -17,7 +17,10 @@ def on_page_content(content: str, **_: Any) -> str:
     """Called by mkdocs for each page."""
 
     def formula(found: re.Match[str]) -> str:
-        display = "block" if found[1] == "div" else "inline"
-        return str(convert(html.unescape(found[2]), display=display))
+        latex = html.unescape(found[2])
+        if found[1] == "span":
+            return str(convert(latex, display="inline"))
+        # What is wider than a phone scrolls by itself, not with the page.
+        return f'<div style="overflow: auto hidden">{convert(latex, display="block")}</div>'
 
     return _FORMULA.sub(formula, content)

@@ -66,14 +66,8 @@ class Page:
         self._page.locator(selector).first.click(timeout=_SECONDS * 1000)
 
     def size(self, width: int, height: int, *, dark: bool = False) -> None:
-        """The window's size and the preferred colours; a narrow one is a phone."""
-        self.call(
-            "Emulation.setDeviceMetricsOverride",
-            width=width,
-            height=height,
-            deviceScaleFactor=1,
-            mobile=width < 600,
-        )
+        """The window's size and the preferred colours."""
+        self._page.set_viewport_size({"width": width, "height": height})
         self._page.emulate_media(color_scheme="dark" if dark else "light")
 
     def run(self, script: str) -> Any:

@@ -226,6 +226,9 @@ def test_formulas_become_mathml() -> None:
     assert "<math" in text
     assert "<mi>a</mi>" in text
     assert "arithmatex" not in text
+    # A long formula scrolls by itself on a phone.
+    text = made('<div class="arithmatex">\\[a = b\\]</div>')
+    assert text.startswith('<div style="overflow: auto hidden"><math')
 
 
 @pytest.mark.slow

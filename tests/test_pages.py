@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import jinja2
@@ -31,6 +32,9 @@ def test_equal_figures_are_equal_text() -> None:
         return to_svg(figure)
 
     assert drawn(4).startswith("<svg")
+    # Nothing is black or white: a dark page shows it in the colour of its own text.
+    assert not re.search("#000000|#ffffff|black|white", drawn(4))
+    assert drawn(4).count("currentColor") > 5
     assert drawn(4) == drawn(4)
     assert drawn(4) != drawn(5)
     _, panels = new_figure(2, 1, columns=3)

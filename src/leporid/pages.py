@@ -42,11 +42,16 @@ def new_figure(width: float, height: float, columns: int = 1) -> tuple[Any, Any]
 
 
 def to_svg(figure: Any) -> str:
-    """The figure as an `<svg>` element; equal figures give equal text."""
+    """The figure as an `<svg>` element; equal figures give equal text.
+
+    It has no background, and what matplotlib draws in black takes the colour of the text around
+    it, so that a dark page shows it as well.
+    """
     import matplotlib as mpl
 
     buffer = io.StringIO()
     with mpl.rc_context({"svg.hashsalt": "leporid"}):
-        figure.savefig(buffer, format="svg", metadata={"Date": None})
-    text = buffer.getvalue()
-    return text[text.index("<svg") :]
+        figure.savefig(buffer, format="svg", metadata={"Date": None}, transparent=True)
+    text = buffer.getvalue().replace("#000000", "currentColor")
+    # Black letters have no colour of their own: they inherit this one.
+    return '<svg fill="currentColor"' + text[text.index("<svg") + len("<svg") :]

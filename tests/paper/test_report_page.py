@@ -77,9 +77,23 @@ def test_the_report_stands_alone_and_a_click_sorts(
     assert column(page, 0) == sorted((record.model for record in records), reverse=True)
     page.screenshot(pictures / "report-light.png")
 
+    # The summary is on the first screen, and no heading is empty.
+    assert page.run("document.querySelector('.summary').getBoundingClientRect().bottom") < 400
+    assert "5 runs of 4 models on toy. The best HR@10 is" in page.run(
+        "document.querySelector('.summary').textContent"
+    )
+    assert page.run("[...document.querySelectorAll('h2')].every((h) => h.textContent.trim())")
+    assert page.run("[...document.querySelectorAll('tbody')].every((body) => body.rows.length)")
+
     # Wide tables scroll inside the page, which itself is never wider than a phone.
     page.size(390, 844, dark=True)
     page.wait("document.documentElement.scrollWidth <= 390")
     page.screenshot(pictures / "report-phone-dark.png")
+    # A dark page shows pictures in the colour of its text, on its own background.
+    letters = "getComputedStyle(document.querySelector('figure svg text, figure svg use')).fill"
+    assert page.run(letters) == page.run("getComputedStyle(document.body).color")
+    assert page.run("getComputedStyle(document.querySelector('figure')).backgroundColor").endswith(
+        ", 0)"
+    )
     assert page.requests() == [report.as_uri()]
     assert page.complaints() == []

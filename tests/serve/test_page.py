@@ -15,6 +15,7 @@ pytestmark = [
         find_chromium() is None, reason="no Chromium: install Debian's package `chromium`"
     ),
 ]
+OFFERED = "#found li > button:first-child"
 FIRST = "document.querySelector('#runs .run li button').textContent"
 
 
@@ -50,12 +51,27 @@ def test_a_person_finds_clicks_and_sees(
         before = listed(page, "#runs .run:first-child li button:first-child")
         assert len(before) == 10
         assert any("near Film" in why for why in listed(page, "#runs .why"))
+        sentences = listed(page, "#runs .run .hint")
+        assert [sentence.endswith(".") for sentence in sentences] == [True, True]
+
+        # What is chosen is not offered again, until it is removed.
+        [chosen] = listed(page, "#history li > span")
+        page.wait("document.querySelectorAll('#found li').length > 1")
+        assert chosen not in listed(page, OFFERED)
+        page.click("#history button[aria-label^='Remove']")
+        page.wait("document.querySelectorAll('#history li').length === 0")
+        page.wait(
+            f"[...document.querySelectorAll('{OFFERED}')].some((e) => e.textContent === {chosen!r})"
+        )
+        page.click(OFFERED)
+        page.wait("document.querySelectorAll('#runs .run').length === 2")
+        before = listed(page, "#runs .run:first-child li button:first-child")
 
         # A recommendation that is clicked joins the history, and the list changes.
         page.run("document.querySelector('#runs .run li button').click()")
         page.wait(f"document.querySelectorAll('#history li').length === 2 && {FIRST} !== 'x'")
         page.wait(f"{FIRST} !== {before[0]!r}")
-        assert before[0] in listed(page, "#history li button:first-child")
+        assert before[0] in listed(page, "#history li > span")
 
         # The map: a point under the pointer says its title, a click adds it, zoom changes it.
         page.run("document.getElementById('map').scrollIntoView()")
@@ -73,19 +89,49 @@ def test_a_person_finds_clicks_and_sees(
         page.run("document.getElementById('zoom-in').click()")
         assert page.run("map.view.scale") == pytest.approx(1.5)
         page.run("document.getElementById('zoom-all').click()")
-        page.run("document.querySelector('#history .small').click()")
+        page.run("document.querySelector('#history button[aria-label^=Items]').click()")
         page.wait("document.querySelectorAll('#similar li').length > 3")
         page.screenshot(pictures / "page-light.png")
         page.size(1280, 1400, dark=True)
         page.screenshot(pictures / "page-dark.png")
 
+        # The legend filters: what is hidden is neither drawn nor found under the pointer.
+        page.run("map.all()")
+        page.click("#legend button")
+        assert page.run("document.querySelector('#legend button').ariaPressed") == "true"
+        assert page.run("map.groups.every((g, i) => map.hidden(i) === (g !== 0))")
+        assert page.run("map.groups.every((g, i) => { const j = map.at(...map.screen(i)); "
+                        "return j < 0 || map.groups[j] === 0; })")  # fmt: skip
+        page.click("#legend button")
+        assert page.run("map.groups.every((g, i) => !map.hidden(i))")
+        assert page.run("map.names.length") > 3
+
+        # A user of the log: the same list as for a program, until the history is edited.
+        known = page.run("fetch('/users/7').then((r) => r.json())")
+        page.run("document.getElementById('user').value = '7'")
+        page.click("#user-form button")
+        page.wait("document.getElementById('status').textContent.startsWith('For user 7,')")
+        assert listed(page, "#history li > span") == [item["title"] for item in known["recent"]]
+        answer = page.run("ask('/recommend', { users: [7] })")
+        expected = [item["title"] for item in answer["results"][0]["items"]]
+        assert listed(page, "#runs .run:first-child li button:first-child") == expected
+        page.click("#history button[aria-label^='Remove']")
+        page.wait("document.getElementById('status').textContent.startsWith('For your')")
+
         # Nothing came from elsewhere, and nothing went wrong on the way.
         assert {url.startswith(address) for url in page.requests()} == {True}
         assert page.complaints() == []
 
-        # On a phone nothing is wider than the window.
+        # On a phone there is one column with tabs, and nothing is wider than the window.
         page.size(390, 844, dark=True)
-        page.wait("document.documentElement.scrollWidth <= 390")
+        shown = "[...document.querySelectorAll('main > section')].filter((e) => e.offsetWidth)"
+        for part in ("choose", "recs", "all", "near"):
+            page.click(f"#t-{part}")
+            assert page.run(f"{shown}.map((e) => e.id)") == [part]
+            page.wait("document.documentElement.scrollWidth <= 390")
+        page.press("ArrowRight")
+        assert page.run("document.activeElement.id") == "t-choose"
+        assert page.run(f"{shown}.map((e) => e.id)") == ["choose"]
         page.screenshot(pictures / "page-phone-dark.png")
 
         # Every control has a name a screen reader can say.
@@ -96,6 +142,9 @@ def test_a_person_finds_clicks_and_sees(
         assert nameless == 0
 
         # What the server refuses is shown in words; so is a server that has gone.
+        page.run("add({ id: 'no-such-film', title: 'A film nobody knows' })")
+        page.wait("document.getElementById('status').textContent.includes('A film nobody knows')")
+        page.run("document.getElementById('clear').click()")
         page.run("add({ id: 'no-such-film', title: 'A film nobody knows' })")
         page.wait("document.getElementById('problem').textContent.includes('no-such-film')")
         process.kill()

@@ -27,18 +27,16 @@ def write_page(
 ) -> Path:
     """Write the page; returns its path."""
     metric = closing.metric
-    paragraphs = "".join(f"<p>{html.escape(line)}</p>" for line in why.splitlines())
     shown = "\n".join(html.escape(line) for line in commands)
     about = [{"fact": name, "value": _short(value)} for name, value in facts.items()]
     sections = [
-        ("The answer", paragraphs),
         ("The race", _picture(closing)),
         ("", rows_html(table, f"Candidates by {metric} on the rehearsal")),
         ("On test", _tested(closing)),
         ("The log", rows_html(about, "What ordered the candidates")),
         ("The same again", f"<pre>{shown}</pre>"),
     ]
-    return write_report(path, "leporid choose", [s for s in sections if s[1]])
+    return write_report(path, "leporid choose", sections, why)
 
 
 def _tested(closing: Closing) -> str:
@@ -77,14 +75,14 @@ def _picture(closing: Closing) -> str:
             [at for at, _ in points],
             [value for _, value in points],
             "o-",
-            color=None if named else "0.8",
+            color=None if named else "0.6",
             label=results[-1].candidate.label if named else None,
             zorder=2 if named else 1,
         )
     axes.set(xlabel="seconds", ylabel=closing.metric)
     axes.grid(visible=True, alpha=0.3)
     if any(results[-1].rung == FULL for results in best):
-        axes.legend(fontsize="x-small")
+        axes.legend(fontsize="x-small", frameon=False)
     return figure_html(figure, "Every point is one evaluation on the rehearsal")
 
 

@@ -48,7 +48,8 @@ def demo(
     if json_output:
         summary = {"source": result.source, "data": dict(result.stats), "steps": result.steps}
         summary |= {"models": result.rows, "tests": result.tests, "user": result.user}
-        summary |= {"recommendations": result.picks, "report": str(report)}
+        summary |= {"recommendations": result.picks, "companions": result.recall}
+        summary["report"] = str(report)
         print_json({**summary, "seconds": result.seconds})
     else:
         _print(result, report, output)
@@ -72,6 +73,9 @@ def _print(result: DemoResult, report: Path, output: Path) -> None:
     typer.echo(f"\nUser {result.user} chose last: {'; '.join(result.history)}")
     picks = [{**row, "rank": str(row["rank"])} for row in result.picks]
     print_table(f"DLR2 from LEPORID recommends to user {result.user}", picks)
+    if result.recall:
+        title = f"companions of {len(result.companions)} famous films in lists of ten"
+        print_table(title, result.recall)
     program = program_name()
     random, leporid, items = (
         shlex.quote(str(output / name)) for name in ("random", "leporid", "items.parquet")

@@ -51,6 +51,6 @@ def inspect(
         print_json({**inspection.to_dict(), "files": [str(file) for file in files]})
         return
     for side in ("users", "items"):
-        for table in inspection.tables(side):
-            print_table(side, table)
+        for name, table in inspection.tables(side).items():
+            print_table(name, table)
     print_files(files)

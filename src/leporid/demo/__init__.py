@@ -1,7 +1,8 @@
 """LEPORID against a random start on MovieLens-100K, in about a minute.
 
-page    `write_page`: the results as one HTML page, with plots, a map of the films, and one user
-stages  `run_demo`: the stages of `leporid demo`, in the order they run
+companions  Twenty famous films, the films that obviously go with them, and which lists have those
+page        `write_page`: the results as one HTML page, with plots, a map of the films, and one user
+stages      `run_demo`: the stages of `leporid demo`, in the order they run
 """
 
 import lazy_loader

@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
 from leporid.artifacts import atomic_path
 from leporid.config import Config, setting
 from leporid.data import ItemInfo, fetch, load, load_items, synthesize, temporal_split
+from leporid.demo.companions import companion_table, famous_histories, nearest_items
 from leporid.errors import DataError
 from leporid.initializers import start
 from leporid.models import get, train
@@ -79,6 +81,11 @@ class DemoResult:
     """Titles of the shown user's last items, oldest first."""
     picks: list[dict[str, Any]]
     """The recommendations: rank, title, whether the user chose it later."""
+    recall: list[dict[str, Any]]
+    """One per kind of list: the share of famous films' companions that it has; empty without
+    titles."""
+    companions: list[dict[str, Any]]
+    """One per famous film: how many of its companions each list has."""
     vectors: InitialEmbeddings
     items: Mapping[str, ItemInfo]
     split: Split
@@ -102,6 +109,11 @@ def run_demo(output: Path, settings: DemoSettings, progress: ProgressLike) -> De
     spec: dict[str, Any] = {"experiment": "demo", "seed": settings.seed}
     spec["dataset"] = Path(settings.data).stem
     starts: dict[str, Any] = {"random": "random", "leporid": vectors}
+    names = _names(split, titles)
+    famous = famous_histories(names)
+    films = [seen for seen, _ in famous]
+    lists: dict[str, NDArray[Any]] = {}
+    lists["LEPORID vectors"] = nearest_items(vectors.items.vectors, films)
     for key, name in _NAMES.items():
         neural = key in starts
         with Meter() as meter:
@@ -119,10 +131,13 @@ def run_demo(output: Path, settings: DemoSettings, progress: ProgressLike) -> De
         record, outcomes = judge(model, split, meter, init=init, recipe=recipe, **spec)
         write_run(output / key, model, record, outcomes)
         runs[key] = Run(name, record, outcomes)
+        if famous:
+            lists[name] = _lists(model, films)
     vectors.save(output / "embeddings.safetensors")
     _write_titles(output / "items.parquet", split, titles)
+    recall, companions = companion_table(famous, lists, names) if famous else ([], [])
     # The last of the four is the LEPORID start.
-    user, history, picks = _recommendations(model, split, titles)
+    user, history, picks = _recommendations(model, split, names)
     return DemoResult(
         settings=settings,
         source=source,
@@ -135,6 +150,8 @@ def run_demo(output: Path, settings: DemoSettings, progress: ProgressLike) -> De
         user=user,
         history=history,
         picks=picks,
+        recall=recall,
+        companions=companions,
         vectors=vectors,
         items=titles,
         split=split,
@@ -218,25 +235,32 @@ def _tests(runs: list[Run]) -> list[dict[str, Any]]:
     ]
 
 
+def _names(split: Split, titles: Mapping[str, ItemInfo]) -> list[str]:
+    """What each item is called, in the order of the indices."""
+    ids = map(str, split.train.items.ids.to_pylist())
+    return [titles[item].title if item in titles else f"item {item}" for item in ids]
+
+
+def _lists(model: Recommender, seen: list[int]) -> NDArray[np.int32]:
+    """int32[len(seen), 10]: what the model recommends to people who know one film each."""
+    items = model.items
+    recommended, _ = model.recommend_history([[items.external(item)] for item in seen])
+    return np.array([items.indices(row) for row in recommended.tolist()])
+
+
 def _recommendations(
-    model: Recommender, split: Split, titles: Mapping[str, ItemInfo]
+    model: Recommender, split: Split, names: list[str]
 ) -> tuple[str, list[str], list[dict[str, Any]]]:
     """Ten items for the user of median activity among those with something to find."""
-    items = split.train.items
     activity = np.diff(split.train.csr().indptr)
     later = split.test.sequences()
     able = [user for user in range(split.train.n_users) if len(later.of(user))]
     user = sorted(able, key=lambda index: (activity[index], index))[len(able) // 2]
-
-    def title(item: int) -> str:
-        name = str(items.external(item))
-        return titles[name].title if name in titles else f"item {name}"
-
-    history = [title(item) for item in split.train_valid.sequences().of(user)[-5:]]
+    history = [names[item] for item in split.train_valid.sequences().of(user)[-5:]]
     top = model.top_k(np.array([user], dtype=np.int32), 10)
     chosen = set(later.of(user).tolist())
     picks = [
-        {"rank": rank, "title": title(item), "chosen later": "yes" if item in chosen else ""}
+        {"rank": rank, "title": names[item], "chosen later": "yes" if item in chosen else ""}
         for rank, item in enumerate(top.items[0].tolist(), 1)
     ]
     return str(split.train.users.external(user)), history, picks
@@ -245,7 +269,7 @@ def _recommendations(
 def _write_titles(path: Path, split: Split, titles: Mapping[str, ItemInfo]) -> None:
     """Item ids and titles beside the runs, for `leporid recommend --items` and the service."""
     ids = [str(item) for item in split.train.items.ids.to_pylist()]
-    names = [titles[item].title if item in titles else f"item {item}" for item in ids]
     genres = ["|".join(titles[item].genres) if item in titles else "" for item in ids]
     with atomic_path(path) as target:
-        pq.write_table(pa.table({"item_id": ids, "title": names, "genres": genres}), target)
+        columns = {"item_id": ids, "title": _names(split, titles), "genres": genres}
+        pq.write_table(pa.table(columns), target)

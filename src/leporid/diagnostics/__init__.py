@@ -3,7 +3,6 @@
 doctor      `examine`: versions, machine, caches, extras, and a self-test of the kernels
 inspection  `inspect_embeddings`: everything `leporid inspect` shows, gathered in one place
 measures    Numbers that say what an embedding holds, and what training did to it
-page.html   The page of an inspection: numbers, tables and inline pictures, nothing from elsewhere
 pictures    The measures as pictures (matplotlib, from the extra `plots`)
 """
 

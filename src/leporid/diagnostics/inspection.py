@@ -24,7 +24,7 @@ from leporid.diagnostics.measures import (
 )
 from leporid.errors import DataError, UnknownIdError, closest
 from leporid.initializers import InitialEmbeddings
-from leporid.pages import fill_template
+from leporid.paper import figure_html, rows_html, write_report
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,8 +48,8 @@ class Inspection:
             },
         }
 
-    def tables(self, side: str) -> list[list[dict[str, Any]]]:
-        """The tables of one side, for a terminal or a page."""
+    def tables(self, side: str) -> dict[str, list[dict[str, Any]]]:
+        """The tables of one side by their headings, for a terminal or a page."""
         summary = self.summaries[side]
         quantiles = zip(QUANTILES, summary.norm_quantiles, strict=True)
         rows = {
@@ -60,19 +60,20 @@ class Inspection:
             **{f"norm: {name}": length for name, length in quantiles},
             "norm-degree correlation": summary.degree_correlation,
         }
-        tables = [[{"measure": key, "value": value} for key, value in rows.items()]]
+        tables = {side: [{"measure": key, "value": value} for key, value in rows.items()]}
         degrees = self.degrees[side]
         if degrees is not None:
-            tables.append(norms_by_degree(getattr(self.embeddings, side).vectors, degrees))
+            vectors = getattr(self.embeddings, side).vectors
+            tables[f"{side}: norms by degree"] = norms_by_degree(vectors, degrees)
         if side in self.movements:
-            tables.append(self.movements[side].groups)
+            tables[f"{side}: distance from the start"] = self.movements[side].groups
         if side == "items" and self.neighbours:
-            tables.append(self.neighbours)
+            tables["nearest items"] = self.neighbours
         return tables
 
     def write(self, folder: str | Path, title: str) -> list[Path]:
         """Pictures as PNG and SVG and `index.html`, all at once or not at all."""
-        sides = []
+        sections, counts = [], []
         with atomic_folder(folder) as draft:
             for side, summary in self.summaries.items():
                 vectors, degrees = getattr(self.embeddings, side).vectors, self.degrees[side]
@@ -82,10 +83,14 @@ class Inspection:
                 drawn["map"] = pictures.draw_map(flat_map(vectors), degrees, side)
                 if side in self.movements:
                     drawn["movement"] = pictures.draw_movement(self.movements[side], side)
-                inline = [pictures.save_picture(f, draft, f"{side}-{n}") for n, f in drawn.items()]
-                sides.append({"name": side, "tables": self.tables(side), "pictures": inline})
-            page = fill_template("leporid.diagnostics", "page.html", title=title, sides=sides)
-            (draft / "index.html").write_text(page, encoding="utf-8")
+                text = [rows_html(rows, name) for name, rows in self.tables(side).items() if rows]
+                for name, figure in drawn.items():
+                    pictures.save_picture(figure, draft, f"{side}-{name}")
+                    text.append(figure_html(figure, f"{side}: {name}"))
+                sections.append((side.capitalize(), "".join(text)))
+                isolated = f"{summary.isolated:,} without neighbours"
+                counts.append(f"{summary.rows:,} {side} ({isolated}) in {summary.dim} columns")
+            write_report(draft / "index.html", title, sections, "; ".join(counts) + ".")
             names = sorted(file.name for file in draft.iterdir())
         return [Path(folder) / name for name in names]
 

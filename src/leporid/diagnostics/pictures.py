@@ -61,12 +61,10 @@ def draw_movement(moved: Movement, side: str) -> Any:
     return figure
 
 
-def save_picture(figure: Any, folder: Path, name: str) -> str:
-    """Write `name.png` and `name.svg`; returns the SVG for a page to hold."""
+def save_picture(figure: Any, folder: Path, name: str) -> None:
+    """Write `name.png` and `name.svg`."""
     figure.savefig(folder / f"{name}.png", dpi=150)
-    svg = to_svg(figure)
-    (folder / f"{name}.svg").write_text(svg, encoding="utf-8")
-    return svg
+    (folder / f"{name}.svg").write_text(to_svg(figure), encoding="utf-8")
 
 
 def _sample(n: int) -> NDArray[np.int64]:

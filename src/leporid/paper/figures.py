@@ -15,7 +15,7 @@ def draw_le_dimensions(result: LeDimensions) -> Any:
     figure, axes = new_figure(3.2 * dimensions, 2.8, dimensions)
     for dimension, axis in enumerate(axes):
         for a, b in result.edges:
-            axis.plot(*result.positions[[a, b]].T, color="0.8", linewidth=0.6, zorder=1)
+            axis.plot(*result.positions[[a, b]].T, color="0.6", linewidth=0.6, zorder=1)
         values = result.values[:, dimension]
         height = values / abs(values).max() * 0.9
         for (x, y), bar in zip(result.positions, height, strict=True):

@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from scipy import sparse
@@ -102,12 +103,38 @@ def write_outputs(
             table = paper_table(name, dataset, root, suffix)
             sections.append(_table(table, root, out, skip_missing))
             used |= {r.spec_hash: r for row in table.rows for r in row.records}
-    if gains := initialisation_gains(list(used.values()), root):
+    gains = initialisation_gains(list(used.values()), root)
+    if gains:
         heading = "HR@10 from LEPORID and from random vectors, 95% interval over users and seeds"
         sections.append(("What the start is worth", rows_html(gains, heading)))
     if trained := [record for record in used.values() if record.extra.get("training")]:
         sections.append(("Training", training_section(trained)))
-    return write_report(out / "report.html", f"leporid on {dataset}", sections)
+    summary = _summary(dataset, list(used.values()), gains)
+    return write_report(out / "report.html", f"leporid on {dataset}", sections, summary)
+
+
+def _summary(dataset: str, records: Sequence[RunRecord], gains: list[dict[str, Any]]) -> str:
+    """How much was run, what was best, and what the start was worth."""
+    if not records:
+        return f"These tables and figures need no run on {dataset}, or none is on record yet."
+    by_name = defaultdict(list)
+    for record in records:
+        name = f"{record.model} ({record.recipe})" if record.recipe else record.model
+        by_name[f"{name} from {record.init} vectors" if record.init else name].append(record)
+    means = {name: fmean(run.metrics["HR@10"] for run in runs) for name, runs in by_name.items()}
+    best = max(means, key=lambda name: means[name])
+    lines = [
+        f"{len(records)} runs of {len({record.model for record in records})} models on {dataset}. "
+        f"The best HR@10 is {means[best]:.4f}, of {best}, mean over seeds."
+    ]
+    if gains:
+        better = sum(row["low"] > 0 for row in gains)
+        lines.append(
+            f"{better} of {len(gains)} models run from both starts are better from LEPORID than "
+            f"from random vectors by more than the 95% interval; the mean gain of HR@10 is "
+            f"{fmean(row['gain'] for row in gains):+.4f}."
+        )
+    return "\n".join(lines)
 
 
 def _table(table: PaperTable, root: str | Path, out: Path, skip_missing: bool) -> Section:
@@ -119,7 +146,8 @@ def _table(table: PaperTable, root: str | Path, out: Path, skip_missing: bool) -
     for form, ending in FORMATS.items():
         with atomic_path(out / f"{table.name}.{ending}") as target:
             target.write_text(render(table, form), encoding="utf-8")
-    return table.title, table_section(table, root)
+    empty = _not_run(table.name, table.dataset)
+    return table.title, table_section(table, root) if table.rows else empty
 
 
 def _data_sets(stats: dict[str, dict[str, Any]], out: Path) -> Section:

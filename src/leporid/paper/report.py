@@ -19,12 +19,19 @@ from leporid.paper.tables import TAIL, PaperTable
 from leporid.runs import Results, RunRecord, versions
 
 
-def write_report(path: str | Path, title: str, sections: Sequence[tuple[str, str]]) -> Path:
-    """Write the page atomically. A section is a heading and its HTML."""
+def write_report(
+    path: str | Path, title: str, sections: Sequence[tuple[str, str]], summary: str
+) -> Path:
+    """Write the page atomically.
+
+    `summary` is plain text, a paragraph per line, and stands first. A section is a heading and
+    its HTML; one without a heading continues the one before, one without HTML is left out.
+    """
     rows = [{"package": name, "version": version} for name, version in versions().items()]
     environment = ("Environment", rows_html(rows, "The report was made with"))
-    parts = [*sections, environment]
-    page = fill_template("leporid.paper", "templates/report.html", title=title, sections=parts)
+    values: dict[str, Any] = {"title": title, "summary": summary.splitlines()}
+    values["sections"] = [section for section in (*sections, environment) if section[1]]
+    page = fill_template("leporid.paper", "templates/report.html", **values)
     with atomic_path(path) as target:
         target.write_text(page, encoding="utf-8")
     return Path(path)

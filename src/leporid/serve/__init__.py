@@ -6,11 +6,13 @@ app         `create_app`: the HTTP side. Every answer that is not a success is o
 batching    `Batcher`: requests that arrive while a batch is worked on make up the next one
 docs.html   The template of the page that lists the endpoints
 engine      `Engine`: a batch of people in, a ranked list for each of them out
-item_map    The picture of all items: two coordinates each, and a colour
+item_map    The picture of all items: two coordinates each, colours and the names of regions
+layout      `lay_out`: two coordinates per vector such that neighbours stay neighbours
 loaded_run  `LoadedRun`: everything the service knows of one run, loaded once and never changed
 metrics     What the server counts, for Prometheus
 middleware  The outer layers: what is counted and logged of every request, and which are let in
 page        The page at /, its files, and the documentation of the endpoints
+regions     What a cluster of items is called: the genres, decades and title words it has more of
 schemas     What requests and answers look like, and how much one request may ask for
 seldom      `Seldom`: a log that anonymous requests cannot fill
 server      `serve_forever`: one uvicorn process for one application

@@ -197,6 +197,7 @@ def _add_reading(app: FastAPI, service: Service, *, writable: bool) -> None:
             "genres": groups.genres,
         }
         answer |= {"genre": groups.genre.tolist(), "cluster": groups.cluster.tolist()}
+        answer |= {"clusters": groups.clusters, "layout": groups.layout}
         return JSONResponse(answer)
 
     @app.get("/metrics", response_class=PlainTextResponse)

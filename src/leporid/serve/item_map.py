@@ -1,4 +1,4 @@
-"""The picture of all items: two coordinates each, and a colour."""
+"""The picture of all items: two coordinates each, colours and the names of regions."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ from leporid.data import Interactions, rarest_genres
 from leporid.errors import LeporidError
 from leporid.initializers import truncated_svd
 from leporid.models import read_trained
+from leporid.serve.layout import lay_out
+from leporid.serve.regions import name_clusters
 from leporid.threads import one_thread_pool
 
 _CLUSTERS = 10
@@ -32,7 +34,10 @@ class ItemMap:
     """int32[n_items]: index into `genres`; -1 where titles come without genres."""
     genres: tuple[str, ...]
     cluster: NDArray[np.int32]
-    """int32[n_items]: k-means cluster of the vectors."""
+    """int32[n_items]: k-means cluster of the vectors, an index into `clusters`."""
+    clusters: tuple[str, ...]
+    layout: str
+    """How the items were placed: the end of the sentence "Each point is an item, "."""
 
 
 def item_vectors(model_folder: Path, known: Interactions) -> NDArray[np.float32]:
@@ -49,21 +54,15 @@ def item_vectors(model_folder: Path, known: Interactions) -> NDArray[np.float32]
         return (items * value).astype(np.float32)
 
 
-def item_map(vectors: NDArray[np.float32], genres: Sequence[tuple[str, ...]]) -> ItemMap:
-    """Principal components of the vectors as coordinates, genres and clusters as colours."""
+def item_map(
+    vectors: NDArray[np.float32], titles: Sequence[str], genres: Sequence[tuple[str, ...]]
+) -> ItemMap:
+    """A layout of the vectors' directions, with genres and named clusters as colours."""
+    directions = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
+    position, layout = lay_out(directions)
     names, genre = rarest_genres(genres, _GENRES)
     rng, k = np.random.default_rng(0), min(_CLUSTERS, len(vectors))
-    _, cluster = kmeans2(vectors.astype(np.float64), k, minit="++", rng=rng)
-    return ItemMap(_principal(vectors), genre, names, np.asarray(cluster, np.int32))
-
-
-def _principal(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
-    centred = vectors - vectors.mean(axis=0)
-    _, axes = np.linalg.eigh((centred.T @ centred).astype(np.float64))
-    position = centred @ axes[:, ::-1][:, :2].astype(np.float32)
-    if position.shape[1] < 2:
-        position = np.pad(position, ((0, 0), (0, 2 - position.shape[1])))
-    # A few far items would squeeze all others into a dot: they stand at the edge instead.
-    low, high = np.quantile(position, [0.005, 0.995], axis=0)
-    reach = np.maximum((high - low) / 2, 1e-9)
-    return np.asarray(np.clip((position - (low + high) / 2) / reach, -1, 1), dtype=np.float32)
+    _, labels = kmeans2(directions.astype(np.float64), k, minit="++", rng=rng)
+    cluster = np.asarray(labels, np.int32)
+    clusters = name_clusters(cluster, titles, genres)
+    return ItemMap(position, genre, names, cluster, clusters, layout)

@@ -137,7 +137,7 @@ def _load(path: Path, items: str | Path | None, like: LoadedRun | None) -> Loade
         spelled=tuple(" ".join(title.casefold().split()) for title in titles),
         popularity=np.bincount(model.known.item, minlength=len(model.items)).astype(np.int64),
         neighbours=neighbours,
-        map=item_map(item_vectors(folder, model.known), genres),
+        map=item_map(item_vectors(folder, model.known), titles, genres),
         metrics=record.get("metrics", {}),
         threads=choose_torch_threads(lambda: model.score(some)) if has_net else None,
         loaded_at=time.time(),

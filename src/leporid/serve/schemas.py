@@ -206,6 +206,8 @@ class MapAnswer(BaseModel):
     genres: list[str] = Field(description="Names of the genre colours.")
     genre: list[int]
     cluster: list[int]
+    clusters: list[str] = Field(description="Names of the clusters.")
+    layout: str = Field(description="How the items were placed, in words.")
 
 
 class Problem(BaseModel):

@@ -1,8 +1,9 @@
 "use strict";
-/* State: a history of item ids. Everything shown is derived from it and from the server's answers. */
+/* State: a history of items, or a user of the log whose items it shows. Everything else is derived from it
+   and from the server's answers. */
 const $ = (id) => document.getElementById(id);
 const history_ = [];
-let runs = [], maps = {}, lists = {}, asked = 0, searched = 0;
+let user = null, runs = [], maps = {}, lists = {}, asked = 0, searched = 0;
 
 async function ask(path, body) {
   /* One request; a failure becomes words on the page and null here. */
@@ -28,60 +29,90 @@ function itemButton(item, label, onclick) {
   button.setAttribute("aria-label", `${label}: ${item.title}`);
   return button;
 }
-function similarButton(item) {
-  const button = make("button", { type: "button", className: "small", textContent: "similar", onclick: () => showSimilar(item) });
-  button.setAttribute("aria-label", `Items similar to ${item.title}`);
+function smallButton(words, label, item, onclick) {
+  const button = make("button", { type: "button", className: "small", textContent: words, onclick });
+  button.setAttribute("aria-label", `${label} ${item.title}`);
   return button;
 }
+function similarButton(item) { return smallButton("similar", "Items similar to", item, () => showSimilar(item)); }
 
 async function search() {
   const turn = ++searched;
-  const value = await ask(`/items?n=25&query=${encodeURIComponent($("query").value)}`);
+  /* What is chosen already is not offered again, so that many more are asked for. */
+  const most = Math.min(25 + history_.length, 200);
+  const value = await ask(`/items?n=${most}&query=${encodeURIComponent($("query").value)}`);
   if (!value || turn !== searched) return;
-  $("found").replaceChildren(...value.items.map((item) => make("li", {}, itemButton(item, "Add to history", () => add(item)), similarButton(item))));
-  if (!value.items.length) $("found").append(make("li", { className: "hint", textContent: "No title has these words." }));
+  const fresh = value.items.filter((item) => !has(item)).slice(0, 25);
+  $("found").replaceChildren(...fresh.map((item) => make("li", {}, itemButton(item, "Add to history", () => add(item)), similarButton(item))));
+  if (!fresh.length) $("found").append(make("li", { className: "hint", textContent: value.items.length ? "You have chosen all that have these words." : "No title has these words." }));
 }
 
+function has(item) { return history_.some((other) => other.id === item.id); }
 function add(item) {
-  if (history_.some((other) => other.id === item.id)) return;
+  if (has(item)) return;
   history_.push(item);
-  showHistory(); recommend();
+  changed();
 }
 function remove(item) {
   history_.splice(history_.findIndex((other) => other.id === item.id), 1);
-  showHistory(); recommend();
+  changed();
   ($("history").querySelector("button") || $("query")).focus();
+}
+function changed(id = null) {
+  /* A history that somebody has edited is nobody's in the log. */
+  user = id;
+  showHistory();
+  return Promise.all([search(), recommend()]);
 }
 function showHistory() {
   $("no-history").hidden = history_.length > 0;
   $("clear").hidden = history_.length === 0;
-  $("history").replaceChildren(...history_.map((item) => make("li", {}, itemButton(item, "Remove", () => remove(item)), similarButton(item))));
+  $("t-choose").textContent = history_.length ? `Choose (${history_.length})` : "Choose";
+  $("history").replaceChildren(...history_.map((item) => make("li", {}, make("span", { textContent: item.title }), similarButton(item), smallButton("remove", "Remove", item, () => remove(item)))));
   try { sessionStorage.setItem("history", JSON.stringify(history_)); } catch { /* storage may be off */ }
+}
+async function showUser() {
+  const value = $("user").value.trim() && await ask(`/users/${encodeURIComponent($("user").value.trim())}`);
+  if (!value) return;
+  history_.splice(0, Infinity, ...value.recent);
+  await changed(value);
 }
 
 async function recommend() {
   const turn = ++asked;
   if (!history_.length) { lists = {}; $("status").textContent = "Add something to your history to get recommendations."; showLists(); return; }
-  const body = { histories: [history_.map((item) => item.id)], n: 10, explain: true };
+  const who = user ? { users: [user.id] } : { histories: [history_.map((item) => item.id)] };
+  const body = { ...who, n: 10, explain: true };
   const answers = await Promise.all(runs.map((run) => ask("/recommend", { ...body, run: run.name })));
   if (turn !== asked || answers.some((answer) => !answer)) return;
   runs.forEach((run, i) => { lists[run.name] = answers[i].results[0].items; });
-  $("status").textContent = `For your ${history_.length} item${history_.length > 1 ? "s" : ""}.`;
+  const count = (n, what) => `${n.toLocaleString("en")} ${what}${n === 1 ? "" : "s"}`;
+  $("status").textContent = user
+    ? `For user ${user.id}, of whom ${count(user.interactions, "interaction")} and ${count(user.new_events, "new event")} are known.`
+    : `For your ${count(history_.length, "item")}.`;
+  const unknown = history_.filter((item) => answers[0].results[0].unknown.includes(item.id));
+  if (unknown.length) $("status").textContent += ` The model does not know ${unknown.map((item) => item.title).join(", ")}.`;
   showLists();
 }
 function reason(item) {
   if (!item.because.length) return "none of your items is among its nearest neighbours";
   return "near " + item.because.map((b) => `${b.title} (${b.similarity.toFixed(2)})`).join(", ");
 }
+function explanation(run, i) {
+  /* One sentence per list. The label is the model, and where it had them, its starting vectors. */
+  const start = run.label.split(", ")[1];
+  const who = run.model + (start ? `, which began its training with ${start.replace(" start", "")} vectors` : "");
+  return (i ? `The same from ${who}.` : `The ten items with the highest scores from ${who}, without those in the history.`);
+}
 function showLists() {
   const shared = (item, name) => runs.every((run) => run.name === name || (lists[run.name] || []).some((other) => other.id === item.id));
-  $("runs").replaceChildren(...(Object.keys(lists).length ? runs : []).map((run) => {
+  $("runs").replaceChildren(...(Object.keys(lists).length ? runs : []).map((run, i) => {
     const rows = lists[run.name].map((item) => {
       const row = make("li", {}, make("div", { className: "row" }, itemButton(item, "Add to history", () => add(item)), similarButton(item)), make("span", { className: "why", textContent: reason(item) }));
       if (!shared(item, run.name)) row.className = "only";
       return row;
     });
-    return make("div", { className: "run" }, make("h3", { textContent: run.label }), make("ol", {}, ...rows));
+    return make("div", { className: "run" }, make("h3", { textContent: run.label }), make("p", { className: "hint", textContent: explanation(run, i) }), make("ol", {}, ...rows));
   }));
   if (runs.length > 1 && Object.keys(lists).length) $("status").textContent += " A bar marks what only one of the two runs recommends.";
   marks();
@@ -90,8 +121,9 @@ function showLists() {
 async function showSimilar(item) {
   const value = await ask(`/similar/${encodeURIComponent(item.id)}?n=12`);
   if (!value) return;
-  $("similar-hint").textContent = value.similar.length ? `Nearest to ${item.title} on the item graph:` : `${item.title} shares no user with another item.`;
+  $("similar-hint").textContent = value.similar.length ? `Nearest to ${item.title} on the item graph (the share of people who have both):` : `${item.title} shares no user with another item.`;
   $("similar").replaceChildren(...value.similar.map((near) => make("li", {}, itemButton(near, "Add to history", () => add(near)), make("small", { textContent: near.similarity.toFixed(2) }))));
+  showTab($("t-near"));
   $("h-similar").scrollIntoView({ block: "nearest" });
 }
 
@@ -113,16 +145,18 @@ function recolour() {
   if (!data) return;
   $("colour").options[0].disabled = data.genres.length === 0;
   if (!data.genres.length) $("colour").value = "cluster";
-  const groups = data[$("colour").value];
-  const names = $("colour").value === "genre" ? data.genres : [...new Set(groups)].sort((a, b) => a - b).map((g) => `cluster ${g + 1}`);
-  map.setGroups(groups);
+  const by = $("colour").value, names = data[`${by}s`], used = new Set(data[by]);
+  $("layout").textContent = data.layout;
+  map.setGroups(data[by]);
   $("legend").replaceChildren(...names.map((name, i) => {
     const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
     const dot = document.createElementNS("http://www.w3.org/2000/svg", "rect");
-    for (const [key, value] of [["width", "100%"], ["height", "100%"], ["fill", ItemMap.colour(i)]]) dot.setAttribute(key, value);
+    dot.style.fill = `var(--group-${i % ItemMap.COLOURS})`;
     svg.append(dot); svg.setAttribute("aria-hidden", "true");
-    return make("li", {}, svg, name);
-  }));
+    const button = make("button", { type: "button", onclick: () => button.ariaPressed = String(map.toggle(i)) }, svg, name);
+    button.ariaPressed = "false";
+    return [i, make("li", {}, button)];
+  }).filter(([i]) => used.has(i)).map(([, row]) => row));
 }
 function marks() {
   const name = $("map-run").value, data = maps[name];
@@ -148,7 +182,26 @@ $("found").addEventListener("keydown", (e) => {
 document.addEventListener("keydown", (e) => {
   if (e.key === "/" && !/INPUT|SELECT/.test(document.activeElement.tagName)) { $("query").focus(); e.preventDefault(); }
 });
-$("clear").addEventListener("click", () => { history_.length = 0; showHistory(); recommend(); $("query").focus(); });
+$("clear").addEventListener("click", () => { history_.length = 0; changed(); $("query").focus(); });
+$("user-form").addEventListener("submit", (e) => { e.preventDefault(); showUser(); });
+const tabs = [...$("tabs").children];
+function showTab(tab) {
+  for (const other of tabs) {
+    other.ariaSelected = String(other === tab);
+    other.tabIndex = other === tab ? 0 : -1;
+    $(other.getAttribute("aria-controls")).classList.toggle("shown", other === tab);
+  }
+}
+tabs.forEach((tab, i) => {
+  tab.addEventListener("click", () => showTab(tab));
+  tab.addEventListener("keydown", (e) => {
+    const step = { ArrowLeft: -1, ArrowRight: 1 }[e.key];
+    if (!step) return;
+    const next = tabs[(i + step + tabs.length) % tabs.length];
+    showTab(next); next.focus(); e.preventDefault();
+  });
+});
+showTab(tabs[0]);
 $("colour").addEventListener("change", recolour);
 $("map-run").addEventListener("change", showMap);
 $("zoom-in").addEventListener("click", () => map.zoom(1.5));

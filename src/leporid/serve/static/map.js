@@ -2,7 +2,7 @@
 /* The embedding map: points drawn in batches of one colour, a grid to find what is under the pointer. */
 class ItemMap {
   constructor(canvas, tip, onPick) {
-    Object.assign(this, { canvas, tip, onPick, data: null, groups: [], history: [], recommended: [] });
+    Object.assign(this, { canvas, tip, onPick, data: null, groups: [], history: [], recommended: [], names: [], only: new Set() });
     this.view = { x: 0, y: 0, scale: 1 };
     this.hover = -1;
     this.frames = 0;
@@ -16,13 +16,29 @@ class ItemMap {
     canvas.addEventListener("pointerleave", () => this.setHover(-1));
     canvas.addEventListener("keydown", (e) => this.key(e));
   }
-  static colour(group) {
-    /* Steps of the golden angle keep neighbouring groups apart. */
-    const dark = matchMedia("(prefers-color-scheme: dark)").matches;
-    return `hsl(${(group * 137.5 + 205) % 360} 60% ${dark ? 62 : 42}%)`;
+  static COLOURS = 13;
+  setData(data) { this.data = data; this.buildGrid(); this.placeNames(); this.all(); }
+  toggle(group) {
+    /* Show only the chosen groups, or all where none is chosen; returns whether this one is. */
+    const chosen = !this.only.delete(group);
+    if (chosen) this.only.add(group);
+    this.setHover(-1);
+    this.draw();
+    return chosen;
   }
-  setData(data) { this.data = data; this.buildGrid(); this.all(); }
-  setGroups(groups) { this.groups = groups; this.byGroup = new Map(); groups.forEach((g, i) => { if (!this.byGroup.has(g)) this.byGroup.set(g, []); this.byGroup.get(g).push(i); }); this.draw(); }
+  hidden(i) { return this.only.size > 0 && !this.only.has(this.groups[i]); }
+  placeNames() {
+    /* A cluster's name stands at its member nearest to the median, the largest cluster first. */
+    const { x, y, cluster = [], clusters = [] } = this.data;
+    const median = (values) => values.sort((a, b) => a - b)[values.length >> 1];
+    this.names = clusters.map((name, c) => {
+      const members = cluster.flatMap((other, i) => (other === c ? [i] : []));
+      const mx = median(members.map((i) => x[i])), my = median(members.map((i) => y[i]));
+      const far = (i) => (x[i] - mx) ** 2 + (y[i] - my) ** 2;
+      return { name, c, size: members.length, at: members.reduce((a, b) => (far(b) < far(a) ? b : a), members[0]) };
+    }).filter(({ size }) => size).sort((a, b) => b.size - a.size);
+  }
+  setGroups(groups) { this.groups = groups; this.only.clear(); this.byGroup = new Map(); groups.forEach((g, i) => { if (!this.byGroup.has(g)) this.byGroup.set(g, []); this.byGroup.get(g).push(i); }); this.draw(); }
   setMarks(history, recommended) { this.history = history; this.recommended = recommended; this.draw(); }
   buildGrid() {
     this.cells = new Map();
@@ -100,6 +116,7 @@ class ItemMap {
     for (let cx = Math.floor((x - rx + 1) * 50); cx <= Math.floor((x + rx + 1) * 50); cx++)
       for (let cy = Math.floor((y - ry + 1) * 50); cy <= Math.floor((y + ry + 1) * 50); cy++)
         for (const i of this.cells.get(cx * 1000 + cy) || []) {
+          if (this.hidden(i)) continue;
           const [px, py] = this.screen(i), d = (px - sx) ** 2 + (py - sy) ** 2;
           if (d < nearest) { nearest = d; best = i; }
         }
@@ -132,15 +149,14 @@ class ItemMap {
     const base = Math.min(6, Math.max(2.2, 150 / Math.sqrt(this.data.x.length)));
     const side = Math.min(9, base + Math.sqrt(this.view.scale) - 0.5), half = side / 2;
     const ax = this.wide(), ay = this.tall(), bx = w / 2 - this.view.x * ax, by = h / 2 + this.view.y * ay;
-    c.globalAlpha = this.history.length + this.recommended.length ? 0.55 : 0.85;
     for (const [group, members] of this.byGroup) {
-      c.fillStyle = ItemMap.colour(group);
+      if (this.only.size && !this.only.has(group)) continue;
+      c.fillStyle = style.getPropertyValue(`--group-${Math.max(group, 0) % ItemMap.COLOURS}`);
       for (const i of members) {
         const x = bx + this.data.x[i] * ax, y = by - this.data.y[i] * ay;
         if (x > -9 && y > -9 && x < w + 9 && y < h + 9) c.fillRect(x - half, y - half, side, side);
       }
     }
-    c.globalAlpha = 1;
     const text = style.getPropertyValue("--text"), accent = style.getPropertyValue("--accent");
     const ring = (i, radius, fill, stroke) => {
       const [x, y] = this.screen(i);
@@ -151,6 +167,21 @@ class ItemMap {
     for (const i of this.recommended) ring(i, 5.5, accent, text);
     for (const i of this.history) ring(i, 8, null, text);
     if (this.hover >= 0) ring(this.hover, 6, null, accent);
+    this.paintNames(c, text, style.getPropertyValue("--card"));
     this.frames++;
+  }
+  paintNames(c, text, card) {
+    const taken = [];
+    c.font = "600 13px system-ui, sans-serif";
+    c.textAlign = "center"; c.textBaseline = "middle"; c.lineJoin = "round"; c.lineWidth = 4;
+    for (const { name, c: cluster, at } of this.names) {
+      if (this.groups === this.data.cluster && this.only.size && !this.only.has(cluster)) continue;
+      const [x, y] = this.screen(at), half = c.measureText(name).width / 2 + 3;
+      const left = Math.min(Math.max(x, half), this.canvas.clientWidth - half);
+      if (Math.abs(left - x) > half || taken.some((t) => Math.abs(t.x - left) < t.half + half && Math.abs(t.y - y) < 18)) continue;
+      taken.push({ x: left, y, half });
+      c.strokeStyle = card; c.strokeText(name, left, y);
+      c.fillStyle = text; c.fillText(name, left, y);
+    }
   }
 }
