@@ -53,7 +53,7 @@ def load(
     min_rating : keep rows with at least this rating; the others are counted in `.dropped`. 'anime'
         by default leaves out its rows with rating -1, which were seen and not rated
     weight : name or place of a column that says how much a row counts (a rating, a number of
-        plays), for models that use it (docs/weights.md); "value" for the values of a matrix. Rows
+        plays), for models that use it (docs/data.md); "value" for the values of a matrix. Rows
         whose weight is missing, or not above 0, are counted in `.dropped`
     duplicates : what becomes of a (user, item) pair that occurs again: "first" keeps the first in
         time, "sum" the first with the sum of all weights (1 each without a column), "all" every

@@ -264,7 +264,8 @@ class Recommender(Recommending):
             raise DataError(f"fit takes a Split, not {kind}: use leporid.temporal_split(data)")
         if len(split.train) == 0:
             raise DataError("the training part of the split is empty: nothing to fit on")
-        if split.train.has_weights and not (self.uses_weights or self.combines):
+        ignores = not (self.uses_weights or self.combines or split.protocol == "everything")
+        if ignores and split.train.has_weights:  # a final fit comes after one that has said so
             warnings.warn(
                 f"{self.name} cannot use weights: every interaction counts the same (ease, ials, "
                 f"itemknn and userknn use them)",

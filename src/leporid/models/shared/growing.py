@@ -206,9 +206,8 @@ def _merged(old: Interactions, new: Interactions | None, listed: list[Any]) -> I
     items = _more_ids(old.items, [*listed, *([] if new is None else new.items.ids.to_pylist())])
     users = _more_ids(old.users, [] if new is None else new.users.ids.to_pylist())
     parts = [old] if new is None or not len(new) else [old, new]
-    for name in ("time", "weight"):
-        if getattr(old, name) is not None and any(getattr(part, name) is None for part in parts):
-            raise DataError(f"the new interactions have no {name}s, and those of the model have")
+    if old.time is not None and any(part.time is None for part in parts):
+        raise DataError("the new interactions have no times, and those of the model have")
     user = np.concatenate([_places(users, part.users)[part.user] for part in parts])
     item = np.concatenate([_places(items, part.items)[part.item] for part in parts])
     rows = Interactions.joined(*parts)
