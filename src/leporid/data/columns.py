@@ -173,12 +173,12 @@ def find_columns(
     if weight is not None:
         places["weight"] = _requested_place(names, weight, "weight", origin)
     named = {role: names[places[role]] for role in (*_USUAL_NAMES, "weight") if role in places}
-    is_rating = places.get("weight") == places.get("rating")
-    if len(set(places.values())) < len(places) - ("weight" in places and is_rating):
+    is_rating = weight is not None and places["weight"] == places.get("rating")
+    if len(set(places.values())) < len(places) - is_rating:
         roles = listed(f"{role}={name}" for role, name in named.items())
         raise DataError(f"{origin}: two roles have the same column: {roles}")
-    left_out = "weight" if is_rating and need_rating else "" if need_rating else "rating"
-    read = {role: places[role] for role in named if role != left_out}
+    unread = "rating" if not need_rating else "weight" if is_rating else None
+    read = {role: places[role] for role in named if role != unread}
     return Columns(read, named, tuple(guessed))
 
 

@@ -95,11 +95,11 @@ class DatasetStats:
 
 @dataclass(frozen=True, eq=False)
 class Interactions:
-    """Events, sorted by user, then time, then order in the file; each pair once, unless repeats
-    were asked for (`duplicates="all"`).
+    """Who touched what, sorted by user, then time, then order in the file.
 
-    The order is an invariant: constructors in this room establish it (`from_arrays`), every
-    other room relies on it.
+    A (user, item) pair occurs once, unless repeats were asked for (`duplicates="all"`). The order
+    is an invariant: constructors in this room establish it (`from_arrays`), every other room relies
+    on it.
     """
 
     user: NDArray[np.int32]
