@@ -21,6 +21,8 @@ LISTED = set(re.findall(r"^::: (\S+)$", PAGE, re.MULTILINE)) | set(
 FOR_OTHER_ROOMS = {
     "choosing": {"format_duration", "parse_duration"},
     "data": {
+        "Duplicates",
+        "first_of_pairs",
         "DATASETS",
         "GENRE_NAMES",
         "ItemColumns",

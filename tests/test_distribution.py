@@ -10,12 +10,14 @@ import shutil
 import subprocess
 import sys
 import tarfile
+import tomllib
 import zipfile
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 
 
 def instructions() -> list[tuple[str, str]]:
@@ -71,16 +73,48 @@ def test_the_lines_of_the_dockerfile_run_in_a_plain_folder(tmp_path: Path) -> No
         assert option in help_text
 
 
+def test_the_workflow_runs_what_ci_runs_on_every_version_we_name() -> None:
+    workflow = (ROOT / ".github" / "workflows" / "ci.yml").read_text(encoding="utf-8")
+    assert "run: bash .ci/run" in workflow
+    assert (ROOT / ".ci" / "run").is_file()
+    assert "cache-dependency-path: constraints.txt" in workflow
+    [versions] = re.findall(r"python: \[(.*)\]", workflow)
+    named = [c.split(" :: ")[-1] for c in PROJECT["classifiers"] if ":: 3." in c]
+    assert [version.strip(' "') for version in versions.split(",")] == named
+    for command in ("python -m build", "python -m twine check --strict", "docker build"):
+        assert f"run: {command}" in workflow
+
+
+def test_pypi_finds_the_pictures_of_the_readme() -> None:
+    if "Homepage" not in PROJECT["urls"]:
+        pytest.skip("project.urls has no Homepage yet, under which the pictures could be found")
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    for picture in re.findall(r"!\[[^]]*\]\(([^)]*)\)", readme):
+        assert picture.startswith(PROJECT["urls"]["Homepage"])
+        assert (ROOT / "docs" / picture.partition("/docs/")[2]).is_file()
+
+
+@pytest.fixture(scope="module")
+def tools(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A Python that has build and twine, and nothing of ours."""
+    folder = tmp_path_factory.mktemp("tools")
+    subprocess.run([sys.executable, "-m", "venv", folder], check=True)
+    python = folder / ("Scripts" if os.name == "nt" else "bin") / "python"
+    install = [python, "-m", "pip", "install", "--quiet", "build", "twine"]
+    done = subprocess.run(install, capture_output=True, text=True, check=False)
+    if done.returncode:
+        pytest.skip(f"no index with build and twine can be reached: {done.stderr.strip()[-200:]}")
+    return python
+
+
 @pytest.mark.slow
-def test_both_archives_build_and_pypi_can_show_them(tmp_path: Path) -> None:
-    for package in ("build", "twine"):
-        pytest.importorskip(package, reason=f"{package} is not installed")
+def test_both_archives_build_and_pypi_can_show_them(tmp_path: Path, tools: Path) -> None:
     copied(tmp_path)
     how = {"cwd": tmp_path, "capture_output": True, "text": True, "check": False}
-    done = subprocess.run([sys.executable, "-m", "build", "--outdir", "dist", "."], **how)
+    done = subprocess.run([tools, "-m", "build", "--outdir", "dist", "."], **how)
     assert done.returncode == 0, done.stderr[-2000:]
     archives = sorted((tmp_path / "dist").iterdir())
-    done = subprocess.run([sys.executable, "-m", "twine", "check", "--strict", *archives], **how)
+    done = subprocess.run([tools, "-m", "twine", "check", "--strict", *archives], **how)
     assert done.returncode == 0, done.stdout
     [wheel] = (path for path in archives if path.suffix == ".whl")
     [source] = (path for path in archives if path.suffix == ".gz")
@@ -97,5 +131,6 @@ def test_both_archives_build_and_pypi_can_show_them(tmp_path: Path) -> None:
     assert not any(name.startswith("tests") for name in inside)
     assert "License-Expression: Apache-2.0" in about
     assert "Project-URL:" in about
+    assert "Author: " in about
     with tarfile.open(source) as file:
         assert any(name.endswith("/LICENSE") for name in file.getnames())

@@ -154,3 +154,25 @@ def test_help_loads_nothing_heavy() -> None:
         "assert not {'numba', 'torch', 'pyarrow', 'scipy'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.DEVNULL)
+
+
+def test_repeats_are_judged_where_known_items_may_come_back(tmp_path: Path) -> None:
+    rng = np.random.default_rng(2)
+    lines = [f"u{u},i{rng.integers(6)},{t},{1 + t % 3}" for u in range(9) for t in range(20)]
+    (tmp_path / "log.csv").write_text("\n".join(["user,item,time,plays", *lines, ""]))
+    keep = ["--duplicates", "all", "--weight", "plays"]
+    split = leporid.temporal_split(
+        leporid.load(tmp_path / "log.csv", duplicates="all", weight="plays")
+    )
+    model = leporid.train("itemknn", split, progress=False)
+    model.save(tmp_path / "model")
+    arguments = [tmp_path / "model", "--data", tmp_path / "log.csv", *keep, "--metrics", "HR"]
+    pairs = set(zip(split.test.user.tolist(), split.test.item.tolist(), strict=True))
+    have = split.train_valid.csr().toarray() > 0
+    known = sum(bool(have[pair]) for pair in pairs)
+    assert 0 < known < len(pairs)
+    assert f"{known} test items are not judged" in run(*arguments)
+    report = json.loads(run(*arguments, "--include-seen", "--json"))
+    assert (report["users"], report["repeated"]) == (9, 0)
+    table = leporid.evaluate(model, split, exclude_seen=False, metrics=["HR"])
+    assert report["metrics"] == table.mean()

@@ -152,5 +152,6 @@ def import_events(
     """Write the events a service has kept as a log for the next training."""
     from leporid.serve import merged_log
 
-    data = merged_log(store, None if source is None else _load(source, log, json_output))
+    before = None if source is None else _load(source, log, json_output)
+    data = merged_log(store, before, log.duplicates)  # type: ignore[arg-type]
     _write(data, output, json_output)

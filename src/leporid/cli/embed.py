@@ -126,6 +126,8 @@ def _read(
     """What is embedded (None: DATA is streamed), and the protocol where it is a training part."""
     from leporid.data import is_split
 
+    if log.weight is not None:
+        raise ConfigError("starting vectors do not depend on weights: leave out --weight")
     if part not in ("all", "train"):
         raise UnknownNameError("part", part, ["all", "train"])
     if part == "train" or is_split(data):

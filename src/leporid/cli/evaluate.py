@@ -34,6 +34,9 @@ def evaluate(
     stratum: Annotated[
         list[str] | None, "Also average over this group; may be repeated [tail-users, cold-users]."
     ] = None,
+    include_seen: Annotated[
+        bool, "Also rank items a user has already (for repeats, --duplicates all)."
+    ] = False,
     resamples: Annotated[int, "Resamples behind the intervals."] = 1000,
     seed: Annotated[int, "Seed of the resamples."] = 0,
     export: Annotated[Path | None, "Write one row per user to this .csv or .parquet file."] = None,
@@ -61,6 +64,7 @@ def evaluate(
             part=part,  # type: ignore[arg-type]
             progress=show_progress(json_output),
             metrics=metrics.split(",") if metrics else None,
+            exclude_seen=not include_seen,
         )
     notes = [str(w.message) for w in caught if issubclass(w.category, LeporidWarning)]
     for note in notes:
@@ -92,6 +96,7 @@ def _report(table: MetricTable, strata: list[str], resamples: int, seed: int) ->
         "users": len(table),
         "skipped": table.skipped,
         "cold": table.cold,
+        "repeated": table.repeated,
         "part": table.part,
         "protocol": table.protocol,
         "metrics": table.mean(),
@@ -113,6 +118,11 @@ def _print(report: dict[str, Any]) -> None:
         f"{report['users']:,} users evaluated, {report['cold']:,} of them cold (without training "
         f"items); {report['skipped']:,} left out because they have no {report['part']} items"
     )
+    if report["repeated"]:
+        typer.echo(
+            f"{report['repeated']:,} {report['part']} items are not judged, because their users "
+            f"have them already (--include-seen)"
+        )
 
 
 def _lists(path: Path | None, columns: str) -> Any:

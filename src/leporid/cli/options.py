@@ -73,6 +73,10 @@ class LogOptions:
     time: Annotated[str | None, "Time column; else found by name."] = None
     rating: Annotated[str | None, "Rating column; else found by name."] = None
     min_rating: Annotated[float | None, "Keep rows with at least this rating; else all."] = None
+    weight: Annotated[str | None, "Column that says how much a row counts; else all the same."] = (
+        None
+    )
+    duplicates: Annotated[str, "Of a pair that occurs again keep the first, sum or all."] = "first"
     separator: Annotated[str | None, "Between the fields of a text file; else found."] = None
     header: Annotated[bool | None, "First line holds names; else found."] = None
     encoding: Annotated[str, "Of a text file."] = "utf-8"

@@ -16,6 +16,7 @@ k_core          Only users and items that occur often enough, in memory or a blo
 loading         `load`: parquet, frames, sparse matrices, text files and data sets by name
 policies        Which rows are kept, which are left out and counted; values become ids
 quoting         Where rows begin and quotes close in text, byte by byte
+repeats         `duplicates=`: what becomes of a pair that occurs again; which event is the first
 source_file     The door of every file: pipes are copied, what goes wrong is a `DataError`
 split           `Split`: train, validation and test parts that share their id maps
 splitting       The protocols: per user by share, by one, at random, by the clock; `split_by` name

@@ -18,6 +18,8 @@ from .item_titles import rarest_genres as rarest_genres
 from .item_titles import titles_of as titles_of
 from .k_core import core_filter as core_filter
 from .loading import load as load
+from .repeats import Duplicates as Duplicates
+from .repeats import first_of_pairs as first_of_pairs
 from .split import Part as Part
 from .split import Split as Split
 from .split import is_split as is_split

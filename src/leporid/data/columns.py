@@ -1,4 +1,4 @@
-"""Which column is the user, the item, the time and the rating, and the table of those columns."""
+"""Which column is the user, item, time, rating and weight, and the table of those columns."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class LoadReport:
     format: str
     """'text', 'parquet', 'frame' or 'matrix'."""
     columns: Mapping[str, str]
-    """Role ('user', 'item', 'time', 'rating') to the name of its column."""
+    """Role ('user', 'item', 'time', 'rating', 'weight') to the name of its column."""
     guessed: tuple[str, ...]
     """The roles whose column the caller did not name."""
     rows: int
@@ -85,7 +85,7 @@ class Columns:
     """The columns of a source that have a role."""
 
     places: Mapping[str, int]
-    """Role to place, for the columns that have to be read."""
+    """Role to place, for the columns that have to be read; each column once."""
     names: Mapping[str, str]
     """Role to name; also of ratings that need not be read."""
     guessed: tuple[str, ...]
@@ -108,7 +108,10 @@ class RawTable:
     ) -> RawTable:
         """A table that holds the columns of `columns.places`, in that order."""
         report = LoadReport(origin, kind, columns.names, columns.guessed, table.num_rows, **layout)
-        return cls(dict(zip(columns.places, table.columns, strict=True)), report)
+        values = dict(zip(columns.places, table.columns, strict=True))
+        if "weight" in columns.names:  # a column that is the rating too is read once
+            values.setdefault("weight", values.get("rating"))
+        return cls(values, report)
 
     def in_file_order(self) -> RawTable:
         """The row number as time, whatever time column there is."""
@@ -150,7 +153,7 @@ def find_columns(
     places = {
         role: _requested_place(names, column, role, origin)
         for role, column in requested.items()
-        if column is not None
+        if column is not None and role != "weight"
     }
     guess = _guess_by_name(names) if first_row is None else _guess_by_place(first_row)
     guessed = []
@@ -164,11 +167,18 @@ def find_columns(
                 f"{origin} has no column that looks like the {role} (columns found: "
                 f"{listed(names)}): name it with {role}=... (--{role} on the command line)"
             )
-    named = {role: names[places[role]] for role in _USUAL_NAMES if role in places}
-    if len(set(places.values())) < len(places):
+    weight = requested.get("weight")
+    if weight == "rating" and first_row is not None:  # no column has a name
+        weight = places.get("rating", weight)
+    if weight is not None:
+        places["weight"] = _requested_place(names, weight, "weight", origin)
+    named = {role: names[places[role]] for role in (*_USUAL_NAMES, "weight") if role in places}
+    is_rating = weight is not None and places["weight"] == places.get("rating")
+    if len(set(places.values())) < len(places) - is_rating:
         roles = listed(f"{role}={name}" for role, name in named.items())
         raise DataError(f"{origin}: two roles have the same column: {roles}")
-    read = {role: places[role] for role in named if need_rating or role != "rating"}
+    unread = "rating" if not need_rating else "weight" if is_rating else None
+    read = {role: places[role] for role in named if role != unread}
     return Columns(read, named, tuple(guessed))
 
 

@@ -14,7 +14,8 @@ from scipy import sparse
 
 from leporid.data.id_map import IdMap
 from leporid.data.k_core import core_filter
-from leporid.errors import DataError
+from leporid.data.repeats import DUPLICATES, Duplicates, first_of_pairs
+from leporid.errors import DataError, UnknownNameError
 
 if TYPE_CHECKING:
     from leporid.data.columns import LoadReport
@@ -31,6 +32,8 @@ class Sequences:
     """int64[n_users + 1]: the items of user u are `items[indptr[u]:indptr[u + 1]]`."""
     items: NDArray[np.int32]
     """int32[n]: item indices, oldest first within a user."""
+    weights: NDArray[np.float32] | None = None
+    """float32[n]: how much each event counts; None: all the same."""
 
     def __len__(self) -> int:
         return len(self.indptr) - 1
@@ -51,7 +54,7 @@ class Sequences:
         """The sequences of these users, in this order; consecutive users share the memory."""
         users = np.asarray(users)
         if len(users) and np.array_equal(users, np.arange(users[0], users[0] + len(users))):
-            return Sequences(self.indptr[users[0] : users[-1] + 2], self.items)
+            return Sequences(self.indptr[users[0] : users[-1] + 2], self.items, self.weights)
         return self._runs(self.indptr[users], np.diff(self.indptr)[users])
 
     def last(self, n: int) -> Sequences:
@@ -61,8 +64,9 @@ class Sequences:
 
     def _runs(self, starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> Sequences:
         indptr = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-        shift = np.repeat(starts - indptr[:-1], lengths)
-        return Sequences(indptr, self.items[shift + np.arange(indptr[-1])])
+        places = np.repeat(starts - indptr[:-1], lengths) + np.arange(indptr[-1])
+        weights = None if self.weights is None else self.weights[places]
+        return Sequences(indptr, self.items[places], weights)
 
 
 @dataclass(frozen=True)
@@ -74,25 +78,28 @@ class DatasetStats:
     items: int
     """Number of items."""
     interactions: int
-    """Number of distinct (user, item) pairs."""
+    """Number of events: of distinct (user, item) pairs, unless repeated events were kept."""
     density: float
-    """interactions / (users x items)."""
+    """Distinct pairs / (users x items)."""
     tail_user_share: float
     """Share of all interactions that the 25% least active users made."""
     tail_item_share: float
     """Share of all interactions that the 25% least popular items received."""
+    repeat_share: float = 0.0
+    """Share of all interactions whose user had the item before."""
 
     def as_dict(self) -> dict[str, int | float]:
-        """Plain values, in the order of the paper's table."""
-        return asdict(self)
+        """Plain values, in the order of the paper's table; repeats only where there are any."""
+        return {k: v for k, v in asdict(self).items() if k != "repeat_share" or v}
 
 
 @dataclass(frozen=True, eq=False)
 class Interactions:
-    """Distinct (user, item) pairs, sorted by user, then time, then order in the file.
+    """Who touched what, sorted by user, then time, then order in the file.
 
-    The order is an invariant: constructors in this room establish it (`from_arrays`), every
-    other room relies on it.
+    A (user, item) pair occurs once, unless repeats were asked for (`duplicates="all"`). The order
+    is an invariant: constructors in this room establish it (`from_arrays`), every other room relies
+    on it.
     """
 
     user: NDArray[np.int32]
@@ -109,6 +116,8 @@ class Interactions:
     """How many rows each policy left out while loading, by reason."""
     source: LoadReport | None = None
     """How the log was read and which columns were guessed; None where it was not loaded."""
+    weight: NDArray[np.float32] | None = None
+    """float32[n], above 0: how much each event counts; None: all the same."""
 
     @classmethod
     def from_arrays(
@@ -119,43 +128,70 @@ class Interactions:
         users: IdMap,
         items: IdMap,
         dropped: Mapping[str, int] | None = None,
+        *,
+        weight: NDArray[Any] | None = None,
+        duplicates: Duplicates = "first",
     ) -> Interactions:
-        """Sort rows, and keep the first in time of every (user, item) pair, counting the rest."""
+        """Sort rows, and treat pairs that occur again as `duplicates` says, counting what goes."""
+        if duplicates not in DUPLICATES:
+            raise UnknownNameError("duplicates", duplicates, DUPLICATES)
         user = np.ascontiguousarray(user, dtype=np.int32)
         item = np.ascontiguousarray(item, dtype=np.int32)
         time = None if time is None else np.ascontiguousarray(time, dtype=np.int64)
-        rows, counts = cls(user, item, time, users, items), dict(dropped or {})
+        weight = None if weight is None else np.ascontiguousarray(weight, dtype=np.float32)
+        rows, counts = cls(user, item, time, users, items, weight=weight), dict(dropped or {})
         if not _in_order(user, time):
             rows = rows.select(_by_user_and_time(user, time, len(users)))
-        pairs = rows.user.astype(np.int64) * len(items) + rows.item
-        first = np.sort(np.unique(pairs, return_index=True)[1])
-        if repeated := len(rows) - len(first):
-            counts["duplicate pair"] = counts.get("duplicate pair", 0) + repeated
-            rows = rows.select(first)
+        if duplicates == "sum":
+            # The entry of each event's pair, for the first of them to keep.
+            sums = rows.csr(weighted=True)
+            summed = np.asarray(sums[rows.user, rows.item], np.float32).ravel()
+            rows = replace(rows, weight=summed)
+        if duplicates != "all" and rows.repeats:
+            key = "duplicate pair" + " (added up)" * (duplicates == "sum")
+            counts[key] = counts.get(key, 0) + rows.repeats
+            rows = rows.select(rows.is_first)
         return replace(rows, dropped=counts)
+
+    @classmethod
+    def joined(cls, *parts: Interactions) -> Interactions:
+        """The rows of parts with the same ids, one part after the other, not yet in order.
+
+        Times and weights are there where every part has them.
+        """
+
+        def column(name: str) -> Any:
+            rows = [getattr(part, name) for part in parts]
+            return None if any(r is None for r in rows) else np.concatenate(rows)
+
+        ids = parts[0].users, parts[0].items
+        return cls(column("user"), column("item"), column("time"), *ids, weight=column("weight"))
 
     def to_stored(self, prefix: str) -> dict[str, NDArray[Any]]:
         """The rows as named arrays for a file; the ids are `IdMap.to_arrays`."""
-        arrays = {f"{prefix}.user": self.user, f"{prefix}.item": self.item}
-        return arrays if self.time is None else {**arrays, f"{prefix}.time": self.time}
+        columns = {name: getattr(self, name) for name in ("user", "item", "time", "weight")}
+        return {f"{prefix}.{name}": rows for name, rows in columns.items() if rows is not None}
 
     @classmethod
     def from_stored(
         cls, arrays: Mapping[str, NDArray[Any]], prefix: str, users: IdMap, items: IdMap
     ) -> Interactions:
         """The inverse of `to_stored`; what cannot be such rows is a `DataError`."""
-        user, item, time = (arrays.get(f"{prefix}.{name}") for name in ("user", "item", "time"))
+        types = {"user": np.int32, "item": np.int32, "time": np.int64, "weight": np.float32}
+        user, item, time, weight = columns = [arrays.get(f"{prefix}.{name}") for name in types]
         if user is None or item is None:
             raise DataError(f"the {prefix} interactions are missing")
-        for rows, dtype in ((user, np.int32), (item, np.int32), (time, np.int64)):
+        for rows, dtype in zip(columns, types.values(), strict=True):
             if rows is not None and (rows.dtype != dtype or rows.shape != (len(user),)):
                 raise DataError(f"the {prefix} interactions are not columns of equal length")
+        if weight is not None and not (np.isfinite(weight) & (weight > 0)).all():
+            raise DataError(f"the {prefix} interactions have weights that are not above 0")
         for rows, ids in ((user, users), (item, items)):
             if len(rows) and (rows.min() < 0 or rows.max() >= len(ids)):
                 raise DataError(f"the {prefix} interactions name {ids.kind}s that do not exist")
         if not _in_order(user, time):
             raise DataError(f"the {prefix} interactions are not in order")
-        return cls(user, item, time, users, items)
+        return cls(user, item, time, users, items, weight=weight)
 
     def __len__(self) -> int:
         return len(self.user)
@@ -195,27 +231,49 @@ class Interactions:
         counts = np.bincount(self.user, minlength=self.n_users)
         return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
 
-    def csr(self) -> sparse.csr_matrix:
+    @cached_property
+    def is_first(self) -> NDArray[np.bool_]:
+        """bool[n]: False where an earlier event has the same user and item."""
+        nothing = np.zeros(self.n_users + 1, np.int64), self.item[:0]
+        return first_of_pairs(self._indptr, self.item, nothing, self.n_items)
+
+    @property
+    def repeats(self) -> int:
+        """Number of events whose user has had the item before."""
+        return len(self) - int(np.count_nonzero(self.is_first))
+
+    @property
+    def has_weights(self) -> bool:
+        """Whether some events count more than others."""
+        return self.weight is not None and bool((self.weight != 1).any())
+
+    def csr(self, *, weighted: bool = False) -> sparse.csr_matrix:
         """The binary user x item matrix, float32, column indices sorted within a row.
 
-        A `csr_matrix`, for packages that take nothing else (implicit); scipy's newer kind is
-        `csr_array(data.csr())`, which shares the memory. Nothing here uses `*` on it.
+        With `weighted` an entry is the sum of the weights of the pair's events, each 1 without
+        weights. A `csr_matrix`, for packages that take nothing else (implicit); scipy's newer kind
+        is `csr_array(data.csr())`, which shares the memory. Nothing here uses `*` on it.
         """
         small = self._indptr[-1] < np.iinfo(np.int32).max
         indptr = self._indptr.astype(np.int32) if small else self._indptr
-        data, shape = np.ones(len(self), dtype=np.float32), (self.n_users, self.n_items)
+        given = self.weight if weighted else None
+        data = np.ones(len(self), dtype=np.float32) if given is None else given.copy()
+        shape = self.n_users, self.n_items
         matrix = sparse.csr_matrix((data, self.item.copy(), indptr), shape=shape)
-        matrix.sort_indices()
+        matrix.sum_duplicates()
+        if not weighted:
+            matrix.data.fill(1.0)
         return matrix
 
     def sequences(self) -> Sequences:
         """Each user's items in time order (no copy)."""
-        return Sequences(self._indptr, self.item)
+        return Sequences(self._indptr, self.item, self.weight)
 
     def select(self, rows: NDArray[Any]) -> Interactions:
         """Some of the rows (a mask, or positions in order), sharing the id maps."""
-        time = None if self.time is None else self.time[rows]
-        return Interactions(self.user[rows], self.item[rows], time, self.users, self.items)
+        time, weight = (c if c is None else c[rows] for c in (self.time, self.weight))
+        ids = self.users, self.items
+        return Interactions(self.user[rows], self.item[rows], time, *ids, weight=weight)
 
     def core(self, k: int) -> Interactions:
         """Only users and items with at least `k` interactions, repeated until stable.
@@ -231,17 +289,20 @@ class Interactions:
             users=self.n_users,
             items=self.n_items,
             interactions=n,
-            density=n / cells if n else 0.0,
+            density=(n - self.repeats) / cells if n else 0.0,
             tail_user_share=_tail_share(np.bincount(self.user, minlength=self.n_users)),
             tail_item_share=_tail_share(np.bincount(self.item, minlength=self.n_items)),
+            repeat_share=self.repeats / n if n else 0.0,
         )
 
     @cached_property
     def digest(self) -> str:
-        """A hash of everything that can change a result: pairs, order and ids."""
+        """A hash of everything that can change a result: pairs, order, weights and ids."""
         hasher = hashlib.sha256()
         for array in (self.user, self.item, self.time):
             hasher.update(b"none" if array is None else np.ascontiguousarray(array).tobytes())
+        if self.weight is not None:
+            hasher.update(b"weight" + np.ascontiguousarray(self.weight).tobytes())
         hasher.update(self.users.digest.encode())
         hasher.update(self.items.digest.encode())
         return hasher.hexdigest()[:16]

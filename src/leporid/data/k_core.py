@@ -22,14 +22,16 @@ Pairs = Iterable[tuple[NDArray[Any], NDArray[Any]]]
 def core_filter(interactions: Interactions, k: int) -> Interactions:
     """Keep users and items with at least `k` interactions, repeated until nothing changes.
 
-    The fixed point does not depend on the order of the removals. The id maps are compacted to
+    Repeated events of a pair count once, so that the core is the same whether they are kept. The
+    fixed point does not depend on the order of the removals. The id maps are compacted to
     what remains and know which ids were dropped; `dropped` counts the rows left out. Fewer than
     half of the users left give a `LeporidWarning`, none a `DataError` that says how large `k`
     may be.
     """
-    user, item = interactions.user, interactions.item
+    user, item, first = interactions.user, interactions.item, interactions.is_first
     sizes = interactions.n_users, interactions.n_items
-    of_user, of_item = core_counts(lambda: [(user, item)], *sizes, k)
+    pairs = user[first], item[first]
+    of_user, of_item = core_counts(lambda: [pairs], *sizes, k)
     inner = interactions.select((of_user[user] > 0) & (of_item[item] > 0))
     kept_users, kept_items = np.flatnonzero(of_user), np.flatnonzero(of_item)
     warn_of_few(len(kept_users), sizes[0], k)

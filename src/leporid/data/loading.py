@@ -16,6 +16,7 @@ from leporid.data.columns import LoadReport, RawTable, Requested, find_columns
 from leporid.data.datasets import DATASETS, fetch
 from leporid.data.interactions import Interactions
 from leporid.data.policies import to_interactions
+from leporid.data.repeats import Duplicates
 from leporid.data.source_file import SourceFile, in_words, located, reading
 from leporid.data.split import is_split
 from leporid.data.text_files import read_text
@@ -32,6 +33,8 @@ def load(
     time: str | int | None = None,
     rating: str | int | None = None,
     min_rating: float | None = None,
+    weight: str | int | None = None,
+    duplicates: Duplicates = "first",
     separator: str | None = None,
     header: bool | None = None,
     encoding: str = "utf-8",
@@ -49,6 +52,12 @@ def load(
     user, item, time, rating : name or place (from 0) of a column that has no usual name
     min_rating : keep rows with at least this rating; the others are counted in `.dropped`. 'anime'
         by default leaves out its rows with rating -1, which were seen and not rated
+    weight : name or place of a column that says how much a row counts (a rating, a number of
+        plays), for models that use it (docs/data.md); "value" for the values of a matrix. Rows
+        whose weight is missing, or not above 0, are counted in `.dropped`
+    duplicates : what becomes of a (user, item) pair that occurs again: "first" keeps the first in
+        time, "sum" the first with the sum of all weights (1 each without a column), "all" every
+        event
     separator, header, encoding : of a text file, where its first line does not show them
     order : "file" takes the order of the rows as time; by default a time column says the order,
         and without one there is none
@@ -56,20 +65,20 @@ def load(
     Returns
     -------
     Interactions
-        Distinct pairs. `.dropped` counts the rows each policy left out (docs/data.md), and
-        missing values also give one `LeporidWarning`.
+        Distinct pairs, unless `duplicates` is "all". `.dropped` counts the rows each policy left
+        out (docs/data.md), and missing values also give one `LeporidWarning`.
     """
     if order not in (None, "file"):
         raise UnknownNameError("order", str(order), ["file"])
     if order == "file" and time is not None:
         raise ConfigError("a time column and the order of the file exclude each other: name one")
-    requested = {"user": user, "item": item, "time": time, "rating": rating}
+    requested = {"user": user, "item": item, "time": time, "rating": rating, "weight": weight}
     named = isinstance(source, str) and source in DATASETS and not Path(source).exists()
     if min_rating is None and named:
         min_rating = DATASETS[source].min_rating
     need_rating = min_rating is not None
     if hasattr(source, "tocoo"):
-        raw = _read_matrix(source)
+        raw = _read_matrix(source, weight)
     elif isinstance(source, str | os.PathLike):
         with reading(_locate(source)) as file:
             if file.is_parquet():
@@ -84,7 +93,8 @@ def load(
             f"polars frame, a pyarrow table or a scipy sparse matrix"
         )
     with in_words(raw.report.origin):
-        return to_interactions(raw.in_file_order() if order == "file" else raw, min_rating)
+        raw = raw.in_file_order() if order == "file" else raw
+        return to_interactions(raw, min_rating, duplicates)
 
 
 def _locate(source: str | os.PathLike[str]) -> Path:
@@ -192,7 +202,7 @@ def _selected(source: Any, places: list[int]) -> pa.Table:
     return pa.table(columns, names=[str(place) for place in places])
 
 
-def _read_matrix(matrix: Any) -> RawTable:
+def _read_matrix(matrix: Any, weight: str | int | None) -> RawTable:
     """A scipy sparse matrix: rows are users, columns items, values ratings; no times."""
     entries = matrix.tocoo()
     shape = int(matrix.shape[0]), int(matrix.shape[1])
@@ -201,10 +211,15 @@ def _read_matrix(matrix: Any) -> RawTable:
         "item": pa.chunked_array([np.asarray(entries.col, dtype=np.int64)]),
         "rating": pa.chunked_array([np.asarray(entries.data, dtype=np.float64)]),
     }
+    names = {"user": "row", "item": "column", "rating": "value"}
+    if weight is not None:
+        if weight != "value":
+            raise UnknownNameError("weight of a matrix", str(weight), ["value"])
+        columns["weight"], names["weight"] = columns["rating"], "value"
     report = LoadReport(
         origin=f"the {shape[0]} x {shape[1]} {type(matrix).__name__}",
         format="matrix",
-        columns={"user": "row", "item": "column", "rating": "value"},
+        columns=names,
         guessed=(),
         rows=len(entries.data),
     )

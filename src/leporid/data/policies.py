@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from leporid.data.columns import RawTable
 from leporid.data.id_map import IdMap, uuids_as_text
 from leporid.data.interactions import Interactions
+from leporid.data.repeats import Duplicates
 from leporid.data.timestamps import to_int64
 from leporid.errors import DataError, LeporidWarning
 
@@ -35,6 +36,8 @@ class KeptRows:
     """int32[n]: places in `item_values`."""
     time: pa.ChunkedArray | None
     """int64[n], no nulls."""
+    weight: NDArray[np.float32] | None
+    """float32[n], finite and above 0."""
     time_unit: str | None
     user_values: pa.Array
     """Integers or text; equal ids may occur twice ('7' and ' 7'), blank ones are null."""
@@ -43,7 +46,9 @@ class KeptRows:
     """Rows left out, by reason."""
 
 
-def to_interactions(raw: RawTable, min_rating: float | None) -> Interactions:
+def to_interactions(
+    raw: RawTable, min_rating: float | None, duplicates: Duplicates = "first"
+) -> Interactions:
     """Raw columns as `Interactions`. The ids of a matrix are positions: empty rows keep theirs."""
     rows = keep_rows(raw, min_rating)
     check_kept(raw.report.origin, raw.report.rows, rows.dropped)
@@ -55,8 +60,9 @@ def to_interactions(raw: RawTable, min_rating: float | None) -> Interactions:
         user_of, item_of = rows.user_values.to_numpy(), rows.item_values.to_numpy()
         users, items = IdMap.range(raw.shape[0], "user"), IdMap.range(raw.shape[1], "item")
     time = None if rows.time is None else np.asarray(rows.time)
+    pairs, how = (user_of[rows.user], item_of[rows.item]), duplicates
     data = Interactions.from_arrays(
-        user_of[rows.user], item_of[rows.item], time, users, items, rows.dropped
+        *pairs, time, users, items, rows.dropped, weight=rows.weight, duplicates=how
     )
     return replace(data, source=replace(raw.report, time_unit=rows.time_unit))
 
@@ -66,7 +72,7 @@ def keep_rows(raw: RawTable, min_rating: float | None) -> KeptRows:
 
     A row counts once, for the first of these that applies: missing user, missing item, missing
     time, missing rating (only where `min_rating` asks for ratings), below `min_rating`; in a
-    matrix without `min_rating`, a stored zero.
+    matrix without `min_rating`, a stored zero; missing weight, weight of 0 or less.
     """
     origin, names = raw.report.origin, raw.report.columns
     user, user_values = _coded(raw.columns["user"], "user", origin)
@@ -87,15 +93,22 @@ def keep_rows(raw: RawTable, min_rating: float | None) -> KeptRows:
         time, unit = to_int64(_plain(raw.columns["time"]), names["time"])
         leave_out("missing time", np.asarray(pc.is_null(time)))
     if min_rating is not None:
-        rating = _ratings(raw)
+        rating = _numbers(raw, "rating")
         leave_out("missing rating", np.isnan(rating))
         leave_out("below min_rating", rating < min_rating)
     elif raw.shape is not None:
-        leave_out("explicit zero", _ratings(raw) == 0)
+        leave_out("explicit zero", _numbers(raw, "rating") == 0)
+    weight = None
+    if "weight" in raw.columns:
+        with np.errstate(over="ignore"):
+            weight = _numbers(raw, "weight").astype(np.float32)
+        leave_out("missing weight", ~np.isfinite(weight))
+        leave_out("weight of 0 or less", weight <= 0)
     if dropped:
         user, item = user[keep], item[keep]
+        weight = None if weight is None else weight[keep]
         time = None if time is None else time.filter(pa.array(keep))
-    return KeptRows(user, item, time, unit, user_values, item_values, dropped)
+    return KeptRows(user, item, time, weight, unit, user_values, item_values, dropped)
 
 
 def check_kept(origin: str, rows: int, dropped: Mapping[str, int]) -> None:
@@ -141,17 +154,18 @@ def _plain(values: pa.ChunkedArray) -> pa.ChunkedArray:
     return values
 
 
-def _ratings(raw: RawTable) -> NDArray[np.float64]:
+def _numbers(raw: RawTable, role: str) -> NDArray[np.float64]:
+    """float64[n]: the ratings or weights, NaN where missing."""
     origin, names = raw.report.origin, raw.report.columns
-    if "rating" not in raw.columns:
+    if role not in raw.columns:
         raise DataError(
             f"{origin} has no column that looks like a rating (using: {', '.join(names.values())})"
             f", which min_rating needs: name it with rating=... (--rating on the command line)"
         )
     try:
-        column = _plain(raw.columns["rating"]).cast(pa.float64())
+        column = _plain(raw.columns[role]).cast(pa.float64())
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-        raise DataError(f"{origin}: column {names['rating']!r} is no number: {error}") from None
+        raise DataError(f"{origin}: column {names[role]!r} is no number: {error}") from None
     return np.asarray(pc.fill_null(column, np.nan).to_numpy(), dtype=np.float64)
 
 

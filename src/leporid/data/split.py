@@ -71,13 +71,8 @@ class Split:
     @cached_property
     def train_valid(self) -> Interactions:
         """Train followed by validation within each user: what is known when testing."""
-        first, then = self.train, self.valid
-        time = None
-        if first.time is not None and then.time is not None:
-            time = np.concatenate([first.time, then.time])
-        user, item = (np.concatenate(p) for p in ((first.user, then.user), (first.item, then.item)))
-        both = Interactions(user, item, time, self.users, self.items)
-        return both.select(np.argsort(user, kind="stable"))
+        both = Interactions.joined(self.train, self.valid)
+        return both.select(np.argsort(both.user, kind="stable"))
 
     def known(self, part: Part) -> Interactions:
         """What a recommender may know of a user, and must not recommend, when judged on `part`."""

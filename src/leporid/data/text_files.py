@@ -68,7 +68,7 @@ def read_text(
     header: bool | None = None,
     encoding: str = "utf-8",
 ) -> RawTable:
-    """Read the user, item, time and (if asked for) rating columns of a delimited file."""
+    """Read the user, item, time and (if asked for) rating and weight of a delimited file."""
     layout, origin = _look(file, separator, header, encoding), str(file.path)
     if len(layout.names) < 2:
         raise DataError(
@@ -79,7 +79,7 @@ def read_text(
     columns = find_columns(layout.names, requested, origin, need_rating, first_row=first_row)
     # Ids come as dictionaries (small, and '007' stays '007'); the type of times is inferred.
     ids = pa.dictionary(pa.int32(), pa.string())
-    types = {"user": ids, "item": ids, "rating": pa.float64()}
+    types = {"user": ids, "item": ids, "rating": pa.float64(), "weight": pa.float64()}
     places = columns.places
     convert = pa_csv.ConvertOptions(
         include_columns=[f"c{place}" for place in places.values()],

@@ -16,8 +16,9 @@ from leporid.errors import DataError
 def write_log(data: Interactions, path: str | Path) -> Path:
     """Write parquet, CSV, TSV or RecBole `.inter`, by the ending; atomically.
 
-    The columns are user_id, item_id and (where there are times) timestamp. `load` of the file
-    gives the same interactions.
+    The columns are user_id, item_id and, where there are times and weights, timestamp and weight.
+    `load` of the file gives the same interactions: with `weight="weight"`, and with
+    `duplicates="all"` where there are repeats.
     """
     path = Path(path)
     if path.suffix not in (".parquet", ".csv", ".tsv", ".inter"):
@@ -26,13 +27,15 @@ def write_log(data: Interactions, path: str | Path) -> Path:
     columns["item_id"] = data.items.ids.take(pa.array(data.item))
     if data.time is not None:
         columns["timestamp"] = pa.array(data.time)
+    if data.weight is not None:
+        columns["weight"] = pa.array(data.weight)
     table, is_inter = pa.table(columns), path.suffix == ".inter"
     with atomic_path(path) as temporary:
         if path.suffix == ".parquet":
             pa_parquet.write_table(table, temporary, compression="zstd")
             return path
-        kinds = {"user_id": ":token", "item_id": ":token", "timestamp": ":float"}
-        names = [name + kinds[name] * is_inter for name in columns]
+        kinds = {"user_id": ":token", "item_id": ":token"}
+        names = [name + kinds.get(name, ":float") * is_inter for name in columns]
         separator = "," if path.suffix == ".csv" else "\t"
         options = pa_csv.WriteOptions(
             include_header=False,

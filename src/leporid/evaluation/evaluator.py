@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import prange
 from numpy.typing import NDArray
 
-from leporid.data import IdMap, Interactions, Part, Sequences, Split
+from leporid.data import IdMap, Interactions, Part, Sequences, Split, first_of_pairs
 from leporid.errors import ConfigError, DataError, UnknownNameError
 from leporid.evaluation.metric_table import MetricTable
 from leporid.evaluation.metrics import FAMILIES
@@ -31,14 +31,16 @@ def evaluate(
     batch_size: int | None = None,
     progress: bool | ProgressLike | None = None,
     metrics: Sequence[str] | None = None,
+    exclude_seen: bool = True,
 ) -> MetricTable:
     """Rank every candidate for every user with items in `part`, and compare.
 
-    Candidates are the items the user does not have in `split.known(part)`; nothing is sampled,
-    ties go to the smaller item index. Users are scored in chunks of a size chosen from the
-    free memory (`leporid.ranking.chunks`); it never changes the result. Users without items
-    in `part` are left out and counted in `.skipped`; those without a training interaction are
-    ranked, counted in `.cold`, and a stratum of their own ('cold-users').
+    Candidates are the items the user does not have in `split.known(part)`; a held-out item among
+    those cannot be found, is not judged, and counted in `.repeated`. Nothing is sampled, ties go to
+    the smaller item index. Users are scored in chunks of a size chosen from the free memory
+    (`leporid.ranking.chunks`); it never changes the result. Users without items in `part` are left
+    out and counted in `.skipped`; those without a training interaction are ranked, counted in
+    `.cold`, and a stratum of their own ('cold-users').
 
     Parameters
     ----------
@@ -53,6 +55,8 @@ def evaluate(
     batch_size : users scored at once, instead of the automatic choice
     progress : True for a bar on the terminal
     metrics : names without cut-off ('HR', 'F1'), all by default
+    exclude_seen : False makes every item a candidate, and lets all held-out items count; for logs
+        whose repeated events were kept (`load(..., duplicates="all")`)
     """
     cuts = _check_at(at)
     families = _check_families(metrics)
@@ -61,9 +65,18 @@ def evaluate(
     held_out = split.part(part)
     if len(held_out) == 0:
         raise DataError(f"the {part} part of the split is empty: there is nothing to evaluate on")
-    relevant = held_out.sequences()
+    known = split.known(part).sequences()
+    wanted = _wanted(held_out, known if exclude_seen else None)
+    if len(wanted) == 0:
+        raise DataError(
+            f"the users have all their {part} items already: exclude_seen=False (--include-seen) "
+            f"lets known items be recommended again"
+        )
+    repeated = int(np.count_nonzero(held_out.is_first)) - len(wanted)
+    held_out, relevant = wanted, wanted.sequences()
     users = np.flatnonzero(np.diff(relevant.indptr)).astype(np.int32)
-    top = _top_items(model, split, users, cuts[-1], part, batch_size, make_progress(progress))
+    shown = _Shown(part, known, exclude_seen)
+    top = _top_items(model, split, users, cuts[-1], shown, batch_size, make_progress(progress))
     popularity = np.bincount(split.train.item, minlength=split.n_items).astype(np.int32)
     return MetricTable(
         user=users,
@@ -80,7 +93,26 @@ def evaluate(
         families=families,
         part=part,
         protocol=split.protocol,
+        exclude_seen=exclude_seen,
+        repeated=repeated,
     )
+
+
+class _Shown(NamedTuple):
+    """What a model is asked about."""
+
+    part: Part
+    known: Sequences
+    exclude_seen: bool
+
+
+def _wanted(held_out: Interactions, known: Sequences | None) -> Interactions:
+    """Each held-out pair once, without those that are known."""
+    rows = held_out.sequences()
+    nothing = np.zeros(len(rows) + 1, np.int64), rows.items[:0]
+    before = nothing if known is None else (known.indptr, known.items)
+    first = first_of_pairs(rows.indptr, rows.items, before, held_out.n_items)
+    return held_out if first.all() else held_out.select(first)
 
 
 def _top_items(
@@ -88,7 +120,7 @@ def _top_items(
     split: Split,
     users: NDArray[np.int32],
     n: int,
-    judged: Part,
+    shown: _Shown,
     batch_size: int | None,
     progress: ProgressLike,
 ) -> NDArray[np.int32]:
@@ -96,9 +128,9 @@ def _top_items(
         return model.lists(split, users, n).items
     if isinstance(model, TopK):
         return _given_lists(model, split, users, n)
-    known = split.known(judged).sequences()
+    known = shown.known
     scorer = _scorer(model, split, known)
-    _refuse_known(model, split.part(judged), judged)
+    _refuse_known(model, split.part(shown.part), shown.part)
     top = np.empty((len(users), n), dtype=np.int32)
     progress.start("evaluate", total=len(users))
     step = chunk_rows(split.n_items, batch_size)
@@ -112,7 +144,8 @@ def _top_items(
             )
         rank = masked_top_k if isinstance(scores, np.ndarray) else masked_top_k_torch
         try:
-            top[start : start + step] = rank(scores, n, seen=known.take(chunk)).items
+            seen = known.take(chunk) if shown.exclude_seen else None
+            top[start : start + step] = rank(scores, n, seen=seen).items
         except NanScoreError as error:
             user = split.users.external(int(chunk[error.row]))
             raise DataError(f"the model scored an item for user {user!r} as NaN") from error

@@ -83,6 +83,10 @@ class MetricTable:
     """'valid' or 'test'."""
     protocol: str
     """How the split was made."""
+    exclude_seen: bool = True
+    """Whether items that a user has already could not be recommended."""
+    repeated: int = 0
+    """Held-out items that were not judged, because their users have them already."""
 
     def __len__(self) -> int:
         return len(self.user)
@@ -91,6 +95,8 @@ class MetricTable:
         shown = [f"{family}@{self.at[-1]}" for family in self.families[:4]]
         means = ", ".join(f"{name} {mean:.4f}" for name, mean in self._means(shown, None).items())
         left_out = f"{self.skipped:,} left out without {self.part} items"
+        if self.repeated:
+            left_out += f", {self.repeated:,} items not judged because they are known"
         return f"MetricTable({len(self):,} users, {self.cold:,} of them cold, {left_out}; {means})"
 
     @property
@@ -202,7 +208,8 @@ class MetricTable:
         """Write the whole table into the directory `path`; `load` gives it back."""
         arrays = {name: getattr(self, name) for name in _ARRAYS}
         arrays |= {f"users.{key}": array for key, array in self.users.to_arrays().items()}
-        about = {name: getattr(self, name) for name in ("at", "families", "part", "protocol")}
+        names = ("at", "families", "part", "protocol", "exclude_seen", "repeated")
+        about = {name: getattr(self, name) for name in names}
         notes = {"table": json.dumps({**about, "format": _FORMAT})}
         write_arrays(Path(path) / _FILE_NAME, arrays, notes, sealed=True)
         return Path(path)

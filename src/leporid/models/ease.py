@@ -28,9 +28,13 @@ class EASEConfig(DenseConfig):
 
 
 class EASE(ProfileRecommender):
-    """Scores P B, P the profiles, with B = argmin |X - X B|^2 + lambda |B|^2, diag(B) = 0."""
+    """Scores P B, P the profiles, with B = argmin |X - X B|^2 + lambda |B|^2, diag(B) = 0.
+
+    The entries of X and P are 1, or the weights of the interactions.
+    """
 
     name = "ease"
+    uses_weights = True
     config_class = EASEConfig
     config: EASEConfig
     search_space: ClassVar[SearchSpace] = {"l2": Float(1.0, 10_000.0, log=True), **WINDOW_SPACE}

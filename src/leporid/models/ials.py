@@ -33,17 +33,19 @@ class IALSConfig(ProfileConfig):
     iterations: int = setting(10, at_least=1)
     """Each solves all items, then all users."""
     unobserved_weight: float = setting(0.1, at_least=0)
-    """alpha_0: the weight of every pair towards 0; an observed pair has weight 1 towards 1."""
+    """alpha_0: the weight of every pair towards 0; an observed pair has weight 1, or that of its
+    interactions, towards 1. In the words of Hu et al., the confidence is 1 + weight / alpha_0."""
     l2: float = setting(0.01, above=0)
     """The penalty lambda; with 0 the solution need not be unique."""
     frequency_exponent: float = 1.0
-    """nu: lambda is multiplied by (a row's interactions + alpha_0 x columns)^nu."""
+    """nu: lambda is multiplied by (a row's weights in all + alpha_0 x columns)^nu."""
 
 
 class IALS(ProfileRecommender):
     """Scores p . q_i; whoever is scored, p is solved from the items of the profile (fold-in)."""
 
     name = "ials"
+    uses_weights = True
     config_class = IALSConfig
     config: IALSConfig
     search_space: ClassVar[SearchSpace] = {
@@ -86,9 +88,9 @@ class IALS(ProfileRecommender):
 def solve_factors(
     matrix: sparse.csr_array, fixed: NDArray[np.float32], config: IALSConfig
 ) -> NDArray[np.float32]:
-    """float32[n, D]: the best factors of every row of a binary matrix [n, m], given the columns'.
+    """float32[n, D]: the best factors of every row of weights [n, m], given those of the columns.
 
-    Each row p minimises sum_seen (p.q - 1)^2 + alpha_0 sum_all (p.q)^2 + lambda_p |p|^2, whose
+    Each row p minimises sum_seen w (p.q - 1)^2 + alpha_0 sum_all (p.q)^2 + lambda_p |p|^2, whose
     normal equations are solved in float64 (their sums over seen columns come in float32).
     """
     other = np.ascontiguousarray(fixed, dtype=np.float32)
@@ -96,16 +98,19 @@ def solve_factors(
     with one_thread_pool() as threads:
         wide = other.astype(np.float64)
         gram = config.unobserved_weight * (wide.T @ wide)
-        frequency = np.diff(matrix.indptr) + config.unobserved_weight * matrix.shape[1]
+        sums = matrix.astype(np.float64).sum(axis=1)
+        frequency = sums + config.unobserved_weight * matrix.shape[1]
         penalty = config.l2 * frequency**config.frequency_exponent
-        _solve_rows(matrix.indptr, matrix.indices, other, gram, penalty, out, threads * 8)
+        weights = matrix.data if (matrix.data != 1).any() else matrix.data[:0]
+        rows = matrix.indptr, matrix.indices, weights
+        _solve_rows(rows, other, gram, penalty, out, threads * 8)
     return out
 
 
 @kernel(parallel=True)
-def _solve_rows(
-    ptr: Any, idx: Any, other: Any, gram: Any, penalty: Any, out: Any, blocks: int
-) -> None:
+def _solve_rows(rows: Any, other: Any, gram: Any, penalty: Any, out: Any, blocks: int) -> None:
+    """`rows` is (indptr, columns, weights); none are all 1."""
+    ptr, idx, val = rows
     n, dim = out.shape
     for block in prange(blocks):
         for row in range(block, n, blocks):
@@ -113,7 +118,10 @@ def _solve_rows(
                 out[row] = 0.0
                 continue
             seen = other[idx[ptr[row] : ptr[row + 1]]]
-            system = gram + seen.T @ seen
+            weighed = seen
+            if len(val):
+                weighed = seen * val[ptr[row] : ptr[row + 1]].reshape(-1, 1)
+            system = gram + seen.T @ weighed
             for d in range(dim):
                 system[d, d] += penalty[row]
-            out[row] = np.linalg.solve(system, seen.sum(axis=0).astype(np.float64))
+            out[row] = np.linalg.solve(system, weighed.sum(axis=0).astype(np.float64))

@@ -19,6 +19,7 @@ class ItemKNN(ItemWeights):
     """Scores X W: item j sums its similarity to those of its K nearest items in the profile."""
 
     name = "itemknn"
+    uses_weights = True
     config_class = KNNConfig
     config: KNNConfig
     search_space: ClassVar[SearchSpace] = NEIGHBOUR_SPACE

@@ -24,6 +24,7 @@ class UserKNN(ProfileRecommender):
     """
 
     name = "userknn"
+    uses_weights = True
     config_class = KNNConfig
     config: KNNConfig
     search_space: ClassVar[SearchSpace] = NEIGHBOUR_SPACE

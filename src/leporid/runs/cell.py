@@ -137,6 +137,8 @@ def judge(
         "cold_users": test.cold,
         "confidence_95": {name: list(test.confidence(name)[1:]) for name in bounded},
     }
+    if test.repeated:
+        facts["repeated_items"] = test.repeated
     if test.cold:
         facts["cold_metrics"] = test.mean(stratum="cold-users")
     if split.protocol.startswith("cold-items"):

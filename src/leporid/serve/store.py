@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from leporid.data import IdMap, Interactions
+from leporid.data import Duplicates, IdMap, Interactions
 from leporid.errors import DataError, MissingExtraError
 
 _TABLE = (
@@ -197,11 +197,13 @@ class PostgresStore(EventStore):
             yield from cursor
 
 
-def merged_log(store: str | Path, log: Interactions | None = None) -> Interactions:
+def merged_log(
+    store: str | Path, log: Interactions | None = None, duplicates: Duplicates = "first"
+) -> Interactions:
     """The events of a store, after those of a log where one is given.
 
-    Ids are whole numbers where all of them are, as in a file. The first of each (user, item)
-    pair in time stays.
+    Ids are whole numbers where all of them are, as in a file. Of each (user, item) pair in time
+    stays what `duplicates` says, as in `leporid.load`.
     """
     if "://" not in str(store) and not Path(store).is_file():
         raise DataError(f"no such store: {store}")
@@ -216,6 +218,8 @@ def merged_log(store: str | Path, log: Interactions | None = None) -> Interactio
             "the log has no times, so events cannot be put in order with it: read it with "
             "--order file if its rows are in time order"
         )
+    if log is not None and log.weight is not None:
+        raise DataError("the log has weights, and events have none: read it without them")
     sides: list[Any] = []
     for side, kind in enumerate(("user", "item")):
         texts = pa.array([event[side] for event in events], pa.string())
@@ -230,4 +234,4 @@ def merged_log(store: str | Path, log: Interactions | None = None) -> Interactio
     if log is not None and log.time is not None:
         time = np.concatenate([log.time, time])
     users, user, items, item = sides
-    return Interactions.from_arrays(user, item, time, users, items)
+    return Interactions.from_arrays(user, item, time, users, items, duplicates=duplicates)

@@ -36,12 +36,15 @@ class NegativeSampler:
         self._ends = weight.cumsum(0)
         """int64[n_items]: where each item ends on the line."""
         self._total = int(self._ends[-1])
-        taken = weight[data.sorted_item]
+        own = weight[data.sorted_item]
+        again = torch.zeros_like(own, dtype=torch.bool)  # a repeated event takes no more room
+        again[1:] = (data.sorted_item.diff() == 0) & (data.user.diff() == 0)
+        taken = own.masked_fill(again, 0)
         running = torch.cat([taken.new_zeros(1), taken.cumsum(0)])
         first = running[data.indptr]
-        taken_before = running[:-1] - first[data.user]
+        taken_before = running[:-1] - first[data.user] - (own - taken)
         free_before = (self._ends - weight)[data.sorted_item] - taken_before
-        self._skipped = torch.cat([taken_before + taken, taken.new_zeros(1)])
+        self._skipped = torch.cat([taken_before + own, taken.new_zeros(1)])
         """int64[n + 1]: length of a user's positives up to and with each of them."""
         self._keys = data.user * (self._total + 1) + free_before
         self._indptr = data.indptr

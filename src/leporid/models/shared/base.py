@@ -8,6 +8,7 @@ from `_arrays` and goes back by `_restore`. What a model is asked is in `recomme
 from __future__ import annotations
 
 import abc
+import warnings
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Literal, Self, TypeVar
@@ -23,6 +24,7 @@ from leporid.errors import (
     ConfigError,
     DataError,
     LeporidError,
+    LeporidWarning,
     NotFittedError,
     UnknownIdError,
     UnknownNameError,
@@ -98,6 +100,8 @@ class Recommender(Recommending):
     """Whether the model has embedding tables that an initialiser can fill."""
     combines: ClassVar[bool] = False
     """Whether the model is made of other models."""
+    uses_weights: ClassVar[bool] = False
+    """Whether the model learns from the weights of interactions; one that does not says so."""
     sees: ClassVar[Literal["train and validation", "train only"]] = "train only"
     """Which items of a user its scores rest on when it is tested: all that are known, if `score`
     reads `history`. Records and tables say it."""
@@ -260,6 +264,14 @@ class Recommender(Recommending):
             raise DataError(f"fit takes a Split, not {kind}: use leporid.temporal_split(data)")
         if len(split.train) == 0:
             raise DataError("the training part of the split is empty: nothing to fit on")
+        ignores = not (self.uses_weights or self.combines or split.protocol == "everything")
+        if ignores and split.train.has_weights:  # a final fit comes after one that has said so
+            warnings.warn(
+                f"{self.name} cannot use weights: every interaction counts the same (ease, ials, "
+                f"itemknn and userknn use them)",
+                LeporidWarning,
+                stacklevel=4,
+            )
         self._known, self._train = None, split.train
 
     @property

@@ -206,13 +206,15 @@ def _merged(old: Interactions, new: Interactions | None, listed: list[Any]) -> I
     items = _more_ids(old.items, [*listed, *([] if new is None else new.items.ids.to_pylist())])
     users = _more_ids(old.users, [] if new is None else new.users.ids.to_pylist())
     parts = [old] if new is None or not len(new) else [old, new]
-    times = [part.time for part in parts if part.time is not None]
-    if old.time is not None and len(times) < len(parts):
+    if old.time is not None and any(part.time is None for part in parts):
         raise DataError("the new interactions have no times, and those of the model have")
     user = np.concatenate([_places(users, part.users)[part.user] for part in parts])
     item = np.concatenate([_places(items, part.items)[part.item] for part in parts])
-    time = np.concatenate(times) if old.time is not None else None
-    return Interactions.from_arrays(user, item, time, users, items)
+    rows = Interactions.joined(*parts)
+    return Interactions.from_arrays(
+        user, item, rows.time, users, items, weight=rows.weight,
+        duplicates="all" if old.repeats else "first",
+    )  # fmt: skip
 
 
 def _places(ids: IdMap, part: IdMap) -> NDArray[np.int32]:

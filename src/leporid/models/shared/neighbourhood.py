@@ -65,15 +65,16 @@ NEIGHBOUR_SPACE: SearchSpace = {
 
 
 def weigh(profiles: sparse.csr_array, train: sparse.csr_array, weighting: str) -> sparse.csr_array:
-    """The entries of binary rows [m, n_items], weighted as in the RecSys'19 evaluation study.
+    """The entries of rows [m, n_items], weighted as in the RecSys'19 evaluation study.
 
-    Items are its documents, people its terms: an entry is ln(n_items / (1 + the person's items)),
-    for BM25 times 2.2 / (1 + 1.2 (0.25 + 0.75 d_i / mean d)), d_i the training users of the item.
+    Items are its documents, people its terms: an entry of 1 is ln(n_items / (1 + the person's
+    items)), for BM25 times 2.2 / (1 + 1.2 (0.25 + 0.75 d_i / mean d)), d_i the training users of
+    the item.
     """
     if weighting == "none":
         return profiles
-    lengths = np.diff(profiles.indptr)
-    weights = np.repeat(np.log(profiles.shape[1] / (1.0 + lengths)), lengths)
+    given, lengths = profiles.data, np.diff(profiles.indptr)
+    weights = given * np.repeat(np.log(profiles.shape[1] / (1.0 + lengths)), lengths)
     if weighting == "bm25":
         length = np.bincount(train.indices, minlength=train.shape[1])
         weights *= (2.2 / (1.0 + 1.2 * (0.25 + 0.75 * length / length.mean())))[profiles.indices]
@@ -93,7 +94,8 @@ def neighbour_weights(
     Without `against` the rows are compared with each other, and never with themselves; `own` names
     the row of `against` that each row is not to be compared with.
     """
-    if config.weighting != "none":
+    weighted = any((m.data != 1).any() for m in (rows, against) if m is not None)
+    if config.weighting != "none" or (weighted and config.similarity in _COSINES):
         return _weighted_cosines(rows, config, against, own)
     weights = top_k_neighbours(
         rows,

@@ -31,11 +31,13 @@ WINDOW_SPACE: SearchSpace = {"window": Choice(None, 5, 10, 20)}
 
 
 class ProfileRecommender(Recommender):
-    """A model that learns from the training rows X (binary users x items) and scores profiles.
+    """A model that learns from the training rows X (users x items) and scores profiles.
 
-    The profile of a user is what is known when the user is scored (`history`, by default train
-    and validation), or the newest `window` items of it. X stays the training part. Someone of
-    whom nothing is known gets the items by their popularity in X.
+    Rows are binary; those of a model with `uses_weights` hold the sums of the weights of each
+    pair's events, where the log has weights. The profile of a user is what is known when the user
+    is scored (`history`, by default train and validation), or the newest `window` items of it. X
+    stays the training part. Someone of whom nothing is known gets the items by their popularity
+    in X.
     """
 
     sees = "train and validation"
@@ -44,12 +46,12 @@ class ProfileRecommender(Recommender):
 
     @property
     def train_rows(self) -> sparse.csr_array:
-        """float32[n_users, n_items]: X, the binary training rows."""
+        """float32[n_users, n_items]: X, the training rows."""
         self.known  # noqa: B018 (says "not fitted" where it is not)
         return self._if_fitted(self._rows)
 
     def _remember(self, train: Interactions) -> sparse.csr_array:
-        self._rows = canonical(train.csr())
+        self._rows = canonical(train.csr(weighted=self.uses_weights and train.has_weights))
         return self._rows
 
     def score(self, users: Indices, history: Sequences | None = None) -> Scores:
@@ -74,22 +76,25 @@ class ProfileRecommender(Recommender):
         return scores
 
     def _profiles(self, histories: Sequences) -> sparse.csr_array:
-        """float32[len(histories), n_items]: a binary row for the items of each window."""
+        """float32[len(histories), n_items]: a row for the items of each window, as in X."""
         if self.config.window is not None:
             histories = histories.last(self.config.window)
         first, last = histories.indptr[[0, -1]]
-        items = histories.items[first:last].copy()
+        items, weights = histories.items[first:last].copy(), None
+        if self.uses_weights and self.train.has_weights:
+            weights = histories.weights
+        values = np.ones(len(items), np.float32) if weights is None else weights[first:last].copy()
         rows = sparse.csr_array(
-            (np.ones(len(items), np.float32), items, histories.indptr - first),
-            shape=(len(histories), self.known.n_items),
+            (values, items, histories.indptr - first), shape=(len(histories), self.known.n_items)
         )
         rows.sum_duplicates()  # a new person may have an item twice
-        rows.data.fill(1.0)
+        if weights is None:
+            rows.data.fill(1.0)
         return canonical(rows)
 
     @abc.abstractmethod
     def _score_profiles(self, profiles: sparse.csr_array, users: Indices | None) -> Scores:
-        """float32[m, n_items] for binary rows [m, n_items].
+        """float32[m, n_items] for rows [m, n_items] such as those of X.
 
         `users` int32[m] is whose they are; None for people never seen.
         """

@@ -81,13 +81,10 @@ def refit(
 def everything(data: Interactions | Split) -> Split:
     """All interactions as one training part, in time order for each user; nothing held out."""
     if isinstance(data, Split):
-        parts = (data.train, data.valid, data.test)
-        user, item = (np.concatenate([getattr(p, n) for p in parts]) for n in ("user", "item"))
-        times = [part.time for part in parts if part.time is not None]
-        time = np.concatenate(times) if len(times) == len(parts) else None
-        whole = Interactions(user, item, time, data.users, data.items)
+        whole = Interactions.joined(data.train, data.valid, data.test)
         # Where times are equal or unknown, what was held out comes last.
-        data = whole.select(np.lexsort((user,) if time is None else (time, user)))
+        keys = (whole.user,) if whole.time is None else (whole.time, whole.user)
+        data = whole.select(np.lexsort(keys))
     elif not isinstance(data, Interactions):
         kind = type(data).__name__
         raise DataError(f"refit takes Interactions or a Split, not {kind}: use leporid.load(...)")
