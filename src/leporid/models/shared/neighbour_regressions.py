@@ -8,10 +8,13 @@ come from one block, and are not averaged over several.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from scipy import linalg, sparse
 
-from leporid.models.shared.sparse import canonical, top_k_products
+from leporid.kernel import kernel
+from leporid.models.shared.sparse import canonical, csr_parts, top_k_products
 from leporid.progress import ProgressLike
 
 _SHARE = 0.05
@@ -39,9 +42,10 @@ def neighbour_regressions(
         by_weight = np.argsort(-near.data[first:stop], kind="stable")
         block = np.concatenate([[item], near.indices[first:stop][by_weight]])
         served = np.flatnonzero(todo[block[: 1 + int(_SHARE * len(block))]])
-        users = by_item[block].astype(np.float64)
-        gram = (users @ users.T).toarray() + l2 * np.eye(len(block))
-        inverse = linalg.solve(gram, np.eye(len(block))[:, served], assume_a="pos")
+        gram = l2 * np.eye(len(block))
+        _add_gram(csr_parts(canonical(by_item[block].T)), gram)
+        units = np.eye(len(block))[:, served]
+        inverse = linalg.solve(gram, units, lower=True, assume_a="pos", check_finite=False)
         weights = inverse / -inverse[served, np.arange(len(served))]
         weights[served, np.arange(len(served))] = 0
         rows.append(np.tile(block, len(served)))
@@ -53,3 +57,13 @@ def neighbour_regressions(
     found = sparse.csr_array((entries[0], (entries[1], entries[2])), shape=(n_items, n_items))
     found.eliminate_zeros()
     return canonical(found)
+
+
+@kernel
+def _add_gram(rows: Any, out: Any) -> None:
+    """out += X'X for the rows of a sorted CSR matrix X; only its lower triangle."""
+    ptr, idx, val = rows
+    for row in range(len(ptr) - 1):
+        for a in range(ptr[row], ptr[row + 1]):
+            for b in range(ptr[row], a + 1):
+                out[idx[a], idx[b]] += val[a] * val[b]
