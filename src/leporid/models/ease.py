@@ -93,7 +93,7 @@ def ease_weights(profiles: sparse.csr_array, l2: float) -> NDArray[np.float32]:
     by_item = canonical(profiles.T)
     for kind in (np.float32, np.float64):
         gram = rows_times(by_item, np.arange(by_item.shape[0], dtype=np.int32), profiles)
-        matrix = gram.astype(kind, copy=False).T  # symmetric, and in the order of Fortran
+        matrix: NDArray[Any] = gram.astype(kind, copy=False).T  # symmetric, in Fortran order
         del gram
         matrix[np.diag_indices_from(matrix)] += l2
         factorise, invert = linalg.get_lapack_funcs(("potrf", "potri"), dtype=kind)
