@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.linear_model import ElasticNet
 
-from leporid.errors import ConfigError, DataError, NotFittedError
+from leporid.errors import ConfigError, DataError, LeporidWarning, NotFittedError
 from leporid.models.ease import EASE, ease_weights
+from leporid.models.shared.neighbour_regressions import neighbour_regressions
 from leporid.models.shared.sparse import canonical
 from leporid.models.slim import SLIM, SLIMConfig, slim_weights
+from leporid.progress import NullProgress
 from tests.test_contract import make_split
 
 
@@ -110,9 +114,60 @@ def test_linear_models_score_known_rows_times_weights() -> None:
         )
 
 
-def test_ease_says_when_the_catalogue_is_too_large() -> None:
-    with pytest.raises(DataError, match=r"17 items: raise max_items \(now 10\)"):
-        EASE(max_items=10).fit(make_split())
+@pytest.mark.parametrize("n", [63, 64, 65, 200])
+def test_ease_fills_every_tile(n: int) -> None:
+    x = matrix(seed=n, users=50, items=n)
+    inverse = np.linalg.inv(x.T @ x + 7.0 * np.eye(n))
+    weights = ease_weights(canonical(sparse.csr_array(x)), 7.0)
+    np.testing.assert_allclose(weights, np.eye(n) - inverse / np.diag(inverse), atol=1e-5)
+
+
+def test_ease_turns_to_float64_where_float32_is_not_accurate() -> None:
+    """Eight items with nearly the same users: the Gram matrix is close to singular."""
+    x = np.ones((40_000, 8))
+    x[np.arange(8), np.arange(8)] = 0.0
+    inverse = np.linalg.inv(x.T @ x + 0.01 * np.eye(8))
+    weights = ease_weights(canonical(sparse.csr_array(x)), 0.01)
+    np.testing.assert_allclose(weights, np.eye(8) - inverse / np.diag(inverse), rtol=1e-4)
+
+
+def test_regressions_on_all_items_are_ease() -> None:
+    some = np.random.default_rng(4).random((70, 30)) < 0.5  # every two items share users
+    x = canonical(sparse.csr_array(some.astype(np.float64)))
+    found = neighbour_regressions(x, 5.0, 29, NullProgress())
+    np.testing.assert_allclose(found.toarray(), ease_weights(x, 5.0), atol=1e-5)
+
+
+def test_regressions_on_few_items_are_those_of_the_items_alone() -> None:
+    """The item with the most users begins, so its block is its own."""
+    x = matrix(seed=6)
+    popular = int(np.argmax(x.sum(axis=0)))
+    found = neighbour_regressions(canonical(sparse.csr_array(x)), 5.0, 12, NullProgress())
+    norms = np.sqrt(np.maximum(x.sum(axis=0), 1))
+    cosine = x.T @ x[:, popular] / (norms * norms[popular])
+    cosine[popular] = -1
+    near = np.argsort(-cosine, kind="stable")[:12]
+    some = x[:, near]
+    expected = np.linalg.solve(some.T @ some + 5.0 * np.eye(12), some.T @ x[:, popular])
+    np.testing.assert_allclose(found.toarray()[near, popular], expected, atol=1e-5)
+    assert np.diff(found.tocsc().indptr).max() <= 12
+    assert found.diagonal().max() == 0
+
+
+def test_ease_says_when_the_catalogue_is_too_large_for_a_dense_inverse(tmp_path: Path) -> None:
+    split, users = make_split(), np.arange(5, dtype=np.int32)
+    with pytest.warns(LeporidWarning, match=r"more than 10 items: .* 17 items on its 500 nearest"):
+        model = EASE(max_items=10).fit(split)
+    dense = EASE().fit(split)
+    np.testing.assert_allclose(model.score(users), dense.score(users), atol=1e-3)
+    loaded = EASE.load(model.save(tmp_path / "saved"))
+    np.testing.assert_array_equal(loaded.score(users), model.score(users))
+
+
+def test_ease_heeds_the_free_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("leporid.models.ease.free_memory", lambda: 2000)
+    with pytest.warns(LeporidWarning, match=r"dense matrix of 1.16 kB in 2 kB free memory"):
+        EASE().fit(make_split())
 
 
 def test_penalties_that_are_none_are_refused() -> None:

@@ -17,7 +17,7 @@ from leporid import models
 from leporid.data import Interactions, Split
 from leporid.errors import LeporidWarning
 from leporid.models import Recommender
-from leporid.models.ials import IALSConfig, solve_factors
+from leporid.models.ials import Columns, IALSConfig
 from leporid.models.shared.sparse import canonical
 from tests.test_contract import SETTINGS, make_split
 
@@ -54,7 +54,7 @@ def test_a_half_step_of_ials_solves_the_weighted_normal_equations() -> None:
     x[3] = 0.0
     q = rng.normal(size=(23, 6)).astype(np.float32)
     config = IALSConfig(dim=6, l2=0.03, unobserved_weight=0.2, frequency_exponent=0.7)
-    found = solve_factors(canonical(sparse.csr_array(x)), q, config)
+    found = Columns.of(q, config).solve(canonical(sparse.csr_array(x)))
     wide = q.astype(np.float64)
     for row in range(14):
         penalty = config.l2 * (x[row].sum() + 0.2 * 23) ** 0.7

@@ -11,7 +11,7 @@ dlr2/     DLR2, the paper's own model: network, losses and two-stage ranking
 ease      EASE: a linear item-to-item model with a closed form (Steck, WWW 2019)
 gfcf      GF-CF: a linear and an ideal low-pass filter of the item graph (Shen et al., CIKM 2021)
 hgn       HGN: gates that choose features and items of the recent past
-ials      iALS: implicit-feedback matrix factorisation by exact alternating least squares
+ials      iALS: implicit-feedback matrix factorisation by alternating least squares
 itemknn   ItemKNN: items whose users are most like those of the items in a profile
 lightgcn  LightGCN: graph convolution with nothing but the neighbourhood average
 ncf       NCF: NeuMF, a product tower and a perceptron tower

@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
+from numba import prange
 from numpy.typing import NDArray
 from scipy import linalg, sparse
 
 from leporid.config import setting
 from leporid.data import Split
-from leporid.errors import DataError
+from leporid.errors import DataError, LeporidWarning
+from leporid.kernel import kernel
+from leporid.memory import format_bytes, free_memory
 from leporid.models.shared.base import Indices, Learnt, Scores
 from leporid.models.shared.dense import DenseConfig
+from leporid.models.shared.neighbour_regressions import neighbour_regressions
 from leporid.models.shared.profiles import WINDOW_SPACE, ProfileRecommender
+from leporid.models.shared.sparse import canonical, rows_times
 from leporid.progress import ProgressLike
 from leporid.space import Float, SearchSpace
+
+_TOLERANCE = 1e-3
+"""The largest relative residual of the inverse in float32; above it, float64 is taken."""
+_TILE = 64
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,6 +35,11 @@ class EASEConfig(DenseConfig):
 
     l2: float = setting(1000.0, above=0)
     """The ridge lambda; with 0 the inverse need not exist."""
+    max_items: int = setting(30_000, at_least=1)
+    """With more items, or where 4 n_items^2 bytes are more than half of the free memory, each item
+    is regressed on its nearest items only."""
+    neighbours: int = setting(500, at_least=1)
+    """How many items those are."""
 
 
 class EASE(ProfileRecommender):
@@ -38,33 +53,87 @@ class EASE(ProfileRecommender):
     config_class = EASEConfig
     config: EASEConfig
     search_space: ClassVar[SearchSpace] = {"l2": Float(1.0, 10_000.0, log=True), **WINDOW_SPACE}
-    weights: Learnt[NDArray[np.float32]] = Learnt(shape=("items", "items"))
-    """float32[n_items, n_items]: B."""
+    weights: Learnt[NDArray[np.float32] | sparse.csr_array] = Learnt(shape=("items", "items"))
+    """float32[n_items, n_items]: B; sparse where items are regressed on their nearest items."""
 
     def _fit(self, split: Split, *, seed: int, progress: ProgressLike) -> None:
-        self.config.check_size("EASE", split.n_items**2, split.n_items)
-        progress.start("ease", 1)
-        self.weights = ease_weights(self._remember(split.train), self.config.l2)
-        progress.advance(1)
+        profiles, limit = self._remember(split.train), self._limit(split.n_items)
+        if limit is None:
+            progress.start("ease", 1)
+            self.weights = ease_weights(profiles, self.config.l2)
+            progress.advance(1)
+            return
+        warnings.warn(
+            f"{limit}: EASE regresses each of {split.n_items:,} items on its "
+            f"{self.config.neighbours:,} nearest ones instead of all (neighbours, max_items)",
+            LeporidWarning,
+            stacklevel=3,
+        )
+        self.weights = neighbour_regressions(
+            profiles, self.config.l2, self.config.neighbours, progress
+        )
+
+    def _limit(self, n_items: int) -> str | None:
+        """Why the matrix is too large to be dense; None where it is not."""
+        if n_items > self.config.max_items:
+            return f"more than {self.config.max_items:,} items"
+        needed, free = 4 * n_items**2, free_memory()
+        if needed > free / 2:
+            return f"a dense matrix of {format_bytes(needed)} in {format_bytes(free)} free memory"
+        return None
 
     def _score_profiles(self, profiles: sparse.csr_array, users: Indices | None) -> Scores:
+        if sparse.issparse(self.weights):
+            return rows_times(profiles, np.arange(profiles.shape[0], dtype=np.int32), self.weights)
         return np.asarray(profiles @ self.weights, dtype=np.float32)
 
 
 def ease_weights(profiles: sparse.csr_array, l2: float) -> NDArray[np.float32]:
     """float32[n_items, n_items]: B = I - P diag(1 / diag(P)), P = (X'X + lambda I)^-1.
 
-    In float64 and in place: one dense matrix at a time besides the result.
+    In float32 and in one matrix from X'X to B. Where that is not accurate enough, by the residual
+    of a probe vector, it is done again in float64, with room for two more such matrices.
     """
-    gram = (profiles.T @ profiles).astype(np.float64).toarray(order="F")
-    gram[np.diag_indices_from(gram)] += l2
-    factor, failed = linalg.lapack.dpotrf(gram, lower=1, overwrite_a=1)
-    inverse, singular = linalg.lapack.dpotri(factor, lower=1, overwrite_c=1)
-    if failed or singular:
-        raise DataError(f"the matrix X'X + {l2} I cannot be inverted: raise l2")
-    diagonal = np.diag(inverse).copy()
-    weights = inverse.astype(np.float32)  # only the lower triangle is filled
-    lower = np.tril(weights, -1)
-    weights = lower + lower.T
-    weights /= -diagonal.astype(np.float32)[None, :]
-    return np.ascontiguousarray(weights)
+    by_item = canonical(profiles.T)
+    for kind in (np.float32, np.float64):
+        gram = rows_times(by_item, np.arange(by_item.shape[0], dtype=np.int32), profiles)
+        matrix: NDArray[Any] = gram.astype(kind, copy=False).T  # symmetric, in Fortran order
+        del gram
+        matrix[np.diag_indices_from(matrix)] += l2
+        factorise, invert = linalg.get_lapack_funcs(("potrf", "potri"), dtype=kind)
+        matrix, failed = factorise(matrix, lower=1, clean=0, overwrite_a=1)
+        if not failed:
+            matrix, failed = invert(matrix, lower=1, overwrite_c=1)
+        if not failed and _residual(profiles, l2, matrix) <= _TOLERANCE:
+            weights = matrix.T.astype(np.float32, copy=False)
+            _mirror(weights, np.diag(weights).copy())
+            return np.asarray(weights)
+        del matrix
+    raise DataError(f"the matrix X'X + {l2} I cannot be inverted: raise l2")
+
+
+def _residual(profiles: sparse.csr_array, l2: float, inverse: NDArray[Any]) -> float:
+    """|(X'X + lambda I) P v - v| / |v| for a vector v of random signs; P is a lower triangle."""
+    signs = np.random.default_rng(0).choice([-1.0, 1.0], len(inverse))
+    product = linalg.get_blas_funcs("symv", dtype=inverse.dtype)
+    image = product(1.0, inverse, signs.astype(inverse.dtype), lower=1).astype(np.float64)
+    error = profiles.T @ (profiles @ image) + l2 * image - signs
+    return float(np.linalg.norm(error) / np.linalg.norm(signs))
+
+
+@kernel(parallel=True)
+def _mirror(matrix: Any, diagonal: Any) -> None:
+    """From the upper triangle of P to B, in place: tiles, so that both triangles stay in cache."""
+    n = len(matrix)
+    tiles = (n + _TILE - 1) // _TILE
+    for turn in prange(tiles):
+        # The first rows have the most tiles right of them: long and short ones in turn.
+        top = _TILE * (turn // 2 if turn % 2 == 0 else tiles - 1 - turn // 2)
+        for left in range(top, n, _TILE):
+            for i in range(top, min(top + _TILE, n)):
+                for j in range(max(left, i + 1), min(left + _TILE, n)):
+                    value = -matrix[i, j]
+                    matrix[i, j] = value / diagonal[j]
+                    matrix[j, i] = value / diagonal[i]
+        for i in range(top, min(top + _TILE, n)):
+            matrix[i, i] = 0.0
