@@ -9,11 +9,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import uint16, uint32, uint64
+from numba import int64, uint16, uint32, uint64
 from numpy.typing import NDArray
 
 from leporid.graph.kernels.simd import bits_in, compress_lanes, load_lanes, mask_above, mask_equal
-from leporid.kernel import kernel
+from leporid.kernel import INNER, kernel
 
 
 @kernel
@@ -71,7 +71,7 @@ def keep_best(
     bits: NDArray[np.uint32], rows: NDArray[np.uint32], count: Any, k: int, low: Any
 ) -> Any:
     """Move the k best candidates to the front, order kept; returns the k-th weight's bits."""
-    bound = kth_largest(bits, count, k, low, 32)
+    bound = kth_largest(bits, count, k, low, int64(32))
     least = uint32(0xFFFFFFFF)
     above = uint64(0)
     for position in range(uint64(count)):
@@ -96,7 +96,7 @@ def keep_best(
     return least
 
 
-@kernel
+@kernel(**INNER)
 def _without_highest(mask: int) -> Any:
     highest = uint32(0x8000)
     while not uint32(mask) & highest:
