@@ -21,6 +21,7 @@ from leporid.models.dlr2.config import GENERAL_BY_KIND, RECIPES, Branch, DLR2Con
 from leporid.models.dlr2.features import FeatureNetwork
 from leporid.models.dlr2.heads import Discriminative, generative
 from leporid.models.dlr2.losses import hinge, square_square
+from leporid.models.shared.all_items_loss import in_closed_form, softmax_loss
 from leporid.models.shared.base import Indices, VectorsUnsupportedError
 from leporid.models.shared.dot_product import DotProduct, with_constant
 from leporid.models.shared.masks import dropout
@@ -191,14 +192,17 @@ class DLR2(UserTableRecommender, DotProduct):
         s = net.state(net.users(batch.users), batch.history)
         by_g = config.losses != "discriminative"
         g = net.wanted(s) if by_g or config.negative_kind == "hard" else None
+        softmax, total = config.objective == "softmax", s.new_zeros((), dtype=torch.float32)
+        if by_g and g is not None and softmax:
+            total = total + config.generative_weight * self._softmax_loss(g, batch.positives)
+            if config.losses == "generative":
+                return total
         items = torch.cat([batch.positives.unsqueeze(1), self._negatives(batch, g)], dim=1)
         candidates = net.items(items)
-        total = s.new_zeros((), dtype=torch.float32)
         if config.losses != "generative":
             total = total + self._discriminative_loss(s, candidates)
-        if by_g and g is not None:
-            part = self._generative_loss(g, candidates, batch.positives)
-            total = total + config.generative_weight * part
+        if by_g and g is not None and not softmax:
+            total = total + config.generative_weight * hinge(g.float(), candidates, config.margin)
         return total
 
     def _discriminative_loss(self, s: Tensor, candidates: Tensor) -> Tensor:
@@ -209,12 +213,14 @@ class DLR2(UserTableRecommender, DotProduct):
         first = torch.zeros(len(judged), dtype=torch.int64, device=judged.device)
         return functional.cross_entropy(judged, first)
 
-    def _generative_loss(self, g: Tensor, candidates: Tensor, positives: Tensor) -> Tensor:
-        """L_G: against the candidates, or (softmax) against all items."""
-        if self.config.objective == "margin":
-            return hinge(g.float(), candidates, self.config.margin)
-        logits, smoothing = self.network.generative_scores(g), self.config.label_smoothing
-        return functional.cross_entropy(logits, positives, label_smoothing=smoothing)
+    def _softmax_loss(self, g: Tensor, positives: Tensor) -> Tensor:
+        """L_G against all items."""
+        net, smoothing = self.network, self.config.label_smoothing
+        if in_closed_form(g):
+            hot = g * net.log_temperature.exp()
+            return softmax_loss(hot, net.items.weight, positives, net.bias, smoothing)
+        scores = net.generative_scores(g)
+        return functional.cross_entropy(scores, positives, label_smoothing=smoothing)
 
     @torch.no_grad()
     def _negatives(self, batch: Batch, g: Tensor | None) -> Tensor:
