@@ -122,6 +122,8 @@ def _load(path: Path, items: str | Path | None, like: LoadedRun | None) -> Loade
     else:
         neighbours = ItemNeighbours(model.known)
     some = np.arange(min(_TIMED, len(model.users)), dtype=np.int32)
+    # What a first stage prepares once, no request should wait for.
+    model.retrieve(some, 1, 2, hidden=model.known.sequences().take(some))
     titles = tuple(info.title for info in information)
     genres = tuple(info.genres for info in information)
     return LoadedRun(

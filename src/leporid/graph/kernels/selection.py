@@ -17,7 +17,7 @@ from leporid.kernel import INNER, kernel
 
 
 @kernel
-def kth_largest(bits: NDArray[np.uint32], count: Any, k: int, low: Any, steps: int) -> Any:
+def kth_largest(bits: NDArray[np.uint32], count: Any, k: int, low: Any, steps: Any) -> Any:
     """A value v with at least k of `bits[:count]` >= v, none of which is below `low`.
 
     `bits` is padded with zeros to a multiple of 16, and 1 <= k <= count. Bisection of the range of

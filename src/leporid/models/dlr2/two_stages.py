@@ -121,7 +121,7 @@ class TwoStages(UserTableRecommender):
     ) -> TopK:
         if allowed is None and len(users) >= _WORTH_ANCHORS:
             known = self.known.sequences().take(users)
-            hidden = known if exclude_seen else Sequences.from_rows([[]] * len(users))
+            hidden = known if exclude_seen else Sequences.from_rows([known.of(0)[:0]] * len(users))
             top = self.retrieve(users, n, max(CANDIDATES, 2 * n), hidden=hidden)
             if top is not None:
                 return top
