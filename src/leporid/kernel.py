@@ -10,6 +10,13 @@ from numba.extending import intrinsic
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+_OPTIONS = {"cache": True, "nogil": True, "boundscheck": False, "error_model": "numpy"}
+_OPTIONS |= {"no_cfunc_wrapper": True}  # nobody takes their addresses
+
+INNER = {"no_cpython_wrapper": True}
+"""Options of a kernel that only kernels call: what would unpack Python's arguments for it takes
+longer to compile than many a loop."""
+
 
 @overload
 def kernel(function: F) -> F: ...
@@ -21,9 +28,7 @@ def kernel(function: Any = None, **options: Any) -> Any:
     `options` are numba's, over the defaults every kernel has: a division by zero gives what
     numpy gives, and the GIL is released.
     """
-    compiled = njit(
-        **{"cache": True, "nogil": True, "boundscheck": False, "error_model": "numpy", **options}
-    )
+    compiled = njit(**{**_OPTIONS, **options})
     return compiled if function is None else compiled(function)
 
 

@@ -71,8 +71,10 @@ def on_each_thread(work: Callable[[int], Any], threads: int) -> None:
     if threads == 1:
         work(0)
         return
-    with ThreadPoolExecutor(threads) as pool:
-        for _ in pool.map(work, range(threads)):
+    with ThreadPoolExecutor(threads - 1) as pool:
+        others = pool.map(work, range(1, threads))
+        work(0)
+        for _ in others:
             pass
 
 

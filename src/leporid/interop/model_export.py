@@ -14,7 +14,7 @@ from leporid.interop.onnx_encoder import OnnxEncoder
 from leporid.interop.postgres_tables import PostgresTables
 from leporid.interop.vector_targets import FaissIndex, ParquetFiles, QdrantCollections
 from leporid.models import Recommender
-from leporid.ranking import chunk_rows
+from leporid.ranking import chunk_rows, masked_top_k
 
 TARGETS = ("faiss", "onnx", "parquet", "pgvector", "qdrant")
 _ROUNDING = 1e-5
@@ -123,10 +123,9 @@ def compare(model: Recommender, users: Positions, found: Positions) -> Parity:
 def _own_lists(model: Recommender, users: Positions, n: int) -> Positions:
     if model.vectors_rank == "everything":
         return model.top_k(users, n).items
-    first = model.retrieve(users, n, n, hidden=model.known.sequences().take(users))
-    if first is None:
-        raise ConfigError(f"{model.name} has no first stage with {n} of its items to compare with")
-    return first.items
+    histories = model.known.sequences().take(users)
+    products = model.person_vectors(histories, users) @ model.item_vectors().T
+    return masked_top_k(products, n, seen=histories).items
 
 
 def _some_users(vectors: ModelVectors, count: int) -> Positions:

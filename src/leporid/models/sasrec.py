@@ -33,6 +33,7 @@ from torch.nn import functional
 from leporid.config import setting
 from leporid.data import Sequences
 from leporid.errors import ConfigError
+from leporid.models.shared.all_items_loss import in_closed_form, softmax_loss
 from leporid.models.shared.dot_product import DotProduct
 from leporid.models.shared.masks import dropout
 from leporid.models.shared.neural import GENERAL, BuildContext
@@ -247,6 +248,9 @@ class SASRec(DotProduct):
             negatives = negatives[known] if per == "position" else negatives
         if config.sampled:
             return self._sampled(state, positives, negatives)
+        if in_closed_form(state):
+            smoothing = config.label_smoothing
+            return softmax_loss(state, net.items.weight, positives, label_smoothing=smoothing)
         logits = state.flatten(0, -2) @ net.items.weight.T
         return functional.cross_entropy(
             logits.float(),

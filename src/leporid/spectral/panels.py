@@ -1,6 +1,6 @@
-"""Dense algebra on a tall basis, row panel by row panel, from numba's own threads.
+"""Dense algebra on a tall basis, row panel by row panel, on as many threads as the kernels have.
 
-BLAS runs single-threaded inside each panel, so only one pool of threads exists. The basis is
+BLAS runs single-threaded inside each panel. The basis is
 stored as [panels, columns, rows]: the first j columns of a panel are then one contiguous matrix,
 whatever j. Sums over panels are taken in a fixed order in float64: the result does not depend on
 the number of threads.
@@ -8,56 +8,24 @@ the number of threads.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numba
 import numpy as np
-
-# What np.dot calls inside numba: its threads can be limited only once it is loaded.
-import scipy.linalg.cython_blas  # noqa: F401
 from numpy.typing import NDArray
 
 from leporid.graph import BLOCK, huge_zeros
-from leporid.kernel import kernel
 from leporid.spectral.laplacian import Product
+from leporid.threads import on_each_share
 
 Matrix = NDArray[np.float64]
 ROWS = 2048
 """Rows of a panel: with 192 float32 columns it fills most of a second-level cache."""
 
 
-@kernel(parallel=True)
-def _project(basis: Any, used: int, x: Any, factor: Any, parts: Any) -> None:
-    for p in numba.prange(len(basis)):
-        x[p] = np.dot(x[p], factor)
-        parts[p, :used] = np.dot(basis[p, :used], x[p])
-
-
-@kernel(parallel=True)
-def _subtract(basis: Any, used: int, x: Any, coefficients: Any, parts: Any) -> None:
-    for p in numba.prange(len(basis)):
-        x[p] -= np.dot(basis[p, :used].T, coefficients)
-        parts[p] = np.dot(x[p].T, x[p])
-
-
-@kernel(parallel=True)
-def _append(basis: Any, used: int, x: Any, factor: Any) -> None:
-    width = x.shape[2]
-    for p in numba.prange(len(basis)):
-        x[p] = np.dot(x[p], factor)
-        basis[p, used : used + width] = x[p].T
-
-
-@kernel(parallel=True)
-def _rotate(basis: Any, used: int, rotation: Any) -> None:
-    kept = rotation.shape[1]
-    transposed = np.ascontiguousarray(rotation.T)
-    for p in numba.prange(len(basis)):
-        basis[p, :kept] = np.dot(transposed, basis[p, :used])
-
-
 class PanelEngine:
-    """What `Lanczos` does to large arrays, in memory and on numba's threads.
+    """What `Lanczos` does to large arrays, in memory and on threads.
 
     The basis holds orthonormal columns, float32 or float64; all small matrices are float64.
     `gpu.TorchEngine` has the same methods.
@@ -94,18 +62,35 @@ class PanelEngine:
 
     def project(self, factor: Matrix) -> Matrix:
         """block = block factor; returns float64[used, width] = basis^T block."""
-        _project(self._columns, self.used, self._block, self._cast(factor), self._parts)
-        return np.asarray(self._parts[:, : self.used].sum(axis=0, dtype=np.float64))
+        factor, parts = self._cast(factor), self._parts[:, : self.used]
+
+        def project(p: int, columns: NDArray[Any], block: NDArray[Any]) -> None:
+            block[:] = block @ factor
+            np.dot(columns, block, out=parts[p])
+
+        self._on_panels(project)
+        return np.asarray(parts.sum(axis=0, dtype=np.float64))
 
     def subtract(self, coefficients: Matrix) -> Matrix:
         """block = block - basis coefficients; returns float64[width, width] = block^T block."""
-        _subtract(self._columns, self.used, self._block, self._cast(coefficients), self._squares)
+        coefficients = self._cast(coefficients)
+
+        def subtract(p: int, columns: NDArray[Any], block: NDArray[Any]) -> None:
+            block -= columns.T @ coefficients
+            np.dot(block.T, block, out=self._squares[p])
+
+        self._on_panels(subtract)
         return np.asarray(self._squares.sum(axis=0, dtype=np.float64))
 
     def append(self, factor: Matrix) -> None:
         """block = block factor, and its columns join the basis."""
-        _append(self._columns, self.used, self._block, self._cast(factor))
-        self.used += BLOCK
+        factor, self.used = self._cast(factor), self.used + BLOCK
+
+        def append(_: int, columns: NDArray[Any], block: NDArray[Any]) -> None:
+            block[:] = block @ factor
+            columns[-BLOCK:] = block.T
+
+        self._on_panels(append)
 
     def replace(self, factor: Matrix, weak: NDArray[np.bool_], fresh: Matrix) -> None:
         """block = block factor, then `fresh` float64[n, weak.sum()] in place of weak columns."""
@@ -115,13 +100,28 @@ class PanelEngine:
 
     def rotate(self, rotation: Matrix) -> None:
         """The basis becomes basis rotation."""
-        _rotate(self._columns, self.used, self._cast(rotation))
-        self.used = rotation.shape[1]
+        rows, kept = self._cast(rotation.T), rotation.shape[1]
+
+        def rotate(_: int, columns: NDArray[Any], block: NDArray[Any]) -> None:
+            columns[:kept] = rows @ columns
+
+        self._on_panels(rotate)
+        self.used = kept
 
     def vectors(self, count: int) -> NDArray[Any]:
         """float[n, count]: the first columns of the basis."""
         wide = self._columns[:, :count].transpose(0, 2, 1).reshape(-1, count)
         return np.ascontiguousarray(wide[: self.n])
+
+    def _on_panels(self, work: Callable[[int, NDArray[Any], NDArray[Any]], None]) -> None:
+        """`work(p, columns, block)`: the number of a panel, its part of the basis and the block."""
+
+        def share(_: int, first: int, stop: int) -> None:
+            for p in range(first, stop):
+                work(p, self._columns[p, : self.used], self._block[p])
+
+        panels = len(self._block)
+        on_each_share(share, 0, panels, min(numba.get_num_threads(), panels))
 
     def _cast(self, small: Matrix) -> NDArray[Any]:
         return np.ascontiguousarray(small, dtype=self._columns.dtype)

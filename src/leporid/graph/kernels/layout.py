@@ -17,7 +17,7 @@ from scipy import sparse
 from leporid.graph.kernels.simd import LANES, WORDS
 from leporid.graph.matrix import Members
 from leporid.graph.similarity import Terms
-from leporid.kernel import kernel
+from leporid.kernel import INNER, kernel
 
 PANEL = 32 * WORDS
 """Columns in a panel: 512."""
@@ -244,7 +244,7 @@ def _fill_fitted(members: Members, columns: Columns, shape: Any, bits: Any, list
     return list_rows
 
 
-@kernel
+@kernel(**INNER)
 def _strip_of(row: int, tile_groups: int, strips: int) -> Any:
     tile, inside = divmod(row, tile_groups * LANES)
     return tile * strips + inside // (STRIP_GROUPS * LANES)

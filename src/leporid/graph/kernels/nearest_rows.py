@@ -123,7 +123,7 @@ def _choose(candidates: Any, k: int, fitted: FittedColumns, scratch: Scratch) ->
     bound = uint32(0)
     ties: Any = uint64(0)
     if candidates > uint64(k):
-        bound = uint32(kth_largest(bits, candidates, k, 0, 32))
+        bound = uint32(kth_largest(bits, candidates, k, uint32(0), int64(32)))
         ties = uint64(k)
         for place in range(candidates):
             ties -= uint64(bits[place] > bound)

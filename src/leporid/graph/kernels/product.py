@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from leporid.graph.kernels.simd import LANES, add_edges
 from leporid.graph.types import KnnGraph
 from leporid.kernel import kernel
-from leporid.threads import on_each_share
+from leporid.threads import on_each_share, on_each_thread
 
 BLOCK = LANES
 """Columns of a block."""
@@ -26,8 +26,6 @@ PANEL_BYTES = 1 << 20
 """Rows of the block visited at a time: half of a usual second-level cache."""
 FEWEST_EDGES = 48
 """A row's edges are cut into panels only while a piece keeps about this many."""
-CHUNKS = 512
-"""Pieces of about equal work the rows are dealt out in."""
 HUGE_PAGE = 1 << 21
 
 
@@ -58,19 +56,25 @@ class CutRows(NamedTuple):
 def cut_rows(indptr: Any, indices: Any, weights: Any, bounds: Any, threads: int) -> CutRows:
     """Rows of a CSR matrix, cut at `bounds`; what is mapped from a file is not copied."""
     cuts = np.empty((len(bounds), len(indptr) - 1), np.int64)
-    on_each_share(
-        lambda _, a, b: _cut(indptr, indices, bounds, a, b, cuts), 0, len(cuts.T), threads
-    )
+    cuts[0], cuts[-1] = indptr[:-1], indptr[1:]
+    if len(bounds) > 2:
+        on_each_share(lambda _, a, b: _cut(indices, bounds, a, b, cuts), 0, len(cuts.T), threads)
     narrow = bounds[-1] <= 1 << 16 and not isinstance(indices.base, np.memmap)
     return CutRows(indices.astype(np.uint16) if narrow else indices.view(np.uint32), weights, cuts)
 
 
 @kernel
-def _cut(indptr: Any, indices: Any, bounds: Any, first: int, stop: int, cuts: Any) -> None:
+def _cut(indices: Any, bounds: Any, first: int, stop: int, cuts: Any) -> None:
     for i in range(first, stop):
-        row = indices[indptr[i] : indptr[i + 1]]
-        for panel in range(len(bounds)):
-            cuts[panel, i] = indptr[i] + np.searchsorted(row, bounds[panel])
+        for panel in range(1, len(bounds) - 1):
+            low, high = cuts[panel - 1, i], cuts[-1, i]
+            while low < high:
+                middle = (low + high) >> 1
+                if indices[middle] < bounds[panel]:
+                    low = middle + 1
+                else:
+                    high = middle
+            cuts[panel, i] = low
 
 
 @kernel
@@ -82,25 +86,6 @@ def add_panel(rows: CutRows, panel: int, first: int, stop: int, x: Any, out: Any
             add_edges(rows.columns, rows.weights, x, out, start, end, np.int64(i))
 
 
-@kernel(parallel=True)
-def _multiply(
-    rows: CutRows, chunks: Any, scale: Any, diagonal: Any, x: Any, scaled: Any, out: Any
-) -> None:
-    for piece in numba.prange(len(chunks) - 1):
-        for i in range(chunks[piece], chunks[piece + 1]):
-            for c in range(BLOCK):
-                scaled[i, c] = scale[i] * x[i, c]
-                out[i, c] = 0.0
-    for panel in range(len(rows.cuts) - 1):
-        for piece in numba.prange(len(chunks) - 1):
-            add_panel(rows, panel, chunks[piece], chunks[piece + 1], scaled, out)
-    for piece in numba.prange(len(chunks) - 1):
-        for i in range(chunks[piece], chunks[piece + 1]):
-            for c in range(BLOCK):
-                out[i, c] = scale[i] * out[i, c] + diagonal[i] * x[i, c]
-    out[len(scale) :] = 0.0
-
-
 class BlockProduct:
     """S W S x + diagonal x for blocks of 16 columns, with W a graph in this process.
 
@@ -108,11 +93,10 @@ class BlockProduct:
     """
 
     def __init__(self, graph: KnnGraph) -> None:
-        bounds, threads = column_bounds(graph.n, graph.n_edges), numba.get_num_threads()
-        self.rows = cut_rows(graph.indptr, graph.indices, graph.weights, bounds, threads)
-        chunks = np.searchsorted(graph.indptr, np.linspace(0, graph.n_edges, CHUNKS + 1))
-        chunks[0], chunks[-1] = 0, graph.n
-        self._chunks = np.unique(chunks.astype(np.int64))
+        bounds, self.threads = column_bounds(graph.n, graph.n_edges), numba.get_num_threads()
+        self.rows = cut_rows(graph.indptr, graph.indices, graph.weights, bounds, self.threads)
+        even = np.linspace(0, graph.n_edges, self.threads + 1)[1:-1]
+        self._ends = [0, *np.searchsorted(graph.indptr, even).tolist(), graph.n]
 
     def __call__(
         self,
@@ -127,5 +111,22 @@ class BlockProduct:
         `scale`, the diagonal of S, and `diagonal` have n entries. Float32 or float64 throughout,
         as x is.
         """
-        factors = scale.astype(x.dtype), diagonal.astype(x.dtype)
-        _multiply(self.rows, self._chunks, *factors, x, scaled, out)
+        rows, ends = self.rows, self._ends
+        scale, diagonal = (factor.astype(x.dtype)[:, None] for factor in (scale, diagonal))
+        on_each_share(
+            lambda _, a, b: np.multiply(scale[a:b], x[a:b], out=scaled[a:b]),
+            *(0, len(scale), self.threads),
+        )
+
+        def multiply(thread: int) -> None:
+            begin, end = ends[thread], ends[thread + 1]
+            share = out[begin:end]
+            share[:] = 0.0
+            for panel in range(len(rows.cuts) - 1):
+                add_panel(rows, panel, begin, end, scaled, out)
+            share *= scale[begin:end]
+            if diagonal[begin:end].any():
+                share += diagonal[begin:end] * x[begin:end]
+
+        on_each_thread(multiply, self.threads)
+        out[len(scale) :] = 0.0

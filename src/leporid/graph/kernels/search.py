@@ -40,7 +40,7 @@ from leporid.graph.kernels.simd import (
     store_counters,
     store_similarity,
 )
-from leporid.kernel import kernel
+from leporid.kernel import INNER, kernel
 
 _GROUP = 256
 """Words of one group in one panel: 16 words x 16 rows."""
@@ -72,10 +72,9 @@ def search_rows(
         if start >= len(wanted):
             break
         block = wanted[start : start + QUERIES]
-        scratch.filled[:] = 0
-        scratch.weighed[:] = 0
-        scratch.bound[:] = 0
-        scratch.guessed[:] = 0
+        for slot in range(QUERIES):
+            scratch.filled[slot] = scratch.weighed[slot] = uint64(0)
+            scratch.bound_bits[slot] = scratch.guessed[slot] = uint32(0)
         for tile in range(tiles):
             first = tile * fitted.tile_groups
             stop = min(fitted.groups, first + fitted.tile_groups)
@@ -98,7 +97,7 @@ def search_rows(
             _write(scratch, slot, block[slot], k, out)
 
 
-@kernel
+@kernel(**INNER)
 def _scatter(
     fitted: Fitted, queries: Queries, query: int, tile: int, counters: NDArray[Any]
 ) -> None:
@@ -114,7 +113,7 @@ def _scatter(
                 counters[uint64(fitted.list_rows[entry])] += one
 
 
-@kernel
+@kernel(**INNER)
 def _guess(
     fitted: Fitted, queries: Queries, query: int, sample: Any, scratch: Scratch, slot: int
 ) -> None:
@@ -135,7 +134,7 @@ def _guess(
             counts = add_lanes(counts, panel_counts(words, fitted.bits, at))
         store_similarity(counts, x, y, g, fitted.term32, group * uint64(16), scratch.sample, taken)
         taken += uint64(16)
-    scratch.bound_bits[slot] = kth_largest(scratch.sample_bits, taken, rank, 0, 20)
+    scratch.bound_bits[slot] = kth_largest(scratch.sample_bits, taken, rank, uint32(0), int64(20))
     scratch.guessed[slot] = scratch.bound_bits[slot] > uint32(0)
 
 
@@ -167,7 +166,7 @@ def _filter_chunk(
         masks[own >> 4] &= uint16(~(uint32(1) << uint32(own & 15)))
 
 
-@kernel
+@kernel(**INNER)
 def _add_panel(
     words: Any, bits: NDArray[np.uint32], first: Any, groups: int, counters: Any, place: int
 ) -> None:
@@ -196,7 +195,7 @@ def _collect(scratch: Scratch, slot: int, place: int, row: int) -> None:
     scratch.filled[slot] = at
 
 
-@kernel
+@kernel(**INNER)
 def _keep_best(
     fitted: Fitted, queries: Queries, query: int, k: int, scratch: Scratch, slot: int
 ) -> None:
@@ -219,7 +218,7 @@ def _keep_best(
     scratch.filled[slot] = scratch.weighed[slot] = filled
 
 
-@kernel
+@kernel(**INNER)
 def _write(scratch: Scratch, slot: int, query: int, k: int, out: NeighbourLists) -> None:
     """Hand the candidates that are left over; a length of -1 says that the guess was too high."""
     length = scratch.filled[slot]

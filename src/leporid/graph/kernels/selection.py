@@ -9,15 +9,15 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import uint16, uint32, uint64
+from numba import int64, uint16, uint32, uint64
 from numpy.typing import NDArray
 
 from leporid.graph.kernels.simd import bits_in, compress_lanes, load_lanes, mask_above, mask_equal
-from leporid.kernel import kernel
+from leporid.kernel import INNER, kernel
 
 
 @kernel
-def kth_largest(bits: NDArray[np.uint32], count: Any, k: int, low: Any, steps: int) -> Any:
+def kth_largest(bits: NDArray[np.uint32], count: Any, k: int, low: Any, steps: Any) -> Any:
     """A value v with at least k of `bits[:count]` >= v, none of which is below `low`.
 
     `bits` is padded with zeros to a multiple of 16, and 1 <= k <= count. Bisection of the range of
@@ -71,7 +71,7 @@ def keep_best(
     bits: NDArray[np.uint32], rows: NDArray[np.uint32], count: Any, k: int, low: Any
 ) -> Any:
     """Move the k best candidates to the front, order kept; returns the k-th weight's bits."""
-    bound = kth_largest(bits, count, k, low, 32)
+    bound = kth_largest(bits, count, k, low, int64(32))
     least = uint32(0xFFFFFFFF)
     above = uint64(0)
     for position in range(uint64(count)):
@@ -96,7 +96,7 @@ def keep_best(
     return least
 
 
-@kernel
+@kernel(**INNER)
 def _without_highest(mask: int) -> Any:
     highest = uint32(0x8000)
     while not uint32(mask) & highest:

@@ -21,16 +21,15 @@ from leporid.models.dlr2.config import GENERAL_BY_KIND, RECIPES, Branch, DLR2Con
 from leporid.models.dlr2.features import FeatureNetwork
 from leporid.models.dlr2.heads import Discriminative, generative
 from leporid.models.dlr2.losses import hinge, square_square
-from leporid.models.shared.base import Indices, VectorsUnsupportedError
+from leporid.models.dlr2.two_stages import TwoStages
+from leporid.models.shared.all_items_loss import in_closed_form, softmax_loss
+from leporid.models.shared.base import VectorsUnsupportedError
 from leporid.models.shared.dot_product import DotProduct, with_constant
 from leporid.models.shared.masks import dropout
 from leporid.models.shared.neural import BuildContext
-from leporid.models.shared.recommending import check_n
 from leporid.models.shared.user_table import UserTableRecommender
-from leporid.ranking import TopK, masked_top_k
 from leporid.training import Batch, Sampling
 
-_USERS_AT_ONCE = 256
 _RECALL_USERS, _RECALL_PAIRS = 500, 2_000_000
 """Users whose full ranking a record compares with two stages, and pairs scored for it: a second or
 two on a CPU."""
@@ -119,7 +118,7 @@ class DLR2Network(nn.Module):
         return 2 / g.shape[1] * (g @ items.T) - squares
 
 
-class DLR2(UserTableRecommender, DotProduct):
+class DLR2(TwoStages, UserTableRecommender, DotProduct):
     """Two losses, one state: see `DLR2Config` for every choice."""
 
     name = "dlr2"
@@ -151,11 +150,6 @@ class DLR2(UserTableRecommender, DotProduct):
             repeat=config.padding != "blank",
             shortest=config.length if config.padding == "none" else 1,
         )
-
-    @property
-    def network(self) -> DLR2Network:
-        """The network, with its own type."""
-        return cast(DLR2Network, self.net)
 
     @property
     def neighbours(self) -> int:
@@ -191,14 +185,17 @@ class DLR2(UserTableRecommender, DotProduct):
         s = net.state(net.users(batch.users), batch.history)
         by_g = config.losses != "discriminative"
         g = net.wanted(s) if by_g or config.negative_kind == "hard" else None
+        softmax, total = config.objective == "softmax", s.new_zeros((), dtype=torch.float32)
+        if by_g and g is not None and softmax:
+            total = total + config.generative_weight * self._softmax_loss(g, batch.positives)
+            if config.losses == "generative":
+                return total
         items = torch.cat([batch.positives.unsqueeze(1), self._negatives(batch, g)], dim=1)
         candidates = net.items(items)
-        total = s.new_zeros((), dtype=torch.float32)
         if config.losses != "generative":
             total = total + self._discriminative_loss(s, candidates)
-        if by_g and g is not None:
-            part = self._generative_loss(g, candidates, batch.positives)
-            total = total + config.generative_weight * part
+        if by_g and g is not None and not softmax:
+            total = total + config.generative_weight * hinge(g.float(), candidates, config.margin)
         return total
 
     def _discriminative_loss(self, s: Tensor, candidates: Tensor) -> Tensor:
@@ -209,12 +206,14 @@ class DLR2(UserTableRecommender, DotProduct):
         first = torch.zeros(len(judged), dtype=torch.int64, device=judged.device)
         return functional.cross_entropy(judged, first)
 
-    def _generative_loss(self, g: Tensor, candidates: Tensor, positives: Tensor) -> Tensor:
-        """L_G: against the candidates, or (softmax) against all items."""
-        if self.config.objective == "margin":
-            return hinge(g.float(), candidates, self.config.margin)
-        logits, smoothing = self.network.generative_scores(g), self.config.label_smoothing
-        return functional.cross_entropy(logits, positives, label_smoothing=smoothing)
+    def _softmax_loss(self, g: Tensor, positives: Tensor) -> Tensor:
+        """L_G against all items."""
+        net, smoothing = self.network, self.config.label_smoothing
+        if in_closed_form(g):
+            hot = g * net.log_temperature.exp()
+            return softmax_loss(hot, net.items.weight, positives, net.bias, smoothing)
+        scores = net.generative_scores(g)
+        return functional.cross_entropy(scores, positives, label_smoothing=smoothing)
 
     @torch.no_grad()
     def _negatives(self, batch: Batch, g: Tensor | None) -> Tensor:
@@ -273,119 +272,15 @@ class DLR2(UserTableRecommender, DotProduct):
         """G retrieves, and where S is read too it judges what was retrieved."""
         return "everything" if self.config.inference == "generative" else "first stage"
 
-    def _mixed(self, judged: Tensor, generated: Tensor | None) -> Tensor:
-        """What S says, or with G's scores the mixture of both."""
-        config = self.config
-        # With margins S is a distance; its value before the last ReLU ranks without ties.
-        judged = -judged if config.objective == "margin" else judged
-        if generated is None:
-            return judged
-        return config.mixture * judged + (1 - config.mixture) * generated
-
-    def _states(self, rows: Tensor, recent: Tensor | None) -> Tensor:
-        """s of everyone, some at a time."""
-        assert recent is not None
-        parts = torch.split(rows, _USERS_AT_ONCE), torch.split(recent, _USERS_AT_ONCE)
-        return torch.cat([self.network.state(*part) for part in zip(*parts, strict=True)])
-
     def infer_by(self, branch: Branch) -> Self:
         """Rank by another branch from now on, without training again; returns self."""
         self.config = self.config.replace(inference=branch)
         return self
 
-    def retrieve(
-        self,
-        users: Indices | None,
-        n: int,
-        candidates: int,
-        *,
-        histories: Sequences | None = None,
-        hidden: Sequences,
-    ) -> TopK | None:
-        """Two stages, where S ranks, G is trained too and there are more items than candidates."""
-        both = self.config.losses == "both" and self.config.inference != "generative"
-        if not both or not 0 < candidates < self.train.n_items:
-            return None
-        if histories is not None:
-            return self.two_stage_histories(histories, n, candidates, hidden=hidden)
-        assert users is not None
-        return self.two_stage(users, n, candidates, hidden=hidden)
-
-    def two_stage(
-        self,
-        users: Indices,
-        n: int = 10,
-        candidates: int = 200,
-        history: Sequences | None = None,
-        *,
-        hidden: Sequences | None = None,
-    ) -> TopK:
-        """The best `n` items: G retrieves `candidates`, and only those get their full score.
-
-        The scores are the model's own (S, or the mixture); an item that G does not retrieve
-        cannot appear. `hidden` has one row per user: items not to retrieve, by default what the
-        user has had.
-        """
-        sequences = self.known.sequences() if history is None else history
-        hidden = sequences.take(users) if hidden is None else hidden
-        index = torch.from_numpy(np.asarray(users, dtype=np.int64)).to(self.device)
-        with self._scoring():
-            s = self._states(self.user_table()[index], self._recent(sequences, users))
-            return self._two_stage(s, n, candidates, hidden)
-
-    def two_stage_histories(
-        self,
-        histories: Sequences,
-        n: int = 10,
-        candidates: int = 200,
-        *,
-        hidden: Sequences | None = None,
-    ) -> TopK:
-        """`two_stage` for people never seen; `hidden` is by default what is in the histories."""
-        recent = self._recent(histories, np.arange(len(histories), dtype=np.int32))
-        with self._scoring():
-            s = self._states(self.new_rows(histories), recent)
-            return self._two_stage(s, n, candidates, histories if hidden is None else hidden)
-
-    def _two_stage(self, s: Tensor, n: int, candidates: int, hidden: Sequences) -> TopK:
-        check_n(n)
-        net = self.network
-        generated = net.generative_scores(net.wanted(s)).float()
-        count = min(candidates, self.train.n_items)
-        kept = masked_top_k(generated.cpu().numpy(), count, seen=hidden)
-        # Equal scores go to the smaller index, as in a full ranking.
-        index = torch.from_numpy(np.sort(kept.items, axis=1).astype(np.int64)).to(self.device)
-        place = index.clamp(min=0)
-        scores, branch = generated.gather(1, place), self.config.inference
-        if branch != "generative":
-            judged = net.discriminative.some_items(s, self.prepared()[place]).float()
-            scores = self._mixed(judged, scores if branch == "mixture" else None)
-        scores = scores.masked_fill(index < 0, -torch.inf)
-        value, order = scores.sort(dim=1, descending=True, stable=True)
-        items = index.gather(1, order)[:, :n].to(torch.int32).cpu().numpy()
-        short = ((0, 0), (0, n - items.shape[1]))
-        return TopK(
-            np.pad(items, short, constant_values=-1),
-            np.pad(value[:, :n].cpu().numpy(), short, constant_values=-np.inf),
-        )
-
-    def two_stage_recall(
-        self, users: Indices, n: int = 10, candidates: int = 200, history: Sequences | None = None
-    ) -> float:
-        """Share of the full ranking's top `n` that `two_stage` finds, mean over users."""
-        top = self.two_stage(users, n, candidates, history)
-        sequences = self.known.sequences() if history is None else history
-        full = masked_top_k(self.score(users, history), n, seen=sequences.take(users))
-        shares = [
-            len(np.intersect1d(a[a >= 0], b[b >= 0])) / max(1, int((b >= 0).sum()))
-            for a, b in zip(top.items, full.items, strict=True)
-        ]
-        return float(np.mean(shares)) if shares else 1.0
-
     def training_summary(self) -> dict[str, Any]:
         """As of every neural model, and what two stages find of the full top 10, of some users."""
         summary = super().training_summary()
-        if self.config.losses == "both":
+        if self.config.losses != "generative":
             some = max(1, min(_RECALL_USERS, _RECALL_PAIRS // self.train.n_items))
             users = np.arange(min(some, self.train.n_users), dtype=np.int32)
             summary["two_stage_recall@10"] = self.two_stage_recall(users)

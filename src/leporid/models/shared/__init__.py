@@ -1,5 +1,6 @@
 """What several models share. Public names are exported by `leporid.models`.
 
+all_items_loss       cross-entropy over all items and its gradient, in closed form
 base                 `Recommender`: the one interface of every model; fitting, saving
 build_context        `BuildContext`: what a network is built from, and its tables
 catalogue            the names of the models, resolved when they are asked for

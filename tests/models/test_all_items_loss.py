@@ -1,0 +1,42 @@
+"""`softmax_loss` against torch's cross-entropy and its gradients."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch.nn import functional
+
+from leporid.models.shared import all_items_loss as module
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.2])
+@pytest.mark.parametrize("at_once", [7, 1 << 20])
+def test_loss_and_gradients_are_those_of_cross_entropy(monkeypatch, smoothing, at_once):
+    monkeypatch.setattr(module, "_AT_ONCE", at_once)
+    torch.manual_seed(0)
+    states, items = torch.randn(11, 5) * 3, torch.randn(6, 5)
+    bias, positives = torch.randn(6), torch.randint(6, (11,))
+    results = []
+    for closed in (True, False):
+        inputs = [tensor.clone().requires_grad_() for tensor in (states, items, bias)]
+        if closed:
+            loss = module.softmax_loss(inputs[0], inputs[1], positives, inputs[2], smoothing)
+        else:
+            scores = inputs[0] @ inputs[1].T + inputs[2]
+            loss = functional.cross_entropy(scores, positives, label_smoothing=smoothing)
+        (2 * loss).backward()
+        results.append([loss.detach(), *(tensor.grad for tensor in inputs)])
+    for ours, torchs in zip(*results, strict=True):
+        torch.testing.assert_close(ours, torchs, rtol=1e-5, atol=1e-6)
+
+
+def test_a_positive_that_has_no_chance_has_a_finite_loss():
+    states, items = torch.tensor([[300.0]]), torch.tensor([[1.0], [-1.0]])
+    assert module.softmax_loss(states, items, torch.tensor([1])).item() == pytest.approx(600.0)
+
+
+def test_frozen_items_get_no_gradient():
+    states, items = torch.randn(3, 2, requires_grad=True), torch.randn(4, 2)
+    module.softmax_loss(states, items, torch.tensor([0, 1, 3])).backward()
+    assert states.grad is not None
+    assert items.grad is None
