@@ -95,11 +95,13 @@ class LEPORIDContent(SpectralInitializer):
         counts = np.bincount(train.item, minlength=train.n_items)
         thin = np.flatnonzero(counts < config.enough)
         edges = content_edges(features.matrix, counts, d_mean, *self._rule(), thin, degrees > 0)
-        weights = sparse.csr_array(edges + jaccard.csr()[thin])
-        moved = np.asarray(edges.sum(axis=1)).ravel() > 0
-        estimator.embedding_, estimator.degrees_ = estimator.embedding_.copy(), degrees.copy()
-        estimator.embedding_[thin[moved]] = estimator.transform(weights[moved])
-        estimator.degrees_[thin] = np.asarray(weights.sum(axis=1)).ravel()
+        some = np.asarray(edges.sum(axis=1)).ravel() > 0
+        if some.any():
+            thin = thin[some]
+            weights = sparse.csr_array(edges[some] + jaccard.csr()[thin])
+            estimator.embedding_, estimator.degrees_ = estimator.embedding_.copy(), degrees.copy()
+            estimator.embedding_[thin] = estimator.transform(weights)
+            estimator.degrees_[thin] = np.asarray(weights.sum(axis=1)).ravel()
         about = content_report(features)
         del about["isolated"]  # an item without content may have users
         return about
