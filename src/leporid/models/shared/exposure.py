@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from leporid.models.shared.neural import NeuralRecommender
 
 _PEOPLE, _PLACES = 500, 10
-_FACTORS, _HALVINGS = (0.4, 4.0), 7
+_FACTORS, _HALVINGS = (0.1, 5.0), 8
 """The lengths considered, in units of the present one, and how often their range is halved."""
 
 

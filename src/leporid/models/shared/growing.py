@@ -72,15 +72,10 @@ def grow(
     grown._adopt(model, lambda name, old, shape: _grown_tensor(name, old, shape, sides, place))
     grown.net.eval()
     new_items = sides[1].new
-    if length is None and len(new_items):
-        before, after = model.net.state_dict(), grown.net.state_dict()
-        rows = [
-            tensor
-            for name, tensor in after.items()
-            if tensor.dim() > 1
-            and _side(name, before[name], tuple(tensor.shape), sides) is sides[1]
-        ]
-        fit_lengths(grown, rows, new_items, min(exposure * len(new_items) / sides[1].now, _MOST))
+    balanced = length is None and len(new_items) > 0
+    share = min(exposure * len(new_items) / sides[1].now, _MOST)
+    if balanced:
+        fit_lengths(grown, _item_tables(model, grown, sides), new_items, share)
     if steps:
         with _only_new_rows(grown, sides, steps):
             train_loop(
@@ -91,6 +86,8 @@ def grow(
             )
         grown.net.eval()
         grown.weights_changed()
+        if balanced:  # rows that alone are trained, on people who wanted them, become too long
+            fit_lengths(grown, _item_tables(model, grown, sides), new_items, share)
     return grown
 
 
@@ -183,6 +180,16 @@ def _grown_tensor(
     rows = torch.from_numpy(place.rows(side, flat)).reshape(len(side.new), *shape[1:])
     grown[side.new] = rows.to(old.dtype)
     return grown
+
+
+def _item_tables(model: Model, grown: Model, sides: list[_Side]) -> list[Tensor]:
+    """The tensors of a grown network with one row of several numbers per item."""
+    before = model.net.state_dict()
+    return [
+        tensor
+        for name, tensor in grown.net.state_dict().items()
+        if tensor.dim() > 1 and _side(name, before[name], tuple(tensor.shape), sides) is sides[1]
+    ]
 
 
 def _side(name: str, old: Tensor, shape: tuple[int, ...], sides: list[_Side]) -> _Side | None:
