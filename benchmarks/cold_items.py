@@ -5,7 +5,7 @@
 
 FOLDER holds `<log>.parquet` and `<log>-items.parquet`. A call does one job, writes one file to OUT
 and shares nothing with others, so that many run side by side; `--collect` makes the record of all.
-All numbers are NDCG@10 among all items. Tasks:
+A job whose file is there is not done again. All numbers are NDCG@10 among all items. Tasks:
 
 cold   a tenth of the items, drawn by the seed, is kept out of training: warm and cold targets
 grow   the same items arrive with what the training part knows of them: growing against retraining
@@ -187,8 +187,9 @@ def collect(folder: Path) -> None:
     """One record of all jobs in a folder."""
     jobs = [read_json(path) for path in sorted(folder.glob("*.json"))]
     rows = [{**job["job"], **row} for job in jobs for row in job["rows"]]
+    where = sorted({f"{job['machine']['processor']}, {job['device']}" for job in jobs})
     settings = {"cold share": SHARE, "metric": METRIC, "recipe": "general"}
-    write_record("cold_items", rows, {**settings, "machine": jobs[0]["machine"]}, NOTES)
+    write_record("cold_items", rows, {**settings, "trained on": "; ".join(where)}, NOTES)
 
 
 def main() -> None:
@@ -209,14 +210,18 @@ def main() -> None:
         return
     warnings.simplefilter("ignore", LeporidWarning)
     job = {key: getattr(options, key) for key in ("task", "log", "model", "seed", "small")}
+    name = "-".join(str(part) for part in job.values())
+    path = options.output / f"{name}.json"
+    if path.is_file():
+        print(f"{path} is there already")
+        return
     rows = []
     for row in Job(options).rows(options.task):
         print({**job, **row}, flush=True)
         rows.append(row)
     options.output.mkdir(parents=True, exist_ok=True)
-    name = "-".join(str(part) for part in job.values())
-    record = {"job": job, "machine": machine(), "rows": rows}
-    write_json(options.output / f"{name}.json", record)
+    record = {"job": job, "device": options.device, "machine": machine(), "rows": rows}
+    write_json(path, record)
 
 
 if __name__ == "__main__":

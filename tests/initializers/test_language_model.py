@@ -42,7 +42,7 @@ class Lengths:
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     stub = SimpleNamespace(SentenceTransformer=Lengths)
-    monkeypatch.setitem(sys.modules, "sentence_transformers", stub)  # type: ignore[arg-type]
+    monkeypatch.setitem(sys.modules, "sentence_transformers", stub)
     (tmp_path / "model").mkdir()
     (tmp_path / "model" / "modules.json").write_text("[]")
     return tmp_path / "model"
@@ -86,7 +86,7 @@ def test_what_cannot_be_read_is_said_in_a_sentence(folder: Path, tmp_path: Path)
 
 
 def test_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "sentence_transformers", None)  # type: ignore[arg-type]
+    monkeypatch.setitem(sys.modules, "sentence_transformers", None)
     with pytest.raises(MissingExtraError, match=r"leporid\[text\]"):
         text_vectors(TABLE, tmp_path)
 
