@@ -1,10 +1,15 @@
-"""Items nobody has touched: SASRec from ids alone, from content, and grown by content.
+"""Items nobody has touched: what content, growing and retraining make of them.
 
-    python -m benchmarks.cold_items FOLDER [--seeds 1,2,3] [--steps 300] [--logs lastfm,...]
+    python -m benchmarks.cold_items FOLDER --log lastfm --model sasrec --seed 1 -o OUT
+    python -m benchmarks.cold_items --collect OUT
 
-FOLDER holds `<log>.parquet` and `<log>-items.parquet`. A tenth of the items, drawn by the seed, is
-kept out of training; NDCG@10 is on all, warm and cold targets, among all items. Rows of other logs
-and seeds in the record stay.
+FOLDER holds `<log>.parquet` and `<log>-items.parquet`. A call does one job, writes one file to OUT
+and shares nothing with others, so that many run side by side; `--collect` makes the record of all.
+A job whose file is there is not done again. All numbers are NDCG@10 among all items. Tasks:
+
+cold   a tenth of the items, drawn by the seed, is kept out of training: warm and cold targets
+grow   the same items arrive with what the training part knows of them: growing against retraining
+warm   the plain protocol: ways to start
 """
 
 from __future__ import annotations
@@ -21,22 +26,35 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from benchmarks.harness import RECORDS, write_record
-from leporid.artifacts import read_json
-from leporid.data import IdMap, Interactions, Split, cold_items_split, load
+from benchmarks.harness import machine, write_record
+from leporid.artifacts import read_json, write_json
+from leporid.data import IdMap, Interactions, Split, cold_items_split, load, split_by
 from leporid.errors import LeporidWarning
-from leporid.evaluation import evaluate
+from leporid.evaluation import evaluate, paired_interval
 from leporid.initializers import start
 from leporid.models import ContentNeighbours, train
+from leporid.ranking import masked_top_k
 
 CORES = {"lastfm": 1, "movietweetings-100k": 10, "beauty": 1, "toys": 1, "ml-1m-r3": 20}
-SMALL = {"length": 30, "layers": 1, "batch_size": 64, "dropout": 0.2, "lr": 4e-3, "eval_users": 300}
+SMALL = {"batch_size": 64, "lr": 4e-3, "eval_users": 300}
+SMALL_SASREC = {"length": 30, "layers": 1, "dropout": 0.2}
 """Over the recipe `general`, so that a run takes a minute on one core."""
+SHARE = 0.1
+METRIC = "NDCG@10"
+STARTS = ("none", "svd", "content", "leporid", "leporid_content")
+NOTES = [
+    "NDCG@10 among all items. cold and warm: targets without and with a training interaction; new: "
+    "targets among the items that arrive later; old: all others.",
+    "places: share of the first ten places that cold or new items get.",
+    "grown: trained without these items, from leporid; seconds are those of `grow`.",
+    "low, high: 95% interval over users of the difference to the row named `against`, on warm "
+    "targets (task cold), old targets (task grow) or all (task warm).",
+]
 
 
-def warm_part(split: Split) -> Split:
-    """The split without the cold items: what a model is trained on before they arrive."""
-    known = np.unique(np.concatenate([split.train.item, split.valid.item]))
+def without(split: Split, gone: Any) -> Split:
+    """The split as it was before the items `gone` (indices) arrived, without their ids."""
+    known = np.setdiff1d(np.unique(np.concatenate([split.train.item, split.valid.item])), gone)
     items = IdMap(split.items.ids.take(known), "item")
 
     def inside(part: Interactions) -> Interactions:
@@ -44,71 +62,166 @@ def warm_part(split: Split) -> Split:
         place = np.searchsorted(known, kept.item).astype(np.int32)
         return Interactions(kept.user, place, kept.time, split.users, items)
 
-    return Split(inside(split.train), inside(split.valid), inside(split.test), "warm items")
+    return Split(inside(split.train), inside(split.valid), inside(split.test), "before they came")
 
 
-def models(split: Split, items: str, seed: int, settings: dict[str, Any]) -> Iterator[Any]:
-    """Name, fitted model and seconds."""
-    how: dict[str, Any] = {"seed": seed, "device": "cpu", "progress": False, **settings}
-    yield "content neighbours", ContentNeighbours(split.items, items), 0.0
-    for name in ("none", "leporid", "content", "leporid_content"):
-        content = {"items": items} if "content" in name else {}
-        vectors = start(name, split.train, cache=False, **content)
-        for freeze in ("none", "bounded") if "content" in name else ("none",):
-            began = time.perf_counter()
-            model = train("sasrec", split, vectors, freeze=freeze, **how)
-            label = f"start {name}" + (", bounded" if freeze == "bounded" else "")
-            yield label, model, time.perf_counter() - began
-    warm = warm_part(split)
-    table = pq.read_table(items)  # of it, what the core filter has left
-    about = table.filter(pc.is_in(table["item_id"].cast(pa.int64()), split.items.ids))
-    for name in ("leporid", "content"):
-        content = {"items": items} if name == "content" else {}
-        vectors = start(name, warm.train, cache=False, **content)
-        model = train("sasrec", warm, vectors, **how)
-        for length in (1.0, 1.1):
-            began = time.perf_counter()
-            grown = model.grow(about, length=length)
-            yield f"start {name}, grown, length {length}", grown, time.perf_counter() - began
+def places(model: Any, split: Split, rows: Any) -> float:
+    """The share of the first ten places of people in the test part that `rows` get."""
+    history = split.train_valid.sequences()
+    users = np.unique(split.test.user)[:500]
+    scores = model.score(users, history)
+    return float(np.isin(masked_top_k(scores, 10, seen=history.take(users)).items, rows).mean())
+
+
+class Job:
+    """One log, model and seed."""
+
+    def __init__(self, options: argparse.Namespace) -> None:
+        self.model, self.seed = options.model, options.seed
+        self.table = str(options.folder / f"{options.log.removesuffix('-r3')}-items.parquet")
+        self.data = load(options.folder / f"{options.log}.parquet").core(CORES[options.log])
+        steps = {"steps": options.small, "eval_every": max(options.small // 4, 1)}
+        small = {**SMALL, **(SMALL_SASREC if self.model == "sasrec" else {}), **steps}
+        self.settings: dict[str, Any] = small if options.small else {}
+        self.device = options.device
+
+    def timed(self, function: Any, *given: Any, **how: Any) -> tuple[Any, float]:
+        began = time.perf_counter()
+        return function(*given, **how), time.perf_counter() - began
+
+    def trained(self, split: Split, name: str, **about: Any) -> tuple[Any, float]:
+        """A model and its seconds, with those of its vectors."""
+        content = {"items": self.table, **about} if "content" in name else {}
+        began = time.perf_counter()
+        vectors = None if name == "none" else start(name, split.train, cache=False, **content)
+        how: dict[str, Any] = {"seed": self.seed, "device": self.device, "progress": False}
+        model = train(self.model, split, vectors, **how, **self.settings)
+        return model, time.perf_counter() - began
+
+    def about(self, split: Split) -> pa.Table:
+        """Of the item table, what the core filter has left."""
+        table = pq.read_table(self.table)
+        return table.filter(pc.is_in(table["item_id"].cast(pa.int64()), split.items.ids))
+
+    def cold(self) -> Iterator[tuple[str, Any, Split, dict[str, Any]]]:
+        """Name, model, the split to judge it on, more for the row."""
+        split = cold_items_split(self.data, SHARE, seed=self.seed)
+        cold = np.setdiff1d(np.arange(split.train.n_items), split.train_valid.item)
+        base, _ = self.trained(without(split, cold), "leporid")
+        about = self.about(split)
+        reference = base.grow(about, exposure=0)
+        yield "grown, no places", reference, split, {}
+        neighbours = ContentNeighbours(split.items, self.table)
+        yield "content neighbours", neighbours, split, {}
+        as_many = places(neighbours, split, cold) / (len(cold) / len(split.items))
+        how: tuple[tuple[str, dict[str, float]], ...] = (
+            ("grown", {}),
+            ("grown, exposure 1.5", {"exposure": 1.5}),
+            ("grown, places as content neighbours", {"exposure": as_many}),
+            ("grown, length 1", {"length": 1.0}),
+        )
+        for name, settings in how:
+            grown, seconds = self.timed(base.grow, about, **settings)
+            yield name, grown, split, {"seconds": seconds}
+        for name in ("none", "leporid", "content", "leporid_content"):
+            model, seconds = self.trained(split, name)
+            yield f"start {name}", model, split, {"seconds": seconds}
+
+    def grow(self) -> Iterator[tuple[str, Any, Split, dict[str, Any]]]:
+        whole = split_by(self.data, "temporal")
+        draw = np.random.default_rng(self.seed).permutation(self.data.n_items)
+        new = np.sort(draw[: round(SHARE * self.data.n_items)])
+        again, seconds = self.trained(whole, "leporid")
+        yield "retrained", again, whole, {"seconds": seconds, "new": new}
+        known = whole.train_valid
+        base, _ = self.trained(without(whole, new), "leporid")
+        first = known.select(np.isin(known.item, new))
+        about = self.about(whole)
+        for name, log, steps in (
+            ("grown by content", None, 0),
+            ("grown by content and interactions", first, 0),
+            ("grown by content and interactions, 300 steps", first, 300),
+        ):
+            grown, seconds = self.timed(base.grow, about, log, steps=steps, progress=False)
+            yield name, grown, whole, {"seconds": seconds, "new": new}
+
+    def warm(self) -> Iterator[tuple[str, Any, Split, dict[str, Any]]]:
+        split = split_by(self.data, "temporal")
+        for name in ("leporid", *(name for name in STARTS if name != "leporid")):
+            model, seconds = self.trained(split, name)
+            yield f"start {name}", model, split, {"seconds": seconds}
+        model, seconds = self.trained(split, "leporid_content", enough=5)
+        yield "start leporid_content, enough 5", model, split, {"seconds": seconds}
+
+    def rows(self, task: str) -> Iterator[dict[str, Any]]:
+        """One row per model; the first is what the others are compared with."""
+        first: tuple[str, Any] | None = None
+        for name, model, split, more in getattr(self, task)():
+            row: dict[str, Any] = {"what": name}
+            at: dict[str, Any] = {"at": (10,), "metrics": ("NDCG",)}
+            judged = evaluate(model, split, **at)
+            row["all"] = judged.mean()[METRIC]
+            compared = judged.per_user(METRIC)
+            new = more.pop("new", None)
+            if task == "cold":
+                new = np.setdiff1d(np.arange(split.train.n_items), split.train_valid.item)
+                row["cold"] = judged.mean(stratum="cold-items")[METRIC]
+                row["warm"] = judged.mean(stratum="warm-items")[METRIC]
+                compared = judged.per_user(METRIC, stratum="warm-items")
+            elif new is not None:
+                for part, chosen in (("new", True), ("old", False)):
+                    test = split.test.select(np.isin(split.test.item, new) == chosen)
+                    table = evaluate(model, Split(split.train, split.valid, test, part), **at)
+                    row[part], compared = table.mean()[METRIC], table.per_user(METRIC)
+            if new is not None:
+                row["places"] = places(model, split, new)
+            if first is None:
+                first = name, compared
+            else:
+                low, high = paired_interval(compared[:, None], first[1][:, None])
+                row |= {"against": first[0], "low": low, "high": high}
+            yield {**row, **{key: round(value, 3) for key, value in more.items()}}
+
+
+def collect(folder: Path) -> None:
+    """One record of all jobs in a folder."""
+    jobs = [read_json(path) for path in sorted(folder.glob("*.json"))]
+    rows = [{**job["job"], **row} for job in jobs for row in job["rows"]]
+    where = sorted({f"{job['machine']['processor']}, {job['device']}" for job in jobs})
+    settings = {"cold share": SHARE, "metric": METRIC, "recipe": "general"}
+    write_record("cold_items", rows, {**settings, "trained on": "; ".join(where)}, NOTES)
 
 
 def main() -> None:
-    """Run all logs and seeds, and write `records/cold_items.json`."""
+    """Do one job, or collect those that are done."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--seeds", default="1")
-    parser.add_argument("--steps", type=int, default=300)
-    parser.add_argument("--logs", default="lastfm,movietweetings-100k")
-    parser.add_argument("--full", action="store_true", help="the recipe as it is, all its steps")
+    parser.add_argument("folder", type=Path, nargs="?")
+    parser.add_argument("--task", default="cold", choices=("cold", "grow", "warm"))
+    parser.add_argument("--log", default="lastfm", choices=CORES)
+    parser.add_argument("--model", default="sasrec")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--device", default="auto")
+    parser.add_argument("--small", type=int, default=0, help="steps of a small model, for a CPU")
+    parser.add_argument("-o", "--output", type=Path, default=Path("cold-items"))
+    parser.add_argument("--collect", type=Path, metavar="OUT")
     options = parser.parse_args()
+    if options.collect:
+        collect(options.collect)
+        return
     warnings.simplefilter("ignore", LeporidWarning)
-    small = {**SMALL, "steps": options.steps, "eval_every": max(options.steps // 4, 1)}
-    settings = {} if options.full else small
-    rows: list[dict[str, Any]] = []
-    for log in options.logs.split(","):
-        table = str(options.folder / f"{log.removesuffix('-r3')}-items.parquet")
-        data = load(options.folder / f"{log}.parquet").core(CORES[log])
-        for seed in map(int, options.seeds.split(",")):
-            split = cold_items_split(data, 0.1, seed=seed)
-            for name, model, seconds in models(split, table, seed, settings):
-                judged = evaluate(model, split, at=(10,), metrics=("NDCG",))
-                strata = {"all": None, "warm": "warm-items", "cold": "cold-items"}
-                means = {k: judged.mean(stratum=s)["NDCG@10"] for k, s in strata.items()}
-                row = {"log": log, "seed": seed, "model": name, **means}
-                rows.append({**row, "seconds": round(seconds, 2)})
-                print(rows[-1], flush=True)
-    done, path = {(row["log"], row["seed"]) for row in rows}, RECORDS / "cold_items.json"
-    before = read_json(path)["rows"] if path.is_file() else []
-    write_record(
-        "cold_items",
-        [*(row for row in before if (row["log"], row["seed"]) not in done), *rows],
-        {"cold share": 0.1, "metric": "NDCG@10", "recipe": "general", **settings},
-        [
-            "Targets in test: all, items with and items without a training interaction; candidates "
-            "are all items.",
-            "Grown models were trained without the cold items; their seconds are those of `grow`.",
-        ],
-    )
+    job = {key: getattr(options, key) for key in ("task", "log", "model", "seed", "small")}
+    name = "-".join(str(part) for part in job.values())
+    path = options.output / f"{name}.json"
+    if path.is_file():
+        print(f"{path} is there already")
+        return
+    rows = []
+    for row in Job(options).rows(options.task):
+        print({**job, **row}, flush=True)
+        rows.append(row)
+    options.output.mkdir(parents=True, exist_ok=True)
+    record = {"job": job, "device": options.device, "machine": machine(), "rows": rows}
+    write_json(path, record)
 
 
 if __name__ == "__main__":

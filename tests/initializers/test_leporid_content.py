@@ -1,4 +1,4 @@
-"""`leporid_content`: its graph against the formula, its vectors against a dense decomposition."""
+"""`leporid_content`: its edges and rows against the formulas, all other rows against `leporid`."""
 
 from __future__ import annotations
 
@@ -68,30 +68,45 @@ def test_neighbours_are_the_largest_cosines_and_ties_go_to_the_popular() -> None
 
 def test_content_counts_less_the_more_is_known() -> None:
     features = sparse.csr_array(np.eye(4)[[0, 0, 1, 1]])
-    edges = content_edges(features, np.array([0, 5, 15, 0]), 8.0, 2, gamma=0.5, half=5.0)
-    np.testing.assert_allclose(edges.sum(axis=1), [4, 2, 1, 4])
+    edges = content_edges(features, np.array([0, 5, 15, 0]), 8.0, 2, gamma=0.5, enough=10.0)
+    np.testing.assert_allclose(edges.sum(axis=1), [4, 2, 0, 4])
+    assert content_edges(features, np.ones(4, int), 8.0, 2, 1, 1, np.array([], int)).shape == (0, 4)
 
 
-def test_vectors_are_the_eigenvectors_of_the_one_graph(items: str) -> None:
+@pytest.mark.parametrize("enough", [1.0, 14.0])
+def test_rows_with_evidence_are_those_of_leporid_and_the_others_the_formula(
+    items: str, enough: float
+) -> None:
     train = log()
-    made = LEPORIDContent(dim=6, k=20, items=items, content_k=5, gamma=0.7, half=3).fit(train)
-    jaccard = knn_graph(train.csr().T.tocsr(), k=20).csr().toarray().astype(float)
-    genre, other = np.arange(N) * 3 // N, np.arange(N) % 7
+    with pytest.warns(LeporidWarning):
+        plain = LEPORID(dim=6, k=20).fit(train)
+    made = LEPORIDContent(dim=6, k=20, items=items, content_k=5, gamma=0.7, enough=enough)
+    made = made.fit(train)
     counts = np.bincount(train.item, minlength=N)
-    d = jaccard.sum(axis=1)
+    thin = counts < enough
+    assert thin.sum() == len(COLD) if enough == 1 else 20 < thin.sum() < 50
+    np.testing.assert_array_equal(made.users.vectors, plain.users.vectors)
+    np.testing.assert_array_equal(made.items.vectors[~thin], plain.items.vectors[~thin])
+
+    jaccard = knn_graph(train.csr().T.tocsr(), k=20).csr().toarray().astype(float)
+    degrees = jaccard.sum(axis=1)
+    features = item_features(train.items, table(train)).matrix
+    d_mean = degrees[degrees > 0].mean()
     edges = content_edges(
-        item_features(train.items, table(train)).matrix, counts, d[d > 0].mean(), 5, 0.7, 3
+        features, counts, d_mean, 5, 0.7, enough, np.arange(N), degrees > 0
     ).toarray()
-    # Neighbours by content share a genre or the second label.
+    # Neighbours by content share a genre or the second label, and have users.
+    genre, other = np.arange(N) * 3 // N, np.arange(N) % 7
     assert ((genre[:, None] == genre) | (other[:, None] == other))[edges > 0].all()
-    whole = jaccard + edges + edges.T
-    degrees = whole.sum(axis=1)
+    assert not edges[:, list(COLD)].any()
+    weights = (jaccard + edges)[thin]
     regular = 0.5 * degrees + 0.5 * degrees.max()
-    values, vectors = np.linalg.eigh(whole / np.sqrt(np.outer(regular, regular)))
-    assert made.items.eigenvalues is not None
-    np.testing.assert_allclose(made.items.eigenvalues, values[::-1][:6], atol=1e-5)
-    angles = np.linalg.svd(made.items.vectors.T @ vectors[:, ::-1][:, :6])[1]
-    np.testing.assert_allclose(angles, 1, atol=1e-3)
+    own = 0.5 * weights.sum(axis=1) + 0.5 * degrees.max()
+    assert plain.items.eigenvalues is not None
+    expected = weights / np.sqrt(np.outer(own, regular)) @ plain.items.vectors
+    np.testing.assert_allclose(
+        made.items.vectors[thin], expected / plain.items.eigenvalues, atol=1e-5
+    )
 
 
 def test_items_without_users_lie_with_their_genre(items: str) -> None:
@@ -131,9 +146,8 @@ def test_without_weight_on_content_it_is_leporid(items: str) -> None:
     train = log()
     with pytest.warns(LeporidWarning):
         plain = LEPORID(dim=4, k=20).fit(train).items.vectors
-    with pytest.warns(LeporidWarning):
-        made = LEPORIDContent(dim=4, k=20, items=items, gamma=0.0).fit(train).items.vectors
-    np.testing.assert_allclose(made, plain, atol=1e-5)
+    made = LEPORIDContent(dim=4, k=20, items=items, gamma=0.0).fit(train).items.vectors
+    np.testing.assert_array_equal(made, plain)
 
 
 def test_what_it_cannot_do_is_refused(items: str) -> None:

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from leporid import models
-from leporid.data import IdMap, Interactions
+from leporid.data import IdMap, Interactions, synthesize
 from leporid.errors import ConfigError, DataError, LeporidWarning
 from leporid.models import Recommender, everything, train
 
@@ -80,6 +80,34 @@ def test_new_items_find_the_people_of_their_genre(name: str) -> None:
     scores = grown.score(np.arange(N_USERS, dtype=np.int32))[:, columns]
     mean = np.array([scores[parity::2].mean(axis=0) for parity in (0, 1)])
     assert mean.argmax(axis=0).tolist() == [0, 1]
+
+
+@pytest.mark.parametrize("name", ["bpr", "sasrec"])
+def test_new_items_get_their_share_of_the_first_places(name: str) -> None:
+    data = synthesize(60, 150, 1200, seed=4)
+    how: dict[str, Any] = {"length": 20, "layers": 1} if name == "sasrec" else {}
+    how |= {"dim": 8, "steps": 20, "eval_every": 0, "recipe": None, "lr": 0.02}
+    model = train(name, everything(data), None, seed=1, device="cpu", progress=False, **how)
+    ids = [*data.items.ids.to_pylist(), *range(1000, 1015)]
+    about = {"item_id": ids, "genres": [[f"g{n % 7}", f"s{n % 5}"] for n in range(len(ids))]}
+    first = {"user_id": list(range(40)), "item_id": [1000 + n % 15 for n in range(40)]}
+    first["time"] = [10**9] * 40
+    # Twenty steps of SASRec rank the same items for all: trained rows come in all at once.
+    for exposure, steps in ((1.0, 0), (2.5, 0), *([(1.0, 40)] if name == "bpr" else [])):
+        grown = model.grow(about, first if steps else None, exposure=exposure, steps=steps)
+        new = np.setdiff1d(np.arange(len(grown.items)), grown.items.encode(model.items.ids))
+        top = grown.top_k(np.arange(60, dtype=np.int32), 10).items
+        wanted = exposure * 15 / len(grown.items)
+        assert abs(np.isin(top, new).mean() - wanted) < 0.2 * wanted
+
+
+def test_a_length_that_is_given_is_taken() -> None:
+    model = fitted(steps=60)
+    grown = model.grow(table(model.known), length=1.5)
+    rows = np.linalg.norm(grown.net.items.weight.detach().numpy(), axis=1)
+    usual = np.median(np.linalg.norm(model.net.items.weight.detach().numpy(), axis=1))
+    new = [grown.items.index(item) for item in NEW]
+    np.testing.assert_allclose(rows[new], 1.5 * usual, rtol=1e-5)
 
 
 def test_shared_users_place_an_item_without_a_table() -> None:

@@ -19,7 +19,8 @@ def grow(
     items: Annotated[Path | None, "Table or vectors of old and new items, by item id."] = None,
     interactions: Annotated[Path | None, "Log with new items or new users."] = None,
     columns: Annotated[str, "Columns of the table, such as title,year:categories [all]."] = "",
-    length: Annotated[float, "Of the rows of new items, in units of the old ones' median."] = 1.0,
+    exposure: Annotated[float, "Places for new items, in units of their catalogue share."] = 1.0,
+    length: Annotated[float | None, "Of new items' rows, in units of the old ones' median."] = None,
     steps: Annotated[int, "Training steps that move the new rows alone."] = 0,
     json_output: Json = False,
 ) -> None:
@@ -37,6 +38,7 @@ def grow(
         interactions,
         columns=tuple(parse_list(columns)),
         length=length,
+        exposure=exposure,
         steps=steps,
         progress=show_progress(json_output),
     )

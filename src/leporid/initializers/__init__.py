@@ -11,9 +11,10 @@ content          `content`: where the items' descriptions put them
 content_graph    Edges between items with like content, and how much they count
 graph_bert       `graph_bert`: attention over a node's intimate nodes, found by PageRank
 item_features    One row of numbers per item: text, categories, numbers, vectors
+language_model   `text_vectors`: what a local language model makes of the texts in an item table
 le               `le`: Laplacian Eigenmaps of the user and the item KNN graphs
 leporid          `leporid`: eigenmaps with popularity regularisation
-leporid_content  `leporid_content`: LEPORID on a graph of shared users and of content
+leporid_content  `leporid_content`: LEPORID, with items that few people touched placed by content
 netmf            `netmf`: DeepWalk as matrix factorisation, on the user and the item KNN graphs
 node2vec         `node2vec`: random walks on the bipartite user-item graph, then skip-gram
 one_space        User and item vectors in one space: the mean of the items, or a rotation

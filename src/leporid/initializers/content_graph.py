@@ -1,13 +1,12 @@
 """Edges between items with like content, and how much they count beside shared users.
 
 Item i has d_i = sum_j J_ij from shared users (Jaccard) and n_i training interactions. Its k nearest
-items by content get
+items by content that have users get
 
-    C_ij = gamma(n_i) d_mean cos_ij / sum_l cos_il,    gamma(n) = gamma * half / (half + n),
+    C_ij = gamma(n_i) d_mean cos_ij / sum_l cos_il,    gamma(n) = gamma max(0, 1 - n / enough),
 
-d_mean the mean of the d_i, and the graph is W = J + C + C^T. So content adds to an item without
-interactions gamma times the edges of an average item; at `half` interactions it adds half of that,
-and to popular items next to nothing of their own: only what items without evidence tie to them.
+d_mean the mean of the d_i. So content gives an item without interactions gamma times the edges of
+an average item, and from `enough` interactions on nothing: such items keep their place exactly.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ def content_edges(
     d_mean: float,
     k: int,
     gamma: float,
-    half: float,
+    enough: float,
     rows: NDArray[np.int64] | None = None,
     among: NDArray[np.bool_] | None = None,
 ) -> sparse.csr_array:
@@ -37,7 +36,7 @@ def content_edges(
     rows = np.arange(features.shape[0]) if rows is None else rows
     nearest = nearest_by_content(features, rows, k, interactions, among)
     total = np.asarray(nearest.sum(axis=1)).ravel()
-    weight = d_mean * gamma * half / (half + interactions[rows])
+    weight = d_mean * gamma * np.maximum(0, 1 - interactions[rows] / enough)
     return sparse.csr_array(sparse.diags_array(weight / np.where(total > 0, total, 1.0)) @ nearest)
 
 
@@ -60,7 +59,7 @@ def nearest_by_content(
     preference[order] = np.linspace(1e-5, 0, n, endpoint=False)
     allowed = np.ones(n, bool) if among is None else among
     columns, parts = features.T.tocsr(), []
-    for first in range(0, len(rows), size := max(_BLOCK // n, 1)):
+    for first in range(0, max(len(rows), 1), size := max(_BLOCK // n, 1)):
         part = rows[first : first + size]
         cosines = (features[part] @ columns).toarray().astype(np.float64)
         cosines[np.arange(len(part)), part] = 0

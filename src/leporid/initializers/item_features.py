@@ -22,7 +22,7 @@ from leporid.data import GENRE_NAMES, IdMap, ItemColumns, read_item_columns
 from leporid.errors import ConfigError, DataError, LeporidWarning, UnknownNameError
 
 Kind = Literal["text", "categories", "number", "vector"]
-_LONGEST = 100_000
+LONGEST = 100_000
 """Characters of a cell that are read; the rest of a longer one says little more."""
 _REPEATED = 4
 """Parts of cells that occur this often on average are categories rather than text."""
@@ -104,8 +104,8 @@ def _kinds(table: ItemColumns, columns: Sequence[str], left_out: Counter[str]) -
             raise UnknownNameError(f"column of {table.name}:", name, list(table.columns))
         if kind and kind not in get_args(Kind):
             raise ConfigError(f"{column!r} must be one of {', '.join(get_args(Kind))}")
-        chosen[name] = kind or _kind(name, table.columns[name])
-    kinds = chosen or {name: _kind(name, column) for name, column in table.columns.items()}
+        chosen[name] = kind or column_kind(name, table.columns[name])
+    kinds = chosen or {name: column_kind(name, column) for name, column in table.columns.items()}
     left_out["columns of no known kind"] = sum(kind is None for kind in kinds.values())
     kinds = {name: kind for name, kind in kinds.items() if kind is not None}
     if not kinds:
@@ -113,7 +113,7 @@ def _kinds(table: ItemColumns, columns: Sequence[str], left_out: Counter[str]) -
     return kinds
 
 
-def _kind(name: str, column: pa.Array) -> Kind | None:
+def column_kind(name: str, column: pa.Array) -> Kind | None:
     """What a column holds; None where it is nothing that can be compared."""
     types, kind = pa.types, column.type
     if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
@@ -137,10 +137,10 @@ def _kind(name: str, column: pa.Array) -> Kind | None:
 
 def _cells(column: pa.Array, left_out: Counter[str]) -> list[Any]:
     cells: list[Any] = column.to_pylist()
-    long = [n for n, cell in enumerate(cells) if isinstance(cell, str) and len(cell) > _LONGEST]
+    long = [n for n, cell in enumerate(cells) if isinstance(cell, str) and len(cell) > LONGEST]
     for n in long:
-        cells[n] = cells[n][:_LONGEST]
-    left_out[f"cells cut to {_LONGEST:,} characters"] += len(long)
+        cells[n] = cells[n][:LONGEST]
+    left_out[f"cells cut to {LONGEST:,} characters"] += len(long)
     return cells
 
 

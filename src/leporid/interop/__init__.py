@@ -14,6 +14,7 @@ recbole          A split as RecBole's benchmark files
 rows             Which embedding belongs in which row of someone else's table
 tables           Reading and writing each: parquet, CSV, `.npy`, word2vec text, RecBole, `implicit`
 torch_modules    `leporid.initialize`: starting vectors into the tables of any torch module
+trained_tables   Rows that stay near their start, and new rows among trained ones
 vector_targets   Parquet files, a faiss index and Qdrant's collections
 """
 

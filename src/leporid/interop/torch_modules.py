@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leporid.data import IdMap
-from leporid.errors import ConfigError, DataError, LeporidError, MissingExtraError, closest
+from leporid.errors import ConfigError, DataError, LeporidError, closest, import_extra
 from leporid.initializers import InitialEmbeddings, standardizes
 from leporid.interop.formats import read_embeddings
 from leporid.interop.rows import match_rows
@@ -42,6 +42,9 @@ class _Plan:
     """int64[m]: rows of the table."""
     vectors: NDArray[np.float32]
     """float32[m, d]: their vectors."""
+    owner: nn.Module
+    attribute: str
+    """`table` is this attribute of `owner`."""
 
 
 def initialize(
@@ -52,7 +55,9 @@ def initialize(
     embeddings: InitialEmbeddings | Embedding | NDArray[Any] | str | Path,
     id_map: Any = None,
     padding_idx: int | Sequence[int] | Mapping[str, Any] | None = None,
-    freeze: bool = False,
+    freeze: bool | Literal["bounded"] = False,
+    max_delta: float = 0.5,
+    rows: Sequence[int] | Mapping[str, Any] | None = None,
     scale: Scale = "auto",
     standardize: bool | None = None,
 ) -> dict[str, int]:
@@ -62,9 +67,8 @@ def initialize(
     ----------
     module : torch.nn.Module
         Anything with embedding tables, compiled (`torch.compile`) or not. Call after
-        construction, and after the module's own `reset_parameters` where that is called again;
-        vectors are copied in place, so an optimiser that knows the parameters already keeps
-        working.
+        construction, and after the module's own `reset_parameters` where that is called again.
+        Vectors are copied in place: an optimiser that knows the parameters keeps working.
     users, items : name, table, list of these, or None
         `nn.Embedding`, `nn.EmbeddingBag` or 2-D parameters of the module: the objects, or their
         dotted names (with or without `.weight`). Several all receive the same vectors (NeuMF has
@@ -78,8 +82,12 @@ def initialize(
     padding_idx : row or rows that are left as they are
         A mapping with the keys 'users' and 'items' where they differ. The `padding_idx` of an
         `nn.Embedding` is respected without being named.
-    freeze : bool
-        Also stop training the tables (`requires_grad = False`).
+    freeze, max_delta : bool or 'bounded', float
+        True also stops training the tables (`requires_grad = False`). 'bounded' parametrises
+        them: no row goes farther from its vector than `max_delta` times a usual row's length.
+    rows : None, or the rows of a trained, enlarged table that are new
+        Only these are written, as means of the trained rows whose vectors are nearest to theirs.
+        A mapping with the keys 'users' and 'items' where both are named.
     scale : 'auto', float, 'match' or None
         'auto': standardised vectors get the root mean square the table has now, but rows no
         longer than 1 on average; other vectors are copied as they are. A number multiplies after
@@ -93,37 +101,82 @@ def initialize(
     LeporidError
         A wrong name, shape, dtype or missing id, named in the message. Nothing was written.
     """
-    try:
-        import torch
-    except ImportError:
-        raise MissingExtraError("leporid.initialize", "torch") from None
-
+    import_extra("torch", "leporid.initialize", "torch")
     names = {"users": _names(module, users), "items": _names(module, items)}
     if not any(names.values()):
         raise ConfigError("name at least one table: users=..., items=... or both")
     sources = _sources(embeddings, names)
     maps = _per_side(id_map, names, "id_map")
     pads = _per_side(padding_idx, names, "padding_idx")
-
+    news = None if rows is None else _per_side(rows, names, "rows")
     plans: list[_Plan] = []
     for side, tables in names.items():
         for name in tables:
             source, ids = sources[side]
-            table, holder = _find(module, name)
-            _check_table(table, name, source.dim, plans, side)
-            padding = _padding(pads[side], holder, table.shape[0], name)
-            rows, order = match_rows(table.shape[0], padding, source.n, ids, maps[side], name, side)
-            vectors = _prepare(source, standardize, scale, table, name)[order]
-            _check_norms(holder, vectors, name)
-            plans.append(_Plan(name, side, table, rows, vectors))
+            table, holder, attribute = _find(module, name)
+            _check_table(table, name, source.dim if news is None else None, plans, side)
+            layer = holder if attribute == "weight" else None
+            _check_freeze(freeze, max_delta, layer, name)
+            padding = _padding(pads[side], layer, table.shape[0], name)
+            own, order = match_rows(table.shape[0], padding, source.n, ids, maps[side], name, side)
+            if news is None:
+                vectors = _prepare(source, standardize, scale, table, name)[order]
+            else:
+                own, vectors = _among_trained(source, table, own, order, news[side], name)
+            _check_norms(layer, vectors, name)
+            plans.append(_Plan(name, side, table, own, vectors, holder, attribute))
+    _write(plans, freeze, max_delta)
+    return {plan.name: len(plan.rows) for plan in plans}
 
-    with torch.no_grad():
-        for plan in plans:
+
+def _check_freeze(freeze: Any, max_delta: float, layer: nn.Module | None, name: str) -> None:
+    if isinstance(freeze, bool):
+        return
+    if freeze != "bounded":
+        raise ConfigError(f"freeze must be True, False or 'bounded', not {freeze!r}")
+    if not max_delta > 0:
+        raise ConfigError(f"max_delta must be above 0, not {max_delta!r}")
+    if getattr(layer, "sparse", False):
+        raise ConfigError(
+            f"table {name!r} has sparse gradients, which bounds would make dense: make it with "
+            f"sparse=False"
+        )
+
+
+def _write(plans: list[_Plan], freeze: bool | str, max_delta: float) -> None:
+    import torch
+
+    from leporid.interop.trained_tables import bound_rows
+
+    for plan in plans:
+        with torch.no_grad():
             values = torch.from_numpy(plan.vectors).to(plan.table.device, plan.table.dtype)
             plan.table[torch.from_numpy(plan.rows).to(plan.table.device)] = values
-            if freeze:
-                plan.table.requires_grad_(False)
-    return {plan.name: len(plan.rows) for plan in plans}
+        if freeze == "bounded":
+            bound_rows(plan.owner, plan.attribute, plan.rows, max_delta)
+        elif freeze:
+            plan.table.requires_grad_(False)
+
+
+def _among_trained(
+    source: Embedding,
+    table: torch.Tensor,
+    own: NDArray[np.int64],
+    order: NDArray[np.int64],
+    new: Any,
+    name: str,
+) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    """The new rows of a table and where they lie among the others."""
+    from leporid.interop.trained_tables import placed_rows
+
+    wanted = np.unique(np.asarray([] if new is None else new, dtype=np.int64))
+    if stray := [int(row) for row in wanted if row not in own]:
+        raise DataError(f"rows of {name!r} that cannot be new: {stray[:3]} (outside, or padding)")
+    known = ~np.isin(own, wanted)
+    if known.all() or not known.any():
+        raise DataError(f"{name!r} needs new rows and trained ones: rows= names {len(wanted)} rows")
+    trained = table.detach().float().cpu().numpy()[own[known]]
+    return own[~known], placed_rows(source.vectors[order], known, trained)
 
 
 def _names(module: nn.Module, tables: Tables) -> list[str]:
@@ -191,8 +244,8 @@ def _per_side(value: Any, names: Mapping[str, list[str]], what: str) -> dict[str
     return {"users": value, "items": value}
 
 
-def _find(module: nn.Module, name: str) -> tuple[nn.Parameter, nn.Module | None]:
-    """The parameter behind a name, and the module that holds it where it is that one's `weight`."""
+def _find(module: nn.Module, name: str) -> tuple[nn.Parameter, nn.Module, str]:
+    """The parameter behind a name, the module that holds it and its name there."""
     named = module.named_parameters(remove_duplicate=False)
     parameters = {_plain(key): parameter for key, parameter in named}
     # A compiled module comes before the module inside it, whose plain name is the same.
@@ -200,7 +253,7 @@ def _find(module: nn.Module, name: str) -> tuple[nn.Parameter, nn.Module | None]
     for key in (name, f"{name}.weight"):
         if key in parameters:
             path, _, last = key.rpartition(".")
-            return parameters[key], holders[path] if last == "weight" else None
+            return parameters[key], holders[path], last
     tables = [key.removesuffix(".weight") for key, p in parameters.items() if p.dim() == 2]
     if name in holders:
         inside = [table for table in tables if table.startswith(f"{name}.")]
@@ -221,7 +274,7 @@ class UnknownTableError(LeporidError, LookupError):
 
 
 def _check_table(
-    table: torch.Tensor, name: str, dim: int, plans: Sequence[_Plan], side: str
+    table: torch.Tensor, name: str, dim: int | None, plans: Sequence[_Plan], side: str
 ) -> None:
     from torch.nn.parameter import UninitializedParameter
 
@@ -231,7 +284,7 @@ def _check_table(
         raise DataError(f"table {name!r} must be 2-D, its shape is {tuple(table.shape)}")
     if not table.is_floating_point():
         raise DataError(f"table {name!r} holds {table.dtype}: it must be floating point")
-    if table.shape[1] != dim:
+    if dim is not None and table.shape[1] != dim:
         raise DataError(
             f"table {name!r} has {table.shape[1]} columns but the {side} embeddings have {dim}"
         )

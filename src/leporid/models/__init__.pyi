@@ -17,5 +17,6 @@ from .shared.neural import NeuralRecommender as NeuralRecommender
 from .shared.recommendation_file import write_recommendations as write_recommendations
 from .shared.refitting import everything as everything
 from .shared.refitting import fit_sentence as fit_sentence
+from .shared.row_limits import neighbour_rows as neighbour_rows
 from .shared.trained import find_model as find_model
 from .shared.trained import read_trained as read_trained

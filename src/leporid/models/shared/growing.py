@@ -3,8 +3,9 @@
 A new user is placed by people with shared items (`TablePlacement`). A new item gets the direction
 of the mean of its neighbours' trained rows: items with shared users and items with like content,
 weighted as in `leporid_content`, so that content counts the more the less is known of who wanted
-it. A mean of many rows is short, and a short row is never recommended: it gets the median length
-of the old ones. All other numbers of the network stay as they are.
+it. A mean is short, and a short row is never recommended: all new rows are made longer by one
+factor, the one that gives them their share of the first places (`exposure`). All other numbers of
+the network stay as they are.
 """
 
 from __future__ import annotations
@@ -21,11 +22,11 @@ from numpy.typing import NDArray
 from scipy import sparse
 from torch import Tensor
 
-from leporid import initializers
 from leporid.data import IdMap, Interactions, ItemColumns, Split, load, read_item_columns
 from leporid.errors import ConfigError, DataError, LeporidError, LeporidWarning
 from leporid.graph import top_k_neighbours
 from leporid.initializers import content_edges, item_features
+from leporid.models.shared.exposure import fit_lengths
 from leporid.models.shared.row_limits import neighbour_rows
 from leporid.progress import ProgressLike, make_progress
 from leporid.spectral import TablePlacement
@@ -38,6 +39,10 @@ Model = TypeVar("Model", bound="NeuralRecommender")
 
 _NEIGHBOURS, _USERS = 50, 100
 """Items with shared users that place a new item, and people who place a new user."""
+_ALIKE, _ENOUGH = 5, 10
+"""Items with like content that place a new item, and interactions that make them superfluous."""
+_MOST = 0.5
+"""Of the places, at most this share goes to new items, however many they are."""
 
 
 def grow(
@@ -46,7 +51,8 @@ def grow(
     interactions: Any = None,
     *,
     columns: tuple[str, ...] = (),
-    length: float = 1.0,
+    length: float | None = None,
+    exposure: float = 1.0,
     steps: int = 0,
     progress: bool | ProgressLike | None = None,
 ) -> Model:
@@ -64,6 +70,12 @@ def grow(
     sides = [users, _Side.of(model.known.items, merged.items)]
     place = _Placement(merged, users, sides[1], tables, columns, length)
     grown._adopt(model, lambda name, old, shape: _grown_tensor(name, old, shape, sides, place))
+    grown.net.eval()
+    new_items = sides[1].new
+    balanced = length is None and len(new_items) > 0
+    share = min(exposure * len(new_items) / sides[1].now, _MOST)
+    if balanced:
+        fit_lengths(grown, _item_tables(model, grown, sides), new_items, share)
     if steps:
         with _only_new_rows(grown, sides, steps):
             train_loop(
@@ -72,8 +84,10 @@ def grow(
                 seed=model.fitting.seed,
                 progress=make_progress(progress),
             )
-    grown.net.eval()
-    grown.weights_changed()
+        grown.net.eval()
+        grown.weights_changed()
+        if balanced:  # rows that alone are trained, on people who wanted them, become too long
+            fit_lengths(grown, _item_tables(model, grown, sides), new_items, share)
     return grown
 
 
@@ -108,7 +122,7 @@ class _Placement:
         items: _Side,
         tables: list[ItemColumns],
         columns: tuple[str, ...],
-        length: float,
+        length: float | None,
     ) -> None:
         self._users, self._length = users, length
         self._matrix = sparse.csr_array(merged.csr())
@@ -122,9 +136,9 @@ class _Placement:
         if tables:
             features = item_features(merged.items, *tables, columns=columns).matrix
             counts, known = np.diff(people.indptr), np.isin(np.arange(items.now), items.old)
-            weights: Any = initializers.get("leporid_content").config_class()
-            rule = (d_mean, weights.content_k, weights.gamma, weights.half)
-            content = content_edges(features, counts, *rule, items.new, known)
+            content = content_edges(
+                features, counts, d_mean, _ALIKE, 1.0, _ENOUGH, items.new, known
+            )
             edges = sparse.csr_array(edges + content[:, items.old])
         self._edges = edges
         if lonely := int(np.count_nonzero(edges.sum(axis=1) == 0)):
@@ -157,8 +171,31 @@ def _grown_tensor(
     name: str, old: Tensor, shape: tuple[int, ...], sides: list[_Side], place: _Placement
 ) -> Tensor:
     """A tensor of the new network from that of the old one."""
-    if tuple(old.shape) == shape:
+    side = _side(name, old, shape, sides)
+    if side is None:
         return old
+    grown = torch.empty(shape, dtype=old.dtype)
+    flat = old.detach().float().cpu().reshape(len(old), -1).numpy()
+    grown[side.old] = old.cpu()
+    rows = torch.from_numpy(place.rows(side, flat)).reshape(len(side.new), *shape[1:])
+    grown[side.new] = rows.to(old.dtype)
+    return grown
+
+
+def _item_tables(model: Model, grown: Model, sides: list[_Side]) -> list[Tensor]:
+    """The tensors of a grown network with one row of several numbers per item."""
+    before = model.net.state_dict()
+    return [
+        tensor
+        for name, tensor in grown.net.state_dict().items()
+        if tensor.dim() > 1 and _side(name, before[name], tuple(tensor.shape), sides) is sides[1]
+    ]
+
+
+def _side(name: str, old: Tensor, shape: tuple[int, ...], sides: list[_Side]) -> _Side | None:
+    """Whose rows a tensor holds; None where it does not grow."""
+    if tuple(old.shape) == shape:
+        return None
     fitting = [s for s in sides if (len(old), shape[0]) == (s.before, s.now)]
     if len(fitting) == 2:
         fitting = [s for s in fitting if s.kind in name] or fitting
@@ -166,12 +203,7 @@ def _grown_tensor(
         raise ConfigError(
             f"cannot grow {name!r} from {list(old.shape)} to {list(shape)}: train the model again"
         )
-    side, grown = fitting[0], torch.empty(shape, dtype=old.dtype)
-    flat = old.detach().float().cpu().reshape(len(old), -1).numpy()
-    grown[side.old] = old.cpu()
-    rows = torch.from_numpy(place.rows(side, flat)).reshape(len(side.new), *shape[1:])
-    grown[side.new] = rows.to(old.dtype)
-    return grown
+    return fitting[0]
 
 
 def _content_tables(model: NeuralRecommender, items: Any) -> list[ItemColumns]:

@@ -329,7 +329,8 @@ class NeuralRecommender(Recommender):
         interactions: Any = None,
         *,
         columns: tuple[str, ...] = (),
-        length: float = 1.0,
+        length: float | None = None,
+        exposure: float = 1.0,
         steps: int = 0,
         progress: bool | ProgressLike | None = None,
     ) -> Self:
@@ -342,12 +343,14 @@ class NeuralRecommender(Recommender):
             from a table that does
         interactions : a log (`leporid.load`) or `Interactions` with new items or new users
         columns : of the table, as for the initialiser `content`
-        length : of the new items' rows, in units of the median of the old ones: above 1 they are
-            recommended more readily, below 1 less
+        length : of the new items' rows, in units of the median of the old ones; None finds the one
+            that gives them `exposure`
+        exposure : places that new items get among the first ten of people the model knows, in
+            units of their share of the catalogue (at most half of the places in all)
         steps : of training, by which only the new rows move, on the histories that hold them
         """
-        how: dict[str, Any] = {"columns": columns, "length": length, "steps": steps}
-        return grow(self, items, interactions, progress=progress, **how)
+        how: dict[str, Any] = {"columns": columns, "length": length, "exposure": exposure}
+        return grow(self, items, interactions, steps=steps, progress=progress, **how)
 
     def _adopt(self, old: Self, grown: Callable[[str, Tensor, tuple[int, ...]], Tensor]) -> None:
         """Build the network and fill it with `grown(name, old tensor, new shape)`."""

@@ -65,20 +65,22 @@ class RowLimits:
 
 
 def neighbour_rows(
-    table: NDArray[np.float32], edges: sparse.csr_array, length: float = 1.0
+    table: NDArray[np.float32], edges: sparse.csr_array, length: float | None = 1.0
 ) -> NDArray[np.float32]:
     """float32[m, d]: the mean of each row's neighbours by weights csr[m, n], of a usual length.
 
-    `length` is in units of the median length of the table's rows; a column of single numbers is
-    averaged as it is. Without neighbours a row is the mean of all.
+    `length` is in units of the median length of the table's rows; None is half way (geometrically)
+    between that and the mean's own, which is the shorter the less the neighbours agree. A column
+    of single numbers is averaged as it is. Without neighbours a row is the mean of all.
     """
     total = np.asarray(edges.sum(axis=1)).reshape(-1, 1)
     mean = np.where(total > 0, edges @ table / np.where(total > 0, total, 1), table.mean(axis=0))
     if table.shape[1] > 1:
         own = np.linalg.norm(mean, axis=1, keepdims=True)
         usual = np.median(np.linalg.norm(table, axis=1))
-        scale = np.where((total > 0) & (own > 0), usual * length / np.maximum(own, 1e-30), 1)
-        mean = mean * scale
+        scale = usual / np.maximum(own, 1e-30)
+        scale = np.sqrt(scale) if length is None else scale * length
+        mean = mean * np.where((total > 0) & (own > 0), scale, 1)
     return np.ascontiguousarray(mean, dtype=np.float32)
 
 

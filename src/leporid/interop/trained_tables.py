@@ -1,0 +1,69 @@
+"""What `leporid.initialize` does to tables beyond copying: bounds on rows, new rows among old.
+
+`bound_rows` makes a table a frozen start plus a trainable difference of limited length, by torch's
+own parametrisation: whatever reads the table reads rows within their ball.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy import sparse
+from torch import Tensor, nn
+from torch.nn.utils import parametrize
+
+from leporid.initializers import nearest_by_content
+from leporid.models import neighbour_rows
+
+_NEIGHBOURS = 5
+"""Old rows that place a new one."""
+_FREE = 1e30
+"""The limit of rows that may go anywhere."""
+
+
+class RowsNearStart(nn.Module):
+    """start float[n, d] and limit float[n, 1]: rows farther away are read at the edge."""
+
+    start: Tensor
+    limit: Tensor
+
+    def __init__(self, start: Tensor, limit: Tensor) -> None:
+        super().__init__()
+        self.register_buffer("start", start)
+        self.register_buffer("limit", limit)
+
+    def forward(self, weight: Tensor) -> Tensor:
+        """Rows within their ball keep every bit."""
+        delta = weight - self.start
+        length = torch.linalg.vector_norm(delta, dim=1, keepdim=True)
+        edge = self.start + delta * (self.limit / torch.maximum(length, self.limit))
+        return torch.where(length > self.limit, edge, weight)
+
+    def right_inverse(self, weight: Tensor) -> Tensor:
+        """Values that are assigned are the trainable ones."""
+        return weight
+
+
+def bound_rows(owner: nn.Module, name: str, rows: NDArray[np.int64], max_delta: float) -> None:
+    """Bound these rows of `owner.name` to `max_delta` times their root mean square length."""
+    table: Tensor = getattr(owner, name).detach()
+    place = torch.from_numpy(rows).to(table.device)
+    limit = torch.full((len(table), 1), _FREE, dtype=table.dtype, device=table.device)
+    limit[place] = max_delta * table[place].float().square().sum(dim=1).mean().sqrt().to(table)
+    parametrize.register_parametrization(owner, name, RowsNearStart(table.clone(), limit))
+
+
+def placed_rows(
+    vectors: NDArray[np.float32],
+    known: NDArray[np.bool_],
+    trained: NDArray[np.float32],
+) -> NDArray[np.float32]:
+    """float32[new, d]: rows that `known` bool[n] leaves out, among `trained` float32[old, d].
+
+    Each is the mean of the trained rows whose `vectors` float32[n, d'] are nearest to its own.
+    """
+    unit = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-30)
+    same, new = np.zeros(len(vectors), np.int64), np.flatnonzero(~known)
+    near = nearest_by_content(sparse.csr_array(unit), new, _NEIGHBOURS, same, known)
+    return neighbour_rows(trained, near[:, known], None)
