@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -81,7 +84,10 @@ def plain_resnet(net: ResNet, image: Tensor) -> Tensor:
     x = (hidden + x).relu() if net.shortcuts else hidden.relu()
     hidden = functional.conv2d(x, net.conv2.weight, padding=1, stride=2).relu()
     hidden = functional.conv2d(hidden, net.conv3.weight, padding=1)
-    return (hidden + net.down(x)).relu() if net.shortcuts else hidden.relu()
+    if not net.shortcuts:
+        return hidden.relu()
+    shortcut = functional.conv2d(x, net.down[0].weight, stride=2)
+    return (hidden + net.down[1](shortcut)).relu()
 
 
 @pytest.mark.parametrize("shortcuts", [True, False])
@@ -92,6 +98,21 @@ def test_resnet_and_only_conv_follow_the_appendix(shortcuts: bool) -> None:
     out = net(image)
     assert out.shape == (3, 128, 3, 5)
     torch.testing.assert_close(out, plain_resnet(net, image), rtol=1e-4, atol=1e-4)
+
+
+def test_few_channels_on_one_thread_stay_within_their_memory() -> None:
+    """oneDNN's gradient of a strided 1x1 convolution does not; the allocator checks itself here."""
+    program = (
+        "import torch; torch.set_num_threads(1)\n"
+        "from leporid.models.dlr2.features import ResNet\n"
+        "net = ResNet(shortcuts=True, channels=2).to(memory_format=torch.channels_last)\n"
+        "for _ in range(40):\n"
+        "    net(torch.randn(32, 6, 8, requires_grad=True)).square().mean().backward()\n"
+        "    [torch.randn(n) for n in range(1, 50)]\n"
+    )
+    checked = os.environ | {"MALLOC_CHECK_": "3", "OMP_NUM_THREADS": "1"}
+    done = subprocess.run([sys.executable, "-c", program], env=checked, capture_output=True)
+    assert done.returncode == 0, done.stderr
 
 
 def test_a_reversible_block_gives_its_input_back() -> None:
