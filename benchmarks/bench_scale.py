@@ -136,7 +136,8 @@ def make_data(users: int, folder: Path) -> None:
     sparse.save_npz(folder / f"{users}.npz", X, compressed=False)
 
 
-def _in_process(*arguments: str) -> str:
+def run_in_process(*arguments: str) -> str:
+    """What a case of this file prints."""
     command = [sys.executable, "-m", "benchmarks.bench_scale", *arguments]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
@@ -158,9 +159,9 @@ def run(smallest: int = 0, largest: int = 10**9) -> None:
         wanted = [case for case in cases() if smallest <= case[1] <= largest]
         for method, users in wanted:
             if not (folder / f"{users}.npz").is_file():
-                _in_process("data", str(users), name)
+                run_in_process("data", str(users), name)
             row: dict[str, Any] = {"users": users, "method": method}
-            measured = json.loads(_in_process("fit", method, str(users), name))
+            measured = json.loads(run_in_process("fit", method, str(users), name))
             row |= {key: value for key, value in measured.items() if value is not None}
             rows.append(row)
             print(json.dumps(row), flush=True)
