@@ -6,7 +6,7 @@ import importlib
 import sys
 from pathlib import Path
 
-LONG = ("scale", "crossover", "ten_million")
+LONG = ("scale", "ten_million")
 """Take half an hour: only when named."""
 
 

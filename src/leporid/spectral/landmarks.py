@@ -31,8 +31,8 @@ Landmarks = int | float | Literal["auto"] | None
 
 EXACT_IS_WORTH = 4.0
 """`auto` fits all rows while that costs at most this many times as much as landmarks."""
-EXACT_UP_TO = 70_000
-"""Rows at which it does, rounded: benchmarks/records/crossover.json."""
+EXACT_UP_TO = 65_000
+"""Rows at which it does, rounded: benchmarks/records/scale.json."""
 AUTO_LANDMARKS = 20_000
 """Landmarks beyond: those of that record."""
 
