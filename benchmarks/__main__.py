@@ -6,8 +6,8 @@ import importlib
 import sys
 from pathlib import Path
 
-LONG = ("scale",)
-"""Takes half an hour: only when named."""
+LONG = ("scale", "ten_million")
+"""Take half an hour: only when named."""
 
 
 def main() -> None:

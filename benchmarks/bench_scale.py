@@ -9,12 +9,14 @@ Every case is a fresh process: its stages are timed apart and its peak memory is
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +25,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from benchmarks.harness import write_record
+from leporid.spectral.landmarks import EXACT_IS_WORTH, EXACT_UP_TO
 
 USERS = (50_000, 100_000, 200_000, 500_000, 1_000_000)
 ITEMS, EACH = 20_000, 50
@@ -128,6 +131,18 @@ def exponent(rows: list[dict[str, Any]], method: str, what: str) -> float:
     return float(np.polyfit(users, seconds, 1)[0])
 
 
+def crossover(rows: Sequence[Mapping[str, Any]], factor: float) -> float:
+    """Rows at which exact costs `factor` times landmarks, between two sizes that were measured."""
+    cost = {(row["method"], row["users"]): row["processor s"] for row in rows}
+    sizes = sorted(users for method, users in cost if method == "exact")
+    ratios = [cost["exact", users] / cost["landmarks", users] for users in sizes]
+    if not sizes or not ratios[0] <= factor <= ratios[-1]:
+        raise ValueError(
+            f"{factor:g} lies outside the measured ratios {ratios}: measure more sizes"
+        )
+    return float(np.exp(np.interp(np.log(factor), np.log(ratios), np.log(sizes))))
+
+
 def make_data(users: int, folder: Path) -> None:
     """Write the interactions as a scipy file, in a process of its own: drawing takes memory."""
     import leporid
@@ -186,6 +201,12 @@ def write(rows: list[dict[str, Any]]) -> None:
                 f"{row['peak MB'] / 1024:.1f} GB; "
                 f"{'within' if inside else 'beyond'} {MINUTES} minutes and {MEMORY_GB} GB."
             )
+    with contextlib.suppress(ValueError, KeyError):
+        at = crossover(rows, EXACT_IS_WORTH)
+        notes.append(
+            f"Exact costs {EXACT_IS_WORTH:g} times landmarks (processor s) at {at:,.0f} users; "
+            f'`landmarks="auto"` changes at {EXACT_UP_TO:,}.'
+        )
     notes.append(
         "Each case in a fresh process; peak MB is of that process, data and libraries included "
         "('MB before' is what they take). Seconds are wall clock on a machine that others were "

@@ -46,7 +46,15 @@ def write_log(folder: Path, users: int, items: int, rows: int, files: int = 4) -
     return folder
 
 
-@pytest.mark.parametrize(("name", "settings"), [("leporid", {"alpha": 0.3}), ("le", {})])
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [
+        ("leporid", {"alpha": 0.3}),
+        ("le", {}),
+        ("leporid", {"landmarks": 60, "item_landmarks": 0.5}),
+        ("le", {"landmarks": 0.3}),
+    ],
+)
 def test_same_vectors_as_in_memory(
     tmp_path: Path, name: str, settings: Any, monkeypatch: Any
 ) -> None:
@@ -73,14 +81,14 @@ from leporid import initializers
 from leporid.initializers.out_of_core import embed_stored
 from leporid.memory import LIBRARIES
 
-source, small, output, extra = sys.argv[1:5]
+source, small, output, extra, settings = sys.argv[1:6]
 
 def status(field):
     for line in open("/proc/self/status"):
         if line.startswith(field + ":"):
             return int(line.split()[1]) * 1024
 
-initializer = initializers.get("leporid")(dim=8, k=50)
+initializer = initializers.get("leporid")(dim=8, k=50, **json.loads(settings))
 embed_stored(initializer, small, "100GB", scratch=output, threads=2)  # kernels, libraries, threads
 extra = int(extra)
 resource.setrlimit(resource.RLIMIT_DATA, (status("VmData") + extra,) * 2)
@@ -97,13 +105,16 @@ print(json.dumps({"fits": fits, "peak": status("VmHWM"), "before": before}))
 """
 
 
-def run_limited(tmp_path: Path, users: int, items: int, rows: int, extra: int) -> None:
+def run_limited(
+    tmp_path: Path, users: int, items: int, rows: int, extra: int, **settings: Any
+) -> None:
     source = write_log(tmp_path / "log", users, items, rows)
     small = write_log(tmp_path / "small", 1500, 100, 20_000)
     assert sum(file.stat().st_size for file in source.iterdir()) > extra
     (tmp_path / "out").mkdir()
+    arguments = [source, small, tmp_path / "out", str(extra), json.dumps(settings)]
     done = subprocess.run(
-        [sys.executable, "-c", CHILD, source, small, tmp_path / "out", str(extra)],
+        [sys.executable, "-c", CHILD, *arguments],
         env={**os.environ, "ARROW_DEFAULT_MEMORY_POOL": "system", "NUMBA_NUM_THREADS": "2"},
         capture_output=True,
         text=True,
@@ -113,7 +124,7 @@ def run_limited(tmp_path: Path, users: int, items: int, rows: int, extra: int) -
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["fits"] is False
     made = InitialEmbeddings.load(tmp_path / "out" / "made.safetensors")
-    expected = initializers.get("leporid")(dim=8, k=50).fit(load(source))
+    expected = initializers.get("leporid")(dim=8, k=50, **settings).fit(load(source))
     for one, other in ((made.users, expected.users), (made.items, expected.items)):
         np.testing.assert_allclose(one.vectors, other.vectors, atol=1e-6)
     assert sorted(file.name for file in (tmp_path / "out").iterdir()) == ["made.safetensors"]
@@ -122,6 +133,22 @@ def run_limited(tmp_path: Path, users: int, items: int, rows: int, extra: int) -
 @pytest.mark.skipif(sys.platform != "linux", reason="RLIMIT_DATA counts mappings on Linux only")
 def test_a_log_larger_than_the_limit_of_the_process(tmp_path: Path) -> None:
     run_limited(tmp_path, users=2000, items=300, rows=4_000_000, extra=80_000_000)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="RLIMIT_DATA counts mappings on Linux only")
+def test_landmarks_of_a_log_larger_than_the_limit_of_the_process(tmp_path: Path) -> None:
+    sizes = {"users": 20_000, "items": 300, "rows": 4_000_000}
+    run_limited(tmp_path, **sizes, extra=80_000_000, landmarks=1000)
+
+
+def test_landmarks_that_do_not_fit_say_what_would(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = write_log(tmp_path / "log", 150, 40, 3000)
+    monkeypatch.setattr("leporid.initializers.out_of_core.memory_left", lambda _: 10_000)
+    with pytest.raises(ConfigError, match=r"150 users by landmarks do not fit into 100 GB.*--mem"):
+        embed_stored(initializers.get("le")(landmarks=50), source, PLENTY, scratch=tmp_path)
 
 
 def test_what_does_not_fit_says_what_would(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -140,8 +167,8 @@ def test_settings_that_do_not_go_together(tmp_path: Path) -> None:
     source = write_log(tmp_path / "log", 150, 40, 3000)
     with pytest.raises(ConfigError, match="le and leporid, not random"):
         embed_stored(initializers.get("random")(), source, PLENTY)
-    with pytest.raises(ConfigError, match="without landmarks"):
-        embed_stored(initializers.get("le")(landmarks=50), source, PLENTY)
+    with pytest.raises(ConfigError, match="without align"):
+        embed_stored(initializers.get("le")(align="items"), source, PLENTY)
     with pytest.raises(DataError, match=r"could not write into .*none: No such file"):
         embed_stored(initializers.get("le")(), source, PLENTY, scratch=tmp_path / "none")
 

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
+from benchmarks.bench_scale import crossover
+from benchmarks.harness import RECORDS
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
@@ -13,7 +17,14 @@ from leporid import LaplacianEigenmaps, Leporid, initializers
 from leporid.errors import ConfigError
 from leporid.graph.nearest_rows import choice_thresholds
 from leporid.spectral.extension import Extension, place_rows
-from leporid.spectral.landmarks import choose_landmarks, landmark_count, landmark_neighbours
+from leporid.spectral.landmarks import (
+    AUTO_LANDMARKS,
+    EXACT_IS_WORTH,
+    EXACT_UP_TO,
+    choose_landmarks,
+    landmark_count,
+    landmark_neighbours,
+)
 from tests.graph.matrices import skewed
 from tests.spectral.graphs import largest_angle, neighbour_weights
 
@@ -31,10 +42,19 @@ X = distinct()
 
 @pytest.mark.parametrize(
     ("landmarks", "n", "expected"),
-    [(None, 9, 9), (4, 9, 4), (400, 9, 9), (0.5, 9, 4), (0.001, 90, 2), (0.999, 9, 9)],
+    [
+        *[(None, 9, 9), (4, 9, 4), (400, 9, 9), (0.5, 9, 4), (0.001, 90, 2), (0.999, 9, 9)],
+        *[("auto", EXACT_UP_TO, EXACT_UP_TO), ("auto", EXACT_UP_TO + 1, AUTO_LANDMARKS)],
+    ],
 )
 def test_a_number_or_a_share(landmarks, n, expected):
     assert landmark_count(landmarks, n) == expected
+
+
+def test_auto_changes_where_the_record_does():
+    record = json.loads((RECORDS / "scale.json").read_text())
+    assert record["settings"]["landmarks"] == AUTO_LANDMARKS
+    assert pytest.approx(crossover(record["rows"], EXACT_IS_WORTH), rel=0.02) == EXACT_UP_TO
 
 
 @pytest.mark.parametrize("landmarks", [0, 1, -3, 0.0, 1.0, 1.5, True, "half", float("nan")])

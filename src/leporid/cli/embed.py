@@ -38,9 +38,9 @@ class _Method:
     k: Annotated[int | None, "Neighbours in the KNN graph (le, leporid, netmf) [1000]."] = None
     alpha: Annotated[float | None, "Popularity regularisation (leporid) [0.5]."] = None
     landmarks: Annotated[
-        float | None,
-        "Fit on this many users (below 1: this share) and place the others among them (le, "
-        "leporid); for millions of users.",
+        str | None,
+        "Fit on this many users (below 1: this share; auto: by their number) and place the others "
+        "among them (le, leporid); for millions of users.",
     ] = None
     seed: Seed = 0
     device: Annotated[str | None, "auto, cpu or cuda, for methods that can use a GPU."] = None
@@ -51,10 +51,10 @@ class _Method:
         from leporid import initializers
 
         settings = {"dim": self.dim, "seed": self.seed, **parse_settings(self.set)}
-        for name in ("k", "alpha", "landmarks", "device"):
-            value = getattr(self, name)
-            if value is not None:
-                settings[name] = int(value) if name == "landmarks" and value >= 1 else value
+        named = {"k": self.k, "alpha": self.alpha, "device": self.device}
+        settings |= {name: value for name, value in named.items() if value is not None}
+        if self.landmarks is not None:
+            settings |= parse_settings([f"landmarks={self.landmarks}"])
         return initializers.get(self.method)(**settings)
 
 
@@ -65,8 +65,7 @@ class _Place:
     scheduler: Annotated[str | None, "Dask cluster to use: tcp://host:port (le, leporid)."] = None
     memory: Annotated[
         str | None,
-        "Stay within this much memory, such as 2GB: DATA streams from a parquet file or a folder "
-        "of them (le, leporid).",
+        "Stay within this much memory, such as 2GB: DATA streams from its files (le, leporid).",
     ] = None
     refresh: Annotated[
         Path | None,
@@ -178,7 +177,8 @@ def _out_of_core(
     from leporid.initializers import embed_stored
 
     options, default = asdict(log), asdict(SplitOptions())
-    streamed = {key: options.pop(key) for key in ("core", "user", "item", "time")}
+    kept = ("order", "protocol", "split_seed")
+    streamed = {key: options.pop(key) for key in list(options) if key not in kept}
     others = {"scheduler": place.scheduler, "refresh": place.refresh}
     others |= {key: value for key, value in options.items() if value != default[key]}
     for option, value in others.items():

@@ -13,17 +13,20 @@ interactions    `Interactions` (who touched what, in which order), `Sequences`, 
 item_columns    What is known of the items: columns of a table, or vectors, by id
 item_titles     Titles and genres of items, for people who read recommendations; items by genre
 k_core          Only users and items that occur often enough, in memory or a block at a time
-loading         `load`: parquet, frames, sparse matrices, text files and data sets by name
+loading         `load`: files, folders, frames, sparse matrices and data sets by name
+log_parts       The files of a log: one, or a folder as Spark writes it, with its partitions
+parquet_files   Parquet, whole or a batch at a time
 policies        Which rows are kept, which are left out and counted; values become ids
 quoting         Where rows begin and quotes close in text, byte by byte
 repeats         `duplicates=`: what becomes of a pair that occurs again; which event is the first
-source_file     The door of every file: pipes are copied, what goes wrong is a `DataError`
+source_file     The door of every file, also at s3://; what goes wrong is a `DataError`
 split           `Split`: train, validation and test parts that share their id maps
 splitting       The protocols: per user by share, by one, at random, by the clock; `split_by` name
 stored          `store_interactions`: a log larger than memory becomes a binary matrix on disk
 synthetic       Logs whose geometry is known, and how much of it an embedding recovers
 synthetic_walk  The kernel of the generator: one user's path, one item after the other
 text_files      Delimited text, plain or gzip, through pyarrow's CSV reader
+text_logs       Logs in delimited text, whole or some megabytes at a time
 timestamps      Times of any spelling become int64 and keep their order
 vector_files    Vectors with their ids, from the files of other tools
 write           Interactions back into a file, with their external ids

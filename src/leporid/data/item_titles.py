@@ -7,7 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import compress
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -195,7 +195,7 @@ def _columns_and_rows(file: SourceFile) -> tuple[list[str], list[list[str]]]:
     return records[0], records[1:]
 
 
-def _movielens(path: Path, fields: list[str]) -> list[str]:
+def _movielens(path: PurePath, fields: list[str]) -> list[str]:
     """Item, title and genres; those of u.item are flags in the order of `_ML_100K_GENRES`."""
     flags = fields[5:]
     if path.suffix == ".dat" and len(fields) >= 3:

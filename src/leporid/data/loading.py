@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.dataset as pa_dataset
-import pyarrow.parquet as pa_parquet
 
 from leporid.data.columns import LoadReport, RawTable, Requested, find_columns
 from leporid.data.datasets import DATASETS, fetch
 from leporid.data.interactions import Interactions
+from leporid.data.log_parts import log_parts
+from leporid.data.parquet_files import read_parquet
 from leporid.data.policies import to_interactions
 from leporid.data.repeats import Duplicates
-from leporid.data.source_file import SourceFile, in_words, located, reading
+from leporid.data.source_file import in_words, is_address, located, reading
 from leporid.data.split import is_split
-from leporid.data.text_files import read_text
+from leporid.data.text_logs import read_text
 from leporid.errors import ConfigError, DataError, UnknownNameError, closest
-
-_BROKEN_PARQUET = "is not a whole parquet file"
 
 
 def load(
@@ -46,9 +44,9 @@ def load(
     ----------
     source : path, data set name, pandas or polars frame, pyarrow table, mapping or sparse matrix
         A delimited text file (also gzip), a RecBole `.inter` file, a parquet file, a directory
-        of parquet files; 'ml-100k', 'ml-1m', 'ml-20m', 'steam' or 'anime' (a path of that name
-        wins); a table with named columns; a scipy sparse matrix with users as rows, whose
-        positions are the ids.
+        of parquet or text files as Spark writes it, each also as s3://bucket/key; 'ml-100k',
+        'ml-1m', 'ml-20m', 'steam' or 'anime' (a path of that name wins); a table with named
+        columns; a scipy sparse matrix with users as rows, whose positions are the ids.
     user, item, time, rating : name or place (from 0) of a column that has no usual name
     min_rating : keep rows with at least this rating; the others are counted in `.dropped`. 'anime'
         by default leaves out its rows with rating -1, which were seen and not rated
@@ -81,10 +79,12 @@ def load(
         raw = _read_matrix(source, weight)
     elif isinstance(source, str | os.PathLike):
         with reading(_locate(source)) as file:
-            if file.is_parquet():
-                raw = _read_parquet(file, requested, need_rating)
+            parts, origin = log_parts(file), str(file.path)
+            if parts[0].file.is_parquet():
+                raw = read_parquet(file, parts, requested, need_rating)
             else:
-                raw = read_text(file, requested, need_rating, separator, header, encoding)
+                layout = separator, header, encoding
+                raw = read_text(parts, origin, requested, need_rating, *layout)
     elif _is_frame(source):
         raw = _read_frame(source, requested, need_rating)
     else:
@@ -97,8 +97,10 @@ def load(
         return to_interactions(raw, min_rating, duplicates)
 
 
-def _locate(source: str | os.PathLike[str]) -> Path:
-    """The file or directory of that path, or the log of the data set of that name."""
+def _locate(source: str | os.PathLike[str]) -> Path | str:
+    """The file or directory of that path or address, or the log of the data set of that name."""
+    if is_address(source):
+        return str(source)
     path = located(source)
     if is_split(path):
         raise DataError(f"{path} is a split, not a log: leporid.Split.load reads it")
@@ -109,58 +111,6 @@ def _locate(source: str | os.PathLike[str]) -> Path:
     guess = closest(str(source), DATASETS)
     hint = f"did you mean the data set {guess!r}?" if guess else f"data sets: {', '.join(DATASETS)}"
     raise DataError(f"no such file: {source} ({hint})")
-
-
-def _read_parquet(file: SourceFile, requested: Requested, need_rating: bool) -> RawTable:
-    """A parquet file, or a directory of them in the order of their names."""
-    origin = str(file.path)
-    with in_words(origin, _BROKEN_PARQUET):
-        dataset = pa_dataset.dataset([str(part) for part in _parts(file)], format="parquet")
-        names = dataset.schema.names
-        columns = find_columns(names, requested, origin, need_rating)
-        table = dataset.to_table(columns=[names[place] for place in columns.places.values()])
-    return RawTable.of(table, columns, origin, "parquet")
-
-
-def parquet_batches(
-    file: SourceFile, requested: Requested, need_rating: bool, batch_rows: int
-) -> Iterator[RawTable]:
-    """What `_read_parquet` reads, at most `batch_rows` rows at a time; `report.rows` are those."""
-    parts, origin = _parts(file), str(file.path)
-    with in_words(str(parts[0]), _BROKEN_PARQUET):
-        names = pa_parquet.read_schema(parts[0]).names
-    columns = find_columns(names, requested, origin, need_rating)
-    wanted = [names[place] for place in columns.places.values()]
-
-    def raw(batch: pa.RecordBatch) -> RawTable:
-        table = pa.Table.from_batches([batch]).select(wanted)
-        return RawTable.of(table, columns, origin, "parquet")
-
-    for part in parts:
-        with (
-            in_words(str(part), _BROKEN_PARQUET),
-            pa_parquet.ParquetFile(part, memory_map=True, pre_buffer=False) as opened,
-        ):
-            if missing := set(wanted) - set(opened.schema_arrow.names):
-                raise DataError(f"{part} has no column {min(missing)!r}, as {parts[0]} has")
-            # `map` keeps no batch alive while the next one is decoded.
-            yield from map(raw, opened.iter_batches(batch_rows, columns=wanted, use_threads=False))
-
-
-def _parts(file: SourceFile) -> list[Path]:
-    """The file, or those of a directory; a folder in it that cannot be read is an error."""
-    if not file.content.is_dir():
-        return [file.content]
-
-    def refuse(error: OSError) -> None:
-        raise DataError(f"could not read {error.filename}: {error.strerror}") from None
-
-    walked = os.walk(file.content, onerror=refuse)
-    parts = [Path(folder, name) for folder, _, names in walked for name in names]
-    parts = sorted(part for part in parts if part.suffix == ".parquet")
-    if not parts:
-        raise DataError(f"{file.path} is a directory without .parquet files")
-    return parts
 
 
 def _is_frame(source: Any) -> bool:

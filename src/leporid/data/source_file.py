@@ -1,5 +1,6 @@
 """The door of every file that is read: pipes are copied once, and what goes wrong is a `DataError`.
 
+An address such as s3://bucket/key is read through pyarrow's file systems.
 `reading` opens it; `in_words` alone is for what is converted later or lies in several files.
 """
 
@@ -9,16 +10,19 @@ import contextlib
 import csv
 import gzip
 import os
+import re
 import select
 import stat
 import tempfile
 import warnings
 import zlib
 from collections.abc import Iterator
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import IO, NamedTuple, cast
+from urllib.parse import urlencode, urlsplit, urlunsplit
 
 import pyarrow as pa
+from pyarrow import fs
 
 from leporid.errors import DataError, LeporidError, LeporidWarning
 
@@ -29,30 +33,60 @@ _PATIENCE = 3.0
 _GZIP, _PARQUET = b"\x1f\x8b", b"PAR1"
 
 
-class SourceFile(NamedTuple):
-    """A file that can be read more than once."""
+class Address(PurePosixPath):
+    """An address such as s3://bucket/key, for messages and for its ending: without passwords."""
 
-    path: Path
+    def __str__(self) -> str:
+        return super().__str__().replace(":/", "://", 1)
+
+
+class SourceFile(NamedTuple):
+    """A file or folder that can be read more than once."""
+
+    path: Path | Address
     """As the caller named it: for messages, and for its ending."""
-    content: Path
-    """Where its bytes lie: the path itself, or the copy of a pipe."""
+    content: Path | PurePosixPath
+    """Where its bytes lie: the path itself, the copy of a pipe, or the path in `system`."""
+    system: fs.FileSystem | None = None
+    """None for files of this machine."""
 
     def open(self) -> IO[bytes]:
         """The bytes, unpacked where they are gzip."""
-        if self.begins_with(_GZIP):
-            return cast(IO[bytes], gzip.open(self.content, "rb"))
-        return open(self.content, "rb")
+        if not self.begins_with(_GZIP):
+            return self._opened()
+        packed = self.content if self.system is None else self._opened()
+        return cast(IO[bytes], gzip.open(cast(Path, packed), "rb"))
+
+    def is_folder(self) -> bool:
+        """Whether it holds files."""
+        if self.system is None:
+            return Path(self.content).is_dir()
+        return bool(self.system.get_file_info(str(self.content)).type == fs.FileType.Directory)
+
+    def inside(self, name: str) -> SourceFile:
+        """A file of this folder."""
+        return self._replace(path=self.path / name, content=self.content / name)
 
     def is_parquet(self) -> bool:
         """A directory, or a file by its content: a parquet file may have any name."""
-        if self.content.is_dir() or self.path.suffix in (".parquet", ".pq"):
+        if self.path.suffix in (".parquet", ".pq") or self.is_folder():
             return True
         return self.begins_with(_PARQUET)
 
     def begins_with(self, magic: bytes) -> bool:
         """Whether these are the first bytes."""
-        with open(self.content, "rb") as file:
+        with self._opened() as file:
             return file.read(len(magic)) == magic
+
+    def _opened(self) -> IO[bytes]:
+        if self.system is None:
+            return open(self.content, "rb")
+        return cast(IO[bytes], self.system.open_input_file(str(self.content)))
+
+
+def is_address(source: str | os.PathLike[str]) -> bool:
+    """Whether this is s3://bucket/key or its like, and no path."""
+    return isinstance(source, str) and re.match(r"[a-z][a-z0-9+.-]+://", source) is not None
 
 
 def located(source: str | os.PathLike[str]) -> Path:
@@ -61,8 +95,14 @@ def located(source: str | os.PathLike[str]) -> Path:
 
 
 @contextlib.contextmanager
-def reading(path: Path) -> Iterator[SourceFile]:
-    """A file or directory to read; a pipe is copied into a temporary file first."""
+def reading(source: Path | str) -> Iterator[SourceFile]:
+    """A file or directory to read, also by its address; a pipe is copied into a file first."""
+    if is_address(source):
+        shown = _without_secrets(str(source))
+        with in_words(str(shown)):
+            yield _remote(str(source), shown)
+        return
+    path = Path(source)
     with in_words(str(path)):
         mode = path.stat().st_mode
         if stat.S_ISFIFO(mode):
@@ -72,6 +112,25 @@ def reading(path: Path) -> Iterator[SourceFile]:
             yield SourceFile(path, path)
         else:
             raise DataError(f"{path} is a device or a socket: give a file or a pipe")
+
+
+def _without_secrets(address: str) -> Address:
+    parts = urlsplit(address)
+    return Address(f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}")
+
+
+def _remote(address: str, shown: Address) -> SourceFile:
+    """What lies at an address; AWS_ENDPOINT_URL names another host than Amazon's for s3://."""
+    endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
+    parts = urlsplit(address)
+    if parts.scheme == "s3" and endpoint and "endpoint_override=" not in parts.query:
+        host = urlsplit(endpoint)
+        query = urlencode({"scheme": host.scheme, "endpoint_override": host.netloc})
+        address = urlunsplit(parts._replace(query=f"{parts.query}&{query}".lstrip("&")))
+    system, path = fs.FileSystem.from_uri(address)
+    if system.get_file_info(path).type == fs.FileType.NotFound:
+        raise DataError(f"no such file: {shown}")
+    return SourceFile(shown, PurePosixPath(path), system)
 
 
 @contextlib.contextmanager
@@ -116,7 +175,7 @@ def _copied(path: Path) -> Iterator[Path]:
                     raise DataError(too_long(str(path)))
                 unbroken = 0
         copy.flush()
-        yield source.content
+        yield Path(copy.name)
 
 
 def too_long(where: str) -> str:

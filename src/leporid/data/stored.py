@@ -24,9 +24,11 @@ from scipy import sparse
 from leporid.data.columns import RawTable
 from leporid.data.id_map import IdMap
 from leporid.data.k_core import core_counts, warn_of_few, with_core_dropped
-from leporid.data.loading import parquet_batches
+from leporid.data.log_parts import log_parts
+from leporid.data.parquet_files import parquet_batches
 from leporid.data.policies import check_kept, id_lookup, keep_rows
-from leporid.data.source_file import located, reading
+from leporid.data.source_file import is_address, located, reading
+from leporid.data.text_logs import text_batches
 from leporid.errors import ConfigError, DataError
 from leporid.memory import memory_left, parse_memory
 
@@ -82,25 +84,35 @@ def store_interactions(
     time: str | int | None = None,
     rating: str | int | None = None,
     min_rating: float | None = None,
+    separator: str | None = None,
+    header: bool | None = None,
+    encoding: str = "utf-8",
 ) -> StoredInteractions:
-    """The pairs of a parquet file or a directory of them, as `load(source).core(core).csr()`.
+    """The pairs of a parquet or text file, or of a folder, as `load(source).core(core).csr()`.
 
     `folder` receives the matrix (four bytes per pair) and, while this runs, up to five times that.
     `memory` covers the process (`leporid.memory`): the ids of users and items stay in memory.
     """
-    source, folder = located(source), Path(folder)
-    if not os.path.exists(source):
-        raise DataError(f"no such file or directory: {source}")
+    folder = Path(folder)
+    if not is_address(source):
+        source = located(source)
+        if not os.path.exists(source):
+            raise DataError(f"no such file or directory: {source}")
     if core < 0:
         raise ConfigError(f"the core needs k >= 1, got {core}")
     left = memory_left(parse_memory(memory))
     block = max(FEWEST_ROWS, min(MOST_ROWS, left // 2 // BYTES_PER_ROW))
     requested = {"user": user, "item": item, "time": time, "rating": rating}
     with reading(source) as file:
-        batches = parquet_batches(file, requested, min_rating is not None, block)
+        parts, origin, rated = log_parts(file), str(file.path), min_rating is not None
+        if parts[0].file.is_parquet():
+            batches = parquet_batches(file, parts, requested, rated, block)
+        else:
+            layout = separator, header, encoding
+            batches = text_batches(parts, origin, requested, rated, *layout)
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            stored = _store(batches, str(source), folder, block, min_rating)
+            stored = _store(batches, origin, folder, block, min_rating)
             return _core(stored, core) if core else stored
         except OSError as error:
             raise DataError(f"could not write {folder}: {error.strerror or error}") from error

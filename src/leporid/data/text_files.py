@@ -16,11 +16,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pa_csv
 
-from leporid.data.columns import RawTable, Requested, find_columns, looks_like_header
+from leporid.data.columns import looks_like_header
 from leporid.data.source_file import LONGEST_ROW, SourceFile, shortened, too_long
 from leporid.errors import ConfigError, DataError
 
-_MISSING = ("", "NA", "N/A", "#N/A", "NaN", "nan", "null", "NULL", "None", "none", "\\N")
+MISSING = ("", "NA", "N/A", "#N/A", "NaN", "nan", "null", "NULL", "None", "none", "\\N")
 """Unquoted fields that mean 'nothing here'."""
 _UNIT_SEPARATOR = "\x1f"
 """Stands in for a separator of several bytes, which pyarrow cannot split at."""
@@ -39,12 +39,16 @@ class EncodingError(DataError):
         )
 
 
+class NoRowsError(DataError):
+    """A file without any, of which a folder may have some."""
+
+
 class _NotPlainError(Exception):
     """Quotes that only the exact pass can judge."""
 
 
 @dataclass(frozen=True)
-class _Layout:
+class Layout:
     """What the beginning of the file says about all of it."""
 
     file: SourceFile
@@ -60,38 +64,6 @@ class _Layout:
     """Bytes before that line, as UTF-8."""
 
 
-def read_text(
-    file: SourceFile,
-    requested: Requested,
-    need_rating: bool,
-    separator: str | None = None,
-    header: bool | None = None,
-    encoding: str = "utf-8",
-) -> RawTable:
-    """Read the user, item, time and (if asked for) rating and weight of a delimited file."""
-    layout, origin = _look(file, separator, header, encoding), str(file.path)
-    if len(layout.names) < 2:
-        raise DataError(
-            f"{origin}, line {layout.line - layout.header}: found one column where at least a user "
-            f"and an item are needed, splitting at {layout.separator!r}: give the separator"
-        )
-    first_row = None if layout.header else layout.first_row
-    columns = find_columns(layout.names, requested, origin, need_rating, first_row=first_row)
-    # Ids come as dictionaries (small, and '007' stays '007'); the type of times is inferred.
-    ids = pa.dictionary(pa.int32(), pa.string())
-    types = {"user": ids, "item": ids, "rating": pa.float64(), "weight": pa.float64()}
-    places = columns.places
-    convert = pa_csv.ConvertOptions(
-        include_columns=[f"c{place}" for place in places.values()],
-        column_types={f"c{places[role]}": types[role] for role in places if role in types},
-        null_values=list(_MISSING),
-        strings_can_be_null=True,
-        quoted_strings_can_be_null=False,
-    )
-    text = {"separator": layout.separator, "header": layout.header}
-    return RawTable.of(_read(layout, convert), columns, origin, "text", **text)
-
-
 def read_lines(file: SourceFile) -> list[str]:
     """The lines of a small file that are not blank, without white space around them."""
     rows = read_rows(file, _UNIT_SEPARATOR, quoting=False)
@@ -104,28 +76,28 @@ def read_rows(file: SourceFile, separator: str, *, quoting: bool) -> list[list[s
     What is not UTF-8 is Latin-1, as MovieLens' old files are.
     """
     try:
-        layout = _look(file, separator, False, "utf-8", quoting)
-        table = _read(layout, _as_text(layout))
+        layout = look(file, separator, False, "utf-8", quoting)
+        table = table_of(layout, _as_text(layout))
     except EncodingError:
-        layout = _look(file, separator, False, "latin-1", quoting)
-        table = _read(layout, _as_text(layout))
+        layout = look(file, separator, False, "latin-1", quoting)
+        table = table_of(layout, _as_text(layout))
     return [list(row) for row in zip(*(c.to_pylist() for c in table.columns), strict=True)]
 
 
-def _as_text(layout: _Layout) -> pa_csv.ConvertOptions:
+def _as_text(layout: Layout) -> pa_csv.ConvertOptions:
     names = (f"c{place}" for place in range(len(layout.names)))
     return pa_csv.ConvertOptions(
         column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=False
     )
 
 
-def _look(
+def look(
     file: SourceFile,
     separator: str | None,
     header: bool | None,
     encoding: str,
     quoting: bool = True,
-) -> _Layout:
+) -> Layout:
     """Find the separator, the header and the names from the first line that is not blank."""
     path, before, skipped = file.path, 0, 0
     with file.open() as content:
@@ -139,7 +111,7 @@ def _look(
                 break
             before, skipped = before + len(line.encode()), skipped + 1
         else:
-            raise DataError(f"{path} is empty")
+            raise NoRowsError(f"{path} is empty")
         where, begin = f"{path}, line {skipped + 1}", line.removeprefix("\ufeff")
         if len(line) == LONGEST_ROW:
             raise DataError(too_long(where))
@@ -165,7 +137,7 @@ def _look(
     if header:
         before, skipped = before + len("".join(taken).encode()), skipped + len(taken)
     about = separator, quoting, header, names, fields
-    return _Layout(file, encoding, *about, skipped + 1, before)
+    return Layout(file, encoding, *about, skipped + 1, before)
 
 
 def _quoted_row(
@@ -209,7 +181,7 @@ def _not_closed(where: str) -> str:
     )
 
 
-def _read(layout: _Layout, convert: pa_csv.ConvertOptions) -> pa.Table:
+def table_of(layout: Layout, convert: pa_csv.ConvertOptions) -> pa.Table:
     """Fast where lines are rows; else, and to find the line of an error, in an exact pass."""
     try:
         return _parse(layout, convert, exact=False)
@@ -220,7 +192,24 @@ def _read(layout: _Layout, convert: pa_csv.ConvertOptions) -> pa.Table:
             raise _located(layout, str(error)) from None
 
 
-def _parse(layout: _Layout, convert: pa_csv.ConvertOptions, *, exact: bool) -> pa.Table:
+def batches_of(layout: Layout, convert: pa_csv.ConvertOptions) -> Iterator[pa.RecordBatch]:
+    """What `table_of` reads, a block of text at a time."""
+    try:
+        with layout.file.open() as file:
+            yield from pa_csv.open_csv(*_arguments(layout, convert, file, exact=True))
+    except pa.ArrowInvalid as error:
+        raise _located(layout, str(error)) from None
+
+
+def _parse(layout: Layout, convert: pa_csv.ConvertOptions, *, exact: bool) -> pa.Table:
+    with layout.file.open() as file:
+        return pa_csv.read_csv(*_arguments(layout, convert, file, exact))
+
+
+def _arguments(
+    layout: Layout, convert: pa_csv.ConvertOptions, file: IO[bytes], exact: bool
+) -> tuple[Any, ...]:
+    """What pyarrow's readers take."""
     read = pa_csv.ReadOptions(
         column_names=[f"c{place}" for place in range(len(layout.names))],
         use_threads=not exact,
@@ -231,16 +220,14 @@ def _parse(layout: _Layout, convert: pa_csv.ConvertOptions, *, exact: bool) -> p
         quote_char='"' if layout.quoting else False,
         newlines_in_values=exact and layout.quoting,
     )
-    with layout.file.open() as file:
-        chunks = _checked(_rows(layout, file), layout, exact)
-        return pa_csv.read_csv(_Blocks(_Stream(chunks)), read, parse, convert)
+    return _Blocks(_Stream(_checked(_rows(layout, file), layout, exact))), read, parse, convert
 
 
 def _one_byte(separator: str) -> str:
     return _UNIT_SEPARATOR if len(separator.encode()) > 1 else separator
 
 
-def _rows(layout: _Layout, file: IO[bytes]) -> Iterator[bytes]:
+def _rows(layout: Layout, file: IO[bytes]) -> Iterator[bytes]:
     """The rows of data as UTF-8, with a separator of one byte, some megabytes at a time."""
     chunks = _as_utf8(layout, file)
     if len(layout.separator.encode()) > 1:
@@ -248,7 +235,7 @@ def _rows(layout: _Layout, file: IO[bytes]) -> Iterator[bytes]:
     return chunks
 
 
-def _as_utf8(layout: _Layout, file: IO[bytes]) -> Iterator[bytes]:
+def _as_utf8(layout: Layout, file: IO[bytes]) -> Iterator[bytes]:
     before = layout.offset
     if codecs.lookup(layout.encoding).name == "utf-8":
         chunks: Iterable[bytes] = iter(partial(file.read, _CHUNK), b"")
@@ -278,7 +265,7 @@ def replaced(chunks: Iterable[bytes], separator: bytes, single: bytes) -> Iterat
         yield held
 
 
-def _checked(chunks: Iterable[bytes], layout: _Layout, exact: bool) -> Iterator[bytes]:
+def _checked(chunks: Iterable[bytes], layout: Layout, exact: bool) -> Iterator[bytes]:
     """The chunks as they are; a quote that is not closed, or a row without end, is an error.
 
     Where not `exact`, line breaks inside quotes are a `_NotPlainError` as well, and nothing is
@@ -345,11 +332,11 @@ class _Blocks(io.BufferedReader):
         return block
 
 
-def _located(layout: _Layout, message: str) -> DataError:
+def _located(layout: Layout, message: str) -> DataError:
     """pyarrow's complaint in our words: file, line, and what was expected there."""
     path = layout.file.path
     if "Empty CSV" in message:
-        return DataError(f"{path} has no rows")
+        return NoRowsError(f"{path} has no rows")
     row = re.search(r"Row #(\d+)", message)
     where = f"{path}, line {_line_of_row(layout, int(row[1]))}" if row else str(path)
     if "UTF8" in message:
@@ -365,7 +352,7 @@ def _located(layout: _Layout, message: str) -> DataError:
     return DataError(f"{where}: {shortened(message)}")
 
 
-def _line_of_row(layout: _Layout, row: int) -> int:
+def _line_of_row(layout: Layout, row: int) -> int:
     """The line, counting from 1, of pyarrow's row number, which leaves out blank lines."""
     from leporid.data import quoting
 

@@ -30,6 +30,15 @@ class Members(NamedTuple):
         """int64[n]: size of each row's set."""
         return np.diff(self.indptr)
 
+    def take(self, rows: NDArray[np.int64]) -> sparse.csr_array:
+        """float32 csr[len(rows), n_columns] with ones: these rows, wherever the columns lie."""
+        begins, ends = self.indptr[rows], self.indptr[rows + 1]
+        indptr = np.concatenate([[0], np.cumsum(ends - begins)])
+        places = np.arange(indptr[-1]) + np.repeat(begins - indptr[:-1], ends - begins)
+        columns = self.columns[places]
+        parts = np.ones(len(columns), np.float32), columns, indptr
+        return sparse.csr_array(parts, shape=(len(rows), self.n_columns))
+
 
 def members_of(X: Any, name: str = "X") -> Members:
     """The members (nonzero entries) of each row of a matrix.

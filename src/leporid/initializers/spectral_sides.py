@@ -28,9 +28,10 @@ class SpectralConfig(InitializerConfig):
     """The symmetrically normalised Laplacian; False takes the unnormalised one."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """'cpu', 'cuda', or 'auto' for a GPU where there is one."""
-    landmarks: int | float | None = None
-    """Fit on this many users (below 1: this share) and place the others among them; None: all."""
-    item_landmarks: int | float | None = None
+    landmarks: int | float | Literal["auto"] | None = None
+    """Fit on this many users (below 1: this share) and place the others among them; None: all;
+    'auto': all while that takes at most four times as long."""
+    item_landmarks: int | float | Literal["auto"] | None = None
     """The same for the items."""
     align: Align = "none"
     """How users come into the space of the items: `items` makes a user the mean of their items'

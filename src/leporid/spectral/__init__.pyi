@@ -7,8 +7,11 @@ from .estimators import LaplacianEigenmaps as LaplacianEigenmaps
 from .estimators import Leporid as Leporid
 from .extension import TablePlacement as TablePlacement
 from .lanczos import basis_size as basis_size
+from .landmarks import ENTRIES_AT_ONCE as ENTRIES_AT_ONCE
 from .landmarks import Landmarks as Landmarks
 from .landmarks import check_landmarks as check_landmarks
+from .landmarks import landmark_count as landmark_count
+from .landmarks import landmark_neighbours as landmark_neighbours
 from .laplacian import laplacian_operator as laplacian_operator
 from .laplacian import regularized_degrees as regularized_degrees
 from .solvers import Eigenpairs as Eigenpairs

@@ -18,7 +18,15 @@ from scipy import sparse
 
 from leporid.config import checked
 from leporid.errors import ConfigError, DataError, NotFittedError, UnknownNameError
-from leporid.graph import Graph, KnnGraph, choice_thresholds, graph_builder, knn_graph
+from leporid.graph import (
+    Graph,
+    KnnGraph,
+    Members,
+    choice_thresholds,
+    graph_builder,
+    knn_graph,
+    members_of,
+)
 from leporid.progress import ProgressLike, make_progress
 from leporid.spectral.alignment import OldVectors, Vectors, align_columns, procrustes
 from leporid.spectral.eigenpairs import Device, Dtype, Solver, laplacian_eigenpairs
@@ -85,7 +93,8 @@ class Leporid:
     """None for all cores this process may use."""
     landmarks: Landmarks = None
     """Fit only this many rows (below 1: this share) and place all others among them as new rows
-    are: time linear in the rows, for millions. None for all."""
+    are: time linear in the rows, for millions. None for all; "auto" for all while that costs at
+    most four times as much, as measured (benchmarks/records/scale.md)."""
 
     def _solve(self, graph: Graph, progress: ProgressLike, old: OldVectors | None = None) -> None:
         """Store the eigenpairs of `graph`; whatever an earlier fit has left is replaced."""
@@ -119,8 +128,9 @@ class Leporid:
         """Embed the rows of X.
 
         X is the interaction matrix (scipy sparse or an array; every non-zero entry is an
-        interaction), or a `KnnGraph`. A square matrix counts as interactions too, unless
-        `metric="precomputed"` says that it is a graph. `y` is ignored.
+        interaction), `graph.Members`, whose columns may lie in a file, or a `KnnGraph`. A square
+        matrix counts as interactions too, unless `metric="precomputed"` says that it is a graph.
+        `y` is ignored.
 
         With `start` the solver starts from the vectors of an earlier fit, and the new ones agree
         with them in sign and through `rotation_`. It is an estimator fitted on the first rows of
@@ -140,14 +150,18 @@ class Leporid:
             return self.fit_graph(X, progress=progress)
         if self.metric != "jaccard":
             raise ConfigError(f"metric must be 'jaccard' or 'precomputed', not {self.metric!r}")
-        rows = interaction_rows(X, type(self).__name__)
-        n = rows.shape[0]
+        whole = None if isinstance(X, Members) else interaction_rows(X, type(self).__name__)
+        rows = members_of(X if whole is None else whole)
+        n = rows.n
         if n < 2:
             raise DataError(f"{n} sample is too few: a graph needs at least 2 rows")
         old = None if start is None else self._old_vectors(start, rows)
         count, reporter = landmark_count(self.landmarks, n), make_progress(progress)
         chosen = choose_landmarks(rows, count, self.seed) if count < n else None
-        fitted = rows if chosen is None else rows[chosen]
+        if chosen is None and whole is not None:
+            fitted = whole
+        else:
+            fitted = rows.take(np.arange(n) if chosen is None else chosen)
         k = landmark_neighbours(self.k, count, n)
         where: dict[str, Any] = {"device": self.device, "progress": reporter}
         if client is None:
@@ -161,7 +175,7 @@ class Leporid:
                 self._thresholds = remote.thresholds
             finally:
                 remote.release()
-        self.n_features_in_: int = rows.shape[1]
+        self.n_features_in_: int = rows.n_columns
         self._rows = fitted
         if chosen is not None:
             vectors, degrees = self._place(rows, reporter)
@@ -183,9 +197,9 @@ class Leporid:
         """`fit` with the same options, then the embedding of the fitted rows."""
         return self.fit(X, y, **options).embedding_
 
-    def _old_vectors(self, start: Leporid | Vectors, rows: sparse.csr_array) -> OldVectors:
+    def _old_vectors(self, start: Leporid | Vectors, rows: Members) -> OldVectors:
         """`start` for a fit on `rows`; an error says why it cannot be one."""
-        n, columns = rows.shape
+        n, columns = rows.n, rows.n_columns
         if self.landmarks is not None:
             raise ConfigError("old vectors start a fit on all rows: leave out landmarks=")
         if not isinstance(start, Leporid):
@@ -245,7 +259,7 @@ class Leporid:
         return self._place(rows)[0]
 
     def _place(
-        self, rows: sparse.csr_array, progress: ProgressLike | None = None
+        self, rows: sparse.csr_array | Members, progress: ProgressLike | None = None
     ) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
         """Vectors float32[m, dim] and degrees float64[m] of rows, by the fitted rows."""
         fitted = (self._rows, self._extension(), self._k, self._choice_thresholds())

@@ -25,8 +25,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from leporid.graph import NearestRows
+from leporid.graph import Members, NearestRows, members_of
 from leporid.progress import ProgressLike, make_progress
+from leporid.spectral.landmarks import row_blocks
 from leporid.spectral.laplacian import regularized_degrees
 
 SMALLEST_EIGENVALUE = 1e-6
@@ -75,7 +76,7 @@ class Extension:
 
 
 def place_rows(
-    new: sparse.csr_array,
+    new: sparse.csr_array | Members,
     fitted: sparse.csr_array,
     extension: Extension,
     k: int,
@@ -88,17 +89,25 @@ def place_rows(
     A row with exactly the columns of a fitted one gets that one's vector. Sums run in float32;
     memory is the result and one block.
     """
-    same = identical_rows(new, fitted)
-    vectors = extension.vectors[np.maximum(same, 0)]
-    degrees = extension.degrees[np.maximum(same, 0)]
-    fresh = np.flatnonzero(same < 0)
-    if len(fresh):
-        reporter = make_progress(progress)
-        reporter.start("other rows", len(fresh))
-        table = np.ascontiguousarray(extension.table(), dtype=np.float32)
-        nearest = NearestRows(fitted, thresholds, threads)
-        for part, sums, totals in nearest.sums(new[fresh], table, k):
-            vectors[fresh[part]], degrees[fresh[part]] = extension.finish(sums, totals), totals
+    members = members_of(new, "new")
+    vectors = np.empty((members.n, extension.vectors.shape[1]), np.float32)
+    degrees, reporter = np.empty(members.n), make_progress(progress)
+    nearest: NearestRows | None = None
+    for here in row_blocks(members.indptr):
+        rows = members.take(here)
+        same = identical_rows(rows, fitted)
+        vectors[here] = extension.vectors[np.maximum(same, 0)]
+        degrees[here] = extension.degrees[np.maximum(same, 0)]
+        fresh = np.flatnonzero(same < 0)
+        if not len(fresh):
+            continue
+        if nearest is None:
+            reporter.start("other rows", members.n)
+            table = np.ascontiguousarray(extension.table(), dtype=np.float32)
+            nearest = NearestRows(fitted, thresholds, threads)
+        for part, sums, totals in nearest.sums(rows[fresh], table, k):
+            at = here[fresh[part]]
+            vectors[at], degrees[at] = extension.finish(sums, totals), totals
             reporter.advance(len(totals))
     return vectors, degrees
 

@@ -16,36 +16,54 @@ the rows, so the choice does not depend on the order the rows come in.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Literal
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
 from leporid.errors import ConfigError
+from leporid.graph import Members, members_of
 
-Landmarks = int | float | None
-"""How many rows to fit on: a number, a share in (0, 1), or None for all."""
+Landmarks = int | float | Literal["auto"] | None
+"""How many rows to fit on: a number, a share in (0, 1), None for all, or by the number of rows."""
 
+EXACT_IS_WORTH = 4.0
+"""`auto` fits all rows while that costs at most this many times as much as landmarks."""
+EXACT_UP_TO = 65_000
+"""Rows at which it does, rounded: benchmarks/records/scale.json."""
+AUTO_LANDMARKS = 20_000
+"""Landmarks beyond: those of that record."""
+
+ENTRIES_AT_ONCE, ROWS_AT_ONCE = 1 << 20, 1 << 16
+"""What is looked at together of rows that may lie in a file."""
 FEWEST_NEIGHBOURS = 50
 """K among landmarks falls no lower than this (or the K asked for, if that is less)."""
 
 
 def check_landmarks(landmarks: Landmarks) -> None:
     """Refuse what is neither None, a number of rows nor a share of them."""
-    whole = isinstance(landmarks, int | np.integer) and not isinstance(landmarks, bool)
-    share = isinstance(landmarks, float | np.floating)
-    if landmarks is None or (whole and landmarks >= 2) or (share and 0.0 < landmarks < 1.0):
+    if landmarks is None or landmarks == "auto":
+        return
+    if isinstance(landmarks, float | np.floating):
+        if 0.0 < landmarks < 1.0:
+            return
+    elif isinstance(landmarks, int | np.integer) and landmarks is not True and landmarks >= 2:
         return
     raise ConfigError(
-        f"landmarks must be a number of rows (at least 2), a share of them between 0 and 1, or "
-        f"None for all rows, not {landmarks!r}"
+        f"landmarks must be a number of rows (at least 2), a share of them between 0 and 1, "
+        f"None for all rows or 'auto', not {landmarks!r}"
     )
 
 
 def landmark_count(landmarks: Landmarks, n: int) -> int:
     """The number of landmarks among `n` rows: at least 2, at most `n`."""
     check_landmarks(landmarks)
-    if landmarks is None:
+    if landmarks is None or (landmarks == "auto" and n <= EXACT_UP_TO):
         return n
+    if landmarks == "auto":
+        return AUTO_LANDMARKS
     wanted = round(landmarks * n) if isinstance(landmarks, float) else int(landmarks)
     return min(max(wanted, 2), n)
 
@@ -61,21 +79,42 @@ def landmark_neighbours(k: int, count: int, n: int) -> int:
     return min(k, max(-(-k * count // n), FEWEST_NEIGHBOURS))
 
 
-def choose_landmarks(rows: sparse.csr_array, count: int, seed: int) -> NDArray[np.int64]:
+def choose_landmarks(rows: sparse.csr_array | Members, count: int, seed: int) -> NDArray[np.int64]:
     """int64[m], ascending: one row from each of `count` strata of activity.
 
     `rows` has sorted indices and no stored zeros. Fewer than `count` are returned where fewer
     rows have interactions.
     """
-    activity = np.diff(rows.indptr)
+    members = members_of(rows)
+    activity = members.degrees
     some = np.flatnonzero(activity)
     count = min(count, len(some))
-    # Ties are ordered by a random number for every set of columns, the same wherever the row
-    # lies: each column has one of its own, and a row's is their sum, modulo 2^64.
-    drawn = np.random.default_rng([seed, 1]).integers(0, 2**64, rows.shape[1], np.uint64)
-    running = np.concatenate([[np.uint64(0)], np.cumsum(drawn[rows.indices], dtype=np.uint64)])
-    keys = running[rows.indptr[1:]] - running[rows.indptr[:-1]]
-    order = some[np.lexsort((keys[some], activity[some]))]
+    order = some[np.lexsort((_keys(members, seed)[some], activity[some]))]
     edges = np.arange(count + 1, dtype=np.int64) * len(some) // max(count, 1)
     inside = np.random.default_rng(seed).random(count) * np.diff(edges)
     return np.sort(order[edges[:-1] + inside.astype(np.int64)]).astype(np.int64)
+
+
+def _keys(members: Members, seed: int) -> NDArray[np.uint64]:
+    """uint64[n]: a random number for every set of columns, the same wherever the row lies.
+
+    Each column has one of its own, and a row's is their sum, modulo 2^64.
+    """
+    drawn = np.random.default_rng([seed, 1]).integers(0, 2**64, members.n_columns, np.uint64)
+    keys = np.empty(members.n, np.uint64)
+    for here in row_blocks(members.indptr):
+        indptr = members.indptr[here[0] : here[-1] + 2]
+        numbers = drawn[members.columns[indptr[0] : indptr[-1]]]
+        running = np.concatenate([[np.uint64(0)], np.cumsum(numbers, dtype=np.uint64)])
+        keys[here] = np.diff(running[indptr - indptr[0]])
+    return keys
+
+
+def row_blocks(indptr: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
+    """Rows of at most `ENTRIES_AT_ONCE` entries together, or one row with more."""
+    start, n = 0, len(indptr) - 1
+    while start < n:
+        full = int(np.searchsorted(indptr, indptr[start] + ENTRIES_AT_ONCE, side="right")) - 1
+        stop = min(max(full, start + 1), start + ROWS_AT_ONCE, n)
+        yield np.arange(start, stop)
+        start = stop

@@ -1,0 +1,85 @@
+"""What the memory model predicts, against the peaks of processes that do nothing else."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+CHILD = """
+import json, resource, sys
+import numpy as np
+import psutil
+from leporid.graph import Members, directed_neighbours, knn_graph, search_bytes
+from leporid.graph import NeighbourLists, Similarity
+from leporid.initializers.out_of_core import landmark_bytes, solver_bytes
+from leporid.progress import make_progress
+from leporid.spectral import Leporid
+
+stage, n, columns, each, k, dim, landmarks = json.loads(sys.argv[1])
+
+def rows(n):
+    draws = np.random.default_rng(0)
+    taken = np.sort((draws.random((n, each)) ** 3 * columns).astype(np.int32), axis=1)
+    taken += np.arange(each, dtype=np.int32)
+    return Members(np.arange(n + 1, dtype=np.int64) * each, taken.ravel(), columns + each)
+
+quiet = make_progress(False)
+
+def search(members, k):
+    lists = NeighbourLists.empty(members.n, k)
+    own = np.arange(members.n)
+    directed_neighbours(members, members, k, Similarity("jaccard"), own, 2, quiet, lists)
+
+def work(members, k, landmarks):
+    if stage == "search":
+        return search_bytes(members, k, 2) + 8 * members.n * k, lambda: search(members, k)
+    if stage == "solver":
+        graph = knn_graph(members, k=k, device="cpu", threads=2)
+        fit = Leporid(dim=dim, device="cpu", threads=2).fit_graph
+        return solver_bytes(members.n, dim), lambda: fit(graph)
+    model = Leporid(dim=dim, k=k, device="cpu", threads=2, landmarks=landmarks)
+    return landmark_bytes(members, model, 2), lambda: model.fit(members)
+
+small = rows(1500)
+work(small, 20, 600)[1]()  # kernels and libraries
+del small
+needed, begin = work(rows(n), k, landmarks)
+before = psutil.Process().memory_info().rss
+begin()
+peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+print(json.dumps({"needed": needed, "before": before, "peak": peak}))
+"""
+
+SHAPES = [
+    # stage, rows, columns, interactions per row, K, dim, landmarks
+    ("landmarks", 400_000, 2000, 8, 200, 64, 3000),
+    ("landmarks", 200_000, 2000, 20, 400, 64, 8000),
+    ("landmarks", 300_000, 1000, 5, 100, 128, 2000),
+    ("landmarks", 60_000, 3000, 30, 1000, 32, 12_000),
+    ("solver", 20_000, 2000, 20, 50, 64, None),
+    ("solver", 60_000, 2000, 10, 30, 32, None),
+    ("solver", 40_000, 1000, 10, 50, 64, None),
+    ("search", 40_000, 2000, 30, 200, 1, None),
+    ("search", 60_000, 20_000, 40, 100, 1, None),
+    ("search", 25_000, 1000, 20, 600, 1, None),
+]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="peaks in kilobytes, and none of other work")
+@pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: f"{shape[0]}-{shape[1]}-{shape[5]}")
+def test_predicted_peaks_are_within_a_fifth(shape: tuple[object, ...]) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", CHILD, json.dumps(shape)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=900,
+    )
+    assert done.returncode == 0, done.stderr
+    measured = json.loads(done.stdout)
+    predicted = measured["before"] + measured["needed"]
+    assert predicted == pytest.approx(measured["peak"], rel=0.2)
