@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -40,17 +41,19 @@ def log_of(rows: list[tuple[int, int, int]]) -> Interactions:
     )
 
 
-@pytest.fixture
-def short(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two rounds of variants."""
-    monkeypatch.setattr(programme, "_EARLY_ROUNDS", 1)
-    monkeypatch.setattr(programme, "_ROUNDS", 1)
+@pytest.fixture(scope="module")
+def short() -> Iterator[None]:
+    """Two rounds of variants: the race is over before its time, on a busy machine too."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(programme, "_EARLY_ROUNDS", 1)
+        patch.setattr(programme, "_ROUNDS", 1)
+        yield
 
 
 @pytest.fixture(scope="module")
-def chosen(tmp_path_factory: pytest.TempPathFactory) -> Choice:
+def chosen(short: None, tmp_path_factory: pytest.TempPathFactory) -> Choice:
     folder = tmp_path_factory.mktemp("choose") / "chosen"
-    return leporid.choose(planted(), 4, models=QUICK, output=folder, progress=False)
+    return leporid.choose(planted(), 120, models=QUICK, output=folder, progress=False)
 
 
 def test_the_answer_is_a_model_a_table_and_reasons(chosen: Choice) -> None:
@@ -58,7 +61,8 @@ def test_the_answer_is_a_model_a_table_and_reasons(chosen: Choice) -> None:
     assert len(chosen.model.known) == len(planted())
     judged = {row["model"] for row in chosen.table}
     assert {"toppop", "itemknn"} <= judged <= set(QUICK)
-    assert chosen.table == sorted(chosen.table, key=lambda row: -row["NDCG@10"])
+    ended = [row["NDCG@10"] for row in chosen.table if row["came to"] == "the end"]
+    assert ended == sorted(ended, reverse=True)
     assert chosen.table[0]["model"] != "toppop"
     assert "On test, read once" in chosen.why
     assert chosen.tested[0]["model"] == chosen.winner
@@ -84,11 +88,11 @@ def test_the_same_question_again_is_answered_from_the_folder(chosen: Choice) -> 
     assert chosen.folder is not None
     journal = chosen.folder / "race" / "journal.jsonl"
     before = journal.read_bytes()
-    again = leporid.choose(planted(), 4, models=QUICK, output=chosen.folder, progress=False)
+    again = leporid.choose(planted(), 120, models=QUICK, output=chosen.folder, progress=False)
     assert again.to_dict() == chosen.to_dict() == json.loads(json.dumps(chosen.to_dict()))
     assert journal.read_bytes() == before
     with pytest.raises(ConfigError, match="another metric"):
-        leporid.choose(planted(), 6, "HR@10", output=chosen.folder, progress=False)
+        leporid.choose(planted(), 130, "HR@10", output=chosen.folder, progress=False)
 
 
 def test_choosing_never_looks_at_test(short: None) -> None:
@@ -154,7 +158,7 @@ def test_an_interrupt_keeps_the_best_so_far(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(Programme, "_vary", interrupted)
     chosen = leporid.choose(planted(), 29, models=("toppop", "itemknn"), progress=False)
     assert "interrupted" in chosen.why
-    assert chosen.winner == "itemknn"
+    assert chosen.winner.startswith("itemknn")
 
 
 def test_a_metric_made_of_two_means(short: None) -> None:

@@ -1,11 +1,10 @@
 """What is run in which order: first answers, classical models, networks, then variants of the best.
 
-Networks get as many models and steps as the time allows: `plan_steps` measures a few steps of each.
+A few steps of each network are timed, and all of them get the same time: `plan_steps`.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -22,6 +21,7 @@ from leporid.choosing.candidates import (
     neural_models,
     neural_settings,
     variant,
+    with_windows,
 )
 from leporid.choosing.judging import Rehearsal
 from leporid.choosing.race import FULL, RUNGS, Race, entrants_kept
@@ -31,12 +31,15 @@ LEAST_SECONDS = 15.0
 """With less time left networks are not begun: loading them alone takes a good part of it."""
 _LEAST = 100
 """Steps: with fewer a network is not begun."""
-_SHARES = (0.03, 0.05, 0.09, 0.125, 0.18, 0.25, 0.35, 0.5, 0.7, 1.0)
-"""Of the steps of a model's defaults."""
-_VALIDATIONS = 12
+_VALIDATIONS = 9
+"""Of a training, so that every rung ends with one."""
 _VALIDATION_USERS = 1_000
+_ATTEMPTS = 200
+"""Each with trainings a twentieth shorter."""
 _FINISHES = 2.5
 """Trainings of the winner after the race, with what belongs to them."""
+_QUICK = 0.02
+"""Of the budget: a model that is fitted in less is tried with every window."""
 _EARLY_SHARE = 0.3
 """Of the budget: when networks are begun, however many variants there were before."""
 _FAMILIES = 3
@@ -62,8 +65,10 @@ class Programme:
     def run(self) -> None:
         """Everything there is time for."""
         race, timer = self.race, self.race.timer
-        race.heat(c for c in first_candidates() if self._takes_part(c.model))
-        race.heat(classical_candidates(self.only))
+        first = [c for c in first_candidates() if self._takes_part(c.model)]
+        for candidate in [*first, *classical_candidates(self.only)]:
+            race.heat([candidate])
+            self._try_windows(candidate)
         networks = self._may_train()
         for place in range(_EARLY_ROUNDS):
             begun = place < len(self._rounds("early"))
@@ -72,7 +77,8 @@ class Programme:
             if not self._vary("early", place):
                 break
         planned = self._plan() if networks else {}
-        for model, own in planned.items():
+        race.bracket([c for model, own in planned.items() for c in self._field(model, own)])
+        for model, own in planned.items():  # those that have not come to the end, with time enough
             race.bracket(self._field(model, own))
         phases = ["classical", *(["neural"] if planned else [])]
         for place in range(_ROUNDS):
@@ -80,6 +86,19 @@ class Programme:
 
     def _takes_part(self, model: str) -> bool:
         return self.only is None or model in self.only
+
+    def _try_windows(self, candidate: Candidate) -> None:
+        """Profiles of the newest items, which the same fit can answer; the best of them in full."""
+        limit = _QUICK * self.race.timer.budget
+        if (
+            self.facts["has an order"]
+            and self.race.is_settled(candidate, FULL)
+            and self.judge.fit_seconds(candidate) <= limit
+            and (windows := with_windows(candidate))
+        ):
+            results = self.race.heat([candidate, *windows], rung=0)
+            if results:
+                self.race.heat([max(results, key=lambda r: r.value).candidate])
 
     def _may_train(self) -> bool:
         if not any(self._takes_part(name) for name in NETWORKS):
@@ -108,7 +127,8 @@ class Programme:
                 break
             try:
                 config: Any = models.get(name).config_class.from_dict(own)
-                steps[name], seconds[name] = config.steps, judge.speed(name, own)
+                guard = Guard(race.timer, race.timer.budget - race.reserve())
+                steps[name], seconds[name] = config.steps, judge.speed(name, own, guard)
             except (DataError, ConfigError, GraphError, OutOfTimeError) as error:
                 self._note("left out", model=name, why=str(error))
         again = 2 * max(judge.start_seconds.values(), default=0.0)
@@ -209,41 +229,28 @@ class Programme:
 def plan_steps(
     steps: Mapping[str, int], seconds: Mapping[str, float], left: float
 ) -> dict[str, int]:
-    """How many steps each network gets, of the `steps` of its defaults; the quickest first.
+    """How many steps each network gets, at most the `steps` of its defaults; the quickest first.
 
-    `seconds` are those of one step, in the order of the models' turns. Steps are given out bit by
-    bit, always where the gain per second is largest, as long as everything fits into the time
-    `left`. The gain is that of the root of the share of a model's steps, times a weight that falls
-    with its turn: the first steps count more than the last ones.
+    `seconds` are those of one step. Every network gets the same time for a training, the longest
+    with which the race and its end fit into what is `left`; who has too few steps by then stays
+    out.
     """
-    level = dict.fromkeys(seconds, 0.0)
-
-    def total(shares: Mapping[str, float]) -> float:
-        return _race_seconds(
-            [seconds[n] * steps[n] * share for n, share in shares.items() if share]
-        )
-
-    while True:
-        best, chosen = 0.0, None
-        for turn, name in enumerate(seconds):
-            share = next((s for s in _SHARES if s > level[name] and s * steps[name] >= _LEAST), 0)
-            raised = {**level, name: share}
-            if share and total(raised) <= left:
-                gain = (math.sqrt(share) - math.sqrt(level[name])) / (1 + turn / 4)
-                price = max(total(raised) - total(level), 1e-9)
-                if gain / price > best:
-                    best, chosen = gain / price, raised
-        if chosen is None:
-            break
-        level = chosen
-    took_part = {name: math.ceil(share * steps[name]) for name, share in level.items() if share}
-    return dict(sorted(took_part.items(), key=lambda pair: seconds[pair[0]] * pair[1]))
+    longest = max((steps[name] * seconds[name] for name in seconds), default=0.0)
+    for _ in range(_ATTEMPTS):
+        planned = {name: min(steps[name], int(longest / seconds[name])) for name in seconds}
+        planned = {name: n for name, n in planned.items() if n >= min(_LEAST, steps[name])}
+        full = {name: n * seconds[name] for name, n in planned.items()}
+        if _race_seconds(list(full.values())) <= left:
+            return dict(sorted(planned.items(), key=lambda pair: full[pair[0]]))
+        longest *= 0.95
+    return {}
 
 
 def _race_seconds(full: Sequence[float]) -> float:
-    """Brackets of these trainings from every start, and the end of the race, at worst."""
-    entrants, done, total = len(STARTS), 0.0, 0.0
+    """A bracket of these trainings from every start, and the end of the race, at worst."""
+    entrants = sorted([*full] * len(STARTS), reverse=True)
+    done, total = 0.0, 0.0
     for rung in RUNGS:
-        total += (rung.steps - done) * entrants * sum(full)
-        entrants, done = entrants_kept(entrants), rung.steps
+        total += (rung.steps - done) * sum(entrants)
+        entrants, done = entrants[: entrants_kept(len(entrants))], rung.steps
     return 1.15 * (total + _FINISHES * max(full, default=0.0))

@@ -25,7 +25,7 @@ from leporid.errors import LeporidError, TrainingInterruptedError
 from leporid.evaluation import combine, paired_interval
 from leporid.runs import claim
 
-LONGEST = 0.15
+LONGEST = 0.1
 """Share of the budget that the evaluation of one classical model may take."""
 TIE = 0.01
 """Two candidates are level only if their values differ by less than this share."""
@@ -146,7 +146,7 @@ class Race:
         return results
 
     def survivors(self, results: Sequence[Result]) -> list[Result]:
-        """The better half, less those clearly behind another start of the same model."""
+        """The better quarter, less those clearly behind another start of the same model."""
         kept: list[Result] = []
         for result in sorted(results, key=lambda r: -r.value)[: entrants_kept(len(results))]:
             same = [other for other in kept if other.candidate.model == result.candidate.model]
@@ -239,7 +239,7 @@ class Race:
 
 def entrants_kept(entrants: int) -> int:
     """How many of them go on to the next rung."""
-    return math.ceil(entrants / 2)
+    return math.ceil(entrants / 4)
 
 
 def journal_path(folder: Path) -> Path:
