@@ -99,7 +99,7 @@ def test_choosing_never_looks_at_test(short: None) -> None:
     split = leporid.temporal_split(planted())
     half = split.test.select(np.arange(0, len(split.test), 2))
     tables = [
-        leporid.choose(s, 29, models=("toppop", "ease"), progress=False).table
+        leporid.choose(s, 600, models=("toppop", "ease"), progress=False).table
         for s in (split, leporid.Split(split.train, split.valid, half, split.protocol))
     ]
     values = [[(row["model"], row["settings"], row["NDCG@10"]) for row in t] for t in tables]
@@ -117,7 +117,7 @@ def test_choosing_never_looks_at_test(short: None) -> None:
 def test_small_logs_have_an_answer(
     short: None, rows: list[tuple[int, int, int]], answer: str
 ) -> None:
-    chosen = leporid.choose(log_of(rows), 3, models=QUICK, progress=False)
+    chosen = leporid.choose(log_of(rows), 600, models=QUICK, progress=False)
     assert answer in chosen.why
     assert len(chosen.model.recommend(chosen.model.users.external(0), n=2)[0]) == 2
 
@@ -131,7 +131,7 @@ def test_a_log_without_times_is_split_at_random(short: None) -> None:
     data = planted()
     timeless = Interactions(data.user, data.item, None, data.users, data.items)
     with pytest.warns(LeporidWarning, match="no times"):
-        chosen = leporid.choose(timeless, 3, models=("toppop", "itemknn"), progress=False)
+        chosen = leporid.choose(timeless, 600, models=("toppop", "itemknn"), progress=False)
     assert chosen.model.fitting.final
 
 
@@ -162,7 +162,7 @@ def test_an_interrupt_keeps_the_best_so_far(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_a_metric_made_of_two_means(short: None) -> None:
-    chosen = leporid.choose(planted(), 3, "F1@5", models=("toppop", "itemknn"), progress=False)
+    chosen = leporid.choose(planted(), 600, "F1@5", models=("toppop", "itemknn"), progress=False)
     assert chosen.tested[0]["F1@5"] > 0
 
 

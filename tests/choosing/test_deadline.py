@@ -60,17 +60,18 @@ def test_what_it_does_is_in_files_and_what_it_refuses_is_said(tmp_path: Path) ->
 def test_seconds_are_foreseen_from_small_shares(
     power: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    split, now, fitted = planted(), [0.0], []
+    now, shares = [0.0], iter([1 / 16, 1 / 8, 1 / 8, 1 / 4, 1 / 4, 1 / 16, 1 / 8, 1 / 8])
     monkeypatch.setattr(pilots.time, "perf_counter", lambda: now[0])
 
     def fit(part: Split) -> None:
-        fitted.append(part)
-        now[0] += 100.0 * (part.n_items / split.n_items) ** power
+        now[0] += 100.0 * next(shares) ** power
 
-    assert 40 < predict_seconds(fit, split, enough=1.0) < 250
-    assert len(fitted) == 3
-    assert predict_seconds(fit, split, enough=math.inf) >= 100
-    assert len(fitted) == 5, "surely less than enough: the larger share is not fitted"
+    expected, worst = predict_seconds(fit, planted(), enough=1.0)
+    assert expected == pytest.approx(100.0 if power <= 2 else 25.0)
+    assert worst == pytest.approx(100.0)
+    expected, worst = predict_seconds(fit, planted(), enough=math.inf)
+    assert expected <= 101 <= 2 * worst
+    assert next(shares, None) is None, "no larger share where the worst is good enough"
 
 
 def test_a_share_is_a_log_of_its_own() -> None:
@@ -90,13 +91,14 @@ def test_a_slow_model_is_left_out_by_what_its_pilot_took(sleeper: str) -> None:
 
 def test_a_fit_in_doubt_is_killed_at_its_moment(sleeper: str, tmp_path: Path) -> None:
     judge = judge_of(tmp_path, 1000.0)
-    judge._pilots[sleeper], judge._apart_seconds = 1.0, 0.1
+    candidate = Candidate(model=sleeper)
+    judge._pilots[candidate.unwindowed], judge._apart_seconds = (1.0, 9.0), 0.1
     with pytest.raises(OutOfTimeError):
-        judge.evaluate(Candidate(model=sleeper), FULL, judge.timer.elapsed + 2.0)
+        judge.evaluate(candidate, FULL, judge.timer.elapsed + 2.0)
     judge._apart_seconds = 10.0
     begun = time.monotonic()
     with pytest.raises(OutOfTimeError, match="no time to begin"):
-        judge.evaluate(Candidate(model=sleeper), FULL, judge.timer.elapsed + 2.0)
+        judge.evaluate(candidate, FULL, judge.timer.elapsed + 2.0)
     assert time.monotonic() - begun < 500, "it slept"
 
 
@@ -104,7 +106,7 @@ def test_a_fit_in_doubt_gives_what_one_without_gives(tmp_path: Path) -> None:
     here, apart = judge_of(tmp_path / "a"), judge_of(tmp_path / "b", 1000.0)
     candidate = Candidate(model="itemknn", settings={"window": 5})
     plain = here.evaluate(candidate, FULL, math.inf)
-    apart._pilots["itemknn"], apart._apart_seconds = 100.0, 0.1
+    apart._pilots[candidate.unwindowed], apart._apart_seconds = (100.0, 900.0), 0.1
     killed = apart.evaluate(candidate, FULL, apart.timer.elapsed + 200.0)
     assert apart._held is None, "it was fitted elsewhere"
     assert (killed.columns == plain.columns).all()

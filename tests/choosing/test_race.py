@@ -37,6 +37,7 @@ class World:
     now: float = 0.0
     done: list[tuple[str, int]] = field(default_factory=list)
     broken: frozenset[str] = frozenset()
+    workers: Any = None
 
     def clock(self) -> float:
         return self.now
@@ -58,6 +59,15 @@ class World:
             raise Killed
         self.done.append((candidate.key, rung))
         return self.recall(candidate, rung)
+
+    def order(self, candidate: Candidate, rung: int) -> tuple[Any, ...]:
+        return self.recall, candidate, rung
+
+    def receive(self, candidate: Candidate, rung: int, task: Any) -> Outcome:
+        if task is None:
+            raise OutOfTimeError("late")
+        outcome: Outcome = task.result()
+        return outcome
 
     def recall(self, candidate: Candidate, rung: int) -> Outcome:
         users = round(RUNGS[rung].users * USERS)
@@ -180,7 +190,7 @@ def test_a_crash_of_one_candidate_is_noted_and_an_interrupt_is_not(tmp_path: Pat
     assert race.journal.of("failed")[0]["why"] == "KeyError 'a'"
     assert len(race.finished) == 1
 
-    def interrupted(*_: object) -> Outcome:
+    def interrupted(*_: object, **how: object) -> Outcome:
         raise TrainingInterruptedError("Ctrl-C")
 
     world.evaluate = interrupted  # type: ignore[method-assign]

@@ -218,8 +218,8 @@ class Closing:
                     how = {"device": self.judge.device, "callbacks": [_stop(guard)]}
                     self.model = validated.refit(split, progress=guard, **how)
                 else:
-                    seconds = sum(self.judge.fit_seconds(c) for c, _ in members)
-                    self.model = self._refit(validated, seconds * self.judge.growth, guard)
+                    seconds = sum(self.judge.worst_seconds(c) for c, _ in members)
+                    self.model = self._refit(validated, seconds, guard)
             except OutOfTimeError:
                 self.verdict.notes.append(
                     "the time was over before the final fit: the model in the folder has not "
@@ -238,8 +238,7 @@ class Closing:
 
     def _train(self, candidate: Candidate, guard: Guard) -> Recommender:
         how: dict[str, Any] = {"seed": self.judge.seed, "progress": guard}
-        seconds = self.judge.fit_seconds(candidate) if candidate.kind == "classical" else 0.0
-        if self.judge.is_doubtful(seconds, guard.until):
+        if candidate.kind == "classical" and self.judge.is_doubtful(candidate, guard.until):
             with self._aside() as aside:
                 job = {"candidate": candidate.to_dict(), "seed": self.judge.seed}
                 self.judge.apart(fit_alone, guard.until, candidate.model, to=str(aside), **job)
@@ -259,7 +258,7 @@ class Closing:
 
     def _refit(self, validated: Recommender, seconds: float, guard: Guard) -> Recommender:
         """Classical models fitted on everything."""
-        if not self.judge.is_doubtful(seconds, guard.until):
+        if seconds < guard.until - self.race.timer.elapsed:
             return validated.refit(self.split, progress=guard)
         with self._aside() as before, self._aside() as after:
             validated.save(before)

@@ -11,6 +11,7 @@ import copy
 import math
 import shutil
 import statistics
+import tempfile
 import time
 import warnings
 from collections.abc import Callable
@@ -27,13 +28,12 @@ from leporid.artifacts import read_arrays, write_arrays
 from leporid.choosing.apart import run_apart
 from leporid.choosing.budget import Guard, OutOfTimeError, Timer
 from leporid.choosing.candidates import Candidate
-from leporid.choosing.pilots import predict_seconds
-from leporid.choosing.race import FULL, LONGEST, RUNGS, Outcome
+from leporid.choosing.pilots import check_memory, predict_seconds
+from leporid.choosing.race import FULL, LONGEST, RUNGS, Outcome, Task, Workers
 from leporid.data import Interactions, Split, is_split, rehearsal
-from leporid.errors import DataError, LeporidError, LeporidWarning
+from leporid.errors import LeporidError, LeporidWarning
 from leporid.evaluation import evaluate, ingredients, parse_metric
 from leporid.initializers import InitialEmbeddings, start
-from leporid.memory import free_memory
 from leporid.models import Recommender
 from leporid.training import StopWhen
 
@@ -41,13 +41,12 @@ DEPTH = 50
 """Places of each list that are kept for blends."""
 MOST_USERS, FEWEST_USERS = 10_000, 500
 """Users of the last rung at most, and of any rung at least (as far as there are so many)."""
-_TIMED_STEPS, _TIMED_SECONDS = 8, 1.0
 _FEW = 100
 """Users of a fit that is not timed."""
 _SAFETY = 1.2
 """Predictions are lengthened by this."""
 _DOUBT = 3.0
-"""Where a fit would not end in time if it took this much longer, it runs in a process apart."""
+"""A fit that was measured may take this much longer the next time."""
 _LONG = 0.02
 """Share of the budget: the final fits of a model that takes longer run apart, most likely."""
 _APART_SECONDS = 4.0
@@ -75,6 +74,7 @@ class Rehearsal:
     folder: Path
     seed: int = 0
     device: str = "auto"
+    workers: Workers | None = None
     speeds: dict[str, float] = field(default_factory=dict)
     """Seconds per step of each network."""
     start_seconds: dict[str, float] = field(default_factory=dict)
@@ -82,7 +82,7 @@ class Rehearsal:
     _seconds: dict[str, dict[str, float]] = field(default_factory=dict)
     """Fit and ranking of each candidate, and of the last of each model, for all users."""
     _steps_done: dict[str, int] = field(default_factory=dict)
-    _pilots: dict[str, float] = field(default_factory=dict)
+    _pilots: dict[tuple[str, str], tuple[float, float]] = field(default_factory=dict)
     _apart_seconds: float = _APART_SECONDS
     _held: tuple[Candidate, Recommender, float] | None = None
     """The last classical candidate, fitted, and its seconds: another window needs no other fit."""
@@ -118,7 +118,12 @@ class Rehearsal:
     def fit_seconds(self, candidate: Candidate) -> float:
         """Predicted seconds of the fit of a classical model on the stage."""
         before = self._before(candidate)
-        return before["fit"] if "fit" in before else self._first_guess(candidate)
+        return before["fit"] if "fit" in before else self._pilot(candidate)[0]
+
+    def worst_seconds(self, candidate: Candidate) -> float:
+        """The same if that is wrong: other settings of a model may take much longer."""
+        known = self._seconds.get(candidate.key)
+        return _DOUBT * known["fit"] if known else self._pilot(candidate)[1]
 
     def finish(self, candidate: Candidate) -> float:
         """Two fits (on train, on everything), a test and a save."""
@@ -147,9 +152,9 @@ class Rehearsal:
 
     def evaluate(self, candidate: Candidate, rung: int, until: float) -> Outcome:
         """Fit and judge one candidate at one rung."""
-        self._check_memory(candidate)
+        check_memory(candidate.model, self.stage.n_items)
         stoppable = candidate.kind == "neural" or math.isinf(until)
-        if not stoppable and self.is_doubtful(self.cost(candidate, rung), until):
+        if not stoppable and not self._holds(candidate) and self.is_doubtful(candidate, until):
             return self._evaluate_apart(candidate, rung, until)
         self._warm  # noqa: B018 (computed once)
         begun, guard = time.perf_counter(), Guard(self.timer, until)
@@ -171,9 +176,9 @@ class Rehearsal:
         self._keep(candidate, rung, outcome, facts)
         return Outcome(outcome[0], seconds, facts)
 
-    def is_doubtful(self, seconds: float, until: float) -> bool:
-        """Whether work that cannot be stopped, predicted to take so long, might end too late."""
-        return _DOUBT * seconds > until - self.timer.elapsed
+    def is_doubtful(self, candidate: Candidate, until: float) -> bool:
+        """Whether a fit that cannot be stopped might end too late."""
+        return self.worst_seconds(candidate) > until - self.timer.elapsed
 
     def apart(self, task: Callable[..., object], until: float, model: str, **job: Any) -> None:
         """Run a task on the split in a process that is killed at `until`."""
@@ -187,12 +192,27 @@ class Rehearsal:
 
     def _evaluate_apart(self, candidate: Candidate, rung: int, until: float) -> Outcome:
         begun = time.perf_counter()
-        about = {"metric": self.metric, "seed": self.seed, "folder": str(self.folder)}
-        job = {"about": about, "candidate": candidate.to_dict(), "rung": rung}
+        about = {"about": self._shared, "folder": str(self.folder)}
+        job = {**about, "candidate": candidate.to_dict(), "rung": rung}
         self.apart(evaluate_alone, until, candidate.model, **job)
         outcome = self.recall(candidate, rung)
         self._apart_seconds = max(time.perf_counter() - begun - outcome.seconds, 0.1)
         return outcome
+
+    def order(self, candidate: Candidate, rung: int) -> tuple[Callable[..., Any], *tuple[Any, ...]]:
+        """What a worker, who shares no disk with this process, is asked to do."""
+        return judge_elsewhere, self.split, self._shared, candidate, rung
+
+    def receive(self, candidate: Candidate, rung: int, task: Task | None) -> Outcome:
+        """Keep what a worker found as if it had been found here."""
+        if task is None:
+            raise OutOfTimeError("no answer in time")
+        self._file(candidate, rung).write_bytes(task.result())
+        return self.recall(candidate, rung)
+
+    @property
+    def _shared(self) -> dict[str, Any]:
+        return {"metric": self.metric, "seed": self.seed, "device": self.device}
 
     def recall(self, candidate: Candidate, rung: int) -> Outcome:
         """An outcome of an earlier sitting."""
@@ -263,23 +283,6 @@ class Rehearsal:
             self.start_seconds[name] = time.perf_counter() - begun
         return made
 
-    def speed(self, model: str, settings: dict[str, Any], guard: Guard) -> float:
-        """Seconds per step of a network, from a few steps."""
-        if model not in self.speeds:
-            at: list[float] = []
-
-            def stop(step: int) -> bool:
-                at.append(time.perf_counter())
-                return step >= _TIMED_STEPS or (step > 1 and at[-1] - at[0] > _TIMED_SECONDS)
-
-            network: Any = models.get(model)(**{**settings, "eval_every": 0})
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", LeporidWarning)
-                how = {"device": self.device, "callbacks": [StopWhen(stop)]}
-                network.fit(self.stage, seed=self.seed, progress=guard, **how)
-            self.speeds[model] = statistics.median(np.diff(at).tolist())
-        return self.speeds[model]
-
     @property
     def family(self) -> str:
         """NDCG of NDCG@10."""
@@ -296,21 +299,22 @@ class Rehearsal:
         whole = len(self.split.train_valid) + len(self.split.test)
         return whole / max(len(self.stage.train), 1)
 
-    def _first_guess(self, candidate: Candidate) -> float:
-        """Seconds of a model that has not been fitted yet, from small shares of the log."""
-        if candidate.model not in self._pilots:
+    def _pilot(self, candidate: Candidate) -> tuple[float, float]:
+        """Expected and worst seconds of settings that have not been fitted yet."""
+        key = candidate.unwindowed
+        if key not in self._pilots:
             try:
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore", LeporidWarning)
                     seconds = predict_seconds(
-                        lambda part: models.get(candidate.model)().fit(part, seed=self.seed),
+                        lambda part: models.get(candidate.model)(**candidate.settings).fit(part),
                         self.stage,
-                        LONGEST * self.timer.budget / _DOUBT,
+                        LONGEST * self.timer.budget,
                     )
             except LeporidError:  # so few items are none to this model
-                seconds = 0.0
-            self._pilots[candidate.model] = seconds
-        return self._pilots[candidate.model]
+                seconds = 0.0, 0.0
+            self._pilots[key] = seconds
+        return self._pilots[key]
 
     @cached_property
     def _warm(self) -> None:
@@ -319,14 +323,6 @@ class Rehearsal:
         test = self.stage.test
         part = replace(self.stage, test=test.select(np.isin(test.user, few)))
         evaluate(model, part, at=(self.cut,), metrics=[self.family])
-
-    def _check_memory(self, candidate: Candidate) -> None:
-        needed = 28 * self.stage.n_items**2 if candidate.model == "ease" else 0
-        if needed > free_memory():
-            raise DataError(
-                f"{candidate.model} needs {needed / 1e9:.1f} GB for {self.stage.n_items:,} items, "
-                f"and {free_memory() / 1e9:.1f} GB are free"
-            )
 
     def _rank(
         self, model: Recommender, candidate: Candidate, rung: int, guard: Guard
@@ -370,12 +366,27 @@ class Rehearsal:
         return self.folder / "checkpoints" / candidate.key
 
 
-def evaluate_alone(split: str, about: dict[str, Any], candidate: dict[str, Any], rung: int) -> None:
+def evaluate_alone(
+    split: str, about: dict[str, Any], folder: str, candidate: dict[str, Any], rung: int
+) -> None:
     """Judge one candidate in this process; what came out is in the folder of the race."""
-    whole = Split.load(split)
-    stage, folder = stage_of(whole) or whole, Path(about.pop("folder"))
-    judge = Rehearsal(whole, stage, timer=Timer(math.inf), folder=folder, **about)
-    judge.evaluate(Candidate.from_dict(candidate), rung, math.inf)
+    _alone(Split.load(split), about, Path(folder), Candidate.from_dict(candidate), rung)
+
+
+def judge_elsewhere(split: Split, about: dict[str, Any], candidate: Candidate, rung: int) -> bytes:
+    """Judge one candidate in this process; the file that came out."""
+    with tempfile.TemporaryDirectory() as folder:
+        return _alone(split, about, Path(folder), candidate, rung).read_bytes()
+
+
+def _alone(
+    split: Split, about: dict[str, Any], folder: Path, candidate: Candidate, rung: int
+) -> Path:
+    judge = Rehearsal(
+        split, stage_of(split) or split, timer=Timer(math.inf), folder=folder, **about
+    )
+    judge.evaluate(candidate, rung, math.inf)
+    return judge._file(candidate, rung)
 
 
 def _milliseconds(model: Recommender) -> float:

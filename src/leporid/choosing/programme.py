@@ -5,9 +5,14 @@ A few steps of each network are timed, and all of them get the same time: `plan_
 
 from __future__ import annotations
 
+import statistics
+import time
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+import numpy as np
 
 from leporid import models
 from leporid.choosing.budget import Guard, OutOfTimeError
@@ -24,13 +29,15 @@ from leporid.choosing.candidates import (
     with_windows,
 )
 from leporid.choosing.judging import Rehearsal
-from leporid.choosing.race import FULL, RUNGS, Race, entrants_kept
-from leporid.errors import ConfigError, DataError, GraphError
+from leporid.choosing.race import FULL, RUNGS, Race, Result, entrants_kept
+from leporid.errors import ConfigError, DataError, GraphError, LeporidWarning
+from leporid.training import StopWhen
 
 LEAST_SECONDS = 15.0
 """With less time left networks are not begun: loading them alone takes a good part of it."""
 _LEAST = 100
 """Steps: with fewer a network is not begun."""
+_TIMED_STEPS, _TIMED_SECONDS = 8, 1.0
 _VALIDATIONS = 9
 """Of a training, so that every rung ends with one."""
 _VALIDATION_USERS = 1_000
@@ -66,9 +73,11 @@ class Programme:
         """Everything there is time for."""
         race, timer = self.race, self.race.timer
         first = [c for c in first_candidates() if self._takes_part(c.model)]
-        for candidate in [*first, *classical_candidates(self.only)]:
-            race.heat([candidate])
-            self._try_windows(candidate)
+        everyone = [*first, *classical_candidates(self.only)]
+        # One after the other here, since the windows of a model need no second fit.
+        for group in [[c] for c in everyone] if self.judge.workers is None else [everyone]:
+            race.heat(group)
+            self._try_windows(group)
         networks = self._may_train()
         for place in range(_EARLY_ROUNDS):
             begun = place < len(self._rounds("early"))
@@ -87,18 +96,21 @@ class Programme:
     def _takes_part(self, model: str) -> bool:
         return self.only is None or model in self.only
 
-    def _try_windows(self, candidate: Candidate) -> None:
+    def _try_windows(self, candidates: Sequence[Candidate]) -> None:
         """Profiles of the newest items, which the same fit can answer; the best of them in full."""
         limit = _QUICK * self.race.timer.budget
-        if (
-            self.facts["has an order"]
-            and self.race.is_settled(candidate, FULL)
-            and self.judge.fit_seconds(candidate) <= limit
-            and (windows := with_windows(candidate))
-        ):
-            results = self.race.heat([candidate, *windows], rung=0)
-            if results:
-                self.race.heat([max(results, key=lambda r: r.value).candidate])
+        quick = [
+            c
+            for c in candidates
+            if (c.key, FULL) in self.race.results and self.judge.fit_seconds(c) <= limit
+        ]
+        windows = {c.model: [c, *with_windows(c)] for c in quick if with_windows(c)}
+        if self.facts["has an order"]:
+            field = [c for same in windows.values() for c in same]
+            best: dict[str, Result] = {}
+            for result in sorted(self.race.heat(field, rung=0), key=lambda r: -r.value):
+                best.setdefault(result.candidate.model, result)
+            self.race.heat(result.candidate for result in best.values())
 
     def _may_train(self) -> bool:
         if not any(self._takes_part(name) for name in NETWORKS):
@@ -127,8 +139,7 @@ class Programme:
                 break
             try:
                 config: Any = models.get(name).config_class.from_dict(own)
-                guard = Guard(race.timer, race.timer.budget - race.reserve())
-                steps[name], seconds[name] = config.steps, judge.speed(name, own, guard)
+                steps[name], seconds[name] = config.steps, self._speed(name, own)
             except (DataError, ConfigError, GraphError, OutOfTimeError) as error:
                 self._note("left out", model=name, why=str(error))
         again = 2 * max(judge.start_seconds.values(), default=0.0)
@@ -141,6 +152,25 @@ class Programme:
         }
         self._note("plan", settings=chosen, speeds=judge.speeds, starts=starts)
         return chosen
+
+    def _speed(self, model: str, settings: dict[str, Any]) -> float:
+        """Seconds per step of a network, from a few steps."""
+        at: list[float] = []
+
+        def stop(step: int) -> bool:
+            at.append(time.perf_counter())
+            return step >= _TIMED_STEPS or (step > 1 and at[-1] - at[0] > _TIMED_SECONDS)
+
+        judge, race = self.judge, self.race
+        if model not in judge.speeds:
+            network: Any = models.get(model)(**{**settings, "eval_every": 0})
+            guard = Guard(race.timer, race.timer.budget - race.reserve())
+            how = {"device": judge.device, "progress": guard, "callbacks": [StopWhen(stop)]}
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", LeporidWarning)
+                network.fit(judge.stage, seed=judge.seed, **how)
+            judge.speeds[model] = statistics.median(np.diff(at).tolist())
+        return judge.speeds[model]
 
     def _open_starts(self, settings: Mapping[str, dict[str, Any]]) -> list[str]:
         """The starts whose vectors there is time for; they are computed here, for all networks."""
