@@ -11,15 +11,17 @@ import psutil
 import pytest
 
 import leporid
-from leporid.choosing import pilots
+from leporid.choosing import pilots, programme
 from leporid.choosing.apart import run_apart
 from leporid.choosing.budget import OutOfTimeError, Timer
 from leporid.choosing.candidates import Candidate, with_windows
+from leporid.choosing.closing import Closing
 from leporid.choosing.judging import Rehearsal, stage_of
 from leporid.choosing.pilots import predict_seconds, share_of
 from leporid.choosing.race import FULL
 from leporid.data import Split
 from leporid.errors import DataError
+from leporid.models import Recommender
 from leporid.models.shared import catalogue
 from tests.choosing import slow_tasks
 
@@ -131,12 +133,22 @@ def test_a_window_needs_no_other_fit(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.slow
-def test_the_final_fits_may_run_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    split, folder = planted(), tmp_path / "out"
-    here = leporid.choose(split, 20, models=("toppop",), progress=False)
-    monkeypatch.setattr(Rehearsal, "is_doubtful", lambda *_: True)
-    away = leporid.choose(split, 60, models=("toppop",), output=folder, progress=False)
+def test_the_final_fits_may_run_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    fit, refitted = Closing.fit, []
+    monkeypatch.setattr(programme, "_EARLY_ROUNDS", 0)
+    monkeypatch.setattr(programme, "_ROUNDS", 0)
+
+    def in_doubt(self: Closing) -> None:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Rehearsal, "worst_seconds", lambda *_: 1e9)
+            patch.setattr(Recommender, "refit", lambda *_, **how: refitted.append(how))
+            fit(self)
+
+    here = leporid.choose(planted(), 600, models=("toppop", "itemknn"), progress=False)
+    monkeypatch.setattr(Closing, "fit", in_doubt)
+    away = leporid.choose(planted(), 600, models=("toppop", "itemknn"), progress=False)
+    assert not refitted, "it was fitted here"
     assert away.model.fitting.final
-    assert away.winner == here.winner == "toppop"
+    assert away.winner == here.winner
     users = np.arange(9, dtype=np.int32)
     assert (away.model.score(users) == here.model.score(users)).all()

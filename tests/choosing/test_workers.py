@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 
 import leporid
-from leporid.choosing import Workers, programme
+from leporid.choosing import programme
 from leporid.choosing.choice import Choice
+from leporid.choosing.race import Workers
 from leporid.data import Split
 from tests.choosing.test_race import World, field_of, race_of
 
@@ -89,9 +90,9 @@ def client() -> Iterator[Any]:
 
 
 def test_a_cluster_finds_what_one_process_finds(client: Any, tmp_path: Path) -> None:
-    from leporid.distributed import Workers
+    from leporid.distributed import Workers as DaskWorkers
 
-    together = choose(tmp_path / "out", Workers(client))
+    together = choose(tmp_path / "out", DaskWorkers(client))
     assert judged(together) == judged(choose())
     lines = (tmp_path / "out/race/journal.jsonl").read_text(encoding="utf-8").splitlines()
     assert not [line for line in lines if json.loads(line)["event"] == "failed"]

@@ -180,7 +180,7 @@ class Rehearsal:
         """Whether a fit that cannot be stopped might end too late."""
         return self.worst_seconds(candidate) > until - self.timer.elapsed
 
-    def apart(self, task: Callable[..., object], until: float, model: str, **job: Any) -> None:
+    def apart(self, task: Callable[..., object], until: float, model: str, /, **job: Any) -> None:
         """Run a task on the split in a process that is killed at `until`."""
         left = until - self.timer.elapsed
         if left < self._apart_seconds:
