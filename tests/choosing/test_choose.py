@@ -170,7 +170,7 @@ def test_a_metric_made_of_two_means(short: None) -> None:
 def test_networks_race_from_every_start(short: None, tmp_path: Path) -> None:
     data = leporid.synthesize(200, 90, 6000, seed=2)
     models = ("toppop", "itemknn", "bpr")
-    chosen = leporid.choose(data, 150, models=models, output=tmp_path / "out", progress=False)
+    chosen = leporid.choose(data, 900, models=models, output=tmp_path / "out", progress=False)
     starts = {row["start"] for row in chosen.table if row["model"] == "bpr"}
     assert starts == {"random", "svd", "leporid"}
     assert "The start: bpr" in chosen.why

@@ -41,6 +41,8 @@ _TIMED_STEPS, _TIMED_SECONDS = 8, 1.0
 _VALIDATIONS = 9
 """Of a training, so that every rung ends with one."""
 _VALIDATION_USERS = 1_000
+_MARGIN = 1.5
+"""For validations and preparations, which the timed steps do not have."""
 _ATTEMPTS = 200
 """Each with trainings a twentieth shorter."""
 _FINISHES = 2.5
@@ -283,4 +285,4 @@ def _race_seconds(full: Sequence[float]) -> float:
     for rung in RUNGS:
         total += (rung.steps - done) * sum(entrants)
         entrants, done = entrants[: entrants_kept(len(entrants))], rung.steps
-    return 1.15 * (total + _FINISHES * max(full, default=0.0))
+    return _MARGIN * (total + _FINISHES * max(full, default=0.0))
