@@ -6,7 +6,6 @@ user, for paired differences, and the first places of every list, for blends.
 
 from __future__ import annotations
 
-import contextlib
 import copy
 import math
 import shutil
@@ -28,7 +27,7 @@ from leporid.artifacts import read_arrays, write_arrays
 from leporid.choosing.apart import run_apart
 from leporid.choosing.budget import Guard, OutOfTimeError, Timer
 from leporid.choosing.candidates import Candidate
-from leporid.choosing.pilots import check_memory, predict_seconds
+from leporid.choosing.pilots import check_memory, predict_seconds, prepare_start
 from leporid.choosing.race import FULL, LONGEST, RUNGS, Outcome, Task, Workers
 from leporid.data import Interactions, Split, is_split, rehearsal
 from leporid.errors import LeporidError, LeporidWarning
@@ -41,8 +40,6 @@ DEPTH = 50
 """Places of each list that are kept for blends."""
 MOST_USERS, FEWEST_USERS = 10_000, 500
 """Users of the last rung at most, and of any rung at least (as far as there are so many)."""
-_FEW = 100
-"""Users of a fit that is not timed."""
 _SAFETY = 1.2
 """Predictions are lengthened by this."""
 _DOUBT = 3.0
@@ -273,9 +270,11 @@ class Rehearsal:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", LeporidWarning)
             if ours and name not in self.start_seconds:
-                # Loading or compiling the loops is not what the next fit will take.
-                with contextlib.suppress(LeporidError):
-                    start(name, train.select(train.user < _FEW), cache=False, dim=4, progress=guard)
+                # Loading or compiling the loops is not what the next fit will take, and compiling
+                # cannot be stopped here.
+                if name != "random" and math.isfinite(guard.until):
+                    self.apart(prepare_start, guard.until, candidate.model, name=name)
+                prepare_start(train, name)
             begun = time.perf_counter()
             made = start(name, train, dim=config.dim, seed=self.seed, progress=guard)
         if ours:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import time
 import warnings
@@ -9,11 +10,14 @@ from collections.abc import Callable
 
 import numpy as np
 
-from leporid.data import Split
-from leporid.errors import DataError, LeporidWarning
+from leporid.data import Interactions, Split
+from leporid.errors import DataError, LeporidError, LeporidWarning
+from leporid.initializers import start
 from leporid.memory import free_memory
 
 _TINY, _SMALL, _LARGER = 1 / 16, 1 / 8, 1 / 4
+_FEW = 100
+"""Users of vectors that nobody wants."""
 _STEEP, _STEEPEST = 2.0, 3.0
 """Powers of the share that fits grow with: by the interactions; at most by a dense inverse of the
 items, or pairs of items in histories."""
@@ -45,6 +49,13 @@ def check_memory(model: str, n_items: int) -> None:
             f"{model} needs {needed / 1e9:.1f} GB for {n_items:,} items, and "
             f"{free_memory() / 1e9:.1f} GB are free"
         )
+
+
+def prepare_start(split: str | Interactions, name: str) -> None:
+    """Vectors of a few users, so that the loops behind them are compiled."""
+    train = split if isinstance(split, Interactions) else Split.load(split).train
+    with contextlib.suppress(LeporidError):
+        start(name, train.select(train.user < _FEW), cache=False, dim=4)
 
 
 def share_of(split: Split, share: float) -> Split:
