@@ -176,7 +176,7 @@ def test_networks_race_from_every_start(short: None, tmp_path: Path) -> None:
     assert "The start: bpr" in chosen.why
     lines = (tmp_path / "out/race/journal.jsonl").read_text(encoding="utf-8").splitlines()
     events = [json.loads(line) for line in lines]
-    first = [e for e in events if e["event"] == "judged" and e["rung"] == 0]
+    first = [e for e in events if e["event"] == "judged" and e["rung"] == 0 and "steps" in e]
     assert len({e["steps"] for e in first if "lr" not in e["candidate"]["settings"]}) == 1
 
 

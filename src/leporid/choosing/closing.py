@@ -39,7 +39,9 @@ from leporid.training import StopWhen
 BASELINES = ("toppop", "itemknn", "ease")
 CURVE = (0.25, 0.5)
 _CHEAPER = 0.5
-"""Of two that are level the one is taken that answers in this share of the other's time."""
+_WORTH = 1.0
+"""Of two that are level the one is taken that saves this share of the other's time, and so many
+milliseconds: less is what two measurements of the same model differ by."""
 _STRATA = ("tail-users", "cold-users")
 
 
@@ -102,7 +104,8 @@ class Closing:
             return verdict
         level = race.level_with(best)
         cheapest = min(level, key=lambda r: r.outcome.facts["ms"])
-        cheaper = cheapest.outcome.facts["ms"] < _CHEAPER * best.outcome.facts["ms"]
+        saved = best.outcome.facts["ms"] - cheapest.outcome.facts["ms"]
+        cheaper = saved > max(_WORTH, _CHEAPER * best.outcome.facts["ms"])
         verdict.winner = cheapest if cheaper else best
         ranked = sorted(race.finished, key=lambda r: -r.value)
         others = [r for r in ranked if r.candidate.model != verdict.winner.candidate.model]
