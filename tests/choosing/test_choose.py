@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -40,17 +41,19 @@ def log_of(rows: list[tuple[int, int, int]]) -> Interactions:
     )
 
 
-@pytest.fixture
-def short(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two rounds of variants."""
-    monkeypatch.setattr(programme, "_EARLY_ROUNDS", 1)
-    monkeypatch.setattr(programme, "_ROUNDS", 1)
+@pytest.fixture(scope="module")
+def short() -> Iterator[None]:
+    """Two rounds of variants: the race is over before its time, on a busy machine too."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(programme, "_EARLY_ROUNDS", 1)
+        patch.setattr(programme, "_ROUNDS", 1)
+        yield
 
 
 @pytest.fixture(scope="module")
-def chosen(tmp_path_factory: pytest.TempPathFactory) -> Choice:
+def chosen(short: None, tmp_path_factory: pytest.TempPathFactory) -> Choice:
     folder = tmp_path_factory.mktemp("choose") / "chosen"
-    return leporid.choose(planted(), 4, models=QUICK, output=folder, progress=False)
+    return leporid.choose(planted(), 120, models=QUICK, output=folder, progress=False)
 
 
 def test_the_answer_is_a_model_a_table_and_reasons(chosen: Choice) -> None:
@@ -58,7 +61,8 @@ def test_the_answer_is_a_model_a_table_and_reasons(chosen: Choice) -> None:
     assert len(chosen.model.known) == len(planted())
     judged = {row["model"] for row in chosen.table}
     assert {"toppop", "itemknn"} <= judged <= set(QUICK)
-    assert chosen.table == sorted(chosen.table, key=lambda row: -row["NDCG@10"])
+    ended = [row["NDCG@10"] for row in chosen.table if row["came to"] == "the end"]
+    assert ended == sorted(ended, reverse=True)
     assert chosen.table[0]["model"] != "toppop"
     assert "On test, read once" in chosen.why
     assert chosen.tested[0]["model"] == chosen.winner
@@ -84,18 +88,18 @@ def test_the_same_question_again_is_answered_from_the_folder(chosen: Choice) -> 
     assert chosen.folder is not None
     journal = chosen.folder / "race" / "journal.jsonl"
     before = journal.read_bytes()
-    again = leporid.choose(planted(), 4, models=QUICK, output=chosen.folder, progress=False)
+    again = leporid.choose(planted(), 120, models=QUICK, output=chosen.folder, progress=False)
     assert again.to_dict() == chosen.to_dict() == json.loads(json.dumps(chosen.to_dict()))
     assert journal.read_bytes() == before
     with pytest.raises(ConfigError, match="another metric"):
-        leporid.choose(planted(), 6, "HR@10", output=chosen.folder, progress=False)
+        leporid.choose(planted(), 130, "HR@10", output=chosen.folder, progress=False)
 
 
 def test_choosing_never_looks_at_test(short: None) -> None:
     split = leporid.temporal_split(planted())
     half = split.test.select(np.arange(0, len(split.test), 2))
     tables = [
-        leporid.choose(s, 29, models=("toppop", "ease"), progress=False).table
+        leporid.choose(s, 600, models=("toppop", "ease"), progress=False).table
         for s in (split, leporid.Split(split.train, split.valid, half, split.protocol))
     ]
     values = [[(row["model"], row["settings"], row["NDCG@10"]) for row in t] for t in tables]
@@ -113,7 +117,7 @@ def test_choosing_never_looks_at_test(short: None) -> None:
 def test_small_logs_have_an_answer(
     short: None, rows: list[tuple[int, int, int]], answer: str
 ) -> None:
-    chosen = leporid.choose(log_of(rows), 3, models=QUICK, progress=False)
+    chosen = leporid.choose(log_of(rows), 600, models=QUICK, progress=False)
     assert answer in chosen.why
     assert len(chosen.model.recommend(chosen.model.users.external(0), n=2)[0]) == 2
 
@@ -127,7 +131,7 @@ def test_a_log_without_times_is_split_at_random(short: None) -> None:
     data = planted()
     timeless = Interactions(data.user, data.item, None, data.users, data.items)
     with pytest.warns(LeporidWarning, match="no times"):
-        chosen = leporid.choose(timeless, 3, models=("toppop", "itemknn"), progress=False)
+        chosen = leporid.choose(timeless, 600, models=("toppop", "itemknn"), progress=False)
     assert chosen.model.fitting.final
 
 
@@ -154,11 +158,11 @@ def test_an_interrupt_keeps_the_best_so_far(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(Programme, "_vary", interrupted)
     chosen = leporid.choose(planted(), 29, models=("toppop", "itemknn"), progress=False)
     assert "interrupted" in chosen.why
-    assert chosen.winner == "itemknn"
+    assert chosen.winner.startswith("itemknn")
 
 
 def test_a_metric_made_of_two_means(short: None) -> None:
-    chosen = leporid.choose(planted(), 3, "F1@5", models=("toppop", "itemknn"), progress=False)
+    chosen = leporid.choose(planted(), 600, "F1@5", models=("toppop", "itemknn"), progress=False)
     assert chosen.tested[0]["F1@5"] > 0
 
 
@@ -166,13 +170,13 @@ def test_a_metric_made_of_two_means(short: None) -> None:
 def test_networks_race_from_every_start(short: None, tmp_path: Path) -> None:
     data = leporid.synthesize(200, 90, 6000, seed=2)
     models = ("toppop", "itemknn", "bpr")
-    chosen = leporid.choose(data, 150, models=models, output=tmp_path / "out", progress=False)
+    chosen = leporid.choose(data, 900, models=models, output=tmp_path / "out", progress=False)
     starts = {row["start"] for row in chosen.table if row["model"] == "bpr"}
     assert starts == {"random", "svd", "leporid"}
     assert "The start: bpr" in chosen.why
     lines = (tmp_path / "out/race/journal.jsonl").read_text(encoding="utf-8").splitlines()
     events = [json.loads(line) for line in lines]
-    first = [e for e in events if e["event"] == "judged" and e["rung"] == 0]
+    first = [e for e in events if e["event"] == "judged" and e["rung"] == 0 and "steps" in e]
     assert len({e["steps"] for e in first if "lr" not in e["candidate"]["settings"]}) == 1
 
 

@@ -58,3 +58,33 @@ def test_a_log_with_one_item_is_one_sentence(tmp_path: Path, rows: str) -> None:
     (tmp_path / "log.csv").write_text(f"user,item,time\n{rows}\n")
     done = call("choose", tmp_path / "log.csv", "-o", tmp_path / "x", fails=True)
     assert isinstance(done.exception, LeporidError)
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        pytest.param("user,item,time", id="five users"),
+        pytest.param("user,item", id="without times", marks=pytest.mark.slow),
+    ],
+)
+@pytest.mark.filterwarnings("ignore::leporid.errors.LeporidWarning")
+def test_five_users_and_five_seconds_have_an_answer(tmp_path: Path, header: str) -> None:
+    rows = [(u, (3 * u + 5 * k) % 17, k) for u in range(5) for k in range(8)]
+    lines = [",".join(map(str, row[: header.count(",") + 1])) for row in rows]
+    (tmp_path / "log.csv").write_text("\n".join([header, *lines]) + "\n")
+    done = call("choose", tmp_path / "log.csv", "--budget", "5s", "-o", tmp_path / "x")
+    assert "Chosen: " in done.stdout
+    assert call("recommend", tmp_path / "x", "--user", "3").exit_code == 0
+
+
+@pytest.mark.slow
+def test_candidates_go_to_a_cluster(log: Path, tmp_path: Path) -> None:
+    distributed = pytest.importorskip("distributed")
+    cluster = distributed.LocalCluster(n_workers=1, processes=False, dashboard_address=None)
+    with cluster:
+        where = ("--scheduler", cluster.scheduler_address, "-o", tmp_path / "x")
+        done = call("choose", log, "--budget", "20s", "--only", "toppop,itemknn", *where)
+    assert "Chosen: itemknn" in done.stdout
+    where = ("--scheduler", "tcp:127.0.0.1", "-o", tmp_path / "y")
+    error = call("choose", log, *where, fails=True).exception
+    assert isinstance(error, ConfigError)

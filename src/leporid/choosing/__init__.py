@@ -3,6 +3,7 @@
 Candidates are judged on a rehearsal of the test, in rungs of more and more users and steps. A
 journal makes a killed race go on; the time the winner needs to the end is kept from the start.
 
+apart       Work in a process of its own, which is killed where it outlasts its time
 blending    Which finished candidates make a blend that is better than the best of them
 budget      Time: durations, the timer, and what stops work that outlasts it
 candidates  Who takes part, in which order, and variants of their settings
@@ -11,6 +12,7 @@ closing     From the race to a model to deploy: choose, test once, fit on everyt
 journal     One JSON line per event, on disk before the race goes on
 judging     Judging candidates on the rehearsal, and predicting what that costs
 narration   What a race says while it runs
+pilots      What a fit will take, from fits on small shares of the log
 programme   What is run in which order, and how many steps networks get
 race        Heats and rungs, by paired differences; knows no model
 report      The race as one HTML page

@@ -72,7 +72,7 @@ class Guard(NullProgress):
     """
 
     def __init__(self, timer: Timer, until: float) -> None:
-        self._timer, self._until = timer, until
+        self._timer, self.until = timer, until
 
     def start(self, description: str, total: int | None = None) -> None:
         """Stop before a stage that would begin too late."""
@@ -85,4 +85,4 @@ class Guard(NullProgress):
 
     def is_over(self) -> bool:
         """Whether the moment has passed."""
-        return self._timer.elapsed >= self._until
+        return self._timer.elapsed >= self.until

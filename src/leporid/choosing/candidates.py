@@ -50,6 +50,12 @@ class Candidate(Config):
         return canonical_hash([self.model, self.init, self.settings], 12)
 
     @property
+    def unwindowed(self) -> tuple[str, str]:
+        """What its fit depends on."""
+        others = {name: value for name, value in self.settings.items() if name != "window"}
+        return self.model, canonical_hash(others)
+
+    @property
     def label(self) -> str:
         """For people: 'sasrec from leporid', 'ease l2=300'."""
         cls, hidden = models.get(self.model), {"steps", "eval_every", "eval_users", "metric"}
@@ -93,6 +99,17 @@ def classical_candidates(only: Sequence[str] | None = None) -> list[Candidate]:
     classes = {name: models.get(name) for name in names}
     alone = [n for n, c in classes.items() if not (c.takes_initial_vectors or c.combines)]
     return [Candidate(model=name) for name in alone]
+
+
+def with_windows(candidate: Candidate) -> list[Candidate]:
+    """The candidate with every other length of the profile; none where it has no such setting."""
+    space = models.get(candidate.model).search_space.get("window")
+    lengths = space.options if isinstance(space, Choice) else ()
+    others = [n for n in lengths if n is not None and n != candidate.settings.get("window")]
+    return [
+        Candidate(model=candidate.model, settings={**candidate.settings, "window": n})
+        for n in others
+    ]
 
 
 def neural_models(facts: Mapping[str, Any]) -> list[str]:

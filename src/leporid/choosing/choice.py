@@ -19,7 +19,7 @@ from leporid.choosing.journal import Journal
 from leporid.choosing.judging import Rehearsal, stage_of
 from leporid.choosing.narration import narrator
 from leporid.choosing.programme import Programme
-from leporid.choosing.race import Race, journal_path
+from leporid.choosing.race import Race, Workers, journal_path
 from leporid.choosing.report import write_page
 from leporid.data import Interactions, Split, load, split_by
 from leporid.errors import (
@@ -91,6 +91,7 @@ def choose(
     progress: bool | None = True,
     dataset: str | None = None,
     spent: float = 0.0,
+    workers: Workers | None = None,
 ) -> Choice:
     """Race models and starts on a log, and fit the best on everything before the time is over.
 
@@ -108,6 +109,8 @@ def choose(
     progress : a table that follows the race, or one line per event where nobody can watch one
     dataset : name of the data in the record
     spent : seconds of the budget that are gone already (loading the log, say)
+    workers : who judges candidates at the same time: an object with `submit(function, *arguments)`,
+        such as a pool of `concurrent.futures` or `leporid.distributed.Workers`
     """
     begun, seconds = time.monotonic(), parse_duration(budget)
     _check(metric, models)
@@ -130,7 +133,7 @@ def choose(
         timer = Timer(seconds, journal.spent + spent + time.monotonic() - begun)
         tell = stack.enter_context(narrator(progress, timer, metric))
         judge = Rehearsal(split, stage_of(split) or split, metric, timer, journal.path.parent)
-        judge.seed, judge.device = seed, device
+        judge.seed, judge.device, judge.workers = seed, device, workers
         race = Race(judge, journal, timer, reserve=_reserve(timer), tell=tell)
         closing = Closing(race, judge, split, metric, folder, name, tell)
         facts = log_facts(split)

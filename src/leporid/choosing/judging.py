@@ -6,12 +6,14 @@ user, for paired differences, and the first places of every list, for blends.
 
 from __future__ import annotations
 
-import contextlib
+import copy
 import math
 import shutil
 import statistics
+import tempfile
 import time
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -19,18 +21,18 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import linalg
 
 from leporid import models
 from leporid.artifacts import read_arrays, write_arrays
-from leporid.choosing.budget import Guard, Timer
+from leporid.choosing.apart import run_apart
+from leporid.choosing.budget import Guard, OutOfTimeError, Timer
 from leporid.choosing.candidates import Candidate
-from leporid.choosing.race import FULL, RUNGS, Outcome
-from leporid.data import Interactions, Split, rehearsal
-from leporid.errors import DataError, LeporidError, LeporidWarning
+from leporid.choosing.pilots import check_memory, predict_seconds, prepare_start
+from leporid.choosing.race import FULL, LONGEST, RUNGS, Outcome, Task, Workers
+from leporid.data import Interactions, Split, is_split, rehearsal
+from leporid.errors import LeporidError, LeporidWarning
 from leporid.evaluation import evaluate, ingredients, parse_metric
 from leporid.initializers import InitialEmbeddings, start
-from leporid.memory import free_memory
 from leporid.models import Recommender
 from leporid.training import StopWhen
 
@@ -38,13 +40,14 @@ DEPTH = 50
 """Places of each list that are kept for blends."""
 MOST_USERS, FEWEST_USERS = 10_000, 500
 """Users of the last rung at most, and of any rung at least (as far as there are so many)."""
-_TIMED_STEPS, _TIMED_SECONDS = 8, 1.0
-_FEW = 100
-"""Users of a fit that is not timed."""
-_PER_PAIR = 3e-8
-"""Seconds for each pair of items in a history: what neighbourhood models take, roughly."""
 _SAFETY = 1.2
 """Predictions are lengthened by this."""
+_DOUBT = 3.0
+"""A fit that was measured may take this much longer the next time."""
+_LONG = 0.02
+"""Share of the budget: the final fits of a model that takes longer run apart, most likely."""
+_APART_SECONDS = 4.0
+"""What such a process takes to begin, until that has been measured."""
 
 
 def stage_of(split: Split) -> Split | None:
@@ -68,6 +71,7 @@ class Rehearsal:
     folder: Path
     seed: int = 0
     device: str = "auto"
+    workers: Workers | None = None
     speeds: dict[str, float] = field(default_factory=dict)
     """Seconds per step of each network."""
     start_seconds: dict[str, float] = field(default_factory=dict)
@@ -75,6 +79,10 @@ class Rehearsal:
     _seconds: dict[str, dict[str, float]] = field(default_factory=dict)
     """Fit and ranking of each candidate, and of the last of each model, for all users."""
     _steps_done: dict[str, int] = field(default_factory=dict)
+    _pilots: dict[tuple[str, str], tuple[float, float]] = field(default_factory=dict)
+    _apart_seconds: float = _APART_SECONDS
+    _held: tuple[Candidate, Recommender, float] | None = None
+    """The last classical candidate, fitted, and its seconds: another window needs no other fit."""
 
     @cached_property
     def users(self) -> NDArray[np.int32]:
@@ -102,7 +110,17 @@ class Rehearsal:
             name = str(candidate.init)
             waiting = 0.0 if name in known else self.start_seconds.get(name, 0.0)
             return _SAFETY * (self.speeds.get(candidate.model, 0.0) * steps + waiting) + ranking
-        return _SAFETY * before.get("fit", self._first_guess(candidate)) + ranking
+        return _SAFETY * (0.0 if self._holds(candidate) else self.fit_seconds(candidate)) + ranking
+
+    def fit_seconds(self, candidate: Candidate) -> float:
+        """Predicted seconds of the fit of a classical model on the stage."""
+        before = self._before(candidate)
+        return before["fit"] if "fit" in before else self._pilot(candidate)[0]
+
+    def worst_seconds(self, candidate: Candidate) -> float:
+        """The same if that is wrong: other settings of a model may take much longer."""
+        known = self._seconds.get(candidate.key)
+        return _DOUBT * known["fit"] if known else self._pilot(candidate)[1]
 
     def finish(self, candidate: Candidate) -> float:
         """Two fits (on train, on everything), a test and a save."""
@@ -111,9 +129,10 @@ class Rehearsal:
         if candidate.kind == "neural":
             fit = self.speeds.get(candidate.model, 0.0) * self.steps(candidate)
             fit += self.start_seconds.get(str(candidate.init), 0.0) + 0.5
-            return _SAFETY * 2 * fit * math.sqrt(self._growth) + ranking
-        fit = before.get("fit", self._first_guess(candidate))
-        return _SAFETY * fit * (1 + self._growth) + ranking
+            return _SAFETY * 2 * fit * math.sqrt(self.growth) + ranking
+        fit = self.fit_seconds(candidate)
+        apart = 2 * self._apart_seconds if fit > _LONG * self.timer.budget else 0.0
+        return _SAFETY * fit * (1 + self.growth) + ranking + apart
 
     def _before(self, candidate: Candidate) -> dict[str, float]:
         """Seconds of this candidate, or of the last one of the same model; empty for a new one."""
@@ -130,19 +149,22 @@ class Rehearsal:
 
     def evaluate(self, candidate: Candidate, rung: int, until: float) -> Outcome:
         """Fit and judge one candidate at one rung."""
+        check_memory(candidate.model, self.stage.n_items)
+        stoppable = candidate.kind == "neural" or math.isinf(until)
+        if not stoppable and not self._holds(candidate) and self.is_doubtful(candidate, until):
+            return self._evaluate_apart(candidate, rung, until)
         self._warm  # noqa: B018 (computed once)
         begun, guard = time.perf_counter(), Guard(self.timer, until)
-        self._check_memory(candidate)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", LeporidWarning)
-            model = self.fit(candidate, rung, guard)
-            fitted = time.perf_counter() - begun
+            model, fitted = self.fit(candidate, rung, guard)
             guard.advance(0)
+            ranking = time.perf_counter()
             outcome = self._rank(model, candidate, rung, guard)
         seconds = time.perf_counter() - begun
         facts = {
             "fit_seconds": fitted,
-            "ranking_seconds": seconds - fitted,
+            "ranking_seconds": time.perf_counter() - ranking,
             "ms": _milliseconds(model),
             "bytes": model.nbytes,
         }
@@ -150,6 +172,44 @@ class Rehearsal:
             facts["steps"] = self.stop_step(candidate, rung)
         self._keep(candidate, rung, outcome, facts)
         return Outcome(outcome[0], seconds, facts)
+
+    def is_doubtful(self, candidate: Candidate, until: float) -> bool:
+        """Whether a fit that cannot be stopped might end too late."""
+        return self.worst_seconds(candidate) > until - self.timer.elapsed
+
+    def apart(self, task: Callable[..., object], until: float, model: str, /, **job: Any) -> None:
+        """Run a task on the split in a process that is killed at `until`."""
+        left = until - self.timer.elapsed
+        if left < self._apart_seconds:
+            raise OutOfTimeError("there is no time to begin a process")
+        where = self.folder / "split"
+        if not is_split(where):
+            self.split.save(where)
+        run_apart(task, left, [models.get(model).__module__], split=str(where), **job)
+
+    def _evaluate_apart(self, candidate: Candidate, rung: int, until: float) -> Outcome:
+        begun = time.perf_counter()
+        about = {"about": self._shared, "folder": str(self.folder)}
+        job = {**about, "candidate": candidate.to_dict(), "rung": rung}
+        self.apart(evaluate_alone, until, candidate.model, **job)
+        outcome = self.recall(candidate, rung)
+        self._apart_seconds = max(time.perf_counter() - begun - outcome.seconds, 0.1)
+        return outcome
+
+    def order(self, candidate: Candidate, rung: int) -> tuple[Callable[..., Any], *tuple[Any, ...]]:
+        """What a worker, who shares no disk with this process, is asked to do."""
+        return judge_elsewhere, self.split, self._shared, candidate, rung
+
+    def receive(self, candidate: Candidate, rung: int, task: Task | None) -> Outcome:
+        """Keep what a worker found as if it had been found here."""
+        if task is None:
+            raise OutOfTimeError("no answer in time")
+        self._file(candidate, rung).write_bytes(task.result())
+        return self.recall(candidate, rung)
+
+    @property
+    def _shared(self) -> dict[str, Any]:
+        return {"metric": self.metric, "seed": self.seed, "device": self.device}
 
     def recall(self, candidate: Candidate, rung: int) -> Outcome:
         """An outcome of an earlier sitting."""
@@ -163,11 +223,27 @@ class Rehearsal:
         """int32[m, DEPTH]: what a finished candidate recommends to the users of the last rung."""
         return read_arrays(self._file(candidate, FULL))[0]["lists"].astype(np.int32)
 
-    def fit(self, candidate: Candidate, rung: int, guard: Guard) -> Recommender:
-        """The candidate fitted on the stage; a network goes on from its last rung."""
+    def _holds(self, candidate: Candidate) -> bool:
+        """Whether the last fit is of the same settings but for the window."""
+        return self._held is not None and self._held[0].unwindowed == candidate.unwindowed
+
+    def fit(self, candidate: Candidate, rung: int, guard: Guard) -> tuple[Recommender, float]:
+        """The candidate fitted on the stage, and the seconds of that.
+
+        A network goes on from its last rung. What a model learns does not depend on its window.
+        """
+        begun = time.perf_counter()
         model = models.get(candidate.model)(**candidate.settings)
         if candidate.kind == "classical":
-            return model.fit(self.stage, seed=self.seed, progress=guard)
+            if self._held is not None and self._holds(candidate):
+                config, (_, fitted, seconds) = model.config, self._held
+                model = copy.copy(fitted)
+                model.config = config
+                return model, seconds
+            self._held = None  # two large models would need twice the memory
+            model.fit(self.stage, seed=self.seed, progress=guard)
+            self._held = candidate, model, time.perf_counter() - begun
+            return model, self._held[2]
         last, folder = self.stop_step(candidate, rung), self._checkpoint(candidate)
         how: dict[str, Any] = {
             "init": self.vectors(candidate, self.stage.train, guard),
@@ -177,10 +253,10 @@ class Rehearsal:
             "callbacks": [StopWhen(lambda step: step >= last or guard.is_over())],
         }
         network: Any = model
-        network.fit(self.stage, seed=self.seed, **how)
+        network.fit(self.stage, seed=self.seed, progress=guard, **how)
         if rung == FULL:
             shutil.rmtree(folder, ignore_errors=True)
-        return model
+        return model, time.perf_counter() - begun
 
     def vectors(
         self, candidate: Candidate, train: Interactions, guard: Guard
@@ -194,9 +270,11 @@ class Rehearsal:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", LeporidWarning)
             if ours and name not in self.start_seconds:
-                # Loading or compiling the loops is not what the next fit will take.
-                with contextlib.suppress(LeporidError):
-                    start(name, train.select(train.user < _FEW), cache=False, dim=4, progress=guard)
+                # Loading or compiling the loops is not what the next fit will take, and compiling
+                # cannot be stopped here.
+                if name != "random" and math.isfinite(guard.until):
+                    self.apart(prepare_start, guard.until, candidate.model, name=name)
+                prepare_start(train, name)
             begun = time.perf_counter()
             made = start(name, train, dim=config.dim, seed=self.seed, progress=guard)
         if ours:
@@ -204,73 +282,38 @@ class Rehearsal:
             self.start_seconds[name] = time.perf_counter() - begun
         return made
 
-    def speed(self, model: str, settings: dict[str, Any]) -> float:
-        """Seconds per step of a network, from a few steps."""
-        if model not in self.speeds:
-            at: list[float] = []
-
-            def stop(step: int) -> bool:
-                at.append(time.perf_counter())
-                return step >= _TIMED_STEPS or (step > 2 and at[-1] - at[0] > _TIMED_SECONDS)
-
-            network: Any = models.get(model)(**{**settings, "eval_every": 0})
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", LeporidWarning)
-                how = {"device": self.device, "callbacks": [StopWhen(stop)]}
-                network.fit(self.stage, seed=self.seed, **how)
-            self.speeds[model] = statistics.median(np.diff(at).tolist())
-        return self.speeds[model]
-
-    def with_share(self, candidate: Candidate, share: float, guard: Guard) -> float:
-        """The metric after learning from a share of the users, those who are judged among them."""
-        everyone = np.random.default_rng(self.seed + 1).permutation(self.stage.n_users)
-        kept = np.zeros(self.stage.n_users, np.bool_)
-        kept[everyone[: round(share * len(everyone))]] = True
-        judged = np.flatnonzero(kept[self.users])
-        few, train = self.users[judged], self.stage.train
-        part = replace(
-            self.stage,
-            train=train.select(kept[train.user]),
-            valid=self.stage.valid.select(kept[self.stage.valid.user]),
-            test=self.stage.test.select(np.isin(self.stage.test.user, few)),
-        )
-        model = models.get(candidate.model)(**candidate.settings)
-        model.fit(part, seed=self.seed, progress=guard)
-        table = evaluate(model, part, at=(self._cut,), progress=guard, metrics=[self._family])
-        return table.mean()[self.metric]
-
     @property
-    def _family(self) -> str:
+    def family(self) -> str:
+        """NDCG of NDCG@10."""
         return parse_metric(self.metric)[0]
 
     @property
-    def _cut(self) -> int:
+    def cut(self) -> int:
+        """10 of NDCG@10."""
         return parse_metric(self.metric)[1]
 
     @property
-    def _growth(self) -> float:
+    def growth(self) -> float:
+        """How much longer the whole log is than what candidates learn from."""
         whole = len(self.split.train_valid) + len(self.split.test)
         return whole / max(len(self.stage.train), 1)
 
-    @cached_property
-    def _dense_speed(self) -> float:
-        """Seconds for a dense inverse of one item, to be multiplied by the cube of their number."""
-        size, times = 1000, []
-        for _ in range(3):  # the first wakes the threads up
-            matrix = np.asfortranarray(np.eye(size) + 0.01)
-            begun = time.perf_counter()
-            linalg.lapack.dpotri(linalg.lapack.dpotrf(matrix, lower=1)[0], lower=1)
-            times.append(time.perf_counter() - begun)
-        return 1.5 * min(times) / size**3  # copies and the sparse product before it
-
-    def _first_guess(self, candidate: Candidate) -> float:
-        """Seconds of a model that has not been fitted yet, from what its method multiplies."""
-        if candidate.model == "toppop":
-            return 0.0
-        if candidate.model == "ease":
-            return self._dense_speed * self.stage.n_items**3
-        lengths = np.diff(self.stage.train.sequences().indptr).astype(np.float64)
-        return _PER_PAIR * float((lengths**2).sum())
+    def _pilot(self, candidate: Candidate) -> tuple[float, float]:
+        """Expected and worst seconds of settings that have not been fitted yet."""
+        key = candidate.unwindowed
+        if key not in self._pilots:
+            try:
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore", LeporidWarning)
+                    seconds = predict_seconds(
+                        lambda part: models.get(candidate.model)(**candidate.settings).fit(part),
+                        self.stage,
+                        LONGEST * self.timer.budget,
+                    )
+            except LeporidError:  # so few items are none to this model
+                seconds = 0.0, 0.0
+            self._pilots[key] = seconds
+        return self._pilots[key]
 
     @cached_property
     def _warm(self) -> None:
@@ -278,21 +321,13 @@ class Rehearsal:
         model, few = models.get("toppop")().fit(self.stage), self.users[:1]
         test = self.stage.test
         part = replace(self.stage, test=test.select(np.isin(test.user, few)))
-        evaluate(model, part, at=(self._cut,), metrics=[self._family])
-
-    def _check_memory(self, candidate: Candidate) -> None:
-        needed = 28 * self.stage.n_items**2 if candidate.model == "ease" else 0
-        if needed > free_memory():
-            raise DataError(
-                f"{candidate.model} needs {needed / 1e9:.1f} GB for {self.stage.n_items:,} items, "
-                f"and {free_memory() / 1e9:.1f} GB are free"
-            )
+        evaluate(model, part, at=(self.cut,), metrics=[self.family])
 
     def _rank(
         self, model: Recommender, candidate: Candidate, rung: int, guard: Guard
     ) -> tuple[NDArray[np.float64], NDArray[np.int32]]:
-        depth = DEPTH if rung == FULL else self._cut
-        cuts = tuple(sorted({self._cut, max(depth, self._cut)}))
+        depth = DEPTH if rung == FULL else self.cut
+        cuts = tuple(sorted({self.cut, max(depth, self.cut)}))
         families = sorted({n.partition("@")[0] for n in [self.metric, *ingredients(self.metric)]})
         table = evaluate(model, self.part(rung), at=cuts, progress=guard, metrics=families)
         columns = [table.per_user(name) for name in ingredients(self.metric)]
@@ -328,6 +363,29 @@ class Rehearsal:
 
     def _checkpoint(self, candidate: Candidate) -> Path:
         return self.folder / "checkpoints" / candidate.key
+
+
+def evaluate_alone(
+    split: str, about: dict[str, Any], folder: str, candidate: dict[str, Any], rung: int
+) -> None:
+    """Judge one candidate in this process; what came out is in the folder of the race."""
+    _alone(Split.load(split), about, Path(folder), Candidate.from_dict(candidate), rung)
+
+
+def judge_elsewhere(split: Split, about: dict[str, Any], candidate: Candidate, rung: int) -> bytes:
+    """Judge one candidate in this process; the file that came out."""
+    with tempfile.TemporaryDirectory() as folder:
+        return _alone(split, about, Path(folder), candidate, rung).read_bytes()
+
+
+def _alone(
+    split: Split, about: dict[str, Any], folder: Path, candidate: Candidate, rung: int
+) -> Path:
+    judge = Rehearsal(
+        split, stage_of(split) or split, timer=Timer(math.inf), folder=folder, **about
+    )
+    judge.evaluate(candidate, rung, math.inf)
+    return judge._file(candidate, rung)
 
 
 def _milliseconds(model: Recommender) -> float:

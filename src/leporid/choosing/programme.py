@@ -1,14 +1,18 @@
 """What is run in which order: first answers, classical models, networks, then variants of the best.
 
-Networks get as many models and steps as the time allows: `plan_steps` measures a few steps of each.
+A few steps of each network are timed, and all of them get the same time: `plan_steps`.
 """
 
 from __future__ import annotations
 
-import math
+import statistics
+import time
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+import numpy as np
 
 from leporid import models
 from leporid.choosing.budget import Guard, OutOfTimeError
@@ -22,21 +26,29 @@ from leporid.choosing.candidates import (
     neural_models,
     neural_settings,
     variant,
+    with_windows,
 )
 from leporid.choosing.judging import Rehearsal
-from leporid.choosing.race import FULL, RUNGS, Race, entrants_kept
-from leporid.errors import ConfigError, DataError, GraphError
+from leporid.choosing.race import FULL, RUNGS, Race, Result, entrants_kept
+from leporid.errors import ConfigError, DataError, GraphError, LeporidWarning
+from leporid.training import StopWhen
 
 LEAST_SECONDS = 15.0
 """With less time left networks are not begun: loading them alone takes a good part of it."""
 _LEAST = 100
 """Steps: with fewer a network is not begun."""
-_SHARES = (0.03, 0.05, 0.09, 0.125, 0.18, 0.25, 0.35, 0.5, 0.7, 1.0)
-"""Of the steps of a model's defaults."""
-_VALIDATIONS = 12
+_TIMED_STEPS, _TIMED_SECONDS = 8, 1.0
+_VALIDATIONS = 9
+"""Of a training, so that every rung ends with one."""
 _VALIDATION_USERS = 1_000
+_MARGIN = 1.5
+"""For validations and preparations, which the timed steps do not have."""
+_ATTEMPTS = 200
+"""Each with trainings a twentieth shorter."""
 _FINISHES = 2.5
 """Trainings of the winner after the race, with what belongs to them."""
+_QUICK = 0.02
+"""Of the budget: a model that is fitted in less is tried with every window."""
 _EARLY_SHARE = 0.3
 """Of the budget: when networks are begun, however many variants there were before."""
 _FAMILIES = 3
@@ -62,8 +74,12 @@ class Programme:
     def run(self) -> None:
         """Everything there is time for."""
         race, timer = self.race, self.race.timer
-        race.heat(c for c in first_candidates() if self._takes_part(c.model))
-        race.heat(classical_candidates(self.only))
+        first = [c for c in first_candidates() if self._takes_part(c.model)]
+        everyone = [*first, *classical_candidates(self.only)]
+        # One after the other here, since the windows of a model need no second fit.
+        for group in [[c] for c in everyone] if self.judge.workers is None else [everyone]:
+            race.heat(group)
+            self._try_windows(group)
         networks = self._may_train()
         for place in range(_EARLY_ROUNDS):
             begun = place < len(self._rounds("early"))
@@ -72,7 +88,8 @@ class Programme:
             if not self._vary("early", place):
                 break
         planned = self._plan() if networks else {}
-        for model, own in planned.items():
+        race.bracket([c for model, own in planned.items() for c in self._field(model, own)])
+        for model, own in planned.items():  # those that have not come to the end, with time enough
             race.bracket(self._field(model, own))
         phases = ["classical", *(["neural"] if planned else [])]
         for place in range(_ROUNDS):
@@ -80,6 +97,22 @@ class Programme:
 
     def _takes_part(self, model: str) -> bool:
         return self.only is None or model in self.only
+
+    def _try_windows(self, candidates: Sequence[Candidate]) -> None:
+        """Profiles of the newest items, which the same fit can answer; the best of them in full."""
+        limit = _QUICK * self.race.timer.budget
+        quick = [
+            c
+            for c in candidates
+            if (c.key, FULL) in self.race.results and self.judge.fit_seconds(c) <= limit
+        ]
+        windows = {c.model: [c, *with_windows(c)] for c in quick if with_windows(c)}
+        if self.facts["has an order"]:
+            field = [c for same in windows.values() for c in same]
+            best: dict[str, Result] = {}
+            for result in sorted(self.race.heat(field, rung=0), key=lambda r: -r.value):
+                best.setdefault(result.candidate.model, result)
+            self.race.heat(result.candidate for result in best.values())
 
     def _may_train(self) -> bool:
         if not any(self._takes_part(name) for name in NETWORKS):
@@ -108,7 +141,7 @@ class Programme:
                 break
             try:
                 config: Any = models.get(name).config_class.from_dict(own)
-                steps[name], seconds[name] = config.steps, judge.speed(name, own)
+                steps[name], seconds[name] = config.steps, self._speed(name, own)
             except (DataError, ConfigError, GraphError, OutOfTimeError) as error:
                 self._note("left out", model=name, why=str(error))
         again = 2 * max(judge.start_seconds.values(), default=0.0)
@@ -121,6 +154,25 @@ class Programme:
         }
         self._note("plan", settings=chosen, speeds=judge.speeds, starts=starts)
         return chosen
+
+    def _speed(self, model: str, settings: dict[str, Any]) -> float:
+        """Seconds per step of a network, from a few steps."""
+        at: list[float] = []
+
+        def stop(step: int) -> bool:
+            at.append(time.perf_counter())
+            return step >= _TIMED_STEPS or (step > 1 and at[-1] - at[0] > _TIMED_SECONDS)
+
+        judge, race = self.judge, self.race
+        if model not in judge.speeds:
+            network: Any = models.get(model)(**{**settings, "eval_every": 0})
+            guard = Guard(race.timer, race.timer.budget - race.reserve())
+            how = {"device": judge.device, "progress": guard, "callbacks": [StopWhen(stop)]}
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", LeporidWarning)
+                network.fit(judge.stage, seed=judge.seed, **how)
+            judge.speeds[model] = statistics.median(np.diff(at).tolist())
+        return judge.speeds[model]
 
     def _open_starts(self, settings: Mapping[str, dict[str, Any]]) -> list[str]:
         """The starts whose vectors there is time for; they are computed here, for all networks."""
@@ -209,41 +261,28 @@ class Programme:
 def plan_steps(
     steps: Mapping[str, int], seconds: Mapping[str, float], left: float
 ) -> dict[str, int]:
-    """How many steps each network gets, of the `steps` of its defaults; the quickest first.
+    """How many steps each network gets, at most the `steps` of its defaults; the quickest first.
 
-    `seconds` are those of one step, in the order of the models' turns. Steps are given out bit by
-    bit, always where the gain per second is largest, as long as everything fits into the time
-    `left`. The gain is that of the root of the share of a model's steps, times a weight that falls
-    with its turn: the first steps count more than the last ones.
+    `seconds` are those of one step. Every network gets the same time for a training, the longest
+    with which the race and its end fit into what is `left`; who has too few steps by then stays
+    out.
     """
-    level = dict.fromkeys(seconds, 0.0)
-
-    def total(shares: Mapping[str, float]) -> float:
-        return _race_seconds(
-            [seconds[n] * steps[n] * share for n, share in shares.items() if share]
-        )
-
-    while True:
-        best, chosen = 0.0, None
-        for turn, name in enumerate(seconds):
-            share = next((s for s in _SHARES if s > level[name] and s * steps[name] >= _LEAST), 0)
-            raised = {**level, name: share}
-            if share and total(raised) <= left:
-                gain = (math.sqrt(share) - math.sqrt(level[name])) / (1 + turn / 4)
-                price = max(total(raised) - total(level), 1e-9)
-                if gain / price > best:
-                    best, chosen = gain / price, raised
-        if chosen is None:
-            break
-        level = chosen
-    took_part = {name: math.ceil(share * steps[name]) for name, share in level.items() if share}
-    return dict(sorted(took_part.items(), key=lambda pair: seconds[pair[0]] * pair[1]))
+    longest = max((steps[name] * seconds[name] for name in seconds), default=0.0)
+    for _ in range(_ATTEMPTS):
+        planned = {name: min(steps[name], int(longest / seconds[name])) for name in seconds}
+        planned = {name: n for name, n in planned.items() if n >= min(_LEAST, steps[name])}
+        full = {name: n * seconds[name] for name, n in planned.items()}
+        if _race_seconds(list(full.values())) <= left:
+            return dict(sorted(planned.items(), key=lambda pair: full[pair[0]]))
+        longest *= 0.95
+    return {}
 
 
 def _race_seconds(full: Sequence[float]) -> float:
-    """Brackets of these trainings from every start, and the end of the race, at worst."""
-    entrants, done, total = len(STARTS), 0.0, 0.0
+    """A bracket of these trainings from every start, and the end of the race, at worst."""
+    entrants = sorted([*full] * len(STARTS), reverse=True)
+    done, total = 0.0, 0.0
     for rung in RUNGS:
-        total += (rung.steps - done) * entrants * sum(full)
-        entrants, done = entrants_kept(entrants), rung.steps
-    return 1.15 * (total + _FINISHES * max(full, default=0.0))
+        total += (rung.steps - done) * sum(entrants)
+        entrants, done = entrants[: entrants_kept(len(entrants))], rung.steps
+    return _MARGIN * (total + _FINISHES * max(full, default=0.0))

@@ -10,8 +10,9 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -25,8 +26,10 @@ from leporid.errors import LeporidError, TrainingInterruptedError
 from leporid.evaluation import combine, paired_interval
 from leporid.runs import claim
 
-LONGEST = 0.15
+LONGEST = 0.1
 """Share of the budget that the evaluation of one classical model may take."""
+_LOOK_EVERY = 0.05
+"""Seconds between two looks at what workers have done."""
 TIE = 0.01
 """Two candidates are level only if their values differ by less than this share."""
 
@@ -62,8 +65,31 @@ class Outcome:
         return float(combine(list(self.columns.mean(axis=0))))
 
 
+class Task(Protocol):
+    """Work somewhere else."""
+
+    def done(self) -> bool:
+        """Whether it is over, well or badly."""
+
+    def result(self) -> Any:
+        """What it gave, or what it raised."""
+
+    def cancel(self) -> Any:
+        """Nobody waits for it any more."""
+
+
+class Workers(Protocol):
+    """Who judges candidates at the same time: a cluster, a pool of processes."""
+
+    def submit(self, function: Callable[..., Any], *arguments: Any) -> Task:
+        """Begin `function(*arguments)` somewhere."""
+
+
 class Judge(Protocol):
     """What the race needs of the world outside."""
+
+    workers: Workers | None
+    """None: everything is judged here, one after the other."""
 
     def cost(self, candidate: Candidate, rung: int) -> float:
         """Predicted seconds of an evaluation; 0 where nothing is known."""
@@ -76,6 +102,12 @@ class Judge(Protocol):
 
     def recall(self, candidate: Candidate, rung: int) -> Outcome:
         """The outcome of an evaluation that the journal names."""
+
+    def order(self, candidate: Candidate, rung: int) -> tuple[Callable[..., Any], *tuple[Any, ...]]:
+        """What a worker is asked to do: a function and its arguments."""
+
+    def receive(self, candidate: Candidate, rung: int, task: Task | None) -> Outcome:
+        """The outcome of what a worker did; `OutOfTimeError` where it did nothing (None)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,6 +158,10 @@ class Race:
     def heat(self, candidates: Iterable[Candidate], rung: int = FULL) -> list[Result]:
         """Judge all of them at one rung, as far as there is time; the results, in their order."""
         wanted = list({c.key: c for c in candidates}.values())
+        if self.judge.workers is not None:
+            self._send(
+                [c for c in wanted if not self.is_settled(c, rung)], rung, self.judge.workers
+            )
         waiting = wanted
         while waiting:
             busy = [c for c in waiting if not self.is_settled(c, rung) and not self._try(c, rung)]
@@ -146,7 +182,7 @@ class Race:
         return results
 
     def survivors(self, results: Sequence[Result]) -> list[Result]:
-        """The better half, less those clearly behind another start of the same model."""
+        """The better quarter, less those clearly behind another start of the same model."""
         kept: list[Result] = []
         for result in sorted(results, key=lambda r: -r.value)[: entrants_kept(len(results))]:
             same = [other for other in kept if other.candidate.model == result.candidate.model]
@@ -170,50 +206,83 @@ class Race:
         leader = self.leader
         return self._reserve + (self.judge.finish(leader.candidate) if leader else 0.0)
 
+    def _claim(self, candidate: Candidate, rung: int) -> AbstractContextManager[bool]:
+        return claim(self.journal.path.parent / "claims" / f"{candidate.key}-{rung}")
+
     def _try(self, candidate: Candidate, rung: int) -> bool:
         """Judge the candidate unless another process does; whether that is settled."""
-        key = f"{candidate.key}-{rung}"
-        with claim(self.journal.path.parent / "claims" / key) as mine:
+        with self._claim(candidate, rung) as mine:
             if not mine:
                 return False
             self.journal.reload()
             self._absorb()
             if not self.is_settled(candidate, rung):
-                self._judge(candidate, rung)
+                until = self._admit(candidate, rung)
+                if until is not None:
+                    self._settle(candidate, rung, partial(self.judge.evaluate, until=until))
         return True
 
-    def _judge(self, candidate: Candidate, rung: int) -> None:
-        about = {"key": candidate.key, "rung": rung, "candidate": candidate.to_dict()}
+    def _send(self, candidates: Sequence[Candidate], rung: int, workers: Workers) -> None:
+        """Let workers judge them all at once; who has no answer at the deadline is late."""
+        with ExitStack() as claims:
+            sent: dict[Task, Candidate] = {}
+            for candidate in candidates:
+                if not self.is_settled(candidate, rung) and claims.enter_context(
+                    self._claim(candidate, rung)
+                ):
+                    self.journal.reload()
+                    self._absorb()
+                    if self.is_settled(candidate, rung) or self._admit(candidate, rung) is None:
+                        continue
+                    task = workers.submit(*self.judge.order(candidate, rung))
+                    sent[task] = candidate
+            while sent:
+                over = self.leader is not None and self.timer.left <= self.reserve()
+                for task in [task for task in sent if over or task.done()]:
+                    answer = partial(self.judge.receive, task=None if over else task)
+                    if over:
+                        task.cancel()
+                    self._settle(sent.pop(task), rung, answer)
+                time.sleep(_LOOK_EVERY)
+
+    def _admit(self, candidate: Candidate, rung: int) -> float | None:
+        """Until when the candidate may be judged; None, and a note, where there is no time."""
         cost = self.judge.cost(candidate, rung)
         # Whoever takes part must be able to win: its own end must fit behind it.
         after = max(self._reserve + self.judge.finish(candidate), self.reserve())
-        too_long = candidate.kind == "classical" and cost > LONGEST * self.timer.budget
-        if self.leader is not None and (too_long or self.timer.left < cost + after):
-            self.late[candidate.key] = candidate
-            self._note("late", **about, needs=round(cost + after, 1))
-            return
+        longest = LONGEST * self.timer.budget if candidate.kind == "classical" else math.inf
+        if self.leader is None:
+            return math.inf
+        if cost > longest or self.timer.left < cost + after:
+            self._late(candidate, rung, cost + after)
+            return None
+        return min(self.timer.budget - self.reserve(), self.timer.elapsed + longest)
+
+    def _late(self, candidate: Candidate, rung: int, needs: float) -> None:
+        self.late[candidate.key] = candidate
+        self._note("late", **_about(candidate, rung), needs=round(needs, 1))
+
+    def _settle(
+        self, candidate: Candidate, rung: int, judged: Callable[[Candidate, int], Outcome]
+    ) -> None:
+        """Take an outcome to the journal, or why there is none."""
         begun = self.timer.elapsed
-        until = self.timer.budget - self.reserve() if self.leader else math.inf
-        if candidate.kind == "classical":  # networks are planned
-            until = min(until, begun + LONGEST * self.timer.budget) if self.leader else until
         try:
-            outcome = self.judge.evaluate(candidate, rung, until)
+            outcome = judged(candidate, rung)
         except OutOfTimeError:
-            self.late[candidate.key] = candidate
-            self._note("late", **about, needs=round(self.timer.elapsed - begun, 1))
-            return
+            return self._late(candidate, rung, self.timer.elapsed - begun)
         except TrainingInterruptedError:
             raise
         except Exception as error:  # whatever one candidate does, the others go on
             self._failed.add((candidate.key, rung))
             name = "" if isinstance(error, LeporidError) else f"{type(error).__name__} "
-            self._note("failed", **about, why=f"{name}{error}".strip())
-            return
+            self._note("failed", **_about(candidate, rung), why=f"{name}{error}".strip())
+            return None
         self.late.pop(candidate.key, None)
-        event = self._note(
-            "judged", **about, value=outcome.value, seconds=outcome.seconds, **outcome.facts
-        )
+        about = {**_about(candidate, rung), "value": outcome.value, "seconds": outcome.seconds}
+        event = self._note("judged", **about, **outcome.facts)
         self.results[candidate.key, rung] = Result(candidate, rung, outcome, event["at"])
+        return None
 
     def is_settled(self, candidate: Candidate, rung: int) -> bool:
         """Whether that evaluation is over, well or badly."""
@@ -237,9 +306,13 @@ class Race:
                 self.results[place] = Result(candidate, event["rung"], outcome, event["at"])
 
 
+def _about(candidate: Candidate, rung: int) -> dict[str, Any]:
+    return {"key": candidate.key, "rung": rung, "candidate": candidate.to_dict()}
+
+
 def entrants_kept(entrants: int) -> int:
     """How many of them go on to the next rung."""
-    return math.ceil(entrants / 2)
+    return math.ceil(entrants / 4)
 
 
 def journal_path(folder: Path) -> Path:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated
 
@@ -22,6 +23,7 @@ def choose(
     seed: Seed = 0,
     device: Device = "auto",
     dataset: Annotated[str | None, "Name of the data in the record [the file's name]."] = None,
+    scheduler: Annotated[str | None, "Dask cluster to judge them: tcp://host:port."] = None,
     json_output: Json = False,
 ) -> None:
     """Race models and starts on DATA, and leave the best, fitted on everything, in the folder.
@@ -36,18 +38,25 @@ def choose(
 
     seconds = parse_duration(budget)
     split = log.split(data, quiet=json_output)
-    chosen = run_race(
-        split,
-        seconds,
-        metric,
-        output=output,
-        models=parse_list(only) if only else None,
-        seed=seed,
-        device=device,
-        progress=show_progress(json_output),
-        dataset=dataset or Path(data).stem,
-        spent=time.monotonic() - begun,
-    )
+    with ExitStack() as stack:
+        workers = None
+        if scheduler is not None:
+            from leporid.distributed import Workers, connect
+
+            workers = Workers(stack.enter_context(connect(scheduler)))
+        chosen = run_race(
+            split,
+            seconds,
+            metric,
+            output=output,
+            models=parse_list(only) if only else None,
+            seed=seed,
+            device=device,
+            progress=show_progress(json_output),
+            dataset=dataset or Path(data).stem,
+            spent=time.monotonic() - begun,
+            workers=workers,
+        )
     if json_output:
         print_json(chosen.to_dict())
         return

@@ -6,6 +6,7 @@ of rows of the graph and multiply them; the eigensolver itself runs on the clien
 blocks   What workers compute: neighbours, the edges blocks send each other, products
 cluster  A Dask cluster: checked at the door, waited for with patience that ends
 graph    `BlockGraph`, a graph whose blocks of rows stay on the workers; `DaskGraphs` builds it
+workers  Any function on any worker, with the log sent once
 worker   What a task finds where it runs: threads, and arrays it may write to
 """
 

@@ -1,0 +1,84 @@
+"""What a fit will take: memory, and seconds measured on small shares of the users and items."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import time
+import warnings
+from collections.abc import Callable
+
+import numpy as np
+
+from leporid.data import Interactions, Split
+from leporid.errors import DataError, LeporidError, LeporidWarning
+from leporid.initializers import start
+from leporid.memory import free_memory
+
+_TINY, _SMALL, _LARGER = 1 / 16, 1 / 8, 1 / 4
+_FEW = 100
+"""Users of vectors that nobody wants."""
+_STEEP, _STEEPEST = 2.0, 3.0
+"""Powers of the share that fits grow with: by the interactions; at most by a dense inverse of the
+items, or pairs of items in histories."""
+
+
+def predict_seconds(
+    fit: Callable[[Split], object], stage: Split, enough: float
+) -> tuple[float, float]:
+    """Seconds that `fit(stage)` is expected to take, and may take at worst.
+
+    Where even those are less than `enough`, nothing more is measured. The first fit is not timed:
+    it loads or compiles what the model needs.
+    """
+    fit(share_of(stage, _TINY))
+    small = _timed(fit, share_of(stage, _SMALL))
+    if small / _SMALL**_STEEPEST <= enough:
+        return small / _SMALL, small / _SMALL**_STEEPEST
+    larger = _timed(fit, share_of(stage, _LARGER))
+    power = max(math.log(larger / small) / math.log(_LARGER / _SMALL), 1.0)
+    expected, worst = (float(larger / _LARGER ** min(power, p)) for p in (_STEEP, _STEEPEST))
+    return expected, worst
+
+
+def check_memory(model: str, n_items: int) -> None:
+    """Refuse a fit that would not fit."""
+    needed = 28 * n_items**2 if model == "ease" else 0
+    if needed > free_memory():
+        raise DataError(
+            f"{model} needs {needed / 1e9:.1f} GB for {n_items:,} items, and "
+            f"{free_memory() / 1e9:.1f} GB are free"
+        )
+
+
+def prepare_start(split: str | Interactions, name: str) -> None:
+    """Vectors of a few users, so that the loops behind them are compiled."""
+    train = split if isinstance(split, Interactions) else Split.load(split).train
+    with contextlib.suppress(LeporidError):
+        start(name, train.select(train.user < _FEW), cache=False, dim=4)
+
+
+def share_of(split: Split, share: float) -> Split:
+    """The training part of a share of the users and of the items, as a log of its own."""
+    train, rng = split.train, np.random.default_rng(0)
+    users, items = (
+        rng.permutation(n) < math.ceil(share * n) for n in (train.n_users, train.n_items)
+    )
+    few = train.select(users[train.user] & items[train.item])
+    if len(few) == 0:  # a log this small is no question of time
+        few = train.select(np.arange(1))
+    with warnings.catch_warnings():  # of users left out, which is meant
+        warnings.simplefilter("ignore", LeporidWarning)
+        few = few.core(1)
+    nothing = few.select(np.empty(0, np.int64))
+    return Split(few, nothing, nothing, split.protocol)
+
+
+def _timed(fit: Callable[[Split], object], split: Split) -> float:
+    """The better of two: a busy machine makes either too long."""
+    times = []
+    for _ in range(2):
+        begun = time.perf_counter()
+        fit(split)
+        times.append(time.perf_counter() - begun)
+    return max(min(times), 1e-4)

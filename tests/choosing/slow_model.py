@@ -1,0 +1,24 @@
+"""A model that takes its time, importable by other processes."""
+
+from __future__ import annotations
+
+import time
+
+from leporid import models
+from leporid.data import Split
+from leporid.models.toppop import TopPop
+from leporid.progress import ProgressLike
+
+
+class Sleeper(TopPop):
+    """The most popular items, after a sleep that grows with the log and that nothing ends."""
+
+    name = "sleeper"
+
+    def _fit(self, split: Split, *, seed: int, progress: ProgressLike) -> None:
+        time.sleep(60 * (len(split.train) / 2000) ** 1.5)
+        super()._fit(split, seed=seed, progress=progress)
+
+
+if "sleeper" not in models.available():
+    models.register("sleeper", Sleeper)
