@@ -118,21 +118,6 @@ def test_the_cache_and_files_tell_alignments_apart(
     assert len(list((tmp_path / "initializers").iterdir())) == 2
 
 
-def test_a_preferred_setting_gives_way_to_a_chosen_one_and_to_none() -> None:
-    train, liked = planted(40, 25), {"align": "items"}
-    options: dict[str, Any] = {"cache": False, "preferred": liked, "dim": 5}
-    aligns = [
-        made.users.provenance["parameters"].get("align")
-        for made in (
-            start("leporid", train, **options, k=9),
-            start("leporid", train, **options, k=9, align="procrustes"),
-            start("svd", train, **options),
-        )
-        if made is not None
-    ]
-    assert aligns == ["items", "procrustes", None]
-
-
 def test_where_it_does_not_work_it_says_so(tmp_path: Path) -> None:
     train = planted(40, 25)
     initializer = LEPORID(**SMALL, eigenvalue_power=1.0)

@@ -11,6 +11,7 @@ import torch
 from leporid.data.split import Split
 from leporid.errors import ConfigError, DataError
 from leporid.initializers.base import InitialEmbeddings
+from leporid.models.dlr2.losses import hinge
 from leporid.models.dlr2.model import DLR2
 from leporid.spectral.embedding import Embedding
 from leporid.training.data import TrainingData
@@ -109,7 +110,7 @@ def test_g_is_trained_by_squares_and_ranks_by_absolute_differences(split: Split)
         squares = (g[:, None] - net.items.weight[None]).square().mean(-1)
     np.testing.assert_allclose(scores, -distance.numpy(), rtol=1e-4, atol=1e-6)
     items = torch.tensor([[0, 1], [2, 3], [4, 5]])
-    loss = model._generative_loss(g, net.items(items), items[:, 0])
+    loss = hinge(g, net.items(items), model.config.margin)
     expected = [
         max(float(squares[row, a] - squares[row, b]) + 0.5, 0.0)
         for row, (a, b) in enumerate(items.tolist())

@@ -43,7 +43,7 @@ def predict_seconds(
 
 def check_memory(model: str, n_items: int) -> None:
     """Refuse a fit that would not fit."""
-    needed = 28 * n_items**2 if model == "ease" else 0
+    needed = 12 * n_items**2 if model == "ease" else 0
     if needed > free_memory():
         raise DataError(
             f"{model} needs {needed / 1e9:.1f} GB for {n_items:,} items, and "

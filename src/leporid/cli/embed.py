@@ -177,7 +177,7 @@ def _out_of_core(
     from leporid.initializers import embed_stored
 
     options, default = asdict(log), asdict(SplitOptions())
-    kept = ("order", "protocol", "split_seed")
+    kept = ("order", "protocol", "split_seed", "weight", "duplicates")
     streamed = {key: options.pop(key) for key in list(options) if key not in kept}
     others = {"scheduler": place.scheduler, "refresh": place.refresh}
     others |= {key: value for key, value in options.items() if value != default[key]}

@@ -77,7 +77,6 @@ class _Training:
             model: Any = models.get(self.model)
             dim = model.from_recipe(self.named_recipe(), split.train, **settings).config.dim
             init_settings = {"dim": dim, "seed": self.seed, **init_settings}
-            init_settings["preferred"] = model.start_settings
             vectors = initializers.start(name, split.train, progress=progress, **init_settings)
         shared: dict[str, Any] = {"seed": self.seed, "device": self.device}
         shared["recipe"] = self.named_recipe()

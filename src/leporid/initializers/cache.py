@@ -7,8 +7,7 @@ A second fit with the same four reads the file; a change of any of them never do
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -28,26 +27,20 @@ def start(
     *,
     cache: bool = True,
     progress: bool | ProgressLike | None = None,
-    preferred: Mapping[str, Any] | None = None,
     **settings: Any,
 ) -> InitialEmbeddings | None:
     """Starting vectors for the users and items of `train`.
 
     `source` is the name of an initialiser, vectors that exist already (returned as they are), or
     None or "none", which leave the model to draw small random numbers. `settings` are the
-    initialiser's, `dim` and `seed` among them; `preferred` are those a model would like, taken
-    where the initialiser has them and `settings` does not name them. With `cache` vectors fitted
-    before are read again.
+    initialiser's, `dim` and `seed` among them. With `cache` vectors fitted before are read again.
     """
     if source is None or source == "none":
         return None
     if not isinstance(source, str):
         return source
-    cls = get(source)
-    known = {field.name for field in fields(cls.config_class)}
-    liked = {name: value for name, value in (preferred or {}).items() if name in known}
     with kept_torch_threads():
-        return cached_fit(cls(**{**liked, **settings}), train, use_cache=cache, progress=progress)
+        return cached_fit(get(source)(**settings), train, use_cache=cache, progress=progress)
 
 
 def cache_path(initializer: Initializer, train: Interactions, directory: str | Path) -> Path:

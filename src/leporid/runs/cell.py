@@ -96,8 +96,7 @@ def run(
         # The seed of a cell varies the training. Vectors are computed once for all seeds, except
         # random ones, which are nothing but their seed.
         seeded = {"seed": cell.seed if cell.init == "random" else 0, **cell.init_settings}
-        liked = models.get(cell.model).start_settings
-        vectors = start(cell.init, split.train, progress=reporter, preferred=liked, **seeded)
+        vectors = start(cell.init, split.train, progress=reporter, **seeded)
         if cell.trials:
             fixed = {**models.get(cell.model).recipe_settings(recipe, split.train), **settings}
             asked: dict[str, Any] = {"seed": cell.seed, "init": vectors, "device": device}

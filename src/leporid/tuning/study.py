@@ -185,8 +185,7 @@ class _Search:
         if self.cls.takes_initial_vectors:
             dim = self._complete(settings)["dim"]
             if dim not in self.vectors:
-                own = {"dim": dim, "seed": self.seed, "preferred": self.cls.start_settings}
-                self.vectors[dim] = start(self.init, self.split.train, **own)
+                self.vectors[dim] = start(self.init, self.split.train, dim=dim, seed=self.seed)
             vectors = self.vectors[dim]
         options = {"seed": self.seed, "device": self.device or "auto", **settings}
         model = train(self.cls, self.split, vectors, recipe=None, progress=False, **options)

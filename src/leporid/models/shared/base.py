@@ -107,8 +107,6 @@ class Recommender(Recommending):
     reads `history`. Records and tables say it."""
     search_space: ClassVar[SearchSpace] = {}
     """What `leporid.tune` may try, by setting."""
-    start_settings: ClassVar[dict[str, Any]] = {}
-    """Settings of an initialiser that suit the model, where it has them and nobody chose others."""
     recipes: ClassVar[dict[str, dict[str, Any]]] = {}
     """Named settings, chosen with `recipe=`."""
     general_by_kind: ClassVar[dict[str, dict[str, Any]]] = {}

@@ -84,7 +84,6 @@ def train(
         if tables:
             about: Any = model.config
             shared = {"cache": False, "progress": reporter, "dim": about.dim, "seed": seed}
-            shared["preferred"] = cls.start_settings
             how |= {"init": start(init, split.train, **shared), "device": device}
             how |= {"checkpoint": checkpoint, "resume": resume}
         told: dict[str, Any] = {"callbacks": callbacks} if tables else {}
