@@ -19,7 +19,8 @@ real, real_map, hidden = io.open, safetensors.safe_open, ("/proc", "/dev/fd", "/
 
 def checked(path):
     if isinstance(path, (str, os.PathLike)) and os.fspath(path).startswith(hidden):
-        if not sys._getframe(2).f_globals["__name__"].startswith(("psutil", "threadpoolctl", "joblib")):
+        asks = sys._getframe(2).f_globals["__name__"]
+        if not asks.startswith(("psutil", "threadpoolctl", "joblib")):
             tried.append(os.fspath(path))
             raise FileNotFoundError(2, "hidden by the test", os.fspath(path))
 

@@ -45,3 +45,16 @@ def test_columns_beyond_the_rank_are_zero() -> None:
     assert made.users.vectors.shape == (6, 5)
     assert np.count_nonzero(made.users.vectors.any(axis=0)) == 2
     np.testing.assert_allclose(made.users.vectors @ made.items.vectors.T, dense, atol=1e-6)
+
+
+def test_where_the_sparse_solver_gives_up_the_dense_one_answers() -> None:
+    """Pairs of a very sparse log, each a block of its own: one singular value, many times."""
+    rng = np.random.default_rng(0)
+    users, items = rng.integers(0, 881, 1204), rng.integers(0, 656, 1204)
+    matrix = sparse.csr_array((np.ones(1204), (users, items)), shape=(881, 656))
+    matrix.data[:] = 1.0
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(svd, "_RESTARTS", 1)
+        u, s, v = truncated_svd(matrix, 64)
+    np.testing.assert_allclose(s, np.linalg.svd(matrix.toarray(), compute_uv=False)[:64])
+    np.testing.assert_allclose(matrix @ v, u * s, atol=1e-9)

@@ -28,13 +28,14 @@ def predict_seconds(
 ) -> tuple[float, float]:
     """Seconds that `fit(stage)` is expected to take, and may take at worst.
 
-    Where even those are less than `enough`, nothing more is measured. The first fit is not timed:
-    it loads or compiles what the model needs.
+    Where even those are less than `enough`, or a small share takes longer, nothing more is
+    measured. The first fit is not timed: it loads or compiles what the model needs.
     """
     fit(share_of(stage, _TINY))
     small = _timed(fit, share_of(stage, _SMALL))
-    if small / _SMALL**_STEEPEST <= enough:
-        return small / _SMALL, small / _SMALL**_STEEPEST
+    at_worst = small / _SMALL**_STEEPEST
+    if at_worst <= enough or small >= enough:
+        return small / _SMALL, at_worst
     larger = _timed(fit, share_of(stage, _LARGER))
     power = max(math.log(larger / small) / math.log(_LARGER / _SMALL), 1.0)
     expected, worst = (float(larger / _LARGER ** min(power, p)) for p in (_STEEP, _STEEPEST))

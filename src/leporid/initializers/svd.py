@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from scipy.sparse.linalg import svds
+from scipy.sparse.linalg import ArpackError, svds
 
 from leporid.data import Interactions
 from leporid.initializers.base import InitialEmbeddings, Initializer, InitializerConfig
@@ -19,6 +19,9 @@ from leporid.progress import ProgressLike
 
 _DENSE_SIDE = 256
 """Up to this many rows or columns the dense decomposition is faster than the sparse solver."""
+_DENSE_CELLS = 1 << 24
+_RESTARTS = 40
+"""After which the sparse solver gives up where the dense one takes seconds."""
 
 
 def truncated_svd(
@@ -33,11 +36,26 @@ def truncated_svd(
     if small <= max(_DENSE_SIDE, 2 * rank):
         u, s, vt = np.linalg.svd(matrix.toarray(), full_matrices=False)
     else:
-        start = np.random.default_rng(seed).standard_normal(small)
-        u, s, vt = svds(matrix, k=rank, v0=start, solver="arpack")
+        u, s, vt = _largest(matrix, rank, seed)
     order = np.argsort(-s, kind="stable")[:rank]
     signs = column_signs(u[:, order])
     return u[:, order] * signs, s[order], vt[order].T * signs
+
+
+def _largest(
+    matrix: sparse.csr_array, rank: int, seed: int
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    start = np.random.default_rng(seed).standard_normal(min(matrix.shape))
+    is_small = matrix.shape[0] * matrix.shape[1] <= _DENSE_CELLS
+    restarts = _RESTARTS if is_small else None
+    try:
+        return svds(matrix, k=rank, v0=start, maxiter=restarts, solver="arpack")
+    except ArpackError:
+        # Singular values that repeat, as on very sparse logs: one start vector has one direction
+        # of each.
+        if is_small:
+            return np.linalg.svd(matrix.toarray(), full_matrices=False)
+        return svds(matrix, k=rank, rng=np.random.default_rng(seed), solver="lobpcg")
 
 
 class SVD(Initializer):
