@@ -62,18 +62,20 @@ def test_what_it_does_is_in_files_and_what_it_refuses_is_said(tmp_path: Path) ->
 def test_seconds_are_foreseen_from_small_shares(
     power: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    now, shares = [0.0], iter([1 / 16, 1 / 8, 1 / 8, 1 / 4, 1 / 4, 1 / 16, 1 / 8, 1 / 8])
+    now, shares = [0.0], iter([1 / 16, 1 / 8, 1 / 8, 1 / 4, 1 / 4, *2 * [1 / 16, 1 / 8, 1 / 8]])
     monkeypatch.setattr(pilots.time, "perf_counter", lambda: now[0])
 
     def fit(part: Split) -> None:
         now[0] += 100.0 * next(shares) ** power
 
-    expected, worst = predict_seconds(fit, planted(), enough=1.0)
+    expected, worst = predict_seconds(fit, planted(), enough=20.0)
     assert expected == pytest.approx(100.0 if power <= 2 else 25.0)
     assert worst == pytest.approx(100.0)
     expected, worst = predict_seconds(fit, planted(), enough=math.inf)
     assert expected <= 101 <= 2 * worst
-    assert next(shares, None) is None, "no larger share where the worst is good enough"
+    expected, worst = predict_seconds(fit, planted(), enough=1e-3)
+    assert expected <= 101 <= 2 * worst
+    assert next(shares, None) is None, "no larger share where the small one says enough"
 
 
 def test_a_share_is_a_log_of_its_own() -> None:
