@@ -49,13 +49,14 @@ def _largest(
     is_small = matrix.shape[0] * matrix.shape[1] <= _DENSE_CELLS
     restarts = _RESTARTS if is_small else None
     try:
-        return svds(matrix, k=rank, v0=start, maxiter=restarts, solver="arpack")
+        u, s, vt = svds(matrix, k=rank, v0=start, maxiter=restarts, solver="arpack")
     except ArpackError:
         # Singular values that repeat, as on very sparse logs: one start vector has one direction
         # of each.
         if is_small:
             return np.linalg.svd(matrix.toarray(), full_matrices=False)
-        return svds(matrix, k=rank, rng=np.random.default_rng(seed), solver="lobpcg")
+        u, s, vt = svds(matrix, k=rank, rng=np.random.default_rng(seed), solver="lobpcg")
+    return u, s, vt
 
 
 class SVD(Initializer):
