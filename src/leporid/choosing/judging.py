@@ -27,7 +27,7 @@ from leporid.artifacts import read_arrays, write_arrays
 from leporid.choosing.apart import run_apart
 from leporid.choosing.budget import Guard, OutOfTimeError, Timer
 from leporid.choosing.candidates import Candidate
-from leporid.choosing.pilots import check_memory, predict_seconds, prepare_start
+from leporid.choosing.pilots import predict_seconds, prepare_start
 from leporid.choosing.race import FULL, LONGEST, RUNGS, Outcome, Task, Workers
 from leporid.data import Interactions, Split, is_split, rehearsal
 from leporid.errors import LeporidError, LeporidWarning
@@ -149,7 +149,6 @@ class Rehearsal:
 
     def evaluate(self, candidate: Candidate, rung: int, until: float) -> Outcome:
         """Fit and judge one candidate at one rung."""
-        check_memory(candidate.model, self.stage.n_items)
         stoppable = candidate.kind == "neural" or math.isinf(until)
         if not stoppable and not self._holds(candidate) and self.is_doubtful(candidate, until):
             return self._evaluate_apart(candidate, rung, until)

@@ -1,4 +1,4 @@
-"""What a fit will take: memory, and seconds measured on small shares of the users and items."""
+"""What a fit will take: seconds measured on small shares of the users and items."""
 
 from __future__ import annotations
 
@@ -11,9 +11,8 @@ from collections.abc import Callable
 import numpy as np
 
 from leporid.data import Interactions, Split
-from leporid.errors import DataError, LeporidError, LeporidWarning
+from leporid.errors import LeporidError, LeporidWarning
 from leporid.initializers import start
-from leporid.memory import free_memory
 
 _TINY, _SMALL, _LARGER = 1 / 16, 1 / 8, 1 / 4
 _FEW = 100
@@ -40,16 +39,6 @@ def predict_seconds(
     power = max(math.log(larger / small) / math.log(_LARGER / _SMALL), 1.0)
     expected, worst = (float(larger / _LARGER ** min(power, p)) for p in (_STEEP, _STEEPEST))
     return expected, worst
-
-
-def check_memory(model: str, n_items: int) -> None:
-    """Refuse a fit that would not fit."""
-    needed = 12 * n_items**2 if model == "ease" else 0
-    if needed > free_memory():
-        raise DataError(
-            f"{model} needs {needed / 1e9:.1f} GB for {n_items:,} items, and "
-            f"{free_memory() / 1e9:.1f} GB are free"
-        )
 
 
 def prepare_start(split: str | Interactions, name: str) -> None:

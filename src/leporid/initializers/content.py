@@ -14,14 +14,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from scipy.sparse.linalg import aslinearoperator, svds
+from scipy.sparse.linalg import aslinearoperator
 
 from leporid.data import Interactions
 from leporid.errors import ConfigError
 from leporid.initializers.base import InitialEmbeddings, Initializer, InitializerConfig
 from leporid.initializers.item_features import ItemFeatures, item_features
 from leporid.initializers.one_space import item_means
-from leporid.initializers.svd import column_signs, padded
+from leporid.initializers.svd import column_signs, largest_triplets, padded
 from leporid.progress import ProgressLike
 from leporid.spectral import Embedding
 
@@ -113,8 +113,7 @@ def principal_components(
     else:
         ones = aslinearoperator(np.ones((matrix.shape[0], 1)))
         centred = aslinearoperator(matrix.astype(np.float64)) - ones @ aslinearoperator(mean)
-        start = np.random.default_rng(seed).standard_normal(small)
-        u, s, _ = svds(centred, k=rank, v0=start, solver="arpack")
+        u, s, _ = largest_triplets(centred, rank, seed, lambda: matrix.toarray() - mean)
     order = np.argsort(-s, kind="stable")[:rank]
     order = order[s[order] > 1e-7 * s.max()]
     return u[:, order] * column_signs(u[:, order]), s[order]

@@ -6,6 +6,7 @@ their dot products are the best rank-D approximation of X.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -36,26 +37,29 @@ def truncated_svd(
     if small <= max(_DENSE_SIDE, 2 * rank):
         u, s, vt = np.linalg.svd(matrix.toarray(), full_matrices=False)
     else:
-        u, s, vt = _largest(matrix, rank, seed)
+        u, s, vt = largest_triplets(matrix, rank, seed, matrix.toarray)
     order = np.argsort(-s, kind="stable")[:rank]
     signs = column_signs(u[:, order])
     return u[:, order] * signs, s[order], vt[order].T * signs
 
 
-def _largest(
-    matrix: sparse.csr_array, rank: int, seed: int
+def largest_triplets(
+    operator: Any, rank: int, seed: int, dense: Callable[[], NDArray[np.float64]]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-    start = np.random.default_rng(seed).standard_normal(min(matrix.shape))
-    is_small = matrix.shape[0] * matrix.shape[1] <= _DENSE_CELLS
+    """U, s and V^T of a sparse matrix or linear operator, in any order; `dense` is the same array.
+
+    Singular values that repeat, as on very sparse logs, are hard for a solver that begins with one
+    vector: it has one direction of each.
+    """
+    start = np.random.default_rng(seed).standard_normal(min(operator.shape))
+    is_small = operator.shape[0] * operator.shape[1] <= _DENSE_CELLS
     restarts = _RESTARTS if is_small else None
     try:
-        u, s, vt = svds(matrix, k=rank, v0=start, maxiter=restarts, solver="arpack")
+        u, s, vt = svds(operator, k=rank, v0=start, maxiter=restarts, solver="arpack")
     except ArpackError:
-        # Singular values that repeat, as on very sparse logs: one start vector has one direction
-        # of each.
         if is_small:
-            return np.linalg.svd(matrix.toarray(), full_matrices=False)
-        u, s, vt = svds(matrix, k=rank, rng=np.random.default_rng(seed), solver="lobpcg")
+            return np.linalg.svd(dense(), full_matrices=False)
+        u, s, vt = svds(operator, k=rank, rng=np.random.default_rng(seed), solver="lobpcg")
     return u, s, vt
 
 
