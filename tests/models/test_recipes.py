@@ -62,7 +62,8 @@ def log_of(users: int, each: int, ordered: bool = True) -> Interactions:
         (log_of(10_000, 20), ["short histories", "large"]),
         (log_of(5_000, 40), ["large"]),
         (log_of(4_000, 50), ["large", "large with long histories in order"]),
-        (log_of(4_000, 50, ordered=False), ["large"]),
+        (log_of(4_000, 50, ordered=False), ["large", "large without order"]),
+        (log_of(10, 30, ordered=False), []),
         (log_of(3_999, 50), []),
     ],
 )

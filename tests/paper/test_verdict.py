@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 
 from leporid.artifacts import write_json
+from leporid.initializers.leporid import LEPORIDConfig
+from leporid.paper.repeats import repeats, run_to_run
 from leporid.paper.verdict import Claim, Comparison, judge_claims, verdict_page
 from leporid.runs.outcomes import UserOutcomes
 from leporid.runs.record import RunRecord
@@ -54,9 +56,10 @@ def test_a_reading_needs_the_whole_interval_on_one_side() -> None:
 
 def write(root: Path, init: str, seed: int, hits: list[int], **fields: Any) -> None:
     rate = sum(hits) / len(hits)
+    fields = {"experiment": "models", "recipe": None, "config": {}, **fields}
     record = RunRecord.make(
-        dataset="toy", experiment="models", model="bpr", init=init, recipe=None, seed=seed,
-        config={}, metrics={"HR@10": rate, "F1@10": rate / 5}, valid_metrics={},
+        dataset="toy", model="bpr", init=init, seed=seed, valid_metrics={},
+        metrics={"HR@10": rate, "F1@10": rate / 5},
         tail_metrics={"HR@10": rate / 2, "F1@10": rate / 10}, seconds=7.0, peak_memory_mb=1.0,
         device="cpu", spec_hash=f"{init}{seed}", **fields,
     )  # fmt: skip
@@ -101,6 +104,23 @@ def test_the_interval_covers_users_and_seeds(tmp_path: Path) -> None:
     assert judge_claims(tmp_path, [ratio])[0].comparisons[0].difference == pytest.approx(0.0)
     absent = entry(second={"init": "svd"})
     assert judge_claims(tmp_path, [absent])[0].computed() == "not run yet"
+
+
+def test_the_same_request_in_two_groups_is_a_repeat(tmp_path: Path) -> None:
+    def run(experiment: str, hits: list[int], lr: float = 0.1, **start: Any) -> None:
+        fields = {"experiment": experiment, "config": {"lr": lr}, "recipe": None}
+        cell = {"cell": {"init_settings": start}}
+        write(tmp_path, "leporid", 1, hits, extra=cell, **fields)
+
+    run("initialisers", [1, 1, 0, 0])
+    run("alpha", [1, 0, 0, 0], alpha=LEPORIDConfig().alpha)
+    run("losses", [1, 1, 1, 1], lr=0.2)
+    run("neighbours", [1, 1, 1, 1], k=7)
+    (found,) = repeats(tmp_path, "toy")
+    assert (found.model, found.seed) == ("bpr", 1)
+    assert found.values == {"initialisers": 0.5, "alpha": 0.25}
+    assert run_to_run([found]) == pytest.approx(np.std([0.5, 0.25], ddof=1))
+    assert run_to_run([]) == 0.0
 
 
 def test_seconds_are_those_of_the_file_without_the_peer(tmp_path: Path) -> None:

@@ -64,6 +64,18 @@ def test_windows_are_every_position_with_the_items_before_it(split: Split) -> No
     assert sorted(one_epoch(sampler)) == sorted(wanted)
 
 
+@pytest.mark.parametrize("length", [1, 3, 50])
+def test_a_circle_reads_the_others_of_a_user_never_the_target(split: Split, length: int) -> None:
+    sampler = sampler_of(split, Sampling("windows", length=length, circular=True), batch_size=1)
+    wanted: list[tuple[object, ...]] = []
+    for user in range(split.n_users):
+        items = split.train.sequences().of(user).tolist()
+        for t, item in enumerate(items) if len(items) > 1 else ():
+            others = (items[t + 1 :] + items[:t])[-length:]
+            wanted.append((user, tuple([-1] * (length - len(others)) + others), (item,)))
+    assert sorted(one_epoch(sampler)) == sorted(wanted)
+
+
 def test_windows_with_several_targets_repeat_the_last_where_a_user_has_too_few(
     split: Split,
 ) -> None:

@@ -55,6 +55,16 @@ def windows(item: Tensor, start: Tensor, end: Tensor, length: int, repeat: bool 
     return items.masked_fill(missing, -1)
 
 
+def circular_windows(item: Tensor, start: Tensor, end: Tensor, row: Tensor, length: int) -> Tensor:
+    """As `windows` up to `row`, where the range `start:end` is a circle: after its first item comes
+    its last. `row` itself is never read; a range with fewer others is filled with -1.
+    """
+    offset = torch.arange(-length, 0, device=item.device)
+    count = (end - start)[:, None]
+    items = item[start[:, None] + ((row - start)[:, None] + offset) % count]
+    return items.masked_fill(-offset >= count, -1)
+
+
 def recent_items(
     sequences: Sequences, users: NDArray[np.int32], length: int, repeat: bool = True
 ) -> Tensor:

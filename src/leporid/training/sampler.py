@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from leporid.errors import DataError
-from leporid.training.data import TrainingData, windows
+from leporid.training.data import TrainingData, circular_windows, windows
 from leporid.training.negatives import NegativeSampler
 from leporid.training.seeding import generator
 
@@ -38,6 +38,9 @@ class Sampling:
     """Windows: a history shorter than `length` repeats its first item in front; else -1."""
     shortest: int = 1
     """Windows: items of history that an example needs."""
+    circular: bool = False
+    """Windows: every interaction is an example, and the items after it stand before the first, as
+    they may where a log has no order. A short history is filled with -1."""
     crop: bool = True
     """Sequences longer than `length`: a random stretch (True) or always the newest (False)."""
 
@@ -117,7 +120,7 @@ class Sampler:
         if sampling.kind == "sequences":
             return usable.nonzero().squeeze(1)
         keep = usable[data.user]
-        if sampling.kind == "windows":
+        if sampling.kind == "windows" and not sampling.circular:
             place = torch.arange(len(data.user), device=data.device) - data.indptr[data.user]
             last = (count - sampling.targets).clamp(min=1)[data.user]
             keep &= (place >= sampling.shortest) & (place <= last)
@@ -127,8 +130,12 @@ class Sampler:
         data, sampling = self.data, self.sampling
         users, history = data.user[row], None
         if sampling.kind == "windows":
-            start = data.indptr[users]
-            history = windows(data.item, start, row, sampling.length, sampling.repeat)
+            start, end = data.indptr[users], data.indptr[users + 1]
+            history = (
+                circular_windows(data.item, start, end, row, sampling.length)
+                if sampling.circular
+                else windows(data.item, start, row, sampling.length, sampling.repeat)
+            )
         positives = data.item[row]
         if sampling.kind == "windows" and sampling.targets > 1:
             ahead = row[:, None] + torch.arange(sampling.targets, device=row.device)

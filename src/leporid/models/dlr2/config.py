@@ -36,6 +36,9 @@ class DLR2Config(TrainingConfig):
     padding: Literal["repeat", "blank", "none"] = "repeat"
     """A history shorter than l repeats its first item, or leaves rows of the image blank; or is not
     trained on at all, and repeats when it is scored."""
+    circular: bool = False
+    """Read a history as a circle: an example sees the items after it as well as those before, so
+    that training reads as much as a request does. For logs without order."""
     profile: int = setting(0, at_least=0)
     """One more row of the image: the sum of this many recent items over the root of their number.
     0 leaves it out."""
@@ -136,4 +139,5 @@ GENERAL_BY_KIND: dict[str, dict[str, Any]] = {
     "large with long histories in order": {
         "length": 20, "user_dropout": 0.5, "label_smoothing": 0.0, "weight_decay": 0.1,
     },
+    "large without order": {"circular": True, "channels": 8, "length": 1, "profile": 200},
 }  # fmt: skip

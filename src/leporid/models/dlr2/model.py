@@ -148,6 +148,7 @@ class DLR2(TwoStages, UserTableRecommender, DotProduct):
             negatives=count,
             negative_power=power,
             repeat=config.padding != "blank",
+            circular=config.circular,
             shortest=config.length if config.padding == "none" else 1,
         )
 

@@ -20,6 +20,7 @@ KINDS: dict[str, Callable[[Interactions], bool]] = {
     "large with long histories in order": lambda train: (
         len(train) >= max(_LARGE, _LONG * train.n_users) and train.time is not None
     ),
+    "large without order": lambda train: len(train) >= _LARGE and train.time is None,
 }
 """By name, the general ones before the special ones."""
 
