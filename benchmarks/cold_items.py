@@ -17,6 +17,7 @@ from __future__ import annotations
 import argparse
 import time
 import warnings
+from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -26,7 +27,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from benchmarks.harness import machine, write_record
+from benchmarks.harness import RECORDS, machine, write_record
 from leporid.artifacts import read_json, write_json
 from leporid.data import IdMap, Interactions, Split, cold_items_split, load, split_by
 from leporid.errors import LeporidWarning
@@ -41,6 +42,7 @@ SMALL_SASREC = {"length": 30, "layers": 1, "dropout": 0.2}
 """Over the recipe `general`, so that a run takes a minute on one core."""
 SHARE = 0.1
 METRIC = "NDCG@10"
+GROUP = ("task", "log", "model")
 STARTS = ("none", "svd", "content", "leporid", "leporid_content")
 NOTES = [
     "NDCG@10 among all items. cold and warm: targets without and with a training interaction; new: "
@@ -48,7 +50,8 @@ NOTES = [
     "places: share of the first ten places that cold or new items get.",
     "grown: trained without these items, from leporid; seconds are those of `grow`.",
     "low, high: 95% interval over users of the difference to the row named `against`, on warm "
-    "targets (task cold), old targets (task grow) or all (task warm).",
+    "targets (task cold), old targets (task grow) or all (task warm), mean of the seeds' limits.",
+    "Numbers are means over the seeds; `records/cold_items/jobs.json` has every job.",
 ]
 
 
@@ -184,12 +187,23 @@ class Job:
 
 
 def collect(folder: Path) -> None:
-    """One record of all jobs in a folder."""
+    """One record of all jobs in a folder: means over the seeds, and every job as it is."""
     jobs = [read_json(path) for path in sorted(folder.glob("*.json"))]
-    rows = [{**job["job"], **row} for job in jobs for row in job["rows"]]
+    same = defaultdict(list)
+    for job in jobs:
+        for row in job["rows"]:
+            same[tuple(job["job"][key] for key in GROUP), row["what"]].append(row)
+    rows: list[dict[str, Any]] = []
+    for (group, what), found in same.items():
+        row = {**dict(zip(GROUP, group, strict=True)), "what": what, "seeds": len(found)}
+        for key in dict.fromkeys(key for one in found for key in one if key != "what"):
+            values = [one[key] for one in found]
+            row[key] = values[0] if key == "against" else float(np.mean(values))
+        rows.append(row)
     where = sorted({f"{job['machine']['processor']}, {job['device']}" for job in jobs})
     settings = {"cold share": SHARE, "metric": METRIC, "recipe": "general"}
     write_record("cold_items", rows, {**settings, "trained on": "; ".join(where)}, NOTES)
+    write_json(RECORDS / "cold_items" / "jobs.json", jobs)
 
 
 def main() -> None:

@@ -170,6 +170,55 @@ def landmark_table(record: dict[str, Any], results: Path) -> str:
     return "\n".join(lines)
 
 
+def chosen_table(record: dict[str, Any], task: str, columns: dict[str, tuple[str, str]]) -> str:
+    """Of the record of cold items one line per log and model; columns: heading -> (what, value)."""
+    cells: dict[tuple[str, str, int], dict[tuple[str, str], float]] = {}
+    for row in record["rows"]:
+        if row["task"] == task:
+            line = cells.setdefault((row["log"], row["model"], row["seeds"]), {})
+            line |= {(row["what"], key): value for key, value in row.items()}
+    lines = ["| log | model | seeds | " + " | ".join(columns) + " |"]
+    lines.append("|---|---|---:|" + "---:|" * len(columns))
+    for key, line in cells.items():
+        values = (line[column] for column in columns.values())
+        shown = (
+            f"{v:.1f}" if c[1] == "seconds" else f"{v:.4f}"
+            for v, c in zip(values, columns.values(), strict=True)
+        )
+        lines.append("| " + " | ".join([*map(str, key), *shown]) + " |")
+    return "\n".join(lines)
+
+
+COLD = {
+    "cold: content neighbours": ("content neighbours", "cold"),
+    "grown": ("grown", "cold"),
+    "grown, exposure 1.5": ("grown, exposure 1.5", "cold"),
+    "warm: no places": ("grown, no places", "warm"),
+    "grown ": ("grown", "warm"),
+    "grown, exposure 1.5 ": ("grown, exposure 1.5", "warm"),
+    "ids alone": ("start none", "warm"),
+}
+GROWN = {
+    "new: retrained": ("retrained", "new"),
+    "grown": ("grown by content and interactions", "new"),
+    "and 300 steps": ("grown by content and interactions, 300 steps", "new"),
+    "old: retrained": ("retrained", "old"),
+    "grown, 300 steps": ("grown by content and interactions, 300 steps", "old"),
+    "seconds: retrained": ("retrained", "seconds"),
+    "grown ": ("grown by content and interactions", "seconds"),
+    "and 300 steps ": ("grown by content and interactions, 300 steps", "seconds"),
+}
+WARM = {
+    "leporid": ("start leporid", "all"),
+    "leporid_content": ("start leporid_content", "all"),
+    "low": ("start leporid_content", "low"),
+    "high": ("start leporid_content", "high"),
+    "content": ("start content", "all"),
+    "svd": ("start svd", "all"),
+    "random": ("start none", "all"),
+}
+
+
 def fill(text: str, name: str, table: str) -> str:
     """Replace what stands between the markers of a table."""
     begin, end = f"<!-- {name}:begin -->", f"<!-- {name}:end -->"
@@ -194,6 +243,9 @@ def models_page(text: str) -> str:
         text = fill(text, name, gain_table(records, results))
     studies = read_json(results / "ml-1m-r3" / "rehearsed-studies.json")["studies"]
     text = fill(text, "studies", study_table(studies))
+    cold = read_json(ROOT / "benchmarks/records/cold_items.json")
+    for task, columns in (("cold", COLD), ("grow", GROWN), ("warm", WARM)):
+        text = fill(text, f"{task}-items", chosen_table(cold, task, columns))
     scales = ROOT / "benchmarks/records/scales.json"
     return fill(text, "scales", scale_table(read_json(scales)))
 
