@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import runpy
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from typer.testing import CliRunner
 
 from leporid.cli.app import app
 from leporid.models.shared import catalogue
+from leporid.paper.verdict import judge_claims
 from leporid.runs.leaderboard import (
     FAMILIES,
     Ranking,
@@ -277,3 +279,21 @@ def test_the_readme_has_the_short_form() -> None:
     logs = read_leaderboard(ROOT / "experiments" / "leaderboard.toml", ROOT / "results")
     if begin:
         assert short_table(logs) in rest, "run `make pictures`"
+
+
+def test_the_first_screen_counts_as_the_records_do() -> None:
+    readme = " ".join((ROOT / "README.md").read_text("utf-8").split())
+    logs = read_leaderboard(ROOT / "experiments" / "leaderboard.toml", ROOT / "results")
+    found = [d for d in differences(logs, ROOT / "results") if d.between_starts]
+    against = [d for d in found if d.second.init == "random"]
+    count = Counter(d.gain.reading for d in against)
+    assert (
+        f"above in {count['above']} of {len(against)} pairs of log and model, "
+        f"level in {count['level']} and below in {count['below']}"
+    ) in readme
+    assert {d.first.model for d in against if d.gain.reading == "below"} <= {
+        "bpr", "ngcf", "dgcf", "lightgcn",
+    }  # fmt: skip
+    claims = judge_claims(ROOT / "results")
+    held = sum(claim.computed() == "holds" for claim in claims)
+    assert f"Of the paper's {len(claims)} claims {held} hold as printed" in readme
