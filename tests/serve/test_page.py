@@ -153,6 +153,31 @@ def test_a_person_finds_clicks_and_sees(
         page.wait("document.getElementById('problem').textContent.includes('does not answer')")
 
 
+def test_the_documentation_is_fastapis_own_and_needs_no_other_host(
+    page: Page, run_dir: Path, tmp_path: Path, pictures: Path
+) -> None:
+    with server(run_dir, tmp_path / "events.db") as (_, address):
+        page.size(1280, 900)
+        page.open(address + "/docs")
+        page.wait("document.querySelectorAll('.opblock').length")
+        document = page.run("fetch('openapi.json').then((r) => r.json())")
+        listed = page.run("[...document.querySelectorAll('.opblock')].map((e) => [e.querySelector("
+                          "'.opblock-summary-method'), e.querySelector('.opblock-summary-path')]"
+                          ".map((part) => part.textContent.replaceAll('\u200b', '')))")  # fmt: skip
+        expected = [[m.upper(), path] for path, by in document["paths"].items() for m in by]
+        assert sorted(listed) == sorted(expected)
+        page.screenshot(pictures / "docs.png")
+
+        # A request can be tried: the answer is the server's.
+        page.click("#operations-default-health_health_get .opblock-summary-control")
+        page.click("#operations-default-health_health_get .try-out__btn")
+        page.click("#operations-default-health_health_get .execute")
+        page.wait("document.querySelector('.live-responses-table .highlight-code')"
+                  "?.textContent.includes('\"status\": \"ok\"')")  # fmt: skip
+        assert {url.startswith((address, "data:")) for url in page.requests()} == {True}
+        assert page.complaints() == []
+
+
 def test_ten_thousand_points_are_drawn_within_a_frame_or_two(
     page: Page, run_dir: Path, tmp_path: Path
 ) -> None:

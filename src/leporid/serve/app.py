@@ -103,7 +103,7 @@ def create_app(
         title="leporid",
         version=__version__,
         description="Recommendations from a trained run.",
-        docs_url=None,  # its scripts come from another host; `add_page` has one without
+        docs_url=None,  # with scripts from another host; `add_page` has it with our own
         redoc_url=None,
         lifespan=lifespan,
     )

@@ -23,14 +23,13 @@ _Message = MutableMapping[str, Any]
 _Receive = Callable[[], Awaitable[_Message]]
 _Send = Callable[[_Message], Awaitable[None]]
 
+POLICY = "default-src 'self'; img-src 'self' data:; base-uri 'none'; form-action 'none'"
+"""What our pages may load; the answer to a request may bring a policy of its own."""
 _HEADERS = [
     (b"x-content-type-options", b"nosniff"),
     (b"referrer-policy", b"no-referrer"),
     (b"x-frame-options", b"DENY"),
-    (
-        b"content-security-policy",
-        b"default-src 'self'; img-src 'self' data:; base-uri 'none'; form-action 'none'",
-    ),
+    (b"content-security-policy", POLICY.encode()),
 ]
 
 
@@ -55,7 +54,9 @@ class Ledger:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                message["headers"] = [*message.get("headers", []), *headers]
+                own = message.get("headers", [])
+                names = {name for name, _ in own}
+                message["headers"] = [*own, *(pair for pair in headers if pair[0] not in names)]
             await send(message)
 
         try:

@@ -40,12 +40,12 @@ def serve_forever(
     try:
         import uvicorn
 
+        from leporid.serve.app import create_app
         from leporid.serve.timing import BoundedConnection, TimedServer
     except ImportError as error:
         raise MissingExtraError("the service", "serve") from error
     from leporid.serve.access import is_loopback
     from leporid.serve.access_log import write_access_log
-    from leporid.serve.app import create_app
     from leporid.serve.schemas import ServeLimits
     from leporid.serve.seldom import Seldom
 
