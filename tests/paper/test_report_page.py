@@ -89,6 +89,8 @@ def test_the_report_stands_alone_and_a_click_sorts(
     page.size(390, 844, dark=True)
     page.wait("document.documentElement.scrollWidth <= 390")
     page.screenshot(pictures / "report-phone-dark.png")
+    # So do pictures: they stay large enough to be read.
+    assert page.run("document.querySelector('figure svg').getBoundingClientRect().width") > 400
     # A dark page shows pictures in the colour of its text, on its own background.
     letters = "getComputedStyle(document.querySelector('figure svg text, figure svg use')).fill"
     assert page.run(letters) == page.run("getComputedStyle(document.body).color")

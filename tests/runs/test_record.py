@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from leporid._version import __version__
 from leporid.errors import DataError
 from leporid.runs.record import Meter, RunRecord, versions
 
@@ -38,6 +39,8 @@ def test_write_and_read_are_inverse_and_the_path_is_the_documented_one(tmp_path:
     assert path == tmp_path / "toy" / "unit" / f"ease-none-7-{record.spec_hash}.json"
     assert RunRecord.read(path) == record
     assert record.versions == versions()
+    # What runs, not what pip once installed: an editable installation keeps its first number.
+    assert record.versions["leporid"] == __version__
     assert set(_fields()) | {"versions", "spec_hash"} <= set(json.loads(path.read_text()))
 
 

@@ -61,7 +61,7 @@ def draw_bars(
             axis.plot(interval, [place, place], color="black", linewidth=1.2)
             axis.plot([values[place]], [place], marker="|", color="black")
     axis.set_yticks(range(len(labels)), labels)
-    axis.invert_yaxis()
+    axis.set_ylim(len(labels) - 0.4, -0.6)
     axis.set_xlabel(name)
     axis.grid(visible=True, axis="x", alpha=0.3)
     return figure

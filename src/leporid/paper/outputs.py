@@ -203,7 +203,7 @@ def _sensitivity(name: str, dataset: str, records: list[RunRecord], out: Path) -
     metrics = ["HR@10", "F1@10"]
     by_value = defaultdict(list)
     for record in records:
-        by_value[float(record.extra["cell"]["init_settings"][setting])].append(record.metrics)
+        by_value[record.extra["cell"]["init_settings"][setting]].append(record.metrics)
     points = [
         (value, {metric: sum(run[metric] for run in runs) / len(runs) for metric in metrics})
         for value, runs in sorted(by_value.items())

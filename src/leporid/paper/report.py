@@ -43,10 +43,13 @@ def figure_html(figure: Any, caption: str) -> str:
 
 
 def rows_html(rows: Sequence[Mapping[str, Any]], caption: str) -> str:
-    """Any list of dictionaries as a sortable table; columns of words are set left."""
-    columns = rows[0] if rows else ()
-    words = {key for key in columns if all(isinstance(row.get(key), str) for row in rows)}
-    values: dict[str, Any] = {"rows": rows, "caption": caption, "words": words}
+    """Any list of dictionaries as a sortable table; columns of words are set left.
+
+    A row may lack columns that others have.
+    """
+    columns = list(dict.fromkeys(key for row in rows for key in row))
+    words = {key for key in columns if all(isinstance(row.get(key, ""), str) for row in rows)}
+    values: dict[str, Any] = {"rows": rows, "columns": columns, "caption": caption, "words": words}
     values |= {"shown": _shown, "sort_key": _sort_key}
     return fill_template("leporid.paper", "templates/rows.html", **values)
 
@@ -143,6 +146,6 @@ def _shown(key: str, value: Any) -> str:
         return "< 0.0001"
     if key == "seconds":
         return f"{value:,.1f}"
-    if abs(value) >= 1000:
+    if abs(value) >= 100:
         return f"{value:,.0f}"
     return f"{value:.4f}" if abs(value) >= 5e-5 or not value else f"{value:.1e}"

@@ -15,11 +15,12 @@ from typing import Any, Self
 
 import psutil
 
+from leporid._version import __version__
 from leporid.artifacts import read_json, write_json
 from leporid.config import canonical_hash
 from leporid.errors import DataError, closest
 
-_PACKAGES = ("leporid", "numpy", "scipy", "numba", "pyarrow", "torch", "optuna")
+_PACKAGES = ("numpy", "scipy", "numba", "pyarrow", "torch", "optuna")
 _READ_HISTORIES = ("dlr2", "hgn", "sasrec")
 """Models that read validation items when tested before records said who did."""
 _KINDS: dict[str, Any] = {
@@ -160,7 +161,7 @@ def safe_name(name: str) -> str:
 def versions() -> dict[str, str]:
     """Versions of Python, the platform and the packages that can change a number."""
     machine = f"{platform.system()}-{platform.machine()}"
-    installed = {"python": platform.python_version(), "platform": machine}
+    installed = {"python": platform.python_version(), "platform": machine, "leporid": __version__}
     for package in _PACKAGES:
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
             installed[package] = importlib.metadata.version(package)
