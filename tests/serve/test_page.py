@@ -51,6 +51,8 @@ def test_a_person_finds_clicks_and_sees(
         before = listed(page, "#runs .run:first-child li button:first-child")
         assert len(before) == 10
         assert any("near Film" in why for why in listed(page, "#runs .why"))
+        tops = "document.querySelectorAll('#runs ol')"
+        assert page.run(f"new Set([...{tops}].map((e) => e.getBoundingClientRect().top)).size") == 1
         sentences = listed(page, "#runs .run .hint")
         assert [sentence.endswith(".") for sentence in sentences] == [True, True]
 
@@ -125,10 +127,14 @@ def test_a_person_finds_clicks_and_sees(
         # On a phone there is one column with tabs, and nothing is wider than the window.
         page.size(390, 844, dark=True)
         shown = "[...document.querySelectorAll('main > section')].filter((e) => e.offsetWidth)"
+        heights = set()
         for part in ("choose", "recs", "all", "near"):
             page.click(f"#t-{part}")
+            heights.add(page.run("document.getElementById('tabs').offsetHeight"))
             assert page.run(f"{shown}.map((e) => e.id)") == [part]
             page.wait("document.documentElement.scrollWidth <= 390")
+        assert len(heights) == 1, "no label wraps, so that nothing jumps under the thumb"
+        assert page.run("document.querySelector('header').offsetHeight") < 100
         page.press("ArrowRight")
         assert page.run("document.activeElement.id") == "t-choose"
         assert page.run(f"{shown}.map((e) => e.id)") == ["choose"]
