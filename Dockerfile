@@ -4,7 +4,7 @@ FROM python:3.12-slim
 WORKDIR /srv
 # Further arguments of pip, for instance an index with a CPU-only build of PyTorch.
 ARG PIP_FLAGS=""
-COPY pyproject.toml README.md LICENSE constraints.txt ./
+COPY pyproject.toml setup.py README.md LICENSE constraints.txt ./
 COPY src ./src
 RUN python -m venv venv
 RUN venv/bin/python -m pip install --no-cache-dir --disable-pip-version-check $PIP_FLAGS --constraint constraints.txt '.[torch,serve]'

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import runpy
 import shlex
 import shutil
 import subprocess
@@ -17,6 +18,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
+LINK = re.compile(r"(!?)\[[^]]*\]\(([^)]*)\)")
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 
 
@@ -85,13 +87,23 @@ def test_the_workflow_runs_what_ci_runs_on_every_version_we_name() -> None:
         assert f"run: {command}" in workflow
 
 
-def test_pypi_finds_the_pictures_of_the_readme() -> None:
-    if "Homepage" not in PROJECT["urls"]:
-        pytest.skip("project.urls has no Homepage yet, under which the pictures could be found")
+def test_pypi_finds_the_pictures_and_pages_of_the_readme() -> None:
+    page = runpy.run_path(str(ROOT / "setup.py"))["pypi_page"]
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    for picture in re.findall(r"!\[[^]]*\]\(([^)]*)\)", readme):
-        assert picture.startswith(PROJECT["urls"]["Homepage"])
-        assert (ROOT / "docs" / picture.partition("/docs/")[2]).is_file()
+    targets = LINK.findall(readme)
+    assert len([mark for mark, _ in targets if mark]) == 3
+    home = "https://forge.example/leporid"
+    shown = LINK.findall(page(readme, home))
+    assert len(shown) == len(targets)
+    for (mark, target), (_, address) in zip(targets, shown, strict=True):
+        if "://" not in target:
+            assert address == f"{home}/{'raw' if mark else 'blob'}/HEAD/{target}"
+            assert (ROOT / target.partition("#")[0]).exists()
+    # Without a repository nothing points to where nothing is, and no word is lost.
+    alone = page(readme, None)
+    assert all("://" in target for _, target in LINK.findall(alone))
+    for words in ("HR@10 of DLR2 by initialiser", "docs/images/service.png", "Changelog"):
+        assert words in alone
 
 
 @pytest.fixture(scope="module")
@@ -132,5 +144,10 @@ def test_both_archives_build_and_pypi_can_show_them(tmp_path: Path, tools: Path)
     assert "License-Expression: Apache-2.0" in about
     assert "Project-URL:" in about
     assert "Author: " in about
+    # The page itself: every picture and link is whole, and most of the README is there.
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert "Description-Content-Type: text/markdown" in about
+    assert all("://" in target for _, target in LINK.findall(about))
+    assert len(about) > 0.8 * len(readme)
     with tarfile.open(source) as file:
         assert any(name.endswith("/LICENSE") for name in file.getnames())

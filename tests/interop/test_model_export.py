@@ -201,6 +201,18 @@ def test_postgres_ranks_as_the_model_does(
     assert (parity.users, parity.equal) == (60, 60)
 
 
+@pytest.mark.slow
+@pytest.mark.realdata
+def test_a_thousand_users_of_movielens_in_postgres(
+    real_data: Path, tmp_path: Path, database: str
+) -> None:
+    split = temporal_split(leporid.load(real_data / "ml-1m-r3.parquet").core(5))
+    model = leporid.train("ials", split, progress=False)
+    parity = export_model(model, tmp_path / "out", "pgvector", address=database)
+    assert parity is not None
+    assert (parity.users, parity.equal) == (1000, 1000)
+
+
 def test_psql_loads_the_file(log: Interactions, tmp_path: Path, database: str) -> None:
     if shutil.which("psql") is None:
         pytest.skip("psql is not installed")
