@@ -1,7 +1,7 @@
 """What pyproject.toml cannot say: PyPI shows the README, and nothing beside it.
 
-Pictures and links lead into the repository, once [project.urls] has a `Repository`. Until then there
-is nowhere to lead: a link becomes its words, and a picture says where it is.
+Pictures and links lead into the repository, once [project.urls] has a `Repository`. Until then
+there is nowhere to lead: a link becomes its words, and a picture says where it is.
 """
 
 import re
