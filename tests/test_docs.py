@@ -124,6 +124,8 @@ def test_links_between_pages_lead_somewhere(page: Path) -> None:
 def test_nothing_comes_from_another_host() -> None:
     config = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
     assert "font: false" in config
+    # Material follows the reader's light or dark only where each scheme has a toggle.
+    assert config.count("toggle:") == config.count("prefers-color-scheme:") == 2
     assert "http" not in config
     for page in PAGES:
         assert not re.search(r"!\[[^]]*\]\(https?:", page.read_text(encoding="utf-8")), page

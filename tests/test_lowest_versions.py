@@ -43,8 +43,10 @@ async def get(path):
 
     await app(scope, receive, send)
 
-asyncio.run(get("/openapi.json"))
-assert sent[0]["status"] == 200, sent
+for path in ("/openapi.json", "/docs", "/static/swagger-ui-bundle.js"):
+    sent.clear()
+    asyncio.run(get(path))
+    assert sent[0]["status"] == 200, sent
 """
 
 

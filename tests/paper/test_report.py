@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 from leporid.paper import rows_html
+from leporid.paper.outputs import write_outputs
+
+ROOT = Path(__file__).parents[2]
 
 
 def cells(table: str) -> list[list[str]]:
@@ -31,3 +35,9 @@ def test_numbers_have_as_many_digits_as_they_need() -> None:
         ["500", "933", "0.2500"],
         ["20,000", "1,232", "0.0000"],
     ]
+
+
+def test_a_number_of_neighbours_is_a_whole_number(tmp_path: Path) -> None:
+    page = write_outputs(["neighbours"], "ml-1m-r3", ROOT / "results", tmp_path)
+    table = page.read_text(encoding="utf-8").partition("K on ml-1m-r3")[2].partition("</table>")[0]
+    assert [row[0] for row in cells(table)] == ["K", "100", "200", "500", "1000", "2000"]
