@@ -49,7 +49,7 @@ browser:
 
 # The systems that models are exported to, and the loggers of training.
 outside: env
-	$(INSTALL) '.[faiss,qdrant,onnx,mlflow,wandb,moto]' || \
+	$(INSTALL) '.[faiss,qdrant,onnx,mlflow,wandb,moto]' pgserver || \
 	echo "could not install every outside system: tests that need them will be skipped"
 
 test-all: env browser outside
