@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
+import pytest
+
 from leporid.paper import rows_html
 from leporid.paper.outputs import write_outputs
+from leporid.paper.tables import NOT_FETCHED
 
 ROOT = Path(__file__).parents[2]
 
@@ -41,3 +45,21 @@ def test_a_number_of_neighbours_is_a_whole_number(tmp_path: Path) -> None:
     page = write_outputs(["neighbours"], "ml-1m-r3", ROOT / "results", tmp_path)
     table = page.read_text(encoding="utf-8").partition("K on ml-1m-r3")[2].partition("</table>")[0]
     assert [row[0] for row in cells(table)] == ["K", "100", "200", "500", "1000", "2000"]
+
+
+@pytest.mark.parametrize("dataset", ["ml-1m-r3", "anime-5k"])
+def test_the_committed_records_leave_no_cell_empty(dataset: str, tmp_path: Path) -> None:
+    tables = ["table3", "table4", "table5", "table6", "table7"]
+    names = ["table2", *tables, "figure4a", "alpha", "neighbours", "timecost"]
+    report = write_outputs(names, dataset, ROOT / "results", tmp_path, skip_missing=True)
+    for name in tables:
+        text = (tmp_path / f"{name}.md").read_text("utf-8")
+        assert "not run" not in text, name
+        assert "paper" in text or name == "table6", name
+    rows = json.loads((tmp_path / "table2.json").read_text("utf-8"))
+    assert all(isinstance(r["ours"], int | float) for r in rows if r["dataset"] == dataset)
+    assert {r["ours"] for r in rows if r["dataset"] == "steam"} == {NOT_FETCHED}
+    assert len(json.loads((tmp_path / "timecost.json").read_text("utf-8"))) == 3
+    for picture in ("figure4a.png", "alpha.png", "neighbours.png"):
+        assert (tmp_path / picture).is_file()
+    assert "Not run yet" not in report.read_text("utf-8")

@@ -92,6 +92,6 @@ def _readable(source: str, records_are_enough: bool) -> bool:
 
     if not records_are_enough or Path(source).exists() or source in DATASETS:
         return True
-    left_out = "the statistics of Table 2 and the time cost are left out"
-    typer.echo(f"no file {source}: {left_out}; --source names the file", err=True)
+    shown = "the statistics of Table 2 and the time cost are those on record"
+    typer.echo(f"no file {source}: {shown}; --source names the file", err=True)
     return False

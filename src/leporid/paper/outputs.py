@@ -12,7 +12,7 @@ from typing import Any
 
 from scipy import sparse
 
-from leporid.artifacts import atomic_path, write_json
+from leporid.artifacts import atomic_path, read_json, write_json
 from leporid.errors import DataError
 from leporid.paper import figures
 from leporid.paper.render import FORMATS, render
@@ -77,7 +77,8 @@ def write_outputs(
 ) -> Path:
     """Write the named tables and figures (Markdown, CSV, LaTeX, PNG) and one HTML report.
 
-    `users` is the training matrix the time cost is measured on.
+    `stats` are those of the data, `users` is the training matrix the time cost is measured on;
+    without them, what the folder of records holds of both is shown.
     A table without a single record is an error, or with `skip_missing` holds the paper's values,
     "not run yet" beside them, and the command that runs it. (`authors`, which is none of the
     paper's, is only named then.)
@@ -87,10 +88,11 @@ def write_outputs(
     used: dict[str, RunRecord] = {}
     for name in names:
         if name == "table2":
-            sections.append(_data_sets(stats or {}, out))
+            sections.append(_data_sets(stats or _kept(root, dataset, "statistics.json"), out))
         elif name == "timecost":
-            if users is not None:
-                sections.append(_time_cost(users, out))
+            kept = _kept(root, dataset, "time-cost.json") if users is None else None
+            if rows := kept or (users is not None and measure_time_cost(users)):
+                sections.append(_time_cost(rows, out))
         elif name in ("figure1", "figure2"):
             sections.append(_simulated(name, out, progress))
         elif name in ("alpha", "neighbours"):
@@ -174,8 +176,13 @@ def _data_sets(stats: dict[str, dict[str, Any]], out: Path) -> Section:
     return "Table 2: data sets", rows_html(rows, "After the core filter")
 
 
-def _time_cost(users: sparse.csr_array, out: Path) -> Section:
-    rows = measure_time_cost(users)
+def _kept(root: str | Path, dataset: str, file: str) -> Any:
+    """What was measured on the data where it is not here now; empty if nothing was."""
+    path = Path(root) / dataset / file
+    return read_json(path) if path.is_file() else {}
+
+
+def _time_cost(rows: list[dict[str, Any]], out: Path) -> Section:
     write_json(out / "timecost.json", rows)
     note = "The paper: 172 seconds for 64 eigenvectors of the 47,143 users of Anime, by scipy eigs."
     return "Time cost", rows_html(rows, "Of the user graph") + f"<p class='note'>{note}</p>"
