@@ -22,9 +22,16 @@ from benchmarks.harness import timed, write_record
 
 DIM, SWEEPS, ROUNDS = 64, (1, 2, 3, 5, 10), 3
 OURS = [
-    {"l2": l2, "unobserved_weight": w} for l2 in (0.003, 0.01, 0.03, 0.1) for w in (0.1, 0.3, 1)
+    {"l2": l2, "frequency_exponent": exponent, "unobserved_weight": weight}
+    for exponent, penalties in ((0.5, (0.1, 0.3, 1.0)), (1.0, (0.003, 0.01, 0.03)))
+    for l2 in penalties
+    for weight in (0.1, 0.3, 1.0)
 ]
-THEIRS = [{"regularization": r, "alpha": a} for r in (0.01, 10.0, 30.0, 100.0) for a in (1.0, 4.0)]
+THEIRS = [
+    {"regularization": regularization, "alpha": alpha}
+    for regularization in (0.01, 3.0, 10.0, 30.0, 60.0, 100.0)
+    for alpha in (1.0, 2.0, 4.0)
+]
 
 
 def run() -> None:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Iterator
+
+import numba
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 from scipy import sparse
 
 from leporid.errors import ConfigError
-from leporid.models.ials import IALS, Columns, IALSConfig
+from leporid.models.ials import IALS, Columns, IALSConfig, first_factors
 from leporid.models.shared.sparse import canonical
 from tests.test_contract import make_split
 
@@ -36,15 +40,22 @@ def random_problem() -> tuple[NDArray[np.float64], NDArray[np.float32], IALSConf
     return x, q, IALSConfig(dim=6, l2=0.03, unobserved_weight=0.2, frequency_exponent=0.7)
 
 
+def systems(
+    x: NDArray[np.float64], q: NDArray[np.float32], config: IALSConfig
+) -> Iterator[tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]]:
+    """The normal equations of every row, A p = b, and A were the columns seen like all others."""
+    wide, one = q.astype(np.float64), np.eye(q.shape[1])
+    for row, penalty in zip(x, penalties(x.sum(axis=1), x.shape[1], config), strict=True):
+        system = wide.T @ np.diag(row + config.unobserved_weight) @ wide + penalty * one
+        alike = (row.mean() + config.unobserved_weight) * (wide.T @ wide) + penalty * one
+        yield system, wide.T @ row, alike
+
+
 def solved(
     x: NDArray[np.float64], q: NDArray[np.float32], config: IALSConfig
 ) -> NDArray[np.float64]:
     """The normal equations row by row, by a dense solver."""
-    wide, rows = q.astype(np.float64), []
-    for row, penalty in zip(x, penalties(x.sum(axis=1), x.shape[1], config), strict=True):
-        system = wide.T @ np.diag(row + config.unobserved_weight) @ wide
-        rows.append(np.linalg.solve(system + penalty * np.eye(len(system)), wide.T @ row))
-    return np.array(rows)
+    return np.array([np.linalg.solve(a, b) for a, b, _ in systems(x, q, config)])
 
 
 def test_a_half_step_solves_the_normal_equations() -> None:
@@ -52,6 +63,16 @@ def test_a_half_step_solves_the_normal_equations() -> None:
     found = Columns.of(q, config).solve(canonical(sparse.csr_array(x)))
     np.testing.assert_allclose(found, solved(x, q, config), rtol=1e-4, atol=1e-6)
     assert not found[3].any()
+
+
+def test_a_row_without_entries_is_zero_also_where_nothing_penalises_it() -> None:
+    x, q, config = random_problem()
+    columns = Columns.of(q, dataclasses.replace(config, unobserved_weight=0.0))
+    found = columns.solve(canonical(sparse.csr_array(x)))
+    assert np.isfinite(found).all()
+    assert not found[3].any()
+    start = np.ones((14, 6), dtype=np.float32)
+    assert not columns.solve(canonical(sparse.csr_array(x)), start)[3].any()
 
 
 def test_badly_conditioned_systems_are_solved_too() -> None:
@@ -63,14 +84,47 @@ def test_badly_conditioned_systems_are_solved_too() -> None:
     np.testing.assert_allclose(found, solved(x, q, config) @ q.T, atol=2e-4)
 
 
-def test_steps_from_a_start_come_nearer_and_the_solution_stays() -> None:
+def test_two_steps_are_the_best_of_their_krylov_space_and_the_solution_stays() -> None:
     x, q, config = random_problem()
     columns, rows = Columns.of(q, config), canonical(sparse.csr_array(x))
     best = solved(x, q, config).astype(np.float32)
     start = np.random.default_rng(1).normal(size=best.shape).astype(np.float32)
-    nearer = columns.solve(rows, start)
-    assert np.linalg.norm(nearer - best) < 0.3 * np.linalg.norm(start - best)
+    start[3] = 0.0
+    found = columns.solve(rows, start)
+    for p, end, (a, b, alike) in zip(start, found, systems(x, q, config), strict=True):
+        residual = b - a @ p
+        first = np.linalg.solve(alike, residual)
+        space = np.stack([first, np.linalg.solve(alike, a @ first)], axis=1)
+        along = np.linalg.lstsq(space.T @ a @ space, space.T @ residual)[0]
+        np.testing.assert_allclose(end, p + space @ along, rtol=1e-3, atol=1e-5)
     np.testing.assert_allclose(columns.solve(rows, best), best, rtol=1e-4, atol=1e-5)
+
+
+def test_the_first_factors_are_near_the_largest_singular_vectors() -> None:
+    rng = np.random.default_rng(4)
+    x = (rng.random((50, 8)) @ rng.random((8, 40)) + rng.random((50, 40)) > 2.9).astype(np.float32)
+    rows, columns = canonical(sparse.csr_array(x)), canonical(sparse.csr_array(x.T))
+    s = np.linalg.svd(x, compute_uv=False)
+    for dim in (1, 6, 60):
+        users = first_factors(rows, columns, dim, seed=2)
+        basis = np.linalg.svd(users, full_matrices=False)[0][:, : min(dim, 40)]
+        held = np.linalg.norm(basis.T @ x) ** 2
+        assert held > 0.95 * (s[:dim] ** 2).sum()
+        gram = users.T @ users
+        np.testing.assert_allclose(gram, np.diag(np.diag(gram)), atol=1e-4 * gram.max())
+        np.testing.assert_array_equal(users, first_factors(rows, columns, dim, seed=2))
+    assert np.linalg.matrix_rank(users) == np.linalg.matrix_rank(x)
+
+
+def test_the_fit_is_the_same_to_the_bit_on_any_number_of_threads() -> None:
+    split, before = make_split(), numba.get_num_threads()
+    fits = []
+    for threads in (1, before):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("leporid.threads.resolve_threads", lambda _, n=threads: n)
+            fits.append(IALS(dim=8, iterations=3).fit(split, seed=4))
+    np.testing.assert_array_equal(fits[0].user_factors, fits[1].user_factors)
+    np.testing.assert_array_equal(fits[0].item_factors, fits[1].item_factors)
 
 
 def test_every_half_step_lowers_the_objective() -> None:
@@ -94,7 +148,8 @@ def test_the_fit_ends_where_exact_sweeps_end() -> None:
     split = make_split()
     model = IALS(dim=4, iterations=40).fit(split, seed=9)
     x = split.train.csr().toarray().astype(np.float64)
-    users = np.random.default_rng(9).normal(0, 0.1 / 2, (31, 4)).astype(np.float32)
+    rows, columns = canonical(split.train.csr()), canonical(split.train.csr().T)
+    users = first_factors(rows, columns, 4, seed=9)
     for _ in range(40):
         items = solved(x.T, users, model.config).astype(np.float32)
         users = solved(x, items, model.config).astype(np.float32)

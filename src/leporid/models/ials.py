@@ -3,8 +3,10 @@
 Hu et al. (ICDM 2008), with the penalty scaled by frequency as in Rendle et al. (RecSys 2022).
 The normal equations are solved by conjugate gradients (Takács et al., RecSys 2011). In the basis
 of the eigenvectors of Q'Q the part that all rows share is diagonal, so that a step costs only the
-seen columns, and the diagonal of the whole system preconditions it well: two steps from the
-factors of the sweep before do as much for a sweep as an exact solution.
+seen columns. Were these columns like all others, the whole system would be diagonal there; that
+diagonal is the preconditioner, and two steps from the factors of the sweep before do as much for a
+sweep as an exact solution. The first sweep begins with the users' largest singular vectors, nearly:
+from random factors the sweeps would first have to find them.
 """
 
 from __future__ import annotations
@@ -19,10 +21,10 @@ from scipy import sparse
 
 from leporid.config import setting
 from leporid.data import Sequences, Split
-from leporid.kernel import kernel
+from leporid.kernel import INNER, kernel
 from leporid.models.shared.base import Indices, Learnt, Scores
 from leporid.models.shared.profiles import WINDOW_SPACE, ProfileConfig, ProfileRecommender
-from leporid.models.shared.sparse import canonical
+from leporid.models.shared.sparse import canonical, csr_parts
 from leporid.progress import ProgressLike
 from leporid.space import Float, Int, SearchSpace
 from leporid.threads import one_thread_pool
@@ -31,6 +33,10 @@ _STEPS = 2
 """Conjugate gradient steps from the factors of the sweep before."""
 _CONVERGED = 1e-12
 """The part of the first squared residual at which a system counts as solved."""
+_ROUNDS = 2
+"""Products with X X' that turn random vectors towards the largest singular vectors of X."""
+_BLOCKS = 64
+"""Shares of the rows, interleaved; many more than threads."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,22 +78,22 @@ class IALS(ProfileRecommender):
     def _fit(self, split: Split, *, seed: int, progress: ProgressLike) -> None:
         profiles = self._remember(split.train)
         by_item = canonical(profiles.T)
-        rng = np.random.default_rng(seed)
-        scale = 0.1 / np.sqrt(self.config.dim)
-        users = rng.normal(0.0, scale, (split.n_users, self.config.dim)).astype(np.float32)
-        items = np.zeros((split.n_items, self.config.dim), dtype=np.float32)
         progress.start("ials", self.config.iterations)
-        for sweep in range(self.config.iterations):
-            items = Columns.of(users, self.config).solve(by_item, items)
-            last = sweep == self.config.iterations - 1
-            users = Columns.of(items, self.config).solve(profiles, None if last else users)
-            progress.advance(1)
+        with one_thread_pool():
+            users = first_factors(profiles, by_item, self.config.dim, seed)
+            items = np.zeros((split.n_items, self.config.dim), dtype=np.float32)
+            for sweep in range(self.config.iterations):
+                items = Columns.of(users, self.config).solve(by_item, items)
+                last = sweep == self.config.iterations - 1
+                users = Columns.of(items, self.config).solve(profiles, None if last else users)
+                progress.advance(1)
         self.user_factors, self.item_factors = users, items
 
     def _fold_in(self, profiles: sparse.csr_array) -> NDArray[np.float32]:
-        if self._columns is None or self._columns.factors is not self.item_factors:
-            self._columns = Columns.of(self.item_factors, self.config)
-        return self._columns.solve(profiles)
+        with one_thread_pool():
+            if self._columns is None or self._columns.factors is not self.item_factors:
+                self._columns = Columns.of(self.item_factors, self.config)
+            return self._columns.solve(profiles)
 
     def _score_profiles(self, profiles: sparse.csr_array, users: Indices | None) -> Scores:
         return np.asarray(self._fold_in(profiles) @ self.item_factors.T, dtype=np.float32)
@@ -101,6 +107,32 @@ class IALS(ProfileRecommender):
         return self._fold_in(self._profiles(histories))
 
 
+def first_factors(
+    profiles: sparse.csr_array, by_item: sparse.csr_array, dim: int, seed: int
+) -> NDArray[np.float32]:
+    """float32[n_users, dim]: orthogonal and near the largest left singular vectors of X.
+
+    The root of the mean square of a user's length is 1.
+    """
+    users = np.random.default_rng(seed).standard_normal((profiles.shape[0], dim), np.float32)
+    for _ in range(_ROUNDS):
+        turned = _in_eigenbasis(profiles @ (by_item @ users))[1]
+        lengths = np.linalg.norm(turned, axis=0)
+        kept = lengths > 1e-5 * lengths.max()  # the rest is rounding: X has no more directions
+        users = np.where(kept, turned / np.where(kept, lengths, 1), 0)
+    return users * np.float32(np.sqrt(profiles.shape[0] / dim))
+
+
+def _in_eigenbasis(
+    factors: NDArray[np.float32],
+) -> tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.float32]]:
+    """The eigenvectors of Q'Q [D, D], Q in their basis [m, D], and the eigenvalues [D]."""
+    wide = factors.astype(np.float64)
+    values, vectors = np.linalg.eigh(wide.T @ wide)
+    basis = vectors.astype(np.float32)
+    return basis, factors @ basis, np.maximum(values, 0).astype(np.float32)
+
+
 @dataclass(frozen=True, eq=False)
 class Columns:
     """The fixed side of a least-squares problem, ready to solve for any rows of the other."""
@@ -112,17 +144,13 @@ class Columns:
     turned: NDArray[np.float32]
     """float32[m, D]: q in that basis."""
     gram: NDArray[np.float32]
-    """float32[D]: the eigenvalues of alpha_0 Q'Q."""
+    """float32[D]: the eigenvalues of Q'Q."""
     config: IALSConfig
 
     @classmethod
     def of(cls, factors: NDArray[np.float32], config: IALSConfig) -> Self:
         """Find the basis, in float64."""
-        wide = factors.astype(np.float64)
-        values, vectors = np.linalg.eigh(config.unobserved_weight * (wide.T @ wide))
-        basis = vectors.astype(np.float32)
-        gram = np.maximum(values, 0).astype(np.float32)
-        return cls(factors, basis, factors @ basis, gram, config)
+        return cls(factors, *_in_eigenbasis(factors), config)
 
     def solve(
         self, matrix: sparse.csr_array, start: NDArray[np.float32] | None = None
@@ -134,71 +162,80 @@ class Columns:
         """
         n, dim = matrix.shape[0], self.turned.shape[1]
         found = np.zeros((n, dim), np.float32) if start is None else start @ self.basis
-        entries = matrix.indptr, matrix.indices, matrix.data
-        frequency = matrix.sum(axis=1) + self.config.unobserved_weight * matrix.shape[1]
-        penalty = self.config.l2 * frequency**self.config.frequency_exponent
+        settings = self.config.unobserved_weight, self.config.l2, self.config.frequency_exponent
         most = 2 * dim + 10 if start is None else _STEPS
-        with one_thread_pool() as threads:
-            _descend(
-                entries,
-                self.turned,
-                self.gram,
-                penalty.astype(np.float32),
-                found,
-                most,
-                8 * threads,
-            )
+        _descend(csr_parts(matrix), self.turned, self.gram, settings, found, most)
         return np.asarray(found @ self.basis.T)
 
 
-@kernel(fastmath=True)
-def _add_seen(columns: Any, weights: Any, other: Any, vector: Any, target: float, out: Any) -> None:
-    """out += sum_seen w (target - q.vector) q, two columns at a time."""
-    dim, n = len(vector), len(columns)
-    for e in range(0, n - 1, 2):
+@kernel(fastmath=True, **INNER)
+def _products(columns: Any, other: Any, vector: Any, out: Any) -> None:
+    """out = q.vector for the columns seen, four at a time."""
+    n = len(columns)
+    for e in range(0, n - 3, 4):
         q, r = other[columns[e]], other[columns[e + 1]]
-        a = b = np.float32(target)
-        for d in range(dim):
-            a -= q[d] * vector[d]
-            b -= r[d] * vector[d]
-        a *= weights[e]
-        b *= weights[e + 1]
-        for d in range(dim):
-            out[d] += a * q[d] + b * r[d]
-    if n % 2:
-        q = other[columns[n - 1]]
-        a = np.float32(target)
-        for d in range(dim):
-            a -= q[d] * vector[d]
-        a *= weights[n - 1]
-        for d in range(dim):
-            out[d] += a * q[d]
+        s, t = other[columns[e + 2]], other[columns[e + 3]]
+        a = b = c = d = np.float32(0)
+        for k in range(len(vector)):
+            a += q[k] * vector[k]
+            b += r[k] * vector[k]
+            c += s[k] * vector[k]
+            d += t[k] * vector[k]
+        out[e], out[e + 1], out[e + 2], out[e + 3] = a, b, c, d
+    for e in range(n - n % 4, n):
+        q = other[columns[e]]
+        a = np.float32(0)
+        for k in range(len(vector)):
+            a += q[k] * vector[k]
+        out[e] = a
+
+
+@kernel(fastmath=True, **INNER)
+def _add_columns(columns: Any, other: Any, times: Any, out: Any) -> None:
+    """out += sum_seen times q, four columns at a time."""
+    n = len(columns)
+    for e in range(0, n - 3, 4):
+        q, r = other[columns[e]], other[columns[e + 1]]
+        s, t = other[columns[e + 2]], other[columns[e + 3]]
+        a, b, c, d = times[e], times[e + 1], times[e + 2], times[e + 3]
+        for k in range(len(out)):
+            out[k] += a * q[k] + b * r[k] + c * s[k] + d * t[k]
+    for e in range(n - n % 4, n):
+        q, a = other[columns[e]], times[e]
+        for k in range(len(out)):
+            out[k] += a * q[k]
 
 
 @kernel(parallel=True, fastmath=True)
-def _descend(
-    entries: Any, other: Any, gram: Any, penalty: Any, found: Any, most: int, blocks: int
-) -> None:
+def _descend(entries: Any, other: Any, gram: Any, settings: Any, found: Any, most: int) -> None:
     """Preconditioned conjugate gradients on every row of `found`, `most` steps or to the end."""
     ptr, idx, val = entries
+    unobserved, l2, exponent = settings
     n, dim = found.shape
-    for block in prange(blocks):
+    longest = np.diff(ptr).max() if n else 0
+    for block in prange(_BLOCKS):
         shared = np.empty(dim, np.float32)  # the diagonal without what was seen
-        scale = np.empty(dim, np.float32)  # the whole diagonal
+        scale = np.empty(dim, np.float32)  # the whole diagonal, about
         residual, direction = np.empty(dim, np.float32), np.empty(dim, np.float32)
         image = np.empty(dim, np.float32)  # minus the system times the direction
-        for row in range(block, n, blocks):
+        terms = np.empty(longest, np.float32)  # one per column seen
+        for row in range(block, n, _BLOCKS):
             p, seen = found[row], slice(ptr[row], ptr[row + 1])
             columns, weights = idx[seen], val[seen]
+            total = weights.sum()
+            if total == 0:
+                p[:] = 0
+                continue
+            penalty = l2 * (total + unobserved * len(other)) ** exponent
             for d in range(dim):
-                shared[d] = scale[d] = gram[d] + penalty[row]
+                shared[d] = unobserved * gram[d] + penalty
+                scale[d] = shared[d] + total / len(other) * gram[d]
                 residual[d] = -shared[d] * p[d]
                 direction[d] = 0
+            _products(columns, other, p, terms)
             for e in range(len(columns)):
-                q = other[columns[e]]
-                for d in range(dim):
-                    scale[d] += weights[e] * q[d] * q[d]
-            _add_seen(columns, weights, other, p, 1.0, residual)
+                terms[e] = weights[e] * (1 - terms[e])
+            _add_columns(columns, other, terms, residual)
             before = enough = np.float32(0)
             for step in range(most):
                 size = np.float32(0)
@@ -208,16 +245,21 @@ def _descend(
                     before, enough = size, np.float32(_CONVERGED) * size
                 if size <= enough:
                     break
-                turn = size / before
+                turn, slope = size / before, np.float32(0)
                 for d in range(dim):
                     direction[d] = residual[d] / scale[d] + turn * direction[d]
                     image[d] = -shared[d] * direction[d]
-                _add_seen(columns, weights, other, direction, 0.0, image)
-                slope = np.float32(0)
-                for d in range(dim):
-                    slope -= direction[d] * image[d]
+                    slope -= image[d] * direction[d]
+                _products(columns, other, direction, terms)
+                for e in range(len(columns)):
+                    slope += weights[e] * terms[e] * terms[e]
+                    terms[e] *= -weights[e]
                 length = size / slope
                 for d in range(dim):
                     p[d] += length * direction[d]
+                if step == most - 1:
+                    break
+                _add_columns(columns, other, terms, image)
+                for d in range(dim):
                     residual[d] += length * image[d]
                 before = size
