@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import subprocess
 import sys
 
 import pytest
+
+from leporid.graph.knn import may_have_gpu, uses_gpu
 
 HEAVY = {
     "numpy", "scipy", "numba", "pyarrow", "torch", "pandas", "polars", "optuna", "matplotlib",
@@ -15,13 +18,13 @@ HEAVY = {
 
 
 def loaded_after(code: str) -> set[str]:
-    """Top-level names of the modules a fresh interpreter holds after running `code`."""
+    """Packages (and scipy.stats, a second) a fresh interpreter holds after running `code`."""
     tail = "\nimport json, sys\nprint('@' + json.dumps(sorted(sys.modules)))"
     done = subprocess.run(
         [sys.executable, "-c", code + tail], capture_output=True, text=True, check=True
     )
     names = json.loads(done.stdout.rsplit("@", 1)[1])
-    return {name.partition(".")[0] for name in names}
+    return {name.partition(".")[0] for name in names} | {"scipy.stats"}.intersection(names)
 
 
 def test_the_import_is_light() -> None:
@@ -50,3 +53,44 @@ def test_the_first_use_loads_what_it_needs() -> None:
     loaded = loaded_after("import leporid; leporid.Leporid")
     assert "numpy" in loaded
     assert "torch" not in loaded
+
+
+def test_fitting_vectors_without_a_driver_does_not_load_torch() -> None:
+    """torch takes 2 s to say that there is no GPU."""
+    code = (
+        "import sys, types\n"
+        "from leporid import Leporid\n"
+        "from leporid.graph.knn import uses_gpu\n"
+        "from scipy import sparse\n"
+        "def no_driver(name): raise OSError(name)\n"
+        "here = sys.modules['leporid.graph.knn']\n"
+        "here.ctypes = types.SimpleNamespace(CDLL=no_driver)\n"
+        "assert not uses_gpu('auto', 10**6)\n"
+        "Leporid(dim=4, k=5, device='auto').fit(sparse.random_array((60, 30), density=0.3, rng=0))"
+    )
+    assert not loaded_after(code) & {"torch", "scipy.stats"}
+
+
+def test_torch_is_asked_where_there_is_a_driver_or_torch_already(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    torch = pytest.importorskip("torch")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    assert uses_gpu("auto", 10**6)
+    assert not uses_gpu("auto", 10)
+    monkeypatch.delitem(sys.modules, "torch")
+    monkeypatch.setattr(ctypes, "CDLL", lambda name: name)
+    assert may_have_gpu()
+
+
+def test_a_classical_model_is_trained_and_judged_without_torch() -> None:
+    code = (
+        "import leporid, numpy as np\n"
+        "from leporid.runs import against_baselines, judge\n"
+        "rng = np.random.default_rng(0)\n"
+        "log = {'user': rng.integers(0, 40, 900), 'item': rng.integers(0, 30, 900),\n"
+        "       'time': np.arange(900)}\n"
+        "split = leporid.temporal_split(leporid.load(log))\n"
+        "leporid.evaluate(leporid.train('itemknn', split), split)"
+    )
+    assert not loaded_after(code) & {"torch", "scipy.stats", "optuna", "matplotlib"}

@@ -15,8 +15,8 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import stats
 
 from leporid.errors import ConfigError, DataError, UnknownNameError
 from leporid.evaluation.bootstrap import bootstrap_means, percentile_interval
@@ -99,8 +99,8 @@ def paired_test(first: Values, second: Values) -> PairedTest:
     gap = first - second
     t_p = 1.0 if len(gap) < 2 or not gap.any() else 0.0
     if np.ptp(gap):
-        t_p = float(stats.ttest_1samp(gap, 0.0).pvalue)
-    wilcoxon_p = float(stats.wilcoxon(gap, zero_method="wilcox").pvalue) if gap.any() else 1.0
+        t_p = float(scipy.stats.ttest_1samp(gap, 0.0).pvalue)
+    wilcoxon_p = float(scipy.stats.wilcoxon(gap, zero_method="wilcox").pvalue) if gap.any() else 1.0
     return PairedTest(float(gap.mean()), t_p, wilcoxon_p, t_p, wilcoxon_p)
 
 

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
+import os
+import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -72,7 +76,7 @@ def knn_graph(
 
 def uses_gpu(device: str, n: int) -> bool:
     """Whether to take the torch path; "cuda" without torch or CUDA is an error."""
-    if device == "cpu":
+    if device == "cpu" or (device == "auto" and not (n >= WORTH_A_GPU and may_have_gpu())):
         return False
     try:
         import torch
@@ -81,9 +85,20 @@ def uses_gpu(device: str, n: int) -> bool:
             return False
         raise MissingExtraError(f"device {device!r}", "torch") from None
     if device == "auto":
-        return n >= WORTH_A_GPU and torch.cuda.is_available()
+        return torch.cuda.is_available()
     if not device.startswith("cuda"):
         raise GraphError(f"device must be 'cpu', 'cuda' or 'auto', not {device!r}")
     if not torch.cuda.is_available():
         raise GraphError(f"device {device!r} was asked for, but torch finds no CUDA; use 'auto'")
+    return True
+
+
+def may_have_gpu() -> bool:
+    """Whether torch could find a GPU; where there is no driver, its import (2 s) is spared."""
+    if "torch" in sys.modules or Path("/dev/kfd").exists():  # AMD's driver
+        return True
+    try:
+        ctypes.CDLL("nvcuda.dll" if os.name == "nt" else "libcuda.so.1")
+    except OSError:
+        return False
     return True
