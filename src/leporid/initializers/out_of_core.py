@@ -96,9 +96,10 @@ def landmark_bytes(members: Members, fitted: Leporid, threads: int) -> int:
     k = min(landmark_neighbours(fitted.k, count, n), count - 1)
     some = members.take(np.linspace(0, n - 1, count).astype(np.int64))  # as many, not the same
     search = search_bytes(members_of(some), k, threads) + 24 * count * k
-    solver = solver_bytes(count, dim) + 16 * count * k
+    graph = 16 * count * k
+    solver = solver_bytes(count, dim) + graph
     block = min(len(members.columns), ENTRIES_AT_ONCE)
-    placing = n * (4 * dim + 8) + _ENTRY_BYTES * block
+    placing = n * (4 * dim + 8) + _ENTRY_BYTES * block + graph
     return int(8 * some.nnz + max(48 * n, search, solver, placing))
 
 
