@@ -125,6 +125,9 @@ def test_the_fit_is_the_same_to_the_bit_on_any_number_of_threads() -> None:
             fits.append(IALS(dim=8, iterations=3).fit(split, seed=4))
     np.testing.assert_array_equal(fits[0].user_factors, fits[1].user_factors)
     np.testing.assert_array_equal(fits[0].item_factors, fits[1].item_factors)
+    columns, rows = Columns.of(fits[0].item_factors, fits[0].config), canonical(split.train.csr())
+    expected = columns.solve(rows)
+    np.testing.assert_array_equal(columns.solve(rows, threads=4), expected)
 
 
 def test_every_half_step_lowers_the_objective() -> None:

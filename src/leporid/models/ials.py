@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numba import prange
 from numpy.typing import NDArray
 from scipy import sparse
 
@@ -27,7 +26,7 @@ from leporid.models.shared.profiles import WINDOW_SPACE, ProfileConfig, ProfileR
 from leporid.models.shared.sparse import canonical, csr_parts
 from leporid.progress import ProgressLike
 from leporid.space import Float, Int, SearchSpace
-from leporid.threads import one_thread_pool
+from leporid.threads import on_each_thread, one_thread_pool
 
 _STEPS = 2
 """Conjugate gradient steps from the factors of the sweep before."""
@@ -36,7 +35,7 @@ _CONVERGED = 1e-12
 _ROUNDS = 2
 """Products with X X' that turn random vectors towards the largest singular vectors of X."""
 _BLOCKS = 64
-"""Shares of the rows, interleaved; many more than threads."""
+"""Interleaved shares of the rows, taken by the threads one after the other."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,21 +78,21 @@ class IALS(ProfileRecommender):
         profiles = self._remember(split.train)
         by_item = canonical(profiles.T)
         progress.start("ials", self.config.iterations)
-        with one_thread_pool():
+        with one_thread_pool() as threads:
             users = first_factors(profiles, by_item, self.config.dim, seed)
             items = np.zeros((split.n_items, self.config.dim), dtype=np.float32)
             for sweep in range(self.config.iterations):
-                items = Columns.of(users, self.config).solve(by_item, items)
-                last = sweep == self.config.iterations - 1
-                users = Columns.of(items, self.config).solve(profiles, None if last else users)
+                items = Columns.of(users, self.config).solve(by_item, items, threads)
+                before = users if sweep < self.config.iterations - 1 else None
+                users = Columns.of(items, self.config).solve(profiles, before, threads)
                 progress.advance(1)
         self.user_factors, self.item_factors = users, items
 
     def _fold_in(self, profiles: sparse.csr_array) -> NDArray[np.float32]:
-        with one_thread_pool():
+        with one_thread_pool() as threads:
             if self._columns is None or self._columns.factors is not self.item_factors:
                 self._columns = Columns.of(self.item_factors, self.config)
-            return self._columns.solve(profiles)
+            return self._columns.solve(profiles, threads=threads)
 
     def _score_profiles(self, profiles: sparse.csr_array, users: Indices | None) -> Scores:
         return np.asarray(self._fold_in(profiles) @ self.item_factors.T, dtype=np.float32)
@@ -153,7 +152,10 @@ class Columns:
         return cls(factors, *_in_eigenbasis(factors), config)
 
     def solve(
-        self, matrix: sparse.csr_array, start: NDArray[np.float32] | None = None
+        self,
+        matrix: sparse.csr_array,
+        start: NDArray[np.float32] | None = None,
+        threads: int = 1,
     ) -> NDArray[np.float32]:
         """float32[n, D]: factors of every row of a matrix [n, m], whose entries are weights.
 
@@ -164,7 +166,13 @@ class Columns:
         found = np.zeros((n, dim), np.float32) if start is None else start @ self.basis
         settings = self.config.unobserved_weight, self.config.l2, self.config.frequency_exponent
         most = 2 * dim + 10 if start is None else _STEPS
-        _descend(csr_parts(matrix), self.turned, self.gram, settings, found, most)
+        blocks = iter(range(min(_BLOCKS, n)))
+
+        def work(_thread: int) -> None:
+            for block in blocks:
+                _descend(csr_parts(matrix), self.turned, self.gram, settings, found, most, block)
+
+        on_each_thread(work, max(1, min(threads, n)))
         return np.asarray(found @ self.basis.T)
 
 
@@ -206,60 +214,63 @@ def _add_columns(columns: Any, other: Any, times: Any, out: Any) -> None:
             out[k] += a * q[k]
 
 
-@kernel(parallel=True, fastmath=True)
-def _descend(entries: Any, other: Any, gram: Any, settings: Any, found: Any, most: int) -> None:
-    """Preconditioned conjugate gradients on every row of `found`, `most` steps or to the end."""
+@kernel(fastmath=True)
+def _descend(
+    entries: Any, other: Any, gram: Any, settings: Any, found: Any, most: int, block: int
+) -> None:
+    """Preconditioned conjugate gradients on a block's rows, `most` steps or to the end."""
     ptr, idx, val = entries
     unobserved, l2, exponent = settings
     n, dim = found.shape
-    longest = np.diff(ptr).max() if n else 0
-    for block in prange(_BLOCKS):
-        shared = np.empty(dim, np.float32)  # the diagonal without what was seen
-        scale = np.empty(dim, np.float32)  # the whole diagonal, about
-        residual, direction = np.empty(dim, np.float32), np.empty(dim, np.float32)
-        image = np.empty(dim, np.float32)  # minus the system times the direction
-        terms = np.empty(longest, np.float32)  # one per column seen
-        for row in range(block, n, _BLOCKS):
-            p, seen = found[row], slice(ptr[row], ptr[row + 1])
-            columns, weights = idx[seen], val[seen]
-            total = weights.sum()
-            if total == 0:
-                p[:] = 0
-                continue
-            penalty = l2 * (total + unobserved * len(other)) ** exponent
+    shared = np.empty(dim, np.float32)  # the diagonal without what was seen
+    scale = np.empty(dim, np.float32)  # the whole diagonal, about
+    residual, direction = np.empty(dim, np.float32), np.empty(dim, np.float32)
+    image = np.empty(dim, np.float32)  # minus the system times the direction
+    longest = 0
+    for row in range(block, n, _BLOCKS):
+        longest = max(longest, ptr[row + 1] - ptr[row])
+    terms = np.empty(longest, np.float32)  # one per column seen
+    for row in range(block, n, _BLOCKS):
+        p, seen = found[row], slice(ptr[row], ptr[row + 1])
+        columns, weights = idx[seen], val[seen]
+        total = weights.sum()
+        if total == 0:
+            p[:] = 0
+            continue
+        penalty = l2 * (total + unobserved * len(other)) ** exponent
+        for d in range(dim):
+            shared[d] = unobserved * gram[d] + penalty
+            scale[d] = shared[d] + total / len(other) * gram[d]
+            residual[d] = -shared[d] * p[d]
+            direction[d] = 0
+        _products(columns, other, p, terms)
+        for e in range(len(columns)):
+            terms[e] = weights[e] * (1 - terms[e])
+        _add_columns(columns, other, terms, residual)
+        before = enough = np.float32(0)
+        for step in range(most):
+            size = np.float32(0)
             for d in range(dim):
-                shared[d] = unobserved * gram[d] + penalty
-                scale[d] = shared[d] + total / len(other) * gram[d]
-                residual[d] = -shared[d] * p[d]
-                direction[d] = 0
-            _products(columns, other, p, terms)
+                size += residual[d] * residual[d] / scale[d]
+            if step == 0:
+                before, enough = size, np.float32(_CONVERGED) * size
+            if size <= enough:
+                break
+            turn, slope = size / before, np.float32(0)
+            for d in range(dim):
+                direction[d] = residual[d] / scale[d] + turn * direction[d]
+                image[d] = -shared[d] * direction[d]
+                slope -= image[d] * direction[d]
+            _products(columns, other, direction, terms)
             for e in range(len(columns)):
-                terms[e] = weights[e] * (1 - terms[e])
-            _add_columns(columns, other, terms, residual)
-            before = enough = np.float32(0)
-            for step in range(most):
-                size = np.float32(0)
-                for d in range(dim):
-                    size += residual[d] * residual[d] / scale[d]
-                if step == 0:
-                    before, enough = size, np.float32(_CONVERGED) * size
-                if size <= enough:
-                    break
-                turn, slope = size / before, np.float32(0)
-                for d in range(dim):
-                    direction[d] = residual[d] / scale[d] + turn * direction[d]
-                    image[d] = -shared[d] * direction[d]
-                    slope -= image[d] * direction[d]
-                _products(columns, other, direction, terms)
-                for e in range(len(columns)):
-                    slope += weights[e] * terms[e] * terms[e]
-                    terms[e] *= -weights[e]
-                length = size / slope
-                for d in range(dim):
-                    p[d] += length * direction[d]
-                if step == most - 1:
-                    break
-                _add_columns(columns, other, terms, image)
-                for d in range(dim):
-                    residual[d] += length * image[d]
-                before = size
+                slope += weights[e] * terms[e] * terms[e]
+                terms[e] *= -weights[e]
+            length = size / slope
+            for d in range(dim):
+                p[d] += length * direction[d]
+            if step == most - 1:
+                break
+            _add_columns(columns, other, terms, image)
+            for d in range(dim):
+                residual[d] += length * image[d]
+            before = size
