@@ -50,7 +50,7 @@ FOR_OTHER_ROOMS = {
     "interop": {"BENCHMARK_LINES", "CONFIG_LINES", "FORMATS", "TARGETS"},
     "models": {
         *("BuildContext", "DEFAULT_RECIPE", "ItemNeighbours", "everything", "find_model"),
-        *("fit_sentence", "named_recipe", "neighbour_rows"),
+        *("continued", "fit_sentence", "named_recipe", "neighbour_rows"),
     },
     "runs": {
         *("CUTS", "Cell", "GridStatus", "Meter", "UserOutcomes", "classical_models", "judge"),

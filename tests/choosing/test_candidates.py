@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 import leporid
 from leporid import models
+from leporid.choosing.budget import Timer
 from leporid.choosing.candidates import (
     NETWORKS,
     STARTS,
@@ -20,7 +23,10 @@ from leporid.choosing.candidates import (
     neural_models,
     variant,
 )
-from leporid.choosing.programme import _race_seconds, plan_steps
+from leporid.choosing.journal import Journal
+from leporid.choosing.judging import Rehearsal
+from leporid.choosing.programme import Programme, _race_seconds, plan_steps
+from leporid.choosing.race import Race
 from leporid.runs import classical_models
 
 
@@ -50,7 +56,7 @@ def test_an_order_puts_the_models_first_that_read_it() -> None:
     shuffled = log_facts(leporid.random_split(data))
     assert ordered["has an order"]
     assert not shuffled["has an order"]
-    assert neural_models(ordered)[0] == "sasrec"
+    assert neural_models(ordered)[:2] == ["dlr2", "sasrec"]
     assert neural_models(shuffled)[0] == "lightgcn"
     assert sorted(neural_models(ordered)) == sorted(neural_models(shuffled))
 
@@ -86,6 +92,46 @@ def test_a_candidate_is_the_same_in_every_session() -> None:
     varied = Candidate(model="dlr2", init="svd", settings={**recipe, "lr": 0.5}, kind="neural")
     assert varied.label == "dlr2 from svd lr=0.5"
     assert Candidate(model="ease", settings={"l2": 4.0, "window": 5}).key != first.key
+
+
+def programme_of(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, speeds: dict[str, float], left: float
+) -> Programme:
+    """A race with `left` seconds and networks of known speed per example."""
+    split = leporid.temporal_split(leporid.synthesize(60, 40, 900, seed=1))
+    judge = Rehearsal(split, split, "NDCG@10", Timer(left, clock=lambda: 0.0), tmp_path)
+    race = Race(judge, Journal(tmp_path / "journal.jsonl", {}), judge.timer)
+    own = Programme(race, judge, log_facts(split), "NDCG@10", lambda event: None)
+
+    def speed(model: str, settings: dict[str, Any]) -> float:
+        judge.speeds[model] = speeds[model] * own._config(model, settings).batch_size
+        return judge.speeds[model]
+
+    monkeypatch.setattr(own, "_speed", speed)
+    monkeypatch.setattr(own, "_open_starts", lambda settings: list(STARTS))
+    return own
+
+
+def test_more_networks_race_only_where_time_is_plenty(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    speeds = dict.fromkeys(NETWORKS, 1e-5)
+    everyone = programme_of(monkeypatch, tmp_path / "a", speeds, 1e5)._plan()
+    assert set(everyone) == {"dlr2", "sasrec", "hgn", "lightgcn", "bpr"}
+    few = programme_of(monkeypatch, tmp_path / "b", speeds, 20.0)._plan()
+    assert set(few) == {"dlr2", "sasrec"}
+    slow = {**speeds, "dlr2": 1.0}
+    assert set(programme_of(monkeypatch, tmp_path / "c", slow, 20.0)._plan()) == {"sasrec", "hgn"}
+
+
+def test_few_steps_become_more_steps_with_smaller_batches(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    speeds = dict.fromkeys(NETWORKS, 1e-4)
+    plan = programme_of(monkeypatch, tmp_path, speeds, 100.0)._plan()
+    dlr2 = models.get("dlr2").recipes["general"]
+    assert 32 <= plan["dlr2"]["batch_size"] < dlr2["batch_size"]
+    assert plan["dlr2"]["steps"] >= 500
 
 
 def test_a_plan_fits_and_slow_models_do_not_keep_out_quick_ones() -> None:

@@ -95,6 +95,17 @@ def test_the_same_question_again_is_answered_from_the_folder(chosen: Choice) -> 
         leporid.choose(planted(), 130, "HR@10", output=chosen.folder, progress=False)
 
 
+def test_what_is_tested_has_learnt_from_validation_and_not_from_test(chosen: Choice) -> None:
+    assert chosen.folder is not None
+    split = leporid.temporal_split(planted())
+    validated = Recommender.load(chosen.folder / "validated")
+    assert len(validated.train) == len(split.train) + len(split.valid)
+    record = read_run(chosen.folder).record
+    assert record.extra["learnt"] == "train and validation"
+    assert record.extra["data_digest"] == split.digest
+    assert record.valid_metrics == {}
+
+
 def test_choosing_never_looks_at_test(short: None) -> None:
     split = leporid.temporal_split(planted())
     half = split.test.select(np.arange(0, len(split.test), 2))

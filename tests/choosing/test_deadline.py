@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import psutil
 import pytest
 
 import leporid
-from leporid.choosing import pilots, programme
+from leporid.choosing import closing, pilots, programme
 from leporid.choosing.apart import run_apart
 from leporid.choosing.budget import OutOfTimeError, Timer
 from leporid.choosing.candidates import Candidate, with_windows
@@ -21,7 +22,6 @@ from leporid.choosing.pilots import predict_seconds, share_of
 from leporid.choosing.race import FULL
 from leporid.data import Split
 from leporid.errors import DataError
-from leporid.models import Recommender
 from leporid.models.shared import catalogue
 from tests.choosing import slow_tasks
 
@@ -62,20 +62,25 @@ def test_what_it_does_is_in_files_and_what_it_refuses_is_said(tmp_path: Path) ->
 def test_seconds_are_foreseen_from_small_shares(
     power: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    now, shares = [0.0], iter([1 / 16, 1 / 8, 1 / 8, 1 / 4, 1 / 4, *2 * [1 / 16, 1 / 8, 1 / 8]])
+    now, fitted = [0.0], []
     monkeypatch.setattr(pilots.time, "perf_counter", lambda: now[0])
+    monkeypatch.setattr(pilots, "share_of", lambda split, share: share)
 
-    def fit(part: Split) -> None:
-        now[0] += 100.0 * next(shares) ** power
+    def fit(share: Any) -> None:
+        fitted.append(share)
+        now[0] += 100.0 * share**power
 
-    expected, worst = predict_seconds(fit, planted(), enough=20.0)
-    assert expected == pytest.approx(100.0 if power <= 2 else 25.0)
-    assert worst == pytest.approx(100.0)
+    linear = 100.0 * (1 / 8) ** (power - 1)
+    expected, worst = predict_seconds(fit, planted(), enough=1.1 * linear)
+    if power < 3:
+        assert expected == pytest.approx(100.0)
+        assert fitted[-1] == 1 / 4
+    assert worst == pytest.approx(100.0 * (1 / fitted[-1]) ** (3 - power))
     expected, worst = predict_seconds(fit, planted(), enough=math.inf)
     assert expected <= 101 <= 2 * worst
     expected, worst = predict_seconds(fit, planted(), enough=1e-3)
     assert expected <= 101 <= 2 * worst
-    assert next(shares, None) is None, "no larger share where the small one says enough"
+    assert fitted[-1] == 1 / 16, "no larger share where the smallest one says enough"
 
 
 def test_a_share_is_a_log_of_its_own() -> None:
@@ -143,7 +148,7 @@ def test_the_final_fits_may_run_elsewhere(monkeypatch: pytest.MonkeyPatch) -> No
     def in_doubt(self: Closing) -> None:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(Rehearsal, "worst_seconds", lambda *_: 1e9)
-            patch.setattr(Recommender, "refit", lambda *_, **how: refitted.append(how))
+            patch.setattr(closing, "fit_on", lambda *_, **how: refitted.append(how))
             fit(self)
 
     here = leporid.choose(planted(), 600, models=("toppop", "itemknn"), progress=False)

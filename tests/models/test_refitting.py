@@ -17,7 +17,7 @@ from leporid.initializers.svd import SVD
 from leporid.models.ease import EASE
 from leporid.models.shared.base import Recommender
 from leporid.models.shared.fitting import train
-from leporid.models.shared.refitting import everything
+from leporid.models.shared.refitting import continued, everything
 from tests.models.neural_data import initial_vectors, small_split
 from tests.training.toy import make_split
 
@@ -50,6 +50,26 @@ def test_a_final_model_recommends_nothing_that_anybody_has(split: Split, name: s
     assert {(int(u), int(i)) for u, i in zip(final.known.user, final.known.item, strict=True)} == (
         owned(split)
     )
+
+
+@pytest.mark.parametrize("name", ["bpr", "dlr2", "sasrec"])
+def test_a_network_goes_on_with_more_data(split: Split, name: str) -> None:
+    settings = {**QUICK, "steps": 6, "eval_every": 2, "init": "svd"}
+    model = train(name, split, **settings)
+    nothing = split.train.select(np.empty(0, np.int64))
+    more = Split(split.train_valid, nothing, split.test, split.protocol)
+    users = np.arange(len(model.users), dtype=np.int32)
+    same, later = (continued(model, more, share, device="cpu") for share in (0.0, 1.0))
+    history = model.known.sequences()
+    np.testing.assert_allclose(same.score(users, history), model.score(users, history), rtol=1e-5)
+    assert not np.allclose(later.score(users, history), model.score(users, history))
+    assert len(later.train) == len(split.train_valid)
+    assert (later.fitting.start, later.fitting.best_step) == (
+        model.fitting.start,
+        model.fitting.best_step,
+    )
+    with pytest.raises(DataError, match="same users and items"):
+        continued(model, small_split(), 0.5)
 
 
 def test_everything_is_in_time_order_whatever_the_split(split: Split) -> None:

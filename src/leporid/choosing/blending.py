@@ -1,13 +1,13 @@
 """Which finished candidates make a blend that is better than the best of them.
 
-Members are picked greedily, with repetition, on one half of the judged users; whether the blend is
-better is asked of the other half.
+Members are picked greedily, with repetition. Whether that is better is asked crosswise: each half
+of the judged users is asked about the blend that the other half picks.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -22,7 +22,7 @@ from leporid.ranking import TopK
 _DAMPING = 60.0
 _MOST_PICKS = 5
 """A member may be picked more than once."""
-_MOST_USERS = 4_000
+_MOST_USERS = 5_000
 FINALISTS = 6
 """Finished candidates that may be members."""
 
@@ -58,37 +58,53 @@ def choose_blend(
 ) -> BlendChoice | None:
     """The greedy blend of the finalists (best first); None where no second member helps.
 
-    `lists` are those of the users with test items in `part`, in their order.
+    `lists` are those of the users with test items in `part`, in their order. What a blend is worth
+    is asked crosswise: one picked on either half of the users answers the other half.
     """
     users = np.unique(part.test.user)
     some = slice(None, None, -(-len(users) // _MOST_USERS))
     part = replace(part, test=part.test.select(np.isin(part.test.user, users[some])))
     lists = [top[some] for top in lists]
-    half = np.arange(len(lists[0])) % 2 == 0
+    even = np.arange(len(lists[0])) % 2 == 0
+    known: dict[tuple[int, ...], NDArray[np.float64]] = {}
 
     def columns(picked: Sequence[int]) -> NDArray[np.float64]:
-        return _judged(fuse([lists[place] for place in picked]), part, metric)
+        key = tuple(sorted(picked))
+        if key not in known:
+            known[key] = _judged(fuse([lists[place] for place in key]), part, metric)
+        return known[key]
 
+    picked = _pick(columns, len(lists), slice(None))
+    if len(set(picked)) < 2 or len(even) < 2:
+        return None
+    single, crosswise = columns([0]), np.empty_like(columns([0]))
+    for half in (even, ~even):
+        crosswise[~half] = columns(_pick(columns, len(lists), half))[~half]
+    low, high = paired_interval(crosswise, single)
+    counts = Counter(picked)
+    return BlendChoice(
+        members=tuple(finalists[place] for place in counts),
+        weights=tuple(counts.values()),
+        value=_value(columns(picked)),
+        difference=_value(crosswise) - _value(single),
+        low=low,
+        high=high,
+    )
+
+
+def _pick(
+    columns: Callable[[Sequence[int]], NDArray[np.float64]], finalists: int, users: Any
+) -> list[int]:
+    """Members one by one, with repetition, as long as these users gain."""
     picked = [0]
-    best = _value(columns(picked)[half])
+    best = _value(columns(picked)[users])
     while len(picked) < _MOST_PICKS:
-        trials = [(_value(columns([*picked, i])[half]), -i) for i in range(len(finalists))]
+        trials = [(_value(columns([*picked, i])[users]), -i) for i in range(finalists)]
         value, place = max(trials)
         if value <= best:
             break
         best, picked = value, [*picked, -place]
-    if len(set(picked)) < 2 or half.all():
-        return None
-    blend, single, counts = columns(picked), columns([0]), Counter(picked)
-    low, high = paired_interval(blend[~half], single[~half])
-    return BlendChoice(
-        members=tuple(finalists[place] for place in counts),
-        weights=tuple(counts.values()),
-        value=_value(blend),
-        difference=_value(blend[~half]) - _value(single[~half]),
-        low=low,
-        high=high,
-    )
+    return picked
 
 
 def fuse(lists: Sequence[NDArray[np.int32]]) -> NDArray[np.int32]:

@@ -23,7 +23,7 @@ from leporid.space import Choice, Int, SearchSpace, active
 FIRST = ("toppop", "itemknn", "turbocf", "gfcf", "ease")
 """What answers within seconds on most logs."""
 STARTS = ("random", "svd", "leporid")
-_ORDERED = ("sasrec", "dlr2", "lightgcn", "hgn", "bpr")
+_ORDERED = ("dlr2", "sasrec", "hgn", "lightgcn", "bpr")
 _UNORDERED = ("lightgcn", "bpr", "dlr2", "sasrec", "hgn")
 NETWORKS = ("bpr", "ncf", "ngcf", "dgcf", "hgn", "lightgcn", "sasrec", "dlr2")
 """Not even looked at among the classical models: that would load torch."""

@@ -6,11 +6,11 @@ can still end in time takes the place, and that is said.
 
 from __future__ import annotations
 
-import contextlib
 import tempfile
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ from leporid import models
 from leporid.choosing.blending import FINALISTS, BlendChoice, choose_blend
 from leporid.choosing.budget import Guard, OutOfTimeError
 from leporid.choosing.candidates import Candidate
-from leporid.choosing.judging import Rehearsal
+from leporid.choosing.judging import GOES_ON, Rehearsal, tested_on
 from leporid.choosing.race import FULL, Race, Result
 from leporid.data import Split
 from leporid.errors import LeporidError, LeporidWarning, TrainingInterruptedError
@@ -30,9 +30,8 @@ from leporid.evaluation import (
     evaluate,
     ingredients,
     paired_interval,
-    parse_metric,
 )
-from leporid.models import Blend, Recommender
+from leporid.models import Blend, Recommender, continued, everything
 from leporid.runs import CUTS, Meter, RunRecord, judge, write_final, write_run
 from leporid.training import StopWhen
 
@@ -173,8 +172,13 @@ class Closing:
     def _budget(self) -> float:
         return self.race.timer.budget
 
+    @cached_property
+    def known(self) -> Split:
+        """The split with everything before the test as its training part."""
+        return tested_on(self.split)
+
     def fit(self) -> None:
-        """Fit the winner on train, test it, fit it on everything; or the next one that can end."""
+        """Fit the winner, test it, fit it on everything; or the next one that can end in time."""
         for label, members in self._order():
             last = label == "toppop"
             try:
@@ -203,26 +207,18 @@ class Closing:
         yield "toppop", [(Candidate(model="toppop"), 1.0)]
 
     def _fit_one(self, label: str, members: list[tuple[Candidate, float]], until: float) -> None:
-        guard, split = Guard(self.race.timer, until), self.split
+        guard = Guard(self.race.timer, until)
         with Meter() as meter:
-            fitted = [self._train(candidate, guard) for candidate, _ in members]
-            validated = fitted[0]
-            if len(fitted) > 1:
-                entries = [{**c.entry, "weight": weight} for c, weight in members]
-                validated = Blend.of(fitted, entries)
+            fitted = [self._fitted(candidate, guard) for candidate, _ in members]
+            validated = _as_one(fitted, members)
         self.label, self.validated = label, validated
         self._say("fitted", seconds=meter.seconds)
-        if len(split.test):
+        if len(self.split.test):
             self._test(label, validated, meter, members)
         with Meter() as meter:
-            networks = any(member.takes_initial_vectors for member in fitted)
             try:
-                if networks:
-                    how = {"device": self.judge.device, "callbacks": [_stop(guard)]}
-                    self.model = validated.refit(split, progress=guard, **how)
-                else:
-                    seconds = sum(self.judge.worst_seconds(c) for c, _ in members)
-                    self.model = self._refit(validated, seconds, guard)
+                pairs = zip(members, fitted, strict=True)
+                self.model = _as_one([self._final(c, m, guard) for (c, _), m in pairs], members)
             except OutOfTimeError:
                 self.verdict.notes.append(
                     "the time was over before the final fit: the model in the folder has not "
@@ -239,41 +235,37 @@ class Closing:
             )
         self._say("final fit", seconds=meter.seconds)
 
-    def _train(self, candidate: Candidate, guard: Guard) -> Recommender:
-        how: dict[str, Any] = {"seed": self.judge.seed, "progress": guard}
-        if candidate.kind == "classical" and self.judge.is_doubtful(candidate, guard.until):
-            with self._aside() as aside:
-                job = {"candidate": candidate.to_dict(), "seed": self.judge.seed}
-                self.judge.apart(fit_alone, guard.until, candidate.model, to=str(aside), **job)
-                return Recommender.load(aside)
+    def _fitted(self, candidate: Candidate, guard: Guard) -> Recommender:
+        """A candidate fitted on what is known before the test."""
         if candidate.kind == "neural":
-            vectors = self.judge.vectors(candidate, self.split.train, guard)
-            how |= {
-                "init": vectors,
-                "device": self.judge.device,
-                "callbacks": [_stop(guard)],
-            }
+            return self._continued(self.judge.trained(candidate), self.known, guard)
+        return self._fit_classical(candidate, guard, final=False)
+
+    def _final(self, candidate: Candidate, model: Recommender, guard: Guard) -> Recommender:
+        """The same on everything."""
+        if candidate.kind == "neural":
+            again = self._continued(model, everything(self.split), guard)
+            again.fitting = again.fitting.replace(final=True)
+            return again
+        return self._fit_classical(candidate, guard, final=True)
+
+    def _continued(self, model: Recommender, split: Split, guard: Guard) -> Recommender:
+        how = {"device": self.judge.device, "callbacks": [_stop(guard)], "progress": guard}
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", LeporidWarning)
-            model: Any = models.get(candidate.model)(**candidate.settings)
-            fitted: Recommender = model.fit(self.split, **how)
-        return fitted
+            return continued(model, split, GOES_ON, **how)
 
-    def _refit(self, validated: Recommender, seconds: float, guard: Guard) -> Recommender:
-        """Classical models fitted on everything."""
-        if seconds < guard.until - self.race.timer.elapsed:
-            return validated.refit(self.split, progress=guard)
-        with self._aside() as before, self._aside() as after:
-            validated.save(before)
-            where = {"model": str(before), "to": str(after)}
-            self.judge.apart(refit_alone, guard.until, validated.name, **where)
-            return Recommender.load(after)
-
-    @contextlib.contextmanager
-    def _aside(self) -> Iterator[Path]:
-        """A place for a model that is on its way from one process to another."""
-        with tempfile.TemporaryDirectory(dir=self.judge.folder) as folder:
-            yield Path(folder) / "model"
+    def _fit_classical(self, candidate: Candidate, guard: Guard, *, final: bool) -> Recommender:
+        about, seed = candidate.to_dict(), self.judge.seed
+        job: dict[str, Any] = {"candidate": about, "seed": seed, "final": final}
+        if self.judge.is_doubtful(candidate, guard.until):
+            with tempfile.TemporaryDirectory(dir=self.judge.folder) as folder:
+                to = Path(folder) / "model"
+                self.judge.apart(fit_alone, guard.until, candidate.model, to=str(to), **job)
+                return Recommender.load(to)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", LeporidWarning)
+            return fit_on(self.split, **job, progress=guard)
 
     def _test(
         self,
@@ -283,21 +275,26 @@ class Closing:
         members: list[tuple[Candidate, float]],
     ) -> None:
         """The only look at the test part for the chosen model; its record."""
-        cuts = tuple(sorted({*CUTS, parse_metric(self.metric)[1]}))
+        table = self._evaluated(model)
         self.record, outcomes = judge(
             model,
-            self.split,
+            self.known,
             meter,
-            at=cuts,
+            table=table,
+            at=table.at,
             dataset=self.dataset,
             experiment="choose",
             init=members[0][0].init if len(members) == 1 else None,
             recipe=None,
             seed=self.judge.seed,
-            extra={"choose": {"metric": self.metric, "budget": self._budget, "label": label}},
+            extra={
+                "choose": {"metric": self.metric, "budget": self._budget, "label": label},
+                "data_digest": self.split.digest,
+                "learnt": "train and validation",
+            },
         )
         write_run(self.folder, model, self.record, outcomes)
-        self.tested.append(self._measure(label, model, meter.seconds))
+        self.tested.append(self._tested(label, table, meter.seconds))
 
     def test_others(self) -> None:
         """Runner-up and baselines on test, as far as there is time."""
@@ -316,8 +313,8 @@ class Closing:
             guard = Guard(self.race.timer, self._budget)
             try:
                 with Meter() as meter:
-                    model = self._train(candidate, guard)
-                other = self._measure(candidate.label, model, meter.seconds)
+                    model = self._fitted(candidate, guard)
+                other = self._tested(candidate.label, self._evaluated(model), meter.seconds)
             except (OutOfTimeError, MemoryError):
                 self.verdict.notes.append(f"no time was left to test {candidate.label}")
                 continue
@@ -325,9 +322,10 @@ class Closing:
             self.tested.append(other)
             self._say("tested", label=candidate.label, value=other.metrics[self.metric])
 
-    def _measure(self, label: str, model: Recommender, seconds: float) -> Tested:
-        cuts = tuple(sorted({*CUTS, parse_metric(self.metric)[1]}))
-        table: MetricTable = evaluate(model, self.split, at=cuts)
+    def _evaluated(self, model: Recommender) -> MetricTable:
+        return evaluate(model, self.known, at=tuple(sorted({*CUTS, self.judge.cut})))
+
+    def _tested(self, label: str, table: MetricTable, seconds: float) -> Tested:
         columns = np.column_stack([table.per_user(name) for name in ingredients(self.metric)])
         means = table.mean()
         means[self.metric] = float(combine(list(columns.mean(axis=0))))
@@ -341,15 +339,27 @@ class Closing:
         self.tell(self.race.journal.append(event, at=self.race.timer.elapsed, **about))
 
 
-def fit_alone(split: str, candidate: dict[str, Any], seed: int, to: str) -> None:
-    """Fit a candidate on the training part of a saved split, and save it."""
+def fit_on(
+    split: Split, candidate: dict[str, Any], seed: int, final: bool, **how: Any
+) -> Recommender:
+    """Fit a classical candidate on what is known before the test, or on everything."""
     own = Candidate.from_dict(candidate)
-    models.get(own.model)(**own.settings).fit(Split.load(split), seed=seed).save(to)
+    part = everything(split) if final else tested_on(split)
+    model = models.get(own.model)(**own.settings).fit(part, seed=seed, **how)
+    model.fitting = model.fitting.replace(final=final)
+    return model
 
 
-def refit_alone(split: str, model: str, to: str) -> None:
-    """Fit a saved model on everything in a saved split, and save it."""
-    Recommender.load(model).refit(Split.load(split)).save(to)
+def fit_alone(split: str, to: str, **job: Any) -> None:
+    """The same of a saved split; the model is saved."""
+    fit_on(Split.load(split), **job).save(to)
+
+
+def _as_one(fitted: list[Recommender], members: list[tuple[Candidate, float]]) -> Recommender:
+    """The model itself, or the blend of several."""
+    if len(fitted) == 1:
+        return fitted[0]
+    return Blend.of(fitted, [{**c.entry, "weight": weight} for c, weight in members])
 
 
 def _stop(guard: Guard) -> StopWhen:

@@ -29,7 +29,7 @@ from leporid.choosing.budget import Guard, OutOfTimeError, Timer
 from leporid.choosing.candidates import Candidate
 from leporid.choosing.pilots import predict_seconds, prepare_start
 from leporid.choosing.race import FULL, LONGEST, RUNGS, Outcome, Task, Workers
-from leporid.data import Interactions, Split, is_split, rehearsal
+from leporid.data import Split, is_split, rehearsal
 from leporid.errors import LeporidError, LeporidWarning
 from leporid.evaluation import evaluate, ingredients, parse_metric
 from leporid.initializers import InitialEmbeddings, start
@@ -48,6 +48,11 @@ _LONG = 0.02
 """Share of the budget: the final fits of a model that takes longer run apart, most likely."""
 _APART_SECONDS = 4.0
 """What such a process takes to begin, until that has been measured."""
+_COMPILING = 60.0
+"""What compiling the loops behind starting vectors may take at worst, after an installation."""
+GOES_ON = 1 / 3
+"""Share of its steps that a network of the race is trained on with more data: before the test, and
+before it is deployed."""
 
 
 def stage_of(split: Split) -> Split | None:
@@ -58,6 +63,12 @@ def stage_of(split: Split) -> Split | None:
         if len(stage.train) and len(stage.test):
             return stage
     return None
+
+
+def tested_on(split: Split) -> Split:
+    """What the chosen model learns from before the test: validation, which chose it, as well."""
+    nothing = split.train.select(np.empty(0, np.int64))
+    return Split(split.train_valid, nothing, split.test, split.protocol)
 
 
 @dataclass
@@ -123,13 +134,14 @@ class Rehearsal:
         return _DOUBT * known["fit"] if known else self._pilot(candidate)[1]
 
     def finish(self, candidate: Candidate) -> float:
-        """Two fits (on train, on everything), a test and a save."""
+        """Two fits (before the test, on everything), a test and a save."""
         before = self._before(candidate)
-        ranking = 3 * before.get("ranking", 0.0) + 0.2
+        everyone = len(np.unique(self.split.test.user)) / max(len(self.users), 1)
+        ranking = 1.5 * everyone * before.get("ranking", 0.0) + 0.2
         if candidate.kind == "neural":
-            fit = self.speeds.get(candidate.model, 0.0) * self.steps(candidate)
-            fit += self.start_seconds.get(str(candidate.init), 0.0) + 0.5
-            return _SAFETY * 2 * fit * math.sqrt(self.growth) + ranking
+            whole = self.speeds.get(candidate.model, 0.0) * self.steps(candidate)
+            again = 0.0 if self.workers is None else whole  # what a worker trained is not here
+            return _SAFETY * (2 * GOES_ON * whole + again + 1.0) + ranking
         fit = self.fit_seconds(candidate)
         apart = 2 * self._apart_seconds if fit > _LONG * self.timer.budget else 0.0
         return _SAFETY * fit * (1 + self.growth) + ranking + apart
@@ -245,7 +257,7 @@ class Rehearsal:
             return model, self._held[2]
         last, folder = self.stop_step(candidate, rung), self._checkpoint(candidate)
         how: dict[str, Any] = {
-            "init": self.vectors(candidate, self.stage.train, guard),
+            "init": self.vectors(candidate, guard),
             "device": self.device,
             "checkpoint": folder,
             "resume": True,
@@ -254,32 +266,35 @@ class Rehearsal:
         network: Any = model
         network.fit(self.stage, seed=self.seed, progress=guard, **how)
         if rung == FULL:
+            model.save(self._network(candidate))
             shutil.rmtree(folder, ignore_errors=True)
         return model, time.perf_counter() - begun
 
-    def vectors(
-        self, candidate: Candidate, train: Interactions, guard: Guard
-    ) -> InitialEmbeddings | None:
-        """Starting vectors; those of the stage are computed once for all networks."""
+    def trained(self, candidate: Candidate) -> Recommender:
+        """The network as the race left it; where a worker trained it, that is done again here."""
+        if not self._network(candidate).exists():
+            self.fit(candidate, FULL, Guard(self.timer, self.timer.budget))
+        return Recommender.load(self._network(candidate))
+
+    def vectors(self, candidate: Candidate, guard: Guard) -> InitialEmbeddings | None:
+        """Starting vectors, computed once for all networks."""
         config: Any = models.get(candidate.model).config_class.from_dict(candidate.settings)
-        name, ours = str(candidate.init), train is self.stage.train
+        name, train = str(candidate.init), self.stage.train
         key = (name, int(config.dim))
-        if ours and key in self._vectors:
+        if key in self._vectors:
             return self._vectors[key]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", LeporidWarning)
-            if ours and name not in self.start_seconds:
+            if name not in self.start_seconds:
                 # Loading or compiling the loops is not what the next fit will take, and compiling
                 # cannot be stopped here.
-                if name != "random" and math.isfinite(guard.until):
+                if name != "random" and guard.until - self.timer.elapsed < _COMPILING:
                     self.apart(prepare_start, guard.until, candidate.model, name=name)
                 prepare_start(train, name)
             begun = time.perf_counter()
-            made = start(name, train, dim=config.dim, seed=self.seed, progress=guard)
-        if ours:
-            self._vectors[key] = made
+            self._vectors[key] = start(name, train, dim=config.dim, seed=self.seed, progress=guard)
             self.start_seconds[name] = time.perf_counter() - begun
-        return made
+        return self._vectors[key]
 
     @property
     def family(self) -> str:
@@ -362,6 +377,9 @@ class Rehearsal:
 
     def _checkpoint(self, candidate: Candidate) -> Path:
         return self.folder / "checkpoints" / candidate.key
+
+    def _network(self, candidate: Candidate) -> Path:
+        return self.folder / "networks" / candidate.key
 
 
 def evaluate_alone(

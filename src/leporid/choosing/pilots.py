@@ -17,9 +17,9 @@ from leporid.initializers import start
 _TINY, _SMALL, _LARGER = 1 / 16, 1 / 8, 1 / 4
 _FEW = 100
 """Users of vectors that nobody wants."""
-_STEEP, _STEEPEST = 2.0, 3.0
-"""Powers of the share that fits grow with: by the interactions; at most by a dense inverse of the
-items, or pairs of items in histories."""
+_STEEPEST = 3.0
+"""The power of the share that fits grow with at most: a dense inverse of the items, or pairs of
+items in histories."""
 
 
 def predict_seconds(
@@ -27,17 +27,19 @@ def predict_seconds(
 ) -> tuple[float, float]:
     """Seconds that `fit(stage)` is expected to take, and may take at worst.
 
-    Where even those are less than `enough`, or a small share takes longer, nothing more is
-    measured. The first fit is not timed: it loads or compiles what the model needs.
+    Where even those are less than `enough`, or a small share takes a good part of it, nothing more
+    is measured.
     """
-    fit(share_of(stage, _TINY))
+    tiny = _timed(fit, share_of(stage, _TINY))
+    if tiny >= enough / 2:
+        return tiny / _TINY, tiny / _TINY**_STEEPEST
     small = _timed(fit, share_of(stage, _SMALL))
     at_worst = small / _SMALL**_STEEPEST
-    if at_worst <= enough or small >= enough:
+    if at_worst <= enough or small / _SMALL >= enough:
         return small / _SMALL, at_worst
     larger = _timed(fit, share_of(stage, _LARGER))
     power = max(math.log(larger / small) / math.log(_LARGER / _SMALL), 1.0)
-    expected, worst = (float(larger / _LARGER ** min(power, p)) for p in (_STEEP, _STEEPEST))
+    expected, worst = (float(larger / _LARGER**p) for p in (min(power, _STEEPEST), _STEEPEST))
     return expected, worst
 
 
@@ -65,9 +67,9 @@ def share_of(split: Split, share: float) -> Split:
 
 
 def _timed(fit: Callable[[Split], object], split: Split) -> float:
-    """The better of two: a busy machine makes either too long."""
-    times = []
-    for _ in range(2):
+    """The best of three, as long as they are quick: a busy machine makes any of them too long."""
+    times: list[float] = []
+    while len(times) < 3 and sum(times) < 1.0:
         begun = time.perf_counter()
         fit(split)
         times.append(time.perf_counter() - begun)

@@ -1,6 +1,6 @@
 """What is run in which order: first answers, classical models, networks, then variants of the best.
 
-A few steps of each network are timed, and all of them get the same time: `plan_steps`.
+A few steps of a network are timed, and all that take part get the same time: `plan_steps`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from leporid.choosing.candidates import (
     variant,
     with_windows,
 )
-from leporid.choosing.judging import Rehearsal
+from leporid.choosing.judging import GOES_ON, Rehearsal
 from leporid.choosing.race import FULL, RUNGS, Race, Result, entrants_kept
 from leporid.errors import ConfigError, DataError, GraphError, LeporidWarning
 from leporid.training import StopWhen
@@ -41,16 +41,19 @@ _TIMED_STEPS, _TIMED_SECONDS = 8, 1.0
 _VALIDATIONS = 9
 """Of a training, so that every rung ends with one."""
 _VALIDATION_USERS = 1_000
-_MARGIN = 1.5
+_MARGIN = 1.25
 """For validations and preparations, which the timed steps do not have."""
+_FIELD, _WHOLE = 2, 0.5
+"""Networks that take part in any case; others only while all have this share of their steps."""
+_FEW, _SMALLEST = 1_000, 32
+"""A network with fewer steps gets smaller batches, and more of them; a batch at least."""
 _ATTEMPTS = 200
 """Each with trainings a twentieth shorter."""
-_FINISHES = 2.5
-"""Trainings of the winner after the race, with what belongs to them."""
 _QUICK = 0.02
 """Of the budget: a model that is fitted in less is tried with every window."""
-_EARLY_SHARE = 0.3
-"""Of the budget: when networks are begun, however many variants there were before."""
+_EARLY_SHARE, _EARLY_SHARE_UNORDERED = 0.2, 0.5
+"""Of the budget: when networks are begun, however many variants there were before. Where there is
+no order to read, classical models are ahead (docs/leaderboard.md, Anime)."""
 _FAMILIES = 3
 """Models whose settings are varied at the same time."""
 _WIDE_ROUNDS = 3
@@ -81,9 +84,10 @@ class Programme:
             race.heat(group)
             self._try_windows(group)
         networks = self._may_train()
+        early = _EARLY_SHARE if self.facts["has an order"] else _EARLY_SHARE_UNORDERED
         for place in range(_EARLY_ROUNDS):
             begun = place < len(self._rounds("early"))
-            if networks and not begun and timer.elapsed >= _EARLY_SHARE * timer.budget:
+            if networks and not begun and timer.elapsed >= early * timer.budget:
                 break
             if not self._vary("early", place):
                 break
@@ -135,25 +139,44 @@ class Programme:
             if self._takes_part(name)
         }
         starts = self._open_starts(settings)
-        steps, seconds = {}, {}
-        for name, own in settings.items() if starts else ():
-            if race.timer.left - race.reserve() < LEAST_SECONDS / 2:
-                break
-            try:
-                config: Any = models.get(name).config_class.from_dict(own)
-                steps[name], seconds[name] = config.steps, self._speed(name, own)
-            except (DataError, ConfigError, GraphError, OutOfTimeError) as error:
-                self._note("left out", model=name, why=str(error))
-        again = 2 * max(judge.start_seconds.values(), default=0.0)
-        planned = plan_steps(steps, seconds, race.timer.left - race.reserve() - again)
-        for name in (n for n in settings if n not in planned):
-            self._note("left out", model=name, why="its training does not fit into the time left")
+        planned = self._take_part(settings) if starts else {}
+        for name, n in planned.items():
+            if n < _FEW:
+                size = self._config(name, settings[name]).batch_size * n // _FEW
+                settings[name]["batch_size"] = max(2 ** max(size, 1).bit_length() // 2, _SMALLEST)
+                judge.speeds.pop(name)
+        planned = self._take_part({name: settings[name] for name in planned})
         chosen = {
             name: {**settings[name], "steps": n, "eval_every": max(1, n // _VALIDATIONS)}
             for name, n in planned.items()
         }
         self._note("plan", settings=chosen, speeds=judge.speeds, starts=starts)
         return chosen
+
+    def _take_part(self, settings: Mapping[str, dict[str, Any]]) -> dict[str, int]:
+        """The steps of those that race: the first of the order, and more where time is plenty."""
+        race = self.race
+        steps: dict[str, int] = {}
+        planned: dict[str, int] = {}
+        for name, own in settings.items():
+            if race.timer.left - race.reserve() < LEAST_SECONDS / 2:
+                break
+            try:
+                whole, _ = self._config(name, own).steps, self._speed(name, own)
+            except (DataError, ConfigError, GraphError, OutOfTimeError) as error:
+                self._note("left out", model=name, why=str(error))
+                continue
+            more = {**{n: steps[n] for n in planned}, name: whole}
+            new = plan_steps(more, self.judge.speeds, race.timer.left - race.reserve())
+            if len(planned) >= _FIELD and any(new.get(n, 0) < _WHOLE * more[n] for n in more):
+                break
+            steps, planned = more, new
+        for name in (n for n in settings if n not in planned):
+            self._note("left out", model=name, why="its training does not fit into the time left")
+        return planned
+
+    def _config(self, model: str, settings: Mapping[str, Any]) -> Any:
+        return models.get(model).config_class.from_dict(settings)
 
     def _speed(self, model: str, settings: dict[str, Any]) -> float:
         """Seconds per step of a network, from a few steps."""
@@ -182,7 +205,7 @@ class Programme:
             candidate = Candidate(model=model, init=name, settings=own, kind="neural")
             guard = Guard(timer, timer.elapsed + (timer.left - self.race.reserve()) / 3)
             try:
-                self.judge.vectors(candidate, self.judge.stage.train, guard)
+                self.judge.vectors(candidate, guard)
                 open_to.append(name)
             except (DataError, ConfigError, GraphError, OutOfTimeError) as error:
                 self._note("left out", model=f"the start {name}", why=str(error))
@@ -261,15 +284,15 @@ class Programme:
 def plan_steps(
     steps: Mapping[str, int], seconds: Mapping[str, float], left: float
 ) -> dict[str, int]:
-    """How many steps each network gets, at most the `steps` of its defaults; the quickest first.
+    """How many steps each network gets, at most its `steps`; the quickest training first.
 
     `seconds` are those of one step. Every network gets the same time for a training, the longest
     with which the race and its end fit into what is `left`; who has too few steps by then stays
     out.
     """
-    longest = max((steps[name] * seconds[name] for name in seconds), default=0.0)
+    longest = max((steps[name] * seconds[name] for name in steps), default=0.0)
     for _ in range(_ATTEMPTS):
-        planned = {name: min(steps[name], int(longest / seconds[name])) for name in seconds}
+        planned = {name: min(n, int(longest / seconds[name])) for name, n in steps.items()}
         planned = {name: n for name, n in planned.items() if n >= min(_LEAST, steps[name])}
         full = {name: n * seconds[name] for name, n in planned.items()}
         if _race_seconds(list(full.values())) <= left:
@@ -285,4 +308,4 @@ def _race_seconds(full: Sequence[float]) -> float:
     for rung in RUNGS:
         total += (rung.steps - done) * sum(entrants)
         entrants, done = entrants[: entrants_kept(len(entrants))], rung.steps
-    return _MARGIN * (total + _FINISHES * max(full, default=0.0))
+    return _MARGIN * (total + 2 * GOES_ON * max(full, default=0.0))

@@ -15,6 +15,7 @@ from .shared.fitting import train as train
 from .shared.item_neighbours import ItemNeighbours as ItemNeighbours
 from .shared.neural import NeuralRecommender as NeuralRecommender
 from .shared.recommendation_file import write_recommendations as write_recommendations
+from .shared.refitting import continued as continued
 from .shared.refitting import everything as everything
 from .shared.refitting import fit_sentence as fit_sentence
 from .shared.row_limits import neighbour_rows as neighbour_rows

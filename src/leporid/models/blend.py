@@ -18,9 +18,8 @@ from leporid.models.shared import catalogue
 from leporid.models.shared.base import HistoryUnsupportedError, Indices, Recommender, Scores
 from leporid.models.shared.refitting import Fitting, everything
 from leporid.progress import ProgressLike
+from leporid.ranking import masked_top_k
 
-_ROWS = 128
-"""People ranked at once: ranks take several times the memory of scores."""
 _PARTS = {"model", "settings", "init", "weight"}
 
 
@@ -33,6 +32,8 @@ class BlendConfig(Config):
     and `weight`."""
     damping: float = setting(60.0, above=0)
     """How little the first places count more than the next ones."""
+    depth: int = setting(200, at_least=1)
+    """Places of a member's list that are told apart; all items behind them have the next one."""
 
     def validate(self) -> None:
         """Refuse a blend of nothing, and a member that is not described as one."""
@@ -106,16 +107,14 @@ class Blend(Recommender):
         return [float(member.get("weight", 1.0)) for member in self.config.members]
 
     def _fuse(self, scores: list[Scores], weights: Sequence[float], seen: Sequences) -> Scores:
-        fused = np.zeros_like(scores[0])
-        for first in range(0, len(fused), _ROWS):
-            rows = slice(first, first + _ROWS)
-            lengths = np.diff(seen.indptr[first : first + _ROWS + 1])
-            unseen = np.ones(fused[rows].shape, np.bool_)
-            begin, end = seen.indptr[first], seen.indptr[first + len(lengths)]
-            unseen[np.repeat(np.arange(len(lengths)), lengths), seen.items[begin:end]] = False
-            for weight, own in zip(weights, scores, strict=True):
-                rank = _ranks(own[rows], unseen)
-                fused[rows] += weight / (self.config.damping + rank)
+        fused, depth = np.zeros_like(scores[0]), min(self.config.depth, scores[0].shape[1])
+        behind = 1 / (self.config.damping + depth)
+        votes = (1 / (self.config.damping + np.arange(depth)) - behind).astype(np.float32)
+        for weight, own in zip(weights, scores, strict=True):
+            top = masked_top_k(own, depth, seen=seen).items
+            rows, places = np.nonzero(top >= 0)
+            fused[rows, top[rows, places]] += np.float32(weight) * votes[places]
+            fused += np.float32(weight * behind)
         return fused
 
     def _arrays(self) -> dict[str, NDArray[Any]]:
@@ -138,13 +137,3 @@ class Blend(Recommender):
             member._restore(own)
             members.append(member)
         self.members = tuple(members)
-
-
-def _ranks(scores: Scores, unseen: NDArray[np.bool_]) -> NDArray[np.float32]:
-    """float32[m, n_items]: how many unseen items come before each item; ties by index."""
-    order = np.argsort(-scores, axis=1, kind="stable")
-    counted = np.take_along_axis(unseen, order, axis=1)
-    before = np.cumsum(counted, axis=1, dtype=np.int32) - counted
-    ranks = np.empty(scores.shape, np.float32)
-    np.put_along_axis(ranks, order, before.astype(np.float32), axis=1)
-    return ranks

@@ -13,7 +13,7 @@ from typing import Any
 from leporid import models
 from leporid.config import Config, canonical_hash
 from leporid.data import Split, load, split_by
-from leporid.evaluation import evaluate
+from leporid.evaluation import MetricTable, evaluate
 from leporid.initializers import start
 from leporid.models import Recommender, train
 from leporid.progress import ProgressLike, make_progress
@@ -116,15 +116,17 @@ def judge(
     meter: Meter,
     *,
     at: tuple[int, ...] = CUTS,
+    table: MetricTable | None = None,
     extra: dict[str, Any] | None = None,
     **spec: Any,
 ) -> tuple[RunRecord, UserOutcomes]:
     """Evaluate a fitted model on test, validation and tail users, and record it.
 
     `meter` measured the fit. `spec` is dataset, experiment, init, recipe and seed; `model` and
-    `spec_hash` where they are not the model's name and the hash of those. `extra` is recorded too.
+    `spec_hash` where they are not the model's name and the hash of those. `table` is the evaluation
+    on test, where it was made before. `extra` is recorded too.
     """
-    test = evaluate(fitted, split, at=at)
+    test = table or evaluate(fitted, split, at=at)
     valid = evaluate(fitted, split, at=at, part="valid").mean() if len(split.valid) else {}
     bounded = [f"{family}@{max(at)}" for family in ("HR", "F1")]
     facts: dict[str, Any] = {

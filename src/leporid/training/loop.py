@@ -49,8 +49,9 @@ def train_loop(
     checkpoint: Path | None = None,
     resume: bool = False,
     callbacks: Sequence[Callback] = (),
+    first_step: int = 0,
 ) -> TrainingHistory:
-    """Train `model.net` in place and leave the best weights in it."""
+    """Train `model.net` in place, from `first_step` on, and leave the best weights in it."""
     module, device = model.net, model.device
     group = Group(device)
     data = TrainingData.from_interactions(split.train, device)
@@ -59,7 +60,7 @@ def train_loop(
     validation = Validation(model, split, seed) if config.eval_every and len(split.valid) else None
     optimizer = _optimizer(module, config)
     average = _copy(module) if config.ema_decay or config.ema_share else {}
-    state = TrainingState(module, optimizer, average=average)
+    state = TrainingState(module, optimizer, average=average, step=first_step)
     identity = {"model": model.name, "config": config.to_dict(), "seed": seed}
     identity |= {"data": split.digest, "start": _fingerprint(module)}
     if resume and checkpoint is not None and (checkpoint / FILE_NAME).is_file():

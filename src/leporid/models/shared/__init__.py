@@ -20,7 +20,7 @@ neural               `NeuralRecommender`: build, train and score a network
 new_users            a row of the user table for people who were not there when it was trained
 profiles             `ProfileRecommender`, `ItemWeights`: models that score from training rows
 ranking_loss         the pairwise BPR loss and its gradient, in closed form
-refitting            `Fitting`: how a model was fitted; `refit`: the same again, on everything
+refitting            `Fitting`: how a model was fitted; `refit`: again, on everything; `continued`
 recommendation_file  the lists of all users into one file, streamed and resumable
 recommending         `Recommending`: what a model is asked: lists, frames, similar items, reasons
 row_limits           how far training may move rows from their initial vectors

@@ -147,12 +147,15 @@ class NeuralRecommender(Recommender):
         checkpoint: str | Path | None = None,
         resume: bool = False,
         callbacks: Sequence[Callback] = (),
+        after: Self | None = None,
+        first_step: int = 0,
     ) -> Self:
         """Train on the training part from the vectors of `init`; returns self.
 
         Without `init` the tables start random. With `checkpoint` (a folder) the run can be
         stopped and taken up again by `resume=True`. `callbacks` are told of steps and validations,
-        and may end the training.
+        and may end the training. All weights of `after`, a model of the same users and items, are
+        taken over where it is given, and the schedule begins at `first_step` (`continued`).
         """
         self._begin(split)
         if split.train.time is None and self.sampling().kind != "pairs":
@@ -171,10 +174,15 @@ class NeuralRecommender(Recommender):
             checkpoint=None if checkpoint is None else Path(checkpoint),
             resume=resume,
             callbacks=callbacks,
+            after=after,
+            first_step=first_step,
         )
         self._known, done = split.train_valid, self.history
         self.fitting = Fitting(
-            seed=seed, start=origin(init), steps=done.steps, best_step=done.best_step
+            seed=seed,
+            start=after.fitting.start if after is not None else origin(init),
+            steps=done.steps,
+            best_step=done.best_step,
         )
         return self
 
@@ -189,6 +197,8 @@ class NeuralRecommender(Recommender):
         checkpoint: Path | None = None,
         resume: bool = False,
         callbacks: Sequence[Callback] = (),
+        after: Self | None = None,
+        first_step: int = 0,
     ) -> None:
         if init is not None:
             train = split.train
@@ -196,11 +206,14 @@ class NeuralRecommender(Recommender):
             init = sized(init, self.config, self.start_size, self.default_init_scale)
         bound = self.config.max_delta if self.config.freeze == "bounded" else None
         self._build(BuildContext(split.train, self.config.dim, init, max_delta=bound), seed)
+        if after is not None:
+            self.net.load_state_dict(after.net.state_dict())
         start = [table.weight.detach().clone() for table in self.tables]
         self.net.to(device)
         self._limits = [limits.to(self.device) for limits in self._limits]
         how: dict[str, Any] = {"seed": seed, "progress": progress, "callbacks": callbacks}
-        self.history = train_loop(self, split, checkpoint=checkpoint, resume=resume, **how)
+        how |= {"checkpoint": checkpoint, "resume": resume, "first_step": first_step}
+        self.history = train_loop(self, split, **how)
         for limits in self._limits:
             limits.settle()
         self.net.eval()

@@ -78,6 +78,20 @@ def refit(
     return again
 
 
+def continued(model: Model, split: Split, share: float, **how: Any) -> Model:
+    """A new model: the weights of a fitted network, trained on for the last `share` of its steps.
+
+    `split` has the same users and items and more interactions; nothing is validated. The rate is
+    that of the schedule's last steps. `how` goes to `fit`.
+    """
+    done, config = model.fitting, model.config
+    if (split.train.users, split.train.items) != (model.users, model.items):
+        raise DataError("a network goes on with the same users and items only: refit it instead")
+    config = config.replace(steps=done.steps, stop_at=done.best_step, passes=0.0, eval_every=0)
+    how |= {"after": model, "first_step": round((1 - share) * done.best_step)}
+    return type(model)(config).fit(split, seed=done.seed, **how)
+
+
 def everything(data: Interactions | Split) -> Split:
     """All interactions as one training part, in time order for each user; nothing held out."""
     if isinstance(data, Split):
