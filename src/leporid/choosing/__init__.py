@@ -12,10 +12,11 @@ closing     From the race to a model to deploy: choose, test once, fit on everyt
 journal     One JSON line per event, on disk before the race goes on
 judging     Judging candidates on the rehearsal, and predicting what that costs
 narration   What a race says while it runs
-pilots      What a fit will take, from fits on small shares of the log
+pilots      What a fit will take, from fits on small shares of the log, and a request
 programme   What is run in which order, and how many steps networks get
 race        Heats and rungs, by paired differences; knows no model
 report      The race as one HTML page
+stages      What a race is run on, and what the chosen model learns from before the test
 words       The answer in words, and the table behind it
 """
 

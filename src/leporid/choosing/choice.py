@@ -16,11 +16,12 @@ from leporid.choosing.budget import Timer, format_duration, parse_duration
 from leporid.choosing.candidates import log_facts
 from leporid.choosing.closing import Closing
 from leporid.choosing.journal import Journal
-from leporid.choosing.judging import Rehearsal, stage_of
+from leporid.choosing.judging import Rehearsal
 from leporid.choosing.narration import narrator
 from leporid.choosing.programme import Programme
 from leporid.choosing.race import Race, Workers, journal_path
 from leporid.choosing.report import write_page
+from leporid.choosing.stages import stage_of
 from leporid.data import Interactions, Split, load, split_by
 from leporid.errors import (
     ConfigError,

@@ -20,8 +20,9 @@ from leporid import models
 from leporid.choosing.blending import FINALISTS, BlendChoice, choose_blend
 from leporid.choosing.budget import Guard, OutOfTimeError
 from leporid.choosing.candidates import Candidate
-from leporid.choosing.judging import GOES_ON, Rehearsal, tested_on
+from leporid.choosing.judging import GOES_ON, Rehearsal
 from leporid.choosing.race import FULL, Race, Result
+from leporid.choosing.stages import tested_on
 from leporid.data import Split
 from leporid.errors import LeporidError, LeporidWarning, TrainingInterruptedError
 from leporid.evaluation import (
@@ -30,6 +31,7 @@ from leporid.evaluation import (
     evaluate,
     ingredients,
     paired_interval,
+    parse_metric,
 )
 from leporid.models import Blend, Recommender, continued, everything
 from leporid.runs import CUTS, Meter, RunRecord, judge, write_final, write_run
@@ -165,7 +167,9 @@ class Closing:
         )
         model = models.get(candidate.model)(**candidate.settings)
         model.fit(part, seed=judge.seed, progress=guard)
-        table = evaluate(model, part, at=(judge.cut,), progress=guard, metrics=[judge.family])
+        table = evaluate(
+            model, part, at=(judge.cut,), progress=guard, metrics=[parse_metric(self.metric)[0]]
+        )
         return table.mean()[self.metric]
 
     @property
@@ -237,9 +241,14 @@ class Closing:
 
     def _fitted(self, candidate: Candidate, guard: Guard) -> Recommender:
         """A candidate fitted on what is known before the test."""
-        if candidate.kind == "neural":
-            return self._continued(self.judge.trained(candidate), self.known, guard)
-        return self._fit_classical(candidate, guard, final=False)
+        if candidate.kind == "classical":
+            return self._fit_classical(candidate, guard, final=False)
+        model = self.judge.trained(candidate)
+        if not self.judge.begins_anew(candidate):
+            return self._continued(model, self.known, guard)
+        again = model.refit(self.known.train, **self._how(guard))
+        again.fitting = again.fitting.replace(final=False)
+        return again
 
     def _final(self, candidate: Candidate, model: Recommender, guard: Guard) -> Recommender:
         """The same on everything."""
@@ -250,10 +259,12 @@ class Closing:
         return self._fit_classical(candidate, guard, final=True)
 
     def _continued(self, model: Recommender, split: Split, guard: Guard) -> Recommender:
-        how = {"device": self.judge.device, "callbacks": [_stop(guard)], "progress": guard}
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", LeporidWarning)
-            return continued(model, split, GOES_ON, **how)
+            return continued(model, split, GOES_ON, **self._how(guard))
+
+    def _how(self, guard: Guard) -> dict[str, Any]:
+        return {"device": self.judge.device, "callbacks": [_stop(guard)], "progress": guard}
 
     def _fit_classical(self, candidate: Candidate, guard: Guard, *, final: bool) -> Recommender:
         about, seed = candidate.to_dict(), self.judge.seed

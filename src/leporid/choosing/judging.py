@@ -9,7 +9,6 @@ from __future__ import annotations
 import copy
 import math
 import shutil
-import statistics
 import tempfile
 import time
 import warnings
@@ -27,9 +26,10 @@ from leporid.artifacts import read_arrays, write_arrays
 from leporid.choosing.apart import run_apart
 from leporid.choosing.budget import Guard, OutOfTimeError, Timer
 from leporid.choosing.candidates import Candidate
-from leporid.choosing.pilots import predict_seconds, prepare_start
+from leporid.choosing.pilots import predict_seconds, prepare_start, request_milliseconds
 from leporid.choosing.race import FULL, LONGEST, RUNGS, Outcome, Task, Workers
-from leporid.data import Split, is_split, rehearsal
+from leporid.choosing.stages import stage_of
+from leporid.data import Split, is_split
 from leporid.errors import LeporidError, LeporidWarning
 from leporid.evaluation import evaluate, ingredients, parse_metric
 from leporid.initializers import InitialEmbeddings, start
@@ -51,24 +51,9 @@ _APART_SECONDS = 4.0
 _COMPILING = 60.0
 """What compiling the loops behind starting vectors may take at worst, after an installation."""
 GOES_ON = 1 / 3
-"""Share of its steps that a network of the race is trained on with more data: before the test, and
-before it is deployed."""
-
-
-def stage_of(split: Split) -> Split | None:
-    """The split the race is run on: a rehearsal, or on a tiny log validation alone."""
-    nothing = split.train.select(np.empty(0, np.int64))
-    short = Split(split.train, nothing, split.valid, split.protocol)
-    for stage in (rehearsal(split), short):
-        if len(stage.train) and len(stage.test):
-            return stage
-    return None
-
-
-def tested_on(split: Split) -> Split:
-    """What the chosen model learns from before the test: validation, which chose it, as well."""
-    nothing = split.train.select(np.empty(0, np.int64))
-    return Split(split.train_valid, nothing, split.test, split.protocol)
+"""Share of its steps that a network is trained on with more data, where it does not begin anew."""
+_ANEW = 0.2
+"""Share of the budget: a training that takes less is begun anew before the test."""
 
 
 @dataclass
@@ -90,6 +75,7 @@ class Rehearsal:
     _seconds: dict[str, dict[str, float]] = field(default_factory=dict)
     """Fit and ranking of each candidate, and of the last of each model, for all users."""
     _steps_done: dict[str, int] = field(default_factory=dict)
+    _best_steps: dict[str, int] = field(default_factory=dict)
     _pilots: dict[tuple[str, str], tuple[float, float]] = field(default_factory=dict)
     _apart_seconds: float = _APART_SECONDS
     _held: tuple[Candidate, Recommender, float] | None = None
@@ -117,9 +103,9 @@ class Rehearsal:
         ranking = before.get("ranking", 0.0) * RUNGS[rung].users
         if candidate.kind == "neural":
             steps = self.stop_step(candidate, rung) - self._steps_done.get(candidate.key, 0)
-            known = {name for name, _ in self._vectors}
             name = str(candidate.init)
-            waiting = 0.0 if name in known else self.start_seconds.get(name, 0.0)
+            known = any(name == made for made, _ in self._vectors)
+            waiting = 0.0 if known else self.start_seconds.get(name, 0.0)
             return _SAFETY * (self.speeds.get(candidate.model, 0.0) * steps + waiting) + ranking
         return _SAFETY * (0.0 if self._holds(candidate) else self.fit_seconds(candidate)) + ranking
 
@@ -139,12 +125,23 @@ class Rehearsal:
         everyone = len(np.unique(self.split.test.user)) / max(len(self.users), 1)
         ranking = 1.5 * everyone * before.get("ranking", 0.0) + 0.2
         if candidate.kind == "neural":
-            whole = self.speeds.get(candidate.model, 0.0) * self.steps(candidate)
+            whole = self._whole_seconds(candidate)
+            first = whole if self.begins_anew(candidate) else GOES_ON * whole
             again = 0.0 if self.workers is None else whole  # what a worker trained is not here
-            return _SAFETY * (2 * GOES_ON * whole + again + 1.0) + ranking
+            return _SAFETY * (first + GOES_ON * whole + again + 1.0) + ranking
         fit = self.fit_seconds(candidate)
         apart = 2 * self._apart_seconds if fit > _LONG * self.timer.budget else 0.0
         return _SAFETY * fit * (1 + self.growth) + ranking + apart
+
+    def begins_anew(self, candidate: Candidate) -> bool:
+        """Whether a network that is to be tested begins anew, or goes on from the race."""
+        return self._whole_seconds(candidate) < _ANEW * self.timer.budget
+
+    def _whole_seconds(self, candidate: Candidate) -> float:
+        """Of a network's vectors and of the steps it needs, as far as that is known."""
+        steps = self._best_steps.get(candidate.key) or self.steps(candidate)
+        begin = self.start_seconds.get(str(candidate.init), 0.0)
+        return self.speeds.get(candidate.model, 0.0) * steps + begin
 
     def _before(self, candidate: Candidate) -> dict[str, float]:
         """Seconds of this candidate, or of the last one of the same model; empty for a new one."""
@@ -171,16 +168,17 @@ class Rehearsal:
             model, fitted = self.fit(candidate, rung, guard)
             guard.advance(0)
             ranking = time.perf_counter()
-            outcome = self._rank(model, candidate, rung, guard)
+            outcome = self._rank(model, rung, guard)
         seconds = time.perf_counter() - begun
         facts = {
             "fit_seconds": fitted,
             "ranking_seconds": time.perf_counter() - ranking,
-            "ms": _milliseconds(model),
+            "ms": request_milliseconds(model),
             "bytes": model.nbytes,
         }
         if candidate.kind == "neural":
             facts["steps"] = self.stop_step(candidate, rung)
+            facts["best_step"] = model.fitting.best_step
         self._keep(candidate, rung, outcome, facts)
         return Outcome(outcome[0], seconds, facts)
 
@@ -200,9 +198,8 @@ class Rehearsal:
 
     def _evaluate_apart(self, candidate: Candidate, rung: int, until: float) -> Outcome:
         begun = time.perf_counter()
-        about = {"about": self._shared, "folder": str(self.folder)}
-        job = {**about, "candidate": candidate.to_dict(), "rung": rung}
-        self.apart(evaluate_alone, until, candidate.model, **job)
+        job = {"about": self._shared, "folder": str(self.folder), "rung": rung}
+        self.apart(evaluate_alone, until, candidate.model, candidate=candidate.to_dict(), **job)
         outcome = self.recall(candidate, rung)
         self._apart_seconds = max(time.perf_counter() - begun - outcome.seconds, 0.1)
         return outcome
@@ -255,7 +252,7 @@ class Rehearsal:
             model.fit(self.stage, seed=self.seed, progress=guard)
             self._held = candidate, model, time.perf_counter() - begun
             return model, self._held[2]
-        last, folder = self.stop_step(candidate, rung), self._checkpoint(candidate)
+        last, folder = self.stop_step(candidate, rung), self.folder / "checkpoints" / candidate.key
         how: dict[str, Any] = {
             "init": self.vectors(candidate, guard),
             "device": self.device,
@@ -297,11 +294,6 @@ class Rehearsal:
         return self._vectors[key]
 
     @property
-    def family(self) -> str:
-        """NDCG of NDCG@10."""
-        return parse_metric(self.metric)[0]
-
-    @property
     def cut(self) -> int:
         """10 of NDCG@10."""
         return parse_metric(self.metric)[1]
@@ -335,10 +327,10 @@ class Rehearsal:
         model, few = models.get("toppop")().fit(self.stage), self.users[:1]
         test = self.stage.test
         part = replace(self.stage, test=test.select(np.isin(test.user, few)))
-        evaluate(model, part, at=(self.cut,), metrics=[self.family])
+        evaluate(model, part, at=(self.cut,), metrics=[parse_metric(self.metric)[0]])
 
     def _rank(
-        self, model: Recommender, candidate: Candidate, rung: int, guard: Guard
+        self, model: Recommender, rung: int, guard: Guard
     ) -> tuple[NDArray[np.float64], NDArray[np.int32]]:
         depth = DEPTH if rung == FULL else self.cut
         cuts = tuple(sorted({self.cut, max(depth, self.cut)}))
@@ -368,15 +360,14 @@ class Rehearsal:
             if steps > 0:  # with its validations: better than the few steps it was planned with
                 self.speeds[candidate.model] = facts["fit_seconds"] / steps
             self._steps_done[candidate.key] = int(facts["steps"])
+            if rung == FULL:
+                self._best_steps[candidate.key] = int(facts["best_step"])
         ranking = facts["ranking_seconds"] / RUNGS[rung].users
         seconds = {"fit": facts["fit_seconds"], "ranking": ranking}
         self._seconds[candidate.key] = self._seconds[candidate.model] = seconds
 
     def _file(self, candidate: Candidate, rung: int) -> Path:
         return self.folder / f"{candidate.key}-{rung}.safetensors"
-
-    def _checkpoint(self, candidate: Candidate) -> Path:
-        return self.folder / "checkpoints" / candidate.key
 
     def _network(self, candidate: Candidate) -> Path:
         return self.folder / "networks" / candidate.key
@@ -403,13 +394,3 @@ def _alone(
     )
     judge.evaluate(candidate, rung, math.inf)
     return judge._file(candidate, rung)
-
-
-def _milliseconds(model: Recommender) -> float:
-    """Of one list of ten for one user, the middle of five."""
-    one, times = np.zeros(1, np.int32), []
-    for _ in range(5):
-        begun = time.perf_counter()
-        model.top_k(one, 10)
-        times.append(1000 * (time.perf_counter() - begun))
-    return statistics.median(times)

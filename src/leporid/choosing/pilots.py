@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import statistics
 import time
 import warnings
 from collections.abc import Callable
@@ -13,8 +14,11 @@ import numpy as np
 from leporid.data import Interactions, Split
 from leporid.errors import LeporidError, LeporidWarning
 from leporid.initializers import start
+from leporid.models import Recommender
 
 _TINY, _SMALL, _LARGER = 1 / 16, 1 / 8, 1 / 4
+_PATIENCE = 4.0
+"""Seconds: a fit is timed again while all took less."""
 _FEW = 100
 """Users of vectors that nobody wants."""
 _STEEPEST = 3.0
@@ -30,6 +34,7 @@ def predict_seconds(
     Where even those are less than `enough`, or a small share takes a good part of it, nothing more
     is measured.
     """
+    fit(share_of(stage, _TINY))  # loads or compiles what the model needs
     tiny = _timed(fit, share_of(stage, _TINY))
     if tiny >= enough / 2:
         return tiny / _TINY, tiny / _TINY**_STEEPEST
@@ -69,8 +74,18 @@ def share_of(split: Split, share: float) -> Split:
 def _timed(fit: Callable[[Split], object], split: Split) -> float:
     """The best of three, as long as they are quick: a busy machine makes any of them too long."""
     times: list[float] = []
-    while len(times) < 3 and sum(times) < 1.0:
+    while len(times) < 3 and sum(times) < _PATIENCE:
         begun = time.perf_counter()
         fit(split)
         times.append(time.perf_counter() - begun)
     return max(min(times), 1e-4)
+
+
+def request_milliseconds(model: Recommender) -> float:
+    """Of one list of ten for one user, the middle of five."""
+    one, times = np.zeros(1, np.int32), []
+    for _ in range(5):
+        begun = time.perf_counter()
+        model.top_k(one, 10)
+        times.append(1000 * (time.perf_counter() - begun))
+    return statistics.median(times)
