@@ -26,7 +26,7 @@ from leporid.errors import LeporidError, TrainingInterruptedError
 from leporid.evaluation import combine, paired_interval
 from leporid.runs import claim
 
-LONGEST = 0.1
+LONGEST = 0.06
 """Share of the budget that the evaluation of one classical model may take."""
 _LOOK_EVERY = 0.05
 """Seconds between two looks at what workers have done."""
