@@ -89,7 +89,6 @@ def train_loop(
             model.weights_changed()
             state.step = step + 1
             _blend(state.average, module, averaging(config, state.step))
-
             # Processes agree only where somebody may object: it waits for the device.
             stop = len(callbacks) > 0 and group.agree(events.step())
             finished = last = stop or state.step == config.last_step

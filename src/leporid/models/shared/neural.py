@@ -154,8 +154,7 @@ class NeuralRecommender(Recommender):
 
         Without `init` the tables start random. With `checkpoint` (a folder) the run can be
         stopped and taken up again by `resume=True`. `callbacks` are told of steps and validations,
-        and may end the training. All weights of `after`, a model of the same users and items, are
-        taken over where it is given, and the schedule begins at `first_step` (`continued`).
+        and may end it. `after` gives all weights, `first_step` the place in the schedule.
         """
         self._begin(split)
         if split.train.time is None and self.sampling().kind != "pairs":
