@@ -17,7 +17,10 @@ import pytest
 import leporid
 from leporid.artifacts import read_json
 from leporid.choosing import programme
+from leporid.choosing.budget import Guard
+from leporid.choosing.candidates import Candidate
 from leporid.choosing.choice import Choice
+from leporid.choosing.closing import Closing
 from leporid.choosing.programme import Programme
 from leporid.data import IdMap, Interactions
 from leporid.errors import ConfigError, DataError, LeporidWarning, UnknownNameError
@@ -104,6 +107,23 @@ def test_what_is_tested_has_learnt_from_validation_and_not_from_test(chosen: Cho
     assert record.extra["learnt"] == "train and validation"
     assert record.extra["data_digest"] == split.digest
     assert record.valid_metrics == {}
+
+
+def test_a_winner_whose_fit_crashes_gives_its_place_to_the_next(
+    short: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fitted, asked = Closing._fitted, []
+
+    def crash(self: Closing, candidate: Candidate, guard: Guard) -> Recommender:
+        asked.append(candidate)
+        if len(asked) == 1:
+            raise np.linalg.LinAlgError("Eigenvalues did not converge")
+        return fitted(self, candidate, guard)
+
+    monkeypatch.setattr(Closing, "_fitted", crash)
+    chosen = leporid.choose(planted(), 600, models=("toppop", "itemknn"), progress=False)
+    assert "could not be fitted: Eigenvalues did not converge" in chosen.why
+    assert chosen.winner != asked[0].label
 
 
 def test_choosing_never_looks_at_test(short: None) -> None:

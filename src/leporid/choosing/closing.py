@@ -190,7 +190,7 @@ class Closing:
                 return
             except (OutOfTimeError, MemoryError):
                 self.verdict.notes.append(f"{label} could not be fitted in the time left")
-            except LeporidError as error:
+            except Exception as error:  # whatever one model does, the next one takes its place
                 if last or isinstance(error, TrainingInterruptedError):
                     raise
                 self.verdict.notes.append(f"{label} could not be fitted: {error}")
