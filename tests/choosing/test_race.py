@@ -37,6 +37,7 @@ class World:
     now: float = 0.0
     done: list[tuple[str, int]] = field(default_factory=list)
     broken: frozenset[str] = frozenset()
+    patient: frozenset[str] = frozenset()
     workers: Any = None
 
     def clock(self) -> float:
@@ -48,6 +49,12 @@ class World:
 
     def finish(self, candidate: Candidate) -> float:
         return 2 * self.price[candidate.model]
+
+    def shorten(self, candidate: Candidate, rung: int) -> bool:
+        if rung < FULL or candidate.model not in self.patient:
+            return False
+        self.price = {**self.price, candidate.model: 0.9 * self.price[candidate.model]}
+        return True
 
     def evaluate(self, candidate: Candidate, rung: int, until: float) -> Outcome:
         if candidate.model in self.broken:
@@ -142,6 +149,20 @@ def test_a_killed_race_ends_as_one_that_was_not(world: World, dies_after: int) -
         assert unbroken.leader is not None
         assert resumed.leader.candidate == unbroken.leader.candidate
         assert set(Counter(world.done).values()) == {1}, "an evaluation was repeated"
+
+
+@pytest.mark.parametrize("patient", [True, False])
+def test_a_last_rung_without_time_is_shortened(tmp_path: Path, patient: bool) -> None:
+    world = World({"quick": 0.3, "net": 0.8}, {"quick": 0.1, "net": 30.0})
+    world.patient = frozenset(["net"] if patient else [])
+    race = race_of(world, tmp_path, 75.0)
+    quick, net = field_of(world)
+    race.heat([quick])
+    race.bracket([net])
+    assert race.leader is not None
+    assert race.leader.candidate.model == ("net" if patient else "quick")
+    assert (net.key in race.late) is not patient
+    assert world.now + world.finish(race.leader.candidate) <= 75.0
 
 
 def test_every_start_gets_the_same_before_anyone_is_dropped(tmp_path: Path) -> None:

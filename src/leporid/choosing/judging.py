@@ -16,7 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,6 +36,8 @@ from leporid.initializers import InitialEmbeddings, start
 from leporid.models import Recommender
 from leporid.training import StopWhen
 
+Ranked: TypeAlias = tuple[NDArray[np.float64], NDArray[np.int32]]
+"""The metric of every user, and the lists."""
 DEPTH = 50
 """Places of each list that are kept for blends."""
 MOST_USERS, FEWEST_USERS = 10_000, 500
@@ -76,6 +78,7 @@ class Rehearsal:
     """Fit and ranking of each candidate, and of the last of each model, for all users."""
     _steps_done: dict[str, int] = field(default_factory=dict)
     _best_steps: dict[str, int] = field(default_factory=dict)
+    _shortened: dict[str, int] = field(default_factory=dict)
     _pilots: dict[tuple[str, str], tuple[float, float]] = field(default_factory=dict)
     _apart_seconds: float = _APART_SECONDS
     _held: tuple[Candidate, Recommender, float] | None = None
@@ -139,7 +142,7 @@ class Rehearsal:
 
     def _whole_seconds(self, candidate: Candidate) -> float:
         """Of a network's vectors and of the steps it needs, as far as that is known."""
-        steps = self._best_steps.get(candidate.key) or self.steps(candidate)
+        steps = self._best_steps.get(candidate.key) or self.stop_step(candidate, FULL)
         begin = self.start_seconds.get(str(candidate.init), 0.0)
         return self.speeds.get(candidate.model, 0.0) * steps + begin
 
@@ -147,14 +150,22 @@ class Rehearsal:
         """Seconds of this candidate, or of the last one of the same model; empty for a new one."""
         return self._seconds.get(candidate.key) or self._seconds.get(candidate.model, {})
 
-    def steps(self, candidate: Candidate) -> int:
-        """Steps of a full training."""
-        config: Any = models.get(candidate.model).config_class.from_dict(candidate.settings)
-        return int(config.steps)
-
     def stop_step(self, candidate: Candidate, rung: int) -> int:
         """The step at which a rung judges a network."""
-        return math.ceil(RUNGS[rung].steps * self.steps(candidate))
+        if rung == FULL and candidate.key in self._shortened:
+            return self._shortened[candidate.key]
+        config: Any = models.get(candidate.model).config_class.from_dict(candidate.settings)
+        return math.ceil(RUNGS[rung].steps * int(config.steps))
+
+    def shorten(self, candidate: Candidate, rung: int) -> bool:
+        """Plan the last rung of a network a tenth shorter; False where it has come that far."""
+        last = math.floor(0.9 * self.stop_step(candidate, rung))
+        can = rung == FULL and candidate.kind == "neural" and self.workers is None
+        if can and last >= self._steps_done.get(candidate.key, last + 1):
+            self._shortened[candidate.key] = last
+            return True
+        self._shortened.pop(candidate.key, None)
+        return False
 
     def evaluate(self, candidate: Candidate, rung: int, until: float) -> Outcome:
         """Fit and judge one candidate at one rung."""
@@ -329,9 +340,7 @@ class Rehearsal:
         part = replace(self.stage, test=test.select(np.isin(test.user, few)))
         evaluate(model, part, at=(self.cut,), metrics=[parse_metric(self.metric)[0]])
 
-    def _rank(
-        self, model: Recommender, rung: int, guard: Guard
-    ) -> tuple[NDArray[np.float64], NDArray[np.int32]]:
+    def _rank(self, model: Recommender, rung: int, guard: Guard) -> Ranked:
         depth = DEPTH if rung == FULL else self.cut
         cuts = tuple(sorted({self.cut, max(depth, self.cut)}))
         families = sorted({n.partition("@")[0] for n in [self.metric, *ingredients(self.metric)]})
@@ -339,13 +348,7 @@ class Rehearsal:
         columns = [table.per_user(name) for name in ingredients(self.metric)]
         return np.column_stack(columns), table.top
 
-    def _keep(
-        self,
-        candidate: Candidate,
-        rung: int,
-        ranked: tuple[NDArray[np.float64], NDArray[np.int32]],
-        facts: dict[str, Any],
-    ) -> None:
+    def _keep(self, candidate: Candidate, rung: int, ranked: Ranked, facts: dict[str, Any]) -> None:
         arrays: dict[str, NDArray[Any]] = {"columns": ranked[0]}
         if rung == FULL:
             arrays["lists"] = ranked[1]

@@ -97,6 +97,9 @@ class Judge(Protocol):
     def finish(self, candidate: Candidate) -> float:
         """Predicted seconds from the end of the race to a deployed model, if this one wins."""
 
+    def shorten(self, candidate: Candidate, rung: int) -> bool:
+        """Plan an evaluation for less time; whether that is possible."""
+
     def evaluate(self, candidate: Candidate, rung: int, until: float) -> Outcome:
         """Fit and judge; `OutOfTimeError` where it would end after `until`."""
 
@@ -247,12 +250,15 @@ class Race:
 
     def _admit(self, candidate: Candidate, rung: int) -> float | None:
         """Until when the candidate may be judged; None, and a note, where there is no time."""
-        cost = self.judge.cost(candidate, rung)
-        # Whoever takes part must be able to win: its own end must fit behind it.
-        after = max(self._reserve + self.judge.finish(candidate), self.reserve())
         longest = LONGEST * self.timer.budget if candidate.kind == "classical" else math.inf
         if self.leader is None:
             return math.inf
+        while True:
+            cost = self.judge.cost(candidate, rung)
+            # Whoever takes part must be able to win: its own end must fit behind it.
+            after = max(self._reserve + self.judge.finish(candidate), self.reserve())
+            if self.timer.left >= cost + after or not self.judge.shorten(candidate, rung):
+                break
         if cost > longest or self.timer.left < cost + after:
             self._late(candidate, rung, cost + after)
             return None
