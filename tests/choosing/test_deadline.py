@@ -43,6 +43,19 @@ def judge_of(folder: Path, budget: float = math.inf) -> Rehearsal:
     return Rehearsal(split, stage_of(split) or split, "NDCG@10", Timer(budget), folder)
 
 
+def test_only_the_last_rung_of_a_network_is_shortened(tmp_path: Path) -> None:
+    judge = judge_of(tmp_path)
+    net = Candidate(model="bpr", init="random", settings={"steps": 900}, kind="neural")
+    judge._steps_done[net.key] = 700
+    assert not judge.shorten(Candidate(model="itemknn"), FULL)
+    assert not judge.shorten(net, FULL - 1)
+    shorter = []
+    while judge.shorten(net, FULL):
+        shorter.append(judge.stop_step(net, FULL))
+    assert shorter == [810, 729]
+    assert judge.stop_step(net, FULL) == 900
+
+
 def test_what_outlasts_its_time_is_killed(tmp_path: Path) -> None:
     pid = tmp_path / "pid"
     with pytest.raises(OutOfTimeError):

@@ -159,9 +159,10 @@ class Rehearsal:
 
     def shorten(self, candidate: Candidate, rung: int) -> bool:
         """Plan the last rung of a network a tenth shorter; False where it has come that far."""
+        if rung < FULL or candidate.kind == "classical" or self.workers is not None:
+            return False
         last = math.floor(0.9 * self.stop_step(candidate, rung))
-        can = rung == FULL and candidate.kind == "neural" and self.workers is None
-        if can and last >= self._steps_done.get(candidate.key, last + 1):
+        if last >= self._steps_done.get(candidate.key, last + 1):
             self._shortened[candidate.key] = last
             return True
         self._shortened.pop(candidate.key, None)
