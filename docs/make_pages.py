@@ -4,7 +4,7 @@ No number there was typed by hand. Tables stand between `<!-- NAME:begin -->` an
 `<!-- NAME:end -->`.
 
 python docs/make_pages.py [--output FILE] [--models FILE] [--scale FILE] [--baselines FILE]
-                          [--verdict FILE] [--leaderboard FILE]
+                          [--verdict FILE] [--dlr2 FILE] [--leaderboard FILE]
 """
 
 from __future__ import annotations
@@ -219,6 +219,22 @@ WARM = {
 }
 
 
+def new_users_table(runs: list[dict[str, Any]]) -> str:
+    """NDCG@10 by the items a model is given of somebody new, mean over the seeds."""
+    given = list(runs[0]["given"])
+    found: dict[tuple[str, str], list[dict[str, dict[str, float]]]] = {}
+    for run in runs:
+        name = f"{run['model']}, {run['row']} row" if run["row"] else run["model"]
+        found.setdefault((run["log"], name), []).append(run["given"])
+    lines = ["| log | model | seeds | " + " | ".join(f"{n} given" for n in given) + " |"]
+    lines.append("|---|---|---:|" + "---:|" * len(given))
+    for key, values in found.items():
+        means = (sum(v[n]["NDCG@10"] for v in values) / len(values) for n in given)
+        cells = [*key, str(len(values)), *(f"{mean:.4f}" for mean in means)]
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
 def fill(text: str, name: str, table: str) -> str:
     """Replace what stands between the markers of a table."""
     begin, end = f"<!-- {name}:begin -->", f"<!-- {name}:end -->"
@@ -265,6 +281,7 @@ def main() -> None:
     parser.add_argument("--scale", type=Path, default=ROOT / "docs" / "scale.md")
     parser.add_argument("--baselines", type=Path, default=ROOT / "docs" / "baselines.md")
     parser.add_argument("--verdict", type=Path, default=ROOT / "docs" / "verdict.md")
+    parser.add_argument("--dlr2", type=Path, default=ROOT / "docs" / "dlr2.md")
     parser.add_argument("--leaderboard", type=Path, default=ROOT / "docs" / "leaderboard.md")
     given = parser.parse_args()
     target = given.output
@@ -286,6 +303,10 @@ def main() -> None:
     table = landmark_table(found, ROOT / "results")
     text = fill(given.scale.read_text(encoding="utf-8"), "landmarks", table)
     with atomic_path(given.scale) as path:
+        path.write_text(text, encoding="utf-8")
+    runs = read_json(ROOT / "results" / "new-users.json")["runs"]
+    text = fill(given.dlr2.read_text(encoding="utf-8"), "new-users", new_users_table(runs))
+    with atomic_path(given.dlr2) as path:
         path.write_text(text, encoding="utf-8")
     pages = (given.models, given.baselines, given.scale, given.verdict, given.leaderboard)
     print(f"wrote {target}: {len(records)} records; {'; '.join(map(str, pages))}")

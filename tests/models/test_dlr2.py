@@ -490,3 +490,9 @@ def test_rows_are_placed_where_training_rehearsed_no_blank_ones(split: Split) ->
         assert model.new_rows(history).abs().max() > 0
     unrehearsed.config = unrehearsed.config.replace(user_dropout=0.5)
     assert unrehearsed.new_rows(history).abs().max() == 0
+
+
+def test_a_circle_is_not_padded_with_its_own_items() -> None:
+    assert DLR2(circular=True, padding="blank").config.circular
+    with pytest.raises(ConfigError, match="circular=True needs padding='blank'"):
+        DLR2(circular=True)

@@ -32,17 +32,14 @@ class Repeats:
         return float(np.std(list(self.values.values()), ddof=1))
 
 
-def repeats(root: str | Path, dataset: str) -> list[Repeats]:
-    """Every request that was run more than once, in order of its seed."""
-    same: dict[tuple[str, int, str], dict[str, float]] = defaultdict(dict)
-    for record in Results(root).records(dataset, _GROUPS):
-        key = record.model, record.seed, _request(record)
-        same[key][record.experiment] = record.metrics["HR@10"]
-    return [
-        Repeats(dataset, model, seed, values)
-        for (model, seed, _), values in sorted(same.items())
-        if len(values) > 1
-    ]
+def repeats(root: str | Path, *datasets: str) -> list[Repeats]:
+    """Every request that was run more than once, by data set and seed."""
+    same: dict[tuple[str, str, int, str], dict[str, float]] = defaultdict(dict)
+    for dataset in datasets:
+        for record in Results(root).records(dataset, _GROUPS):
+            key = dataset, record.model, record.seed, _request(record)
+            same[key][record.experiment] = record.metrics["HR@10"]
+    return [Repeats(*key[:3], values) for key, values in sorted(same.items()) if len(values) > 1]
 
 
 def run_to_run(found: list[Repeats]) -> float:

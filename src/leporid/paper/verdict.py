@@ -131,7 +131,7 @@ def verdict_page(root: str | Path) -> str:
     others = {c.dataset for claim in claims for c in claim.comparisons} - set(DATA_SETS)
     columns = {"ML-1M": ["ml-1m-r3"], "Anime": ["anime-5k"], "other logs": sorted(others)}
     filters = {"signed": lambda value: f"{value:+.4f}"}
-    again = [one for dataset in DATA_SETS for one in repeats(root, dataset)]
+    again = repeats(root, *DATA_SETS)
     values: dict[str, Any] = {"claims": claims, "columns": columns, "repeats": again}
     values["run_to_run"] = run_to_run(again)
     return fill_template("leporid.paper", "templates/verdict.md", filters, **values)
@@ -143,7 +143,7 @@ class _Judge:
     def __init__(self, root: Path) -> None:
         self.root, self.results = root, Results(root)
         self._records = cache(lambda data, group: tuple(self.results.records(data, [group])))
-        self.repeats = [one for dataset in DATA_SETS for one in repeats(root, dataset)]
+        self.repeats = repeats(root, *DATA_SETS)
 
     def comparisons(self, entries: Sequence[Mapping[str, Any]]) -> Iterable[Comparison]:
         for entry in entries:

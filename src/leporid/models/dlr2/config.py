@@ -102,6 +102,8 @@ class DLR2Config(TrainingConfig):
             raise ConfigError(
                 "relu_on_negatives=True needs last_relu=True: there is no ReLU to read"
             )
+        if self.circular and self.padding != "blank":
+            raise ConfigError("circular=True needs padding='blank': a circle repeats no item")
         if self.shortcut and self.objective != "softmax":
             raise ConfigError("shortcut=True needs objective='softmax': G's tanh would bend it")
         if self.losses != "both" and self.inference != self.losses:
