@@ -54,6 +54,14 @@ def client(two_workers: Any) -> Iterator[Any]:
         yield made
 
 
+@pytest.fixture
+def doomed(tmp_path: Path) -> Iterator[Any]:
+    """A cluster of its own for a test that kills workers: no later test waits for their return."""
+    with local_cluster(tmp_path, 2) as made, distributed.Client(made, set_as_default=False) as ours:
+        ours.wait_for_workers(2, timeout=300)
+        yield ours
+
+
 @pytest.fixture(scope="module")
 def X() -> sparse.csr_array:  # noqa: N802
     return leporid.synthesize(1100, 230, 30_000, seed=11).csr()
@@ -93,7 +101,7 @@ def kill_one(client: Any) -> None:
     busy = {address for address, keys in client.has_what().items() if keys}
     pids = client.run(os.getpid)
     assert busy
-    os.kill(pids[sorted(busy)[0]], signal.SIGKILL)
+    os.kill(pids[min(busy)], signal.SIGKILL)
 
 
 def assert_same_fit(there: Leporid, here: Leporid) -> None:
@@ -181,15 +189,14 @@ def test_rows_without_edges_are_counted_as_on_one_machine(client: Any, X: sparse
 
 @pytest.mark.parametrize(("stage", "after"), [("neighbours", 1), ("graph", 1), ("eigenvectors", 4)])
 def test_a_killed_worker_changes_nothing(
-    client: Any, X: sparse.csr_array, here: Leporid, stage: str, after: int
+    doomed: Any, X: sparse.csr_array, here: Leporid, stage: str, after: int
 ) -> None:
-    before = set(client.run(os.getpid).values())
-    progress = Stages(stage, after, lambda: kill_one(client))
-    there = Leporid(**SETTINGS).fit(X, client=client, progress=progress)
+    before = set(doomed.run(os.getpid).values())
+    progress = Stages(stage, after, lambda: kill_one(doomed))
+    there = Leporid(**SETTINGS).fit(X, client=doomed, progress=progress)
     assert progress.acted
     assert_same_fit(there, here)
-    client.wait_for_workers(2, timeout=300)
-    assert set(client.run(os.getpid).values()) != before
+    assert not before <= set(doomed.run(os.getpid).values())
 
 
 def test_the_loss_of_all_data_is_made_good(
@@ -197,7 +204,12 @@ def test_the_loss_of_all_data_is_made_good(
 ) -> None:
     """One worker, killed: nothing is left to compute from, and the client sends it again."""
     with local_cluster(tmp_path, 1) as made, distributed.Client(made) as client:
-        progress = Stages("eigenvectors", 4, lambda: kill_one(client))
+
+        def replace() -> None:
+            kill_one(client)
+            made.scale(2)
+
+        progress = Stages("eigenvectors", 4, replace)
         there = Leporid(**SETTINGS).fit(X, client=client, progress=progress)
         assert progress.acted
         assert_same_fit(there, here)
@@ -233,19 +245,15 @@ def test_the_loss_of_the_scheduler_ends_in_a_sentence(
             Leporid(**SETTINGS).fit(X, client=client, progress=progress)
 
 
-def test_work_that_kills_its_workers_ends_in_a_sentence(two_workers: Any, client: Any) -> None:
-    allowed = two_workers.scheduler.allowed_failures
-    two_workers.scheduler.allowed_failures = 0
-    try:
-        place = Cluster(client)
+def test_work_that_kills_its_workers_ends_in_a_sentence(doomed: Any) -> None:
+    doomed.cluster.scheduler.allowed_failures = 0
+    place = Cluster(doomed)
 
-        def fatal(_attempt: int) -> list[Any]:
-            return place.gather(place.submit([("leporid-fatal", 0)], os._exit, [1]))
+    def fatal(_attempt: int) -> list[Any]:
+        return place.gather(place.submit([("leporid-fatal", 0)], os._exit, [1]))
 
-        with pytest.raises(ClusterError, match=r"^a test killed \d+ workers .* lack of memory"):
-            place.persevere(fatal, "a test")
-    finally:
-        two_workers.scheduler.allowed_failures = allowed
+    with pytest.raises(ClusterError, match=r"^a test killed \d+ workers .* lack of memory"):
+        place.persevere(fatal, "a test")
 
 
 def test_data_that_is_lost_again_and_again_ends_in_a_sentence(client: Any) -> None:
