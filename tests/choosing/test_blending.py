@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections import Counter
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import leporid
 from leporid.choosing.blending import choose_blend, fuse
+from leporid.choosing.budget import Guard, OutOfTimeError, Timer
 from leporid.choosing.candidates import Candidate
 from leporid.choosing.race import FULL, Outcome, Result
 from leporid.data import IdMap, Interactions, Split
@@ -67,6 +69,8 @@ def test_two_that_know_different_things_are_blended() -> None:
     assert blend.low > 0
     assert blend.value == 1.0
     assert [entry["model"] for entry in blend.entries] == [m.candidate.model for m in blend.members]
+    with pytest.raises(OutOfTimeError):
+        choose_blend(members, [first, second], part, "HR@10", Guard(Timer(10.0), 0.0))
 
 
 def test_a_copy_of_the_best_is_no_help() -> None:

@@ -124,6 +124,42 @@ def test_a_winner_whose_fit_crashes_gives_its_place_to_the_next(
     chosen = leporid.choose(planted(), 600, models=("toppop", "itemknn"), progress=False)
     assert "could not be fitted: Eigenvalues did not converge" in chosen.why
     assert chosen.winner != asked[0].label
+    value = next(row["NDCG@10"] for row in chosen.table if _label(row) == chosen.winner)
+    assert f"NDCG@10 {value:.4f}, on" in chosen.why
+    assert all(chosen.winner.split()[0] in command for command in chosen.commands)
+
+
+def _label(row: dict[str, Any]) -> str:
+    return " ".join([row["model"], row["settings"].replace("default", "")]).strip()
+
+
+def test_a_final_fit_that_crashes_leaves_the_tested_model(
+    short: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def crash(*_: Any) -> Recommender:
+        raise MemoryError("too large")
+
+    monkeypatch.setattr(Closing, "_final", crash)
+    chosen = leporid.choose(planted(), 600, models=("toppop", "itemknn"), progress=False)
+    assert "No final fit: too large; the model in the folder has not learnt" in chosen.why
+    assert [row["model"] for row in chosen.tested].count(chosen.winner) == 1
+    assert not chosen.model.fitting.final
+
+
+def test_without_time_for_a_blend_or_a_test_there_is_still_an_answer(
+    short: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    decide = Closing.decide
+
+    def too_late(self: Closing) -> Any:
+        self.race.timer.budget = self.race.timer.elapsed
+        return decide(self)
+
+    monkeypatch.setattr(Closing, "decide", too_late)
+    chosen = leporid.choose(planted(), 600, models=("toppop", "itemknn"), progress=False)
+    assert chosen.winner == "toppop"
+    assert " was ahead with 0." in chosen.why
+    assert "itemknn" not in chosen.commands[0]
 
 
 def test_choosing_never_looks_at_test(short: None) -> None:

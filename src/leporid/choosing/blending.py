@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from leporid.choosing.budget import Guard
 from leporid.choosing.race import Result
 from leporid.data import Split
 from leporid.evaluation import combine, evaluate, ingredients, paired_interval, parse_metric
@@ -55,11 +56,13 @@ def choose_blend(
     lists: Sequence[NDArray[np.int32]],
     part: Split,
     metric: str,
+    guard: Guard | None = None,
 ) -> BlendChoice | None:
     """The greedy blend of the finalists (best first); None where no second member helps.
 
     `lists` are those of the users with test items in `part`, in their order. What a blend is worth
-    is asked crosswise: one picked on either half of the users answers the other half.
+    is asked crosswise: one picked on either half of the users answers the other half. `guard` ends
+    the search when its time is over.
     """
     users = np.unique(part.test.user)
     some = slice(None, None, -(-len(users) // _MOST_USERS))
@@ -71,6 +74,8 @@ def choose_blend(
     def columns(picked: Sequence[int]) -> NDArray[np.float64]:
         key = tuple(sorted(picked))
         if key not in known:
+            if guard is not None:
+                guard.advance()
             known[key] = _judged(fuse([lists[place] for place in key]), part, metric)
         return known[key]
 

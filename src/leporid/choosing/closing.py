@@ -53,7 +53,7 @@ class Verdict:
     best: Result | None = None
     """The highest value."""
     winner: Result | None = None
-    """The cheapest of those that are level with it."""
+    """The cheapest of those that are level with it; after the fit, the one that was fitted."""
     runner_up: Result | None = None
     """The best of another model."""
     blend: BlendChoice | None = None
@@ -96,6 +96,8 @@ class Closing:
     validated: Recommender | None = None
     model: Recommender | None = None
     label: str = ""
+    members: list[Candidate] = field(default_factory=list)
+    """What was fitted: one candidate, or those of a blend."""
 
     def decide(self) -> Verdict:
         """The winner, by the judged values alone."""
@@ -127,13 +129,16 @@ class Closing:
         if len(finalists) < 2 or finalists[0] is not self.verdict.best:
             return
         lists = [self.judge.lists(result.candidate) for result in finalists]
-        blend = choose_blend(finalists, lists, self.judge.part(FULL), self.metric)
+        guard = Guard(self.race.timer, self._budget - self.race.reserve())
+        try:
+            blend = choose_blend(finalists, lists, self.judge.part(FULL), self.metric, guard)
+        except OutOfTimeError:
+            self.verdict.notes.append("no time was left to look for a blend")
+            return
         self.verdict.blend = blend
         if blend is not None and blend.low > 0:
             needed = sum(self.judge.finish(member.candidate) for member in blend.members)
             self.verdict.takes_blend = needed < 0.9 * self.race.timer.left
-            if not self.verdict.takes_blend:
-                self.verdict.notes.append(f"{blend.label} was ahead, and too slow to fit in time")
 
     def learn_curve(self) -> None:
         """The winner with fewer users, where that takes next to no time."""
@@ -183,32 +188,35 @@ class Closing:
 
     def fit(self) -> None:
         """Fit the winner, test it, fit it on everything; or the next one that can end in time."""
-        for label, members in self._order():
+        verdict = self.verdict
+        for label, members, result in self._order():
             last = label == "toppop"
             try:
                 self._fit_one(label, members, float("inf") if last else self._budget)
+                verdict.winner, verdict.takes_blend = result, len(members) > 1
                 return
             except (OutOfTimeError, MemoryError):
-                self.verdict.notes.append(f"{label} could not be fitted in the time left")
+                verdict.notes.append(f"{label} could not be fitted in the time left")
             except Exception as error:  # whatever one model does, the next one takes its place
                 if last or isinstance(error, TrainingInterruptedError):
                     raise
-                self.verdict.notes.append(f"{label} could not be fitted: {error}")
+                verdict.notes.append(f"{label} could not be fitted: {error}")
 
-    def _order(self) -> Iterator[tuple[str, list[tuple[Candidate, float]]]]:
-        """Who is fitted first, and who in their place."""
-        verdict = self.verdict
+    def _order(self) -> Iterator[tuple[str, list[tuple[Candidate, float]], Result | None]]:
+        """Who is fitted first, and who in their place: label, members, what the race says of it."""
+        verdict, timer = self.verdict, self.race.timer
         if verdict.takes_blend and verdict.blend is not None:
             members = zip(verdict.blend.members, verdict.blend.weights, strict=True)
-            yield verdict.blend.label, [(m.candidate, float(weight)) for m, weight in members]
-        if verdict.winner is not None:
-            ranked = sorted(self.race.finished, key=lambda r: -r.value)
-            for result in dict.fromkeys([verdict.winner, *ranked]):
-                if result is verdict.winner or (
-                    self.judge.finish(result.candidate) < self.race.timer.left
-                ):
-                    yield result.candidate.label, [(result.candidate, 1.0)]
-        yield "toppop", [(Candidate(model="toppop"), 1.0)]
+            pairs = [(m.candidate, float(weight)) for m, weight in members]
+            yield verdict.blend.label, pairs, verdict.winner
+        ranked = sorted(self.race.finished, key=lambda r: -r.value)
+        if (winner := verdict.winner) is not None:
+            for result in dict.fromkeys([winner, *ranked]):
+                if result is winner or self.judge.finish(result.candidate) < timer.left:
+                    yield result.candidate.label, [(result.candidate, 1.0)], result
+        plain = Candidate(model="toppop")
+        judged = next((r for r in ranked if r.candidate == plain), None)
+        yield plain.label, [(plain, 1.0)], judged
 
     def _fit_one(self, label: str, members: list[tuple[Candidate, float]], until: float) -> None:
         guard = Guard(self.race.timer, until)
@@ -216,17 +224,21 @@ class Closing:
             fitted = [self._fitted(candidate, guard) for candidate, _ in members]
             validated = _as_one(fitted, members)
         self.label, self.validated = label, validated
+        self.members = [candidate for candidate, _ in members]
         self._say("fitted", seconds=meter.seconds)
         if len(self.split.test):
-            self._test(label, validated, meter, members)
+            self._test(label, validated, meter, guard)
         with Meter() as meter:
             try:
                 pairs = zip(members, fitted, strict=True)
                 self.model = _as_one([self._final(c, m, guard) for (c, _), m in pairs], members)
-            except OutOfTimeError:
+            except TrainingInterruptedError:
+                raise
+            except Exception as error:  # it was tested, so this is the answer, whatever happens
+                late = isinstance(error, OutOfTimeError)
+                why = "there was no time for the final fit" if late else f"no final fit: {error}"
                 self.verdict.notes.append(
-                    "the time was over before the final fit: the model in the folder has not "
-                    "learnt from the test part; run the same command with more time"
+                    f"{why}; the model in the folder has not learnt from the test part"
                 )
                 self.model = validated
         if self.model is validated:
@@ -278,15 +290,9 @@ class Closing:
             warnings.simplefilter("ignore", LeporidWarning)
             return fit_on(self.split, **job, progress=guard)
 
-    def _test(
-        self,
-        label: str,
-        model: Recommender,
-        meter: Meter,
-        members: list[tuple[Candidate, float]],
-    ) -> None:
+    def _test(self, label: str, model: Recommender, meter: Meter, guard: Guard) -> None:
         """The only look at the test part for the chosen model; its record."""
-        table = self._evaluated(model)
+        table = self._evaluated(model, guard)
         self.record, outcomes = judge(
             model,
             self.known,
@@ -295,7 +301,7 @@ class Closing:
             at=table.at,
             dataset=self.dataset,
             experiment="choose",
-            init=members[0][0].init if len(members) == 1 else None,
+            init=self.members[0].init if len(self.members) == 1 else None,
             recipe=None,
             seed=self.judge.seed,
             extra={
@@ -325,16 +331,18 @@ class Closing:
             try:
                 with Meter() as meter:
                     model = self._fitted(candidate, guard)
-                other = self._tested(candidate.label, self._evaluated(model), meter.seconds)
+                table = self._evaluated(model, guard)
             except (OutOfTimeError, MemoryError):
                 self.verdict.notes.append(f"no time was left to test {candidate.label}")
                 continue
+            other = self._tested(candidate.label, table, meter.seconds)
             other.low, other.high = paired_interval(self.tested[0].columns, other.columns)
             self.tested.append(other)
             self._say("tested", label=candidate.label, value=other.metrics[self.metric])
 
-    def _evaluated(self, model: Recommender) -> MetricTable:
-        return evaluate(model, self.known, at=tuple(sorted({*CUTS, self.judge.cut})))
+    def _evaluated(self, model: Recommender, guard: Guard) -> MetricTable:
+        cuts = tuple(sorted({*CUTS, self.judge.cut}))
+        return evaluate(model, self.known, at=cuts, progress=guard)
 
     def _tested(self, label: str, table: MetricTable, seconds: float) -> Tested:
         columns = np.column_stack([table.per_user(name) for name in ingredients(self.metric)])

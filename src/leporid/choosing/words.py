@@ -51,7 +51,9 @@ def explain(closing: Closing, elapsed: float) -> str:
         shown = verdict.blend.value if verdict.takes_blend and verdict.blend else winner.value
         lines.append(f"{metric} {shown:.4f}, on {judged}; {_default(race, winner)}")
         level = [r for r in race.level_with(best) if r is not winner]
-        if winner is not best:
+        if winner not in race.level_with(best):
+            lines.append(f"{best.candidate.label} was ahead with {best.value:.4f}.")
+        elif winner is not best:
             lines.append(
                 f"A tie with {best.candidate.label} ({best.value:.4f}): the cheapest is taken, "
                 f"{winner.outcome.facts['ms']:.2f} ms a request instead of "
@@ -70,11 +72,7 @@ def explain(closing: Closing, elapsed: float) -> str:
 
 def commands(closing: Closing, source: str) -> list[str]:
     """What fits the chosen model again from the command line."""
-    verdict = closing.verdict
-    members = [verdict.winner] if verdict.winner else []
-    if verdict.takes_blend and verdict.blend is not None:
-        members = list(verdict.blend.members)
-    return [_command(m.candidate, source, closing.judge.seed) for m in members]
+    return [_command(member, source, closing.judge.seed) for member in closing.members]
 
 
 def _command(candidate: Candidate, source: str, seed: int) -> str:
@@ -112,6 +110,8 @@ def _blend_words(closing: Closing) -> list[str]:
     gap = f"{blend.difference:+.4f} [{blend.low:+.4f}, {blend.high:+.4f}]"
     if closing.verdict.takes_blend:
         return [f"The blend is ahead of its best member: {gap}, on users it was not picked on."]
+    if blend.low > 0:
+        return [f"A {blend.label} was ahead: {gap}; it could not be fitted in the time left."]
     return [f"A {blend.label} is not worth its price: {gap}."]
 
 
