@@ -125,6 +125,15 @@ def test_a_fit_in_doubt_is_killed_at_its_moment(sleeper: str, tmp_path: Path) ->
     assert time.monotonic() - begun < 500, "it slept"
 
 
+def test_near_the_end_a_pilot_is_not_believed(tmp_path: Path) -> None:
+    judge, candidate = judge_of(tmp_path, 100.0), Candidate(model="itemknn")
+    judge._pilots[candidate.unwindowed] = (1.0, 30.0)
+    assert not judge.is_doubtful(candidate, 50.0)
+    assert judge.is_doubtful(candidate, 25.0), "it may outlast its own time"
+    judge._pilots[candidate.unwindowed] = (1.0, 40.0)
+    assert judge.is_doubtful(candidate, 50.0), "if the pilot is wrong, it may outlast the race"
+
+
 def test_a_fit_in_doubt_gives_what_one_without_gives(tmp_path: Path) -> None:
     here, apart = judge_of(tmp_path / "a"), judge_of(tmp_path / "b", 1000.0)
     candidate = Candidate(model="itemknn", settings={"window": 5})
@@ -161,7 +170,7 @@ def test_the_final_fits_may_run_elsewhere(monkeypatch: pytest.MonkeyPatch) -> No
 
     def in_doubt(self: Closing) -> None:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(Rehearsal, "worst_seconds", lambda *_: 1e9)
+            patch.setattr(Rehearsal, "is_doubtful", lambda *_: True)
             patch.setattr(closing, "fit_on", lambda *_, **how: refitted.append(how))
             fit(self)
 

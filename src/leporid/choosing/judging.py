@@ -45,7 +45,7 @@ MOST_USERS, FEWEST_USERS = 10_000, 500
 _SAFETY = 1.2
 """Predictions are lengthened by this."""
 _DOUBT = 3.0
-"""A fit that was measured may take this much longer the next time."""
+"""A fit may take this much longer than one that was measured, or than its pilots say."""
 _LONG = 0.02
 """Share of the budget: the final fits of a model that takes longer run apart, most likely."""
 _APART_SECONDS = 4.0
@@ -116,11 +116,6 @@ class Rehearsal:
         """Predicted seconds of the fit of a classical model on the stage."""
         before = self._before(candidate)
         return before["fit"] if "fit" in before else self._pilot(candidate)[0]
-
-    def worst_seconds(self, candidate: Candidate) -> float:
-        """The same if that is wrong: other settings of a model may take much longer."""
-        known = self._seconds.get(candidate.key)
-        return _DOUBT * known["fit"] if known else self._pilot(candidate)[1]
 
     def finish(self, candidate: Candidate) -> float:
         """Two fits (before the test, on everything), a test and a save."""
@@ -196,7 +191,11 @@ class Rehearsal:
 
     def is_doubtful(self, candidate: Candidate, until: float) -> bool:
         """Whether a fit that cannot be stopped might end too late."""
-        return self.worst_seconds(candidate) > until - self.timer.elapsed
+        left = until - self.timer.elapsed
+        if known := self._seconds.get(candidate.key):
+            return _DOUBT * known["fit"] > left
+        worst = self._pilot(candidate)[1]
+        return worst > left or _DOUBT * worst > self.timer.left
 
     def apart(self, task: Callable[..., object], until: float, model: str, /, **job: Any) -> None:
         """Run a task on the split in a process that is killed at `until`."""
