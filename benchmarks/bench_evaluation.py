@@ -12,7 +12,7 @@ import numba
 import numpy as np
 
 from benchmarks.harness import timed, write_record
-from benchmarks.peers.recbole import run_recbole
+from benchmarks.peers.environment import run_in
 from leporid.data.id_map import IdMap
 from leporid.data.interactions import Interactions
 from leporid.data.split import Split
@@ -94,7 +94,7 @@ def ask_recbole(scores: Any, split: Split, threads: int) -> Any:
             np.save(folder / f"{part}_items.npy", data.sequences().items)
         script = Path(__file__).parent / "peers" / "recbole_evaluator.py"
         sizes = [str(size) for size in BATCHES]
-        return run_recbole(script, name, str(threads), str(REPEAT), *sizes, threads=threads)
+        return run_in("recbole", script, name, str(threads), str(REPEAT), *sizes, threads=threads)
 
 
 def check_equal(means: dict[str, float], theirs: dict[str, float]) -> None:

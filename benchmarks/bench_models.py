@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from benchmarks.harness import write_record
-from benchmarks.peers.recbole import run_recbole
+from benchmarks.peers.environment import run_in
 
 BATCH, DIM = 2048, 64
 TRAINER = Path(__file__).parent / "peers" / "recbole_trainer.py"
@@ -52,7 +52,7 @@ def run(names: list[str] | None = None, threads: int = 2) -> None:
         ours, theirs = [], []
         for _ in range(rounds):
             arguments = (peer, str(epochs), str(threads), str(BATCH), str(DIM))
-            theirs += run_recbole(TRAINER, *arguments, threads=threads)["seconds"]
+            theirs += run_in("recbole", TRAINER, *arguments, threads=threads)["seconds"]
             ours += our_epochs(name, settings, split, 3)
         row = {
             "model": name,

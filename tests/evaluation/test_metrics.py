@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from benchmarks.peers import recbole
+from benchmarks.peers import environment
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import ndcg_score
@@ -152,7 +152,9 @@ print(json.dumps({key: float(value) for key, value in answer.items()}))
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not recbole.installed(), reason="RecBole's environment is not built")
+@pytest.mark.skipif(
+    not environment.installed("recbole"), reason="RecBole's environment is not built"
+)
 def test_equals_recbole(tmp_path: Path) -> None:
     hits, relevant = random_hits(5, m=50, k=8)
     rng = np.random.default_rng(6)
@@ -164,7 +166,7 @@ def test_equals_recbole(tmp_path: Path) -> None:
     script = tmp_path / "theirs.py"
     script.write_text(RECBOLE_SCRIPT)
     output = subprocess.run(
-        [str(recbole.recbole_python()), str(script), str(tmp_path)],
+        [str(environment.python_of("recbole")), str(script), str(tmp_path)],
         stdout=subprocess.PIPE,
         text=True,
         check=True,

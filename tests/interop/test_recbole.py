@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from benchmarks.peers.recbole import recbole_python
+from benchmarks.peers.environment import python_of
 
 from leporid.initializers.base import InitialEmbeddings
 from leporid.initializers.svd import SVD
@@ -22,22 +22,19 @@ ROOT = Path(__file__).parents[2]
 SCRIPT = Path(__file__).parent / "recbole_script.py"
 
 
+NEEDED = ("pyarrow==17.0.0", "safetensors", "lazy_loader", "platformdirs", "numba", "llvmlite")
+"""Packages of ours that RecBole's environment lacks; an older numpy is all it runs on."""
+
+
 def interpreter() -> Path:
-    """RecBole's interpreter with the one package of ours it lacks; else a skip that says why."""
+    """RecBole's interpreter with what we need there; else a skip that says why."""
     try:
-        python = recbole_python()
-        check = [str(python), "-c", "import pyarrow"]
+        python = python_of("recbole")
+        names = ", ".join(name.partition("==")[0] for name in NEEDED)
+        check = [str(python), "-c", f"import {names}"]
         if subprocess.run(check, check=False, capture_output=True).returncode != 0:
             quiet = ["--quiet", "--no-deps", "--force-reinstall"]
-            install = [
-                str(python),
-                "-m",
-                "pip",
-                "install",
-                *quiet,
-                "pyarrow==17.0.0",
-                "safetensors",
-            ]
+            install = [str(python), "-m", "pip", "install", *quiet, *NEEDED]
             subprocess.run(install, check=True, capture_output=True)
     except (subprocess.CalledProcessError, OSError) as error:
         pytest.skip(f"RecBole's environment cannot be built here: {error}")
