@@ -37,6 +37,10 @@ def knn_graph(
 ) -> KnnGraph:
     """Join every row to its k most similar rows: W_ij = sim(i, j) if either chose the other.
 
+    Neighbours are ordered by their similarity as a float32 number, then by smaller index, so the
+    graph is the same on every run, thread count and device. A similarity of zero is no edge.
+    Memory: two arrays n x k and the graph itself, at most twice that.
+
     Parameters
     ----------
     X : sparse matrix [n, m], 2-D array, or anything with `.csr()`
@@ -48,10 +52,6 @@ def knn_graph(
     device : "cpu", "cuda" (or "cuda:1"), or "auto" for CUDA where it exists and the data is large.
     threads : None for all cores this process may use.
     progress : True for a bar, or an object of your own (`leporid.progress`).
-
-    Neighbours are ordered by their similarity as a float32 number, then by smaller index, so the
-    graph is the same on every run, thread count and device. A similarity of zero is no edge.
-    Memory: two arrays n x k and the graph itself, at most twice that.
     """
     if similarity not in SYMMETRIC:
         raise GraphError(
