@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import shlex
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -92,5 +91,5 @@ def serve(line: str, folder: Path, environment: dict[str, str]) -> None:
         first = process.stdout.readline()
         assert "serving" in first or "http://" in first, first + process.communicate(timeout=60)[1]
     finally:
-        process.send_signal(signal.SIGINT)
+        process.terminate()
         process.wait(timeout=60)
