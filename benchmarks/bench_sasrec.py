@@ -30,7 +30,7 @@ from leporid.training import Callback
 SETTINGS = {"dim": 64, "layers": 2, "heads": 2, "length": 50, "dropout": 0.2}
 PEERS = {"RecTools": "rectools", "RecBole": "recbole"}
 METRIC, ENOUGH = "NDCG@10", 0.99
-SECONDS = 400.0
+SECONDS = 240.0
 """Of training, for each peer."""
 THREADS = 2
 

@@ -137,6 +137,7 @@ RECIPES: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 
 GENERAL_BY_KIND: dict[str, dict[str, Any]] = {
+    "small": {"batch_size": 256},
     "large": {"channels": 32, "eval_every": 250},
     "large with long histories in order": {
         "length": 20, "user_dropout": 0.5, "label_smoothing": 0.0, "weight_decay": 0.1,

@@ -11,11 +11,12 @@ from leporid.data import Interactions
 
 _SHORT, _LONG = 25, 50
 """Training interactions per user, on average."""
-_LARGE = 200_000
+_SMALL, _LARGE = 100_000, 200_000
 """Training interactions."""
 
 KINDS: dict[str, Callable[[Interactions], bool]] = {
     "short histories": lambda train: len(train) < _SHORT * train.n_users,
+    "small": lambda train: len(train) < _SMALL,
     "large": lambda train: len(train) >= _LARGE,
     "large with long histories in order": lambda train: (
         len(train) >= max(_LARGE, _LONG * train.n_users) and train.time is not None
