@@ -1,6 +1,6 @@
 """SASRec on ML-100K: seconds of training until validation is at 99% of its best, against peers.
 
-The same network everywhere (`SETTINGS`), each library with its own defaults for the rest, from
+The same size everywhere (`SETTINGS`), each library with its own defaults for the rest, from
 random weights; and ours from LEPORID, whose seconds count. Peers' weights are copied while they
 train and ranked afterwards, by their own code; our evaluator judges all lists. Time spent on
 validation counts nowhere.

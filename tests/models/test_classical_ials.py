@@ -176,6 +176,13 @@ def test_folding_in_the_history_of_a_fitted_user_gives_that_user() -> None:
     np.testing.assert_array_equal(model.score_histories(shuffled), model.score_histories(histories))
 
 
+@pytest.mark.parametrize("l2", [3.0, 300.0, 3e6])
+def test_a_penalty_that_is_too_strong_leaves_nothing_and_no_nan(l2: float) -> None:
+    model = IALS(dim=5, l2=l2, unobserved_weight=5.0, iterations=30).fit(make_split(), seed=0)
+    assert np.abs(model.item_factors).max() < 1e-6
+    assert np.isfinite(model.score(np.arange(3, dtype=np.int32))).all()
+
+
 def test_sizes_and_penalties_without_a_solution_are_refused() -> None:
     for settings in ({"dim": 0}, {"iterations": 0}, {"l2": 0.0}, {"unobserved_weight": -1.0}):
         with pytest.raises(ConfigError, match=next(iter(settings))):

@@ -32,6 +32,8 @@ _STEPS = 2
 """Conjugate gradient steps from the factors of the sweep before."""
 _CONVERGED = 1e-12
 """The part of the first squared residual at which a system counts as solved."""
+_NOTHING = 1e-30
+"""A squared residual that is no residual: a penalty that is too strong makes all factors vanish."""
 _ROUNDS = 2
 """Products with X X' that turn random vectors towards the largest singular vectors of X."""
 _BLOCKS = 64
@@ -64,8 +66,9 @@ class IALS(ProfileRecommender):
     config: IALSConfig
     search_space: ClassVar[SearchSpace] = {
         "dim": Int(16, 512, log=True),
-        "unobserved_weight": Float(0.005, 1.0, log=True),
-        "l2": Float(1e-4, 0.1, log=True),
+        "unobserved_weight": Float(0.005, 5.0, log=True),
+        "l2": Float(1e-4, 3.0, log=True),
+        "frequency_exponent": Float(0.5, 1.0),
         **WINDOW_SPACE,
     }
     user_factors: Learnt[NDArray[np.float32]] = Learnt("users", shape=("users", "dim"))
@@ -253,7 +256,7 @@ def _descend(
             for d in range(dim):
                 size += residual[d] * residual[d] / scale[d]
             if step == 0:
-                before, enough = size, np.float32(_CONVERGED) * size
+                before, enough = size, max(np.float32(_CONVERGED) * size, np.float32(_NOTHING))
             if size <= enough:
                 break
             turn, slope = size / before, np.float32(0)
