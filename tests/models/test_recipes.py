@@ -59,8 +59,8 @@ def log_of(users: int, each: int, ordered: bool = True) -> Interactions:
     [
         (log_of(10, 24), ["short histories", "small"]),
         (log_of(10, 25), ["small"]),
-        (log_of(3_999, 25), ["small"]),
-        (log_of(4_000, 25), []),
+        (log_of(1_999, 25), ["small"]),
+        (log_of(2_000, 25), []),
         (log_of(10_000, 20), ["short histories", "large"]),
         (log_of(5_000, 40), ["large"]),
         (log_of(4_000, 50), ["large", "large with long histories in order"]),

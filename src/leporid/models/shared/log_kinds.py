@@ -11,7 +11,7 @@ from leporid.data import Interactions
 
 _SHORT, _LONG = 25, 50
 """Training interactions per user, on average."""
-_SMALL, _LARGE = 100_000, 200_000
+_SMALL, _LARGE = 50_000, 200_000
 """Training interactions."""
 
 KINDS: dict[str, Callable[[Interactions], bool]] = {
