@@ -43,6 +43,8 @@ _CHEAPER = 0.5
 _WORTH = 1.0
 """Of two that are level the one is taken that saves this share of the other's time, and so many
 milliseconds: less is what two measurements of the same model differ by."""
+_SEARCH = 0.03
+"""Share of the budget that a search for a blend may take of what was kept for the end."""
 _GRACE = 0.03
 """Share of the budget that the final fits may be late by: a good answer is worth that much."""
 _STRATA = ("tail-users", "cold-users")
@@ -131,7 +133,9 @@ class Closing:
         if len(finalists) < 2 or finalists[0] is not self.verdict.best:
             return
         lists = [self.judge.lists(result.candidate) for result in finalists]
-        guard = Guard(self.race.timer, self._budget - self.race.reserve())
+        timer = self.race.timer
+        until = max(self._budget - self.race.reserve(), timer.elapsed + _SEARCH * self._budget)
+        guard = Guard(timer, until)
         try:
             blend = choose_blend(finalists, lists, self.judge.part(FULL), self.metric, guard)
         except OutOfTimeError:
