@@ -55,7 +55,7 @@ class Watch(Callback):
 
 
 def our_curve(split: Split, init: str, device: str) -> Curve:
-    """The recipe `general`, with validations as often as our copies of peers' weights are."""
+    """The recipe `general`, validated every 25 steps."""
     watch = Watch()
     vectors = start(init, split.train, cache=False, dim=SETTINGS["dim"], seed=0)
     recipe = SASRec.recipe_settings("general", split.train)

@@ -308,7 +308,8 @@ def main() -> None:
     text = fill(given.dlr2.read_text(encoding="utf-8"), "new-users", new_users_table(runs))
     with atomic_path(given.dlr2) as path:
         path.write_text(text, encoding="utf-8")
-    pages = (given.models, given.baselines, given.scale, given.verdict, given.leaderboard)
+    pages = [given.models, given.baselines, given.scale, given.verdict, given.dlr2]
+    pages.append(given.leaderboard)
     print(f"wrote {target}: {len(records)} records; {'; '.join(map(str, pages))}")
 
 

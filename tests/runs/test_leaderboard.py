@@ -284,8 +284,12 @@ def test_the_readme_has_the_short_form() -> None:
 def test_the_first_screen_counts_as_the_records_do() -> None:
     readme = " ".join((ROOT / "README.md").read_text("utf-8").split())
     logs = read_leaderboard(ROOT / "experiments" / "leaderboard.toml", ROOT / "results")
-    found = [d for d in differences(logs, ROOT / "results") if d.between_starts]
-    against = [d for d in found if d.second.init == "random"]
+    found = list(differences(logs, ROOT / "results"))
+    count = Counter(d.gain.reading for d in found if d.second.name == "sasrec from leporid")
+    assert (
+        f"above SASRec on {count['above']}, level on {count['level']} and below on {count['below']}"
+    ) in readme
+    against = [d for d in found if d.between_starts and d.second.init == "random"]
     count = Counter(d.gain.reading for d in against)
     assert (
         f"above in {count['above']} of {len(against)} pairs of log and model, "
