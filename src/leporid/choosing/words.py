@@ -50,8 +50,9 @@ def explain(closing: Closing, elapsed: float) -> str:
         judged = f"{len(best.outcome.columns):,} users of a rehearsal of the test"
         shown = verdict.blend.value if verdict.takes_blend and verdict.blend else winner.value
         lines.append(f"{metric} {shown:.4f}, on {judged}; {_default(race, winner)}")
-        level = [r for r in race.level_with(best) if r is not winner]
-        if winner not in race.level_with(best):
+        near = race.level_with(best)
+        level = [r for r in near if r is not winner]
+        if winner not in near:
             lines.append(f"{best.candidate.label} was ahead with {best.value:.4f}.")
         elif winner is not best:
             lines.append(
