@@ -39,7 +39,7 @@ METRIC, ALSO = "NDCG@10", "HR@10"
 """What rows are ordered and ranked by, and what stands beside it."""
 BASELINES = "baselines"
 """The experiment of `leporid tune all-classical`."""
-BASES = ("random", "svd")
+BASES = ("random", "svd", "le", "bpr", "netmf", "node2vec", "graph_bert")
 """The starts LEPORID is held against."""
 RIVALS: tuple[tuple[str, str | None], ...] = (
     ("sasrec", "leporid"),
@@ -183,16 +183,6 @@ class Difference:
     def between_starts(self) -> bool:
         """Whether both are the same model."""
         return self.first.model == self.second.model
-
-    @property
-    def sentence(self) -> str:
-        """In words."""
-        gain = self.gain
-        by = {"level": "level with"}.get(gain.reading, gain.reading)
-        return (
-            f"{self.log.name}: {self.first.name} is {by} {self.second.name}, {gain.difference:+.4f}"
-            f" [{gain.low:+.4f}, {gain.high:+.4f}] in {ALSO} ({gain.percent:+.1f}%)"
-        )
 
 
 @dataclass(frozen=True)
