@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 from collections.abc import Callable
 from typing import Any
+from unittest import mock
 
 import numpy as np
 
@@ -14,16 +15,22 @@ from benchmarks.harness import timed, write_record
 REPEAT = 5
 
 
+def has_gpu() -> bool:
+    """Whether torch is here and finds CUDA."""
+    if importlib.util.find_spec("torch") is None:
+        return False
+    import torch
+
+    return bool(torch.cuda.is_available())
+
+
 def run() -> None:
     """Measure on the current CUDA device; without one there is nothing to measure."""
-    if importlib.util.find_spec("torch") is None:
-        print("no torch here: nothing measured")
+    if not has_gpu():
+        print("no CUDA device here: nothing measured")
         return
     import torch
 
-    if not torch.cuda.is_available():
-        print("no CUDA device here: nothing measured")
-        return
     from leporid import Leporid, knn_graph
     from leporid.spectral import laplacian_eigenpairs
 
@@ -43,11 +50,14 @@ def run() -> None:
     solved, pairs = seconds(
         lambda: laplacian_eigenpairs(graph, DIM, alpha=ALPHA, tol=TOL, device="cuda")
     )
+    with mock.patch("leporid.graph.gpu.find_spec", return_value=None):
+        by_torch, _ = seconds(lambda: knn_graph(X, k=K, device="cuda"))
     fitted, model = seconds(lambda: Leporid(dim=DIM, k=K, alpha=ALPHA, device="cuda").fit(X))
     peak = torch.cuda.max_memory_allocated() / 2**30
     copied, _ = seconds(lambda: knn_graph(X, k=K, device="cuda").csr())
     rows: list[dict[str, Any]] = [
         {"what": "knn_graph, left on the GPU", "seconds": found},
+        {"what": "the same by torch alone, without Triton", "seconds": by_torch},
         {"what": "laplacian_eigenpairs of it", "seconds": solved, "residual": _worst(pairs)},
         {"what": "Leporid.fit, both together", "seconds": fitted, "residual": _worst(model)},
         {"what": "Leporid.fit, first call in the process", "seconds": first},

@@ -73,6 +73,8 @@ def embed(folder: Path) -> None:
 def run(scales: tuple[float, ...] = (0.005, 0.01), folder: str | None = None) -> None:
     """Measure each scale and write the record, after each."""
     rows: list[dict[str, Any]] = []
+    if folder is not None:
+        Path(folder).mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder) as name:
         for scale in scales:
             log = Path(folder or name) / f"log-{scale:g}"

@@ -5,6 +5,7 @@ GPU; `stored_knn_graph` does so with the edges on disk, `leporid.distributed` on
 them are `Graph`s, which is what the eigensolver of `leporid.spectral` takes.
 
 directed      Top-K neighbours as rows with ascending indices: what all the others start from
+fused         The K best by one Triton kernel, without writing similarities down
 gpu           The graph with torch: dense 0/1 products, top-K and symmetrisation on one device
 kernels       The compiled loops
 knn           `knn_graph`: the graph of the rows of an interaction matrix

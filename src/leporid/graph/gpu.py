@@ -13,7 +13,9 @@ Nothing here is tied to CUDA: `torch.device("cpu")` gives the same graph, for te
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cached_property
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -99,15 +101,50 @@ def knn_graph_on(
 
     place = torch.device("cuda" if device == "auto" else device)
     n = members.n
+    least = torch.zeros(n, dtype=torch.float32, device=place)
+    last = torch.full((n,), -1, dtype=torch.int64, device=place)
+    sources, targets, weights = [], [], []
+    progress.start("neighbours", n)
+    for first, stop, edges, bounds in _blocks(members, k, place, similarity):
+        row, column, weight = edges
+        least[first:stop], last[first:stop] = bounds
+        sources.append((row + first).int())
+        targets.append(column.int())
+        weights.append(weight)
+        progress.advance(stop - first)
+    every = torch.cat(sources).long(), torch.cat(targets).long(), torch.cat(weights)
+    return DeviceGraph(_symmetrise(*every, least, last), side, k, similarity.name)
+
+
+Block = tuple[int, int, "tuple[torch.Tensor, ...]", "tuple[torch.Tensor, ...]"]
+"""(first, stop, (row, column, similarity), (similarity, column) of each row's k-th): the k best of
+the rows between; rows count from `first`; the k-th is (0, -1) where fewer are positive."""
+
+
+def _blocks(
+    members: Members, k: int, place: torch.device, similarity: Similarity
+) -> Iterator[Block]:
+    """The k best of all rows, by one fused kernel where that is possible and worth it."""
+    if place.type == "cuda" and similarity.name == "jaccard" and find_spec("triton"):
+        from leporid.graph.fused import FusedSearch, is_worth_it
+
+        if is_worth_it(members, place):
+            return FusedSearch(members, place).blocks(k)
+    return _dense_blocks(members, k, place, similarity)
+
+
+def _dense_blocks(
+    members: Members, k: int, place: torch.device, similarity: Similarity
+) -> Iterator[Block]:
+    """The same from every similarity of a block of rows, by torch alone."""
+    import torch
+
+    n = members.n
     dense = _Dense(members, place)
     terms = similarity.terms(members.degrees, members.degrees)
     kind = torch.float32 if similarity.name == "jaccard" else torch.float64
     x, y, b = (torch.from_numpy(t).to(place, kind) for t in (terms.x, terms.y, terms.b))
-    least = torch.zeros(n, dtype=torch.float32, device=place)
-    last = torch.full((n,), -1, dtype=torch.int64, device=place)
     block = max(1, min(n, BLOCK_ENTRIES[place.type] // n))
-    sources, targets, weights = [], [], []
-    progress.start("neighbours", n)
     for first in range(0, n, block):
         stop = min(n, first + block)
         counts = dense.shared(first, stop)
@@ -123,16 +160,11 @@ def knn_graph_on(
         chosen, bound = _best(similar, k)
         row, column = chosen.nonzero(as_tuple=True)
         weight = similar[chosen]
-        least[first:stop] = bound
+        last = torch.full((stop - first,), -1, dtype=torch.int64, device=place)
         at_bound = weight == bound[row]
-        last[first:stop].scatter_reduce_(0, row[at_bound], column[at_bound], "amax")
-        sources.append((row + first).int())
-        targets.append(column.int())
-        weights.append(weight)
+        last.scatter_reduce_(0, row[at_bound], column[at_bound], "amax")
         del counts, similar, chosen
-        progress.advance(stop - first)
-    edges = torch.cat(sources).long(), torch.cat(targets).long(), torch.cat(weights)
-    return DeviceGraph(_symmetrise(*edges, least, last), side, k, similarity.name)
+        yield first, stop, (row, column, weight), (bound, last)
 
 
 class _Dense:

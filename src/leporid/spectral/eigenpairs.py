@@ -130,11 +130,20 @@ def _padded(operator: LaplacianOperator, solution: Eigenpairs, dim: int) -> Eige
     vectors = np.zeros((operator.n, dim), dtype=np.float32)
     vectors[:, : dim - missing] = solution.vectors
     if operator.n:
-        peak = vectors[np.abs(vectors).argmax(axis=0), np.arange(dim)]
-        vectors[:, peak < 0.0] *= -1.0
+        vectors *= _signs(vectors)
     values = np.pad(solution.values - operator.shift, (0, missing))
     residuals = np.pad(solution.residuals / operator.norm, (0, missing))
     return Eigenpairs(values, vectors, residuals, solution.iterations, solution.solver)
+
+
+def _signs(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
+    """float32[d] of 1 and -1: what makes the entry of largest magnitude in each column positive."""
+    highest, lowest = vectors.max(axis=0), vectors.min(axis=0)
+    signs = np.where(highest >= -lowest, np.float32(1.0), np.float32(-1.0))
+    for column in np.flatnonzero(highest == -lowest):  # both are there: the first one counts
+        values = vectors[:, column]
+        signs[column] = -1.0 if values[np.abs(values).argmax()] < 0.0 else 1.0
+    return signs
 
 
 def _warn(message: str) -> None:

@@ -29,7 +29,8 @@ def torch_solution(problem: Problem, device: str) -> Eigenpairs:
 
     def solve(problem: Problem) -> Eigenpairs:
         engine = TorchEngine(problem.operator, columns, problem.dtype, device)
-        return finish(engine.exact, Lanczos(problem, engine).solve(), engine.put, engine.get)
+        found = Lanczos(problem, engine).solve()
+        return finish(engine.exact, found, engine.put, engine.get, engine.take)
 
     before = torch.get_float32_matmul_precision()
     torch.set_float32_matmul_precision("highest")  # no TF32
@@ -91,8 +92,9 @@ class TorchEngine:
         self._rows[:kept] = self.put(rotation.T, self._kind) @ self._rows[: self.used]
         self.used = kept
 
-    def vectors(self, count: int) -> NDArray[Any]:
-        return np.asarray(self._rows[:count].T.contiguous().cpu().numpy())
+    def vectors(self, count: int) -> Any:
+        """float[n, count], on the device: what is left to do with them is done there."""
+        return self._rows[:count].T.contiguous()
 
     def exact(self, x: torch.Tensor) -> torch.Tensor:
         """M x in float64."""
@@ -102,7 +104,8 @@ class TorchEngine:
         indptr, indices, weights = self._edges
         n = len(indptr) - 1
         with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta")
+            for message in ("Sparse CSR tensor support is in beta", "Sparse invariant checks are"):
+                warnings.filterwarnings("ignore", message=message)
             return torch.sparse_csr_tensor(
                 indptr, indices, weights.to(kind), size=(n, n), check_invariants=False
             )
@@ -111,8 +114,15 @@ class TorchEngine:
         scale, diagonal = self._scale.to(x.dtype), self._diagonal.to(x.dtype)
         return scale * (matrix @ (scale * x)) + diagonal * x
 
-    def put(self, array: NDArray[Any], kind: torch.dtype | None = None) -> torch.Tensor:
+    def put(self, array: Any, kind: torch.dtype | None = None) -> torch.Tensor:
+        """On the device, as `kind`; else an array stays as it is and a tensor becomes float64."""
+        if isinstance(array, torch.Tensor):
+            return array.to(kind or torch.float64)
         return torch.from_numpy(np.ascontiguousarray(array)).to(device=self._device, dtype=kind)
 
     def get(self, tensor: torch.Tensor) -> Matrix:
         return np.asarray(tensor.double().cpu().numpy())
+
+    def take(self, tensor: torch.Tensor) -> NDArray[Any]:
+        """On the host, in the precision of the solve."""
+        return np.asarray(tensor.to(self._kind).cpu().numpy())

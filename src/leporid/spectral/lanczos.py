@@ -27,7 +27,10 @@ if TYPE_CHECKING:
 MAX_PRODUCTS = 2000
 """Give up after so many products with a block."""
 CHECK_EVERY = 2
-"""Products between two looks at the residuals."""
+"""Products between two looks at the residuals, at least."""
+FASTEST = 3.0
+"""A product divides the residual by no more than this (measured: 2.5); a look that could not end
+the work is not worth its eigenvalue problem."""
 CLUSTER = 1e-4
 """A block finds at most as many copies of an eigenvalue as it has columns; so many values within
 this distance call for a check."""
@@ -53,7 +56,7 @@ class Lanczos:
         self.capacity, self.kept = basis_size(self.dim, engine.width)
         self.projected = np.zeros((self.capacity, self.capacity))
         self.coupling = np.zeros((engine.width, engine.width))
-        self.products = 0
+        self.products = self.next_look = 0
         # What rounding leaves of a vector that lies in the basis already, and the smallest
         # eigenvalue of a Gram matrix that rounding does not drown.
         self.noise = 0.5 * engine.precision * self.operator.norm
@@ -97,13 +100,16 @@ class Lanczos:
             self._step()
             used = self.engine.used - width
             full = used + width > self.capacity
-            if not full and (used < self.dim or self.products % CHECK_EVERY):
+            early = self.products < self.next_look or self.products % CHECK_EVERY
+            if not full and (used < self.dim or early):
                 continue
             values, vectors = np.linalg.eigh(self.projected[:used, :used])
             values, vectors = values[::-1], vectors[:, ::-1]
             residuals = np.linalg.norm(self.coupling @ vectors[used - width :], axis=0)
             worst = float(residuals[: self.dim].max())
             self.progress.advance(0, residual=worst / self.operator.norm)
+            needed = np.log(max(worst / (0.5 * self.tol), 1.0)) / np.log(FASTEST)
+            self.next_look = self.products + int(needed)
             done = worst <= 0.5 * self.tol or self.products >= MAX_PRODUCTS
             if not (done or full):
                 continue

@@ -109,23 +109,29 @@ def arpack(product: Product, problem: Problem) -> Eigenpairs:
     return Eigenpairs(values.astype(np.float64), vectors, np.zeros(dim), products, "arpack")
 
 
+def _wide(array: Any) -> NDArray[np.float64]:
+    return np.asarray(array, dtype=np.float64)
+
+
 def finish(
     exact: Callable[[Any], Any],
     solution: Eigenpairs,
-    put: Callable[[NDArray[np.float64]], Any] = np.asarray,
-    get: Callable[[Any], NDArray[np.float64]] = np.asarray,
+    put: Callable[[Any], Any] = _wide,
+    get: Callable[[Any], NDArray[np.float64]] = _wide,
+    take: Callable[[Any], NDArray[Any]] = _wide,
 ) -> Eigenpairs:
     """Rayleigh-Ritz in the span of the vectors, and the residuals, with the float64 operator.
 
     One more product improves the eigenvalues to the square of the residual and undoes the
     rotation that float32 arithmetic leaves among close pairs. The tall matrices are where `put`
-    puts them; the projected problem V^T M V y = mu V^T V y is solved here.
+    puts them, as float64, until `take` brings the vectors here; the projected problem
+    V^T M V y = mu V^T V y is solved here.
     """
-    vectors = put(solution.vectors.astype(np.float64))
+    vectors = put(solution.vectors)
     image = exact(vectors)
     small, gram = get(vectors.T @ image), get(vectors.T @ vectors)
     ascending, rotation = eigh((small + small.T) / 2.0, (gram + gram.T) / 2.0)
     values, turn = ascending[::-1].copy(), put(rotation[:, ::-1])
     vectors = vectors @ turn
     residuals = get(((image @ turn - vectors * put(values)) ** 2).sum(0)) ** 0.5
-    return replace(solution, values=values, vectors=get(vectors), residuals=residuals)
+    return replace(solution, values=values, vectors=take(vectors), residuals=residuals)
