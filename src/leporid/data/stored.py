@@ -211,7 +211,8 @@ def _sort_into_regions(
     with open(target, "wb") as file:
         for pairs in blocks:
             region = np.searchsorted(bounds, pairs[:, 0], side="right") - 1
-            order = np.argsort(region, kind="stable")
+            # As a number of 8 or 16 bits it is sorted by counting.
+            order = np.argsort(region.astype(np.min_scalar_type(len(bounds))), kind="stable")
             grouped, sizes = pairs[order], np.bincount(region, minlength=len(cursor))
             start = 0
             for place in np.flatnonzero(sizes):
@@ -239,7 +240,9 @@ def _distinct_rows(
     with open(source, "rb") as file, open(target, "wb") as out:
         for begin, end, size in zip(bounds[:-1], bounds[1:], sizes, strict=True):
             rows, places = np.fromfile(file, np.int32, 2 * int(size)).reshape(-1, 2).T
-            keys = np.unique((rows.astype(np.int64) - begin) * columns + places)
+            keys = (rows.astype(np.int64) - begin) * columns + places
+            keys.sort()  # `np.unique` hashes them, which takes many times as long
+            keys = keys[np.diff(keys, prepend=-1) > 0]
             (keys % columns).astype(np.int32).tofile(out)
             indptr[begin + 1 : end + 1] = np.bincount(keys // columns, minlength=end - begin)
     np.cumsum(indptr, out=indptr)
@@ -270,8 +273,10 @@ def _blocks(
     """The rows and columns of a CSR matrix, a block of pairs at a time."""
     for start in range(0, len(columns), block):
         stop = min(start + block, len(columns))
-        rows = np.searchsorted(indptr, np.arange(start, stop), side="right") - 1
-        yield rows, columns[start:stop]
+        first = int(np.searchsorted(indptr, start, side="right")) - 1
+        last = int(np.searchsorted(indptr, stop))
+        sizes = np.diff(indptr[first : last + 1].clip(start, stop))
+        yield np.repeat(np.arange(first, last), sizes), columns[start:stop]
 
 
 def _core(stored: StoredInteractions, k: int) -> StoredInteractions:

@@ -49,8 +49,12 @@ def unpacked(keys: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def is_worth_it(members: Members, device: torch.device) -> bool:
-    """Whether the rows fit the GPU as bytes, with room to work, and are many."""
-    if members.n < 8 * FIRST_STRIP:
+    """Whether the rows are many and fit the GPU as bytes, with room to work.
+
+    Triton multiplies bytes from NVIDIA's Ampere on; elsewhere it is not tested.
+    """
+    able = torch.version.cuda and torch.cuda.get_device_capability(device) >= (8, 0)
+    if not able or members.n < 8 * FIRST_STRIP:
         return False
     free, _ = torch.cuda.mem_get_info(device)
     return members.n * members.n_columns < 0.6 * free
@@ -67,13 +71,12 @@ class FusedSearch:
         degrees = torch.from_numpy(members.degrees).to(device)
         self._degrees[: members.n] = degrees
         columns = torch.from_numpy(members.columns).to(device)
-        ends = torch.from_numpy(members.indptr).to(device)
         # By parts: an index has 8 bytes where an entry has one.
         for first in range(0, members.n, 2**16):
             stop = min(members.n, first + 2**16)
             part = slice(int(members.indptr[first]), int(members.indptr[stop]))
             row = torch.arange(first, stop, device=device)
-            row = row.repeat_interleave((ends[1:] - ends[:-1])[first:stop])
+            row = row.repeat_interleave(degrees[first:stop])
             self._dense[row, columns[part].long()] = 1
 
     def blocks(self, k: int) -> Iterator[Any]:
@@ -112,11 +115,12 @@ class FusedSearch:
         """Append the candidates of columns `begin` to `end` of the rows from `first` on."""
         rows, dense = len(keys), self._dense
         grid = (-(-rows // TILE) * -(-(end - begin) // TILE),)
-        _candidates[grid](
-            dense, self._degrees, bound, count, keys.view(torch.int32),
-            first, begin, end, rows, dense.shape[1], keys.stride(0),
-            size=TILE, num_warps=4, num_stages=3,
-        )  # fmt: skip
+        with torch.cuda.device_of(keys):  # Triton launches on the current device
+            _candidates[grid](
+                dense, self._degrees, bound, count, keys.view(torch.int32),
+                first, begin, end, rows, dense.shape[1], keys.stride(0),
+                size=TILE, num_warps=4, num_stages=3,
+            )  # fmt: skip
 
 
 def _strips(n: int, k: int) -> Iterator[tuple[int, int]]:

@@ -35,7 +35,7 @@ from leporid.data import Sequences
 from leporid.errors import ConfigError
 from leporid.models.shared.all_items_loss import in_closed_form, softmax_loss
 from leporid.models.shared.dot_product import DotProduct
-from leporid.models.shared.masks import dropout
+from leporid.models.shared.masks import causal_attention, dropout
 from leporid.models.shared.neural import GENERAL, BuildContext
 from leporid.models.shared.sampled_loss import binary_cross_entropy, gbce_power, sampled_softmax
 from leporid.space import Choice, Float, Int, SearchSpace
@@ -134,10 +134,7 @@ class _Block(nn.Module):
     def _attend(self, x: Tensor) -> Tensor:
         joint = self.query_key_value(x)
         query, key, value = joint.unflatten(2, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)
-        share = self.dropout if self.training else 0.0
-        attended = functional.scaled_dot_product_attention(
-            query, key, value, dropout_p=share, is_causal=True
-        )
+        attended = causal_attention(query, key, value, self.dropout, self.training)
         return cast(Tensor, self.attention_output(attended.transpose(1, 2).flatten(2)))
 
     def _network(self, x: Tensor) -> Tensor:

@@ -16,9 +16,7 @@ eigenvalues, so the factor is measured instead: on fitted rows, placed as if the
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -27,7 +25,7 @@ from scipy import sparse
 
 from leporid.graph import Members, NearestRows, members_of
 from leporid.progress import ProgressLike, make_progress
-from leporid.spectral.landmarks import row_blocks
+from leporid.spectral.landmarks import row_blocks, row_keys
 from leporid.spectral.laplacian import regularized_degrees
 
 SMALLEST_EIGENVALUE = 1e-6
@@ -117,16 +115,17 @@ def identical_rows(new: sparse.csr_array, fitted: sparse.csr_array) -> NDArray[n
 
     Both have sorted indices. An empty row is identical to nothing.
     """
-
-    def keys(rows: sparse.csr_array) -> Iterator[bytes]:
-        columns = np.asarray(rows.indices, dtype=np.int32)
-        return (columns[start:end].tobytes() for start, end in pairwise(rows.indptr))
-
-    first: dict[bytes, int] = {}
-    for row, key in enumerate(keys(fitted)):
-        first.setdefault(key, row)
-    first.pop(b"", None)
-    return np.array([first.get(key, -1) for key in keys(new)], dtype=np.int64)
+    same = np.full(new.shape[0], -1, np.int64)
+    ours, theirs = row_keys(members_of(new), 0), row_keys(members_of(fitted), 0)
+    keys, first = np.unique(theirs, return_index=True)
+    place = np.searchsorted(keys, ours).clip(max=len(keys) - 1)
+    other, sizes = first[place], np.diff(new.indptr)
+    alike = (keys[place] == ours) & (sizes > 0) & (sizes == np.diff(fitted.indptr)[other])
+    if (some := np.flatnonzero(alike)).size:
+        left, right = new[some], fitted[other[some]]
+        differ = np.add.reduceat(left.indices != right.indices, left.indptr[:-1])
+        same[some[differ == 0]] = other[some[differ == 0]]
+    return same
 
 
 class TablePlacement:

@@ -89,13 +89,13 @@ def choose_landmarks(rows: sparse.csr_array | Members, count: int, seed: int) ->
     activity = members.degrees
     some = np.flatnonzero(activity)
     count = min(count, len(some))
-    order = some[np.lexsort((_keys(members, seed)[some], activity[some]))]
+    order = some[np.lexsort((row_keys(members, seed)[some], activity[some]))]
     edges = np.arange(count + 1, dtype=np.int64) * len(some) // max(count, 1)
     inside = np.random.default_rng(seed).random(count) * np.diff(edges)
     return np.sort(order[edges[:-1] + inside.astype(np.int64)]).astype(np.int64)
 
 
-def _keys(members: Members, seed: int) -> NDArray[np.uint64]:
+def row_keys(members: Members, seed: int) -> NDArray[np.uint64]:
     """uint64[n]: a random number for every set of columns, the same wherever the row lies.
 
     Each column has one of its own, and a row's is their sum, modulo 2^64.
