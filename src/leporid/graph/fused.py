@@ -115,7 +115,8 @@ class FusedSearch:
         """Append the candidates of columns `begin` to `end` of the rows from `first` on."""
         rows, dense = len(keys), self._dense
         grid = (-(-rows // TILE) * -(-(end - begin) // TILE),)
-        with torch.cuda.device_of(keys):  # Triton launches on the current device
+        # Triton launches on the current device, whatever the tensors' is.
+        with torch.cuda.device_of(keys):  # type: ignore[no-untyped-call]
             _candidates[grid](
                 dense, self._degrees, bound, count, keys.view(torch.int32),
                 first, begin, end, rows, dense.shape[1], keys.stride(0),
