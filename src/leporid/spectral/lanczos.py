@@ -108,7 +108,7 @@ class Lanczos:
             residuals = np.linalg.norm(self.coupling @ vectors[used - width :], axis=0)
             worst = float(residuals[: self.dim].max())
             self.progress.advance(0, residual=worst / self.operator.norm)
-            needed = np.log(max(worst / (0.5 * self.tol), 1.0)) / np.log(FASTEST)
+            needed = np.log(max(1.0, worst / (0.5 * self.tol))) / np.log(FASTEST)
             self.next_look = self.products + int(needed)
             done = worst <= 0.5 * self.tol or self.products >= MAX_PRODUCTS
             if not (done or full):
