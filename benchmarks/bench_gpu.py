@@ -2,26 +2,16 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Callable
 from typing import Any
 from unittest import mock
 
 import numpy as np
 
-from benchmarks.bench_eigenvectors import ALPHA, DIM, TOL, K, interactions
+from benchmarks.bench_eigenvectors import ALPHA, DIM, TOL, K, has_gpu, interactions
 from benchmarks.harness import timed, write_record
 
 REPEAT = 5
-
-
-def has_gpu() -> bool:
-    """Whether torch is here and finds CUDA."""
-    if importlib.util.find_spec("torch") is None:
-        return False
-    import torch
-
-    return bool(torch.cuda.is_available())
 
 
 def run() -> None:

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from benchmarks.bench_gpu import has_gpu
+from benchmarks.bench_eigenvectors import has_gpu
 from benchmarks.bench_scale import EACH, ITEMS, Stages, make_data
 from benchmarks.harness import write_record
 

@@ -76,5 +76,5 @@ if __name__ == "__main__":
     rows, notes = stages()
     for row in rows:
         print(row)
-    settings = {"data": "synthetic, Anime's shape", "k": K, "dim": DIM, "threads": 2}
-    write_record("user_side", rows, {**settings, "threads": resolve_threads(None)}, notes)
+    about = {"data": "synthetic, Anime's shape", "threads": resolve_threads(None)}
+    write_record("user_side", rows, {**about, "k": K, "dim": DIM}, notes)

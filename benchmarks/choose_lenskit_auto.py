@@ -66,7 +66,7 @@ def main() -> None:
         if not (found := sorted(options.data.glob(f"{name}.*"))):
             print(f"{name}: no {options.data / name}.*, left out", flush=True)
             continue
-        log, core = load(found[0]), LOGS[name][0]
+        log, core = load(found[0]), LOGS[name]
         split = split_by(log.core(core) if core else log, "temporal")
         with tempfile.TemporaryDirectory() as folder:
             about = {"log": name, "asked": options.budget, "data": split.digest}
