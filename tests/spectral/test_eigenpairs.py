@@ -16,7 +16,8 @@ from leporid.graph.kernels.product import BlockProduct
 from leporid.graph.matrix import members_of
 from leporid.graph.similarity import Similarity
 from leporid.progress import NullProgress
-from leporid.spectral.eigenpairs import laplacian_eigenpairs
+from leporid.spectral import lanczos
+from leporid.spectral.eigenpairs import _signs, laplacian_eigenpairs
 from leporid.spectral.inputs import as_graph
 from leporid.spectral.laplacian import laplacian_operator, regularized_degrees, wide_product
 from leporid.spectral.solvers import Problem
@@ -164,6 +165,32 @@ def test_the_number_of_threads_does_not_change_a_bit():
     W = community_graph(900, 9, seed=6)
     one, two = (laplacian_eigenpairs(W, 9, solver="lanczos", threads=t) for t in (1, 2))
     assert one.vectors.tobytes() == two.vectors.tobytes()
+
+
+def test_of_equal_magnitudes_the_first_is_positive():
+    vectors = np.array([[0.5, -0.5, -1.0, 0.0], [-0.5, 0.5, 0.3, 0.0]], np.float32)
+    assert _signs(vectors).tolist() == [1.0, -1.0, -1.0, 1.0]
+
+
+def test_looks_that_are_left_out_could_not_have_ended_the_work(monkeypatch):
+    W = community_graph(1500, 12, seed=3)
+    looked = []
+
+    class Watch(NullProgress):
+        def advance(self, steps=1, **fields):
+            looked.extend(fields.values())
+
+    def solved():
+        looked.clear()
+        pairs = laplacian_eigenpairs(W, 24, solver="lanczos", device="cpu", progress=Watch())
+        return pairs, len(looked)
+
+    seldom, few = solved()
+    monkeypatch.setattr(lanczos, "FASTEST", 1e30)
+    often, many = solved()
+    assert few < many
+    assert seldom.iterations == often.iterations
+    np.testing.assert_array_equal(seldom.vectors, often.vectors)
 
 
 def test_the_entry_of_largest_magnitude_is_positive():

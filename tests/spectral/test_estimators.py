@@ -172,6 +172,15 @@ def test_thresholds_and_identical_rows():
     np.testing.assert_array_equal(found.argmax(axis=1), [0, 1, 2])
 
 
+def test_identical_rows_are_those_with_the_same_columns():
+    """Few columns, so that most rows occur again, and empty ones."""
+    rows = (np.random.default_rng(0).random((400, 5)) < 0.3).astype(np.float32)
+    fitted, new = sparse.csr_array(rows[:150]), sparse.csr_array(rows[150:])
+    sets = [tuple(row) for row in rows]
+    first = {key: place for place, key in reversed(list(enumerate(sets[:150]))) if any(key)}
+    assert identical_rows(new, fitted).tolist() == [first.get(key, -1) for key in sets[150:]]
+
+
 @pytest.mark.parametrize("estimator", [Leporid, LaplacianEigenmaps])
 @pytest.mark.parametrize("graph", [True, False])
 def test_save_and_load(tmp_path, estimator, graph):
