@@ -8,6 +8,7 @@ from .catalogue import describe as describe
 from .catalogue import get as get
 from .catalogue import register as register
 from .catalogue import standardizes as standardizes
+from .content import principal_components as principal_components
 from .content_graph import content_edges as content_edges
 from .content_graph import nearest_by_content as nearest_by_content
 from .item_features import ItemFeatures as ItemFeatures

@@ -65,15 +65,16 @@ class OnnxEncoder:
                 rows = user
                 if user is not None:
                     rows = model.user_table()[user.clamp(min=0)] * (user >= 0)[:, None]
-                return model.encode(rows, history)
+                return model.encode_people(rows, history, history)
 
         zeros = (torch.zeros(2, length, dtype=torch.int64), torch.zeros(2, dtype=torch.int64))
         before = model.device
         try:
             with warnings.catch_warnings(), _quiet(), torch.no_grad():
                 warnings.simplefilter("ignore")  # of the tracer, about what `encode` promises
+                model.to("cpu")
                 torch.onnx.export(
-                    Encoder().to("cpu").eval(),
+                    Encoder().eval(),
                     zeros[: len(names)],
                     str(self.folder / "encoder.onnx"),
                     input_names=names,

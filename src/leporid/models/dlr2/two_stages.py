@@ -136,9 +136,9 @@ class TwoStages(UserTableRecommender):
         histories: Sequences | None = None,
         hidden: Sequences,
     ) -> TopK | None:
-        """Two stages, where S ranks and there are more items than candidates."""
+        """Two stages, where S alone ranks and there are more items than candidates."""
         by_s = self.config.inference != "generative"
-        if not by_s or not 0 < candidates < self.train.n_items:
+        if not by_s or not 0 < candidates < self.train.n_items or self.newcomers is not None:
             return None
         if histories is not None:
             return self.two_stage_histories(histories, n, candidates, hidden=hidden)

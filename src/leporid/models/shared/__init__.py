@@ -7,7 +7,7 @@ catalogue            the names of the models, resolved when they are asked for
 content_neighbours   `ContentNeighbours`: items like those of a history, by content alone
 dense                how large an items x items matrix may become
 dot_product          `DotProduct`: neural models that rank by products of two vectors
-exposure             how long rows of new items must be to get their share of the first places
+newcomers            how items that no training has seen are scored: scale, content, exposure
 fitting              `train`: a model by name, an initialiser by name, a split; a fitted model
 graph_propagation    products with the user-item graph: a constant CSR matrix, and along its edges
 growing              `grow`: rows for new items and users in the tables of a trained model

@@ -37,7 +37,10 @@ class DotProduct(NeuralRecommender):
     def item_vectors(self) -> Scores:
         """float32[n_items, width] on the CPU."""
         with self._scoring():
-            return cast(Scores, self.item_outputs().float().cpu().numpy())
+            vectors = self.item_outputs().float()
+            if self.newcomers is not None and self.vectors_rank == "everything":
+                vectors = self.newcomers.item_vectors(vectors)
+            return cast(Scores, vectors.cpu().numpy())
 
     def person_vectors(self, histories: Sequences, users: Indices | None = None) -> Scores:
         """float32[len(histories), width] on the CPU."""
@@ -45,11 +48,18 @@ class DotProduct(NeuralRecommender):
         with self._scoring():
             for start in range(0, len(histories), _PEOPLE_AT_ONCE):
                 place = np.arange(start, min(start + _PEOPLE_AT_ONCE, len(histories)))
-                some = histories.take(place)
+                some, people = histories.take(place), np.arange(len(place), dtype=np.int32)
                 rows = self.person_rows(some, None if users is None else users[place])
-                recent = self._recent(some, np.arange(len(some), dtype=np.int32))
-                parts.append(self.encode(rows, recent).float().cpu())
+                recent, newest = self._recent(some, people), self.newest(some, people)
+                parts.append(self.encode_people(rows, recent, newest).float().cpu())
         return cast(Scores, torch.cat(parts).numpy())
+
+    def encode_people(self, rows: Tensor | None, recent: Tensor | None, newest: Tensor) -> Tensor:
+        """`encode`, with what the scores of new items need; newest: int64[m, l], -1 for none."""
+        vectors = self.encode(rows, recent)
+        if self.newcomers is None or self.vectors_rank != "everything":
+            return vectors
+        return self.newcomers.person_vectors(vectors.float(), newest)
 
 
 def with_constant(vectors: Tensor) -> Tensor:

@@ -3,9 +3,8 @@
 A new user is placed by people with shared items (`TablePlacement`). A new item gets the direction
 of the mean of its neighbours' trained rows: items with shared users and items with like content,
 weighted as in `leporid_content`, so that content counts the more the less is known of who wanted
-it. A mean is short, and a short row is never recommended: all new rows are made longer by one
-factor, the one that gives them their share of the first places (`exposure`). All other numbers of
-the network stay as they are.
+it. How its scores compare with those of other items is a matter of `newcomers`. All other numbers
+of the network stay as they are.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from leporid.data import IdMap, Interactions, ItemColumns, Split, load, read_ite
 from leporid.errors import ConfigError, DataError, LeporidError, LeporidWarning
 from leporid.graph import top_k_neighbours
 from leporid.initializers import content_edges, item_features
-from leporid.models.shared.exposure import fit_lengths
+from leporid.models.shared.newcomers import content_vectors, fit_newcomers
 from leporid.models.shared.row_limits import neighbour_rows
 from leporid.progress import ProgressLike, make_progress
 from leporid.spectral import TablePlacement
@@ -71,11 +70,6 @@ def grow(
     place = _Placement(merged, users, sides[1], tables, columns, length)
     grown._adopt(model, lambda name, old, shape: _grown_tensor(name, old, shape, sides, place))
     grown.net.eval()
-    new_items = sides[1].new
-    balanced = length is None and len(new_items) > 0
-    share = min(exposure * len(new_items) / sides[1].now, _MOST)
-    if balanced:
-        fit_lengths(grown, _item_tables(model, grown, sides), new_items, share)
     if steps:
         with _only_new_rows(grown, sides, steps):
             train_loop(
@@ -86,8 +80,16 @@ def grow(
             )
         grown.net.eval()
         grown.weights_changed()
-        if balanced:  # rows that alone are trained, on people who wanted them, become too long
-            fit_lengths(grown, _item_tables(model, grown, sides), new_items, share)
+    earlier = model.newcomers and model.newcomers.among(sides[1].old, sides[1].now)
+    if length is not None or not len(sides[1].new):
+        grown.newcomers = earlier
+        return grown
+    newcomers = sides[1].new
+    if earlier is not None:
+        newcomers = np.union1d(newcomers, earlier.items.cpu().numpy())
+    share = min(exposure * len(newcomers) / sides[1].now, _MOST)
+    trust = place.trust(newcomers)
+    grown.newcomers = fit_newcomers(grown, newcomers, place.content(), trust, share)
     return grown
 
 
@@ -124,8 +126,9 @@ class _Placement:
         columns: tuple[str, ...],
         length: float | None,
     ) -> None:
-        self._users, self._length = users, length
+        self._users, self._length, self._features = users, length, None
         self._matrix = sparse.csr_array(merged.csr())
+        self._counts = np.bincount(merged.item, minlength=merged.n_items)
         self._edges = sparse.csr_array((0, items.before))
         if not len(items.new):
             return
@@ -134,10 +137,10 @@ class _Placement:
         d_mean = float(_shared_users(people, items, sample).sum(axis=1).mean()) or 1.0
         edges = _shared_users(people, items, items.new)
         if tables:
-            features = item_features(merged.items, *tables, columns=columns).matrix
-            counts, known = np.diff(people.indptr), np.isin(np.arange(items.now), items.old)
+            self._features = item_features(merged.items, *tables, columns=columns).matrix
+            known = np.isin(np.arange(items.now), items.old)
             content = content_edges(
-                features, counts, d_mean, _ALIKE, 1.0, _ENOUGH, items.new, known
+                self._features, self._counts, d_mean, _ALIKE, 1.0, _ENOUGH, items.new, known
             )
             edges = sparse.csr_array(edges + content[:, items.old])
         self._edges = edges
@@ -155,6 +158,16 @@ class _Placement:
             fitted = TablePlacement(self._matrix[side.old], table, _USERS)
             return fitted.place(self._matrix[side.new])
         return neighbour_rows(table, self._edges, self._length)
+
+    def content(self) -> NDArray[np.float32]:
+        """float32[n_items, k]: what the tables say of every item."""
+        if self._features is None:
+            return np.zeros((len(self._counts), 0), np.float32)
+        return content_vectors(self._features)
+
+    def trust(self, items: NDArray[np.int64]) -> NDArray[np.float64]:
+        """What content counts for some items: nothing once people have told enough."""
+        return np.maximum(0, 1 - self._counts[items] / _ENOUGH)
 
 
 def _shared_users(
@@ -180,16 +193,6 @@ def _grown_tensor(
     rows = torch.from_numpy(place.rows(side, flat)).reshape(len(side.new), *shape[1:])
     grown[side.new] = rows.to(old.dtype)
     return grown
-
-
-def _item_tables(model: Model, grown: Model, sides: list[_Side]) -> list[Tensor]:
-    """The tensors of a grown network with one row of several numbers per item."""
-    before = model.net.state_dict()
-    return [
-        tensor
-        for name, tensor in grown.net.state_dict().items()
-        if tensor.dim() > 1 and _side(name, before[name], tuple(tensor.shape), sides) is sides[1]
-    ]
 
 
 def _side(name: str, old: Tensor, shape: tuple[int, ...], sides: list[_Side]) -> _Side | None:

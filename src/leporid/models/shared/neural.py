@@ -25,6 +25,7 @@ from leporid.initializers import InitialEmbeddings
 from leporid.models.shared.base import HistoryUnsupportedError, Indices, Recommender, Scores
 from leporid.models.shared.build_context import BuildContext as BuildContext
 from leporid.models.shared.growing import grow
+from leporid.models.shared.newcomers import Newcomers
 from leporid.models.shared.refitting import Fitting, origin
 from leporid.models.shared.row_limits import RowLimits
 from leporid.models.shared.start_size import sized
@@ -46,6 +47,9 @@ from leporid.training import (
     to_arrays,
     train_loop,
 )
+
+_NEWEST = 50
+"""Items that tell the content of a person, where the model reads none."""
 
 GENERAL: dict[str, Any] = {
     "schedule": "inverse-root", "ema_share": 0.1, "steps": 10_000, "passes": 0.0,
@@ -89,6 +93,8 @@ class NeuralRecommender(Recommender):
         self._start_size: list[float] = []
         self._isolated: dict[str, int] = {}
         self._limits: list[RowLimits] = []
+        self.newcomers: Newcomers | None = None
+        """How the items of `grow` are scored."""
 
     @classmethod
     def from_recipe(
@@ -247,7 +253,7 @@ class NeuralRecommender(Recommender):
             if not torch.equal(table.weight, vectors):
                 raise LeporidError(f"{self.name} overwrote initial vectors in build()")
         self.tables = [table for table, _ in context.tables]
-        self._isolated, self._limits = context.isolated, context.limits
+        self._isolated, self._limits, self.newcomers = context.isolated, context.limits, None
         if context.isolated:
             counts = ", ".join(f"{n:,} of the {side}" for side, n in context.isolated.items())
             warnings.warn(
@@ -270,6 +276,7 @@ class NeuralRecommender(Recommender):
     def to(self, device: str | torch.device) -> Self:
         """Move the network; returns self."""
         self.net.to(resolve_device(device))
+        self.newcomers = self.newcomers and self.newcomers.to(self.device)
         self.weights_changed()
         return self
 
@@ -298,7 +305,7 @@ class NeuralRecommender(Recommender):
         recent = self._recent(history, users)
         rows = torch.from_numpy(users.astype(np.int64)).to(self.device)
         with self._scoring():
-            return self.scores(rows, recent).float()
+            return self._comparable(self.scores(rows, recent), history, users)
 
     def score(self, users: Indices, history: Sequences | None = None) -> Scores:
         """float32[len(users), n_items] on the CPU."""
@@ -306,11 +313,27 @@ class NeuralRecommender(Recommender):
 
     def score_histories(self, histories: Sequence[Indices]) -> Scores:
         """float32[len(histories), n_items] for people never seen."""
-        sequences = Sequences.from_rows(histories)
-        recent = self._recent(sequences, np.arange(len(histories), dtype=np.int32))
+        sequences, people = (
+            Sequences.from_rows(histories),
+            np.arange(len(histories), dtype=np.int32),
+        )
         with self._scoring():
-            scores = self.history_scores(recent, sequences).float()
-        return cast(Scores, scores.cpu().numpy())
+            scores = self.history_scores(self._recent(sequences, people), sequences)
+            return cast(Scores, self._comparable(scores, sequences, people).cpu().numpy())
+
+    def _comparable(self, scores: Tensor, sequences: Sequences | None, people: Indices) -> Tensor:
+        """The scores as float32; of a grown model, with those of new items on the others' scale."""
+        if self.newcomers is None:
+            return scores.float()
+        return self.newcomers.adjust(scores.float(), self.newest(sequences, people))
+
+    def newest(self, sequences: Sequences | None, people: Indices) -> Tensor:
+        """int64[m, l] on the model's device: what `scores` reads of the newest items, or some."""
+        recent = self._recent(sequences, people)
+        if recent is None:
+            rows = self.known.sequences() if sequences is None else sequences
+            recent = recent_items(rows, people, _NEWEST, False).to(self.device)
+        return recent
 
     def _recent(self, sequences: Sequences | None, users: Indices) -> Tensor | None:
         """What `scores` reads of the newest items; `sequences` is by default all that is known."""
@@ -355,10 +378,10 @@ class NeuralRecommender(Recommender):
             from a table that does
         interactions : a log (`leporid.load`) or `Interactions` with new items or new users
         columns : of the table, as for the initialiser `content`
-        length : of the new items' rows, in units of the median of the old ones; None finds the one
-            that gives them `exposure`
         exposure : places that new items get among the first ten of people the model knows, in
             units of their share of the catalogue (at most half of the places in all)
+        length : of the new items' rows, in units of the median of the old ones: their scores are
+            then the network's own, and `exposure` is not looked at
         steps : of training, by which only the new rows move, on the histories that hold them
         """
         how: dict[str, Any] = {"columns": columns, "length": length, "exposure": exposure}
@@ -374,15 +397,21 @@ class NeuralRecommender(Recommender):
         self.to(old.device)
 
     def _arrays(self) -> dict[str, NDArray[Any]]:
-        return to_arrays(self.net.state_dict())
+        return to_arrays(self.net.state_dict()) | (
+            self.newcomers.arrays() if self.newcomers else {}
+        )
 
     def _restore(self, arrays: dict[str, NDArray[Any]]) -> None:
-        where = f"the saved {self.name}"
+        where, newcomers = (
+            f"the saved {self.name}",
+            Newcomers.taken_from(arrays, self.train.n_items),
+        )
         # Settings that do not go with the arrays are refused before anything is allocated.
         if (sketch := self._sketch()) is not None:
             check_tensors(sketch, arrays, where)
         self._build(BuildContext(self.train, self.config.dim), seed=0)
         adopt_tensors(self.net, arrays, where)
+        self.newcomers = newcomers
         self.net.eval()
 
     def _sketch(self) -> nn.Module | None:
