@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -13,8 +13,17 @@ import pyarrow as pa
 from leporid.data.source_file import shortened
 from leporid.errors import DataError, closest
 
-Requested = Mapping[str, str | int | None]
-"""Role to the name or place of its column, where the caller named one."""
+
+class Asked(NamedTuple):
+    """What the caller said of a log."""
+
+    columns: Mapping[str, str | int | None]
+    """Role to the name or place of its column, where the caller named one."""
+    need_rating: bool
+    separator: str | None = None
+    header: bool | None = None
+    encoding: str = "utf-8"
+
 
 _USUAL_NAMES: Mapping[str, str] = {
     "user": "userid user uid users useridx userindex reviewerid customerid customer memberid "
@@ -139,12 +148,7 @@ def looks_like_header(fields: Sequence[str]) -> bool:
 
 
 def find_columns(
-    names: Sequence[str],
-    requested: Requested,
-    origin: str,
-    need_rating: bool,
-    *,
-    first_row: Sequence[str] | None = None,
+    names: Sequence[str], asked: Asked, origin: str, first_row: Sequence[str] | None = None
 ) -> Columns:
     """The column of each role, by its place and by its name.
 
@@ -152,7 +156,7 @@ def find_columns(
     """
     places = {
         role: _requested_place(names, column, role, origin)
-        for role, column in requested.items()
+        for role, column in asked.columns.items()
         if column is not None and role != "weight"
     }
     guess = _guess_by_name(names) if first_row is None else _guess_by_place(first_row)
@@ -167,7 +171,7 @@ def find_columns(
                 f"{origin} has no column that looks like the {role} (columns found: "
                 f"{listed(names)}): name it with {role}=... (--{role} on the command line)"
             )
-    weight = requested.get("weight")
+    weight = asked.columns.get("weight")
     if weight == "rating" and first_row is not None:  # no column has a name
         weight = places.get("rating", weight)
     if weight is not None:
@@ -177,7 +181,7 @@ def find_columns(
     if len(set(places.values())) < len(places) - is_rating:
         roles = listed(f"{role}={name}" for role, name in named.items())
         raise DataError(f"{origin}: two roles have the same column: {roles}")
-    unread = "rating" if not need_rating else "weight" if is_rating else None
+    unread = "rating" if not asked.need_rating else "weight" if is_rating else None
     read = {role: places[role] for role in named if role != unread}
     return Columns(read, named, tuple(guessed))
 

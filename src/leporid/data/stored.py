@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from scipy import sparse
 
-from leporid.data.columns import RawTable
+from leporid.data.columns import Asked, RawTable
 from leporid.data.id_map import IdMap
 from leporid.data.k_core import core_counts, warn_of_few, with_core_dropped
 from leporid.data.log_parts import log_parts
@@ -102,14 +102,14 @@ def store_interactions(
         raise ConfigError(f"the core needs k >= 1, got {core}")
     left = memory_left(parse_memory(memory))
     block = max(FEWEST_ROWS, min(MOST_ROWS, left // 2 // BYTES_PER_ROW))
-    requested = {"user": user, "item": item, "time": time, "rating": rating}
+    columns = {"user": user, "item": item, "time": time, "rating": rating}
+    asked = Asked(columns, min_rating is not None, separator, header, encoding)
     with reading(source) as file:
-        parts, origin, rated = log_parts(file), str(file.path), min_rating is not None
+        parts, origin = log_parts(file), str(file.path)
         if parts[0].file.is_parquet():
-            batches = parquet_batches(file, parts, requested, rated, block)
+            batches = parquet_batches(file, parts, asked, block)
         else:
-            layout = separator, header, encoding
-            batches = text_batches(parts, origin, requested, rated, *layout)
+            batches = text_batches(parts, origin, asked)
         try:
             folder.mkdir(parents=True, exist_ok=True)
             stored = _store(batches, origin, folder, block, min_rating)
