@@ -67,10 +67,9 @@ def read_item_columns(source: Any) -> ItemColumns:
         arrays, _ = read_arrays(path)
         prefix = "items." if any(name.startswith("items.") for name in arrays) else ""
         matrix = arrays.get("items", arrays.get("vectors"))
-        stored = {k.removeprefix(prefix): v for k, v in arrays.items() if k.startswith(prefix)}
-        if matrix is None or not {"ids", "bytes"} & stored.keys():
+        if matrix is None or not {f"{prefix}ids", f"{prefix}bytes"} & arrays.keys():
             raise DataError(f"{path} holds no item vectors with their ids: write parquet instead")
-        return _vectors(path, IdMap.from_arrays(stored, "item").ids, matrix)
+        return _vectors(path, IdMap.from_arrays(arrays, "item", prefix).ids, matrix)
     if path.suffix in (".parquet", ".pq") and path.is_file():
         try:
             return _by_id(pq.read_table(path), str(path))
