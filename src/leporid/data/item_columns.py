@@ -15,8 +15,9 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from leporid.artifacts import read_arrays
+from leporid.data.columns import place_of
 from leporid.data.id_map import IdMap
-from leporid.data.item_titles import ID_NAMES, ItemTable, read_item_table
+from leporid.data.item_titles import ID_NAMES, read_item_table
 from leporid.data.vector_files import VECTOR_READERS
 from leporid.errors import DataError
 
@@ -122,7 +123,7 @@ def _delimited(path: Path) -> pa.Table:
 def _by_id(table: pa.Table, name: str) -> ItemColumns:
     """The column of ids found by its name; text that holds numbers only becomes numbers."""
     names = [str(column) for column in table.column_names]
-    key = ItemTable(Path(name), names, []).place(ID_NAMES)
+    key = place_of(names, ID_NAMES)
     if key is None:
         raise DataError(
             f"{name} needs a column of item ids, such as item_id (columns found: "

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pa_parquet
 from numpy.typing import NDArray
 
-from leporid.data.columns import listed, normalise
+from leporid.data.columns import listed, place_of
 from leporid.data.datasets import DATASETS, fetch
 from leporid.data.id_map import IdMap, uuids_as_text
 from leporid.data.source_file import SourceFile, in_words, located, reading, shortened
@@ -93,10 +93,7 @@ def items_where(
     among : the items that count, such as `model.items`; None for all in the file
     """
     table = read_item_table(source)
-    place = next(
-        (table.place(name) for name in (column, f"{column}s") if table.place(name) is not None),
-        None,
-    )
+    place = table.place(f"{column} {column}s")
     if place is None:
         raise UnknownNameError(f"column of {source}:", column, table.names)
     key, wanted = table.key(), {value.casefold().strip() for value in values}
@@ -146,9 +143,7 @@ class ItemTable(NamedTuple):
 
     def place(self, names: str) -> int | None:
         """The column with the first of these names that there is."""
-        spelled = [normalise(name) for name in self.names]
-        usual = (normalise(name) for name in names.split())
-        return next((spelled.index(name) for name in usual if name in spelled), None)
+        return place_of(self.names, names)
 
     def key(self) -> int:
         """The column with the ids."""
