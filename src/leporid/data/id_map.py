@@ -40,11 +40,8 @@ class IdMap:
     def from_values(cls, values: Any, kind: str = "id") -> IdMap:
         """The distinct values of a pyarrow/numpy array or a sequence of ids."""
         array = _as_array(values)
-        if pa.types.is_integer(array.type) or pa.types.is_null(array.type):
-            array = array.cast(pa.int64())
-        elif not pa.types.is_string(array.type):
-            array = array.cast(pa.string())
-        distinct = pc.unique(array)
+        whole = pa.types.is_integer(array.type) or pa.types.is_null(array.type)
+        distinct = pc.unique(array.cast(pa.int64() if whole else pa.string()))
         if distinct.null_count:
             raise DataError(f"a {kind} id is missing")
         return cls(distinct.take(pc.sort_indices(distinct)), kind)
