@@ -65,7 +65,12 @@ def evaluate(
     held_out = split.part(part)
     if len(held_out) == 0:
         raise DataError(f"the {part} part of the split is empty: there is nothing to evaluate on")
-    wanted = _wanted(held_out, split.known(part).sequences() if exclude_seen else None)
+    first = held_out.is_first
+    if exclude_seen:
+        rows, known = held_out.sequences(), split.known(part).sequences()
+        before = known.indptr, known.items
+        first = first_of_pairs(rows.indptr, rows.items, before, split.n_items)
+    wanted = held_out if first.all() else held_out.select(first)
     if len(wanted) == 0:
         raise DataError(
             f"the users have all their {part} items already: exclude_seen=False (--include-seen) "
@@ -95,15 +100,6 @@ def evaluate(
         exclude_seen=exclude_seen,
         repeated=repeated,
     )
-
-
-def _wanted(held_out: Interactions, known: Sequences | None) -> Interactions:
-    """Each held-out pair once, without those that are known."""
-    rows = held_out.sequences()
-    nothing = np.zeros(len(rows) + 1, np.int64), rows.items[:0]
-    before = nothing if known is None else (known.indptr, known.items)
-    first = first_of_pairs(rows.indptr, rows.items, before, held_out.n_items)
-    return held_out if first.all() else held_out.select(first)
 
 
 def _top_items(
