@@ -21,8 +21,8 @@ from leporid.distributed.blocks import (
     multiply_block,
     prepare_block,
     reverse_edges,
+    writable,
 )
-from leporid.distributed.worker import writable
 from leporid.graph.kernels.product import column_bounds
 from leporid.graph.kernels.symmetrise import Limits
 from leporid.graph.matrix import members_of

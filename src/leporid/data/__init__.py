@@ -3,7 +3,6 @@
 `load` reads a log, `Interactions.core` filters it, `split_by` holds out its future. Logs larger
 than memory go through `store_interactions`, by the same policies.
 
-cold_items      `cold_items_split`: some items occur in the test part alone
 columns         Which column is the user, the item, the time, the rating; the table of those columns
 datasets        The data sets of the paper (and two MovieLens siblings) by name, kept in a cache
 download        Downloads: checked, tried again where they break off, kept only if whole
@@ -21,7 +20,7 @@ quoting         Where rows begin and quotes close in text, byte by byte
 repeats         `duplicates=`: what becomes of a pair that occurs again; which event is the first
 source_file     The door of every file, also at s3://; what goes wrong is a `DataError`
 split           `Split`: train, validation and test parts that share their id maps
-splitting       The protocols: per user by share, by one, at random, by the clock; `split_by` name
+splitting       The protocols: per user by share, by one, at random, by the clock; cold items
 stored          `store_interactions`: a log larger than memory becomes a binary matrix on disk
 synthetic       Logs whose geometry is known, and how much of it an embedding recovers
 synthetic_walk  The kernel of the generator: one user's path, one item after the other

@@ -1,4 +1,3 @@
-from .cold_items import cold_items_split as cold_items_split
 from .columns import LoadReport as LoadReport
 from .datasets import DATASETS as DATASETS
 from .datasets import cache_dir as cache_dir
@@ -24,6 +23,7 @@ from .split import Part as Part
 from .split import Split as Split
 from .split import is_split as is_split
 from .splitting import PROTOCOLS as PROTOCOLS
+from .splitting import cold_items_split as cold_items_split
 from .splitting import global_time_split as global_time_split
 from .splitting import leave_last_out as leave_last_out
 from .splitting import random_split as random_split

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -13,10 +13,19 @@ import pyarrow as pa
 from leporid.data.source_file import shortened
 from leporid.errors import DataError, closest
 
-Requested = Mapping[str, str | int | None]
-"""Role to the name or place of its column, where the caller named one."""
 
-_USUAL_NAMES: Mapping[str, str] = {
+class Asked(NamedTuple):
+    """What the caller said of a log."""
+
+    columns: Mapping[str, str | int | None]
+    """Role to the name or place of its column, where the caller named one."""
+    need_rating: bool
+    separator: str | None = None
+    header: bool | None = None
+    encoding: str = "utf-8"
+
+
+USUAL_NAMES: Mapping[str, str] = {
     "user": "userid user uid users useridx userindex reviewerid customerid customer memberid "
     "member visitorid accountid account profileid playerid personid clientid username usersha1 "
     "author reviewer sessionid session",
@@ -131,7 +140,7 @@ def normalise(name: str) -> str:
 
 def looks_like_header(fields: Sequence[str]) -> bool:
     """A first line with a usual name, or without any number or date, is a header."""
-    usual = {spelling for spellings in _USUAL_NAMES.values() for spelling in spellings.split()}
+    usual = {spelling for spellings in USUAL_NAMES.values() for spelling in spellings.split()}
     if any(normalise(field) in usual for field in fields):
         return True
     values = [field.strip() for field in fields]
@@ -139,12 +148,7 @@ def looks_like_header(fields: Sequence[str]) -> bool:
 
 
 def find_columns(
-    names: Sequence[str],
-    requested: Requested,
-    origin: str,
-    need_rating: bool,
-    *,
-    first_row: Sequence[str] | None = None,
+    names: Sequence[str], asked: Asked, origin: str, first_row: Sequence[str] | None = None
 ) -> Columns:
     """The column of each role, by its place and by its name.
 
@@ -152,14 +156,14 @@ def find_columns(
     """
     places = {
         role: _requested_place(names, column, role, origin)
-        for role, column in requested.items()
+        for role, column in asked.columns.items()
         if column is not None and role != "weight"
     }
-    guess = _guess_by_name(names) if first_row is None else _guess_by_place(first_row)
-    guessed = []
-    for role in _USUAL_NAMES:
-        if role in guess and role not in places and guess[role] not in places.values():
-            places[role] = guess[role]
+    by_place, guessed = _guess_by_place(first_row or ()), []
+    for role, usual in USUAL_NAMES.items():
+        guess = place_of(names, usual) if first_row is None else by_place.get(role)
+        if guess is not None and role not in places and guess not in places.values():
+            places[role] = guess
             guessed.append(role)
     for role in ("user", "item"):
         if role not in places:
@@ -167,17 +171,17 @@ def find_columns(
                 f"{origin} has no column that looks like the {role} (columns found: "
                 f"{listed(names)}): name it with {role}=... (--{role} on the command line)"
             )
-    weight = requested.get("weight")
+    weight = asked.columns.get("weight")
     if weight == "rating" and first_row is not None:  # no column has a name
         weight = places.get("rating", weight)
     if weight is not None:
         places["weight"] = _requested_place(names, weight, "weight", origin)
-    named = {role: names[places[role]] for role in (*_USUAL_NAMES, "weight") if role in places}
+    named = {role: names[places[role]] for role in (*USUAL_NAMES, "weight") if role in places}
     is_rating = weight is not None and places["weight"] == places.get("rating")
     if len(set(places.values())) < len(places) - is_rating:
         roles = listed(f"{role}={name}" for role, name in named.items())
         raise DataError(f"{origin}: two roles have the same column: {roles}")
-    unread = "rating" if not need_rating else "weight" if is_rating else None
+    unread = "rating" if not asked.need_rating else "weight" if is_rating else None
     read = {role: places[role] for role in named if role != unread}
     return Columns(read, named, tuple(guessed))
 
@@ -187,19 +191,14 @@ def listed(names: Iterable[str]) -> str:
     return shortened(", ".join(names), 500)
 
 
-def usual_names(role: str) -> list[str]:
-    """Spellings of a role's column after `normalise`, the surest first."""
-    return _USUAL_NAMES[role].split()
-
-
 def find_column(names: Sequence[str], role: str, column: str | int | None, origin: str) -> int:
     """The place of one column: the one the caller named, the only one, or the usual one."""
     if column is not None:
         return _requested_place(names, column, role, origin)
     if len(names) == 1:
         return 0
-    if role in (guess := _guess_by_name(names)):
-        return guess[role]
+    if (place := place_of(names, USUAL_NAMES[role])) is not None:
+        return place
     raise DataError(
         f"{origin} has no column that looks like the {role} (columns found: {listed(names)}): "
         f"name it"
@@ -221,13 +220,11 @@ def _requested_place(names: Sequence[str], column: str | int, role: str, origin:
     raise DataError(f"{origin} has no column {column!r} for the {role} {found}{hint}")
 
 
-def _guess_by_name(names: Sequence[str]) -> dict[str, int]:
+def place_of(names: Sequence[str], wanted: str) -> int | None:
+    """The column with the first of the `wanted` names that there is, in any spelling."""
     spelled = [normalise(name) for name in names]
-    places = {
-        role: [spelled.index(spelling) for spelling in usual.split() if spelling in spelled]
-        for role, usual in _USUAL_NAMES.items()
-    }
-    return {role: place[0] for role, place in places.items() if place}
+    usual = (normalise(name) for name in wanted.split())
+    return next((spelled.index(name) for name in usual if name in spelled), None)
 
 
 def _guess_by_place(first_row: Sequence[str]) -> dict[str, int]:

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pa_parquet
 
-from leporid.data.columns import find_column, normalise, usual_names
+from leporid.data.columns import USUAL_NAMES, find_column, normalise
 from leporid.data.id_map import uuids_as_text
 from leporid.data.source_file import SourceFile, in_words, located, reading
 from leporid.data.text_files import read_lines, read_rows
@@ -57,8 +57,7 @@ def _from_text(file: SourceFile, role: str, column: str | None) -> list[Any]:
     rows = read_rows(file, separator, quoting=True)
     names = [name.strip() for name in rows[0]]
     # A single column of text may begin with an id: only a usual name is taken for one.
-    has_names = (
-        len(names) > 1 or column in names or normalise(names[0]) in ("id", *usual_names(role))
-    )
+    usual = ("id", *USUAL_NAMES[role].split())
+    has_names = len(names) > 1 or column in names or normalise(names[0]) in usual
     place = find_column(names, role, column, str(file.path))
     return [row[place].strip() for row in rows[has_names:]]

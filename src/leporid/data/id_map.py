@@ -40,11 +40,8 @@ class IdMap:
     def from_values(cls, values: Any, kind: str = "id") -> IdMap:
         """The distinct values of a pyarrow/numpy array or a sequence of ids."""
         array = _as_array(values)
-        if pa.types.is_integer(array.type) or pa.types.is_null(array.type):
-            array = array.cast(pa.int64())
-        elif not pa.types.is_string(array.type):
-            array = array.cast(pa.string())
-        distinct = pc.unique(array)
+        whole = pa.types.is_integer(array.type) or pa.types.is_null(array.type)
+        distinct = pc.unique(array.cast(pa.int64() if whole else pa.string()))
         if distinct.null_count:
             raise DataError(f"a {kind} id is missing")
         return cls(distinct.take(pc.sort_indices(distinct)), kind)
@@ -183,39 +180,36 @@ class IdMap:
             hasher.update(b"".join(value.encode() + b"\0" for value in self.values))
         return hasher.hexdigest()[:16]
 
-    def to_arrays(self) -> dict[str, NDArray[Any]]:
+    def to_arrays(self, prefix: str = "") -> dict[str, NDArray[Any]]:
         """The ids as plain arrays for a file: int64, or UTF-8 bytes and their offsets.
 
-        Those of `dropped` come under `dropped.`, with its k as `dropped.core`.
+        Their names begin with `prefix`. Those of `dropped` come under `dropped.`, with its k as
+        `dropped.core`.
         """
-        arrays = self._plain_arrays()
+        if self.is_integer:
+            arrays = {f"{prefix}ids": np.ascontiguousarray(self.values)}
+        else:
+            encoded = [str(value).encode() for value in self.values]
+            text = np.frombuffer(b"".join(encoded), dtype=np.uint8)
+            offsets = np.cumsum([0, *map(len, encoded)]).astype(np.int64)
+            arrays = {f"{prefix}bytes": text, f"{prefix}offsets": offsets}
         if self.dropped is not None:
-            arrays["dropped.core"] = np.array([self.core])
-            more = self.dropped._plain_arrays()
-            arrays |= {f"dropped.{name}": array for name, array in more.items()}
+            arrays[f"{prefix}dropped.core"] = np.array([self.core])
+            arrays |= self.dropped.to_arrays(f"{prefix}dropped.")
         return arrays
 
-    def _plain_arrays(self) -> dict[str, NDArray[Any]]:
-        if self.is_integer:
-            return {"ids": np.ascontiguousarray(self.values)}
-        encoded = [str(value).encode() for value in self.values]
-        offsets = np.cumsum([0, *map(len, encoded)]).astype(np.int64)
-        return {"bytes": np.frombuffer(b"".join(encoded), dtype=np.uint8), "offsets": offsets}
-
     @classmethod
-    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], kind: str = "id") -> IdMap:
+    def from_arrays(
+        cls, arrays: Mapping[str, NDArray[Any]], kind: str = "id", prefix: str = ""
+    ) -> IdMap:
         """The inverse of `to_arrays`; ids that are not distinct and ascending are refused."""
+        arrays = {k.removeprefix(prefix): v for k, v in arrays.items() if k.startswith(prefix)}
         dropped, core = None, 0
         if "dropped.core" in arrays:
-            of_dropped = {
-                name.removeprefix("dropped."): array
-                for name, array in arrays.items()
-                if name.startswith("dropped.")
-            }
-            k = of_dropped.pop("core")
+            k = arrays["dropped.core"]
             if k.shape != (1,) or k.dtype != np.int64 or k[0] < 0:
                 raise DataError(f"the number that goes with the dropped {kind} ids is damaged")
-            core, dropped = int(k[0]), cls.from_arrays(of_dropped, kind)
+            core, dropped = int(k[0]), cls.from_arrays(arrays, kind, "dropped.")
         ids = _stored_ids(arrays, kind)
         if len(ids) > 1 and not pc.all(pc.greater(ids[1:], ids[:-1])).as_py():
             raise DataError(f"the stored {kind} ids are not distinct and in order")

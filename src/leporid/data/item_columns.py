@@ -15,8 +15,9 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from leporid.artifacts import read_arrays
+from leporid.data.columns import place_of
 from leporid.data.id_map import IdMap
-from leporid.data.item_titles import ID_NAMES, ItemTable, read_item_table
+from leporid.data.item_titles import ID_NAMES, read_item_table
 from leporid.data.vector_files import VECTOR_READERS
 from leporid.errors import DataError
 
@@ -67,10 +68,9 @@ def read_item_columns(source: Any) -> ItemColumns:
         arrays, _ = read_arrays(path)
         prefix = "items." if any(name.startswith("items.") for name in arrays) else ""
         matrix = arrays.get("items", arrays.get("vectors"))
-        stored = {k.removeprefix(prefix): v for k, v in arrays.items() if k.startswith(prefix)}
-        if matrix is None or not {"ids", "bytes"} & stored.keys():
+        if matrix is None or not {f"{prefix}ids", f"{prefix}bytes"} & arrays.keys():
             raise DataError(f"{path} holds no item vectors with their ids: write parquet instead")
-        return _vectors(path, IdMap.from_arrays(stored, "item").ids, matrix)
+        return _vectors(path, IdMap.from_arrays(arrays, "item", prefix).ids, matrix)
     if path.suffix in (".parquet", ".pq") and path.is_file():
         try:
             return _by_id(pq.read_table(path), str(path))
@@ -123,7 +123,7 @@ def _delimited(path: Path) -> pa.Table:
 def _by_id(table: pa.Table, name: str) -> ItemColumns:
     """The column of ids found by its name; text that holds numbers only becomes numbers."""
     names = [str(column) for column in table.column_names]
-    key = ItemTable(Path(name), names, []).place(ID_NAMES)
+    key = place_of(names, ID_NAMES)
     if key is None:
         raise DataError(
             f"{name} needs a column of item ids, such as item_id (columns found: "

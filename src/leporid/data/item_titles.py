@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pa_parquet
 from numpy.typing import NDArray
 
-from leporid.data.columns import listed, normalise
+from leporid.data.columns import listed, place_of
 from leporid.data.datasets import DATASETS, fetch
 from leporid.data.id_map import IdMap, uuids_as_text
 from leporid.data.source_file import SourceFile, in_words, located, reading, shortened
@@ -93,13 +93,12 @@ def items_where(
     among : the items that count, such as `model.items`; None for all in the file
     """
     table = read_item_table(source)
-    place = next(
-        (table.place(name) for name in (column, f"{column}s") if table.place(name) is not None),
-        None,
-    )
+    place, key = (place_of(table.names, name) for name in (f"{column} {column}s", ID_NAMES))
     if place is None:
         raise UnknownNameError(f"column of {source}:", column, table.names)
-    key, wanted = table.key(), {value.casefold().strip() for value in values}
+    if key is None:
+        raise DataError(f"{table.path} needs a column of item ids {_found(table)}")
+    wanted = {value.casefold().strip() for value in values}
     ids: list[Any] = []
     present: Counter[str] = Counter()
     for fields in table.records:
@@ -143,23 +142,6 @@ class ItemTable(NamedTuple):
     path: Path
     names: list[str]
     records: list[list[str]]
-
-    def place(self, names: str) -> int | None:
-        """The column with the first of these names that there is."""
-        spelled = [normalise(name) for name in self.names]
-        usual = (normalise(name) for name in names.split())
-        return next((spelled.index(name) for name in usual if name in spelled), None)
-
-    def key(self) -> int:
-        """The column with the ids."""
-        place = self.place(ID_NAMES)
-        if place is None:
-            raise DataError(f"{self.path} needs a column of item ids{self.found()}")
-        return place
-
-    def found(self) -> str:
-        """The columns there are, for a message."""
-        return f" (columns found: {listed(self.names)})"
 
 
 def read_item_table(source: str | os.PathLike[str]) -> ItemTable:
@@ -221,14 +203,18 @@ def _as_text(column: pa.ChunkedArray) -> list[str] | None:
 
 
 def _titles(table: ItemTable) -> Iterator[tuple[str, ItemInfo]]:
-    key, title = table.place(ID_NAMES), table.place(_TITLE_NAMES)
+    wanted = (ID_NAMES, _TITLE_NAMES, GENRE_NAMES, "releaseyear")
+    key, title, genres, year = (place_of(table.names, names) for names in wanted)
     if key is None or title is None:
-        raise DataError(f"{table.path} needs an item and a title column{table.found()}")
-    genres, year = table.place(GENRE_NAMES), table.place("releaseyear")
+        raise DataError(f"{table.path} needs an item and a title column {_found(table)}")
     for fields in table.records:
         dated = f" ({fields[year]})" if year is not None and fields[year] else ""
         listed = () if genres is None else _genres(fields[genres], table.path.suffix)
         yield fields[key], ItemInfo(fields[title] + dated, tuple(listed))
+
+
+def _found(table: ItemTable) -> str:
+    return f"(columns found: {listed(table.names)})"
 
 
 def _genres(text: str, suffix: str) -> list[str]:

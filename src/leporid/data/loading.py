@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 import pyarrow as pa
 
-from leporid.data.columns import LoadReport, RawTable, Requested, find_columns
+from leporid.data.columns import Asked, LoadReport, RawTable, find_columns
 from leporid.data.datasets import DATASETS, fetch
 from leporid.data.interactions import Interactions
 from leporid.data.log_parts import log_parts
@@ -70,23 +70,22 @@ def load(
         raise UnknownNameError("order", str(order), ["file"])
     if order == "file" and time is not None:
         raise ConfigError("a time column and the order of the file exclude each other: name one")
-    requested = {"user": user, "item": item, "time": time, "rating": rating, "weight": weight}
     named = isinstance(source, str) and source in DATASETS and not Path(source).exists()
     if min_rating is None and named:
         min_rating = DATASETS[source].min_rating
-    need_rating = min_rating is not None
+    columns = {"user": user, "item": item, "time": time, "rating": rating, "weight": weight}
+    asked = Asked(columns, min_rating is not None, separator, header, encoding)
     if hasattr(source, "tocoo"):
         raw = _read_matrix(source, weight)
     elif isinstance(source, str | os.PathLike):
         with reading(_locate(source)) as file:
-            parts, origin = log_parts(file), str(file.path)
+            parts = log_parts(file)
             if parts[0].file.is_parquet():
-                raw = read_parquet(file, parts, requested, need_rating)
+                raw = read_parquet(file, parts, asked)
             else:
-                layout = separator, header, encoding
-                raw = read_text(parts, origin, requested, need_rating, *layout)
+                raw = read_text(parts, str(file.path), asked)
     elif _is_frame(source):
-        raw = _read_frame(source, requested, need_rating)
+        raw = _read_frame(source, asked)
     else:
         raise DataError(
             f"cannot load a {type(source).__name__}: give a path, a data set name, a pandas or "
@@ -123,7 +122,7 @@ def _is_frame(source: Any) -> bool:
     )
 
 
-def _read_frame(source: Any, requested: Requested, need_rating: bool) -> RawTable:
+def _read_frame(source: Any, asked: Asked) -> RawTable:
     """A pandas or polars frame, a pyarrow table or a mapping of columns; neither is imported."""
     package = type(source).__module__.split(".")[0]
     origin = f"the {package} {type(source).__name__}"
@@ -133,7 +132,7 @@ def _read_frame(source: Any, requested: Requested, need_rating: bool) -> RawTabl
         if package != "pandas" and not isinstance(source, Mapping):
             source = pa.table(source)
         names = source.column_names if isinstance(source, pa.Table) else list(source)
-        columns = find_columns([str(name) for name in names], requested, origin, need_rating)
+        columns = find_columns([str(name) for name in names], asked, origin)
         table = _selected(source, list(columns.places.values()))
     except (pa.ArrowException, TypeError) as error:
         raise DataError(f"{origin} cannot be read as columns: {error}") from None

@@ -37,9 +37,11 @@ def log_parts(source: SourceFile) -> list[Part]:
     if not source.is_folder():
         return [Part(source, {})]
     names = sorted(_listed(source), key=lambda name: name.parts)
-    tables = [name for name in names if name.suffix in (".parquet", ".pq")]
-    if not tables:
-        tables = [name for name in names if _is_part(name)]
+    tables = [name for name in names if name.suffix in (".parquet", ".pq")] or [
+        name
+        for name in names
+        if name.name.startswith("part-") or name.name.removesuffix(".gz").endswith(_TEXT)
+    ]
     if not tables:
         raise DataError(
             f"{source.path} is a directory without .parquet files, or text files whose names "
@@ -59,10 +61,6 @@ def constant(value: str | None, rows: int) -> pa.Array:
     """A column of one value, stored once."""
     codes = pa.array(np.zeros(rows, np.int32), mask=np.full(rows, value is None))
     return pa.DictionaryArray.from_arrays(codes, [value or ""])
-
-
-def _is_part(name: PurePath) -> bool:
-    return name.name.startswith("part-") or name.name.removesuffix(".gz").endswith(_TEXT)
 
 
 def _partitions(name: PurePath) -> dict[str, str | None]:

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.dataset as pa_dataset
 import pyarrow.parquet as pa_parquet
 
-from leporid.data.columns import RawTable, Requested, find_columns
+from leporid.data.columns import Asked, RawTable, find_columns
 from leporid.data.log_parts import Part, Partitions, constant
 from leporid.data.source_file import SourceFile, in_words
 from leporid.errors import DataError
@@ -17,9 +17,7 @@ from leporid.errors import DataError
 _BROKEN = "is not a whole parquet file"
 
 
-def read_parquet(
-    source: SourceFile, parts: Sequence[Part], requested: Requested, need_rating: bool
-) -> RawTable:
+def read_parquet(source: SourceFile, parts: Sequence[Part], asked: Asked) -> RawTable:
     """The parts of `source`, in their order."""
     origin = str(source.path)
     of_folder = pa.schema([(name, pa.string()) for name in parts[0].partitions])
@@ -32,24 +30,20 @@ def read_parquet(
             partition_base_dir=str(source.content),
         )
         names = dataset.schema.names
-        columns = find_columns(names, requested, origin, need_rating)
+        columns = find_columns(names, asked, origin)
         table = dataset.to_table(columns=[names[place] for place in columns.places.values()])
     return RawTable.of(table, columns, origin, "parquet")
 
 
 def parquet_batches(
-    source: SourceFile,
-    parts: Sequence[Part],
-    requested: Requested,
-    need_rating: bool,
-    batch_rows: int,
+    source: SourceFile, parts: Sequence[Part], asked: Asked, batch_rows: int
 ) -> Iterator[RawTable]:
     """What `read_parquet` reads, at most `batch_rows` rows at a time; `report.rows` are those."""
     first, origin = parts[0], str(source.path)
     with in_words(str(first.file.path), _BROKEN), _opened(first.file) as opened:
         names = opened.schema_arrow.names
     names += [name for name in first.partitions if name not in names]
-    columns = find_columns(names, requested, origin, need_rating)
+    columns = find_columns(names, asked, origin)
     wanted = [names[place] for place in columns.places.values()]
 
     def raw(partitions: Partitions, batch: pa.RecordBatch) -> RawTable:

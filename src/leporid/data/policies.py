@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -223,14 +224,9 @@ def _trimmed(distinct: pa.Array, kind: str, origin: str) -> pa.Array:
 
 def _external_ids(values: pa.Array) -> pa.Array:
     """Trimmed values as int64 where all are integers of 64 bits, else as strings."""
-    if pa.types.is_integer(values.type):
-        try:
-            return values.cast(pa.int64())
-        except pa.ArrowInvalid:
-            return values.cast(pa.string())
-    if pc.all(pc.match_substring_regex(values, _WHOLE), min_count=0).as_py():
-        try:
-            return pc.replace_substring_regex(values, r"\.0+$", "").cast(pa.int64())
-        except pa.ArrowInvalid:  # longer than 64 bits
-            return values
-    return values
+    integers = pa.types.is_integer(values.type)
+    if integers or pc.all(pc.match_substring_regex(values, _WHOLE), min_count=0).as_py():
+        bare = values if integers else pc.replace_substring_regex(values, r"\.0+$", "")
+        with contextlib.suppress(pa.ArrowInvalid):  # longer than 64 bits
+            return bare.cast(pa.int64())
+    return values.cast(pa.string())

@@ -98,7 +98,8 @@ def located(source: str | os.PathLike[str]) -> Path:
 def reading(source: Path | str) -> Iterator[SourceFile]:
     """A file or directory to read, also by its address; a pipe is copied into a file first."""
     if is_address(source):
-        shown = _without_secrets(str(source))
+        parts = urlsplit(str(source))
+        shown = Address(f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}")
         with in_words(str(shown)):
             yield _remote(str(source), shown)
         return
@@ -112,11 +113,6 @@ def reading(source: Path | str) -> Iterator[SourceFile]:
             yield SourceFile(path, path)
         else:
             raise DataError(f"{path} is a device or a socket: give a file or a pipe")
-
-
-def _without_secrets(address: str) -> Address:
-    parts = urlsplit(address)
-    return Address(f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}")
 
 
 def _remote(address: str, shown: Address) -> SourceFile:

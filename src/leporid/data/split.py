@@ -6,10 +6,9 @@ import os
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from leporid.artifacts import (
     atomic_folder,
@@ -92,9 +91,7 @@ class Split:
 
         The directory is replaced as a whole; `manifest.json` says what belongs together.
         """
-        arrays: dict[str, NDArray[Any]] = {}
-        for kind, ids in (("users", self.users), ("items", self.items)):
-            arrays.update({f"{kind}.{name}": array for name, array in ids.to_arrays().items()})
+        arrays = self.users.to_arrays("users.") | self.items.to_arrays("items.")
         for name, part in self._parts().items():
             arrays |= part.to_stored(name)
         summary = {
@@ -127,8 +124,8 @@ class Split:
         check_manifest(folder, "split", _ARRAYS, _SUMMARY, required=required)
         arrays, _ = read_arrays(folder / _ARRAYS)
         try:
-            users = IdMap.from_arrays(_under("users.", arrays), "user")
-            items = IdMap.from_arrays(_under("items.", arrays), "item")
+            users = IdMap.from_arrays(arrays, "user", "users.")
+            items = IdMap.from_arrays(arrays, "item", "items.")
             names = ("train", "valid", "test")
             parts = {name: Interactions.from_stored(arrays, name, users, items) for name in names}
         except DataError as error:
@@ -150,7 +147,3 @@ class Split:
 def is_split(path: str | Path) -> bool:
     """Whether `path` is a folder that `Split.save` wrote."""
     return os.path.isfile(located(path) / _SUMMARY)
-
-
-def _under(prefix: str, arrays: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
-    return {k.removeprefix(prefix): v for k, v in arrays.items() if k.startswith(prefix)}

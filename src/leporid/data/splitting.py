@@ -1,7 +1,7 @@
 """The ways to hold out a part of a log: per user by time, by one or at random, and by the clock.
 
 Those by time rely on the order of `Interactions` (user, then time). Where a log has no order, they
-choose at random, and say so.
+choose at random, and say so. Any of them can keep some items out of training (`cold_items_split`).
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import warnings
 from dataclasses import replace
 from fractions import Fraction
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -144,6 +144,48 @@ def split_by(
     raise UnknownNameError("protocol", protocol, PROTOCOLS)
 
 
+def cold_items_split(
+    data: Interactions,
+    share: float = 0.1,
+    by: Literal["random", "time"] = "random",
+    *,
+    protocol: str = "temporal",
+    train: float = 0.7,
+    valid: float = 0.1,
+    seed: int = 0,
+) -> Split:
+    """A split by `protocol` in which a share of the items occurs in the test part alone.
+
+    Their interactions in the training and validation parts are left out; the name of the protocol
+    says how many. All parts keep the ids of all items, so that cold items are candidates. Judge
+    with the strata 'cold-items' and 'warm-items' of a `MetricTable`.
+
+    Parameters
+    ----------
+    share : of the items, above 0 and below 1
+    by : "random" draws the cold items; "time" takes those that appear last, on one clock for all
+    protocol, train, valid : as for `leporid.data.split_by`
+    seed : of the draw, and of a random protocol
+    """
+    if not 0 < share < 1:
+        raise ConfigError(f"the share of cold items must be above 0 and below 1, not {share:g}")
+    count = round(share * data.n_items)
+    if count == 0:
+        raise DataError(f"{share:g} of {data.n_items} items is none: give a larger share")
+    cold = np.zeros(data.n_items, bool)
+    if by == "random":
+        cold[np.random.default_rng(seed).permutation(data.n_items)[:count]] = True
+    elif by == "time":
+        cold[np.argsort(_first_seen(data), kind="stable")[-count:]] = True
+    else:
+        raise ConfigError(f"cold items are chosen by 'random' or by 'time', not by {by!r}")
+    whole = split_by(data, protocol, train=train, valid=valid, seed=seed)
+    first, then = (part.select(~cold[part.item]) for part in (whole.train, whole.valid))
+    dropped = len(whole.train) + len(whole.valid) - len(first) - len(then)
+    named = f"cold-items({share:g}, {by}, seed={seed}, left out {dropped})"
+    return Split(first, then, whole.test, f"{named} of {whole.protocol}")
+
+
 def _warn_no_order(data: Interactions, instead: str) -> None:
     reason = "the log has no times" if data.time is None else "most users have only one time"
     warnings.warn(
@@ -165,13 +207,13 @@ def _shuffled(data: Interactions, seed: int) -> Interactions:
 
 
 def _by_share(data: Interactions, train: float, valid: float, protocol: str) -> Split:
-    count, shares = _history_lengths(data), _shares(train, valid)
+    count, shares = np.diff(data.sequences().indptr), _shares(train, valid)
     train_end, valid_end = (count * share.numerator // share.denominator for share in shares)
     return _cut(data, train_end, valid_end, protocol)
 
 
 def _leave_out(data: Interactions, protocol: str) -> Split:
-    count = _history_lengths(data)
+    count = np.diff(data.sequences().indptr)
     train_end = np.where(count >= 3, count - 2, np.minimum(count, 1))
     valid_end = np.where(count >= 2, count - 1, count)
     return _cut(data, train_end, valid_end, protocol)
@@ -194,11 +236,6 @@ def _shares(train: float, valid: float) -> tuple[Fraction, Fraction]:
     return first, second
 
 
-def _history_lengths(data: Interactions) -> NDArray[np.int64]:
-    """int64[n_users]."""
-    return np.diff(data.sequences().indptr)
-
-
 def _cut(
     data: Interactions, train_end: NDArray[Any], valid_end: NDArray[Any], protocol: str
 ) -> Split:
@@ -211,3 +248,12 @@ def _parts(
     data: Interactions, train: NDArray[np.bool_], test: NDArray[np.bool_], protocol: str
 ) -> Split:
     return Split(data.select(train), data.select(~(train | test)), data.select(test), protocol)
+
+
+def _first_seen(data: Interactions) -> NDArray[np.int64]:
+    """int64[n_items]: the time of each item's first interaction."""
+    if data.time is None:
+        raise DataError("cold items by time need times: name the time column, or draw by='random'")
+    first = np.full(data.n_items, np.iinfo(np.int64).max)
+    np.minimum.at(first, data.item, data.time)
+    return first

@@ -13,7 +13,6 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -21,7 +20,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from scipy import sparse
 
-from leporid.data.columns import RawTable
+from leporid.data.columns import Asked, RawTable
 from leporid.data.id_map import IdMap
 from leporid.data.k_core import core_counts, warn_of_few, with_core_dropped
 from leporid.data.log_parts import log_parts
@@ -102,14 +101,14 @@ def store_interactions(
         raise ConfigError(f"the core needs k >= 1, got {core}")
     left = memory_left(parse_memory(memory))
     block = max(FEWEST_ROWS, min(MOST_ROWS, left // 2 // BYTES_PER_ROW))
-    requested = {"user": user, "item": item, "time": time, "rating": rating}
+    columns = {"user": user, "item": item, "time": time, "rating": rating}
+    asked = Asked(columns, min_rating is not None, separator, header, encoding)
     with reading(source) as file:
-        parts, origin, rated = log_parts(file), str(file.path), min_rating is not None
+        parts, origin = log_parts(file), str(file.path)
         if parts[0].file.is_parquet():
-            batches = parquet_batches(file, parts, requested, rated, block)
+            batches = parquet_batches(file, parts, asked, block)
         else:
-            layout = separator, header, encoding
-            batches = text_batches(parts, origin, requested, rated, *layout)
+            batches = text_batches(parts, origin, asked)
         try:
             folder.mkdir(parents=True, exist_ok=True)
             stored = _store(batches, origin, folder, block, min_rating)
@@ -156,14 +155,14 @@ def _store(
             dropped.update(kept.dropped)
             users = user.add(kept.user, kept.user_values)
             items = item.add(kept.item, kept.item_values)
-            _as_pairs(users, items).tofile(file)
+            np.stack([users, items], axis=1).tofile(file)
             del batch, kept, users, items  # before the next batch is decoded
     check_kept(origin, rows, dropped)
     user_of, user_ids = id_lookup(user.values, user.counts, "user")
     item_of, item_ids = id_lookup(item.values, item.counts, "item")
     # A value that no kept row has points at the first id, and adds nothing.
     counts = np.bincount(user_of, weights=user.counts, minlength=len(user_ids)).astype(np.int64)
-    coded = (_as_pairs(user_of[u], item_of[i]) for u, i in (p.T for p in _read_pairs(flat, block)))
+    coded = (np.stack([user_of[u], item_of[i]], 1) for u, i in _read_pairs(flat, block))
     regions = _sort_into_regions(coded, counts, block, in_order)
     flat.unlink()
     indptr = _distinct_rows(in_order, regions, counts, len(item_ids), target)
@@ -182,15 +181,10 @@ def _mapped(path: Path) -> NDArray[np.int32]:
 
 
 def _read_pairs(path: Path, block: int) -> Iterator[NDArray[np.int32]]:
+    """int32[2, pairs]: rows and columns."""
     with open(path, "rb") as file:
         while len(flat := np.fromfile(file, np.int32, 2 * block)):
-            yield flat.reshape(-1, 2)
-
-
-def _as_pairs(rows: NDArray[Any], columns: NDArray[Any]) -> NDArray[np.int32]:
-    pairs = np.empty((len(rows), 2), np.int32)
-    pairs[:, 0], pairs[:, 1] = rows, columns
-    return pairs
+            yield flat.reshape(-1, 2).T
 
 
 def _sort_into_regions(
@@ -257,7 +251,8 @@ def transpose(
     for start in range(0, len(columns), block):
         counts += np.bincount(columns[start : start + block], minlength=n_columns)
     in_order, target = folder / "by-item", folder / "users"
-    swapped = (_as_pairs(items, rows) for rows, items in _blocks(indptr, columns, block))
+    blocks = _blocks(indptr, columns, block)
+    swapped = (np.stack([items, rows], 1, dtype=np.int32) for rows, items in blocks)
     try:
         regions = _sort_into_regions(swapped, counts, block, in_order)
         of_column = _distinct_rows(in_order, regions, counts, len(indptr) - 1, target)

@@ -75,20 +75,18 @@ def read_rows(file: SourceFile, separator: str, *, quoting: bool) -> list[list[s
 
     What is not UTF-8 is Latin-1, as MovieLens' old files are.
     """
+
+    def read(encoding: str) -> pa.Table:
+        layout = look(file, separator, False, encoding, quoting)
+        types = {f"c{place}": pa.string() for place in range(len(layout.names))}
+        convert = pa_csv.ConvertOptions(column_types=types, strings_can_be_null=False)
+        return table_of(layout, convert)
+
     try:
-        layout = look(file, separator, False, "utf-8", quoting)
-        table = table_of(layout, _as_text(layout))
+        table = read("utf-8")
     except EncodingError:
-        layout = look(file, separator, False, "latin-1", quoting)
-        table = table_of(layout, _as_text(layout))
+        table = read("latin-1")
     return [list(row) for row in zip(*(c.to_pylist() for c in table.columns), strict=True)]
-
-
-def _as_text(layout: Layout) -> pa_csv.ConvertOptions:
-    names = (f"c{place}" for place in range(len(layout.names)))
-    return pa_csv.ConvertOptions(
-        column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=False
-    )
 
 
 def look(
@@ -181,15 +179,15 @@ def _not_closed(where: str) -> str:
     )
 
 
-def table_of(layout: Layout, convert: pa_csv.ConvertOptions) -> pa.Table:
+def table_of(layout: Layout, convert: pa_csv.ConvertOptions, exact: bool = False) -> pa.Table:
     """Fast where lines are rows; else, and to find the line of an error, in an exact pass."""
     try:
-        return _parse(layout, convert, exact=False)
-    except (pa.ArrowInvalid, _NotPlainError):
-        try:
-            return _parse(layout, convert, exact=True)
-        except pa.ArrowInvalid as error:
+        with layout.file.open() as file:
+            return pa_csv.read_csv(*_arguments(layout, convert, file, exact))
+    except (pa.ArrowInvalid, _NotPlainError) as error:
+        if exact:
             raise _located(layout, str(error)) from None
+    return table_of(layout, convert, exact=True)
 
 
 def batches_of(layout: Layout, convert: pa_csv.ConvertOptions) -> Iterator[pa.RecordBatch]:
@@ -199,11 +197,6 @@ def batches_of(layout: Layout, convert: pa_csv.ConvertOptions) -> Iterator[pa.Re
             yield from pa_csv.open_csv(*_arguments(layout, convert, file, exact=True))
     except pa.ArrowInvalid as error:
         raise _located(layout, str(error)) from None
-
-
-def _parse(layout: Layout, convert: pa_csv.ConvertOptions, *, exact: bool) -> pa.Table:
-    with layout.file.open() as file:
-        return pa_csv.read_csv(*_arguments(layout, convert, file, exact))
 
 
 def _arguments(

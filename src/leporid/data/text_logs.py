@@ -9,29 +9,20 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 import pyarrow.csv as pa_csv
 
-from leporid.data.columns import Columns, RawTable, Requested, find_columns, listed
+from leporid.data.columns import Asked, Columns, RawTable, find_columns, listed
 from leporid.data.log_parts import Part, Partitions, constant
 from leporid.data.text_files import MISSING, Layout, NoRowsError, batches_of, look, table_of
 from leporid.errors import DataError
 
 
-def read_text(
-    parts: Sequence[Part],
-    origin: str,
-    requested: Requested,
-    need_rating: bool,
-    separator: str | None = None,
-    header: bool | None = None,
-    encoding: str = "utf-8",
-) -> RawTable:
+def read_text(parts: Sequence[Part], origin: str, asked: Asked) -> RawTable:
     """The user, item, time and (if asked for) rating and weight columns of delimited files, one
     below the other."""
-    about = requested, need_rating, separator, header, encoding
     if len(parts) == 1 and not parts[0].partitions:
-        plan = _Plan.of(parts[0], *about, inferred=True)
+        plan = _Plan.of(parts[0], asked, inferred=True)
         return plan.raw(table_of(plan.layout, plan.convert), origin)
     raws = []
-    for plan in _plans(parts, *about):
+    for plan in _plans(parts, asked):
         with suppress(NoRowsError):
             raws.append(plan.raw(table_of(plan.layout, plan.convert), origin))
     if not raws:
@@ -44,17 +35,9 @@ def read_text(
     return RawTable(columns, report)
 
 
-def text_batches(
-    parts: Sequence[Part],
-    origin: str,
-    requested: Requested,
-    need_rating: bool,
-    separator: str | None = None,
-    header: bool | None = None,
-    encoding: str = "utf-8",
-) -> Iterator[RawTable]:
+def text_batches(parts: Sequence[Part], origin: str, asked: Asked) -> Iterator[RawTable]:
     """What `read_text` reads, some megabytes of text at a time; `report.rows` are those."""
-    for plan in _plans(parts, requested, need_rating, separator, header, encoding):
+    for plan in _plans(parts, asked):
         with suppress(NoRowsError):
             for batch in batches_of(plan.layout, plan.convert):
                 yield plan.raw(pa.Table.from_batches([batch]), origin)
@@ -70,19 +53,10 @@ class _Plan:
     partitions: Partitions
 
     @classmethod
-    def of(
-        cls,
-        part: Part,
-        requested: Requested,
-        need_rating: bool,
-        separator: str | None,
-        header: bool | None,
-        encoding: str,
-        *,
-        inferred: bool,
-    ) -> _Plan:
+    def of(cls, part: Part, asked: Asked, *, inferred: bool) -> _Plan:
         """By the beginning of the file; the type of times is `inferred`, or text."""
-        layout, origin = look(part.file, separator, header, encoding), str(part.file.path)
+        layout = look(part.file, asked.separator, asked.header, asked.encoding)
+        origin = str(part.file.path)
         if len(layout.names) < 2:
             raise DataError(
                 f"{origin}, line {layout.line - layout.header}: found one column where at least a "
@@ -92,7 +66,7 @@ class _Plan:
         first_row = None if layout.header else layout.first_row
         partitions = {k: v for k, v in part.partitions.items() if k not in layout.names}
         names = [*layout.names, *partitions]
-        columns = find_columns(names, requested, origin, need_rating, first_row=first_row)
+        columns = find_columns(names, asked, origin, first_row)
         # Ids come as dictionaries: small, and '007' stays '007'.
         ids = pa.dictionary(pa.int32(), pa.string())
         types = {"user": ids, "item": ids, "rating": pa.float64(), "weight": pa.float64()}
@@ -119,24 +93,17 @@ class _Plan:
         return RawTable.of(table, self.columns, origin, "text", **text)
 
 
-def _plans(
-    parts: Sequence[Part],
-    requested: Requested,
-    need_rating: bool,
-    separator: str | None,
-    header: bool | None,
-    encoding: str,
-) -> Iterator[_Plan]:
+def _plans(parts: Sequence[Part], asked: Asked) -> Iterator[_Plan]:
     """One for each file with rows; the first says how the others are laid out."""
     first: _Plan | None = None
     for part in parts:
-        about = requested, need_rating, separator, header, encoding
         try:
-            plan = _Plan.of(part, *about, inferred=False)
+            plan = _Plan.of(part, asked, inferred=False)
         except NoRowsError:
             continue
         if first is None:
-            first, separator, header = plan, plan.layout.separator, plan.layout.header
+            first, layout = plan, plan.layout
+            asked = asked._replace(separator=layout.separator, header=layout.header)
         elif plan.columns != first.columns:
             names = listed(plan.columns.names.values())
             raise DataError(

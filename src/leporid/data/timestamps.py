@@ -26,22 +26,17 @@ def to_int64(times: pa.ChunkedArray, name: str) -> tuple[pa.ChunkedArray, str]:
     name : the column, for messages
     """
     kind = times.type
-    if pa.types.is_null(kind):
-        return times.cast(pa.int64()), AS_GIVEN
-    if pa.types.is_integer(kind):
-        try:
+    try:
+        if pa.types.is_null(kind) or pa.types.is_integer(kind):
             return times.cast(pa.int64()), AS_GIVEN
-        except pa.ArrowInvalid:
-            raise DataError(f"column {name!r} holds times beyond 64 bits") from None
+        if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
+            target = pa.timestamp("us", tz=getattr(kind, "tz", None))
+            finer = getattr(kind, "unit", None) == "ns"  # the rest is cut off; all else must fit
+            return pc.cast(times, target, safe=not finer).cast(pa.int64()), MICROSECONDS
+    except pa.ArrowInvalid:
+        raise DataError(f"column {name!r} holds times beyond 64 bits") from None
     if pa.types.is_floating(kind) or pa.types.is_decimal(kind):
         return _from_floats(times.cast(pa.float64()), name)
-    if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
-        target = pa.timestamp("us", tz=getattr(kind, "tz", None))
-        finer = getattr(kind, "unit", None) == "ns"  # the rest is cut off; all else must fit
-        try:
-            return pc.cast(times, target, safe=not finer).cast(pa.int64()), MICROSECONDS
-        except pa.ArrowInvalid:
-            raise DataError(f"column {name!r} holds times beyond 64 bits") from None
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
         return _from_strings(times, name)
     raise DataError(f"column {name!r} has type {kind}, which is not a time")

@@ -10,13 +10,14 @@ the image, back. The sums are those of `graph.kernels.product`, in the same orde
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+import threading
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from leporid.distributed.worker import one_at_a_time, worker_threads, writable
 from leporid.graph import (
     BLOCK,
     CutRows,
@@ -34,6 +35,36 @@ from leporid.graph import (
 )
 from leporid.progress import NullProgress
 from leporid.threads import on_each_thread
+
+T = TypeVar("T", bound=tuple[Any, ...])
+
+one_at_a_time = threading.Lock()
+"""A worker works on one block at a time, on all its threads: one layout of the rows in memory."""
+
+
+def worker_threads() -> int:
+    """Threads this worker was given; 1 outside a worker."""
+    from distributed import get_worker
+
+    try:
+        return int(get_worker().state.nthreads)
+    except ValueError:
+        return 1
+
+
+def writable(arrays: T) -> T:
+    """The same named tuple with arrays that may be written to.
+
+    Those that came over the wire, or from a worker's disk, may be read-only; numba would compile
+    every kernel a second time for them.
+    """
+    make: Callable[..., T] = type(arrays)
+    return make(
+        *(
+            np.require(value, requirements=["C", "W"]) if isinstance(value, np.ndarray) else value
+            for value in arrays
+        )
+    )
 
 
 class Rows(NamedTuple):

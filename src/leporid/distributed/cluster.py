@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from leporid._version import __version__
-from leporid.errors import ClusterError, ConfigError, MissingExtraError
+from leporid.errors import ClusterError, ConfigError, import_extra
 
 ATTEMPTS = 4
 """How often data is sent again, and work begun again, before giving up."""
@@ -34,7 +34,7 @@ T = TypeVar("T")
 @contextmanager
 def connect(address: str) -> Iterator[Any]:
     """A `distributed.Client` of the scheduler at `address`, closed at the end."""
-    distributed = _distributed("--scheduler")
+    distributed = import_extra("distributed", "--scheduler", "distributed")
     if "://" not in address:
         raise ConfigError(f"a scheduler's address looks like tcp://host:8786, not {address!r}")
     try:
@@ -54,8 +54,8 @@ class Cluster:
     """The client, the names of our tasks, and what to do when workers go."""
 
     def __init__(self, client: Any) -> None:
-        distributed = _distributed("fit(client=...)")
-        if not isinstance(client, distributed.Client):
+        self._distributed = import_extra("distributed", "fit(client=...)", "distributed")
+        if not isinstance(client, self._distributed.Client):
             raise ConfigError(
                 f"client must be a distributed.Client, not a {type(client).__name__}: "
                 f"Client('tcp://host:8786')"
@@ -116,7 +116,7 @@ class Cluster:
 
         Raises what a task raised, or that its data was lost.
         """
-        wait: Any = _distributed("fit(client=...)").wait
+        wait = self._distributed.wait
         places = {future: position for position, future in enumerate(futures)}
         until = "ALL_COMPLETED" if done is None else "FIRST_COMPLETED"
         while places:
@@ -150,12 +150,10 @@ class Cluster:
 
     def persevere(self, work: Callable[[int], T], what: str) -> T:
         """`work(attempt)`, again where data was lost with its worker, at most `ATTEMPTS` times."""
-        from distributed import KilledWorker
-
         for attempt in range(ATTEMPTS):
             try:
                 return work(attempt)
-            except KilledWorker as error:
+            except self._distributed.KilledWorker as error:
                 raise ClusterError(
                     f"{what} killed {error.allowed_failures + 1} workers of the Dask cluster one "
                     f"after the other, most likely for lack of memory: use more workers, or larger "
@@ -202,11 +200,3 @@ def _same(value: T) -> T:
 
 def _worker_version() -> str:
     return __version__
-
-
-def _distributed(feature: str) -> Any:
-    try:
-        import distributed
-    except ImportError:
-        raise MissingExtraError(feature, "distributed") from None
-    return distributed

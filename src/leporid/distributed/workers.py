@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from leporid.data import Split
+from leporid.distributed.blocks import one_at_a_time
 from leporid.distributed.cluster import Cluster
-from leporid.distributed.worker import one_at_a_time
 
 
 class Workers:
@@ -20,11 +20,10 @@ class Workers:
 
     def submit(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """A future of `function(*arguments)`; Dask runs it again where its worker is lost."""
-        there = [self._there(a) if isinstance(a, Split) else a for a in arguments]
+        there = [[self._there(a) if isinstance(a, Split) else a] for a in arguments]
         self._count += 1
         key = (function.__name__, self._count)
-        lists = [[function], *([argument] for argument in there)]
-        (future,) = self._cluster.submit([key], _alone, *lists)
+        (future,) = self._cluster.submit([key], _alone, [function], *there)
         return future
 
     def _there(self, split: Split) -> Any:

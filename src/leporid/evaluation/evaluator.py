@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numba import prange
@@ -65,8 +65,12 @@ def evaluate(
     held_out = split.part(part)
     if len(held_out) == 0:
         raise DataError(f"the {part} part of the split is empty: there is nothing to evaluate on")
-    known = split.known(part).sequences()
-    wanted = _wanted(held_out, known if exclude_seen else None)
+    first = held_out.is_first
+    if exclude_seen:
+        rows, known = held_out.sequences(), split.known(part).sequences()
+        before = known.indptr, known.items
+        first = first_of_pairs(rows.indptr, rows.items, before, split.n_items)
+    wanted = held_out if first.all() else held_out.select(first)
     if len(wanted) == 0:
         raise DataError(
             f"the users have all their {part} items already: exclude_seen=False (--include-seen) "
@@ -75,8 +79,8 @@ def evaluate(
     repeated = int(np.count_nonzero(held_out.is_first)) - len(wanted)
     held_out, relevant = wanted, wanted.sequences()
     users = np.flatnonzero(np.diff(relevant.indptr)).astype(np.int32)
-    shown = _Shown(part, known, exclude_seen)
-    top = _top_items(model, split, users, cuts[-1], shown, batch_size, make_progress(progress))
+    asked = users, cuts[-1], exclude_seen, batch_size
+    top = _top_items(model, split, part, *asked, make_progress(progress))
     popularity = np.bincount(split.train.item, minlength=split.n_items).astype(np.int32)
     return MetricTable(
         user=users,
@@ -98,29 +102,13 @@ def evaluate(
     )
 
 
-class _Shown(NamedTuple):
-    """What a model is asked about."""
-
-    part: Part
-    known: Sequences
-    exclude_seen: bool
-
-
-def _wanted(held_out: Interactions, known: Sequences | None) -> Interactions:
-    """Each held-out pair once, without those that are known."""
-    rows = held_out.sequences()
-    nothing = np.zeros(len(rows) + 1, np.int64), rows.items[:0]
-    before = nothing if known is None else (known.indptr, known.items)
-    first = first_of_pairs(rows.indptr, rows.items, before, held_out.n_items)
-    return held_out if first.all() else held_out.select(first)
-
-
 def _top_items(
     model: Any,
     split: Split,
+    part: Part,
     users: NDArray[np.int32],
     n: int,
-    shown: _Shown,
+    exclude_seen: bool,
     batch_size: int | None,
     progress: ProgressLike,
 ) -> NDArray[np.int32]:
@@ -128,9 +116,9 @@ def _top_items(
         return model.lists(split, users, n).items
     if isinstance(model, TopK):
         return _given_lists(model, split, users, n)
-    known = shown.known
+    known = split.known(part).sequences()
     scorer = _scorer(model, split, known)
-    _refuse_known(model, split.part(shown.part), shown.part)
+    _refuse_known(model, split.part(part), part)
     top = np.empty((len(users), n), dtype=np.int32)
     progress.start("evaluate", total=len(users))
     step = chunk_rows(split.n_items, batch_size)
@@ -144,7 +132,7 @@ def _top_items(
             )
         rank = masked_top_k if isinstance(scores, np.ndarray) else masked_top_k_torch
         try:
-            seen = known.take(chunk) if shown.exclude_seen else None
+            seen = known.take(chunk) if exclude_seen else None
             top[start : start + step] = rank(scores, n, seen=seen).items
         except NanScoreError as error:
             user = split.users.external(int(chunk[error.row]))

@@ -206,8 +206,7 @@ class MetricTable:
 
     def save(self, path: str | Path) -> Path:
         """Write the whole table into the directory `path`; `load` gives it back."""
-        arrays = {name: getattr(self, name) for name in _ARRAYS}
-        arrays |= {f"users.{key}": array for key, array in self.users.to_arrays().items()}
+        arrays = {name: getattr(self, name) for name in _ARRAYS} | self.users.to_arrays("users.")
         names = ("at", "families", "part", "protocol", "exclude_seen", "repeated")
         about = {name: getattr(self, name) for name in names}
         notes = {"table": json.dumps({**about, "format": _FORMAT})}
@@ -218,14 +217,13 @@ class MetricTable:
     def load(cls, path: str | Path) -> MetricTable:
         """Read what `save` wrote."""
         arrays, metadata = read_arrays(Path(path) / _FILE_NAME)
-        ids = {key.removeprefix("users."): array for key, array in arrays.items()}
         try:
             about = json.loads(metadata["table"])
             if about.pop("format", None) == _FORMAT:  # older tables have no seal
                 check_sealed(path, metadata)
             about |= {name: tuple(about[name]) for name in ("at", "families")}
             about |= {name: arrays[name] for name in _ARRAYS}
-            return cls(users=IdMap.from_arrays(ids, "user"), **about)
+            return cls(users=IdMap.from_arrays(arrays, "user", "users."), **about)
         except KeyError as error:
             raise DataError(f"{path} is not a saved metric table: {error} is missing") from None
         except (AttributeError, TypeError, ValueError) as error:

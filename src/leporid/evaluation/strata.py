@@ -49,19 +49,15 @@ def user_stratum(name: str, activity: NDArray[Any]) -> NDArray[np.bool_]:
     i, parts = USER_STRATA[name]
     n = len(activity)
     member = np.zeros(n, dtype=np.bool_)
-    member[_order(activity)[(i - 1) * n // parts : i * n // parts]] = True
+    member[np.argsort(activity, kind="stable")[(i - 1) * n // parts : i * n // parts]] = True
     return member
 
 
 def popularity_class(popularity: NDArray[Any]) -> NDArray[np.int8]:
     """int8[n_items]: position in `ITEM_STRATA`, from int[n_items] training interactions."""
     n = len(popularity)
-    order = _order(popularity)
+    order = np.argsort(popularity, kind="stable")
     classes = np.ones(n, dtype=np.int8)
     classes[order[: n // 4]] = 0
     classes[order[3 * n // 4 :]] = 2
     return classes
-
-
-def _order(counts: NDArray[Any]) -> NDArray[np.int64]:
-    return np.argsort(counts, kind="stable")

@@ -69,11 +69,9 @@ def directed_neighbours(
 
     def search(rows: NDArray[np.int64], sample: tuple[int, int]) -> None:
         turn = np.zeros(1, np.int64)
-
-        def work(thread: int) -> None:
-            search_rows(rows, turn, base, wanted, scratch[thread], k, sample, lists)
-
-        on_each_thread(work, threads)
+        on_each_thread(
+            lambda i: search_rows(rows, turn, base, wanted, scratch[i], k, sample, lists), threads
+        )
 
     batch = max(-(-queries.n // BATCHES), QUERIES * threads * 4, LEAST_BATCH)
     progress.start("neighbours", queries.n)

@@ -16,18 +16,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import cached_property
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from leporid.graph.matrix import Members
 from leporid.graph.similarity import Similarity
 from leporid.graph.types import KnnGraph, Side
 from leporid.progress import ProgressLike
-
-if TYPE_CHECKING:
-    import torch
 
 HALF_EXACT = 2048
 """Largest count up to which half precision holds every integer."""
@@ -52,9 +50,10 @@ class DeviceGraph(KnnGraph):
     when somebody asks for them, which takes longer than finding them did.
     """
 
+    tensors: GraphTensors
+
     def __init__(self, tensors: GraphTensors, side: Side, k: int, similarity: str) -> None:
-        self.tensors = tensors
-        self._label = (side, k, similarity)
+        vars(self).update(tensors=tensors, side=side, k=k, similarity=similarity)
 
     @property
     def n(self) -> int:
@@ -65,14 +64,19 @@ class DeviceGraph(KnnGraph):
         return len(self.tensors.indices)
 
     @cached_property
-    def _arrays(self) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:  # type: ignore[override]
-        indptr, indices, weights = (tensor.cpu().numpy() for tensor in self.tensors)
-        return indptr, indices, weights
+    def indptr(self) -> NDArray[np.int64]:
+        return np.asarray(self.tensors.indptr.cpu().numpy())
+
+    @cached_property
+    def indices(self) -> NDArray[np.int32]:
+        return np.asarray(self.tensors.indices.cpu().numpy())
+
+    @cached_property
+    def weights(self) -> NDArray[np.float32]:
+        return np.asarray(self.tensors.weights.cpu().numpy())
 
     @cached_property
     def _degrees(self) -> NDArray[np.float64]:
-        import torch
-
         weights = self.tensors.weights.double()
         sums = torch.segment_reduce(weights, "sum", offsets=self.tensors.indptr, initial=0)
         return np.asarray(sums.cpu().numpy())
@@ -80,8 +84,6 @@ class DeviceGraph(KnnGraph):
 
 def tensors_on(graph: KnnGraph, device: torch.device) -> GraphTensors:
     """The graph on `device`: its own tensors where it was made there, else a copy."""
-    import torch
-
     if isinstance(graph, DeviceGraph) and graph.tensors.weights.device.type == device.type:
         return graph.tensors
     arrays = (graph.indptr, graph.indices, graph.weights)
@@ -97,8 +99,6 @@ def knn_graph_on(
     progress: ProgressLike,
 ) -> KnnGraph:
     """`knn_graph` by way of a torch device ("auto" and "cuda" mean the current GPU); 1 <= k < n."""
-    import torch
-
     place = torch.device("cuda" if device == "auto" else device)
     n = members.n
     least = torch.zeros(n, dtype=torch.float32, device=place)
@@ -116,7 +116,7 @@ def knn_graph_on(
     return DeviceGraph(_symmetrise(*every, least, last), side, k, similarity.name)
 
 
-Block = tuple[int, int, "tuple[torch.Tensor, ...]", "tuple[torch.Tensor, ...]"]
+Block = tuple[int, int, tuple[torch.Tensor, ...], tuple[torch.Tensor, ...]]
 """(first, stop, (row, column, similarity), (similarity, column) of each row's k-th): the k best of
 the rows between; rows count from `first`; the k-th is (0, -1) where fewer are positive."""
 
@@ -137,8 +137,6 @@ def _dense_blocks(
     members: Members, k: int, place: torch.device, similarity: Similarity
 ) -> Iterator[Block]:
     """The same from every similarity of a block of rows, by torch alone."""
-    import torch
-
     n = members.n
     dense = _Dense(members, place)
     terms = similarity.terms(members.degrees, members.degrees)
@@ -171,8 +169,6 @@ class _Dense:
     """The rows as 0/1 blocks, kept whole if they fit, and their products."""
 
     def __init__(self, members: Members, device: torch.device) -> None:
-        import torch
-
         self._kind = torch.float16 if device.type == "cuda" else torch.float32
         self._shape = (members.n, members.n_columns)
         self._indptr = members.indptr
@@ -188,8 +184,6 @@ class _Dense:
 
     def _rows(self, first: int, stop: int) -> torch.Tensor:
         """0/1 [stop - first, n_columns]."""
-        import torch
-
         if self._whole is not None:
             return self._whole[first:stop]
         start, end = int(self._indptr[first]), int(self._indptr[stop])
@@ -202,8 +196,6 @@ class _Dense:
 
     def shared(self, first: int, stop: int) -> torch.Tensor:
         """float32[stop - first, n]: how many columns each pair of rows shares."""
-        import torch
-
         n = self._shape[0]
         queries = self._rows(first, stop)
         counts = torch.empty((stop - first, n), dtype=torch.float32, device=queries.device)
@@ -223,8 +215,6 @@ class _Dense:
 
 def _can_widen(device: torch.device) -> bool:
     """Whether this torch multiplies half-precision matrices into a float32 one."""
-    import torch
-
     one = torch.ones((16, 16), dtype=torch.float16, device=device)
     try:
         torch.mm(one, one, out_dtype=torch.float32)
@@ -237,8 +227,6 @@ def _in_double(
     counts: torch.Tensor, x: torch.Tensor, y: torch.Tensor, b: torch.Tensor, g: float
 ) -> torch.Tensor:
     """float32 of c / (x + y b + g c), computed in float64 in the order the CPU uses."""
-    import torch
-
     shared = counts.double()
     total = (y[:, None] * b).add_(x[:, None]).add_(shared * g)
     return torch.where(counts > 0, shared / total, shared).float()
@@ -246,8 +234,6 @@ def _in_double(
 
 def _best(similar: torch.Tensor, k: int) -> tuple[torch.Tensor, torch.Tensor]:
     """bool[rows, n] of each row's k best, and its k-th similarity (0 where fewer are positive)."""
-    import torch
-
     bound = torch.topk(similar, k, dim=1, sorted=False).values.amin(dim=1)
     chosen = similar > bound[:, None]
     room = k - chosen.sum(dim=1)
@@ -262,8 +248,6 @@ def _best(similar: torch.Tensor, k: int) -> tuple[torch.Tensor, torch.Tensor]:
 
 def _symmetrise(source: Any, target: Any, weight: Any, least: Any, last: Any) -> GraphTensors:
     """Add every edge's reverse where its target did not choose it (as `symmetrise` decides it)."""
-    import torch
-
     n = len(least)
     bound = least[target]
     missing = (weight < bound) | ((weight == bound) & (source > last[target]))

@@ -31,9 +31,8 @@ class Neighbours:
 
     def csr(self) -> sparse.csr_array:
         """float32[n, n_fitted] with the weights, indices ascending within a row."""
-        taken = self.indices >= 0
-        edges = (self.weights[taken], self.indices[taken], np.append(0, taken.sum(1).cumsum()))
-        matrix = sparse.csr_array(edges, shape=(len(self.indices), self.n_fitted))
+        lengths = (self.indices >= 0).sum(axis=1)
+        matrix = NeighbourLists(self.indices, self.weights, lengths).csr(self.n_fitted)
         matrix.sort_indices()
         return matrix
 

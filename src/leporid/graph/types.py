@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal, Protocol, runtime_checkable
 
@@ -38,56 +39,27 @@ class Graph(Protocol):
         """float[n, c]: W block for block float[n, c], in the precision of `block`."""
 
 
+@dataclass(frozen=True, eq=False, repr=False)
 class KnnGraph:
     """A `Graph` in CSR form: W_ij = sim(i, j) if j in top-K(i) or i in top-K(j)."""
 
-    def __init__(
-        self,
-        indptr: NDArray[np.int64],
-        indices: NDArray[np.int32],
-        weights: NDArray[np.float32],
-        side: Side,
-        k: int,
-        similarity: str = "jaccard",
-    ) -> None:
-        self._arrays = (indptr, indices, weights)
-        self._label: tuple[Side, int, str] = (side, k, similarity)
+    indptr: NDArray[np.int64]
+    """int64[n + 1]: where each row starts."""
+    indices: NDArray[np.int32]
+    """int32[nnz]: the neighbours, ascending within a row; never the row itself."""
+    weights: NDArray[np.float32]
+    """float32[nnz]: their similarities, all positive, symmetric to the bit."""
+    side: Side
+    """What the nodes are."""
+    k: int
+    similarity: str = "jaccard"
+    """Name of the similarity."""
 
     def __repr__(self) -> str:
-        side, k, similarity = self._label
         return (
-            f"{type(self).__name__}(n={self.n}, n_edges={self.n_edges}, side={side!r}, k={k}, "
-            f"similarity={similarity!r})"
+            f"{type(self).__name__}(n={self.n}, n_edges={self.n_edges}, side={self.side!r}, "
+            f"k={self.k}, similarity={self.similarity!r})"
         )
-
-    @property
-    def indptr(self) -> NDArray[np.int64]:
-        """int64[n + 1]: where each row starts."""
-        return self._arrays[0]
-
-    @property
-    def indices(self) -> NDArray[np.int32]:
-        """int32[nnz]: the neighbours, ascending within a row; never the row itself."""
-        return self._arrays[1]
-
-    @property
-    def weights(self) -> NDArray[np.float32]:
-        """float32[nnz]: their similarities, all positive, symmetric to the bit."""
-        return self._arrays[2]
-
-    @property
-    def side(self) -> Side:
-        """What the nodes are."""
-        return self._label[0]
-
-    @property
-    def k(self) -> int:
-        return self._label[1]
-
-    @property
-    def similarity(self) -> str:
-        """Name of the similarity."""
-        return self._label[2]
 
     @property
     def n(self) -> int:

@@ -37,9 +37,7 @@ def unpacked(words: Any) -> Any:
 
 @kernel
 def summed(left: Any, right: Any, at: Any) -> None:
-    lanes = simd.add_lanes(
-        simd.load_counters(left, uint64(at)), simd.load_counters(right, uint64(0))
-    )
+    lanes = simd.add_lanes(simd.load_lanes(left, uint64(at)), simd.load_lanes(right, uint64(0)))
     simd.store_counters(lanes, left, uint64(at))
 
 

@@ -32,7 +32,7 @@ from leporid.graph.kernels.selection import keep_above, keep_best, kth_largest
 from leporid.graph.kernels.simd import (
     add_lanes,
     fetch_add,
-    load_counters,
+    load_lanes,
     lowest_bit,
     panel_counts,
     passing,
@@ -127,7 +127,7 @@ def _guess(
     taken: Any = uint64(0)
     panels = uint64(fitted.panels)
     for group in range(uint64(0), uint64(fitted.tile_groups), uint64(stride)):
-        counts = load_counters(counters, group * uint64(16))
+        counts = load_lanes(counters, group * uint64(16))
         for panel in range(panels):
             words = splat_panel(queries.words, (uint64(query) * panels + panel) * uint64(16))
             at = (panel * uint64(fitted.groups) + group) * uint64(_GROUP)
@@ -159,7 +159,7 @@ def _filter_chunk(
         _add_panel(words, fitted.bits, bits, groups, counters, place)
     # No branch in this loop: one on the mask would be guessed wrong half of the time, and late.
     for step in range(uint64(0), uint64(groups * 16), uint64(16)):
-        counts = load_counters(counters, uint64(place) + step)
+        counts = load_lanes(counters, uint64(place) + step)
         masks[step >> uint64(4)] = passing(counts, p, q, r, fitted.term32, uint64(row) + step)
     own = queries.own[query] - row
     if 0 <= own < groups * 16:
@@ -174,7 +174,7 @@ def _add_panel(
     for step in range(uint64(groups)):
         counts = panel_counts(words, bits, first + step * uint64(_GROUP))
         at = uint64(place) + step * uint64(16)
-        store_counters(add_lanes(counts, load_counters(counters, at)), counters, at)
+        store_counters(add_lanes(counts, load_lanes(counters, at)), counters, at)
 
 
 @kernel(inline="always")

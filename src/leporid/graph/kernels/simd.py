@@ -141,9 +141,9 @@ def panel_counts(builder: Any, query: Any, bits: Any, index: Any) -> Any:
 
 
 @_vector_function(int_lanes, array, uint64)
-def load_counters(builder: Any, counters: Any, index: Any) -> Any:
-    """Sixteen counters (uint16 or uint32) as 32-bit lanes."""
-    value = _load(builder, counters, index)
+def load_lanes(builder: Any, values: Any, index: Any) -> Any:
+    """Sixteen numbers (uint16 or uint32) from `values[index]` on, as 32-bit lanes."""
+    value = _load(builder, values, index)
     return value if value.type == _ints else builder.zext(value, _ints)
 
 
@@ -184,12 +184,6 @@ def store_similarity(
     address, align = _at(builder, out, at)
     value = builder.select(none, shared, builder.fdiv(shared, total))
     builder.store(value, address, align=align)
-
-
-@_vector_function(int_lanes, array, uint64)
-def load_lanes(builder: Any, values: Any, index: Any) -> Any:
-    """Sixteen 32-bit values from `values[index]` on."""
-    return _load(builder, values, index)
 
 
 @_vector_function(void, int_lanes, uint16, array, uint64)
