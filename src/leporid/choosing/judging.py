@@ -16,7 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,8 +36,6 @@ from leporid.initializers import InitialEmbeddings, start
 from leporid.models import Recommender
 from leporid.training import StopWhen
 
-Ranked: TypeAlias = tuple[NDArray[np.float64], NDArray[np.int32]]
-"""The metric of every user, and the lists."""
 DEPTH = 50
 """Places of each list that are kept for blends."""
 MOST_USERS, FEWEST_USERS = 10_000, 500
@@ -170,12 +168,11 @@ class Rehearsal:
             return self._evaluate_apart(candidate, rung, until)
         self._warm  # noqa: B018 (computed once)
         begun, guard = time.perf_counter(), Guard(self.timer, until)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", LeporidWarning)
+        with warnings.catch_warnings(action="ignore", category=LeporidWarning):
             model, fitted = self.fit(candidate, rung, guard)
             guard.advance(0)
             ranking = time.perf_counter()
-            outcome = self._rank(model, rung, guard)
+            columns, lists = self._rank(model, rung, guard)
         seconds = time.perf_counter() - begun
         facts = {
             "fit_seconds": fitted,
@@ -186,8 +183,11 @@ class Rehearsal:
         if candidate.kind == "neural":
             facts["steps"] = self.stop_step(candidate, rung)
             facts["best_step"] = model.fitting.best_step
-        self._keep(candidate, rung, outcome, facts)
-        return Outcome(outcome[0], seconds, facts)
+        arrays = {"columns": columns} | ({"lists": lists} if rung == FULL else {})
+        numbers = {key: str(value) for key, value in facts.items()}
+        write_arrays(self._file(candidate, rung), arrays, numbers)
+        self._learn(candidate, rung, facts)
+        return Outcome(columns, seconds, facts)
 
     def is_doubtful(self, candidate: Candidate, until: float) -> bool:
         """Whether a fit that cannot be stopped might end too late."""
@@ -291,8 +291,7 @@ class Rehearsal:
         key = (name, int(config.dim))
         if key in self._vectors:
             return self._vectors[key]
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", LeporidWarning)
+        with warnings.catch_warnings(action="ignore", category=LeporidWarning):
             if name not in self.start_seconds:
                 # Loading or compiling the loops is not what the next fit will take, and compiling
                 # cannot be stopped here.
@@ -320,8 +319,7 @@ class Rehearsal:
         key = candidate.unwindowed
         if key not in self._pilots:
             try:
-                with warnings.catch_warnings():
-                    warnings.simplefilter("ignore", LeporidWarning)
+                with warnings.catch_warnings(action="ignore", category=LeporidWarning):
                     seconds = predict_seconds(
                         lambda part: models.get(candidate.model)(**candidate.settings).fit(part),
                         self.stage,
@@ -340,21 +338,16 @@ class Rehearsal:
         part = replace(self.stage, test=test.select(np.isin(test.user, few)))
         evaluate(model, part, at=(self.cut,), metrics=[parse_metric(self.metric)[0]])
 
-    def _rank(self, model: Recommender, rung: int, guard: Guard) -> Ranked:
+    def _rank(
+        self, model: Recommender, rung: int, guard: Guard
+    ) -> tuple[NDArray[np.float64], NDArray[np.int32]]:
+        """The metric of every user, and the lists."""
         depth = DEPTH if rung == FULL else self.cut
         cuts = tuple(sorted({self.cut, max(depth, self.cut)}))
         families = sorted({n.partition("@")[0] for n in [self.metric, *ingredients(self.metric)]})
         table = evaluate(model, self.part(rung), at=cuts, progress=guard, metrics=families)
         columns = [table.per_user(name) for name in ingredients(self.metric)]
         return np.column_stack(columns), table.top
-
-    def _keep(self, candidate: Candidate, rung: int, ranked: Ranked, facts: dict[str, Any]) -> None:
-        arrays: dict[str, NDArray[Any]] = {"columns": ranked[0]}
-        if rung == FULL:
-            arrays["lists"] = ranked[1]
-        numbers = {key: str(value) for key, value in facts.items()}
-        write_arrays(self._file(candidate, rung), arrays, numbers)
-        self._learn(candidate, rung, facts)
 
     def _learn(self, candidate: Candidate, rung: int, facts: dict[str, Any]) -> None:
         """Keep the seconds for later predictions."""
@@ -377,23 +370,17 @@ class Rehearsal:
 
 
 def evaluate_alone(
-    split: str, about: dict[str, Any], folder: str, candidate: dict[str, Any], rung: int
-) -> None:
-    """Judge one candidate in this process; what came out is in the folder of the race."""
-    _alone(Split.load(split), about, Path(folder), Candidate.from_dict(candidate), rung)
+    split: str | Split, about: dict[str, Any], folder: str, candidate: dict[str, Any], rung: int
+) -> Path:
+    """Judge one candidate in this process; the file that came out, in the folder of the race."""
+    split = split if isinstance(split, Split) else Split.load(split)
+    stage, own = stage_of(split) or split, Candidate.from_dict(candidate)
+    judge = Rehearsal(split, stage, timer=Timer(math.inf), folder=Path(folder), **about)
+    judge.evaluate(own, rung, math.inf)
+    return judge._file(own, rung)
 
 
 def judge_elsewhere(split: Split, about: dict[str, Any], candidate: Candidate, rung: int) -> bytes:
     """Judge one candidate in this process; the file that came out."""
     with tempfile.TemporaryDirectory() as folder:
-        return _alone(split, about, Path(folder), candidate, rung).read_bytes()
-
-
-def _alone(
-    split: Split, about: dict[str, Any], folder: Path, candidate: Candidate, rung: int
-) -> Path:
-    judge = Rehearsal(
-        split, stage_of(split) or split, timer=Timer(math.inf), folder=folder, **about
-    )
-    judge.evaluate(candidate, rung, math.inf)
-    return judge._file(candidate, rung)
+        return evaluate_alone(split, about, folder, candidate.to_dict(), rung).read_bytes()
