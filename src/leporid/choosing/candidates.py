@@ -61,7 +61,7 @@ class Candidate(Config):
         cls, hidden = models.get(self.model), {"steps", "eval_every", "eval_users", "metric"}
         known = [cls.recipes.get(_RECIPE, {}), *cls.general_by_kind.values()] if self.init else []
         changed = [
-            f"{key}={_short(value)}"
+            f"{key}={value:.4g}" if isinstance(value, float) else f"{key}={value}"
             for key, value in self.settings.items()
             if key not in hidden and all(recipe.get(key) != value for recipe in known)
         ]
@@ -170,7 +170,3 @@ def _drawn(space: SearchSpace, name: str, now: Any, rng: np.random.Generator) ->
     value = float(np.exp(drawn)) if dimension.log else drawn
     value = min(max(value, dimension.low), dimension.high)
     return round(value) if isinstance(dimension, Int) else float(f"{value:.3g}")
-
-
-def _short(value: Any) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
