@@ -97,18 +97,17 @@ class Closing:
     verdict: Verdict = field(default_factory=Verdict)
     tested: list[Tested] = field(default_factory=list)
     record: RunRecord | None = None
-    validated: Recommender | None = None
     model: Recommender | None = None
     label: str = ""
     members: list[Candidate] = field(default_factory=list)
     """What was fitted: one candidate, or those of a blend."""
 
-    def decide(self) -> Verdict:
+    def decide(self) -> None:
         """The winner, by the judged values alone."""
         race, verdict = self.race, self.verdict
         verdict.best = best = race.leader
         if best is None:
-            return verdict
+            return
         level = race.level_with(best)
         cheapest = min(level, key=lambda r: r.outcome.facts["ms"])
         saved = best.outcome.facts["ms"] - cheapest.outcome.facts["ms"]
@@ -118,7 +117,6 @@ class Closing:
         others = [r for r in ranked if r.candidate.model != verdict.winner.candidate.model]
         verdict.runner_up = next(iter(others), None)
         self._blend(ranked)
-        return verdict
 
     def _blend(self, ranked: list[Result]) -> None:
         """Blend the finalists: the best of each model, as far as all can be fitted in time."""
@@ -229,8 +227,7 @@ class Closing:
         with Meter() as meter:
             fitted = [self._fitted(candidate, guard) for candidate, _ in members]
             validated = _as_one(fitted, members)
-        self.label, self.validated = label, validated
-        self.members = [candidate for candidate, _ in members]
+        self.label, self.members = label, [candidate for candidate, _ in members]
         self._say("fitted", seconds=meter.seconds)
         if len(self.split.test):
             self._test(label, validated, meter, guard)
@@ -277,8 +274,7 @@ class Closing:
         return self._fit_classical(candidate, guard, final=True)
 
     def _continued(self, model: Recommender, split: Split, guard: Guard) -> Recommender:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", LeporidWarning)
+        with warnings.catch_warnings(action="ignore", category=LeporidWarning):
             return continued(model, split, GOES_ON, **self._how(guard))
 
     def _how(self, guard: Guard) -> dict[str, Any]:
@@ -292,8 +288,7 @@ class Closing:
                 to = Path(folder) / "model"
                 self.judge.apart(fit_alone, guard.until, candidate.model, to=str(to), **job)
                 return Recommender.load(to)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", LeporidWarning)
+        with warnings.catch_warnings(action="ignore", category=LeporidWarning):
             return fit_on(self.split, **job, progress=guard)
 
     def _test(self, label: str, model: Recommender, meter: Meter, guard: Guard) -> None:

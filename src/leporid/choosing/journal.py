@@ -75,7 +75,5 @@ def _read(path: Path) -> Iterator[Event]:
 
 def _ends_whole(path: Path) -> bool:
     with open(path, "rb") as file:
-        if file.seek(0, os.SEEK_END) == 0:
-            return True
-        file.seek(-1, os.SEEK_END)
-        return file.read(1) == b"\n"
+        file.seek(max(file.seek(0, os.SEEK_END) - 1, 0))
+        return file.read() in (b"", b"\n")

@@ -64,8 +64,8 @@ def share_of(split: Split, share: float) -> Split:
     few = train.select(users[train.user] & items[train.item])
     if len(few) == 0:  # a log this small is no question of time
         few = train.select(np.arange(1))
-    with warnings.catch_warnings():  # of users left out, which is meant
-        warnings.simplefilter("ignore", LeporidWarning)
+    # Users are left out, which is meant.
+    with warnings.catch_warnings(action="ignore", category=LeporidWarning):
         few = few.core(1)
     nothing = few.select(np.empty(0, np.int64))
     return Split(few, nothing, nothing, split.protocol)

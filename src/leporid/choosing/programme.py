@@ -191,8 +191,7 @@ class Programme:
             network: Any = models.get(model)(**{**settings, "eval_every": 0})
             guard = Guard(race.timer, race.timer.budget - race.reserve())
             how = {"device": judge.device, "progress": guard, "callbacks": [StopWhen(stop)]}
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", LeporidWarning)
+            with warnings.catch_warnings(action="ignore", category=LeporidWarning):
                 network.fit(judge.stage, seed=judge.seed, **how)
             judge.speeds[model] = statistics.median(np.diff(at).tolist())
         return judge.speeds[model]

@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 from functools import cached_property, partial
-from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
@@ -162,9 +161,7 @@ class Race:
         """Judge all of them at one rung, as far as there is time; the results, in their order."""
         wanted = list({c.key: c for c in candidates}.values())
         if self.judge.workers is not None:
-            self._send(
-                [c for c in wanted if not self.is_settled(c, rung)], rung, self.judge.workers
-            )
+            self._send(wanted, rung, self.judge.workers)
         waiting = wanted
         while waiting:
             busy = [c for c in waiting if not self.is_settled(c, rung) and not self._try(c, rung)]
@@ -276,19 +273,19 @@ class Race:
         try:
             outcome = judged(candidate, rung)
         except OutOfTimeError:
-            return self._late(candidate, rung, self.timer.elapsed - begun)
+            self._late(candidate, rung, self.timer.elapsed - begun)
+            return
         except TrainingInterruptedError:
             raise
         except Exception as error:  # whatever one candidate does, the others go on
             self._failed.add((candidate.key, rung))
             name = "" if isinstance(error, LeporidError) else f"{type(error).__name__} "
             self._note("failed", **_about(candidate, rung), why=f"{name}{error}".strip())
-            return None
+            return
         self.late.pop(candidate.key, None)
         about = {**_about(candidate, rung), "value": outcome.value, "seconds": outcome.seconds}
         event = self._note("judged", **about, **outcome.facts)
         self.results[candidate.key, rung] = Result(candidate, rung, outcome, event["at"])
-        return None
 
     def is_settled(self, candidate: Candidate, rung: int) -> bool:
         """Whether that evaluation is over, well or badly."""
@@ -319,8 +316,3 @@ def _about(candidate: Candidate, rung: int) -> dict[str, Any]:
 def entrants_kept(entrants: int) -> int:
     """How many of them go on to the next rung."""
     return math.ceil(entrants / 4)
-
-
-def journal_path(folder: Path) -> Path:
-    """Where the journal of a race lies in its output folder."""
-    return folder / "race" / "journal.jsonl"
