@@ -206,35 +206,32 @@ class Closing:
                     raise
                 verdict.notes.append(f"{label} could not be fitted: {error}")
 
-    def _order(self) -> Iterator[tuple[str, list[tuple[Candidate, float]], Result | None]]:
+    def _order(self) -> Iterator[tuple[str, list[Candidate], Result | None]]:
         """Who is fitted first, and who in their place: label, members, what the race says of it."""
         verdict, timer = self.verdict, self.race.timer
         if verdict.takes_blend and verdict.blend is not None:
-            members = zip(verdict.blend.members, verdict.blend.weights, strict=True)
-            pairs = [(m.candidate, float(weight)) for m, weight in members]
-            yield verdict.blend.label, pairs, verdict.winner
+            yield verdict.blend.label, [m.candidate for m in verdict.blend.members], verdict.winner
         ranked = sorted(self.race.finished, key=lambda r: -r.value)
         if (winner := verdict.winner) is not None:
             for result in dict.fromkeys([winner, *ranked]):
                 if result is winner or self.judge.finish(result.candidate) < timer.left:
-                    yield result.candidate.label, [(result.candidate, 1.0)], result
+                    yield result.candidate.label, [result.candidate], result
         plain = Candidate(model="toppop")
-        judged = next((r for r in ranked if r.candidate == plain), None)
-        yield plain.label, [(plain, 1.0)], judged
+        yield plain.label, [plain], next((r for r in ranked if r.candidate == plain), None)
 
-    def _fit_one(self, label: str, members: list[tuple[Candidate, float]], until: float) -> None:
+    def _fit_one(self, label: str, members: list[Candidate], until: float) -> None:
         guard = Guard(self.race.timer, until)
         with Meter() as meter:
-            fitted = [self._fitted(candidate, guard) for candidate, _ in members]
-            validated = _as_one(fitted, members)
-        self.label, self.members = label, [candidate for candidate, _ in members]
+            fitted = [self._fitted(candidate, guard) for candidate in members]
+            validated = self._as_one(fitted)
+        self.label, self.members = label, members
         self._say("fitted", seconds=meter.seconds)
         if len(self.split.test):
             self._test(label, validated, meter, guard)
         with Meter() as meter:
             try:
                 pairs = zip(members, fitted, strict=True)
-                self.model = _as_one([self._final(c, m, guard) for (c, _), m in pairs], members)
+                self.model = self._as_one([self._final(c, m, guard) for c, m in pairs])
             except TrainingInterruptedError:
                 raise
             except Exception as error:  # it was tested, so this is the answer, whatever happens
@@ -244,15 +241,18 @@ class Closing:
                     f"{why}; the model in the folder has not learnt from the test part"
                 )
                 self.model = validated
-        if self.model is validated:
-            validated.save(self.folder / "model")
-        elif self.record is None:
+        if self.model is validated or self.record is None:
             self.model.save(self.folder / "model")
         else:
             self.record = write_final(
                 self.folder, self.model, validated, self.record, meter.seconds
             )
         self._say("final fit", seconds=meter.seconds)
+
+    def _as_one(self, fitted: list[Recommender]) -> Recommender:
+        """The model itself, or the blend of several."""
+        blend = self.verdict.blend
+        return Blend.of(fitted, blend.entries) if blend and len(fitted) > 1 else fitted[0]
 
     def _fitted(self, candidate: Candidate, guard: Guard) -> Recommender:
         """A candidate fitted on what is known before the test."""
@@ -278,7 +278,11 @@ class Closing:
             return continued(model, split, GOES_ON, **self._how(guard))
 
     def _how(self, guard: Guard) -> dict[str, Any]:
-        return {"device": self.judge.device, "callbacks": [_stop(guard)], "progress": guard}
+        def stop(step: int) -> bool:
+            guard.advance(0)  # a network asks after every step
+            return False
+
+        return {"device": self.judge.device, "callbacks": [StopWhen(stop)], "progress": guard}
 
     def _fit_classical(self, candidate: Candidate, guard: Guard, *, final: bool) -> Recommender:
         about, seed = candidate.to_dict(), self.judge.seed
@@ -373,20 +377,3 @@ def fit_on(
 def fit_alone(split: str, to: str, **job: Any) -> None:
     """The same of a saved split; the model is saved."""
     fit_on(Split.load(split), **job).save(to)
-
-
-def _as_one(fitted: list[Recommender], members: list[tuple[Candidate, float]]) -> Recommender:
-    """The model itself, or the blend of several."""
-    if len(fitted) == 1:
-        return fitted[0]
-    return Blend.of(fitted, [{**c.entry, "weight": weight} for c, weight in members])
-
-
-def _stop(guard: Guard) -> StopWhen:
-    """For networks: the guard is asked after every step."""
-
-    def stop(step: int) -> bool:
-        guard.advance(0)
-        return False
-
-    return StopWhen(stop)

@@ -192,9 +192,8 @@ class Race:
 
     def difference(self, first: Result, second: Result) -> tuple[float, float, float]:
         """first - second with its 95% interval, on the same users."""
-        a, b = first.outcome.columns, second.outcome.columns
-        low, high = paired_interval(a, b)
-        return first.value - second.value, low, high
+        interval = paired_interval(first.outcome.columns, second.outcome.columns)
+        return first.value - second.value, *interval
 
     def level_with(self, best: Result) -> list[Result]:
         """Finished results that differ from the best by next to nothing, and not for certain."""
