@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
@@ -86,10 +86,9 @@ class Claim:
         gone = (c.dataset for c in self.comparisons if c.difference is None)
         return list(dict.fromkeys(gone))
 
-    def computed(self, datasets: Iterable[str] | None = None) -> str:
+    def computed(self, datasets: Collection[str] | None = None) -> str:
         """The verdict of the numbers, over all data sets or some."""
-        kept = None if datasets is None else set(datasets)
-        asked = [c for c in self.comparisons if kept is None or c.dataset in kept]
+        asked = [c for c in self.comparisons if datasets is None or c.dataset in datasets]
         readings = [c.reading for c in asked if c.difference is not None]
         if not readings:
             return "not run yet" if asked else "-"
