@@ -16,12 +16,11 @@ from leporid.choosing.budget import Timer, format_duration, parse_duration
 from leporid.choosing.candidates import log_facts
 from leporid.choosing.closing import Closing
 from leporid.choosing.journal import Journal
-from leporid.choosing.judging import Rehearsal
+from leporid.choosing.judging import Rehearsal, stage_of
 from leporid.choosing.narration import narrator
 from leporid.choosing.programme import Programme
 from leporid.choosing.race import Race, Workers
 from leporid.choosing.report import write_page
-from leporid.choosing.stages import stage_of
 from leporid.data import Interactions, Split, load, split_by
 from leporid.errors import (
     ConfigError,
@@ -133,7 +132,7 @@ def choose(
             return earlier
         timer = Timer(seconds, journal.spent + spent + time.monotonic() - begun)
         tell = stack.enter_context(narrator(progress, timer, metric))
-        judge = Rehearsal(split, stage_of(split) or split, metric, timer, journal.path.parent)
+        judge = Rehearsal(split, stage_of(split), metric, timer, journal.path.parent)
         judge.seed, judge.device, judge.workers = seed, device, workers
         race = Race(judge, journal, timer, reserve=_reserve(timer), tell=tell)
         closing = Closing(race, judge, split, metric, folder, name, tell)

@@ -22,7 +22,6 @@ from leporid.choosing.budget import Guard, OutOfTimeError
 from leporid.choosing.candidates import Candidate
 from leporid.choosing.judging import GOES_ON, Rehearsal
 from leporid.choosing.race import FULL, Race, Result
-from leporid.choosing.stages import tested_on
 from leporid.data import Split
 from leporid.errors import LeporidError, LeporidWarning, TrainingInterruptedError
 from leporid.evaluation import (
@@ -187,7 +186,7 @@ class Closing:
 
     @cached_property
     def known(self) -> Split:
-        """The split with everything before the test as its training part."""
+        """What the chosen model learns from before the test."""
         return tested_on(self.split)
 
     def fit(self) -> None:
@@ -361,6 +360,12 @@ class Closing:
     def _say(self, event: str, **fields: Any) -> None:
         about = {"label": self.label, **fields}
         self.tell(self.race.journal.append(event, at=self.race.timer.elapsed, **about))
+
+
+def tested_on(split: Split) -> Split:
+    """The split with validation, which chose the model, in its training part as well."""
+    nothing = split.train.select(np.empty(0, np.int64))
+    return Split(split.train_valid, nothing, split.test, split.protocol)
 
 
 def fit_on(

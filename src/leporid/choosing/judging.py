@@ -28,8 +28,7 @@ from leporid.choosing.budget import Guard, OutOfTimeError, Timer
 from leporid.choosing.candidates import Candidate
 from leporid.choosing.pilots import predict_seconds, prepare_start, request_milliseconds
 from leporid.choosing.race import FULL, LONGEST, RUNGS, Outcome, Task, Workers
-from leporid.choosing.stages import stage_of
-from leporid.data import Split, is_split
+from leporid.data import Split, is_split, rehearsal
 from leporid.errors import LeporidError, LeporidWarning
 from leporid.evaluation import evaluate, ingredients, parse_metric
 from leporid.initializers import InitialEmbeddings, start
@@ -369,13 +368,20 @@ class Rehearsal:
         return self.folder / "networks" / candidate.key
 
 
+def stage_of(split: Split) -> Split:
+    """What a race is run on: a rehearsal, on a tiny log validation alone; `split` if neither is."""
+    nothing = split.train.select(np.empty(0, np.int64))
+    stages = (rehearsal(split), Split(split.train, nothing, split.valid, split.protocol))
+    return next((stage for stage in stages if len(stage.train) and len(stage.test)), split)
+
+
 def evaluate_alone(
     split: str | Split, about: dict[str, Any], folder: str, candidate: dict[str, Any], rung: int
 ) -> Path:
     """Judge one candidate in this process; the file that came out, in the folder of the race."""
     split = split if isinstance(split, Split) else Split.load(split)
-    stage, own = stage_of(split) or split, Candidate.from_dict(candidate)
-    judge = Rehearsal(split, stage, timer=Timer(math.inf), folder=Path(folder), **about)
+    own, timer = Candidate.from_dict(candidate), Timer(math.inf)
+    judge = Rehearsal(split, stage_of(split), timer=timer, folder=Path(folder), **about)
     judge.evaluate(own, rung, math.inf)
     return judge._file(own, rung)
 
