@@ -106,10 +106,7 @@ def with_windows(candidate: Candidate) -> list[Candidate]:
     space = models.get(candidate.model).search_space.get("window")
     lengths = space.options if isinstance(space, Choice) else ()
     others = [n for n in lengths if n is not None and n != candidate.settings.get("window")]
-    return [
-        Candidate(model=candidate.model, settings={**candidate.settings, "window": n})
-        for n in others
-    ]
+    return [candidate.replace(settings={**candidate.settings, "window": n}) for n in others]
 
 
 def neural_models(facts: Mapping[str, Any]) -> list[str]:

@@ -114,10 +114,9 @@ def choose(
     """
     begun, seconds = time.monotonic(), parse_duration(budget)
     _check(metric, models)
-    name = dataset or (Path(data).stem if isinstance(data, str | Path) else "log")
-    source = str(data) if isinstance(data, str | Path) else "LOG"
+    name, source = dataset or "log", "LOG"
     if isinstance(data, str | Path):
-        data = load(data)
+        name, source, data = dataset or Path(data).stem, str(data), load(data)
     split = data if isinstance(data, Split) else split_by(data, protocol, seed=seed)
     if len(split.train) == 0:
         raise DataError(

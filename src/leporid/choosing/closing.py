@@ -119,7 +119,7 @@ class Closing:
 
     def _blend(self, ranked: list[Result]) -> None:
         """Blend the finalists: the best of each model, as far as all can be fitted in time."""
-        left = self.race.timer.left
+        timer, left = self.race.timer, self.race.timer.left
         finalists: list[Result] = []
         for result in ranked:
             needed = self.judge.finish(result.candidate)
@@ -130,18 +130,17 @@ class Closing:
         if len(finalists) < 2 or finalists[0] is not self.verdict.best:
             return
         lists = [self.judge.lists(result.candidate) for result in finalists]
-        timer = self.race.timer
         until = max(self._budget - self.race.reserve(), timer.elapsed + _SEARCH * self._budget)
-        guard = Guard(timer, until)
         try:
-            blend = choose_blend(finalists, lists, self.judge.part(FULL), self.metric, guard)
+            judged, guard = self.judge.part(FULL), Guard(timer, until)
+            blend = choose_blend(finalists, lists, judged, self.metric, guard)
         except OutOfTimeError:
             self.verdict.notes.append("no time was left to look for a blend")
             return
         self.verdict.blend = blend
         if blend is not None and blend.low > 0:
             needed = sum(self.judge.finish(member.candidate) for member in blend.members)
-            self.verdict.takes_blend = needed < 0.9 * self.race.timer.left
+            self.verdict.takes_blend = needed < 0.9 * timer.left
 
     def learn_curve(self) -> None:
         """The winner with fewer users, where that takes next to no time."""

@@ -229,10 +229,9 @@ class Programme:
             self._note("round", phase=phase, candidates=[c.to_dict() for c in field])
         if phase == "neural":
             self.race.bracket(field)
-        else:
-            self.race.heat(field)
-        new, rung = (field[:-1], 0) if phase == "neural" else (field, FULL)
-        return any(self.race.is_settled(candidate, rung) for candidate in new)
+            return any(self.race.is_settled(candidate, 0) for candidate in field[:-1])
+        self.race.heat(field)
+        return any(self.race.is_settled(candidate, FULL) for candidate in field)
 
     def _rounds(self, phase: str) -> list[dict[str, Any]]:
         return [event for event in self.race.journal.of("round") if event["phase"] == phase]

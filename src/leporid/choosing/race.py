@@ -168,7 +168,6 @@ class Race:
             if not busy or self.timer.left <= self.reserve():
                 break
             time.sleep(0.2)  # another process has them
-            self.journal.reload()
             self._absorb()
             waiting = busy
         return [self.results[c.key, rung] for c in wanted if (c.key, rung) in self.results]
@@ -213,7 +212,6 @@ class Race:
         with self._claim(candidate, rung) as mine:
             if not mine:
                 return False
-            self.journal.reload()
             self._absorb()
             if not self.is_settled(candidate, rung):
                 until = self._admit(candidate, rung)
@@ -229,7 +227,6 @@ class Race:
                 if not self.is_settled(candidate, rung) and claims.enter_context(
                     self._claim(candidate, rung)
                 ):
-                    self.journal.reload()
                     self._absorb()
                     if self.is_settled(candidate, rung) or self._admit(candidate, rung) is None:
                         continue
@@ -297,7 +294,8 @@ class Race:
         return event
 
     def _absorb(self) -> None:
-        """Take over what the journal knows and this process does not."""
+        """Take over what the journal knows by now and this process does not."""
+        self.journal.reload()
         for event in self.journal.of("judged", "failed"):
             place = (event["key"], event["rung"])
             if event["event"] == "failed":
