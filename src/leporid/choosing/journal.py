@@ -21,9 +21,7 @@ class Journal:
 
     def __init__(self, path: Path, question: dict[str, Any]) -> None:
         self.path, self.events = path, list(_read(path))
-        asked = next((e for e in self.events if e["event"] == "question"), None)
-        if asked is None:
-            asked = self.append("question", at=0.0, **question)
+        asked, *_ = self.of("question") or [self.append("question", at=0.0, **question)]
         for key, value in question.items():
             if asked.get(key) != value:
                 raise ConfigError(

@@ -87,15 +87,14 @@ class Rehearsal:
         users = np.unique(self.stage.test.user)
         return np.random.default_rng(self.seed).permutation(users)[:MOST_USERS].astype(np.int32)
 
-    def rung_users(self, rung: int) -> NDArray[np.int32]:
-        """int32[m], ascending."""
-        wanted = max(math.ceil(RUNGS[rung].users * len(self.users)), FEWEST_USERS)
-        return np.sort(self.users[:wanted])
-
     def part(self, rung: int) -> Split:
         """The stage with the test part of the users of a rung."""
+        return self._among(max(math.ceil(RUNGS[rung].users * len(self.users)), FEWEST_USERS))
+
+    def _among(self, first: int) -> Split:
+        """The stage with the test part of the first users."""
         test = self.stage.test
-        return replace(self.stage, test=test.select(np.isin(test.user, self.rung_users(rung))))
+        return replace(self.stage, test=test.select(np.isin(test.user, self.users[:first])))
 
     def cost(self, candidate: Candidate, rung: int) -> float:
         """Predicted seconds; from the last fit of the same model where there was one."""
@@ -126,7 +125,10 @@ class Rehearsal:
             return _SAFETY * (first + GOES_ON * whole + again + 1.0) + ranking
         fit = self.fit_seconds(candidate)
         apart = 2 * self._apart_seconds if fit > _LONG * self.timer.budget else 0.0
-        return _SAFETY * fit * (1 + self.growth) + ranking + apart
+        # How much longer the whole log is than what candidates learn from.
+        whole = len(self.split.train_valid) + len(self.split.test)
+        growth = whole / max(len(self.stage.train), 1)
+        return _SAFETY * fit * (1 + growth) + ranking + apart
 
     def begins_anew(self, candidate: Candidate) -> bool:
         """Whether a network that is to be tested begins anew, or goes on from the race."""
@@ -307,12 +309,6 @@ class Rehearsal:
         """10 of NDCG@10."""
         return parse_metric(self.metric)[1]
 
-    @property
-    def growth(self) -> float:
-        """How much longer the whole log is than what candidates learn from."""
-        whole = len(self.split.train_valid) + len(self.split.test)
-        return whole / max(len(self.stage.train), 1)
-
     def _pilot(self, candidate: Candidate) -> tuple[float, float]:
         """Expected and worst seconds of settings that have not been fitted yet."""
         key = candidate.unwindowed
@@ -332,10 +328,8 @@ class Rehearsal:
     @cached_property
     def _warm(self) -> None:
         """Load the compiled loops of the evaluation, which no candidate should pay for."""
-        model, few = models.get("toppop")().fit(self.stage), self.users[:1]
-        test = self.stage.test
-        part = replace(self.stage, test=test.select(np.isin(test.user, few)))
-        evaluate(model, part, at=(self.cut,), metrics=[parse_metric(self.metric)[0]])
+        model, family = models.get("toppop")().fit(self.stage), parse_metric(self.metric)[0]
+        evaluate(model, self._among(1), at=(self.cut,), metrics=[family])
 
     def _rank(
         self, model: Recommender, rung: int, guard: Guard

@@ -44,8 +44,7 @@ def predict_seconds(
         return small / _SMALL, at_worst
     larger = _timed(fit, share_of(stage, _LARGER))
     power = max(math.log(larger / small) / math.log(_LARGER / _SMALL), 1.0)
-    expected, worst = (float(larger / _LARGER**p) for p in (min(power, _STEEPEST), _STEEPEST))
-    return expected, worst
+    return larger / _LARGER ** min(power, _STEEPEST), larger / _LARGER**_STEEPEST
 
 
 def prepare_start(split: str | Interactions, name: str) -> None:
