@@ -17,10 +17,9 @@ from leporid.choosing.apart import run_apart
 from leporid.choosing.budget import OutOfTimeError, Timer
 from leporid.choosing.candidates import Candidate, with_windows
 from leporid.choosing.closing import Closing
-from leporid.choosing.judging import Rehearsal
+from leporid.choosing.judging import Rehearsal, stage_of
 from leporid.choosing.pilots import predict_seconds, share_of
 from leporid.choosing.race import FULL
-from leporid.choosing.stages import stage_of
 from leporid.data import Split
 from leporid.errors import DataError
 from leporid.models.shared import catalogue

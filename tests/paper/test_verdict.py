@@ -11,8 +11,14 @@ import pytest
 
 from leporid.artifacts import write_json
 from leporid.initializers.leporid import LEPORIDConfig
-from leporid.paper.repeats import repeats, run_to_run
-from leporid.paper.verdict import Claim, Comparison, judge_claims, verdict_page
+from leporid.paper.verdict import (
+    Claim,
+    Comparison,
+    judge_claims,
+    repeats,
+    run_to_run,
+    verdict_page,
+)
 from leporid.runs.outcomes import UserOutcomes
 from leporid.runs.record import RunRecord
 

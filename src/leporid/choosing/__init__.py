@@ -16,7 +16,6 @@ pilots      What a fit will take, from fits on small shares of the log, and a re
 programme   What is run in which order, and how many steps networks get
 race        Heats and rungs, by paired differences; knows no model
 report      The race as one HTML page
-stages      What a race is run on, and what the chosen model learns from before the test
 words       The answer in words, and the table behind it
 """
 

@@ -10,8 +10,6 @@ from typing import Any
 from leporid.errors import ConfigError, LeporidError
 from leporid.progress import NullProgress
 
-_UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0}
-
 
 class OutOfTimeError(LeporidError):
     """Work was stopped because its time was over."""
@@ -29,7 +27,7 @@ def parse_duration(text: str | float) -> float:
         )
         if not found or not any(found.groups()):
             raise ConfigError(f"a budget is a time such as 90s, 10m or 1h30m, not {text!r}")
-        parts = zip(found.groups(), _UNITS.values(), strict=True)
+        parts = zip(found.groups(), (3600.0, 60.0, 1.0), strict=True)
         seconds = sum(float(number) * unit for number, unit in parts if number)
     if not 0 < seconds < float("inf"):
         raise ConfigError(f"a budget must be longer than nothing, not {text!r}")

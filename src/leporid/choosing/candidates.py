@@ -61,7 +61,7 @@ class Candidate(Config):
         cls, hidden = models.get(self.model), {"steps", "eval_every", "eval_users", "metric"}
         known = [cls.recipes.get(_RECIPE, {}), *cls.general_by_kind.values()] if self.init else []
         changed = [
-            f"{key}={_short(value)}"
+            f"{key}={value:.4g}" if isinstance(value, float) else f"{key}={value}"
             for key, value in self.settings.items()
             if key not in hidden and all(recipe.get(key) != value for recipe in known)
         ]
@@ -106,10 +106,7 @@ def with_windows(candidate: Candidate) -> list[Candidate]:
     space = models.get(candidate.model).search_space.get("window")
     lengths = space.options if isinstance(space, Choice) else ()
     others = [n for n in lengths if n is not None and n != candidate.settings.get("window")]
-    return [
-        Candidate(model=candidate.model, settings={**candidate.settings, "window": n})
-        for n in others
-    ]
+    return [candidate.replace(settings={**candidate.settings, "window": n}) for n in others]
 
 
 def neural_models(facts: Mapping[str, Any]) -> list[str]:
@@ -170,7 +167,3 @@ def _drawn(space: SearchSpace, name: str, now: Any, rng: np.random.Generator) ->
     value = float(np.exp(drawn)) if dimension.log else drawn
     value = min(max(value, dimension.low), dimension.high)
     return round(value) if isinstance(dimension, Int) else float(f"{value:.3g}")
-
-
-def _short(value: Any) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else str(value)

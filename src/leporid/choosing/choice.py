@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -16,12 +16,11 @@ from leporid.choosing.budget import Timer, format_duration, parse_duration
 from leporid.choosing.candidates import log_facts
 from leporid.choosing.closing import Closing
 from leporid.choosing.journal import Journal
-from leporid.choosing.judging import Rehearsal
+from leporid.choosing.judging import Rehearsal, stage_of
 from leporid.choosing.narration import narrator
 from leporid.choosing.programme import Programme
-from leporid.choosing.race import Race, Workers, journal_path
+from leporid.choosing.race import Race, Workers
 from leporid.choosing.report import write_page
-from leporid.choosing.stages import stage_of
 from leporid.data import Interactions, Split, load, split_by
 from leporid.errors import (
     ConfigError,
@@ -115,10 +114,9 @@ def choose(
     """
     begun, seconds = time.monotonic(), parse_duration(budget)
     _check(metric, models)
-    name = dataset or (Path(data).stem if isinstance(data, str | Path) else "log")
-    source = str(data) if isinstance(data, str | Path) else "LOG"
+    name, source = dataset or "log", "LOG"
     if isinstance(data, str | Path):
-        data = load(data)
+        name, source, data = dataset or Path(data).stem, str(data), load(data)
     split = data if isinstance(data, Split) else split_by(data, protocol, seed=seed)
     if len(split.train) == 0:
         raise DataError(
@@ -128,12 +126,12 @@ def choose(
     with contextlib.ExitStack() as stack:
         folder = Path(output or stack.enter_context(tempfile.TemporaryDirectory()))
         question = {"data": split.digest, "protocol": split.protocol, "metric": metric}
-        journal = Journal(journal_path(folder), question | {"seed": seed})
+        journal = Journal(folder / "race" / "journal.jsonl", question | {"seed": seed})
         if (earlier := _earlier(journal, folder, seconds)) is not None:
             return earlier
         timer = Timer(seconds, journal.spent + spent + time.monotonic() - begun)
         tell = stack.enter_context(narrator(progress, timer, metric))
-        judge = Rehearsal(split, stage_of(split) or split, metric, timer, journal.path.parent)
+        judge = Rehearsal(split, stage_of(split), metric, timer, journal.path.parent)
         judge.seed, judge.device, judge.workers = seed, device, workers
         race = Race(judge, journal, timer, reserve=_reserve(timer), tell=tell)
         closing = Closing(race, judge, split, metric, folder, name, tell)
@@ -141,8 +139,11 @@ def choose(
         if judge.stage is split:
             closing.verdict.notes.append(_TOO_SMALL)
         else:
-            with _first_interrupt_ends_the_race(closing):
+            try:
                 Programme(race, judge, facts, metric, tell, models).run()
+            except (KeyboardInterrupt, TrainingInterruptedError):
+                # Ctrl-C once: the best so far is fitted; twice: nothing is.
+                closing.verdict.notes.append("the race was interrupted: this is the best so far")
         chosen = _closed(closing, facts, source)
         return chosen if output is not None else replace(chosen, folder=None)
 
@@ -213,12 +214,3 @@ def _check(metric: str, models: Sequence[str] | None) -> None:
     family, _ = parse_metric(metric)
     if family in ("Popularity", "Gini", "Coverage"):
         raise ConfigError(f"{metric} is not a goal to maximise: choose NDCG@10, HR@10 or F1@10")
-
-
-@contextlib.contextmanager
-def _first_interrupt_ends_the_race(closing: Closing) -> Iterator[None]:
-    """Ctrl-C once: the best so far is fitted; twice: nothing is."""
-    try:
-        yield
-    except (KeyboardInterrupt, TrainingInterruptedError):
-        closing.verdict.notes.append("the race was interrupted: this is the best so far")

@@ -22,7 +22,6 @@ from leporid.choosing.budget import Guard, OutOfTimeError
 from leporid.choosing.candidates import Candidate
 from leporid.choosing.judging import GOES_ON, Rehearsal
 from leporid.choosing.race import FULL, Race, Result
-from leporid.choosing.stages import tested_on
 from leporid.data import Split
 from leporid.errors import LeporidError, LeporidWarning, TrainingInterruptedError
 from leporid.evaluation import (
@@ -97,18 +96,17 @@ class Closing:
     verdict: Verdict = field(default_factory=Verdict)
     tested: list[Tested] = field(default_factory=list)
     record: RunRecord | None = None
-    validated: Recommender | None = None
     model: Recommender | None = None
     label: str = ""
     members: list[Candidate] = field(default_factory=list)
     """What was fitted: one candidate, or those of a blend."""
 
-    def decide(self) -> Verdict:
+    def decide(self) -> None:
         """The winner, by the judged values alone."""
         race, verdict = self.race, self.verdict
         verdict.best = best = race.leader
         if best is None:
-            return verdict
+            return
         level = race.level_with(best)
         cheapest = min(level, key=lambda r: r.outcome.facts["ms"])
         saved = best.outcome.facts["ms"] - cheapest.outcome.facts["ms"]
@@ -118,11 +116,10 @@ class Closing:
         others = [r for r in ranked if r.candidate.model != verdict.winner.candidate.model]
         verdict.runner_up = next(iter(others), None)
         self._blend(ranked)
-        return verdict
 
     def _blend(self, ranked: list[Result]) -> None:
         """Blend the finalists: the best of each model, as far as all can be fitted in time."""
-        left = self.race.timer.left
+        timer, left = self.race.timer, self.race.timer.left
         finalists: list[Result] = []
         for result in ranked:
             needed = self.judge.finish(result.candidate)
@@ -133,18 +130,17 @@ class Closing:
         if len(finalists) < 2 or finalists[0] is not self.verdict.best:
             return
         lists = [self.judge.lists(result.candidate) for result in finalists]
-        timer = self.race.timer
         until = max(self._budget - self.race.reserve(), timer.elapsed + _SEARCH * self._budget)
-        guard = Guard(timer, until)
         try:
-            blend = choose_blend(finalists, lists, self.judge.part(FULL), self.metric, guard)
+            judged, guard = self.judge.part(FULL), Guard(timer, until)
+            blend = choose_blend(finalists, lists, judged, self.metric, guard)
         except OutOfTimeError:
             self.verdict.notes.append("no time was left to look for a blend")
             return
         self.verdict.blend = blend
         if blend is not None and blend.low > 0:
             needed = sum(self.judge.finish(member.candidate) for member in blend.members)
-            self.verdict.takes_blend = needed < 0.9 * self.race.timer.left
+            self.verdict.takes_blend = needed < 0.9 * timer.left
 
     def learn_curve(self) -> None:
         """The winner with fewer users, where that takes next to no time."""
@@ -189,7 +185,7 @@ class Closing:
 
     @cached_property
     def known(self) -> Split:
-        """The split with everything before the test as its training part."""
+        """What the chosen model learns from before the test."""
         return tested_on(self.split)
 
     def fit(self) -> None:
@@ -208,36 +204,32 @@ class Closing:
                     raise
                 verdict.notes.append(f"{label} could not be fitted: {error}")
 
-    def _order(self) -> Iterator[tuple[str, list[tuple[Candidate, float]], Result | None]]:
+    def _order(self) -> Iterator[tuple[str, list[Candidate], Result | None]]:
         """Who is fitted first, and who in their place: label, members, what the race says of it."""
         verdict, timer = self.verdict, self.race.timer
         if verdict.takes_blend and verdict.blend is not None:
-            members = zip(verdict.blend.members, verdict.blend.weights, strict=True)
-            pairs = [(m.candidate, float(weight)) for m, weight in members]
-            yield verdict.blend.label, pairs, verdict.winner
+            yield verdict.blend.label, [m.candidate for m in verdict.blend.members], verdict.winner
         ranked = sorted(self.race.finished, key=lambda r: -r.value)
         if (winner := verdict.winner) is not None:
             for result in dict.fromkeys([winner, *ranked]):
                 if result is winner or self.judge.finish(result.candidate) < timer.left:
-                    yield result.candidate.label, [(result.candidate, 1.0)], result
+                    yield result.candidate.label, [result.candidate], result
         plain = Candidate(model="toppop")
-        judged = next((r for r in ranked if r.candidate == plain), None)
-        yield plain.label, [(plain, 1.0)], judged
+        yield plain.label, [plain], next((r for r in ranked if r.candidate == plain), None)
 
-    def _fit_one(self, label: str, members: list[tuple[Candidate, float]], until: float) -> None:
+    def _fit_one(self, label: str, members: list[Candidate], until: float) -> None:
         guard = Guard(self.race.timer, until)
         with Meter() as meter:
-            fitted = [self._fitted(candidate, guard) for candidate, _ in members]
-            validated = _as_one(fitted, members)
-        self.label, self.validated = label, validated
-        self.members = [candidate for candidate, _ in members]
+            fitted = [self._fitted(candidate, guard) for candidate in members]
+            validated = self._as_one(fitted)
+        self.label, self.members = label, members
         self._say("fitted", seconds=meter.seconds)
         if len(self.split.test):
             self._test(label, validated, meter, guard)
         with Meter() as meter:
             try:
                 pairs = zip(members, fitted, strict=True)
-                self.model = _as_one([self._final(c, m, guard) for (c, _), m in pairs], members)
+                self.model = self._as_one([self._final(c, m, guard) for c, m in pairs])
             except TrainingInterruptedError:
                 raise
             except Exception as error:  # it was tested, so this is the answer, whatever happens
@@ -247,15 +239,18 @@ class Closing:
                     f"{why}; the model in the folder has not learnt from the test part"
                 )
                 self.model = validated
-        if self.model is validated:
-            validated.save(self.folder / "model")
-        elif self.record is None:
+        if self.model is validated or self.record is None:
             self.model.save(self.folder / "model")
         else:
             self.record = write_final(
                 self.folder, self.model, validated, self.record, meter.seconds
             )
         self._say("final fit", seconds=meter.seconds)
+
+    def _as_one(self, fitted: list[Recommender]) -> Recommender:
+        """The model itself, or the blend of several."""
+        blend = self.verdict.blend
+        return Blend.of(fitted, blend.entries) if blend and len(fitted) > 1 else fitted[0]
 
     def _fitted(self, candidate: Candidate, guard: Guard) -> Recommender:
         """A candidate fitted on what is known before the test."""
@@ -277,12 +272,15 @@ class Closing:
         return self._fit_classical(candidate, guard, final=True)
 
     def _continued(self, model: Recommender, split: Split, guard: Guard) -> Recommender:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", LeporidWarning)
+        with warnings.catch_warnings(action="ignore", category=LeporidWarning):
             return continued(model, split, GOES_ON, **self._how(guard))
 
     def _how(self, guard: Guard) -> dict[str, Any]:
-        return {"device": self.judge.device, "callbacks": [_stop(guard)], "progress": guard}
+        def stop(step: int) -> bool:
+            guard.advance(0)  # a network asks after every step
+            return False
+
+        return {"device": self.judge.device, "callbacks": [StopWhen(stop)], "progress": guard}
 
     def _fit_classical(self, candidate: Candidate, guard: Guard, *, final: bool) -> Recommender:
         about, seed = candidate.to_dict(), self.judge.seed
@@ -292,8 +290,7 @@ class Closing:
                 to = Path(folder) / "model"
                 self.judge.apart(fit_alone, guard.until, candidate.model, to=str(to), **job)
                 return Recommender.load(to)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", LeporidWarning)
+        with warnings.catch_warnings(action="ignore", category=LeporidWarning):
             return fit_on(self.split, **job, progress=guard)
 
     def _test(self, label: str, model: Recommender, meter: Meter, guard: Guard) -> None:
@@ -364,6 +361,12 @@ class Closing:
         self.tell(self.race.journal.append(event, at=self.race.timer.elapsed, **about))
 
 
+def tested_on(split: Split) -> Split:
+    """The split with validation, which chose the model, in its training part as well."""
+    nothing = split.train.select(np.empty(0, np.int64))
+    return Split(split.train_valid, nothing, split.test, split.protocol)
+
+
 def fit_on(
     split: Split, candidate: dict[str, Any], seed: int, final: bool, **how: Any
 ) -> Recommender:
@@ -378,20 +381,3 @@ def fit_on(
 def fit_alone(split: str, to: str, **job: Any) -> None:
     """The same of a saved split; the model is saved."""
     fit_on(Split.load(split), **job).save(to)
-
-
-def _as_one(fitted: list[Recommender], members: list[tuple[Candidate, float]]) -> Recommender:
-    """The model itself, or the blend of several."""
-    if len(fitted) == 1:
-        return fitted[0]
-    return Blend.of(fitted, [{**c.entry, "weight": weight} for c, weight in members])
-
-
-def _stop(guard: Guard) -> StopWhen:
-    """For networks: the guard is asked after every step."""
-
-    def stop(step: int) -> bool:
-        guard.advance(0)
-        return False
-
-    return StopWhen(stop)

@@ -21,9 +21,7 @@ class Journal:
 
     def __init__(self, path: Path, question: dict[str, Any]) -> None:
         self.path, self.events = path, list(_read(path))
-        asked = next((e for e in self.events if e["event"] == "question"), None)
-        if asked is None:
-            asked = self.append("question", at=0.0, **question)
+        asked, *_ = self.of("question") or [self.append("question", at=0.0, **question)]
         for key, value in question.items():
             if asked.get(key) != value:
                 raise ConfigError(
@@ -75,7 +73,5 @@ def _read(path: Path) -> Iterator[Event]:
 
 def _ends_whole(path: Path) -> bool:
     with open(path, "rb") as file:
-        if file.seek(0, os.SEEK_END) == 0:
-            return True
-        file.seek(-1, os.SEEK_END)
-        return file.read(1) == b"\n"
+        file.seek(max(file.seek(0, os.SEEK_END) - 1, 0))
+        return file.read() in (b"", b"\n")

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,16 +28,13 @@ from leporid.choosing.budget import Guard, OutOfTimeError, Timer
 from leporid.choosing.candidates import Candidate
 from leporid.choosing.pilots import predict_seconds, prepare_start, request_milliseconds
 from leporid.choosing.race import FULL, LONGEST, RUNGS, Outcome, Task, Workers
-from leporid.choosing.stages import stage_of
-from leporid.data import Split, is_split
+from leporid.data import Split, is_split, rehearsal
 from leporid.errors import LeporidError, LeporidWarning
 from leporid.evaluation import evaluate, ingredients, parse_metric
 from leporid.initializers import InitialEmbeddings, start
 from leporid.models import Recommender
 from leporid.training import StopWhen
 
-Ranked: TypeAlias = tuple[NDArray[np.float64], NDArray[np.int32]]
-"""The metric of every user, and the lists."""
 DEPTH = 50
 """Places of each list that are kept for blends."""
 MOST_USERS, FEWEST_USERS = 10_000, 500
@@ -90,15 +87,14 @@ class Rehearsal:
         users = np.unique(self.stage.test.user)
         return np.random.default_rng(self.seed).permutation(users)[:MOST_USERS].astype(np.int32)
 
-    def rung_users(self, rung: int) -> NDArray[np.int32]:
-        """int32[m], ascending."""
-        wanted = max(math.ceil(RUNGS[rung].users * len(self.users)), FEWEST_USERS)
-        return np.sort(self.users[:wanted])
-
     def part(self, rung: int) -> Split:
         """The stage with the test part of the users of a rung."""
+        return self._among(max(math.ceil(RUNGS[rung].users * len(self.users)), FEWEST_USERS))
+
+    def _among(self, first: int) -> Split:
+        """The stage with the test part of the first users."""
         test = self.stage.test
-        return replace(self.stage, test=test.select(np.isin(test.user, self.rung_users(rung))))
+        return replace(self.stage, test=test.select(np.isin(test.user, self.users[:first])))
 
     def cost(self, candidate: Candidate, rung: int) -> float:
         """Predicted seconds; from the last fit of the same model where there was one."""
@@ -129,7 +125,10 @@ class Rehearsal:
             return _SAFETY * (first + GOES_ON * whole + again + 1.0) + ranking
         fit = self.fit_seconds(candidate)
         apart = 2 * self._apart_seconds if fit > _LONG * self.timer.budget else 0.0
-        return _SAFETY * fit * (1 + self.growth) + ranking + apart
+        # How much longer the whole log is than what candidates learn from.
+        whole = len(self.split.train_valid) + len(self.split.test)
+        growth = whole / max(len(self.stage.train), 1)
+        return _SAFETY * fit * (1 + growth) + ranking + apart
 
     def begins_anew(self, candidate: Candidate) -> bool:
         """Whether a network that is to be tested begins anew, or goes on from the race."""
@@ -170,12 +169,11 @@ class Rehearsal:
             return self._evaluate_apart(candidate, rung, until)
         self._warm  # noqa: B018 (computed once)
         begun, guard = time.perf_counter(), Guard(self.timer, until)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", LeporidWarning)
+        with warnings.catch_warnings(action="ignore", category=LeporidWarning):
             model, fitted = self.fit(candidate, rung, guard)
             guard.advance(0)
             ranking = time.perf_counter()
-            outcome = self._rank(model, rung, guard)
+            columns, lists = self._rank(model, rung, guard)
         seconds = time.perf_counter() - begun
         facts = {
             "fit_seconds": fitted,
@@ -186,8 +184,11 @@ class Rehearsal:
         if candidate.kind == "neural":
             facts["steps"] = self.stop_step(candidate, rung)
             facts["best_step"] = model.fitting.best_step
-        self._keep(candidate, rung, outcome, facts)
-        return Outcome(outcome[0], seconds, facts)
+        arrays = {"columns": columns} | ({"lists": lists} if rung == FULL else {})
+        numbers = {key: str(value) for key, value in facts.items()}
+        write_arrays(self._file(candidate, rung), arrays, numbers)
+        self._learn(candidate, rung, facts)
+        return Outcome(columns, seconds, facts)
 
     def is_doubtful(self, candidate: Candidate, until: float) -> bool:
         """Whether a fit that cannot be stopped might end too late."""
@@ -291,8 +292,7 @@ class Rehearsal:
         key = (name, int(config.dim))
         if key in self._vectors:
             return self._vectors[key]
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", LeporidWarning)
+        with warnings.catch_warnings(action="ignore", category=LeporidWarning):
             if name not in self.start_seconds:
                 # Loading or compiling the loops is not what the next fit will take, and compiling
                 # cannot be stopped here.
@@ -309,19 +309,12 @@ class Rehearsal:
         """10 of NDCG@10."""
         return parse_metric(self.metric)[1]
 
-    @property
-    def growth(self) -> float:
-        """How much longer the whole log is than what candidates learn from."""
-        whole = len(self.split.train_valid) + len(self.split.test)
-        return whole / max(len(self.stage.train), 1)
-
     def _pilot(self, candidate: Candidate) -> tuple[float, float]:
         """Expected and worst seconds of settings that have not been fitted yet."""
         key = candidate.unwindowed
         if key not in self._pilots:
             try:
-                with warnings.catch_warnings():
-                    warnings.simplefilter("ignore", LeporidWarning)
+                with warnings.catch_warnings(action="ignore", category=LeporidWarning):
                     seconds = predict_seconds(
                         lambda part: models.get(candidate.model)(**candidate.settings).fit(part),
                         self.stage,
@@ -335,26 +328,19 @@ class Rehearsal:
     @cached_property
     def _warm(self) -> None:
         """Load the compiled loops of the evaluation, which no candidate should pay for."""
-        model, few = models.get("toppop")().fit(self.stage), self.users[:1]
-        test = self.stage.test
-        part = replace(self.stage, test=test.select(np.isin(test.user, few)))
-        evaluate(model, part, at=(self.cut,), metrics=[parse_metric(self.metric)[0]])
+        model, family = models.get("toppop")().fit(self.stage), parse_metric(self.metric)[0]
+        evaluate(model, self._among(1), at=(self.cut,), metrics=[family])
 
-    def _rank(self, model: Recommender, rung: int, guard: Guard) -> Ranked:
+    def _rank(
+        self, model: Recommender, rung: int, guard: Guard
+    ) -> tuple[NDArray[np.float64], NDArray[np.int32]]:
+        """The metric of every user, and the lists."""
         depth = DEPTH if rung == FULL else self.cut
         cuts = tuple(sorted({self.cut, max(depth, self.cut)}))
         families = sorted({n.partition("@")[0] for n in [self.metric, *ingredients(self.metric)]})
         table = evaluate(model, self.part(rung), at=cuts, progress=guard, metrics=families)
         columns = [table.per_user(name) for name in ingredients(self.metric)]
         return np.column_stack(columns), table.top
-
-    def _keep(self, candidate: Candidate, rung: int, ranked: Ranked, facts: dict[str, Any]) -> None:
-        arrays: dict[str, NDArray[Any]] = {"columns": ranked[0]}
-        if rung == FULL:
-            arrays["lists"] = ranked[1]
-        numbers = {key: str(value) for key, value in facts.items()}
-        write_arrays(self._file(candidate, rung), arrays, numbers)
-        self._learn(candidate, rung, facts)
 
     def _learn(self, candidate: Candidate, rung: int, facts: dict[str, Any]) -> None:
         """Keep the seconds for later predictions."""
@@ -376,24 +362,25 @@ class Rehearsal:
         return self.folder / "networks" / candidate.key
 
 
+def stage_of(split: Split) -> Split:
+    """What a race is run on: a rehearsal, on a tiny log validation alone; `split` if neither is."""
+    nothing = split.train.select(np.empty(0, np.int64))
+    stages = (rehearsal(split), Split(split.train, nothing, split.valid, split.protocol))
+    return next((stage for stage in stages if len(stage.train) and len(stage.test)), split)
+
+
 def evaluate_alone(
-    split: str, about: dict[str, Any], folder: str, candidate: dict[str, Any], rung: int
-) -> None:
-    """Judge one candidate in this process; what came out is in the folder of the race."""
-    _alone(Split.load(split), about, Path(folder), Candidate.from_dict(candidate), rung)
+    split: str | Split, about: dict[str, Any], folder: str, candidate: dict[str, Any], rung: int
+) -> Path:
+    """Judge one candidate in this process; the file that came out, in the folder of the race."""
+    split = split if isinstance(split, Split) else Split.load(split)
+    own, timer = Candidate.from_dict(candidate), Timer(math.inf)
+    judge = Rehearsal(split, stage_of(split), timer=timer, folder=Path(folder), **about)
+    judge.evaluate(own, rung, math.inf)
+    return judge._file(own, rung)
 
 
 def judge_elsewhere(split: Split, about: dict[str, Any], candidate: Candidate, rung: int) -> bytes:
     """Judge one candidate in this process; the file that came out."""
     with tempfile.TemporaryDirectory() as folder:
-        return _alone(split, about, Path(folder), candidate, rung).read_bytes()
-
-
-def _alone(
-    split: Split, about: dict[str, Any], folder: Path, candidate: Candidate, rung: int
-) -> Path:
-    judge = Rehearsal(
-        split, stage_of(split) or split, timer=Timer(math.inf), folder=folder, **about
-    )
-    judge.evaluate(candidate, rung, math.inf)
-    return judge._file(candidate, rung)
+        return evaluate_alone(split, about, folder, candidate.to_dict(), rung).read_bytes()

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Any, Self
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
 
 from leporid.choosing.budget import Timer, format_duration
 from leporid.choosing.candidates import Candidate
@@ -14,58 +16,23 @@ from leporid.choosing.race import RUNGS
 _ROWS = 12
 
 
-class Silence:
-    """Says nothing."""
-
-    def __call__(self, event: Event) -> None:
-        """Ignore."""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        """Nothing to put back."""
-
-
-class Lines(Silence):
-    """One line per event on stderr."""
+class LiveTable:
+    """The leading candidates after every event."""
 
     def __init__(self, timer: Timer, metric: str) -> None:
         self._timer, self._metric = timer, metric
-
-    def __call__(self, event: Event) -> None:
-        """Say the event."""
-        if line := event_words(event, self._metric):
-            left = format_duration(max(self._timer.left, 0.0))
-            print(f"[{left} left] {line}", file=sys.stderr, flush=True)
-
-
-class LiveTable(Silence):
-    """The leading candidates, redrawn after every event."""
-
-    def __init__(self, timer: Timer, metric: str, console: Any) -> None:
-        from rich.live import Live
-
-        self._timer, self._metric = timer, metric
         self._best: dict[str, tuple[int, float, str]] = {}
         self._last = "starting"
-        self._live = Live(console=console, transient=True, get_renderable=self._draw)
-
-    def __enter__(self) -> Self:
-        self._live.start()
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self._live.stop()
 
     def __call__(self, event: Event) -> None:
-        """Redraw with the event."""
+        """Take in the event."""
         self._last = event_words(event, self._metric) or self._last
         if event["event"] == "judged":
             label = Candidate.from_dict(event["candidate"]).label
             self._best[event["key"]] = (event["rung"], event["value"], label)
 
-    def _draw(self) -> Any:
+    def draw(self) -> Any:
+        """The table as it is now."""
         from rich.markup import escape
         from rich.table import Table
 
@@ -79,15 +46,28 @@ class LiveTable(Silence):
         return table
 
 
-def narrator(progress: bool | None, timer: Timer, metric: str) -> Silence:
+@contextmanager
+def narrator(progress: bool | None, timer: Timer, metric: str) -> Iterator[Callable[[Event], None]]:
     """Who tells of the race, as `progress=` has it everywhere else."""
+
+    def say(event: Event) -> None:
+        if line := event_words(event, metric):
+            left = format_duration(max(timer.left, 0.0))
+            print(f"[{left} left] {line}", file=sys.stderr, flush=True)
+
     if not progress or os.environ.get("LEPORID_PROGRESS", "").lower() == "off":
-        return Silence()
+        yield lambda event: None
+        return
     from rich.console import Console
+    from rich.live import Live
 
     console = Console(stderr=True)
-    watched = sys.stderr.isatty() or console.is_jupyter
-    return LiveTable(timer, metric, console) if watched else Lines(timer, metric)
+    if not (sys.stderr.isatty() or console.is_jupyter):
+        yield say
+        return
+    table = LiveTable(timer, metric)
+    with Live(console=console, transient=True, get_renderable=table.draw):
+        yield table
 
 
 def event_words(event: Event, metric: str) -> str:

@@ -6,6 +6,7 @@ import contextlib
 import math
 import statistics
 import time
+import timeit
 import warnings
 from collections.abc import Callable
 
@@ -44,8 +45,7 @@ def predict_seconds(
         return small / _SMALL, at_worst
     larger = _timed(fit, share_of(stage, _LARGER))
     power = max(math.log(larger / small) / math.log(_LARGER / _SMALL), 1.0)
-    expected, worst = (float(larger / _LARGER**p) for p in (min(power, _STEEPEST), _STEEPEST))
-    return expected, worst
+    return larger / _LARGER ** min(power, _STEEPEST), larger / _LARGER**_STEEPEST
 
 
 def prepare_start(split: str | Interactions, name: str) -> None:
@@ -64,8 +64,8 @@ def share_of(split: Split, share: float) -> Split:
     few = train.select(users[train.user] & items[train.item])
     if len(few) == 0:  # a log this small is no question of time
         few = train.select(np.arange(1))
-    with warnings.catch_warnings():  # of users left out, which is meant
-        warnings.simplefilter("ignore", LeporidWarning)
+    # Users are left out, which is meant.
+    with warnings.catch_warnings(action="ignore", category=LeporidWarning):
         few = few.core(1)
     nothing = few.select(np.empty(0, np.int64))
     return Split(few, nothing, nothing, split.protocol)
@@ -83,9 +83,6 @@ def _timed(fit: Callable[[Split], object], split: Split) -> float:
 
 def request_milliseconds(model: Recommender) -> float:
     """Of one list of ten for one user, the middle of five."""
-    one, times = np.zeros(1, np.int32), []
-    for _ in range(5):
-        begun = time.perf_counter()
-        model.top_k(one, 10)
-        times.append(1000 * (time.perf_counter() - begun))
-    return statistics.median(times)
+    one = np.zeros(1, np.int32)
+    times = timeit.repeat(lambda: model.top_k(one, 10), repeat=5, number=1)
+    return 1000 * statistics.median(times)

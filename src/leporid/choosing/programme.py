@@ -29,7 +29,7 @@ from leporid.choosing.candidates import (
     with_windows,
 )
 from leporid.choosing.judging import GOES_ON, Rehearsal
-from leporid.choosing.race import FULL, RUNGS, Race, Result, entrants_kept
+from leporid.choosing.race import FULL, RUNGS, Race, entrants_kept
 from leporid.errors import ConfigError, DataError, GraphError, LeporidWarning
 from leporid.training import StopWhen
 
@@ -104,19 +104,16 @@ class Programme:
 
     def _try_windows(self, candidates: Sequence[Candidate]) -> None:
         """Profiles of the newest items, which the same fit can answer; the best of them in full."""
-        limit = _QUICK * self.race.timer.budget
-        quick = [
-            c
-            for c in candidates
-            if (c.key, FULL) in self.race.results and self.judge.fit_seconds(c) <= limit
-        ]
-        windows = {c.model: [c, *with_windows(c)] for c in quick if with_windows(c)}
-        if self.facts["has an order"]:
-            field = [c for same in windows.values() for c in same]
-            best: dict[str, Result] = {}
-            for result in sorted(self.race.heat(field, rung=0), key=lambda r: -r.value):
-                best.setdefault(result.candidate.model, result)
-            self.race.heat(result.candidate for result in best.values())
+        if not self.facts["has an order"]:
+            return
+        limit, judged = _QUICK * self.race.timer.budget, self.race.results
+        known = (c for c in candidates if (c.key, FULL) in judged)
+        quick = [c for c in known if self.judge.fit_seconds(c) <= limit]
+        field = [c for own in quick if (others := with_windows(own)) for c in (own, *others)]
+        best: dict[str, Candidate] = {}
+        for result in sorted(self.race.heat(field, rung=0), key=lambda r: -r.value):
+            best.setdefault(result.candidate.model, result.candidate)
+        self.race.heat(best.values())
 
     def _may_train(self) -> bool:
         if not any(self._takes_part(name) for name in NETWORKS):
@@ -191,8 +188,7 @@ class Programme:
             network: Any = models.get(model)(**{**settings, "eval_every": 0})
             guard = Guard(race.timer, race.timer.budget - race.reserve())
             how = {"device": judge.device, "progress": guard, "callbacks": [StopWhen(stop)]}
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", LeporidWarning)
+            with warnings.catch_warnings(action="ignore", category=LeporidWarning):
                 network.fit(judge.stage, seed=judge.seed, **how)
             judge.speeds[model] = statistics.median(np.diff(at).tolist())
         return judge.speeds[model]
@@ -233,10 +229,9 @@ class Programme:
             self._note("round", phase=phase, candidates=[c.to_dict() for c in field])
         if phase == "neural":
             self.race.bracket(field)
-        else:
-            self.race.heat(field)
-        new, rung = (field[:-1], 0) if phase == "neural" else (field, FULL)
-        return any(self.race.is_settled(candidate, rung) for candidate in new)
+            return any(self.race.is_settled(candidate, 0) for candidate in field[:-1])
+        self.race.heat(field)
+        return any(self.race.is_settled(candidate, FULL) for candidate in field)
 
     def _rounds(self, phase: str) -> list[dict[str, Any]]:
         return [event for event in self.race.journal.of("round") if event["phase"] == phase]

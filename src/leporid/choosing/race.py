@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 from functools import cached_property, partial
-from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
@@ -162,16 +161,13 @@ class Race:
         """Judge all of them at one rung, as far as there is time; the results, in their order."""
         wanted = list({c.key: c for c in candidates}.values())
         if self.judge.workers is not None:
-            self._send(
-                [c for c in wanted if not self.is_settled(c, rung)], rung, self.judge.workers
-            )
+            self._send(wanted, rung, self.judge.workers)
         waiting = wanted
         while waiting:
             busy = [c for c in waiting if not self.is_settled(c, rung) and not self._try(c, rung)]
             if not busy or self.timer.left <= self.reserve():
                 break
             time.sleep(0.2)  # another process has them
-            self.journal.reload()
             self._absorb()
             waiting = busy
         return [self.results[c.key, rung] for c in wanted if (c.key, rung) in self.results]
@@ -195,9 +191,8 @@ class Race:
 
     def difference(self, first: Result, second: Result) -> tuple[float, float, float]:
         """first - second with its 95% interval, on the same users."""
-        a, b = first.outcome.columns, second.outcome.columns
-        low, high = paired_interval(a, b)
-        return first.value - second.value, low, high
+        interval = paired_interval(first.outcome.columns, second.outcome.columns)
+        return first.value - second.value, *interval
 
     def level_with(self, best: Result) -> list[Result]:
         """Finished results that differ from the best by next to nothing, and not for certain."""
@@ -217,7 +212,6 @@ class Race:
         with self._claim(candidate, rung) as mine:
             if not mine:
                 return False
-            self.journal.reload()
             self._absorb()
             if not self.is_settled(candidate, rung):
                 until = self._admit(candidate, rung)
@@ -233,7 +227,6 @@ class Race:
                 if not self.is_settled(candidate, rung) and claims.enter_context(
                     self._claim(candidate, rung)
                 ):
-                    self.journal.reload()
                     self._absorb()
                     if self.is_settled(candidate, rung) or self._admit(candidate, rung) is None:
                         continue
@@ -276,19 +269,19 @@ class Race:
         try:
             outcome = judged(candidate, rung)
         except OutOfTimeError:
-            return self._late(candidate, rung, self.timer.elapsed - begun)
+            self._late(candidate, rung, self.timer.elapsed - begun)
+            return
         except TrainingInterruptedError:
             raise
         except Exception as error:  # whatever one candidate does, the others go on
             self._failed.add((candidate.key, rung))
             name = "" if isinstance(error, LeporidError) else f"{type(error).__name__} "
             self._note("failed", **_about(candidate, rung), why=f"{name}{error}".strip())
-            return None
+            return
         self.late.pop(candidate.key, None)
         about = {**_about(candidate, rung), "value": outcome.value, "seconds": outcome.seconds}
         event = self._note("judged", **about, **outcome.facts)
         self.results[candidate.key, rung] = Result(candidate, rung, outcome, event["at"])
-        return None
 
     def is_settled(self, candidate: Candidate, rung: int) -> bool:
         """Whether that evaluation is over, well or badly."""
@@ -301,7 +294,8 @@ class Race:
         return event
 
     def _absorb(self) -> None:
-        """Take over what the journal knows and this process does not."""
+        """Take over what the journal knows by now and this process does not."""
+        self.journal.reload()
         for event in self.journal.of("judged", "failed"):
             place = (event["key"], event["rung"])
             if event["event"] == "failed":
@@ -319,8 +313,3 @@ def _about(candidate: Candidate, rung: int) -> dict[str, Any]:
 def entrants_kept(entrants: int) -> int:
     """How many of them go on to the next rung."""
     return math.ceil(entrants / 4)
-
-
-def journal_path(folder: Path) -> Path:
-    """Where the journal of a race lies in its output folder."""
-    return folder / "race" / "journal.jsonl"

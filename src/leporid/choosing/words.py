@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from leporid.choosing.budget import format_duration
-from leporid.choosing.candidates import STARTS, Candidate
+from leporid.choosing.candidates import STARTS
 from leporid.choosing.closing import Closing, Tested
 from leporid.choosing.race import FULL, Race, Result
 from leporid.memory import format_bytes
@@ -25,12 +25,12 @@ def race_table(race: Race, metric: str) -> list[dict[str, Any]]:
             last[key] = result
     rows = []
     for result in sorted(last.values(), key=lambda r: (-r.rung, -r.value)):
-        facts = result.outcome.facts
+        facts, words = result.outcome.facts, result.candidate.label.split(" ")
         rows.append(
             {
                 "model": result.candidate.model,
                 "start": result.candidate.init or "-",
-                "settings": _settings(result.candidate),
+                "settings": " ".join(words[3 if result.candidate.init else 1 :]) or "default",
                 metric: result.value,
                 "came to": "the end" if result.rung == FULL else f"rung {result.rung + 1}",
                 "seconds": round(result.outcome.seconds, 2),
@@ -73,24 +73,18 @@ def explain(closing: Closing, elapsed: float) -> str:
 
 def commands(closing: Closing, source: str) -> list[str]:
     """What fits the chosen model again from the command line."""
-    return [_command(member, source, closing.judge.seed) for member in closing.members]
-
-
-def _command(candidate: Candidate, source: str, seed: int) -> str:
-    words = ["leporid train", source, f"--model {candidate.model}", f"--seed {seed}"]
-    words += [f"--init {candidate.init}"] if candidate.init else []
-    changed = {k: v for k, v in candidate.settings.items() if v is not None}
-    words += [f"--set {key}={_toml(value)}" for key, value in changed.items()]
-    return " ".join([*words, "--final", f"-o {candidate.model}"])
+    lines, seed = [], closing.judge.seed
+    for member in closing.members:
+        words = ["leporid train", source, f"--model {member.model}", f"--seed {seed}"]
+        words += [f"--init {member.init}"] if member.init else []
+        changed = {k: v for k, v in member.settings.items() if v is not None}
+        words += [f"--set {key}={_toml(value)}" for key, value in changed.items()]
+        lines.append(" ".join([*words, "--final", f"-o {member.model}"]))
+    return lines
 
 
 def _toml(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value)
-
-
-def _settings(candidate: Candidate) -> str:
-    parts = candidate.label.split(" ")[3 if candidate.init else 1 :]
-    return " ".join(parts) or "default"
 
 
 def _default(race: Race, winner: Result) -> str:
@@ -142,15 +136,12 @@ def _start_words(race: Race) -> list[str]:
 def _test_words(tested: Sequence[Tested], metric: str) -> list[str]:
     if not tested:
         return ["The log is too small for a test part: nothing was tested."]
-    own = tested[0]
-    lines = [f"On test, read once: {metric} {own.metrics[metric]:.4f}."]
+    own = tested[0].metrics[metric]
+    parts = [f"On test, read once: {metric} {own:.4f}"]
     for other in tested[1:]:
-        gap = own.metrics[metric] - other.metrics[metric]
-        lines[0] = lines[0].rstrip(".") + (
-            f"; {other.label} {other.metrics[metric]:.4f} ({gap:+.4f} "
-            f"[{other.low:+.4f}, {other.high:+.4f}])."
-        )
-    return lines
+        value, interval = other.metrics[metric], f"[{other.low:+.4f}, {other.high:+.4f}]"
+        parts.append(f"{other.label} {value:.4f} ({own - value:+.4f} {interval})")
+    return ["; ".join(parts) + "."]
 
 
 def _next_words(closing: Closing) -> list[str]:

@@ -158,20 +158,16 @@ def _read_side(
         raise DataError(f"{side!r} has NaN or infinite entries")
     if values is not None and (values.shape != vectors.shape[1:] or not np.isfinite(values).all()):
         raise DataError(f"the eigenvalues of {side!r} are not one finite number per column")
-    ids = _read_ids(arrays, side)
+    names = {name: name.removeprefix(f"{side}.") for name in arrays if name.startswith(f"{side}.")}
+    stored = {_OLD_NAMES.get(short, short): arrays[name] for name, short in names.items()}
+    stored.pop("eigenvalues", None)
+    ids = IdMap.from_arrays(stored, side[:-1]) if stored else None
     if ids is not None and len(ids) != len(vectors):
         raise DataError(f"there are {len(vectors)} {side[:-1]} vectors but {len(ids)} ids")
     origin = provenance.get(side, {}) if isinstance(provenance, dict) else None
     if not isinstance(origin, dict):
         raise DataError(f"the provenance of {side!r} is not an object")
     return Embedding(np.ascontiguousarray(vectors, dtype=np.float32), values, origin), ids
-
-
-def _read_ids(arrays: Mapping[str, NDArray[Any]], side: str) -> IdMap | None:
-    names = {name: name.removeprefix(f"{side}.") for name in arrays if name.startswith(f"{side}.")}
-    stored = {_OLD_NAMES.get(short, short): arrays[name] for name, short in names.items()}
-    stored.pop("eigenvalues", None)
-    return IdMap.from_arrays(stored, side[:-1]) if stored else None
 
 
 @dataclass(frozen=True, kw_only=True)

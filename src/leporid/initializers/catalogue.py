@@ -32,10 +32,9 @@ register = _registry.register
 
 def describe(name: str) -> dict[str, Any]:
     """What the initialiser `name` is and takes, as plain values."""
-    cls = get(name)
-    standardized = cls.standardize_by_default
+    cls, about = get(name), _registry.describe(name)
     settings = cls.config_class.describe()
-    return {**_registry.describe(name), "standardized": standardized, "settings": settings}
+    return {**about, "standardized": cls.standardize_by_default, "settings": settings}
 
 
 def standardizes(method: str | None, otherwise: bool) -> bool:

@@ -54,10 +54,7 @@ def text_vectors(
     if not chosen:
         raise DataError(f"{table.name} has no column of text: name one in columns=")
     cells = [table.columns[name].to_pylist() for name in chosen]
-    texts = [
-        ". ".join(text for cell in row if (text := _words(cell)))
-        for row in zip(*cells, strict=True)
-    ]
+    texts = [". ".join(filter(None, map(_words, row))) for row in zip(*cells, strict=True)]
     some = [row for row, text in enumerate(texts) if text]
     if not some:
         raise DataError(f"{table.name}: every text in {', '.join(chosen)} is empty")
@@ -70,12 +67,10 @@ def text_vectors(
         model.encode([texts[row] for row in some], batch_size=batch_size, show_progress_bar=False),
         dtype=np.float32,
     )
-    rows: list[Any] = [None] * len(texts)
-    for row, vector in zip(some, vectors, strict=True):
-        rows[row] = vector
-    return pa.table(
-        {"item_id": table.ids, "vector": pa.array(rows, pa.list_(pa.float32(), vectors.shape[1]))}
-    )
+    made = dict(zip(some, vectors, strict=True))
+    rows = [made.get(row) for row in range(len(texts))]
+    kind = pa.list_(pa.float32(), vectors.shape[1])
+    return pa.table({"item_id": table.ids, "vector": pa.array(rows, kind)})
 
 
 def _words(cell: Any) -> str:

@@ -72,23 +72,16 @@ class SpectralInitializer(Initializer):
                     "eigenvalue_power needs an eigenvalue for each column, and vectors in the "
                     "coordinates of older ones have none: leave one of the two out"
                 )
-            ids = (train.users, train.items)
-            starts = [
-                _known_rows(*side[1:], ids[n]) for n, side in enumerate(self.previous.sides())
-            ]
-
-        def embedding(fitted: Leporid, start: Any, **report: Any) -> Embedding:
-            about = provenance | report
-            return side_embedding(fitted, config.dim, about, rotated=start is not None)
-
-        users = None
+            sides = zip(self.previous.sides(), (train.users, train.items), strict=True)
+            starts = [_known_rows(old, old_ids, ids) for (_, old, old_ids), ids in sides]
+        users, rotated = None, self.previous is not None
         if config.align != "items":
             estimator = self.estimator(config.landmarks)
             estimator.fit(matrix, start=starts[0], client=self.client, progress=progress)
-            users = embedding(estimator, starts[0])
+            users = side_embedding(estimator, config.dim, provenance, rotated=rotated)
         estimator = self.estimator(config.item_landmarks)
         report = self._fit_items(estimator, train, starts[1], progress)
-        items = embedding(estimator, starts[1], **report)
+        items = side_embedding(estimator, config.dim, provenance | report, rotated=rotated)
         both = InitialEmbeddings(users or item_means(items, matrix, provenance), items)
         return in_one_space(both, matrix, config.align, config.eigenvalue_power)
 

@@ -158,19 +158,15 @@ def _table(table: PaperTable, root: str | Path, out: Path, skip_missing: bool) -
 
 def _data_sets(stats: dict[str, dict[str, Any]], out: Path) -> Section:
     """What our filter leaves of each data set beside what the paper prints, one row per figure."""
+    if not any(paper_dataset(dataset) == "steam" for dataset in stats):
+        (steam,) = paper_rows("table2", "steam")
+        stats = {**stats, "steam": {f: NOT_FETCHED for f in steam if f != "dataset"}}
     rows = []
     for dataset, ours in stats.items():
         printed = next(iter(paper_rows("table2", dataset)), {})
         rows += [
             {"dataset": dataset, "figure": figure, "ours": value, "paper": printed.get(figure, "-")}
             for figure, value in ours.items()
-        ]
-    if not any(paper_dataset(dataset) == "steam" for dataset in stats):
-        (steam,) = paper_rows("table2", "steam")
-        rows += [
-            {"dataset": "steam", "figure": figure, "ours": NOT_FETCHED, "paper": value}
-            for figure, value in steam.items()
-            if figure != "dataset"
         ]
     write_json(out / "table2.json", rows)
     return "Table 2: data sets", rows_html(rows, "After the core filter")

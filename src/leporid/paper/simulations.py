@@ -48,8 +48,7 @@ def simulate_le_dimensions(
     distance = np.linalg.norm(points[:, None] - points[None], axis=2)
     np.fill_diagonal(distance, np.inf)
     nearest = np.argsort(distance, axis=1, kind="stable")[:, :4]
-    n = len(points)
-    weights = np.zeros((n, n), dtype=np.float32)
+    weights = np.zeros(distance.shape, dtype=np.float32)
     np.put_along_axis(weights, nearest, 1.0, axis=1)
     weights = np.maximum(weights, weights.T)
     # One thin path joins the clusters, so that the graph is connected whatever the seed.

@@ -2,14 +2,17 @@
 
 `claims.toml` holds each claim with its sentence, its verdict and the comparisons behind it.
 `judge_claims` makes the comparisons; `Claim.contradiction` says where a written verdict is not what
-they give; `verdict_page` is docs/verdict.md.
+they give; `repeats` finds the same request run more than once, and what that alone changes;
+`verdict_page` is docs/verdict.md.
 """
 
 from __future__ import annotations
 
+import json
 import math
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
@@ -18,9 +21,9 @@ from typing import Any
 
 import numpy as np
 
+from leporid import initializers
 from leporid.artifacts import read_json
 from leporid.pages import fill_template
-from leporid.paper.repeats import repeats, run_to_run
 from leporid.runs import Results, RunRecord
 
 METRIC, ALSO = "HR@10", "F1@10"
@@ -28,6 +31,8 @@ DATA_SETS = ("ml-1m-r3", "anime-5k")
 """The paper's, as far as they were run."""
 _WIDTH = 1.96
 """Standard errors on each side of a 95% interval."""
+_REPEATED = ("initialisers", "losses", "architectures", "alpha", "neighbours")
+"""Each of these groups has the paper's DLR2 from LEPORID among its runs."""
 
 
 @dataclass(frozen=True)
@@ -86,10 +91,9 @@ class Claim:
         gone = (c.dataset for c in self.comparisons if c.difference is None)
         return list(dict.fromkeys(gone))
 
-    def computed(self, datasets: Iterable[str] | None = None) -> str:
+    def computed(self, datasets: Collection[str] | None = None) -> str:
         """The verdict of the numbers, over all data sets or some."""
-        kept = None if datasets is None else set(datasets)
-        asked = [c for c in self.comparisons if kept is None or c.dataset in kept]
+        asked = [c for c in self.comparisons if datasets is None or c.dataset in datasets]
         readings = [c.reading for c in asked if c.difference is not None]
         if not readings:
             return "not run yet" if asked else "-"
@@ -135,6 +139,44 @@ def verdict_page(root: str | Path) -> str:
     values: dict[str, Any] = {"claims": claims, "columns": columns, "repeats": again}
     values["run_to_run"] = run_to_run(again)
     return fill_template("leporid.paper", "templates/verdict.md", filters, **values)
+
+
+@dataclass(frozen=True)
+class Repeats:
+    """Runs that differ in nothing but when they were made."""
+
+    dataset: str
+    model: str
+    seed: int
+    values: dict[str, float]
+    """HR@10 by the group of runs a run belongs to."""
+
+    @property
+    def deviation(self) -> float:
+        """Standard deviation of HR@10 from run to run."""
+        return float(np.std(list(self.values.values()), ddof=1))
+
+
+def repeats(root: str | Path, *datasets: str) -> list[Repeats]:
+    """Every request that was run more than once, by data set and seed."""
+    same: dict[tuple[str, str, int, str], dict[str, float]] = defaultdict(dict)
+    for dataset in datasets:
+        for record in Results(root).records(dataset, _REPEATED):
+            key = dataset, record.model, record.seed, _request(record)
+            same[key][record.experiment] = record.metrics["HR@10"]
+    return [Repeats(*key[:3], values) for key, values in sorted(same.items()) if len(values) > 1]
+
+
+def run_to_run(found: list[Repeats]) -> float:
+    """The standard deviation over the repetitions of a request, pooled; 0 where none is known."""
+    return float(np.sqrt(np.mean([one.deviation**2 for one in found]))) if found else 0.0
+
+
+def _request(record: RunRecord) -> str:
+    """The start and all settings, defaults filled in."""
+    given = record.extra["cell"]["init_settings"]
+    start = initializers.get(record.init).config_class(**given).to_dict() if record.init else {}
+    return json.dumps([record.init, record.config, start], sort_keys=True)
 
 
 class _Judge:

@@ -59,16 +59,11 @@ def tune_baselines(
         tuned = _run(cls(**best.best_config), split, best, experiment=experiment, **about)
         pairs.append((untuned, tuned))
         if replace and root is not None:
-            _drop_others(Results(root), untuned, tuned)
+            for new in (untuned, tuned):
+                earlier = Results(root).records(dataset, [new.experiment])
+                same = [r.key for r in earlier if (r.model, r.seed) == (new.model, new.seed)]
+                Results(root).remove(key for key in same if key != new.key)
     return pairs
-
-
-def _drop_others(results: Results, *new: RunRecord) -> None:
-    """Remove what the experiments of some records hold of the same model and seed besides them."""
-    for record in new:
-        earlier = results.records(record.dataset, [record.experiment])
-        same = [r.key for r in earlier if (r.model, r.seed) == (record.model, record.seed)]
-        results.remove(key for key in same if key != record.key)
 
 
 def _run(

@@ -30,6 +30,9 @@ from leporid.runs.record import RunRecord
 from leporid.runs.run_folder import Run
 from leporid.runs.store import Results
 
+_RESAMPLES = 2000
+"""Of the users, for the interval of a gain."""
+
 
 def compare_runs(
     runs: Sequence[Run], metrics: Sequence[str], *, resamples: int = 1000, seed: int = 0
@@ -96,7 +99,7 @@ def paired_tests(
 
 @dataclass(frozen=True)
 class Gain:
-    """HR@n of one group of runs against another's, on the same users."""
+    """HR@10 of one group of runs against another's, on the same users."""
 
     first: NDArray[np.float64]
     """float64[seeds]: its mean over users."""
@@ -123,12 +126,7 @@ class Gain:
 
 
 def paired_gains(
-    pairs: Sequence[tuple[Sequence[RunRecord], Sequence[RunRecord]]],
-    root: str | Path,
-    *,
-    n: int = 10,
-    resamples: int = 2000,
-    seed: int = 0,
+    pairs: Sequence[tuple[Sequence[RunRecord], Sequence[RunRecord]]], root: str | Path
 ) -> list[Gain | None]:
     """How far the first runs of each pair are above the second; None where outcomes are missing.
 
@@ -136,7 +134,7 @@ def paired_gains(
     bootstrap of the paired difference) and of other seeds (1.96 standard errors of the two means
     over seeds): both half-widths are added in squares.
     """
-    rates = [[_hit_rates(side, root, n) for side in pair] for pair in pairs]
+    rates = [[_hit_rates(side, root) for side in pair] for pair in pairs]
     gaps = {
         place: a.mean(axis=0) - b.mean(axis=0)
         for place, (a, b) in enumerate(rates)
@@ -146,7 +144,7 @@ def paired_gains(
     # Pairs about as many users share their draws, which are most of the work.
     for users in {len(gap) for gap in gaps.values()}:
         places = [place for place, gap in gaps.items() if len(gap) == users]
-        drawn = bootstrap_means(np.column_stack([gaps[i] for i in places]), resamples, seed)
+        drawn = bootstrap_means(np.column_stack([gaps[i] for i in places]), _RESAMPLES, seed=0)
         for place, means in zip(places, drawn.T, strict=True):
             first, second = (rate.mean(axis=1) for rate in rates[place])
             gain = float(first.mean() - second.mean())
@@ -157,40 +155,32 @@ def paired_gains(
     return gains
 
 
-def initialisation_gains(
-    records: Sequence[RunRecord],
-    root: str | Path,
-    *,
-    init: str = "leporid",
-    base: str = "random",
-    n: int = 10,
-    resamples: int = 2000,
-    seed: int = 0,
-) -> list[dict[str, Any]]:
-    """One row per model and recipe that was run from both: HR@n of each, and the difference.
+def initialisation_gains(records: Sequence[RunRecord], root: str | Path) -> list[dict[str, Any]]:
+    """One row per model and recipe run from LEPORID and random vectors: HR@10, and the difference.
 
     The interval is that of `paired_gains`. The last columns are what the model has seen of its
-    users when it was tested, and the HR@n of tail users.
+    users when it was tested, and the HR@10 of tail users.
     """
+    init, base = "leporid", "random"
     groups: dict[tuple[str, str | None], dict[str, list[RunRecord]]] = {}
     for record in records:
         if record.init in (init, base) and not record.variant:
             key = (record.model, record.recipe)
             groups.setdefault(key, {}).setdefault(record.init, []).append(record)
     pairs = [(runs.get(init, ()), runs.get(base, ())) for runs in groups.values()]
-    gains = paired_gains(pairs, root, n=n, resamples=resamples, seed=seed)
+    gains = paired_gains(pairs, root)
     rows = []
     for ((model, recipe), runs), gain in zip(groups.items(), gains, strict=True):
         if gain is None:
             continue
         row: dict[str, Any] = {"model": model, "recipe": recipe or "-"}
         for name, by_seed in ((init, gain.first), (base, gain.second)):
-            row[f"{name} HR@{n}"] = float(by_seed.mean())
+            row[f"{name} HR@10"] = float(by_seed.mean())
             row[f"{name} seeds"] = f"{by_seed.min():.4f} to {by_seed.max():.4f}"
         row |= {"gain": gain.difference, "low": gain.low, "high": gain.high}
         row["has seen"] = have_seen([*runs[init], *runs[base]])
         for name in (init, base):
-            tails = [record.tail_metrics.get(f"HR@{n}", np.nan) for record in runs[name]]
+            tails = [record.tail_metrics.get("HR@10", np.nan) for record in runs[name]]
             row[f"{name} tail"] = float(np.mean(tails))
         rows.append(row)
     return rows
@@ -237,8 +227,8 @@ def _paired_outcomes(runs: Sequence[Run]) -> dict[str, UserOutcomes]:
     return outcomes
 
 
-def _hit_rates(records: Sequence[RunRecord], root: str | Path, n: int) -> NDArray[np.float64]:
-    """float64[seeds, users]; empty where a run kept no outcomes of users."""
+def _hit_rates(records: Sequence[RunRecord], root: str | Path) -> NDArray[np.float64]:
+    """float64[seeds, users]: HR@10; empty where a run kept no outcomes of users."""
     kept = [Results(root).outcomes(record.key) for record in records]
-    rates = [outcomes.hit_rate(n) for outcomes in kept if outcomes is not None]
+    rates = [outcomes.hit_rate(10) for outcomes in kept if outcomes is not None]
     return np.stack(rates) if rates and len(rates) == len(records) else np.empty((0, 0))

@@ -27,19 +27,16 @@ from leporid.runs.store import Results
 _ERROR, _CLAIM = ".error.json", ".claim"
 """What lies beside the place of a record while there is none."""
 
-CellState = str
-"""'done', 'failed', 'running' or 'waiting'."""
-
 
 @dataclass(frozen=True)
 class GridStatus:
     """The state of every cell, and the records of those that are done."""
 
-    states: dict[str, CellState]
-    """By spec hash."""
+    states: dict[str, str]
+    """'done', 'failed', 'running' or 'waiting', by spec hash."""
     records: dict[str, RunRecord]
 
-    def count(self, state: CellState) -> int:
+    def count(self, state: str) -> int:
         """How many cells are in a state."""
         return list(self.states.values()).count(state)
 

@@ -218,12 +218,9 @@ def read_leaderboard(experiment: str | Path, root: str | Path) -> list[Log]:
     measured = read_json(path) if path.is_file() else {}
     logs = []
     for spec in read_experiment(experiment):
-        asked: dict[tuple[str, str | None], set[str]] = {}
-        for cell in spec.cells():
-            if cell.variant is None:
-                asked.setdefault((cell.model, cell.init), set()).add(cell.key)
+        cells = {cell.key: cell for cell in spec.cells() if cell.variant is None}
+        asked = Counter((cell.model, cell.init) for cell in cells.values())
         every = results.records(spec.dataset, [spec.name, BASELINES])
-        cells = set().union(*asked.values())
         own = [r for r in every if r.key in cells or r.experiment == BASELINES]
         digests = Counter(str(record.extra.get("data_digest")) for record in own)
         digest = digests.most_common(1)[0][0] if digests else None
@@ -232,7 +229,7 @@ def read_leaderboard(experiment: str | Path, root: str | Path) -> list[Log]:
         for record in kept:
             found.setdefault((record.model, record.init), []).append(record)
         classical = [m for models in FAMILIES.values() for m in models if m not in spec.models]
-        wanted = {key: len(keys) for key, keys in asked.items()} | {(m, None): 1 for m in classical}
+        wanted: dict[tuple[str, str | None], int] = {**asked, **{(m, None): 1 for m in classical}}
         rows = tuple(Row(*key, n, tuple(found.get(key, ()))) for key, n in wanted.items())
         sizes = next((r.extra["train"] for r in kept if "train" in r.extra), None)
         by_name = {part["dataset"]: part for part in measured.values()} if digest is None else {}

@@ -23,14 +23,8 @@ from leporid.errors import DataError, closest
 _PACKAGES = ("numpy", "scipy", "numba", "pyarrow", "torch", "optuna")
 _READ_HISTORIES = ("dlr2", "hgn", "sasrec")
 """Models that read validation items when tested before records said who did."""
-_KINDS: dict[str, Any] = {
-    **dict.fromkeys(("dataset", "experiment", "model", "device", "spec_hash"), str),
-    **dict.fromkeys(("init", "recipe"), str | None),
-    **dict.fromkeys(("config", "metrics", "valid_metrics", "tail_metrics"), dict),
-    **{"versions": dict, "extra": dict, "seed": int, "seconds": int | float},
-    "peak_memory_mb": int | float,
-}
-"""What a field of a record that comes from a file must be."""
+_KINDS: dict[Any, Any] = {"str": str, "str | None": str | None, "int": int, "float": int | float}
+"""What a field of a record that comes from a file must be, by its annotation; others are `dict`."""
 _SPEC = ("dataset", "experiment", "model", "init", "recipe", "seed", "config")
 
 
@@ -94,9 +88,9 @@ class RunRecord:
         if missing := sorted(known - set(values) - {"extra"}):
             raise DataError(f"a run record needs the fields: {', '.join(missing)}")
         record = cls(**dict(values))
-        for name, kinds in _KINDS.items():
-            if not isinstance(getattr(record, name), kinds):
-                raise DataError(f"the field {name!r} of a run record is of the wrong kind")
+        for f in dataclasses.fields(cls):
+            if not isinstance(getattr(record, f.name), _KINDS.get(f.type, dict)):
+                raise DataError(f"the field {f.name!r} of a run record is of the wrong kind")
         for name in ("metrics", "valid_metrics", "tail_metrics"):
             if not all(isinstance(value, int | float) for value in getattr(record, name).values()):
                 raise DataError(f"the {name} of a run record must be numbers by name")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -135,8 +135,7 @@ def read_experiment(path: str | Path, data: str | Path | None = None) -> list[Ex
     return [s.replace(source=str(Path(data) / s.source)) if s.source else s for s in specs]
 
 
-def _check_names(kind: str, names: Iterable[str], known: Iterable[str]) -> None:
-    known = list(known)
+def _check_names(kind: str, names: Iterable[str], known: Collection[str]) -> None:
     for name in names:
         if name not in known:
             raise UnknownNameError(kind, name, known)
