@@ -21,9 +21,9 @@ from leporid.models import HistoryUnsupportedError
 from leporid.serve import schemas as s
 from leporid.serve.access import Access
 from leporid.serve.batching import HungUpError, OverloadedError
+from leporid.serve.logs import Seldom
 from leporid.serve.middleware import Guard, Ledger
 from leporid.serve.page import add_page
-from leporid.serve.seldom import Seldom
 from leporid.serve.service import RequestError, Service
 from leporid.serve.store import open_store
 

@@ -11,10 +11,9 @@ from typing import Any
 from fastapi.responses import JSONResponse
 
 from leporid.serve.access import Access
-from leporid.serve.access_log import log_request, request_id
+from leporid.serve.logs import Seldom, log_request, request_id
 from leporid.serve.metrics import Metrics
 from leporid.serve.schemas import ServeLimits
-from leporid.serve.seldom import Seldom
 
 _LOG = logging.getLogger(__name__)
 _LOG.addFilter(Seldom())
