@@ -207,9 +207,8 @@ def merged_log(
     """
     if "://" not in str(store) and not Path(store).is_file():
         raise DataError(f"no such store: {store}")
-    opened = open_store(store)
-    events = list(opened.events())
-    opened.close()
+    with contextlib.closing(open_store(store)) as opened:
+        events = list(opened.events())
     if not events:
         # A URL may hold a password.
         raise DataError(f"{'the store' if '://' in str(store) else store} holds no events yet")
