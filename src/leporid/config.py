@@ -207,10 +207,6 @@ def checked(value: Any, hint: Any, where: str) -> Any:
         raise ConfigError(f"{where} must be an integer, not {value!r}")
     if hint is int and isinstance(value, int) and not -(2**63) <= value < 2**63:
         raise ConfigError(f"{where} must be a 64-bit integer, not {value!r}")
-    if hint is type(None):
-        if value is None:
-            return None
-        raise ConfigError(f"{where} must be None, not {value!r}")
     if isinstance(target, type) and not isinstance(value, target):
         raise ConfigError(f"{where} must be {target.__name__}, not {value!r}")
     return value
