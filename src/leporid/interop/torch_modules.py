@@ -36,7 +36,6 @@ class _Plan:
     """One table and what will be written into it."""
 
     name: str
-    side: str
     table: nn.Parameter
     rows: NDArray[np.int64]
     """int64[m]: rows of the table."""
@@ -124,7 +123,7 @@ def initialize(
             else:
                 own, vectors = _among_trained(source, table, own, order, news[side], name)
             _check_norms(layer, vectors, name)
-            plans.append(_Plan(name, side, table, own, vectors, holder, attribute))
+            plans.append(_Plan(name, table, own, vectors, holder, attribute))
     _write(plans, freeze, max_delta)
     return {plan.name: len(plan.rows) for plan in plans}
 
