@@ -7,6 +7,7 @@ unknown keys (with the closest name suggested) and values of the wrong type.
 from __future__ import annotations
 
 import ast
+import contextlib
 import dataclasses
 import hashlib
 import inspect
@@ -174,29 +175,25 @@ def _meanings(cls: type) -> dict[str, str]:
 
 def checked(value: Any, hint: Any, where: str) -> Any:
     """Return `value` (an int may become a float, a list a tuple) or raise `ConfigError`."""
-    origin = typing.get_origin(hint)
+    origin, inner = typing.get_origin(hint), typing.get_args(hint)
     if hint is Any:
         return value
     if origin in (typing.Union, types.UnionType):
-        for option in typing.get_args(hint):
-            try:
+        for option in inner:
+            with contextlib.suppress(ConfigError):
                 return checked(value, option, where)
-            except ConfigError:
-                continue
         raise ConfigError(f"{where} must be {hint}, not {value!r}")
     if origin is typing.Literal:
-        allowed = typing.get_args(hint)
-        if value in allowed:
+        if value in inner:
             return value
-        guess = closest(str(value), [str(a) for a in allowed])
+        guess = closest(str(value), map(str, inner))
         hint_text = f"; did you mean {guess!r}?" if guess else ""
-        raise ConfigError(f"{where} must be one of {list(allowed)}, not {value!r}{hint_text}")
+        raise ConfigError(f"{where} must be one of {list(inner)}, not {value!r}{hint_text}")
     if origin is tuple:
         if not isinstance(value, list | tuple):
             raise ConfigError(f"{where} must be a list, not {value!r}")
-        inner = typing.get_args(hint)
-        if len(inner) == 2 and inner[1] is Ellipsis:
-            return tuple(checked(v, inner[0], where) for v in value)
+        if inner[1:] == (...,):
+            inner = inner[:1] * len(value)
         if len(inner) != len(value):
             raise ConfigError(f"{where} must have {len(inner)} entries, not {len(value)}")
         return tuple(checked(v, h, where) for v, h in zip(value, inner, strict=True))
