@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -83,7 +83,10 @@ def name_clusters(
     A term counts by its share among the cluster's items times the logarithm of how much larger
     that is than its share among all (its part of the Kullback-Leibler divergence).
     """
-    terms = [set(_terms(title, own)) for title, own in zip(titles, genres, strict=True)]
+    terms = [
+        {*own, *_WORD.findall(title), *(f"{decade}0s" for decade in _YEAR.findall(title))}
+        for title, own in zip(titles, genres, strict=True)
+    ]
     everywhere = Counter(term for own in terms for term in own)
     names: list[str] = []
     for number in range(int(cluster.max(initial=-1)) + 1):
@@ -102,10 +105,3 @@ def name_clusters(
         name = ", ".join(best[:shown])
         names.append(f"cluster {number + 1}" if not name or name in names else name)
     return tuple(names)
-
-
-def _terms(title: str, genres: tuple[str, ...]) -> Iterator[str]:
-    yield from genres
-    if year := _YEAR.search(title):
-        yield f"{year[1]}0s"
-    yield from _WORD.findall(title)

@@ -63,7 +63,6 @@ class Seldom(logging.Filter):
         self._seen: dict[object, tuple[float, int]] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Whether to write the record."""
         key: tuple[object, ...] = (record.msg,)
         error = record.exc_info[1] if record.exc_info else None
         if error is not None:

@@ -39,7 +39,6 @@ class Ledger:
         self._app, self._metrics = app, metrics
 
     async def __call__(self, scope: dict[str, Any], receive: _Receive, send: _Send) -> None:
-        """One ASGI call."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -88,7 +87,6 @@ class Guard:
         self._app, self._limits, self._access, self._hosts = app, limits, access, hosts
 
     async def __call__(self, scope: dict[str, Any], receive: _Receive, send: _Send) -> None:
-        """One ASGI call."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return

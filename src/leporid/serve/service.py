@@ -144,7 +144,6 @@ class Service:
         return b'{"run":%s,"results":[%s]}' % (_json(run.label), b",".join(rows))
 
     def _bound_request(self, request: s.RecommendRequest) -> None:
-        """Refuse what is too much, or nothing."""
         limits, asked = self.limits, len(request.users) + len(request.histories)
         if asked == 0:
             raise RequestError("give at least one user or one history")
