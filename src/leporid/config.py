@@ -162,14 +162,10 @@ def _meanings(cls: type) -> dict[str, str]:
         except (OSError, TypeError):  # a class typed at a prompt has no source
             continue
         assert isinstance(body, ast.ClassDef)
-        for field, text in pairwise(body.body):
-            if (
-                isinstance(field, ast.AnnAssign)
-                and isinstance(field.target, ast.Name)
-                and isinstance(text, ast.Expr)
-                and isinstance(text.value, ast.Constant)
-            ):
-                meanings[field.target.id] = " ".join(str(text.value.value).split())
+        for pair in pairwise(body.body):
+            match pair:
+                case ast.AnnAssign(target=ast.Name(name)), ast.Expr(ast.Constant(text)):
+                    meanings[name] = " ".join(str(text).split())
     return meanings
 
 

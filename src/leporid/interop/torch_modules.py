@@ -293,8 +293,7 @@ def _check_table(
 
 
 def _padding(chosen: Any, holder: nn.Module | None, n_rows: int, name: str) -> list[int]:
-    own = getattr(holder, "padding_idx", None)
-    wanted = own if chosen is None else chosen
+    wanted = getattr(holder, "padding_idx", None) if chosen is None else chosen
     if wanted is None:
         return []
     listed = [wanted] if isinstance(wanted, int | np.integer) else list(wanted)
