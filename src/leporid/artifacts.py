@@ -140,10 +140,10 @@ def _opened(path: str | Path) -> Iterator[Any]:
         raise DataError(f"could not read {path}: {error.strerror or error}") from None
 
 
-def _tensors(file: Any) -> dict[str, tuple[str, list[int]]]:
+def _tensors(file: Any) -> dict[str, list[Any]]:
     """Number format and shape of each array of an open file, from its header."""
     slices = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118
-    return {name: (part.get_dtype(), part.get_shape()) for name, part in slices.items()}
+    return {name: [part.get_dtype(), part.get_shape()] for name, part in slices.items()}
 
 
 def _seal(arrays: Mapping[str, NDArray[Any]], metadata: Mapping[str, str]) -> str:
@@ -201,8 +201,7 @@ def write_manifest(
         path = folder / name
         files[name] = {"bytes": path.stat().st_size, "blake2b": _digest(path)}
         if path.suffix == ".safetensors":
-            with _opened(path) as file:
-                files[name]["arrays"] = {key: list(about) for key, about in _tensors(file).items()}
+            files[name]["arrays"] = _header(path)
     kinds: Any = {}
     if beside is not None and (old := Path(beside) / MANIFEST).is_file():
         with contextlib.suppress(DataError):
@@ -244,14 +243,16 @@ def check_manifest(folder: str | Path, kind: str, *names: str, required: bool = 
 
 
 def _matches(path: Path, about: Mapping[str, Any]) -> bool:
-    if path.stat().st_size != about.get("bytes"):
-        return False
-    if path.suffix == ".safetensors":
-        with _opened(path) as file:
-            arrays = {key: list(about) for key, about in _tensors(file).items()}
-        if arrays != about.get("arrays"):
-            return False
-    return _digest(path) == about.get("blake2b")
+    return (
+        path.stat().st_size == about.get("bytes")
+        and (path.suffix != ".safetensors" or _header(path) == about.get("arrays"))
+        and _digest(path) == about.get("blake2b")
+    )
+
+
+def _header(path: Path) -> dict[str, list[Any]]:
+    with _opened(path) as file:
+        return _tensors(file)
 
 
 def _digest(path: Path) -> str:

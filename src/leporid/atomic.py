@@ -111,9 +111,7 @@ def _short(target: Path) -> str:
 
 def _sweep(target: Path) -> None:
     """Remove what dead processes left of `target`, and put back what one of them had moved."""
-    with os.scandir(target.parent) as entries:
-        names = [e.name for e in entries if e.name.startswith(f".{_short(target)}.")]
-    for name in names:
+    for name in os.listdir(target.parent):
         match = _TEMPORARY.fullmatch(name)
         if match is None or match[1] != _short(target) or _lives(int(match[2])):
             continue

@@ -7,6 +7,7 @@ unknown keys (with the closest name suggested) and values of the wrong type.
 from __future__ import annotations
 
 import ast
+import contextlib
 import dataclasses
 import hashlib
 import inspect
@@ -161,42 +162,34 @@ def _meanings(cls: type) -> dict[str, str]:
         except (OSError, TypeError):  # a class typed at a prompt has no source
             continue
         assert isinstance(body, ast.ClassDef)
-        for field, text in pairwise(body.body):
-            if (
-                isinstance(field, ast.AnnAssign)
-                and isinstance(field.target, ast.Name)
-                and isinstance(text, ast.Expr)
-                and isinstance(text.value, ast.Constant)
-            ):
-                meanings[field.target.id] = " ".join(str(text.value.value).split())
+        for pair in pairwise(body.body):
+            match pair:
+                case ast.AnnAssign(target=ast.Name(name)), ast.Expr(ast.Constant(text)):
+                    meanings[name] = " ".join(str(text).split())
     return meanings
 
 
 def checked(value: Any, hint: Any, where: str) -> Any:
     """Return `value` (an int may become a float, a list a tuple) or raise `ConfigError`."""
-    origin = typing.get_origin(hint)
+    origin, inner = typing.get_origin(hint), typing.get_args(hint)
     if hint is Any:
         return value
     if origin in (typing.Union, types.UnionType):
-        for option in typing.get_args(hint):
-            try:
+        for option in inner:
+            with contextlib.suppress(ConfigError):
                 return checked(value, option, where)
-            except ConfigError:
-                continue
         raise ConfigError(f"{where} must be {hint}, not {value!r}")
     if origin is typing.Literal:
-        allowed = typing.get_args(hint)
-        if value in allowed:
+        if value in inner:
             return value
-        guess = closest(str(value), [str(a) for a in allowed])
+        guess = closest(str(value), map(str, inner))
         hint_text = f"; did you mean {guess!r}?" if guess else ""
-        raise ConfigError(f"{where} must be one of {list(allowed)}, not {value!r}{hint_text}")
+        raise ConfigError(f"{where} must be one of {list(inner)}, not {value!r}{hint_text}")
     if origin is tuple:
         if not isinstance(value, list | tuple):
             raise ConfigError(f"{where} must be a list, not {value!r}")
-        inner = typing.get_args(hint)
-        if len(inner) == 2 and inner[1] is Ellipsis:
-            return tuple(checked(v, inner[0], where) for v in value)
+        if inner[1:] == (...,):
+            inner = inner[:1] * len(value)
         if len(inner) != len(value):
             raise ConfigError(f"{where} must have {len(inner)} entries, not {len(value)}")
         return tuple(checked(v, h, where) for v, h in zip(value, inner, strict=True))
@@ -207,10 +200,6 @@ def checked(value: Any, hint: Any, where: str) -> Any:
         raise ConfigError(f"{where} must be an integer, not {value!r}")
     if hint is int and isinstance(value, int) and not -(2**63) <= value < 2**63:
         raise ConfigError(f"{where} must be a 64-bit integer, not {value!r}")
-    if hint is type(None):
-        if value is None:
-            return None
-        raise ConfigError(f"{where} must be None, not {value!r}")
     if isinstance(target, type) and not isinstance(value, target):
         raise ConfigError(f"{where} must be {target.__name__}, not {value!r}")
     return value

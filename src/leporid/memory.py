@@ -17,7 +17,7 @@ import psutil
 from leporid.errors import ConfigError
 
 _UNITS = {"": 1, "b": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
-_BINARY = {"ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
+_UNITS |= {"ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
 _CGROUP = Path("/sys/fs/cgroup")
 LIBRARIES = 120_000_000
 """What the libraries and kernels that are not loaded yet will take."""
@@ -31,7 +31,7 @@ def parse_memory(text: str | int) -> int:
         found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]i?|)b?\s*", str(text).lower())
         if not found:
             raise ConfigError(f"memory must be an amount such as 2GB or 512MB, not {text!r}")
-        amount = float(found[1]) * {**_UNITS, **_BINARY}[found[2]]
+        amount = float(found[1]) * _UNITS[found[2]]
     if amount < 1:
         raise ConfigError(f"memory must be positive, not {text!r}")
     return int(amount)

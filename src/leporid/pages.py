@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from importlib import resources
 from typing import Any
 
-from leporid.errors import MissingExtraError
+from leporid.errors import import_extra
 
 
 def fill_template(
@@ -33,11 +33,8 @@ def fill_template(
 
 def new_figure(width: float, height: float, columns: int = 1) -> tuple[Any, Any]:
     """A matplotlib figure of that size in inches, and its axes (an array of several)."""
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise MissingExtraError("drawing figures", "plots") from None
-    figure = Figure(figsize=(width, height), layout="constrained")
+    drawing = import_extra("matplotlib.figure", "drawing figures", "plots")
+    figure = drawing.Figure(figsize=(width, height), layout="constrained")
     return figure, figure.subplots(1, columns)
 
 

@@ -11,7 +11,7 @@ import os
 import sys
 import time
 from collections.abc import Callable
-from typing import Any, Protocol, Self
+from typing import Any, Protocol
 
 _SECONDS_APART = 10.0
 """Between two plain lines of a stage."""
@@ -42,33 +42,20 @@ class NullProgress:
     def close(self) -> None:
         """Ignore."""
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
 
 class RichProgress(NullProgress):
     """A bar per stage on the terminal, with rate, time left and the caller's own fields."""
 
     def __init__(self, console: Any | None = None) -> None:
-        from rich.progress import (
-            BarColumn,
-            MofNCompleteColumn,
-            Progress,
-            TextColumn,
-            TimeElapsedColumn,
-            TimeRemainingColumn,
-        )
+        from rich import progress as bars
 
-        self._progress = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TimeElapsedColumn(),
-            TimeRemainingColumn(),
-            TextColumn("{task.fields[note]}"),
+        self._progress = bars.Progress(
+            bars.TextColumn("{task.description}"),
+            bars.BarColumn(),
+            bars.MofNCompleteColumn(),
+            bars.TimeElapsedColumn(),
+            bars.TimeRemainingColumn(),
+            bars.TextColumn("{task.fields[note]}"),
             console=console,
         )
         self._task: Any = None
@@ -83,29 +70,19 @@ class RichProgress(NullProgress):
 
     def advance(self, steps: int = 1, **fields: Any) -> None:
         """Move the current bar and show the fields beside it."""
-        if self._task is None:
-            return
-        note = _note(fields, "  ")
-        self._progress.update(self._task, advance=steps)
-        if note:
-            self._progress.update(self._task, note=note)
+        if self._task is not None:
+            shown: Any = {"note": _note(fields, "  ")} if fields else {}
+            self._progress.update(self._task, advance=steps, **shown)
 
     def close(self) -> None:
         """Fill the last bar and leave the terminal as it was."""
         self._finish()
         self._progress.stop()
 
-    def __exit__(self, *exception: object) -> None:
-        if exception[:1] != (None,):
-            self._task = None
-        self.close()
-
     def _finish(self) -> None:
         if self._task is not None:
-            if self._total is not None:
-                self._progress.update(self._task, completed=self._total)
-            else:
-                self._progress.update(self._task, total=1, completed=1)
+            total = 1 if self._total is None else self._total
+            self._progress.update(self._task, total=total, completed=total)
         self._task = None
 
 
@@ -160,8 +137,5 @@ def _say(line: str) -> None:
 
 
 def _note(fields: dict[str, Any], between: str) -> str:
-    return between.join(f"{key} {_short(value)}" for key, value in fields.items())
-
-
-def _short(value: Any) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+    short = ((key, f"{v:.4g}" if isinstance(v, float) else v) for key, v in fields.items())
+    return between.join(f"{key} {value}" for key, value in short)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import importlib
 import sys
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from leporid.errors import ConfigError, MissingExtraError, UnknownNameError
 
@@ -32,14 +32,12 @@ class Registry(Generic[T]):
             raise UnknownNameError(self._kind, name, self._paths)
         if name not in self._classes:
             module, _, attribute = self._paths[name].partition(":")
-            if module:
-                try:
-                    loaded: Any = getattr(importlib.import_module(module), attribute)
-                except ModuleNotFoundError as error:
-                    if error.name != "torch":
-                        raise
-                    raise MissingExtraError(f"the {self._kind} {name!r}", "torch") from None
-                self._classes[name] = loaded
+            try:
+                self._classes[name] = getattr(importlib.import_module(module), attribute)
+            except ModuleNotFoundError as error:
+                if error.name != "torch":
+                    raise
+                raise MissingExtraError(f"the {self._kind} {name!r}", "torch") from None
         return self._classes[name]
 
     def describe(self, name: str) -> dict[str, str]:

@@ -15,9 +15,8 @@ from benchmarks.map_layouts import kept, principal
 from numpy.typing import NDArray
 
 from leporid.serve import layout
-from leporid.serve.item_map import item_map
+from leporid.serve.item_map import item_map, name_clusters
 from leporid.serve.layout import lay_out
-from leporid.serve.regions import name_clusters
 
 
 @pytest.fixture

@@ -106,5 +106,4 @@ class _Lines(NullProgress):
     """One line per stage, for logs and continuous integration."""
 
     def start(self, description: str, total: int | None = None) -> None:
-        """Name the stage."""
         typer.echo(f"... {description}")

@@ -91,7 +91,7 @@ def embed(
     folder of `leporid data split`, of which only the training part is read: vectors that have
     seen the test part leak it.
     """
-    from leporid.interop import CONFIG_LINES
+    from leporid.interop import CONFIG_LINES, write_embeddings
 
     initializer = method.initializer()
     progress = show_progress(json_output)
@@ -102,7 +102,7 @@ def embed(
     else:
         vectors = _fit(initializer, train, place, progress)
     seconds = perf_counter() - began
-    files = format.write(vectors, output)
+    files = write_embeddings(vectors, output, **vars(format))
     rows = [_describe(side, getattr(vectors, side)) for side in ("users", "items")]
     if json_output:
         report = {"method": method.method, "settings": initializer.config.to_dict()}

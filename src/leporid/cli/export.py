@@ -39,12 +39,12 @@ def export(
         how = {"approximate": approximate, "address": address, "name": format.name}
         _export_model(source, output, to, check, json_output, **how)
         return
-    from leporid.interop import read_any
+    from leporid.interop import read_any, write_embeddings
 
     vectors = read_any(source, users, items, source_format)
     if scale is not None:
         vectors = vectors.standardized(scale)
-    files = format.write(vectors, output)
+    files = write_embeddings(vectors, output, **vars(format))
     n_users, n_items, dim = vectors.users.n, vectors.items.n, vectors.users.dim
     if json_output:
         report = {"users": n_users, "items": n_items, "dim": dim, "format": format.format}

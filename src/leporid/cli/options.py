@@ -23,7 +23,6 @@ from leporid.errors import ConfigError, DataError, UnknownNameError
 
 if TYPE_CHECKING:
     from leporid.data import Interactions, Split
-    from leporid.initializers import InitialEmbeddings
     from leporid.models import Recommender
 
 _SHORT = {"output": "-o", "out": "-o"}
@@ -55,12 +54,6 @@ class FormatOptions:
 
         if self.format not in FORMATS:
             raise UnknownNameError("format", self.format, FORMATS)
-
-    def write(self, vectors: InitialEmbeddings, output: Path) -> list[Path]:
-        """Write the vectors into the folder; returns the files."""
-        from leporid.interop import write_embeddings
-
-        return write_embeddings(vectors, output, self.format, name=self.name)
 
 
 @dataclass(frozen=True)

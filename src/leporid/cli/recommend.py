@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -101,60 +102,32 @@ def recommend(
     if similar is not None:
         if filters != _ALL_ITEMS:
             raise ConfigError("--similar takes no filters: leave --only, --exclude out")
-        _print([_similar(model, similar, n, titles)], "similar to", json_output)
-    elif user:
-        chosen = model.recommend(user, n, **settings)
-        _print(_lists(model, "user", user, user, chosen, explain, titles), "user", json_output)
-    else:
-        texts = history or []
-        rows = [parse_list(text) for text in texts]
-        chosen = model.recommend_history(rows, n, **settings)
-        lists = _lists(model, "history", texts, rows, chosen, explain, titles)
-        _print(lists, "history", json_output)
-
-
-def _lists(
-    model: Recommender,
-    kind: str,
-    names: list[str],
-    people: list[Any],
-    chosen: tuple[Any, Any],
-    explain: bool,
-    titles: Titles | None,
-) -> list[dict[str, Any]]:
+        near = _entries(model.similar_items(similar, n), "similarity", titles)
+        _print([{"similar to": similar, "items": near}], "similar to", json_output)
+        return
+    kind, names = ("user", user) if user else ("history", history or [])
+    people: list[Any] = names if user else [parse_list(text) for text in names]
+    ranked = (model.recommend if user else model.recommend_history)(people, n, **settings)
     lists = []
-    for name, person, items, scores in zip(names, people, *chosen, strict=True):
-        entries = []
-        for item, score in zip(items, scores, strict=True):
-            if item is None:
-                continue
-            entry = {"item": item, "score": float(score), **_title(titles, item)}
-            if explain:
-                reasons = zip(*_quietly(model.explain, person, item), strict=True)
-                entry["because"] = [
-                    {"item": own, "similarity": float(value), **_title(titles, own)}
-                    for own, value in reasons
-                ]
-            entries.append(entry)
+    for name, person, *chosen in zip(names, people, *ranked, strict=True):
+        entries = _entries(chosen, "score", titles)
+        with warnings.catch_warnings():
+            # Unknown items of a history were counted when it was ranked.
+            warnings.simplefilter("ignore", LeporidWarning)
+            for entry in entries if explain else ():
+                reasons = model.explain(person, entry["item"])
+                entry["because"] = _entries(reasons, "similarity", titles)
         lists.append({kind: name, "items": entries})
-    return lists
+    _print(lists, kind, json_output)
 
 
-def _quietly(explain: Any, *arguments: Any) -> Any:
-    """Unknown items of a history were counted when it was ranked."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", LeporidWarning)
-        return explain(*arguments)
-
-
-def _similar(model: Recommender, item: str, n: int, titles: Titles | None) -> dict[str, Any]:
-    near, values = model.similar_items(item, n)
-    entries = [
-        {"item": other, "similarity": float(value), **_title(titles, other)}
-        for other, value in zip(near, values, strict=True)
-        if other is not None
+def _entries(chosen: Sequence[Any], value: str, titles: Titles | None) -> list[dict[str, Any]]:
+    """Items and their scores as they are shown; None fills a short list."""
+    return [
+        {"item": item, value: float(score), **({"title": titles[str(item)]} if titles else {})}
+        for item, score in zip(*chosen, strict=True)
+        if item is not None
     ]
-    return {"similar to": item, "items": entries}
 
 
 def _print(lists: list[dict[str, Any]], kind: str, json_output: bool) -> None:
@@ -244,7 +217,3 @@ def _titles(model: Recommender, path: Path | None, filtered: bool) -> Titles | N
         raise
     ids = map(str, model.items.ids.to_pylist())
     return {key: info.title for key, info in zip(ids, named, strict=True)}
-
-
-def _title(titles: Titles | None, item: Any) -> dict[str, str]:
-    return {} if titles is None else {"title": titles[str(item)]}

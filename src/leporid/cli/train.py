@@ -83,14 +83,6 @@ class _Training:
         shared |= {"init": vectors, "progress": progress, **checkpoint}
         return models.train(self.model, split, **shared, **settings)
 
-    def fit_final(
-        self, validated: Recommender, split: Split, progress: ProgressLike, **checkpoint: Any
-    ) -> Recommender:
-        """The same model fitted on everything."""
-        tables = validated.takes_initial_vectors
-        how = {"device": self.device, **checkpoint} if tables else {}
-        return validated.refit(split, progress=progress, **how)
-
 
 def train(
     data: SplitSource,
@@ -143,9 +135,12 @@ def train(
                 check = against_baselines(outcomes, split, fitted=fitted, progress=reporter)
                 record = write_record(output, record, baselines=check.to_dict())
         if final:
-            again = {"checkpoint": checkpoint / "final", "resume": resume}
+            how: dict[str, Any] = {}
+            if fitted.takes_initial_vectors:
+                how = {"checkpoint": checkpoint / "final", "resume": resume}
+                how["device"] = training.device
             with Meter() as meter:
-                deployed = training.fit_final(fitted, split, reporter, **again)
+                deployed = fitted.refit(split, progress=reporter, **how)
             if first:
                 record = write_final(output, deployed, fitted, record, meter.seconds)
     finally:

@@ -201,11 +201,9 @@ class _Named(NullProgress):
         self._progress, self._name = progress, name
 
     def start(self, description: str, total: int | None = None) -> None:
-        """Begin the stage."""
         self._progress.start(self._name, total)
 
     def advance(self, steps: int = 1, **fields: Any) -> None:
-        """Go on."""
         self._progress.advance(steps, **fields)
 
 

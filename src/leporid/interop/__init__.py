@@ -10,9 +10,8 @@ model_export     `export_model`: a model into another system, checked against it
 model_vectors    `ModelVectors`: what an index or a database needs to rank as a model does
 onnx_encoder     A model's encoder of histories as an ONNX file
 postgres_tables  Tables of PostgreSQL with pgvector, and a function that ranks with them
-recbole          A split as RecBole's benchmark files
 rows             Which embedding belongs in which row of someone else's table
-tables           Reading and writing each: parquet, CSV, `.npy`, word2vec text, RecBole, `implicit`
+tables           Writing each: parquet, CSV, `.npy`, word2vec, RecBole's vectors and benchmark files
 torch_modules    `leporid.initialize`: starting vectors into the tables of any torch module
 trained_tables   Rows that stay near their start, and new rows among trained ones
 vector_targets   Parquet files, a faiss index and Qdrant's collections

@@ -7,7 +7,7 @@ from .model_export import TARGETS as TARGETS
 from .model_export import Parity as Parity
 from .model_export import export_model as export_model
 from .model_vectors import ModelVectors as ModelVectors
-from .recbole import BENCHMARK_LINES as BENCHMARK_LINES
-from .recbole import write_benchmark as write_benchmark
+from .tables import BENCHMARK_LINES as BENCHMARK_LINES
 from .tables import CONFIG_LINES as CONFIG_LINES
+from .tables import write_benchmark as write_benchmark
 from .torch_modules import initialize as initialize

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -73,28 +74,24 @@ def export_model(
     vectors, parity = ModelVectors.of(model), None
     n = min(n, len(vectors.items) - 1)
     with atomic_folder(path) as folder:
-        target: Any
-        if to == "onnx":
-            target = OnnxEncoder(folder, model)
-        elif to == "faiss":
-            target = FaissIndex(folder, approximate)
-        elif to == "parquet":
-            target = ParquetFiles(folder)
-        else:
-            target = (QdrantCollections if to == "qdrant" else PostgresTables)(
-                folder, address, name
-            )
-        target.write(vectors)
-        if check and (to != "pgvector" or address):
-            users = _some_users(vectors, check)
-            parity = compare(model, users, target.search(vectors, users, n))
-        about: dict[str, Any] = {
-            "model": model.name,
-            "config": model.config.to_dict(),
-            "target": to,
+        targets: dict[str, Callable[[], Any]] = {
+            "faiss": lambda: FaissIndex(folder, approximate),
+            "onnx": lambda: OnnxEncoder(folder, model),
+            "parquet": lambda: ParquetFiles(folder),
+            "pgvector": lambda: PostgresTables(folder, address, name),
+            "qdrant": lambda: QdrantCollections(folder, address, name),
         }
+        target = targets[to]()
+        target.write(vectors)
+        sizes = np.diff(vectors.seen.indptr)
+        if check and (to != "pgvector" or address):
+            users = np.flatnonzero(sizes).astype(np.int32)  # of which some, evenly spread
+            users = users[np.linspace(0, len(users) - 1, min(check, len(users))).astype(np.int64)]
+            parity = compare(model, users, target.search(vectors, users, n))
+        blank = int((sizes == 0).sum())
+        about: Any = {"model": model.name, "config": model.config.to_dict(), "target": to}
         about |= {"width": vectors.width, "users": len(vectors.users), "items": len(vectors.items)}
-        about |= {"product_ranks": model.vectors_rank, "users_without_history": _blank(vectors)}
+        about |= {"product_ranks": model.vectors_rank, "users_without_history": blank}
         about |= {"parity": parity and parity._asdict(), **getattr(target, "notes", {})}
         write_json(folder / "export.json", about)
     return parity
@@ -126,13 +123,3 @@ def _own_lists(model: Recommender, users: Positions, n: int) -> Positions:
     histories = model.known.sequences().take(users)
     products = model.person_vectors(histories, users) @ model.item_vectors().T
     return masked_top_k(products, n, seen=histories).items
-
-
-def _some_users(vectors: ModelVectors, count: int) -> Positions:
-    """Users with a history, evenly spread."""
-    users = np.flatnonzero(np.diff(vectors.seen.indptr)).astype(np.int32)
-    return users[np.linspace(0, len(users) - 1, min(count, len(users))).astype(np.int64)]
-
-
-def _blank(vectors: ModelVectors) -> int:
-    return int((np.diff(vectors.seen.indptr) == 0).sum())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import os
+import io
 import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -38,6 +38,7 @@ class OnnxEncoder:
             )
         self.folder = folder
         self.model: Any = model
+        self._reads_users = hasattr(model, "user_table")
 
     @property
     def notes(self) -> dict[str, Any]:
@@ -70,8 +71,9 @@ class OnnxEncoder:
         zeros = (torch.zeros(2, length, dtype=torch.int64), torch.zeros(2, dtype=torch.int64))
         before = model.device
         try:
-            with warnings.catch_warnings(), _quiet(), torch.no_grad():
-                warnings.simplefilter("ignore")  # of the tracer, about what `encode` promises
+            # The exporter prints hints about itself, and warns of what `encode` promises.
+            quiet = contextlib.redirect_stdout(io.StringIO())
+            with warnings.catch_warnings(action="ignore"), quiet, torch.no_grad():
                 model.to("cpu")
                 torch.onnx.export(
                     Encoder().eval(),
@@ -84,10 +86,6 @@ class OnnxEncoder:
                 )
         finally:
             model.to(before)
-
-    @property
-    def _reads_users(self) -> bool:
-        return hasattr(self.model, "user_table")
 
     def encode(
         self, histories: Sequences, users: NDArray[Any] | None = None
@@ -107,10 +105,3 @@ class OnnxEncoder:
         """Encode the histories of the users, then take products with the item vectors."""
         hidden = vectors.seen.take(users)
         return vectors.top_k(self.encode(hidden, users), hidden, n)
-
-
-@contextlib.contextmanager
-def _quiet() -> Any:
-    """The exporter prints hints about itself."""
-    with open(os.devnull, "w") as nothing, contextlib.redirect_stdout(nothing):
-        yield

@@ -87,15 +87,9 @@ def _rows(vectors: ModelVectors) -> Iterator[tuple[str, Iterator[str]]]:
     for table, ids, rows in (("items", items, vectors.items), ("users", users, vectors.users)):
         numbers = (",".join(map(str, row.tolist())) for row in rows)
         yield table, (f"{key}\t[{row}]\n" for key, row in zip(ids, numbers, strict=True))
-    seen = vectors.seen
-    yield (
-        "seen",
-        (
-            f"{key}\t{items[item]}\n"
-            for user, key in enumerate(users)
-            for item in np.unique(seen.of(user))
-        ),
-    )
+    seen = (np.unique(vectors.seen.of(user)) for user in range(len(users)))
+    pairs = ((key, item) for key, own in zip(users, seen, strict=True) for item in own)
+    yield "seen", (f"{key}\t{items[item]}\n" for key, item in pairs)
 
 
 def _escaped(ids: pa.Array) -> list[str]:

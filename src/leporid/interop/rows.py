@@ -38,23 +38,19 @@ def match_rows(
         return free, np.arange(n_vectors, dtype=np.int64)
     by_row = _ids_by_row(id_map, n_rows, name)
     known = IdMap.range(n_vectors, kind) if ids is None else ids
-    order = np.empty(len(free), dtype=np.int64)
-    missing: list[str] = []
-    for position, row in enumerate(free.tolist()):
+    for row in free.tolist():
         if row not in by_row:
             raise DataError(
                 f"row {row} of table {name!r} has no {kind} id: give one, or padding_idx"
             )
-        try:
-            order[position] = known.index(by_row[row])
-        except UnknownIdError:
-            missing.append(repr(by_row[row]))
+    order, missing = known.split_known(by_row[row] for row in free.tolist())
     if missing:
+        first = ", ".join(map(repr, missing[:3]))
         raise UnknownIdError(
-            f"{len(missing)} {kind} ids of table {name!r} have no vector: "
-            f"{', '.join(missing[:3])}; keep their rows with padding_idx, or embed more data"
+            f"{len(missing)} {kind} ids of table {name!r} have no vector: {first}; keep their rows "
+            f"with padding_idx, or embed more data"
         )
-    return free, order
+    return free, order.astype(np.int64)
 
 
 def _ids_by_row(id_map: Any, n_rows: int, name: str) -> dict[int, Any]:

@@ -1,4 +1,4 @@
-"""How each format is written: parquet, CSV, `.npy`, word2vec text, RecBole's files."""
+"""How each format is written: parquet, CSV, `.npy`, word2vec text, RecBole's vectors and splits."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ import pyarrow.csv as pcsv
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from leporid.data import vector_id_file
+from leporid.artifacts import atomic_path
+from leporid.data import Split, vector_id_file, write_log
 from leporid.errors import DataError
 from leporid.spectral import Embedding
 
@@ -31,6 +32,8 @@ preload_weight:
 """
 """RecBole then gives the vectors, in its own row order, by `dataset.get_preload_weight("uid")`
 and `("iid")`; its models do not read them by themselves, `leporid.initialize` puts them in."""
+BENCHMARK_LINES = "benchmark_filename: [train, valid, test]\n"
+"""RecBole then reads the three files in place of `NAME.inter`, and splits nothing itself."""
 
 
 def write_parquet(path: Path, kind: str, ids: pa.Array, embedding: Embedding) -> None:
@@ -71,6 +74,23 @@ def write_recbole(path: Path, kind: str, ids: pa.Array, embedding: Embedding) ->
     header = f"{kind[0]}id:token\t{kind}_emb:float_seq"
     _write(path, header, names, "\t", embedding.vectors)
     path.with_name("recbole.yaml").write_text(CONFIG_LINES, encoding="utf-8")
+
+
+def write_benchmark(split: Split, folder: str | Path, name: str | None = None) -> list[Path]:
+    """Write `NAME.train.inter`, `.valid.inter`, `.test.inter` and `benchmark.yaml`.
+
+    RecBole's models then train and test on the same parts. It looks for them in a folder of the
+    data set's name, which is the default of `name`.
+    """
+    folder = Path(folder)
+    name = name or folder.resolve().name
+    files = [
+        write_log(getattr(split, part), folder / f"{name}.{part}.inter")
+        for part in ("train", "valid", "test")
+    ]
+    with atomic_path(folder / "benchmark.yaml") as temporary:
+        temporary.write_text(BENCHMARK_LINES, encoding="utf-8")
+    return [*files, folder / "benchmark.yaml"]
 
 
 def _names(ids: pa.Array, kind: str, refused: str, problem: str, where: str) -> pa.Array:

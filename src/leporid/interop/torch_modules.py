@@ -36,7 +36,6 @@ class _Plan:
     """One table and what will be written into it."""
 
     name: str
-    side: str
     table: nn.Parameter
     rows: NDArray[np.int64]
     """int64[m]: rows of the table."""
@@ -124,7 +123,7 @@ def initialize(
             else:
                 own, vectors = _among_trained(source, table, own, order, news[side], name)
             _check_norms(layer, vectors, name)
-            plans.append(_Plan(name, side, table, own, vectors, holder, attribute))
+            plans.append(_Plan(name, table, own, vectors, holder, attribute))
     _write(plans, freeze, max_delta)
     return {plan.name: len(plan.rows) for plan in plans}
 
@@ -294,8 +293,7 @@ def _check_table(
 
 
 def _padding(chosen: Any, holder: nn.Module | None, n_rows: int, name: str) -> list[int]:
-    own = getattr(holder, "padding_idx", None)
-    wanted = own if chosen is None else chosen
+    wanted = getattr(holder, "padding_idx", None) if chosen is None else chosen
     if wanted is None:
         return []
     listed = [wanted] if isinstance(wanted, int | np.integer) else list(wanted)

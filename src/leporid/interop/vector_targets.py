@@ -1,4 +1,4 @@
-"""Where the vectors of a model can go: parquet files, a faiss index, Qdrant, PostgreSQL.
+"""Where the vectors of a model can go: parquet files, a faiss index, Qdrant.
 
 Each target is written, and can be searched as its users will search it.
 """
@@ -28,7 +28,6 @@ class ParquetFiles:
         self.folder = folder
 
     def write(self, vectors: ModelVectors) -> None:
-        """Write the files."""
         vectors.to_parquet(self.folder)
 
     def search(self, vectors: ModelVectors, users: Positions, n: int) -> Positions:
@@ -95,12 +94,9 @@ class QdrantCollections:
                 client.create_collection(collection, vectors_config=size)
                 for start in range(0, len(rows), _POINTS_AT_ONCE):
                     part = range(start, min(start + _POINTS_AT_ONCE, len(rows)))
-                    payloads = [{"id": external[row], **more[row]} for row in part]
-                    batch = q.Batch(
-                        ids=list(part), vectors=rows[part.start : part.stop].tolist(),
-                        payloads=payloads,
-                    )  # fmt: skip
-                    client.upsert(collection, batch)
+                    points: Any = {"payloads": [{"id": external[r], **more[r]} for r in part]}
+                    points["vectors"] = rows[part.start : part.stop].tolist()
+                    client.upsert(collection, q.Batch(ids=list(part), **points))
 
     def search(self, vectors: ModelVectors, users: Positions, n: int) -> Positions:
         """The points of the users, then exact queries; what each has seen is left out after them.

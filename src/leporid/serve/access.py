@@ -78,16 +78,10 @@ class Access:
             return False
         return _is(sent, self._token) | _is(sent, self._admin)
 
-    def check_writing(self, scope: Mapping[str, Any]) -> None:
-        """Refuse a request that may not write events."""
-        self._check(scope, self._token, TOKEN)
-
-    def check_reloading(self, scope: Mapping[str, Any]) -> None:
-        """Refuse a request that may not reload."""
-        self._check(scope, self._admin, ADMIN_TOKEN)
-
-    def _check(self, scope: Mapping[str, Any], token: bytes | None, variable: str) -> None:
+    def check(self, scope: Mapping[str, Any], variable: str) -> None:
+        """Refuse a request that may not write events (TOKEN), or not reload (ADMIN_TOKEN)."""
         headers = dict(scope["headers"])
+        token = self._token if variable == TOKEN else self._admin
         if self._local:
             self._check_local(scope, headers)
         elif token is None:

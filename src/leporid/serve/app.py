@@ -19,11 +19,11 @@ from leporid._version import __version__
 from leporid.errors import LeporidError, UnknownIdError
 from leporid.models import HistoryUnsupportedError
 from leporid.serve import schemas as s
-from leporid.serve.access import Access
+from leporid.serve.access import ADMIN_TOKEN, TOKEN, Access
 from leporid.serve.batching import HungUpError, OverloadedError
+from leporid.serve.logs import Seldom
 from leporid.serve.middleware import Guard, Ledger
 from leporid.serve.page import add_page
-from leporid.serve.seldom import Seldom
 from leporid.serve.service import RequestError, Service
 from leporid.serve.store import open_store
 
@@ -187,18 +187,12 @@ def _add_reading(app: FastAPI, service: Service, *, writable: bool) -> None:
     def item_map(run: _Run = "main") -> Response:
         """Two coordinates and the colours of every item."""
         served = service.run(run)
-        x, y = served.map.position.astype(float).round(4).T.tolist()
-        groups = served.map
-        answer = {
-            "ids": served.ids,
-            "titles": served.titles,
-            "x": x,
-            "y": y,
-            "genres": groups.genres,
-        }
-        answer |= {"genre": groups.genre.tolist(), "cluster": groups.cluster.tolist()}
-        answer |= {"clusters": groups.clusters, "layout": groups.layout}
-        return JSONResponse(answer)
+        seen = served.map
+        x, y = seen.position.astype(float).round(4).T.tolist()
+        answer = {"ids": served.ids, "titles": served.titles, "x": x, "y": y}
+        answer |= {"genres": seen.genres, "genre": seen.genre.tolist()}
+        answer |= {"cluster": seen.cluster.tolist(), "clusters": seen.clusters}
+        return JSONResponse({**answer, "layout": seen.layout})
 
     @app.get("/metrics", response_class=PlainTextResponse)
     async def metrics() -> Response:
@@ -210,13 +204,13 @@ def _add_writing(app: FastAPI, service: Service, access: Access) -> None:
     @app.post("/events", responses=_LOCKED)
     async def events(request: s.EventsRequest, http: Request) -> s.EventsAnswer:
         """Keep new interactions; they count for the next recommendation. Needs the token."""
-        access.check_writing(http.scope)
+        access.check(http.scope, TOKEN)
         return s.EventsAnswer(stored=await service.store_events(request, _client(http)))
 
     @app.post("/reload", responses={**_LOCKED, **_problems(409)})
     async def reload(http: Request) -> s.ReloadAnswer:
         """Read the run's folder again and serve what is there now. Needs the admin token."""
-        access.check_reloading(http.scope)
+        access.check(http.scope, ADMIN_TOKEN)
         try:
             await service.reload()
         except OverloadedError:

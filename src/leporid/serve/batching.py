@@ -6,7 +6,7 @@ import asyncio
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Generic, TypeVar
+from typing import Generic, TypeVar, cast
 
 from leporid.errors import LeporidError
 
@@ -108,13 +108,10 @@ class Batcher(Generic[Job, Answer]):
             await request.done
         finally:
             self._drop(request)
-        answers: list[Answer] = []
         for answer in request.answers:
             if isinstance(answer, BaseException):
                 raise answer
-            assert answer is not None
-            answers.append(answer)
-        return answers
+        return cast("list[Answer]", request.answers)
 
     def _drop(self, request: _Request[Job, Answer]) -> None:
         """Forget what is not begun of a request."""

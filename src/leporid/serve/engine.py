@@ -83,9 +83,8 @@ class Engine:
         """One answer per person, in order; a person's own mistake is an error in their place."""
         answers: list[Ranked | LeporidError | None] = [None] * len(people)
         users = list({person.user for person in people if person.user is not None})
-        new = {}
-        if self._store is not None and users:
-            new = self._store.items_of(users, self._limits.history_length)
+        last = self._limits.history_length
+        new = self._store.items_of(users, last) if self._store is not None and users else {}
         groups: dict[tuple[int, bool, bool], list[_Row]] = {}
         for place, person in enumerate(people):
             try:

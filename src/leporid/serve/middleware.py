@@ -11,10 +11,9 @@ from typing import Any
 from fastapi.responses import JSONResponse
 
 from leporid.serve.access import Access
-from leporid.serve.access_log import log_request, request_id
+from leporid.serve.logs import Seldom, log_request, request_id
 from leporid.serve.metrics import Metrics
 from leporid.serve.schemas import ServeLimits
-from leporid.serve.seldom import Seldom
 
 _LOG = logging.getLogger(__name__)
 _LOG.addFilter(Seldom())
@@ -40,7 +39,6 @@ class Ledger:
         self._app, self._metrics = app, metrics
 
     async def __call__(self, scope: dict[str, Any], receive: _Receive, send: _Send) -> None:
-        """One ASGI call."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -89,7 +87,6 @@ class Guard:
         self._app, self._limits, self._access, self._hosts = app, limits, access, hosts
 
     async def __call__(self, scope: dict[str, Any], receive: _Receive, send: _Send) -> None:
-        """One ASGI call."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return

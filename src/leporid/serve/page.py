@@ -10,7 +10,7 @@ from importlib import resources
 import fastapi_offline
 from fastapi import FastAPI
 from fastapi.openapi.docs import get_swagger_ui_html
-from fastapi.responses import HTMLResponse, Response
+from fastapi.responses import Response
 
 from leporid.serve.middleware import POLICY
 
@@ -30,7 +30,19 @@ def add_page(app: FastAPI) -> None:
 
     @app.get("/docs", include_in_schema=False)
     async def docs() -> Response:
-        return _swagger_ui()
+        """FastAPI's own page; the one script inside it is let through by its digest."""
+        script, style = (f"static/{name}" for name in _SWAGGER)
+        page = get_swagger_ui_html(
+            openapi_url="openapi.json",
+            title="leporid: endpoints",
+            swagger_js_url=script,
+            swagger_css_url=style,
+            swagger_favicon_url="favicon.ico",
+        )
+        [inside] = re.findall(rb"<script>(.*?)</script>", bytes(page.body), re.DOTALL)
+        digest = base64.b64encode(hashlib.sha256(inside).digest()).decode()
+        page.headers["content-security-policy"] = f"{POLICY}; script-src 'self' 'sha256-{digest}'"
+        return page
 
     @app.get("/favicon.ico", include_in_schema=False)
     async def icon() -> Response:
@@ -42,19 +54,3 @@ def _add_file(app: FastAPI, path: str, content: bytes, kind: str) -> None:
         return Response(content, media_type=kind, headers={"Cache-Control": "no-cache"})
 
     app.add_api_route(path, file, include_in_schema=False)
-
-
-def _swagger_ui() -> HTMLResponse:
-    """FastAPI's own page; the one script inside it is let through by its digest."""
-    script, style = (f"static/{name}" for name in _SWAGGER)
-    page = get_swagger_ui_html(
-        openapi_url="openapi.json",
-        title="leporid: endpoints",
-        swagger_js_url=script,
-        swagger_css_url=style,
-        swagger_favicon_url="favicon.ico",
-    )
-    [inside] = re.findall(rb"<script>(.*?)</script>", bytes(page.body), re.DOTALL)
-    digest = base64.b64encode(hashlib.sha256(inside).digest()).decode()
-    page.headers["content-security-policy"] = f"{POLICY}; script-src 'self' 'sha256-{digest}'"
-    return page

@@ -45,9 +45,8 @@ def serve_forever(
     except ImportError as error:
         raise MissingExtraError("the service", "serve") from error
     from leporid.serve.access import is_loopback
-    from leporid.serve.access_log import write_access_log
+    from leporid.serve.logs import Seldom, write_access_log
     from leporid.serve.schemas import ServeLimits
-    from leporid.serve.seldom import Seldom
 
     with _listen(host, port) as listening:
         hosts = None if "*" in allowed_hosts else {host, "localhost", *allowed_hosts}

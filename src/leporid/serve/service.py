@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from leporid.errors import DataError, LeporidError, UnknownIdError
 from leporid.models import fit_sentence
@@ -79,7 +78,7 @@ class Service:
         """Load the folders again and swap; requests meanwhile are answered by the old runs."""
         async with self._reloading:
             try:
-                fresh = await asyncio.get_running_loop().run_in_executor(None, self._load)
+                fresh = await asyncio.to_thread(self._load)
                 # The first score of a model prepares what it keeps: before the swap, not after.
                 await self._scoring.submit([_first_person(run) for run in fresh.values()])
             except LeporidError:
@@ -132,7 +131,8 @@ class Service:
             known, unknown = names.split_known(history)
             if len(known) == 0:
                 names.index(unknown[0])  # raises: nothing to go by
-            people.append(Person(history=_distinct(known), unknown=tuple(unknown), **shared))
+            distinct = known[np.sort(np.unique(known, return_index=True)[1])]  # in order
+            people.append(Person(history=distinct, unknown=tuple(unknown), **shared))
         gone = None if hung_up is None else asyncio.ensure_future(hung_up())
         try:
             if gone is not None and len(people) * _cost(people[0]) > _LARGE:
@@ -144,7 +144,6 @@ class Service:
         return b'{"run":%s,"results":[%s]}' % (_json(run.label), b",".join(rows))
 
     def _bound_request(self, request: s.RecommendRequest) -> None:
-        """Refuse what is too much, or nothing."""
         limits, asked = self.limits, len(request.users) + len(request.histories)
         if asked == 0:
             raise RequestError("give at least one user or one history")
@@ -157,8 +156,8 @@ class Service:
             self.bound(f"items in history {number}", len(history), limits.history_length)
             named += len(history)
         self.bound("items named in the request", named, limits.item_list)
-        cost = asked * _person_cost(request.n, request.explain)
-        self.bound("people x (20 + n), or x (20 + 4n) with explain", cost, limits.cost)
+        cost = "people x (20 + n), or x (20 + 4n) with explain"
+        self.bound(cost, asked * _cost(request), limits.cost)
 
     def _answers(self, people: list[Person]) -> list[bytes | LeporidError]:
         """JSON made in the thread that scores, where it delays nobody else's request."""
@@ -197,9 +196,8 @@ class Service:
         run = self.runs["main"]
         key, stored = _user_key(run, name), list[str]()
         if self.store is not None:
-            loop, last = asyncio.get_running_loop(), self.limits.history_length
-            items_of = await loop.run_in_executor(None, self.store.items_of, [key], last)
-            stored = items_of.get(key, [])
+            last = self.limits.history_length
+            stored = (await asyncio.to_thread(self.store.items_of, [key], last)).get(key, [])
         index, before = run.user_items(name, bool(stored))
         recent = np.concatenate([before, run.known_items(stored)])[-_SHOWN:]
         return {
@@ -238,18 +236,9 @@ def _user_key(run: LoadedRun, user: int | str) -> str:
         return str(user)
 
 
-def _distinct(items: NDArray[np.int32]) -> NDArray[np.int32]:
-    """The first of each item, in order."""
-    return items[np.sort(np.unique(items, return_index=True)[1])]
-
-
-def _person_cost(n: int, explain: bool) -> int:
+def _cost(person: Person | s.RecommendRequest) -> int:
     """Roughly proportional to the time: a score, and what is said of each item."""
-    return 20 + n * (4 if explain else 1)
-
-
-def _cost(person: Person) -> int:
-    return _person_cost(person.n, person.explain)
+    return 20 + person.n * (4 if person.explain else 1)
 
 
 def _json(value: Any) -> bytes:
@@ -263,10 +252,9 @@ def _result(person: Person, ranked: Ranked) -> dict[str, Any]:
         for index, score in zip(ranked.items, ranked.scores, strict=True)
     ]
     for item, reasons in zip(items, ranked.reasons or [], strict=False):
-        item["because"] = [_reason(run, *reason) for reason in reasons]
+        item["because"] = [
+            {"id": run.ids[index], "title": run.titles[index], "similarity": similarity}
+            for index, similarity in reasons
+        ]
     about = {"user": person.asked, "folded_in": ranked.folded_in, "new_events": ranked.n_events}
     return {**about, "unknown": person.unknown, "items": items}
-
-
-def _reason(run: LoadedRun, index: int, similarity: float) -> dict[str, Any]:
-    return {"id": run.ids[index], "title": run.titles[index], "similarity": similarity}

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from leporid.data import Duplicates, IdMap, Interactions
-from leporid.errors import DataError, MissingExtraError
+from leporid.errors import DataError, import_extra
 
 _TABLE = (
     "CREATE TABLE IF NOT EXISTS events (id {key} PRIMARY KEY, "
@@ -65,7 +65,7 @@ class EventStore(abc.ABC):
 
     @abc.abstractmethod
     def _transaction(self, link: Any) -> AbstractContextManager[Any]:
-        """All or nothing; gives what `executemany` is called on."""
+        """All or nothing."""
 
     @abc.abstractmethod
     def _rows(self, link: Any) -> Iterable[tuple[Any, ...]]:
@@ -73,8 +73,8 @@ class EventStore(abc.ABC):
 
     def add(self, events: Sequence[Event]) -> None:
         """Keep events; they are on disk when this returns, all of them or none."""
-        with self._link("write") as link, self._transaction(link) as cursor:
-            cursor.executemany(_INSERT.format(mark=self.mark), list(events))
+        with self._link("write") as link, self._transaction(link):
+            link.cursor().executemany(_INSERT.format(mark=self.mark), list(events))
 
     def items_of(self, users: Sequence[str], last: int) -> dict[str, list[str]]:
         """The `last` items of each user that has any, in order of time."""
@@ -157,10 +157,7 @@ class PostgresStore(EventStore):
     name = "the PostgreSQL store"
 
     def __init__(self, url: str) -> None:
-        try:
-            import psycopg
-        except ImportError as error:
-            raise MissingExtraError("a PostgreSQL store", "postgres") from error
+        psycopg = import_extra("psycopg", "a PostgreSQL store", "postgres")
         self._connect, self.failure, self._url = psycopg.connect, psycopg.Error, url
         try:
             if url.partition("?")[0].count("@") > 1:
@@ -185,10 +182,8 @@ class PostgresStore(EventStore):
         link.execute("SET synchronous_commit = on")
         return link
 
-    @contextlib.contextmanager
-    def _transaction(self, link: Any) -> Iterator[Any]:
-        with link.transaction(), link.cursor() as cursor:
-            yield cursor
+    def _transaction(self, link: Any) -> AbstractContextManager[Any]:
+        return link.transaction()  # type: ignore[no-any-return]
 
     def _rows(self, link: Any) -> Iterable[tuple[Any, ...]]:
         # A named cursor, which needs a transaction: rows stay on the server until asked for.
@@ -207,9 +202,8 @@ def merged_log(
     """
     if "://" not in str(store) and not Path(store).is_file():
         raise DataError(f"no such store: {store}")
-    opened = open_store(store)
-    events = list(opened.events())
-    opened.close()
+    with contextlib.closing(open_store(store)) as opened:
+        events = list(opened.events())
     if not events:
         # A URL may hold a password.
         raise DataError(f"{'the store' if '://' in str(store) else store} holds no events yet")

@@ -25,7 +25,6 @@ class BoundedConnection(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
     _header_bytes = 0
 
     def connection_made(self, transport: Any) -> None:
-        """Someone has connected."""
         super().connection_made(transport)
         # Here rather than by uvicorn's `limit_concurrency`, which counts with the first request.
         if len(self.connections) > self.server_state.limits.connections:
@@ -34,7 +33,6 @@ class BoundedConnection(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
             transport.close()
 
     def data_received(self, data: bytes) -> None:
-        """Some bytes of a request."""
         if self.transport.is_closing():
             return
         before = self.cycle

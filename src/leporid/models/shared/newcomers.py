@@ -153,9 +153,9 @@ def fit_newcomers(
     weight /= products.std(correction=0).clamp(min=_TINY)
     mixed = scores - mean + weight * (products - products.mean())
     seen_new = torch.from_numpy(model.known.csr()[people][:, items].toarray() > 0)
-    best = mixed.masked_fill(seen_new.to(mixed.device), -torch.inf)
-    best = best.topk(min(_PLACES, len(items)), dim=1).values.cpu().numpy()
-    scale = _scale_for(share, best, np.concatenate(first) - np.float32(mean))
+    mixed = mixed.masked_fill(seen_new.to(mixed.device), -torch.inf)
+    best = mixed.topk(min(_PLACES, len(items)), dim=1).values
+    scale = _scale_for(share, best.cpu().numpy(), np.concatenate(first) - np.float32(mean))
     shift = mean - scale * (mean + weight * products.mean())
     return Newcomers(new, table, torch.tensor(scale).to(weight), scale * weight, shift)
 

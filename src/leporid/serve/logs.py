@@ -1,4 +1,7 @@
-"""The access log: one line of JSON per request, without addresses, search words or bodies."""
+"""What is logged: a line of JSON per request, and failures seldom enough to fill no disk.
+
+A line of the access log has no address, no search words and no body.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +11,18 @@ import logging.handlers
 import re
 import secrets
 import sys
+import time
 from datetime import UTC, datetime
+from traceback import walk_tb
 
 from leporid.errors import ConfigError
 
 LOG = logging.getLogger("leporid.serve.access")
 
 _WELL_FORMED = re.compile(rb"[A-Za-z0-9._-]{1,64}")
+_SECONDS = 60.0
+_KINDS = 1000
+"""Different messages remembered; their number is that of places in the code, not of requests."""
 
 
 def request_id(sent: bytes | None) -> str:
@@ -45,3 +53,29 @@ def write_access_log(where: str) -> None:
         raise ConfigError(f"cannot write the access log {where}: {error.strerror}") from error
     LOG.handlers, LOG.propagate = [handler], False
     LOG.setLevel(logging.INFO)
+
+
+class Seldom(logging.Filter):
+    """Lets a message through once a minute, with the number of those kept back before it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._seen: dict[object, tuple[float, int]] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        key: tuple[object, ...] = (record.msg,)
+        error = record.exc_info[1] if record.exc_info else None
+        if error is not None:
+            places = [(frame.f_code, line) for frame, line in walk_tb(error.__traceback__)]
+            key += (type(error), *places[-1:])
+        last, kept_back = self._seen.get(key, (-_SECONDS, 0))
+        now = time.monotonic()
+        if now - last < _SECONDS:
+            self._seen[key] = last, kept_back + 1
+            return False
+        if len(self._seen) >= _KINDS:
+            self._seen.clear()
+        self._seen[key] = now, 0
+        if kept_back:
+            record.msg = f"{record.msg} ({kept_back} more like this since it was last written)"
+        return True
