@@ -4,7 +4,7 @@ tests/test_contract.py         every model: `shared/base`, `shared/catalogue`, `
 tests/test_contract_neural.py  every neural model: `shared/neural`, `shared/user_table`
 tests/training/test_train.py   `shared/fitting`
 
-test_classical_filters         `gfcf`, `turbocf`, `shared/dense`, `shared/sparse`
+test_classical_filters         `gfcf`, `turbocf`, `shared/sparse`
 test_classical_ials            `ials`
 test_classical_knn             `userknn`, `itemknn`, `shared/neighbourhood`, `shared/profiles`
 test_classical_linear          `slim`, `ease`, `shared/sparse`

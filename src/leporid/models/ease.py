@@ -16,10 +16,9 @@ from leporid.data import Split
 from leporid.errors import DataError, LeporidWarning
 from leporid.kernel import kernel
 from leporid.memory import format_bytes, free_memory
-from leporid.models.shared.base import Indices, Learnt, Scores
-from leporid.models.shared.dense import DenseConfig
+from leporid.models.shared.base import Learnt
 from leporid.models.shared.neighbour_regressions import neighbour_regressions
-from leporid.models.shared.profiles import WINDOW_SPACE, ProfileRecommender
+from leporid.models.shared.profiles import WINDOW_SPACE, ItemWeights, ProfileConfig
 from leporid.models.shared.sparse import canonical, rows_times
 from leporid.progress import ProgressLike
 from leporid.space import Float, SearchSpace
@@ -30,19 +29,19 @@ _TILE = 64
 
 
 @dataclass(frozen=True, kw_only=True)
-class EASEConfig(DenseConfig):
+class EASEConfig(ProfileConfig):
     """Settings of EASE; its inverse is dense, and takes n_items^3 operations."""
 
-    l2: float = setting(1000.0, above=0)
-    """The ridge lambda; with 0 the inverse need not exist."""
     max_items: int = setting(30_000, at_least=1)
     """With more items, or where 4 n_items^2 bytes are more than half of the free memory, each item
     is regressed on its nearest items only."""
+    l2: float = setting(1000.0, above=0)
+    """The ridge lambda; with 0 the inverse need not exist."""
     neighbours: int = setting(500, at_least=1)
     """How many items those are."""
 
 
-class EASE(ProfileRecommender):
+class EASE(ItemWeights):
     """Scores P B, P the profiles, with B = argmin |X - X B|^2 + lambda |B|^2, diag(B) = 0.
 
     The entries of X and P are 1, or the weights of the interactions.
@@ -82,11 +81,6 @@ class EASE(ProfileRecommender):
             return f"a dense matrix of {format_bytes(needed)} in {format_bytes(free)} free memory"
         return None
 
-    def _score_profiles(self, profiles: sparse.csr_array, users: Indices | None) -> Scores:
-        if sparse.issparse(self.weights):
-            return rows_times(profiles, np.arange(profiles.shape[0], dtype=np.int32), self.weights)
-        return np.asarray(profiles @ self.weights, dtype=np.float32)
-
 
 def ease_weights(profiles: sparse.csr_array, l2: float) -> NDArray[np.float32]:
     """float32[n_items, n_items]: B = I - P diag(1 / diag(P)), P = (X'X + lambda I)^-1.
@@ -96,7 +90,7 @@ def ease_weights(profiles: sparse.csr_array, l2: float) -> NDArray[np.float32]:
     """
     by_item = canonical(profiles.T)
     for kind in (np.float32, np.float64):
-        gram = rows_times(by_item, np.arange(by_item.shape[0], dtype=np.int32), profiles)
+        gram = rows_times(by_item, profiles)
         matrix: NDArray[Any] = gram.astype(kind, copy=False).T  # symmetric, in Fortran order
         del gram
         matrix[np.diag_indices_from(matrix)] += l2

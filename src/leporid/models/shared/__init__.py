@@ -5,7 +5,6 @@ base                 `Recommender`: the one interface of every model; fitting, s
 build_context        `BuildContext`: what a network is built from, and its tables
 catalogue            the names of the models, resolved when they are asked for
 content_neighbours   `ContentNeighbours`: items like those of a history, by content alone
-dense                how large an items x items matrix may become
 dot_product          `DotProduct`: neural models that rank by products of two vectors
 exposure             how long rows of new items must be to get their share of the first places
 fitting              `train`: a model by name, an initialiser by name, a split; a fitted model
