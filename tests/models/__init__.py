@@ -10,7 +10,7 @@ test_classical_knn             `userknn`, `itemknn`, `shared/neighbourhood`, `sh
 test_classical_linear          `slim`, `ease`, `shared/sparse`
 test_classical_walks           `p3alpha`, `rp3beta`, `shared/sparse`
 test_classical_ml1m            the classical models on MovieLens-1M
-test_dlr2                      `dlr2/`, `shared/new_users`
+test_dlr2                      `dlr2/`, `NewUserRows` of `shared/user_table`
 test_dlr2_authors              the recipe `authors` of `dlr2/`
 test_graph_propagation         `shared/graph_propagation`
 test_ranking_loss              `shared/ranking_loss`

@@ -16,7 +16,6 @@ neighbour_regressions  EASE where the catalogue is too large for its inverse
 log_kinds            kinds of log the recipe `general` tells apart, by their numbers
 masks                dropout that does not wait for random numbers on a CPU
 neural               `NeuralRecommender`: build, train and score a network
-new_users            a row of the user table for people who were not there when it was trained
 profiles             `ProfileRecommender`, `ItemWeights`: models that score from training rows
 ranking_loss         the pairwise BPR loss and its gradient, in closed form
 refitting            `Fitting`: how a model was fitted; `refit`: again, on everything; `continued`
