@@ -37,7 +37,6 @@ from leporid.models.shared.all_items_loss import in_closed_form, softmax_loss
 from leporid.models.shared.dot_product import DotProduct
 from leporid.models.shared.masks import causal_attention, dropout
 from leporid.models.shared.neural import GENERAL, BuildContext
-from leporid.models.shared.sampled_loss import binary_cross_entropy, gbce_power, sampled_softmax
 from leporid.space import Choice, Float, Int, SearchSpace
 from leporid.training import Batch, Sampling, TrainingConfig
 
@@ -257,7 +256,7 @@ class SASRec(DotProduct):
         )
 
     def _sampled(self, state: Tensor, positives: Tensor, negatives: Tensor) -> Tensor:
-        """One of the losses with sampled negatives.
+        """One of the losses with sampled negatives; one that must not count has the score -inf.
 
         state: [..., D]; positives: int64[...], -1 for none; negatives: int64[..., k], or
         [B, 1, k] if they are shared.
@@ -278,13 +277,24 @@ class SASRec(DotProduct):
         if config.loss == "sampled_softmax":
             if config.correction:
                 negative = negative - net.log_chance[negatives] - math.log(config.sampled)
-            loss = sampled_softmax(positive, negative)
+            together = torch.cat([positive[..., None], negative], dim=-1)
+            loss: Tensor = torch.logsumexp(together, dim=-1) - positive
         else:
-            t = config.calibration if config.loss == "gbce" else 0.0
-            power = gbce_power(config.sampled, self.train.n_items, t)
-            loss = binary_cross_entropy(positive, negative, power)
+            # -ln sigmoid(positive)^beta - sum ln(1 - sigmoid(negative))
+            beta = self._gbce_power() if config.loss == "gbce" else 1.0
+            softplus = functional.softplus
+            loss = beta * softplus(-positive) + softplus(negative).sum(-1)
         known = positives >= 0
         return (loss * known).sum() / known.sum()
+
+    def _gbce_power(self) -> float:
+        """beta = alpha (t (1 - 1 / alpha) + 1 / alpha), alpha the share of items that are sampled.
+
+        Petrov, Macdonald: gSASRec: Reducing Overconfidence in Sequential Recommendation Trained
+        with Negative Sampling. RecSys 2023.
+        """
+        share = min(self.config.sampled / max(self.train.n_items - 1, 1), 1.0)
+        return share * self.config.calibration + 1 - self.config.calibration
 
     def scores(self, users: Tensor, recent: Tensor | None) -> Tensor:
         """r for every item after the newest one; the users themselves do not matter."""

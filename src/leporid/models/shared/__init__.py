@@ -22,7 +22,6 @@ refitting            `Fitting`: how a model was fitted; `refit`: again, on every
 recommendation_file  the lists of all users into one file, streamed and resumable
 recommending         `Recommending`: what a model is asked: lists, frames, similar items, reasons
 row_limits           how far training may move rows from their initial vectors
-sampled_loss         the losses of a positive among many sampled negatives
 sparse               compiled products of sparse matrices, parallel over rows
 saved                a model as a folder: written, and checked when it is read
 start_size           initial vectors as tables take them: standardised and of the right size
