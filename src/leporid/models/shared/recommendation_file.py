@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 
 _ROWS = 2**17
 """Rows of a part, at least (but for one batch that is larger): a row group of the file."""
-_PLAN = "plan.json"
 
 Write: TypeAlias = Callable[[pa.Table], Any]
 
@@ -72,7 +71,6 @@ def write_recommendations(
     check_n(n)
     index, allowed = model._all_or(users), model._allowed(only, exclude)
     folder = target.with_name(f"{target.name}.parts")
-    step = chunk_rows(model.known.n_items)
     plan = {
         "model": _model_hash(model),
         "n": int(n),
@@ -80,7 +78,7 @@ def write_recommendations(
         "users": hashlib.sha256(index.tobytes()).hexdigest()[:16],
         "items": None if allowed is None else hashlib.sha256(allowed.tobytes()).hexdigest()[:16],
     }
-    step = _agree(folder, plan, step)
+    step = _agree(folder, plan, chunk_rows(model.known.n_items))
     size = step * max(1, -(-_ROWS // (step * n)))
     parts = [folder / f"{start:012d}.parquet" for start in range(0, len(index), size)]
     reporter, resumed = make_progress(progress), 0
@@ -92,9 +90,9 @@ def write_recommendations(
             reporter.advance(len(some))
             continue
         tables = []
-        for start, stop, table in model._tables(some, n, exclude_seen, allowed, step):
+        for count, table in model._tables(some, n, exclude_seen, allowed, step):
             tables.append(table)
-            reporter.advance(stop - start)
+            reporter.advance(count)
         with atomic_path(part) as path:
             pyarrow.parquet.write_table(pa.concat_tables(tables), path)
     reporter.close()
@@ -105,7 +103,7 @@ def write_recommendations(
 
 def _agree(folder: Path, plan: dict[str, Any], step: int) -> int:
     """The users of a batch: those of the run that left the folder, else `step`."""
-    path = folder / _PLAN
+    path = folder / "plan.json"
     if not path.is_file():
         write_json(path, {**plan, "step": step})
         return step

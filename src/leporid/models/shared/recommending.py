@@ -141,9 +141,9 @@ class Recommending(abc.ABC):
         reporter = make_progress(progress)
         reporter.start("recommending", len(index))
         tables, allowed = [self.frame_schema.empty_table()], self._allowed(only, exclude)
-        for start, stop, table in self._tables(index, n, exclude_seen, allowed):
+        for count, table in self._tables(index, n, exclude_seen, allowed):
             tables.append(table)
-            reporter.advance(stop - start)
+            reporter.advance(count)
         reporter.close()
         return pa.concat_tables(tables)
 
@@ -208,24 +208,24 @@ class Recommending(abc.ABC):
         exclude_seen: bool,
         allowed: NDArray[np.bool_] | None,
         batch_size: int | None = None,
-    ) -> Iterator[tuple[int, int, pa.Table]]:
-        """Tables of the users `start` to `stop`, `batch_size` of them at a time."""
+    ) -> Iterator[tuple[int, pa.Table]]:
+        """Number of users and their table, `batch_size` of them at a time."""
         check_n(n)
         step = chunk_rows(self.known.n_items, batch_size)
         for start in range(0, len(users), step):
             some = users[start : start + step]
             top = self._top_k(some, n, exclude_seen, allowed, step)
-            yield start, start + len(some), self._table(some, top)
+            yield len(some), self._table(some, top)
 
     def _table(self, users: Indices, top: TopK) -> pa.Table:
         row, place = np.nonzero(top.items >= 0)
-        columns = (
+        columns = [
             self.users.ids.take(pa.array(users[row], pa.int32())),
             pa.array(place + 1, pa.int32()),
             self.items.ids.take(pa.array(top.items[row, place], pa.int32())),
             pa.array(top.scores[row, place], pa.float32()),
-        )
-        return pa.table(list(columns), schema=self.frame_schema)
+        ]
+        return pa.table(columns, schema=self.frame_schema)
 
     def _rank(
         self,
