@@ -23,8 +23,7 @@ recommendation_file  the lists of all users into one file, streamed and resumabl
 recommending         `Recommending`: what a model is asked: lists, frames, similar items, reasons
 row_limits           how far training may move rows from their initial vectors
 sparse               compiled products of sparse matrices, parallel over rows
-saved                a model as a folder: written, and checked when it is read
+saved                a model as a folder: found, written, checked when it is read; its vectors
 start_size           initial vectors as tables take them: standardised and of the right size
-trained              the model of a run folder, and the vectors it ended with
 user_table           `UserTableRecommender`, `GraphRecommender`: models that know people by a row
 """
