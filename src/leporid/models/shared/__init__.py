@@ -12,7 +12,6 @@ graph_propagation    products with the user-item graph: a constant CSR matrix, a
 growing              `grow`: rows for new items and users in the tables of a trained model
 item_neighbours      `ItemNeighbours`: items that share their users, for similar items and reasons
 neighbourhood        settings and neighbour search of UserKNN and ItemKNN
-neighbour_regressions  EASE where the catalogue is too large for its inverse
 log_kinds            kinds of log the recipe `general` tells apart, by their numbers
 masks                dropout that does not wait for random numbers on a CPU
 neural               `NeuralRecommender`: build, train and score a network
