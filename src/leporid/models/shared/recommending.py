@@ -31,6 +31,9 @@ Ids: TypeAlias = Iterable[Any] | None
 Lists: TypeAlias = tuple[NDArray[Any], NDArray[np.float32]]
 """Item ids and their scores, best first: [n] for one question, [m, n] for several."""
 
+Allowed: TypeAlias = NDArray[np.bool_] | None
+"""bool[n_items]: which items may be recommended; None where all may."""
+
 
 class Recommending(abc.ABC):
     """The questions of a `Recommender`.
@@ -189,29 +192,17 @@ class Recommending(abc.ABC):
         return self._top_k(users, n, exclude_seen, allowed)
 
     def _top_k(
-        self,
-        users: Indices,
-        n: int,
-        exclude_seen: bool,
-        allowed: NDArray[np.bool_] | None,
-        batch_size: int | None = None,
+        self, users: Indices, n: int, exclude_seen: bool, allowed: Allowed, batch: int | None = None
     ) -> TopK:
         seen = self.known.sequences().take(users) if exclude_seen else None
-        return self._rank(
-            lambda part: self.score(users[part]), len(users), n, seen, allowed, batch_size
-        )
+        return self._rank(lambda part: self.score(users[part]), len(users), n, seen, allowed, batch)
 
     def _tables(
-        self,
-        users: Indices,
-        n: int,
-        exclude_seen: bool,
-        allowed: NDArray[np.bool_] | None,
-        batch_size: int | None = None,
+        self, users: Indices, n: int, exclude_seen: bool, allowed: Allowed, batch: int | None = None
     ) -> Iterator[tuple[int, pa.Table]]:
-        """Number of users and their table, `batch_size` of them at a time."""
+        """Number of users and their table, `batch` of them at a time."""
         check_n(n)
-        step = chunk_rows(self.known.n_items, batch_size)
+        step = chunk_rows(self.known.n_items, batch)
         for start in range(0, len(users), step):
             some = users[start : start + step]
             top = self._top_k(some, n, exclude_seen, allowed, step)
@@ -233,12 +224,12 @@ class Recommending(abc.ABC):
         people: int,
         n: int,
         seen: Sequences | None,
-        allowed: NDArray[np.bool_] | None,
-        batch_size: int | None = None,
+        allowed: Allowed,
+        batch: int | None = None,
     ) -> TopK:
         """The best `n` items of each person, scored chunk by chunk."""
         check_n(n)
-        step = chunk_rows(self.known.n_items, batch_size)
+        step = chunk_rows(self.known.n_items, batch)
         items, scores = [np.empty((0, n), np.int32)], [np.empty((0, n), np.float32)]
         for start in range(0, people, step):
             rows = np.arange(start, min(start + step, people))
@@ -285,8 +276,7 @@ class Recommending(abc.ABC):
             )
         return rows
 
-    def _allowed(self, only: Ids, exclude: Ids) -> NDArray[np.bool_] | None:
-        """bool[n_items]: which items may be recommended; None where all may."""
+    def _allowed(self, only: Ids, exclude: Ids) -> Allowed:
         if only is None and exclude is None:
             return None
         allowed = np.full(self.known.n_items, only is None)
