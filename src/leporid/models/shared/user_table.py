@@ -144,10 +144,6 @@ class GraphRecommender(UserTableRecommender, DotProduct):
         """y_ui = <e_u, e_i> for every item."""
         return torch.mm(rows, self.prepared()[1].T)
 
-    def encode(self, rows: Tensor | None, recent: Tensor | None) -> Tensor:
-        """e_u."""
-        return cast(Tensor, rows)
-
     def item_outputs(self) -> Tensor:
         """e_i."""
         return cast(Tensor, self.prepared()[1])
