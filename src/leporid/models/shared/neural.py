@@ -82,7 +82,6 @@ class NeuralRecommender(Recommender):
         self.module: nn.Module | None = None
         self.history = TrainingHistory()
         self.tables: list[nn.Embedding] = []
-        """The tables that hold initial vectors (what `freeze_steps` freezes)."""
         self._prepared: Any = None
         self._drift: list[float] = []
         self._start_size: list[float] = []
