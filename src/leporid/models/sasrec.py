@@ -81,8 +81,6 @@ class SASRecConfig(TrainingConfig):
     """`softmax`: share of the target that is spread over all items."""
 
     def validate(self) -> None:
-        """Refuse heads of different widths."""
-        super().validate()
         if self.dim % self.heads:
             raise ConfigError(f"dim must be a multiple of heads ({self.heads}), not {self.dim}")
 
@@ -244,16 +242,12 @@ class SASRec(DotProduct):
             negatives = negatives[known] if per == "position" else negatives
         if config.sampled:
             return self._sampled(state, positives, negatives)
+        smoothing = config.label_smoothing
         if in_closed_form(state):
-            smoothing = config.label_smoothing
             return softmax_loss(state, net.items.weight, positives, label_smoothing=smoothing)
-        logits = state.flatten(0, -2) @ net.items.weight.T
-        return functional.cross_entropy(
-            logits.float(),
-            positives.flatten(),
-            ignore_index=-1,
-            label_smoothing=config.label_smoothing,
-        )
+        logits = (state.flatten(0, -2) @ net.items.weight.T).float()
+        wanted = positives.flatten()
+        return functional.cross_entropy(logits, wanted, ignore_index=-1, label_smoothing=smoothing)
 
     def _sampled(self, state: Tensor, positives: Tensor, negatives: Tensor) -> Tensor:
         """One of the losses with sampled negatives; one that must not count has the score -inf.
