@@ -6,6 +6,7 @@ account in the study itself: an abandoned trial does not count, and its settings
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -78,10 +79,8 @@ class Ledger:
         if retry and fixed and not any(t.user_attrs.get("retry") == number for t in trials):
             self._study.enqueue_trial(fixed, user_attrs={"retry": number})
         self._study.set_user_attr(f"{_ABANDONED}{number}", True)
-        try:
+        with contextlib.suppress(ValueError):  # another process has cleared it away already
             self._study.tell(number, state=import_optuna().trial.TrialState.FAIL)
-        except ValueError:  # another process has cleared it away already
-            return
 
     def _clear_dead(self) -> bool:
         """Abandon the trials of dead workers; whether some may be dead or not."""
