@@ -7,14 +7,13 @@ same bytes: the size of a batch is part of the plan that the folder holds.
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -34,7 +33,12 @@ if TYPE_CHECKING:
 _ROWS = 2**17
 """Rows of a part, at least (but for one batch that is larger): a row group of the file."""
 
-Write: TypeAlias = Callable[[pa.Table], Any]
+_FORMATS: dict[str, Callable[[Path, pa.Schema], Any]] = {
+    ".parquet": pyarrow.parquet.ParquetWriter,
+    ".csv": pyarrow.csv.CSVWriter,
+    ".jsonl": lambda path, schema: path.open("w", encoding="utf-8"),
+}
+"""What opens a file of each format."""
 
 
 @dataclass(frozen=True)
@@ -119,40 +123,20 @@ def _agree(folder: Path, plan: dict[str, Any], step: int) -> int:
 
 def _join(parts: list[Path], target: Path, schema: pa.Schema) -> int:
     """All parts as one file; returns the number of rows."""
-    rows = 0
-    with atomic_path(target) as path, _FORMATS[target.suffix](path, schema) as write:
+    rows, suffix = 0, target.suffix
+    with atomic_path(target) as path, _FORMATS[suffix](path, schema) as file:
         for part in parts:
             table = pyarrow.parquet.read_table(part)
             rows += table.num_rows
-            write(table)
+            if suffix == ".parquet":
+                file.write_table(table, row_group_size=max(1, table.num_rows))
+            elif suffix == ".csv":
+                file.write_table(table)
+            else:
+                for row in table.to_pylist():
+                    row["score"] = float(f"{row['score']:.9g}")  # all that float32 has
+                    file.write(json.dumps(row, ensure_ascii=False) + "\n")
     return rows
-
-
-@contextlib.contextmanager
-def _parquet(path: Path, schema: pa.Schema) -> Iterator[Write]:
-    with pyarrow.parquet.ParquetWriter(path, schema) as writer:
-        yield lambda table: writer.write_table(table, row_group_size=max(1, table.num_rows))
-
-
-@contextlib.contextmanager
-def _csv(path: Path, schema: pa.Schema) -> Iterator[Write]:
-    with pyarrow.csv.CSVWriter(path, schema) as writer:
-        yield writer.write_table
-
-
-@contextlib.contextmanager
-def _jsonl(path: Path, schema: pa.Schema) -> Iterator[Write]:
-    with open(path, "w", encoding="utf-8") as file:
-
-        def write(table: pa.Table) -> None:
-            for row in table.to_pylist():
-                row["score"] = float(f"{row['score']:.9g}")  # all that float32 has
-                file.write(json.dumps(row, ensure_ascii=False) + "\n")
-
-        yield write
-
-
-_FORMATS = {".parquet": _parquet, ".csv": _csv, ".jsonl": _jsonl}
 
 
 def _model_hash(model: Recommender) -> str:
