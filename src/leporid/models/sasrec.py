@@ -276,8 +276,7 @@ class SASRec(DotProduct):
         else:
             # -ln sigmoid(positive)^beta - sum ln(1 - sigmoid(negative))
             beta = self._gbce_power() if config.loss == "gbce" else 1.0
-            softplus = functional.softplus
-            loss = beta * softplus(-positive) + softplus(negative).sum(-1)
+            loss = beta * functional.softplus(-positive) + functional.softplus(negative).sum(-1)
         known = positives >= 0
         return (loss * known).sum() / known.sum()
 
