@@ -12,8 +12,7 @@ from scipy.linalg import lapack
 from threadpoolctl import threadpool_info
 
 from benchmarks.harness import timed, write_record
-from leporid.models.ease import ease_weights
-from leporid.models.shared.neighbour_regressions import neighbour_regressions
+from leporid.models.ease import ease_weights, neighbour_regressions
 from leporid.models.shared.sparse import canonical
 from leporid.progress import NullProgress
 

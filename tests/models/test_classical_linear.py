@@ -11,8 +11,7 @@ from scipy import sparse
 from sklearn.linear_model import ElasticNet
 
 from leporid.errors import ConfigError, DataError, LeporidWarning, NotFittedError
-from leporid.models.ease import EASE, ease_weights
-from leporid.models.shared.neighbour_regressions import neighbour_regressions
+from leporid.models.ease import EASE, ease_weights, neighbour_regressions
 from leporid.models.shared.sparse import canonical
 from leporid.models.slim import SLIM, SLIMConfig, slim_weights
 from leporid.progress import NullProgress

@@ -22,7 +22,7 @@ from leporid.models.dlr2.features import FeatureNetwork, ResNet, ReversibleBlock
 from leporid.models.dlr2.heads import Discriminative
 from leporid.models.dlr2.model import DLR2
 from leporid.models.shared.neural import BuildContext
-from leporid.models.shared.new_users import NewUserRows
+from leporid.models.shared.user_table import NewUserRows
 from leporid.spectral.embedding import Embedding
 from leporid.training.data import TrainingData
 from leporid.training.sampler import Batch, Sampler

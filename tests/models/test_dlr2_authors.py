@@ -11,7 +11,7 @@ import torch
 from leporid.data.split import Split
 from leporid.errors import ConfigError, DataError
 from leporid.initializers.base import InitialEmbeddings
-from leporid.models.dlr2.losses import hinge
+from leporid.models.dlr2.heads import hinge
 from leporid.models.dlr2.model import DLR2
 from leporid.spectral.embedding import Embedding
 from leporid.training.data import TrainingData

@@ -19,5 +19,5 @@ from .shared.refitting import continued as continued
 from .shared.refitting import everything as everything
 from .shared.refitting import fit_sentence as fit_sentence
 from .shared.row_limits import neighbour_rows as neighbour_rows
-from .shared.trained import find_model as find_model
-from .shared.trained import read_trained as read_trained
+from .shared.saved import find_model as find_model
+from .shared.saved import read_trained as read_trained

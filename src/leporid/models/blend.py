@@ -36,7 +36,6 @@ class BlendConfig(Config):
     """Places of a member's list that are told apart; all items behind them have the next one."""
 
     def validate(self) -> None:
-        """Refuse a blend of nothing, and a member that is not described as one."""
         if not self.members:
             raise ConfigError("a blend needs at least one member")
         for member in self.members:

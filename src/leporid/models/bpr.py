@@ -87,10 +87,6 @@ class BPR(UserTableRecommender, DotProduct):
         """x_ui for every item."""
         return torch.mm(rows, self.net.items.weight.T)
 
-    def encode(self, rows: Tensor | None, recent: Tensor | None) -> Tensor:
-        """w_u."""
-        return cast(Tensor, rows)
-
     def item_outputs(self) -> Tensor:
         """h_i."""
         return cast(Tensor, self.net.items.weight)

@@ -16,33 +16,33 @@ from leporid.data import Split
 from leporid.errors import DataError, LeporidWarning
 from leporid.kernel import kernel
 from leporid.memory import format_bytes, free_memory
-from leporid.models.shared.base import Indices, Learnt, Scores
-from leporid.models.shared.dense import DenseConfig
-from leporid.models.shared.neighbour_regressions import neighbour_regressions
-from leporid.models.shared.profiles import WINDOW_SPACE, ProfileRecommender
-from leporid.models.shared.sparse import canonical, rows_times
+from leporid.models.shared.base import Learnt
+from leporid.models.shared.profiles import WINDOW_SPACE, ItemWeights, ProfileConfig
+from leporid.models.shared.sparse import canonical, csr_parts, rows_times, top_k_products
 from leporid.progress import ProgressLike
 from leporid.space import Float, SearchSpace
 
 _TOLERANCE = 1e-3
 """The largest relative residual of the inverse in float32; above it, float64 is taken."""
 _TILE = 64
+_SHARE = 0.05
+"""The part of a block, nearest first, whose regressions are read off its inverse."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class EASEConfig(DenseConfig):
+class EASEConfig(ProfileConfig):
     """Settings of EASE; its inverse is dense, and takes n_items^3 operations."""
 
-    l2: float = setting(1000.0, above=0)
-    """The ridge lambda; with 0 the inverse need not exist."""
     max_items: int = setting(30_000, at_least=1)
     """With more items, or where 4 n_items^2 bytes are more than half of the free memory, each item
     is regressed on its nearest items only."""
+    l2: float = setting(1000.0, above=0)
+    """The ridge lambda; with 0 the inverse need not exist."""
     neighbours: int = setting(500, at_least=1)
     """How many items those are."""
 
 
-class EASE(ProfileRecommender):
+class EASE(ItemWeights):
     """Scores P B, P the profiles, with B = argmin |X - X B|^2 + lambda |B|^2, diag(B) = 0.
 
     The entries of X and P are 1, or the weights of the interactions.
@@ -82,11 +82,6 @@ class EASE(ProfileRecommender):
             return f"a dense matrix of {format_bytes(needed)} in {format_bytes(free)} free memory"
         return None
 
-    def _score_profiles(self, profiles: sparse.csr_array, users: Indices | None) -> Scores:
-        if sparse.issparse(self.weights):
-            return rows_times(profiles, np.arange(profiles.shape[0], dtype=np.int32), self.weights)
-        return np.asarray(profiles @ self.weights, dtype=np.float32)
-
 
 def ease_weights(profiles: sparse.csr_array, l2: float) -> NDArray[np.float32]:
     """float32[n_items, n_items]: B = I - P diag(1 / diag(P)), P = (X'X + lambda I)^-1.
@@ -96,7 +91,7 @@ def ease_weights(profiles: sparse.csr_array, l2: float) -> NDArray[np.float32]:
     """
     by_item = canonical(profiles.T)
     for kind in (np.float32, np.float64):
-        gram = rows_times(by_item, np.arange(by_item.shape[0], dtype=np.int32), profiles)
+        gram = rows_times(by_item, profiles)
         matrix: NDArray[Any] = gram.astype(kind, copy=False).T  # symmetric, in Fortran order
         del gram
         matrix[np.diag_indices_from(matrix)] += l2
@@ -137,3 +132,55 @@ def _mirror(matrix: Any, diagonal: Any) -> None:
                     matrix[j, i] = value / diagonal[i]
         for i in range(top, min(top + _TILE, n)):
             matrix[i, i] = 0.0
+
+
+def neighbour_regressions(
+    profiles: sparse.csr_array, l2: float, neighbours: int, progress: ProgressLike
+) -> sparse.csr_array:
+    """float32[n_items, n_items]: B with at most `neighbours` entries in each column.
+
+    Neighbours are the items of largest cosine. With all of them it is EASE's B. After the sparse
+    approximation of Steck (NeurIPS 2019): the inverse of a small block of the Gram matrix, an item
+    and its neighbours, gives the regression of that item, and of those nearest to it as well, so
+    that far fewer blocks are solved than there are items. Unlike there, an item's weights come from
+    one block, and are not averaged over several.
+    """
+    n_items = profiles.shape[1]
+    by_item = canonical(profiles.T)
+    norms = np.sqrt(np.maximum(by_item.multiply(by_item).sum(axis=1), 1e-30))
+    near = top_k_products(by_item, profiles, neighbours, rows=norms, columns=norms)
+    todo = np.ones(n_items, dtype=np.bool_)
+    rows, columns, values = [], [], []
+    progress.start("ease", n_items)
+    for item in np.argsort(-np.diff(by_item.indptr), kind="stable"):
+        if not todo[item]:
+            continue
+        first, stop = near.indptr[item : item + 2]
+        by_weight = np.argsort(-near.data[first:stop], kind="stable")
+        block = np.concatenate([[item], near.indices[first:stop][by_weight]])
+        served = np.flatnonzero(todo[block[: 1 + int(_SHARE * len(block))]])
+        gram = l2 * np.eye(len(block))
+        _add_gram(csr_parts(canonical(by_item[block].T)), gram)
+        units = np.eye(len(block))[:, served]
+        inverse = linalg.solve(gram, units, lower=True, assume_a="pos", check_finite=False)
+        weights = inverse / -inverse[served, np.arange(len(served))]
+        weights[served, np.arange(len(served))] = 0
+        rows.append(np.tile(block, len(served)))
+        columns.append(np.repeat(block[served], len(block)))
+        values.append(weights.T.ravel().astype(np.float32))
+        todo[block[served]] = False
+        progress.advance(len(served))
+    entries = [np.concatenate(parts) for parts in (values, rows, columns)]
+    found = sparse.csr_array((entries[0], (entries[1], entries[2])), shape=(n_items, n_items))
+    found.eliminate_zeros()
+    return canonical(found)
+
+
+@kernel
+def _add_gram(rows: Any, out: Any) -> None:
+    """out += X'X for the rows of a sorted CSR matrix X; only its lower triangle."""
+    ptr, idx, val = rows
+    for row in range(len(ptr) - 1):
+        for a in range(ptr[row], ptr[row + 1]):
+            for b in range(ptr[row], a + 1):
+                out[idx[a], idx[b]] += val[a] * val[b]

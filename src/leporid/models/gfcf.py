@@ -22,17 +22,18 @@ from leporid.config import setting
 from leporid.data import Interactions, Split
 from leporid.initializers import truncated_svd
 from leporid.models.shared.base import Indices, Learnt, Scores
-from leporid.models.shared.dense import DenseConfig
-from leporid.models.shared.profiles import WINDOW_SPACE, ProfileRecommender
+from leporid.models.shared.profiles import WINDOW_SPACE, ProfileConfig, ProfileRecommender
 from leporid.models.shared.sparse import item_counts, normalised, rows_there_and_back
 from leporid.progress import ProgressLike
 from leporid.space import Float, Int, SearchSpace
 
 
 @dataclass(frozen=True, kw_only=True)
-class GFCFConfig(DenseConfig):
+class GFCFConfig(ProfileConfig):
     """Settings of GF-CF."""
 
+    max_items: int = setting(25_000, at_least=1)
+    """A matrix of as many rows is the largest: 8 n_items^2 bytes are 5 GB at this limit."""
     rank: int = setting(256, at_least=1)
     """k: singular vectors that the ideal low-pass filter lets through."""
     alpha: float = setting(0.3, at_least=0)

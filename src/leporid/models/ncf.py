@@ -47,8 +47,6 @@ class NCFConfig(TrainingConfig):
     """On the input of each perceptron layer."""
 
     def validate(self) -> None:
-        """Refuse a perceptron without layers."""
-        super().validate()
         if not self.layers:
             raise ConfigError("layers must name the width of at least one layer")
 
@@ -99,6 +97,8 @@ class NCF(UserTableRecommender):
     config: NCFConfig
     network_class = NCFNetwork
     default_init_scale: ClassVar[float] = 0.1
+    start_size = 0.01
+    """Small: rows of items with few interactions never leave a larger start."""
     recordable: ClassVar[bool] = True
     recipes: ClassVar[dict[str, dict[str, Any]]] = {
         "general": GENERAL | {"dropout": 0.5},
@@ -115,11 +115,6 @@ class NCF(UserTableRecommender):
         "dropout": Choice(0.0, 0.2, 0.5),
         "init_scale": Choice(0.01, 0.03, 0.1, 0.3),
     }
-
-    @property
-    def start_size(self) -> float:
-        """Small: rows of items with few interactions never leave a larger start."""
-        return 0.01
 
     def sampling(self) -> Sampling:
         """(u, i) with items the user has not."""

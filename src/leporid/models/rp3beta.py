@@ -34,5 +34,4 @@ class RP3Beta(P3Alpha):
 
     @property
     def popularity_power(self) -> float:
-        """Beta."""
         return self.config.beta

@@ -37,7 +37,6 @@ from leporid.models.shared.all_items_loss import in_closed_form, softmax_loss
 from leporid.models.shared.dot_product import DotProduct
 from leporid.models.shared.masks import causal_attention, dropout
 from leporid.models.shared.neural import GENERAL, BuildContext
-from leporid.models.shared.sampled_loss import binary_cross_entropy, gbce_power, sampled_softmax
 from leporid.space import Choice, Float, Int, SearchSpace
 from leporid.training import Batch, Sampling, TrainingConfig
 
@@ -82,8 +81,6 @@ class SASRecConfig(TrainingConfig):
     """`softmax`: share of the target that is spread over all items."""
 
     def validate(self) -> None:
-        """Refuse heads of different widths."""
-        super().validate()
         if self.dim % self.heads:
             raise ConfigError(f"dim must be a multiple of heads ({self.heads}), not {self.dim}")
 
@@ -245,19 +242,15 @@ class SASRec(DotProduct):
             negatives = negatives[known] if per == "position" else negatives
         if config.sampled:
             return self._sampled(state, positives, negatives)
+        smoothing = config.label_smoothing
         if in_closed_form(state):
-            smoothing = config.label_smoothing
             return softmax_loss(state, net.items.weight, positives, label_smoothing=smoothing)
-        logits = state.flatten(0, -2) @ net.items.weight.T
-        return functional.cross_entropy(
-            logits.float(),
-            positives.flatten(),
-            ignore_index=-1,
-            label_smoothing=config.label_smoothing,
-        )
+        logits = (state.flatten(0, -2) @ net.items.weight.T).float()
+        wanted = positives.flatten()
+        return functional.cross_entropy(logits, wanted, ignore_index=-1, label_smoothing=smoothing)
 
     def _sampled(self, state: Tensor, positives: Tensor, negatives: Tensor) -> Tensor:
-        """One of the losses with sampled negatives.
+        """One of the losses with sampled negatives; one that must not count has the score -inf.
 
         state: [..., D]; positives: int64[...], -1 for none; negatives: int64[..., k], or
         [B, 1, k] if they are shared.
@@ -278,13 +271,23 @@ class SASRec(DotProduct):
         if config.loss == "sampled_softmax":
             if config.correction:
                 negative = negative - net.log_chance[negatives] - math.log(config.sampled)
-            loss = sampled_softmax(positive, negative)
+            together = torch.cat([positive[..., None], negative], dim=-1)
+            loss: Tensor = torch.logsumexp(together, dim=-1) - positive
         else:
-            t = config.calibration if config.loss == "gbce" else 0.0
-            power = gbce_power(config.sampled, self.train.n_items, t)
-            loss = binary_cross_entropy(positive, negative, power)
+            # -ln sigmoid(positive)^beta - sum ln(1 - sigmoid(negative))
+            beta = self._gbce_power() if config.loss == "gbce" else 1.0
+            loss = beta * functional.softplus(-positive) + functional.softplus(negative).sum(-1)
         known = positives >= 0
         return (loss * known).sum() / known.sum()
+
+    def _gbce_power(self) -> float:
+        """beta = alpha (t (1 - 1 / alpha) + 1 / alpha), alpha the share of items that are sampled.
+
+        Petrov, Macdonald: gSASRec: Reducing Overconfidence in Sequential Recommendation Trained
+        with Negative Sampling. RecSys 2023.
+        """
+        share = min(self.config.sampled / max(self.train.n_items - 1, 1), 1.0)
+        return share * self.config.calibration + 1 - self.config.calibration
 
     def scores(self, users: Tensor, recent: Tensor | None) -> Tensor:
         """r for every item after the newest one; the users themselves do not matter."""

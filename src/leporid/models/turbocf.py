@@ -21,10 +21,10 @@ from scipy import sparse
 
 from leporid.config import setting
 from leporid.data import Split
-from leporid.models.shared.base import Indices, Learnt, Scores
-from leporid.models.shared.dense import DenseConfig
-from leporid.models.shared.profiles import WINDOW_SPACE, ProfileRecommender
-from leporid.models.shared.sparse import canonical, normalised, rows_times
+from leporid.errors import DataError
+from leporid.models.shared.base import Learnt
+from leporid.models.shared.profiles import WINDOW_SPACE, ItemWeights, ProfileConfig
+from leporid.models.shared.sparse import canonical, normalised
 from leporid.progress import ProgressLike
 from leporid.space import Choice, Float, SearchSpace
 
@@ -33,9 +33,11 @@ FILTERS = {"linear": (1.0,), "second_order": (2.0, -1.0), "third_order": (0.71, 
 
 
 @dataclass(frozen=True, kw_only=True)
-class TurboCFConfig(DenseConfig):
+class TurboCFConfig(ProfileConfig):
     """Settings of Turbo-CF; P is sparse, filters of higher order are dense."""
 
+    max_items: int = setting(25_000, at_least=1)
+    """A matrix of as many rows is the largest: 8 n_items^2 bytes are 5 GB at this limit."""
     alpha: float = setting(0.5, at_least=0, at_most=1)
     """How much the activity of users is held back; the popularity of items is by 1 - alpha."""
     power: float = setting(1.0, above=0)
@@ -44,7 +46,7 @@ class TurboCFConfig(DenseConfig):
     """H, the order of the polynomial."""
 
 
-class TurboCF(ProfileRecommender):
+class TurboCF(ItemWeights):
     """Scores p H(P)."""
 
     name = "turbocf"
@@ -66,15 +68,15 @@ class TurboCF(ProfileRecommender):
         pairs = split.n_items**2
         if len(coefficients) == 1:  # as many entries as there are pairs in a profile, or fewer
             pairs = min(pairs, int((np.diff(rows.indptr) ** 2).sum()))
-        config.check_size("Turbo-CF", pairs, split.n_items)
+        if pairs > config.max_items**2:
+            raise DataError(
+                f"Turbo-CF holds a weight for each of {pairs:,} pairs of items, which needs "
+                f"{8 * pairs / 2**30:.0f} GiB for {split.n_items} items: raise max_items (now "
+                f"{config.max_items}), filter rare items, or use slim or itemknn"
+            )
         graph = item_graph(rows, config.alpha, config.power)
         self.weights = graph if len(coefficients) == 1 else polynomial(graph, coefficients)
         progress.advance(1)
-
-    def _score_profiles(self, profiles: sparse.csr_array, users: Indices | None) -> Scores:
-        if isinstance(self.weights, np.ndarray):
-            return np.asarray(profiles @ self.weights, dtype=np.float32)
-        return rows_times(profiles, np.arange(profiles.shape[0], dtype=np.int32), self.weights)
 
 
 def item_graph(profiles: sparse.csr_array, alpha: float, power: float) -> sparse.csr_array:

@@ -43,4 +43,4 @@ class UserKNN(ProfileRecommender):
             return np.empty(profiles.shape, np.float32)
         asked = weigh(profiles, self.train_rows, self.config.weighting)
         similar = neighbour_weights(asked, self.config, against=self._voters, own=users)
-        return rows_times(similar, np.arange(profiles.shape[0], dtype=np.int32), self._voters)
+        return rows_times(similar, self._voters)

@@ -9,7 +9,7 @@ checkpoint  All that a run needs to go on, in one file; weights from and to arra
 config      `TrainingConfig`: settings every neural model has, and the learning rate they give
 data        Interactions as tensors on the device that trains, and the windows cut from them
 history     `TrainingHistory`: one row per log point, and the log that writes them
-loop        `train_loop`: the training loop, one page; Ctrl-C stops it between two steps
+loop        `train_loop`: the training loop, one page, and validation; Ctrl-C stops between steps
 negatives   Negative items: never a training positive of the user, exactly, without a retry
 parallel    Which device; gradients summed over processes started by `torchrun`
 precision   Mixed precision: where it is used, and a check that it can be
@@ -17,7 +17,6 @@ protocol    `Trainable`: what the loop needs of a model
 sampler     `Sampler`: batches as a pure function of (seed, step), made on the device
 seeding     Seeds for every random choice, derived from one number
 trackers    Callbacks that write into experiment trackers: `MLflow`, `WeightsAndBiases`
-validation  The metric on the validation part, by which the best weights are kept
 """
 
 import lazy_loader

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from operator import methodcaller
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -43,47 +43,38 @@ class StopWhen(Callback):
         return self.rule(step)
 
 
+@dataclass
 class Callbacks:
     """Several callbacks as one, which are told of the end however it comes."""
 
-    def __init__(
-        self,
-        callbacks: Sequence[Callback],
-        state: TrainingState,
-        identity: dict[str, Any],
-        steps: int,
-    ) -> None:
-        self._each, self._state = callbacks, state
-        self._about = {**identity, "steps": steps}
+    each: Sequence[Callback]
+    state: TrainingState
+    identity: dict[str, Any]
+    steps: int
 
     def __enter__(self) -> Callbacks:
-        for callback in self._each:
-            callback.start(dict(self._about, step=self._state.step))
+        for callback in self.each:
+            callback.start({**self.identity, "steps": self.steps, "step": self.state.step})
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, error: Any, trace: Any) -> None:
         words = None if kind is None else str(error) or kind.__name__
-        for callback in self._each:
-            callback.end({"steps": self._state.step, **self._best(), "error": words})
+        for callback in self.each:
+            callback.end({"steps": self.state.step, **self._best(), "error": words})
 
     def step(self) -> bool:
         """Whether one of them wants this step to be the last; all are asked."""
-        return any(list(map(methodcaller("step", self._state.step), self._each)))
+        return any(list(map(methodcaller("step", self.state.step), self.each)))
 
     def validation(self, metric: float) -> bool:
         """Whether one of them wants to end here; all are asked."""
-        row = {"step": self._state.step, "metric": metric, **self._best()}
-        return any(list(map(methodcaller("validation", row), self._each)))
+        row = {"step": self.state.step, "metric": metric, **self._best()}
+        return any(list(map(methodcaller("validation", row), self.each)))
 
     def log(self, row: dict[str, Any]) -> None:
         """A row of the history was written."""
-        for callback in self._each:
+        for callback in self.each:
             callback.log(dict(row))
 
     def _best(self) -> dict[str, Any]:
-        return {key: self._state.progress[key] for key in ("best_step", "best_metric")}
+        return {key: self.state.progress[key] for key in ("best_step", "best_metric")}

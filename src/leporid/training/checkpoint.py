@@ -34,30 +34,26 @@ def adopt_tensors(module: nn.Module, arrays: dict[str, NDArray[Any]], where: str
     Only weights that lie in another order in memory (convolutions) are copied. A missing, extra
     or misshapen array is a `DataError`.
     """
-    own: dict[str, Tensor] = dict(module.named_buffers(remove_duplicate=False))
-    own.update(module.named_parameters(remove_duplicate=False))
     with torch.no_grad():
-        for name, (tensor, array) in _pairs(module, arrays, where).items():
+        for tensor, array in check_tensors(module, arrays, where):
             stored = torch.from_numpy(array)
             if tensor.stride() == stored.stride() and tensor.dtype == stored.dtype:
-                own[name].data = stored
+                tensor.data = stored
             else:
                 tensor.copy_(stored)
 
 
-def check_tensors(module: nn.Module, arrays: dict[str, NDArray[Any]], where: str) -> None:
-    """Refuse arrays whose names, shapes or number formats are not those of the module's state."""
-    _pairs(module, arrays, where)
-
-
-def _pairs(
+def check_tensors(
     module: nn.Module, arrays: dict[str, NDArray[Any]], where: str
-) -> dict[str, tuple[Tensor, NDArray[Any]]]:
-    """Every tensor of the module's state beside its array, in the tensor's shape."""
-    state = module.state_dict()
+) -> list[tuple[Tensor, NDArray[Any]]]:
+    """Every tensor of the module's state beside its array, in the tensor's shape.
+
+    Arrays whose names, shapes or number formats are not those of the state are refused.
+    """
+    state = module.state_dict(keep_vars=True)
     if odd := sorted(set(state) ^ set(arrays)):
         raise DataError(f"{where} does not fit the model: unexpected or missing {', '.join(odd)}")
-    pairs = {}
+    pairs = []
     for name, tensor in state.items():
         # Files store a scalar as one entry.
         scalar = tensor.ndim == 0 and arrays[name].size == 1
@@ -66,7 +62,7 @@ def _pairs(
         if (array.shape, array.dtype) != (tuple(tensor.shape), dtype):
             needed = f"the model needs {dtype} of shape {list(tensor.shape)}"
             raise DataError(f"{where}: {name} is {array.dtype} of {list(array.shape)}, {needed}")
-        pairs[name] = (tensor, array)
+        pairs.append((tensor, array))
     return pairs
 
 
@@ -127,7 +123,8 @@ class TrainingState:
                 else torch.from_numpy(array)[0]  # the step: files store a scalar as one entry
             )
         with torch.no_grad():
-            for own, array in _pairs(self.module, _group(arrays, "module"), str(path)).values():
+            weights = _group(arrays, "module")
+            for own, array in check_tensors(self.module, weights, str(path)):
                 own.copy_(torch.from_numpy(np.array(array)))
         self.optimizer.load_state_dict({**self.optimizer.state_dict(), "state": moments})
         like = self.module.state_dict()

@@ -15,11 +15,13 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from leporid.data import Split
 from leporid.errors import TrainingInterruptedError
+from leporid.evaluation import evaluate, parse_metric
 from leporid.progress import ProgressLike
 from leporid.threads import kept_torch_threads
 from leporid.training.backward import backward_of
@@ -32,7 +34,6 @@ from leporid.training.parallel import Group
 from leporid.training.protocol import Trainable
 from leporid.training.sampler import Sampler
 from leporid.training.seeding import derive_seed, own_generators, seed_default
-from leporid.training.validation import Validation
 
 _LOG_EVERY = 50
 """Steps between two looks at the loss; each look waits for the device."""
@@ -169,6 +170,28 @@ def _freeze(model: Trainable, frozen: bool) -> None:
 
 def _stale(config: TrainingConfig, state: TrainingState) -> bool:
     return 0 < config.patience <= int(state.progress["stale"])
+
+
+class Validation:
+    """Computes `config.metric` on `split.valid`; `split.test` is never read.
+
+    With `eval_users`, the others have nothing to judge.
+    """
+
+    def __init__(self, model: Trainable, split: Split, seed: int) -> None:
+        self._model, self._metric, self._split = model, model.config.metric, split
+        _, self._depth = parse_metric(self._metric)
+        present, users = np.unique(split.valid.user), model.config.eval_users
+        if 0 < users < len(present):
+            source = np.random.default_rng(derive_seed(seed, "validation users"))
+            chosen = source.choice(present, users, replace=False)
+            part = split.valid.select(np.isin(split.valid.user, chosen))
+            self._split = Split(split.train, part, split.test, split.protocol)
+
+    def __call__(self) -> float:
+        with kept_torch_threads():
+            table = evaluate(self._model, self._split, at=(self._depth,), part="valid")
+        return table.mean()[self._metric]
 
 
 def _validate(validation: Validation, state: TrainingState, model: Trainable) -> float:

@@ -57,7 +57,8 @@ class WeightsAndBiases(Callback):
 
     def __init__(self, project: str = "leporid", **options: Any) -> None:
         self._wandb = import_extra("wandb", "Weights & Biases", "wandb")
-        self._options, self._run = {"project": project, **options}, None
+        self._options = {"project": project, **options}
+        self._run: Any = None
 
     def start(self, about: dict[str, Any]) -> None:
         """A new run with the settings as its configuration."""
@@ -66,13 +67,11 @@ class WeightsAndBiases(Callback):
 
     def log(self, row: dict[str, Any]) -> None:
         """A point per column."""
-        assert self._run is not None
         values = {name: value for name, value in row.items() if name != "step"}
         self._run.log(values, step=row["step"])
 
     def end(self, summary: dict[str, Any]) -> None:
         """The summary, and whether the run finished."""
-        assert self._run is not None
         self._run.summary.update(summary)
         self._run.finish(exit_code=1 if summary["error"] else 0)
 

@@ -6,19 +6,16 @@ account in the study itself: an abandoned trial does not count, and its settings
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from leporid.errors import ConfigError, DataError, MissingExtraError
-from leporid.tuning.workers import (
-    BeatingWorkers,
-    JournalLock,
-    LockedWorkers,
-    LonelyWorker,
-    Workers,
-)
+from filelock import FileLock
+
+from leporid.errors import ConfigError, DataError, import_extra
+from leporid.tuning.workers import BeatingWorkers, LockedWorkers, Workers
 
 _ABANDONED = "abandoned-"
 _POLL_SECONDS = 1.0
@@ -77,17 +74,13 @@ class Ledger:
         A kill between any two of these steps leaves the trial running, so that the next worker
         does them all again.
         """
-        import optuna
-
         trials = self._study.trials
         fixed = trials[number].params or trials[number].system_attrs.get("fixed_params")
         if retry and fixed and not any(t.user_attrs.get("retry") == number for t in trials):
             self._study.enqueue_trial(fixed, user_attrs={"retry": number})
         self._study.set_user_attr(f"{_ABANDONED}{number}", True)
-        try:
-            self._study.tell(number, state=optuna.trial.TrialState.FAIL)
-        except ValueError:  # another process has cleared it away already
-            return
+        with contextlib.suppress(ValueError):  # another process has cleared it away already
+            self._study.tell(number, state=import_optuna().trial.TrialState.FAIL)
 
     def _clear_dead(self) -> bool:
         """Abandon the trials of dead workers; whether some may be dead or not."""
@@ -110,24 +103,20 @@ def open_study(
 
     A new one tries the settings `first` first.
     """
-    if storage is None:
-        study = import_optuna().create_study(study_name=name, direction="maximize")
-        workers: Workers = LonelyWorker()
-        _ask_question(study, question, first)
-    elif "://" in str(storage):
+    if storage is None or "://" in str(storage):
         study = _create(storage, name)
-        workers = BeatingWorkers(study)
+        workers = Workers() if storage is None else BeatingWorkers(study)
         _ask_question(study, question, first)
-    else:
-        path = Path(storage)
-        try:
-            workers = LockedWorkers(path.with_name(f"{path.name}.workers"))
-            # Two that start at once would both make the tables, and the first trial.
-            with workers.turn():
-                study = _create(_file(path), name)
-                _ask_question(study, question, first)
-        except OSError as error:
-            raise DataError(f"could not write {path}: {error.strerror or error}") from error
+        return study, workers
+    path = Path(storage)
+    try:
+        workers = LockedWorkers(path.with_name(f"{path.name}.workers"))
+        # Two that start at once would both make the tables, and the first trial.
+        with workers.turn():
+            study = _create(_file(path), name)
+            _ask_question(study, question, first)
+    except OSError as error:
+        raise DataError(f"could not write {path}: {error.strerror or error}") from error
     return study, workers
 
 
@@ -153,11 +142,7 @@ def _ask_question(study: Any, question: Mapping[str, str], first: Mapping[str, A
 
 def import_optuna() -> Any:
     """Optuna, or the sentence that says how to get it."""
-    try:
-        import optuna
-    except ImportError:
-        raise MissingExtraError("tuning", "tune") from None
-    return optuna
+    return import_extra("optuna", "tuning", "tune")
 
 
 def _file(path: Path) -> Any:
@@ -165,5 +150,6 @@ def _file(path: Path) -> Any:
     if path.suffix in {".db", ".sqlite", ".sqlite3"}:
         patient = {"connect_args": {"timeout": 60}}
         return storages.RDBStorage(f"sqlite:///{path}", engine_kwargs=patient)
-    lock = JournalLock(path.with_name(f"{path.name}.workers") / "journal.lock")
+    # It dies with its holder; Optuna's own lock makes the others wait 30 s.
+    lock = FileLock(path.with_name(f"{path.name}.workers") / "journal.lock")
     return storages.JournalStorage(storages.journal.JournalFileBackend(str(path), lock))

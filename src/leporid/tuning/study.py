@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -93,23 +93,27 @@ def tune(
     search = _Search(cls, split, part, metric, cutoff, searched, fixed, seed, init, device)
     budget = trials if searched else 1
 
-    with _quiet():
+    logging = import_optuna().logging
+    with contextlib.ExitStack() as stack:
+        # Optuna's own messages give way to our bar.
+        stack.callback(logging.set_verbosity, logging.get_verbosity())
+        logging.set_verbosity(logging.WARNING)
         name = study_name or f"{cls.name}-{canonical_hash(search.question)}"
         study, workers = open_study(storage, name, search.question, search.defaults)
-        with contextlib.closing(workers):
-            ledger = Ledger(study, workers)
-            reporter = make_progress(progress)
-            reporter.start(f"tuning {cls.name}", budget)
-            reporter.advance(len(ledger.finished()))
-            deadline = math.inf if timeout is None else time.monotonic() + timeout
-            while begun := ledger.begin(budget):
-                search.trial(study, ledger, *begun)
-                best = ledger.best()
-                reporter.advance(1, **({} if best is None else {f"best {metric}": best.value}))
-                if time.monotonic() >= deadline:
-                    break
-            reporter.close()
-            return _result(study, ledger, cls, metric)
+        stack.callback(workers.close)
+        ledger = Ledger(study, workers)
+        reporter = make_progress(progress)
+        reporter.start(f"tuning {cls.name}", budget)
+        reporter.advance(len(ledger.finished()))
+        deadline = math.inf if timeout is None else time.monotonic() + timeout
+        while begun := ledger.begin(budget):
+            search.trial(study, ledger, *begun)
+            best = ledger.best()
+            reporter.advance(1, **({} if best is None else {f"best {metric}": best.value}))
+            if time.monotonic() >= deadline:
+                break
+        reporter.close()
+        return _result(study, ledger, cls, metric)
 
 
 @dataclass(frozen=True)
@@ -225,15 +229,3 @@ def _result(study: Any, ledger: Ledger, cls: type[Recommender], metric: str) -> 
     ]
     settings, value = best.user_attrs["settings"], float(best.value)
     return TuningResult(cls.name, metric, settings, value, rows, study.study_name)
-
-
-@contextlib.contextmanager
-def _quiet() -> Iterator[None]:
-    """Optuna's own messages give way to our bar."""
-    logging = import_optuna().logging
-    before = logging.get_verbosity()
-    logging.set_verbosity(logging.WARNING)
-    try:
-        yield
-    finally:
-        logging.set_verbosity(before)

@@ -14,7 +14,7 @@ import threading
 import time
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from filelock import FileLock, Timeout
 
@@ -23,31 +23,32 @@ _LEASE_SECONDS = 60.0
 """A worker whose count stands still for that long is dead."""
 
 
-class Workers(Protocol):
-    """The workers of one study."""
+class Workers:
+    """The workers of one study; of one in memory, the only worker."""
 
-    token: str
-    """This worker's."""
+    def __init__(self) -> None:
+        self.token = secrets.token_hex(8)
+        """This worker's."""
 
     def turn(self) -> AbstractContextManager[Any]:
         """Held while a trial is begun: one worker at a time, as far as the storage allows."""
-        ...
+        return contextlib.nullcontext()
 
     def is_alive(self, token: str) -> bool | None:
         """None: not known yet."""
-        ...
+        return token == self.token
 
     def close(self) -> None:
         """Work on it no longer."""
-        ...
 
 
-class LockedWorkers:
+class LockedWorkers(Workers):
     """Workers that share a folder, on any file system that has locks (NFS has them)."""
 
     def __init__(self, folder: Path) -> None:
+        super().__init__()
         folder.mkdir(parents=True, exist_ok=True)
-        self._folder, self.token = folder, secrets.token_hex(8)
+        self._folder = folder
         self._own = FileLock(self._path(self.token))
         self._own.acquire()
 
@@ -78,11 +79,15 @@ class LockedWorkers:
         return self._folder / f"worker-{token}.lock"
 
 
-class BeatingWorkers:
-    """Workers that share nothing but the study."""
+class BeatingWorkers(Workers):
+    """Workers that share nothing but the study.
+
+    A database server has no lock for `turn`: the budget is checked after the fact.
+    """
 
     def __init__(self, study: Any) -> None:
-        self._study, self.token = study, secrets.token_hex(8)
+        super().__init__()
+        self._study = study
         self._seen: dict[str, tuple[Any, float, bool | None]] = {}
         self._end = threading.Event()
         self._beat(0)
@@ -98,10 +103,6 @@ class BeatingWorkers:
 
     def _beat(self, count: int) -> None:
         self._study.set_user_attr(f"worker-{self.token}", count)
-
-    def turn(self) -> AbstractContextManager[Any]:
-        """A database server has no lock for us: the budget is checked after the fact."""
-        return contextlib.nullcontext()
 
     def is_alive(self, token: str) -> bool | None:
         """By this process's clock alone: those of two hosts may differ."""
@@ -120,39 +121,6 @@ class BeatingWorkers:
         """Work on it no longer."""
         self._end.set()
         self._thread.join()
-
-
-class LonelyWorker:
-    """The only worker of a study in memory."""
-
-    token = "here"
-
-    def turn(self) -> AbstractContextManager[Any]:
-        """Nobody to wait for."""
-        return contextlib.nullcontext()
-
-    def is_alive(self, token: str) -> bool | None:
-        """There is no other."""
-        return token == self.token
-
-    def close(self) -> None:
-        """Nothing to do."""
-
-
-class JournalLock:
-    """Lock of Optuna's journal that dies with its holder; its own makes the others wait 30 s."""
-
-    def __init__(self, path: Path) -> None:
-        self._lock = FileLock(path)
-
-    def acquire(self) -> bool:
-        """Wait for it."""
-        self._lock.acquire()
-        return True
-
-    def release(self) -> None:
-        """Let go."""
-        self._lock.release()
 
 
 def _remove(lock: FileLock, path: Path) -> None:

@@ -96,8 +96,6 @@ class DLR2Config(TrainingConfig):
     """Fitted users that place a new user's row."""
 
     def validate(self) -> None:
-        """Refuse to rank by a branch that would not be trained."""
-        super().validate()
         if self.relu_on_negatives and not self.last_relu:
             raise ConfigError(
                 "relu_on_negatives=True needs last_relu=True: there is no ReLU to read"

@@ -137,22 +137,19 @@ class FeatureNetwork(nn.Module):
         self, architecture: Architecture, rows: int, dim: int, dropout: float, channels: int = 64
     ) -> None:
         super().__init__()
+        size = 2 * channels * -(-rows // 2) * -(-dim // 2)
         if architecture == "no_conv":
             self.body: nn.Module = NoConv(rows, dim)
             size = 256
+        elif architecture == "revnet":
+            self.body = RevNet(channels)
         else:
-            self.body = (
-                RevNet(channels)
-                if architecture == "revnet"
-                else ResNet(architecture == "resnet", channels)
-            )
-            size = 2 * channels * -(-rows // 2) * -(-dim // 2)
+            self.body = ResNet(architecture == "resnet", channels)
         self.body.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self.dropout = dropout
         self.output = nn.Linear(size, dim)
 
     def forward(self, image: Tensor) -> Tensor:
         """s, what S and G read."""
-        return cast(
-            Tensor, self.output(masked(self.body(image).flatten(1), self.dropout, self.training))
-        )
+        features = masked(self.body(image).flatten(1), self.dropout, self.training)
+        return cast(Tensor, self.output(features))

@@ -19,15 +19,13 @@ from leporid.data import Sequences, Split
 from leporid.errors import LeporidWarning
 from leporid.models.dlr2.config import GENERAL_BY_KIND, RECIPES, Branch, DLR2Config
 from leporid.models.dlr2.features import FeatureNetwork
-from leporid.models.dlr2.heads import Discriminative, generative
-from leporid.models.dlr2.losses import hinge, square_square
+from leporid.models.dlr2.heads import Discriminative, generative, hinge, square_square
 from leporid.models.dlr2.two_stages import TwoStages
 from leporid.models.shared.all_items_loss import in_closed_form, softmax_loss
 from leporid.models.shared.base import VectorsUnsupportedError
 from leporid.models.shared.dot_product import DotProduct, with_constant
 from leporid.models.shared.masks import dropout
 from leporid.models.shared.neural import BuildContext
-from leporid.models.shared.user_table import UserTableRecommender
 from leporid.training import Batch, Sampling
 
 _RECALL_USERS, _RECALL_PAIRS = 500, 2_000_000
@@ -118,7 +116,7 @@ class DLR2Network(nn.Module):
         return 2 / g.shape[1] * (g @ items.T) - squares
 
 
-class DLR2(TwoStages, UserTableRecommender, DotProduct):
+class DLR2(TwoStages, DotProduct):
     """Two losses, one state: see `DLR2Config` for every choice."""
 
     name = "dlr2"
@@ -128,7 +126,6 @@ class DLR2(TwoStages, UserTableRecommender, DotProduct):
     recipes = RECIPES
     general_by_kind = GENERAL_BY_KIND
     sees = "train and validation"
-    default_init_scale = 1.0
     recordable: ClassVar[bool] = True
 
     @property
@@ -141,11 +138,10 @@ class DLR2(TwoStages, UserTableRecommender, DotProduct):
         config = self.config
         pool = config.hard_pool if config.negative_kind == "hard" else 1
         power = config.negative_power if config.negative_kind == "popularity" else 0.0
-        count = config.negatives * pool
         return Sampling(
             "windows",
             length=max(config.length, config.profile),
-            negatives=count,
+            negatives=config.negatives * pool,
             negative_power=power,
             repeat=config.padding != "blank",
             circular=config.circular,
@@ -154,7 +150,6 @@ class DLR2(TwoStages, UserTableRecommender, DotProduct):
 
     @property
     def neighbours(self) -> int:
-        """Fitted users that place a new person's row."""
         return self.config.neighbours
 
     def new_rows(self, histories: Sequences) -> Tensor:

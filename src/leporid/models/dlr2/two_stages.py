@@ -14,13 +14,12 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from scipy import linalg
 from torch import Tensor
 
 from leporid.data import Sequences
 from leporid.models.shared.base import Indices
-from leporid.models.shared.recommending import check_n
+from leporid.models.shared.recommending import Allowed, check_n
 from leporid.models.shared.user_table import UserTableRecommender
 from leporid.ranking import TopK, masked_top_k
 
@@ -112,12 +111,7 @@ class TwoStages(UserTableRecommender):
         return torch.cat([self.network.state(*part) for part in zip(*parts, strict=True)])
 
     def _top_k(
-        self,
-        users: Indices,
-        n: int,
-        exclude_seen: bool,
-        allowed: NDArray[np.bool_] | None,
-        batch_size: int | None = None,
+        self, users: Indices, n: int, exclude_seen: bool, allowed: Allowed, batch: int | None = None
     ) -> TopK:
         if allowed is None and len(users) >= _WORTH_ANCHORS:
             known = self.known.sequences().take(users)
@@ -125,7 +119,7 @@ class TwoStages(UserTableRecommender):
             top = self.retrieve(users, n, max(CANDIDATES, 2 * n), hidden=hidden)
             if top is not None:
                 return top
-        return super()._top_k(users, n, exclude_seen, allowed, batch_size)
+        return super()._top_k(users, n, exclude_seen, allowed, batch)
 
     def retrieve(
         self,
@@ -137,8 +131,8 @@ class TwoStages(UserTableRecommender):
         hidden: Sequences,
     ) -> TopK | None:
         """Two stages, where S alone ranks and there are more items than candidates."""
-        by_s = self.config.inference != "generative"
-        if not by_s or not 0 < candidates < self.train.n_items or self.newcomers is not None:
+        by_s = self.config.inference != "generative" and self.newcomers is None
+        if not by_s or not 0 < candidates < self.train.n_items:
             return None
         if histories is not None:
             return self.two_stage_histories(histories, n, candidates, hidden=hidden)

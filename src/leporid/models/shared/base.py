@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import abc
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Literal, Self, TypeVar
 
@@ -205,7 +205,7 @@ class Recommender(Recommending):
     def _arrays(self) -> dict[str, NDArray[Any]]:
         """Everything learnt, as named arrays: what is declared as `Learnt`."""
         arrays: dict[str, NDArray[Any]] = {}
-        for attribute, learnt in self._learnt():
+        for attribute, learnt in self._learnt().items():
             key, value = learnt.key, getattr(self, attribute)
             if sparse.issparse(value):
                 parts = zip(("indptr", "indices", "data"), csr_parts(value), strict=True)
@@ -217,7 +217,7 @@ class Recommender(Recommending):
     def _restore(self, arrays: dict[str, NDArray[Any]]) -> None:
         """The inverse of `_arrays`; `known` and `train` are set already."""
         sizes = {"users": self.train.n_users, "items": self.train.n_items}
-        for attribute, learnt in self._learnt():
+        for attribute, learnt in self._learnt().items():
             key, stored = learnt.key, f"{learnt.key}.indptr" in arrays
             if stored or learnt.sparse:
                 names = ("data", "indices", "indptr")
@@ -235,12 +235,10 @@ class Recommender(Recommending):
                 )
             setattr(self, attribute, value)
 
-    def _learnt(self) -> Iterator[tuple[str, Learnt[Any]]]:
-        """Attributes declared as `Learnt`."""
-        for cls in type(self).__mro__:
-            for attribute, value in vars(cls).items():
-                if isinstance(value, Learnt):
-                    yield attribute, value
+    def _learnt(self) -> dict[str, Learnt[Any]]:
+        """Attributes declared as `Learnt`; of two declarations that of the subclass."""
+        declared = {k: v for cls in reversed(type(self).__mro__) for k, v in vars(cls).items()}
+        return {name: value for name, value in declared.items() if isinstance(value, Learnt)}
 
     def fit(
         self, split: Split, *, seed: int = 0, progress: bool | ProgressLike | None = None

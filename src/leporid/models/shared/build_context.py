@@ -67,9 +67,8 @@ class BuildContext:
         table = nn.Embedding(rows, self.dim, _weight=vectors)
         self.tables.append((table, vectors.clone()))
         if start is not None:
-            touched = np.bincount(self.train.user if side == "users" else self.train.item)
-            trained = torch.zeros(rows, dtype=torch.bool)
-            trained[: len(touched)] = torch.from_numpy(touched > 0)
+            touched = self.train.user if side == "users" else self.train.item
+            trained = torch.from_numpy(np.bincount(touched, minlength=rows) > 0)
             if (limit := row_limit(start, self.max_delta, trained)) is not None:
                 trained &= ~torch.from_numpy(start.isolated)
                 self.limits.append(RowLimits(table, vectors.clone(), limit, trained))

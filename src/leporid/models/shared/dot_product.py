@@ -19,12 +19,13 @@ _PEOPLE_AT_ONCE = 256
 class DotProduct(NeuralRecommender):
     """What such a model says of its vectors; indexes and databases outside then rank as it does."""
 
-    @abc.abstractmethod
     def encode(self, rows: Tensor | None, recent: Tensor | None) -> Tensor:
-        """[m, width]: `person_vectors`; rows: [m, D] of the user table, if the model has one.
+        """[m, width]: `person_vectors`, by default the rows themselves.
 
-        It must be traceable: nothing in it may depend on how many people there are.
+        rows: [m, D] of the user table, if the model has one. It must be traceable: nothing in it
+        may depend on how many people there are.
         """
+        return cast(Tensor, rows)
 
     @abc.abstractmethod
     def item_outputs(self) -> Tensor:

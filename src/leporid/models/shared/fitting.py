@@ -85,15 +85,15 @@ def train(
             about: Any = model.config
             shared = {"cache": False, "progress": reporter, "dim": about.dim, "seed": seed}
             how |= {"init": start(init, split.train, **shared), "device": device}
-            how |= {"checkpoint": checkpoint, "resume": resume}
-        told: dict[str, Any] = {"callbacks": callbacks} if tables else {}
-        model.fit(split, seed=seed, **how, **told)
+            how |= {"checkpoint": checkpoint, "resume": resume, "callbacks": callbacks}
+        model.fit(split, seed=seed, **how)
         if not final:
             return model
         if tables:
             # Vectors from elsewhere are used as they are, all others are computed again.
             how["init"] = None if model.fitting.start else how["init"]
             how["checkpoint"] = None if checkpoint is None else Path(checkpoint) / "final"
+            how["callbacks"] = ()
         deployed = model.refit(split, **how)
         deployed.validated = model
         return deployed

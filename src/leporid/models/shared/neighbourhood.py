@@ -43,7 +43,6 @@ class KNNConfig(ProfileConfig):
     """Tversky: weight of what only the neighbour has; both 1 is Jaccard, both 0.5 is Dice."""
 
     def validate(self) -> None:
-        """Refuse a combination that has no meaning."""
         if not self.normalize and self.similarity not in _COSINES:
             raise ConfigError(f"normalize=False is defined for cosines, not for {self.similarity}")
         if self.weighting != "none" and self.similarity not in _COSINES:

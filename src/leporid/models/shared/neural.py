@@ -79,15 +79,13 @@ class NeuralRecommender(Recommender):
     saved models."""
     takes_initial_vectors: ClassVar[bool] = True
     recordable: ClassVar[bool] = False
-    """Whether `loss` may be recorded as a CUDA graph: it must not wait for the device, and no
-    shape inside it may depend on values."""
+    """As `Trainable` says it."""
 
     def __init__(self, config: TrainingConfig | None = None, **settings: Any) -> None:
         super().__init__(config, **settings)
         self.module: nn.Module | None = None
         self.history = TrainingHistory()
         self.tables: list[nn.Embedding] = []
-        """The tables that hold initial vectors (what `freeze_steps` freezes)."""
         self._prepared: Any = None
         self._drift: list[float] = []
         self._start_size: list[float] = []
@@ -170,18 +168,10 @@ class NeuralRecommender(Recommender):
                 LeporidWarning,
                 stacklevel=2,
             )
-        self._fit(
-            split,
-            seed=seed,
-            progress=make_progress(progress),
-            init=init,
-            device=resolve_device(device),
-            checkpoint=None if checkpoint is None else Path(checkpoint),
-            resume=resume,
-            callbacks=callbacks,
-            after=after,
-            first_step=first_step,
-        )
+        loop: dict[str, Any] = {"seed": seed, "progress": make_progress(progress)}
+        loop |= {"checkpoint": None if checkpoint is None else Path(checkpoint), "resume": resume}
+        loop |= {"callbacks": callbacks, "first_step": first_step}
+        self._fit(split, init=init, device=resolve_device(device), after=after, **loop)
         self._known, done = split.train_valid, self.history
         self.fitting = Fitting(
             seed=seed,
@@ -199,11 +189,8 @@ class NeuralRecommender(Recommender):
         progress: ProgressLike,
         init: InitialEmbeddings | None = None,
         device: torch.device | None = None,
-        checkpoint: Path | None = None,
-        resume: bool = False,
-        callbacks: Sequence[Callback] = (),
         after: Self | None = None,
-        first_step: int = 0,
+        **loop: Any,
     ) -> None:
         if init is not None:
             train = split.train
@@ -216,9 +203,7 @@ class NeuralRecommender(Recommender):
         start = [table.weight.detach().clone() for table in self.tables]
         self.net.to(device)
         self._limits = [limits.to(self.device) for limits in self._limits]
-        how: dict[str, Any] = {"seed": seed, "progress": progress, "callbacks": callbacks}
-        how |= {"checkpoint": checkpoint, "resume": resume, "first_step": first_step}
-        self.history = train_loop(self, split, **how)
+        self.history = train_loop(self, split, seed=seed, progress=progress, **loop)
         for limits in self._limits:
             limits.settle()
         self.net.eval()

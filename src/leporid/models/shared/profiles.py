@@ -105,10 +105,12 @@ class ProfileRecommender(Recommender):
 
 
 class ItemWeights(ProfileRecommender):
-    """Scores P W: every item of a profile votes for items by its row of W."""
+    """Scores P W: every item of a profile votes for items by its row of W, sparse or dense."""
 
-    weights: Learnt[sparse.csr_array] = Learnt(shape=("items", "items"), sparse=True)
+    weights: Learnt[Any] = Learnt(shape=("items", "items"), sparse=True)
     """float32[n_items, n_items]: W_ij, what item i of a profile says for item j."""
 
     def _score_profiles(self, profiles: sparse.csr_array, users: Indices | None) -> Scores:
-        return rows_times(profiles, np.arange(profiles.shape[0], dtype=np.int32), self.weights)
+        if sparse.issparse(self.weights):
+            return rows_times(profiles, self.weights)
+        return np.asarray(profiles @ self.weights, dtype=np.float32)

@@ -7,14 +7,13 @@ same bytes: the size of a batch is part of the plan that the folder holds.
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -33,9 +32,13 @@ if TYPE_CHECKING:
 
 _ROWS = 2**17
 """Rows of a part, at least (but for one batch that is larger): a row group of the file."""
-_PLAN = "plan.json"
 
-Write: TypeAlias = Callable[[pa.Table], Any]
+_FORMATS: dict[str, Callable[[Path, pa.Schema], Any]] = {
+    ".parquet": pyarrow.parquet.ParquetWriter,
+    ".csv": pyarrow.csv.CSVWriter,
+    ".jsonl": lambda path, schema: path.open("w", encoding="utf-8"),
+}
+"""What opens a file of each format."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +75,6 @@ def write_recommendations(
     check_n(n)
     index, allowed = model._all_or(users), model._allowed(only, exclude)
     folder = target.with_name(f"{target.name}.parts")
-    step = chunk_rows(model.known.n_items)
     plan = {
         "model": _model_hash(model),
         "n": int(n),
@@ -80,7 +82,7 @@ def write_recommendations(
         "users": hashlib.sha256(index.tobytes()).hexdigest()[:16],
         "items": None if allowed is None else hashlib.sha256(allowed.tobytes()).hexdigest()[:16],
     }
-    step = _agree(folder, plan, step)
+    step = _agree(folder, plan, chunk_rows(model.known.n_items))
     size = step * max(1, -(-_ROWS // (step * n)))
     parts = [folder / f"{start:012d}.parquet" for start in range(0, len(index), size)]
     reporter, resumed = make_progress(progress), 0
@@ -92,9 +94,9 @@ def write_recommendations(
             reporter.advance(len(some))
             continue
         tables = []
-        for start, stop, table in model._tables(some, n, exclude_seen, allowed, step):
+        for count, table in model._tables(some, n, exclude_seen, allowed, step):
             tables.append(table)
-            reporter.advance(stop - start)
+            reporter.advance(count)
         with atomic_path(part) as path:
             pyarrow.parquet.write_table(pa.concat_tables(tables), path)
     reporter.close()
@@ -105,7 +107,7 @@ def write_recommendations(
 
 def _agree(folder: Path, plan: dict[str, Any], step: int) -> int:
     """The users of a batch: those of the run that left the folder, else `step`."""
-    path = folder / _PLAN
+    path = folder / "plan.json"
     if not path.is_file():
         write_json(path, {**plan, "step": step})
         return step
@@ -121,40 +123,20 @@ def _agree(folder: Path, plan: dict[str, Any], step: int) -> int:
 
 def _join(parts: list[Path], target: Path, schema: pa.Schema) -> int:
     """All parts as one file; returns the number of rows."""
-    rows = 0
-    with atomic_path(target) as path, _FORMATS[target.suffix](path, schema) as write:
+    rows, suffix = 0, target.suffix
+    with atomic_path(target) as path, _FORMATS[suffix](path, schema) as file:
         for part in parts:
             table = pyarrow.parquet.read_table(part)
             rows += table.num_rows
-            write(table)
+            if suffix == ".parquet":
+                file.write_table(table, row_group_size=max(1, table.num_rows))
+            elif suffix == ".csv":
+                file.write_table(table)
+            else:
+                for row in table.to_pylist():
+                    row["score"] = float(f"{row['score']:.9g}")  # all that float32 has
+                    file.write(json.dumps(row, ensure_ascii=False) + "\n")
     return rows
-
-
-@contextlib.contextmanager
-def _parquet(path: Path, schema: pa.Schema) -> Iterator[Write]:
-    with pyarrow.parquet.ParquetWriter(path, schema) as writer:
-        yield lambda table: writer.write_table(table, row_group_size=max(1, table.num_rows))
-
-
-@contextlib.contextmanager
-def _csv(path: Path, schema: pa.Schema) -> Iterator[Write]:
-    with pyarrow.csv.CSVWriter(path, schema) as writer:
-        yield writer.write_table
-
-
-@contextlib.contextmanager
-def _jsonl(path: Path, schema: pa.Schema) -> Iterator[Write]:
-    with open(path, "w", encoding="utf-8") as file:
-
-        def write(table: pa.Table) -> None:
-            for row in table.to_pylist():
-                row["score"] = float(f"{row['score']:.9g}")  # all that float32 has
-                file.write(json.dumps(row, ensure_ascii=False) + "\n")
-
-        yield write
-
-
-_FORMATS = {".parquet": _parquet, ".csv": _csv, ".jsonl": _jsonl}
 
 
 def _model_hash(model: Recommender) -> str:

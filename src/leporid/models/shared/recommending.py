@@ -31,6 +31,9 @@ Ids: TypeAlias = Iterable[Any] | None
 Lists: TypeAlias = tuple[NDArray[Any], NDArray[np.float32]]
 """Item ids and their scores, best first: [n] for one question, [m, n] for several."""
 
+Allowed: TypeAlias = NDArray[np.bool_] | None
+"""bool[n_items]: which items may be recommended; None where all may."""
+
 
 class Recommending(abc.ABC):
     """The questions of a `Recommender`.
@@ -141,9 +144,9 @@ class Recommending(abc.ABC):
         reporter = make_progress(progress)
         reporter.start("recommending", len(index))
         tables, allowed = [self.frame_schema.empty_table()], self._allowed(only, exclude)
-        for start, stop, table in self._tables(index, n, exclude_seen, allowed):
+        for count, table in self._tables(index, n, exclude_seen, allowed):
             tables.append(table)
-            reporter.advance(stop - start)
+            reporter.advance(count)
         reporter.close()
         return pa.concat_tables(tables)
 
@@ -189,43 +192,31 @@ class Recommending(abc.ABC):
         return self._top_k(users, n, exclude_seen, allowed)
 
     def _top_k(
-        self,
-        users: Indices,
-        n: int,
-        exclude_seen: bool,
-        allowed: NDArray[np.bool_] | None,
-        batch_size: int | None = None,
+        self, users: Indices, n: int, exclude_seen: bool, allowed: Allowed, batch: int | None = None
     ) -> TopK:
         seen = self.known.sequences().take(users) if exclude_seen else None
-        return self._rank(
-            lambda part: self.score(users[part]), len(users), n, seen, allowed, batch_size
-        )
+        return self._rank(lambda part: self.score(users[part]), len(users), n, seen, allowed, batch)
 
     def _tables(
-        self,
-        users: Indices,
-        n: int,
-        exclude_seen: bool,
-        allowed: NDArray[np.bool_] | None,
-        batch_size: int | None = None,
-    ) -> Iterator[tuple[int, int, pa.Table]]:
-        """Tables of the users `start` to `stop`, `batch_size` of them at a time."""
+        self, users: Indices, n: int, exclude_seen: bool, allowed: Allowed, batch: int | None = None
+    ) -> Iterator[tuple[int, pa.Table]]:
+        """Number of users and their table, `batch` of them at a time."""
         check_n(n)
-        step = chunk_rows(self.known.n_items, batch_size)
+        step = chunk_rows(self.known.n_items, batch)
         for start in range(0, len(users), step):
             some = users[start : start + step]
             top = self._top_k(some, n, exclude_seen, allowed, step)
-            yield start, start + len(some), self._table(some, top)
+            yield len(some), self._table(some, top)
 
     def _table(self, users: Indices, top: TopK) -> pa.Table:
         row, place = np.nonzero(top.items >= 0)
-        columns = (
+        columns = [
             self.users.ids.take(pa.array(users[row], pa.int32())),
             pa.array(place + 1, pa.int32()),
             self.items.ids.take(pa.array(top.items[row, place], pa.int32())),
             pa.array(top.scores[row, place], pa.float32()),
-        )
-        return pa.table(list(columns), schema=self.frame_schema)
+        ]
+        return pa.table(columns, schema=self.frame_schema)
 
     def _rank(
         self,
@@ -233,12 +224,12 @@ class Recommending(abc.ABC):
         people: int,
         n: int,
         seen: Sequences | None,
-        allowed: NDArray[np.bool_] | None,
-        batch_size: int | None = None,
+        allowed: Allowed,
+        batch: int | None = None,
     ) -> TopK:
         """The best `n` items of each person, scored chunk by chunk."""
         check_n(n)
-        step = chunk_rows(self.known.n_items, batch_size)
+        step = chunk_rows(self.known.n_items, batch)
         items, scores = [np.empty((0, n), np.int32)], [np.empty((0, n), np.float32)]
         for start in range(0, people, step):
             rows = np.arange(start, min(start + step, people))
@@ -285,8 +276,7 @@ class Recommending(abc.ABC):
             )
         return rows
 
-    def _allowed(self, only: Ids, exclude: Ids) -> NDArray[np.bool_] | None:
-        """bool[n_items]: which items may be recommended; None where all may."""
+    def _allowed(self, only: Ids, exclude: Ids) -> Allowed:
         if only is None and exclude is None:
             return None
         allowed = np.full(self.known.n_items, only is None)

@@ -1,7 +1,8 @@
 """A saved model as a folder, and what must hold before a model is made of it.
 
 `weights.safetensors` has the learnt arrays, the ids and the interactions of the fit; `model.json`
-the name and the settings; `manifest.json` says that the two belong together.
+the name and the settings; `manifest.json` says that the two belong together. The vectors of a
+trained model can be read from it without building the model.
 """
 
 from __future__ import annotations
@@ -24,7 +25,9 @@ from leporid.artifacts import (
     write_manifest,
 )
 from leporid.data import IdMap, Interactions
-from leporid.errors import DataError
+from leporid.errors import ConfigError, DataError, UnknownNameError
+from leporid.initializers import InitialEmbeddings
+from leporid.spectral import Embedding
 
 _FORMAT, _BEFORE = 3, 2
 """Format 3 has a manifest; 2, of version 0.2, had none; 1 had the ids in parquet files."""
@@ -104,3 +107,54 @@ def _train_part(known: Interactions, lengths: NDArray[Any] | None) -> Interactio
 def _part(arrays: Arrays, prefix: str) -> Arrays:
     """The arrays whose names begin with `prefix`, without it."""
     return {key.removeprefix(prefix): a for key, a in arrays.items() if key.startswith(prefix)}
+
+
+def find_model(path: str | Path, *, validated: bool = False) -> Path | None:
+    """The folder with the saved model in a run or model folder; None where there is none.
+
+    A run with a final model has two: the one to deploy, and with `validated` the one to evaluate.
+    """
+    path = recovered(path)
+    places = [path, path / "validated", path / "model"] if validated else [path, path / "model"]
+    return next((p for p in places if (recovered(p) / "model.json").is_file()), None)
+
+
+def read_trained(
+    path: str | Path, users: str | None = None, items: str | None = None
+) -> InitialEmbeddings:
+    """The user and item tables of a saved model with the ids of their rows.
+
+    A model with several tables per side (NCF has two) needs their names.
+    """
+    path = Path(path)
+    about, learnt, known, _ = read_saved(path, mapped=True)
+    provenance = {"model": about["model"], "config": about.get("config", {}), "trained": True}
+    first, second = (
+        Embedding(_table(learnt, side, name, ids, path), None, provenance)
+        for side, name, ids in (("users", users, known.users), ("items", items, known.items))
+    )
+    if first.dim != second.dim:
+        raise DataError(f"the tables of {path} have {first.dim} and {second.dim} columns")
+    return InitialEmbeddings(first, second, known.users, known.items)
+
+
+def _table(
+    arrays: Arrays, side: str, name: str | None, ids: IdMap, path: Path
+) -> NDArray[np.float32]:
+    fitting = {
+        key.removesuffix(".weight"): value
+        for key, value in arrays.items()
+        if value.ndim == 2
+        and value.shape[0] == len(ids)
+        and np.issubdtype(value.dtype, np.floating)
+    }
+    wanted = name or (side if side in fitting else None)
+    if wanted is None:
+        if len(fitting) != 1:
+            held = f"several: {', '.join(fitting)}; name one" if fitting else "none"
+            raise ConfigError(f"{path} must have one table of {side}, it has {held}")
+        wanted = next(iter(fitting))
+    if wanted.removesuffix(".weight") not in fitting:
+        raise UnknownNameError(f"{side} table", wanted, fitting)
+    table = fitting[wanted.removesuffix(".weight")]
+    return np.array(table, dtype=np.float32)

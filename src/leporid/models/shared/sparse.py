@@ -46,14 +46,11 @@ def item_counts(profiles: sparse.csr_array) -> NDArray[np.float64]:
     return np.maximum(np.bincount(profiles.indices, minlength=profiles.shape[1]), 1.0)
 
 
-def rows_times(
-    left: sparse.csr_array, rows: NDArray[np.int32], right: sparse.csr_array
-) -> NDArray[np.float32]:
-    """float32[len(rows), right.shape[1]]: `left[rows] @ right`, both sparse, the result dense."""
-    out = np.zeros((len(rows), right.shape[1]), dtype=np.float32)
-    rows = np.ascontiguousarray(rows, dtype=np.int32)
+def rows_times(left: sparse.csr_array, right: sparse.csr_array) -> NDArray[np.float32]:
+    """float32[left.shape[0], right.shape[1]]: `left @ right`, both sparse, the result dense."""
+    out = np.zeros((left.shape[0], right.shape[1]), dtype=np.float32)
     with one_thread_pool():
-        _rows_times(csr_parts(left), rows, csr_parts(right), out)
+        _rows_times(csr_parts(left), csr_parts(right), out)
     return out
 
 
@@ -109,16 +106,15 @@ def top_k_of_columns(matrix: sparse.csr_array, k: int) -> sparse.csr_array:
 
 
 @kernel(parallel=True)
-def _rows_times(a: Any, rows: Any, b: Any, out: Any) -> None:
+def _rows_times(a: Any, b: Any, out: Any) -> None:
     a_ptr, a_idx, a_val = a
     b_ptr, b_idx, b_val = b
-    for r in prange(len(rows)):
-        row = rows[r]
+    for row in prange(len(out)):
         for p in range(a_ptr[row], a_ptr[row + 1]):
             weight = a_val[p]
             middle = a_idx[p]
             for q in range(b_ptr[middle], b_ptr[middle + 1]):
-                out[r, b_idx[q]] += weight * b_val[q]
+                out[row, b_idx[q]] += weight * b_val[q]
 
 
 @kernel(parallel=True)

@@ -12,16 +12,36 @@ from typing import ClassVar, cast
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
+from scipy import sparse
 from torch import Tensor
 
 from leporid.config import setting
-from leporid.data import Sequences
+from leporid.data import Interactions, Sequences
 from leporid.models.shared.base import Indices
 from leporid.models.shared.dot_product import DotProduct
 from leporid.models.shared.neural import NeuralRecommender
-from leporid.models.shared.new_users import NewUserRows
 from leporid.models.shared.ranking_loss import node_bpr_loss, row_penalty
+from leporid.spectral import TablePlacement
 from leporid.training import Batch, Sampling, TrainingConfig
+
+
+class NewUserRows:
+    """Places people never seen in a trained user table, float32[n_users, D]."""
+
+    def __init__(
+        self, train: Interactions, table: NDArray[np.float32], neighbours: int = 100
+    ) -> None:
+        self._placement = TablePlacement(train.csr(), table, neighbours)
+        self._n_items = train.n_items
+
+    def place(self, histories: Sequences) -> NDArray[np.float32]:
+        """float32[len(histories), D]; a history without any neighbour gets the average place."""
+        first, last = histories.indptr[[0, -1]]
+        items = histories.items[first:last]
+        ones, shape = np.ones(len(items), np.float32), (len(histories), self._n_items)
+        rows = sparse.csr_array((ones, items, histories.indptr - first), shape=shape)
+        return self._placement.place(rows)
 
 
 class UserTableRecommender(NeuralRecommender):
@@ -123,10 +143,6 @@ class GraphRecommender(UserTableRecommender, DotProduct):
     def row_scores(self, rows: Tensor, recent: Tensor | None) -> Tensor:
         """y_ui = <e_u, e_i> for every item."""
         return torch.mm(rows, self.prepared()[1].T)
-
-    def encode(self, rows: Tensor | None, recent: Tensor | None) -> Tensor:
-        """e_u."""
-        return cast(Tensor, rows)
 
     def item_outputs(self) -> Tensor:
         """e_i."""
