@@ -21,6 +21,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pyarrow as pa
@@ -34,6 +35,7 @@ from leporid.errors import LeporidWarning
 from leporid.evaluation import evaluate, paired_interval
 from leporid.initializers import start
 from leporid.models import ContentNeighbours, train
+from leporid.models.shared import newcomers
 from leporid.ranking import masked_top_k
 
 CORES = {"lastfm": 1, "movietweetings-100k": 10, "beauty": 1, "toys": 1, "ml-1m-r3": 20}
@@ -48,7 +50,9 @@ NOTES = [
     "NDCG@10 among all items. cold and warm: targets without and with a training interaction; new: "
     "targets among the items that arrive later; old: all others.",
     "places: share of the first ten places that cold or new items get.",
-    "grown: trained without these items, from leporid; seconds are those of `grow`.",
+    "grown: trained without these items, from leporid; seconds are those of `grow`. Content places "
+    "the new rows and is a part of new items' scores; `content places rows alone` leaves it out of "
+    "the scores.",
     "low, high: 95% interval over users of the difference to the row named `against`, on warm "
     "targets (task cold), old targets (task grow) or all (task warm), mean of the seeds' limits.",
     "Numbers are means over the seeds; `records/cold_items/jobs.json` has every job.",
@@ -126,6 +130,9 @@ class Job:
         for name, settings in how:
             grown, seconds = self.timed(base.grow, about, **settings)
             yield name, grown, split, {"seconds": seconds}
+        with mock.patch.object(newcomers, "CONTENT_WEIGHT", 0.0):
+            grown, seconds = self.timed(base.grow, about)
+        yield "grown, content places rows alone", grown, split, {"seconds": seconds}
         for name in ("none", "leporid", "content", "leporid_content"):
             model, seconds = self.trained(split, name)
             yield f"start {name}", model, split, {"seconds": seconds}

@@ -45,7 +45,7 @@ FOR_OTHER_ROOMS = {
     },
     "initializers": {
         *("SpectralInitializer", "cached_fit", "content_edges", "nearest_by_content"),
-        *("standardizes", "truncated_svd"),
+        *("principal_components", "standardizes", "truncated_svd"),
     },
     "interop": {"BENCHMARK_LINES", "CONFIG_LINES", "FORMATS", "TARGETS"},
     "models": {

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
 from leporid.data import Interactions
-from leporid.errors import ConfigError
+from leporid.errors import ConfigError, DataError, LeporidError
 from leporid.initializers import InitialEmbeddings
 from leporid.models.shared.row_limits import RowLimits, row_limit
 from leporid.spectral import Embedding
@@ -73,3 +76,29 @@ class BuildContext:
                 trained &= ~torch.from_numpy(start.isolated)
                 self.limits.append(RowLimits(table, vectors.clone(), limit, trained))
         return table
+
+
+class _NothingDrawn(TorchFunctionMode):
+    """Leaves out random numbers: "meta" tensors have no room for them, yet torch prepares a lot."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        if getattr(func, "__name__", "") in ("normal_", "uniform_"):
+            return args[0] if args else kwargs["tensor"]
+        return func(*args, **kwargs)
+
+
+def sketched(
+    build: Callable[[BuildContext], nn.Module], train: Interactions, dim: int
+) -> nn.Module | None:
+    """The network without memory for its weights; None where `build` looks into them."""
+    try:
+        with torch.device("meta"), _NothingDrawn():
+            return build(BuildContext(train, dim, sketch=True))
+    except RuntimeError:
+        return None
+    except LeporidError:
+        raise
+    except (ArithmeticError, AssertionError, LookupError, TypeError, ValueError) as error:
+        reason = str(error).partition("\n")[0]
+        raise DataError(f"its settings do not give a network: {reason}") from None

@@ -17,13 +17,13 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
-from torch.overrides import TorchFunctionMode
 
 from leporid.data import Interactions, Sequences, Split
-from leporid.errors import DataError, LeporidError, LeporidWarning
+from leporid.errors import LeporidError, LeporidWarning
 from leporid.initializers import InitialEmbeddings
 from leporid.models.shared.base import HistoryUnsupportedError, Indices, Recommender, Scores
 from leporid.models.shared.build_context import BuildContext as BuildContext
+from leporid.models.shared.build_context import sketched
 from leporid.models.shared.growing import grow
 from leporid.models.shared.newcomers import Newcomers
 from leporid.models.shared.refitting import Fitting, origin
@@ -56,16 +56,6 @@ GENERAL: dict[str, Any] = {
     "eval_every": 125, "patience": 4,
 }  # fmt: skip
 """The recipe `general`: patience on validation ends a run, on any log."""
-
-
-class _NothingDrawn(TorchFunctionMode):
-    """Leaves out random numbers: "meta" tensors have no room for them, yet torch prepares a lot."""
-
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        kwargs = kwargs or {}
-        if getattr(func, "__name__", "") in ("normal_", "uniform_"):
-            return args[0] if args else kwargs["tensor"]
-        return func(*args, **kwargs)
 
 
 class NeuralRecommender(Recommender):
@@ -392,23 +382,9 @@ class NeuralRecommender(Recommender):
             Newcomers.taken_from(arrays, self.train.n_items),
         )
         # Settings that do not go with the arrays are refused before anything is allocated.
-        if (sketch := self._sketch()) is not None:
+        if (sketch := sketched(self.build, self.train, self.config.dim)) is not None:
             check_tensors(sketch, arrays, where)
         self._build(BuildContext(self.train, self.config.dim), seed=0)
         adopt_tensors(self.net, arrays, where)
         self.newcomers = newcomers
         self.net.eval()
-
-    def _sketch(self) -> nn.Module | None:
-        """The network without memory for its weights; None where `build` looks into them."""
-        context = BuildContext(self.train, self.config.dim, sketch=True)
-        try:
-            with torch.device("meta"), _NothingDrawn():
-                return self.build(context)
-        except RuntimeError:
-            return None
-        except LeporidError:
-            raise
-        except (ArithmeticError, AssertionError, LookupError, TypeError, ValueError) as error:
-            reason = str(error).partition("\n")[0]
-            raise DataError(f"its settings do not give a network: {reason}") from None

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 _DIM = 128
 """Entries of a content vector."""
-_WEIGHT = 0.25
+CONTENT_WEIGHT = 0.25
 """Of content beside the model, both in units of their spread."""
 _PEOPLE, _PLACES = 500, 10
 _SCALES, _HALVINGS = (0.1, 5.0), 20
@@ -51,7 +51,7 @@ class Newcomers:
     content: Tensor
     """float32[n_items, k]: unit rows, zero where nothing is known."""
     scale: Tensor
-    """float32[]: a."""
+    """float32[1]: a."""
     weight: Tensor
     """float32[new]: a c_j."""
     shift: Tensor
@@ -103,7 +103,7 @@ class Newcomers:
             return None
         new = cls(*(torch.tensor(parts[_PREFIX + name]) for name in cls.__annotations__))
         count, shapes = len(new.items), [tuple(part.shape) for part in vars(new).values()]
-        sound = shapes == [(count,), (n_items, *shapes[1][1:2]), (), (count,), (count,)]
+        sound = shapes == [(count,), (n_items, *shapes[1][1:2]), (1,), (count,), (count,)]
         if not sound or not bool(((new.items >= 0) & (new.items < n_items)).all()):
             raise DataError(f"its newcomers do not go with {n_items:,} items")
         return new
@@ -149,7 +149,7 @@ def fit_newcomers(
         first.append(shown.scores)
     mean = total / (len(people) * max(int(is_old.sum()), 1))
     scores, products = torch.cat(own), torch.cat(like)
-    weight = torch.from_numpy(trust).to(scores) * _WEIGHT * scores.std(correction=0)
+    weight = torch.from_numpy(trust).to(scores) * CONTENT_WEIGHT * scores.std(correction=0)
     weight /= products.std(correction=0).clamp(min=_TINY)
     mixed = scores - mean + weight * (products - products.mean())
     seen_new = torch.from_numpy(model.known.csr()[people][:, items].toarray() > 0)
@@ -157,7 +157,7 @@ def fit_newcomers(
     best = mixed.topk(min(_PLACES, len(items)), dim=1).values
     scale = _scale_for(share, best.cpu().numpy(), np.concatenate(first) - np.float32(mean))
     shift = mean - scale * (mean + weight * products.mean())
-    return Newcomers(new, table, torch.tensor(scale).to(weight), scale * weight, shift)
+    return Newcomers(new, table, torch.tensor([scale]).to(weight), scale * weight, shift)
 
 
 def _scale_for(share: float, new: NDArray[np.float32], old: NDArray[np.float32]) -> float:
