@@ -241,21 +241,26 @@ class DLR2(TwoStages, DotProduct):
         return self._mixed(net.discriminative.all_items(s, self.prepared()), generated)
 
     def encode(self, rows: Tensor | None, recent: Tensor | None) -> Tensor:
-        """G(s) times the temperature, or times 2 / D (distance), and a 1 for the item's bias."""
+        """G(s) times the temperature, and a 1 for the item's bias; or times 2 / D (distance), the
+        1, and minus its mean square: what the distance has of the person alone."""
         self._check_dot_product()
         assert rows is not None
         assert recent is not None
-        net, softmax = self.network, self.config.objective == "softmax"
-        factor = net.log_temperature.exp() if softmax else 2 / self.config.dim
-        return with_constant(net.wanted(net.state(rows, recent)).float() * factor)
+        net = self.network
+        g = net.wanted(net.state(rows, recent)).float()
+        if self.config.objective == "softmax":
+            return with_constant(g * net.log_temperature.exp())
+        own = -g.square().mean(dim=1, keepdim=True)
+        return torch.cat([with_constant(g * (2 / self.config.dim)), own], dim=1)
 
     def item_outputs(self) -> Tensor:
-        """e_j, and its bias, or minus its mean square: what the distance has of the item alone."""
+        """e_j, and its bias; or minus its mean square, the distance's part of the item, and 1."""
         self._check_dot_product()
         net = self.network
         items = net.items.weight.float()
-        softmax = self.config.objective == "softmax"
-        return torch.column_stack([items, net.bias if softmax else -items.square().mean(dim=1)])
+        if self.config.objective == "softmax":
+            return torch.column_stack([items, net.bias])
+        return with_constant(torch.column_stack([items, -items.square().mean(dim=1)]))
 
     def _check_dot_product(self) -> None:
         config = self.config
