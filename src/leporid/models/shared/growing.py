@@ -88,8 +88,10 @@ def grow(
     if earlier is not None:
         newcomers = np.union1d(newcomers, earlier.items.cpu().numpy())
     share = min(exposure * len(newcomers) / sides[1].now, _MOST)
-    trust = place.trust(newcomers)
-    grown.newcomers = fit_newcomers(grown, newcomers, place.content(), trust, share)
+    content, trust = place.content(), place.trust(newcomers)
+    if earlier is not None and not tables:
+        content = earlier.content.cpu().numpy()
+    grown.newcomers = fit_newcomers(grown, newcomers, content, trust, share)
     return grown
 
 
