@@ -68,8 +68,8 @@ class Newcomers:
 
     def person_vectors(self, vectors: Tensor, newest: Tensor) -> Tensor:
         """[m, width + k + 1]: what products with `item_vectors` need to rank as `adjust` does."""
-        ones = vectors.new_ones(len(vectors), 1)
-        return torch.cat([vectors, _mean_content(self.content, newest).to(vectors), ones], dim=1)
+        wide = torch.cat([vectors, _mean_content(self.content, newest).to(vectors)], dim=1)
+        return torch.nn.functional.pad(wide, (0, 1), value=1.0)
 
     def item_vectors(self, vectors: Tensor) -> Tensor:
         """[n_items, width + k + 1]."""
