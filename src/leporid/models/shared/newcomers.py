@@ -98,15 +98,18 @@ class Newcomers:
     @classmethod
     def taken_from(cls, arrays: dict[str, NDArray[Any]], n_items: int) -> Newcomers | None:
         """Take out of `arrays` what `arrays()` gave; None where there is nothing."""
-        parts = {name: arrays.pop(name) for name in list(arrays) if name.startswith(_PREFIX)}
-        if not parts:
+        names = [_PREFIX + name for name in cls.__annotations__]
+        if not any(name in arrays for name in names):
             return None
-        new = cls(*(torch.tensor(parts[_PREFIX + name]) for name in cls.__annotations__))
-        count, shapes = len(new.items), [tuple(part.shape) for part in vars(new).values()]
-        sound = shapes == [(count,), (n_items, *shapes[1][1:2]), (1,), (count,), (count,)]
-        if not sound or not bool(((new.items >= 0) & (new.items < n_items)).all()):
+        parts = [arrays.pop(name) for name in names]
+        count, width = parts[0].size, parts[1].size // max(n_items, 1)
+        shapes = [(count,), (n_items, width), (1,), (count,), (count,)]
+        kinds = [np.dtype(np.int64), *[np.dtype(np.float32)] * 4]
+        wanted = list(zip(shapes, kinds, strict=True))
+        sound = [(part.shape, part.dtype) for part in parts] == wanted
+        if not sound or not ((parts[0] >= 0) & (parts[0] < n_items)).all():
             raise DataError(f"its newcomers do not go with {n_items:,} items")
-        return new
+        return cls(*(torch.tensor(part) for part in parts))
 
 
 def content_vectors(features: sparse.csr_array) -> NDArray[np.float32]:
