@@ -13,6 +13,7 @@ test_classical_ml1m            the classical models on MovieLens-1M
 test_dlr2                      `dlr2/`, `NewUserRows` of `shared/user_table`
 test_dlr2_authors              the recipe `authors` of `dlr2/`
 test_graph_propagation         `shared/graph_propagation`
+test_newcomers                 `shared/newcomers`, what `shared/growing` gives it
 test_ranking_loss              `shared/ranking_loss`
 test_recipes                   the recipes of the neural models
 
