@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 
 from leporid import models
+from leporid.data import synthesize
 from leporid.errors import ConfigError, LeporidWarning
-from leporid.initializers import InitialEmbeddings
-from leporid.models import train
+from leporid.initializers import InitialEmbeddings, start
+from leporid.models import everything, train
 from leporid.spectral import standardize
 from tests.models.neural_data import DIM, initial_vectors, small_split
 
@@ -77,6 +78,27 @@ def test_an_untrained_row_follows_those_it_started_nearest_to(name: str) -> None
     with pytest.warns(LeporidWarning, match="1 of the items"):
         drawn: Any = train(name, split, init, **QUICK)
     assert drawn.tables[-1].weight.detach().numpy()[4].any()
+
+
+def test_untrained_rows_get_their_share_of_the_first_places() -> None:
+    data = synthesize(80, 120, 2400, seed=4)
+    split, cold = everything(data), np.arange(0, 120, 10)
+    split = replace(split, train=split.train.select(~np.isin(split.train.item, cold)))
+    vectors = start("svd", split.train, dim=8, cache=False)
+    sides = [replace(side, provenance={"content": "abc"}) for _, side, _ in vectors.sides()]
+    sides[1].vectors[cold] = sides[1].vectors[cold + 1]
+    init = InitialEmbeddings(*sides, vectors.user_ids, vectors.item_ids)
+    how: dict[str, Any] = {"dim": 8, "steps": 150, "eval_every": 0, "recipe": None, "lr": 0.02}
+    model: Any = train("bpr", split, init, seed=1, device="cpu", progress=False, **how)
+    assert model.newcomers.items.tolist() == cold.tolist()
+
+    def places() -> float:
+        top = model.top_k(np.arange(80, dtype=np.int32), 10).items
+        return float(np.isin(top, cold).mean())
+
+    assert abs(places() - 0.1) < 0.02
+    model.newcomers = None
+    assert places() > 0.13, "without it they take more"
 
 
 def test_wrong_values_are_refused() -> None:

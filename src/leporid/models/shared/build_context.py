@@ -74,7 +74,7 @@ class BuildContext:
             trained = torch.from_numpy(np.bincount(touched, minlength=rows) > 0)
             if (limit := row_limit(start, self.max_delta, trained)) is not None:
                 trained &= ~torch.from_numpy(start.isolated)
-                self.limits.append(RowLimits(table, vectors.clone(), limit, trained))
+                self.limits.append(RowLimits(table, vectors.clone(), limit, trained, side))
         return table
 
 

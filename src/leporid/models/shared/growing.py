@@ -40,8 +40,6 @@ _NEIGHBOURS, _USERS = 50, 100
 """Items with shared users that place a new item, and people who place a new user."""
 _ALIKE, _ENOUGH = 5, 10
 """Items with like content that place a new item, and interactions that make them superfluous."""
-_MOST = 0.5
-"""Of the places, at most this share goes to new items, however many they are."""
 
 
 def grow(
@@ -87,11 +85,11 @@ def grow(
     newcomers = sides[1].new
     if earlier is not None:
         newcomers = np.union1d(newcomers, earlier.items.cpu().numpy())
-    share = min(exposure * len(newcomers) / sides[1].now, _MOST)
+    share = exposure * len(newcomers) / sides[1].now
     content, trust = place.content(), place.trust(newcomers)
     if earlier is not None and not tables:
         content = earlier.content.cpu().numpy()
-    grown.newcomers = fit_newcomers(grown, newcomers, content, trust, share)
+    grown.newcomers = fit_newcomers(grown, newcomers, content, trust, share=share)
     return grown
 
 

@@ -25,7 +25,7 @@ from leporid.models.shared.base import HistoryUnsupportedError, Indices, Recomme
 from leporid.models.shared.build_context import BuildContext as BuildContext
 from leporid.models.shared.build_context import sketched
 from leporid.models.shared.growing import grow
-from leporid.models.shared.newcomers import Newcomers
+from leporid.models.shared.newcomers import Newcomers, fit_newcomers
 from leporid.models.shared.refitting import Fitting, origin
 from leporid.models.shared.row_limits import RowLimits
 from leporid.models.shared.start_size import sized
@@ -163,6 +163,9 @@ class NeuralRecommender(Recommender):
         loop |= {"callbacks": callbacks, "first_step": first_step}
         self._fit(split, init=init, device=resolve_device(device), after=after, **loop)
         self._known, done = split.train_valid, self.history
+        for held in (limits.held for limits in self._limits if limits.side == "items"):
+            if held.any():
+                self.newcomers = fit_newcomers(self, np.flatnonzero(held), share=held.mean())
         self.fitting = Fitting(
             seed=seed,
             start=after.fitting.start if after is not None else origin(init),

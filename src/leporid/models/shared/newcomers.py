@@ -36,6 +36,8 @@ _DIM = 128
 CONTENT_WEIGHT = 0.25
 """Of content beside the model, both in units of their spread."""
 _PEOPLE, _PLACES = 500, 10
+_MOST = 0.5
+"""Of the places, at most this share goes to new items, however many they are."""
 _SCALES, _HALVINGS = (0.1, 5.0), 20
 """What `a` may be, and how often the range is halved."""
 _TINY = 1e-12
@@ -126,14 +128,18 @@ def content_vectors(features: sparse.csr_array) -> NDArray[np.float32]:
 def fit_newcomers(
     model: NeuralRecommender,
     items: NDArray[np.int64],
-    content: NDArray[np.float32],
-    trust: NDArray[np.float64],
+    content: NDArray[np.float32] | None = None,
+    trust: NDArray[np.float64] | None = None,
+    *,
     share: float,
 ) -> Newcomers:
     """The numbers for the new `items` of a grown model, so that they get `share` of the places.
 
     content: float32[n_items, k]; trust: float[new], what content counts for each of them, 0 to 1.
+    Without both the scores are the model's own, on the scale of the others.
     """
+    if content is None or trust is None:
+        content, trust = np.zeros((model.known.n_items, 0), np.float32), np.zeros(len(items))
     known = np.unique(model.known.user)
     people = known[np.unique(np.linspace(0, len(known) - 1, _PEOPLE).astype(np.int64))]
     people, history = people.astype(np.int32), model.known.sequences()
@@ -158,7 +164,9 @@ def fit_newcomers(
     seen_new = torch.from_numpy(model.known.csr()[people][:, items].toarray() > 0)
     mixed = mixed.masked_fill(seen_new.to(mixed.device), -torch.inf)
     best = mixed.topk(min(_PLACES, len(items)), dim=1).values
-    scale = _scale_for(share, best.cpu().numpy(), np.concatenate(first) - np.float32(mean))
+    scale = _scale_for(
+        min(share, _MOST), best.cpu().numpy(), np.concatenate(first) - np.float32(mean)
+    )
     shift = mean - scale * (mean + weight * products.mean())
     return Newcomers(new, table, torch.tensor([scale]).to(weight), scale * weight, shift)
 

@@ -32,6 +32,8 @@ class RowLimits:
     limit: Tensor
     trained: Tensor
     """bool[n]: rows with an initial vector that occur in the training part."""
+    side: str
+    """Whose rows: "users" or "items"."""
 
     @torch.no_grad()
     def enforce(self) -> None:
@@ -43,15 +45,19 @@ class RowLimits:
 
     def to(self, device: torch.device) -> RowLimits:
         """The same on the device of the network."""
-        tensors = (tensor.to(device) for tensor in (self.start, self.limit, self.trained))
-        return RowLimits(self.table, *tensors)
+        start, limit, trained = (t.to(device) for t in (self.start, self.limit, self.trained))
+        return RowLimits(self.table, start, limit, trained, self.side)
+
+    @property
+    def held(self) -> NDArray[np.bool_]:
+        """bool[n]: rows that training leaves where they are; none where it moves no row at all."""
+        return ((self.limit == 0).ravel() & self.trained.any()).cpu().numpy()
 
     @torch.no_grad()
     def settle(self) -> None:
         """After training: rows that were held follow the nearest rows that were not."""
-        held = (self.limit == 0).ravel().cpu().numpy()
-        trained = self.trained.cpu().numpy()
-        if not held.any() or not trained.any():
+        held, trained = self.held, self.trained.cpu().numpy()
+        if not held.any():
             return
         start = self.start.float().cpu().numpy()
         unit = start / np.maximum(np.linalg.norm(start, axis=1, keepdims=True), 1e-30)
