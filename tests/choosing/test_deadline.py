@@ -181,3 +181,19 @@ def test_the_final_fits_may_run_elsewhere(monkeypatch: pytest.MonkeyPatch) -> No
     assert away.winner == here.winner
     users = np.arange(9, dtype=np.int32)
     assert (away.model.score(users) == here.model.score(users)).all()
+
+
+def test_a_baseline_that_fails_does_not_cost_the_choice(monkeypatch: pytest.MonkeyPatch) -> None:
+    fitted = Closing._fitted
+
+    def only_the_winner(self: Closing, candidate: Candidate, *how: Any) -> Any:
+        if self.tested and candidate.label != self.label:
+            raise DataError("it broke")
+        return fitted(self, candidate, *how)
+
+    monkeypatch.setattr(Closing, "_fitted", only_the_winner)
+    monkeypatch.setattr(programme, "_EARLY_ROUNDS", 0)
+    monkeypatch.setattr(programme, "_ROUNDS", 0)
+    choice = leporid.choose(planted(), 600, models=("toppop", "itemknn"), progress=False)
+    assert choice.model.fitting.final
+    assert "could not be tested: it broke" in choice.why

@@ -338,6 +338,9 @@ class Closing:
             except (OutOfTimeError, MemoryError):
                 self.verdict.notes.append(f"no time was left to test {candidate.label}")
                 continue
+            except LeporidError as error:  # the choice is made and must not be lost
+                self.verdict.notes.append(f"{candidate.label} could not be tested: {error}")
+                continue
             other = self._tested(candidate.label, table, meter.seconds)
             other.low, other.high = paired_interval(self.tested[0].columns, other.columns)
             self.tested.append(other)
