@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
+import pyarrow as pa
 import pytest
 
+from leporid import initializers
+from leporid.data import IdMap, synthesize
+from leporid.diagnostics import inspect_embeddings
 from leporid.diagnostics.measures import flat_map, movement, nearest, norms_by_degree, summarize
 from leporid.errors import DataError
 from leporid.spectral.embedding import Embedding, standardize
@@ -79,3 +85,16 @@ def test_movement_separates_tail_and_head() -> None:
     assert still.distance.max() < 1e-4
     with pytest.raises(DataError, match="not of one model"):
         movement(start, Embedding(after[:5]))
+
+
+def test_ids_are_matched_whatever_their_type() -> None:
+    data = synthesize(20, 12, 120, seed=1)
+    start = initializers.start("random", data, dim=4)
+    users, items = (IdMap(ids.ids.cast(pa.string()), ids.kind) for ids in (data.users, data.items))
+    named = replace(start, user_ids=users, item_ids=items)
+    found, expected = (inspect_embeddings(vectors, train=data) for vectors in (named, start))
+    for side in ("users", "items"):
+        np.testing.assert_array_equal(found.degrees[side], expected.degrees[side])
+    strange = IdMap.from_values([f"x{n:02d}" for n in range(12)], "item")
+    with pytest.raises(DataError, match="none of the 12 items of the embeddings occurs"):
+        inspect_embeddings(replace(named, item_ids=strange), train=data)

@@ -142,7 +142,7 @@ def _aligned(counts: Any, own: Any, known: Any, n: int, side: str) -> NDArray[An
         if len(counts) != n:
             raise DataError(f"the data has {len(counts)} {side}, the embeddings have {n}")
         return np.asarray(counts)
-    places = known.encode(own.ids)
+    places = known.matches(own)
     if np.all(places < 0):
         raise DataError(f"none of the {n} {side} of the embeddings occurs in the data")
     return np.where(places >= 0, counts[np.maximum(places, 0)], 0)
