@@ -64,7 +64,7 @@ def test_recommendations_as_json(log: Path, recommendations: Path) -> None:
 
 def test_table_for_people_and_export(log: Path, recommendations: Path, tmp_path: Path) -> None:
     export = tmp_path / "users.csv"
-    arguments = ["--recommendations", recommendations, "--data", log, "--metrics", "HR,F1"]
+    arguments = ["--recommendations", recommendations, "--data", log, "--metrics", "HR, F1"]
     output = run(*arguments, "--export", export, "--protocol", "leave-last-out", "--core", 2)
     assert "HR@10" in output
     assert "NDCG@10" not in output

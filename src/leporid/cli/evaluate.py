@@ -63,7 +63,7 @@ def evaluate(
             at=cuts,
             part=part,  # type: ignore[arg-type]
             progress=show_progress(json_output),
-            metrics=metrics.split(",") if metrics else None,
+            metrics=parse_list(metrics or "") or None,
             exclude_seen=not include_seen,
         )
     notes = [str(w.message) for w in caught if issubclass(w.category, LeporidWarning)]
@@ -128,7 +128,7 @@ def _print(report: dict[str, Any]) -> None:
 def _lists(path: Path | None, columns: str) -> Any:
     from leporid.evaluation import Recommendations
 
-    names = columns.split(",")
+    names = parse_list(columns)
     if len(names) != 3:
         raise ConfigError(f"--columns takes three names, user,item,score, not {columns!r}")
     assert path is not None

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer import Argument
 
-from leporid.cli.options import Json, SplitOptions, SplitSource, parse_settings
+from leporid.cli.options import Json, SplitOptions, SplitSource, parse_list, parse_settings
 from leporid.cli.output import print_json, print_rows, print_table, show_progress
 from leporid.errors import ConfigError
 
@@ -132,7 +132,7 @@ def _tune_baselines(
     pairs = tune_baselines(
         split,
         dataset,
-        names=options.only.split(",") if options.only else None,
+        names=parse_list(options.only or "") or None,
         root=options.output,
         experiment=options.experiment,
         replace=options.replace,

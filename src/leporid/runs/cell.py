@@ -126,7 +126,7 @@ def judge(
     `spec_hash` where they are not the model's name and the hash of those. `table` is the evaluation
     on test, where it was made before. `extra` is recorded too.
     """
-    test = table or evaluate(fitted, split, at=at)
+    test = evaluate(fitted, split, at=at) if table is None else table
     valid = evaluate(fitted, split, at=at, part="valid").mean() if len(split.valid) else {}
     bounded = [f"{family}@{max(at)}" for family in ("HR", "F1")]
     facts: dict[str, Any] = {

@@ -49,7 +49,7 @@ def serve_forever(
     from leporid.serve.schemas import ServeLimits
 
     with _listen(host, port) as listening:
-        hosts = None if "*" in allowed_hosts else {host, "localhost", *allowed_hosts}
+        hosts = {host, "localhost", *allowed_hosts}
         limits = limits or ServeLimits()
         if access_log is not None:
             write_access_log(access_log)
@@ -62,7 +62,7 @@ def serve_forever(
             public_reading=public_reading,
             cors=cors,
             limits=limits,
-            allowed_hosts=hosts,
+            allowed_hosts=None if "*" in hosts else hosts,
             local=is_loopback(listening.getsockname()[0]),
         )
         app.state.service.after_load = _settle
