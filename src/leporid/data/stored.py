@@ -155,14 +155,15 @@ def _store(
             dropped.update(kept.dropped)
             users = user.add(kept.user, kept.user_values)
             items = item.add(kept.item, kept.item_values)
-            np.stack([users, items], axis=1).tofile(file)
+            np.stack([users, items], axis=1, dtype=np.int32).tofile(file)
             del batch, kept, users, items  # before the next batch is decoded
     check_kept(origin, rows, dropped)
     user_of, user_ids = id_lookup(user.values, user.counts, "user")
     item_of, item_ids = id_lookup(item.values, item.counts, "item")
     # A value that no kept row has points at the first id, and adds nothing.
     counts = np.bincount(user_of, weights=user.counts, minlength=len(user_ids)).astype(np.int64)
-    coded = (np.stack([user_of[u], item_of[i]], 1) for u, i in _read_pairs(flat, block))
+    pairs = _read_pairs(flat, block)
+    coded = (np.stack([user_of[u], item_of[i]], 1, dtype=np.int32) for u, i in pairs)
     regions = _sort_into_regions(coded, counts, block, in_order)
     flat.unlink()
     indptr = _distinct_rows(in_order, regions, counts, len(item_ids), target)
