@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from leporid.artifacts import read_arrays, write_arrays, write_manifest
 from leporid.data import Interactions, Sequences, synthesize
-from leporid.errors import DataError
+from leporid.errors import ConfigError, DataError
 from leporid.interop import export_model
 from leporid.models import Recommender, everything, train
 from leporid.models.dlr2 import two_stages
@@ -253,6 +253,12 @@ def test_lists_of_many_by_s_are_those_of_full_scores(monkeypatch: pytest.MonkeyP
     np.testing.assert_array_equal(grown.top_k(users, 10).items, full.items)
     listed = grown.recommend_frame(progress=False)["item"].to_pylist()
     assert listed == grown.items.externals(full.items).ravel().tolist()
+    np.testing.assert_array_equal(grown.two_stage(users, 10, 40).items, full.items)
+    some = grown.known.sequences().take(users[:20])
+    theirs = masked_top_k(grown.score_histories([some.of(n) for n in range(20)]), 10, seen=some)
+    np.testing.assert_array_equal(grown.two_stage_histories(some, 10, 40).items, theirs.items)
+    with pytest.raises(ConfigError, match="choose the branch before the model grows"):
+        grown.infer_by("generative")
 
 
 # -- saved models -------------------------------------------------------------------------

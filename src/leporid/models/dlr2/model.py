@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from leporid.data import Sequences, Split
-from leporid.errors import LeporidWarning
+from leporid.errors import ConfigError, LeporidWarning
 from leporid.models.dlr2.config import GENERAL_BY_KIND, RECIPES, Branch, DLR2Config
 from leporid.models.dlr2.features import FeatureNetwork
 from leporid.models.dlr2.heads import Discriminative, generative, hinge, square_square
@@ -275,6 +275,11 @@ class DLR2(TwoStages, DotProduct):
 
     def infer_by(self, branch: Branch) -> Self:
         """Rank by another branch from now on, without training again; returns self."""
+        if self.newcomers is not None:
+            raise ConfigError(
+                f"new items are scored for the branch {self.config.inference!r}: choose the branch "
+                f"before the model grows"
+            )
         self.config = self.config.replace(inference=branch)
         return self
 

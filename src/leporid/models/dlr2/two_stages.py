@@ -156,6 +156,8 @@ class TwoStages(UserTableRecommender):
         """
         sequences = self.known.sequences() if history is None else history
         hidden = sequences.take(users) if hidden is None else hidden
+        if self.newcomers is not None:  # S alone does not rank
+            return masked_top_k(self.score(users, history), n, seen=hidden)
         index = torch.from_numpy(np.asarray(users, dtype=np.int64)).to(self.device)
         with self._scoring():
             s = self._states(self.user_table()[index], self._recent(sequences, users))
@@ -170,10 +172,14 @@ class TwoStages(UserTableRecommender):
         hidden: Sequences | None = None,
     ) -> TopK:
         """`two_stage` for people never seen; `hidden` is by default what is in the histories."""
+        hidden = histories if hidden is None else hidden
+        if self.newcomers is not None:
+            rows = [histories.of(row) for row in range(len(histories))]
+            return masked_top_k(self.score_histories(rows), n, seen=hidden)
         recent = self._recent(histories, np.arange(len(histories), dtype=np.int32))
         with self._scoring():
             s = self._states(self.new_rows(histories), recent)
-            return self._two_stage(s, n, candidates, histories if hidden is None else hidden)
+            return self._two_stage(s, n, candidates, hidden)
 
     def _two_stage(self, s: Tensor, n: int, candidates: int, hidden: Sequences) -> TopK:
         check_n(n)
