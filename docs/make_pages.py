@@ -172,31 +172,34 @@ def landmark_table(record: dict[str, Any], results: Path) -> str:
 
 def chosen_table(record: dict[str, Any], task: str, columns: dict[str, tuple[str, str]]) -> str:
     """Of the record of cold items one line per log and model; columns: heading -> (what, value)."""
-    cells: dict[tuple[str, str, int], dict[tuple[str, str], float]] = {}
+    cells: dict[tuple[str, str], dict[tuple[str, str], Any]] = {}
     for row in record["rows"]:
         if row["task"] == task:
-            line = cells.setdefault((row["log"], row["model"], row["seeds"]), {})
+            line = cells.setdefault((row["log"], row["model"]), {})
             line |= {(row["what"], key): value for key, value in row.items()}
     lines = ["| log | model | seeds | " + " | ".join(columns) + " |"]
     lines.append("|---|---|---:|" + "---:|" * len(columns))
     for key, line in cells.items():
-        values = (line[column] for column in columns.values())
+        seeds = line[next(iter(columns.values()))[0], "seeds"]
         shown = (
-            f"{v:.1f}" if c[1] == "seconds" else f"{v:.4f}"
-            for v, c in zip(values, columns.values(), strict=True)
-        )
-        lines.append("| " + " | ".join([*map(str, key), *shown]) + " |")
+            "" if (value := line.get(column)) is None
+            else f"{value:.{1 if column[1] == 'seconds' else 4}f}"
+            for column in columns.values()
+        )  # fmt: skip
+        lines.append("| " + " | ".join([*key, str(seeds), *shown]) + " |")
     return "\n".join(lines)
 
 
 COLD = {
     "cold: content neighbours": ("content neighbours", "cold"),
     "grown": ("grown", "cold"),
-    "grown, exposure 1.5": ("grown, exposure 1.5", "cold"),
+    "without content in scores": ("grown, content places rows alone", "cold"),
+    "as many places": ("grown, places as content neighbours", "cold"),
+    "exposure 1.5": ("grown, exposure 1.5", "cold"),
     "warm: no places": ("grown, no places", "warm"),
     "grown ": ("grown", "warm"),
-    "grown, exposure 1.5 ": ("grown, exposure 1.5", "warm"),
-    "ids alone": ("start none", "warm"),
+    "as many places ": ("grown, places as content neighbours", "warm"),
+    "exposure 1.5 ": ("grown, exposure 1.5", "warm"),
 }
 GROWN = {
     "new: retrained": ("retrained", "new"),
@@ -208,12 +211,14 @@ GROWN = {
     "grown ": ("grown by content and interactions", "seconds"),
     "and 300 steps ": ("grown by content and interactions, 300 steps", "seconds"),
 }
+AS_THEY_COME = ", places as they come"
+UNLIMITED = f"start leporid_content{AS_THEY_COME}"
 WARM = {
     "leporid": ("start leporid", "all"),
-    "leporid_content": ("start leporid_content", "all"),
-    "low": ("start leporid_content", "low"),
-    "high": ("start leporid_content", "high"),
-    "content": ("start content", "all"),
+    "leporid_content": (UNLIMITED, "all"),
+    "low": (UNLIMITED, "low"),
+    "high": (UNLIMITED, "high"),
+    "content": (f"start content{AS_THEY_COME}", "all"),
     "svd": ("start svd", "all"),
     "random": ("start none", "all"),
 }
