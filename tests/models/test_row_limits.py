@@ -80,7 +80,7 @@ def test_an_untrained_row_follows_those_it_started_nearest_to(name: str) -> None
     assert drawn.tables[-1].weight.detach().numpy()[4].any()
 
 
-def test_untrained_rows_get_their_share_of_the_first_places() -> None:
+def test_untrained_rows_get_a_quarter_of_their_share() -> None:
     data = synthesize(80, 120, 2400, seed=4)
     split, cold = everything(data), np.arange(0, 120, 10)
     split = replace(split, train=split.train.select(~np.isin(split.train.item, cold)))
@@ -96,7 +96,7 @@ def test_untrained_rows_get_their_share_of_the_first_places() -> None:
         top = model.top_k(np.arange(80, dtype=np.int32), 10).items
         return float(np.isin(top, cold).mean())
 
-    assert abs(places() - 0.1) < 0.02
+    assert abs(places() - 0.1 / 4) < 0.008
     model.newcomers = None
     assert places() > 0.13, "without it they take more"
 

@@ -50,6 +50,8 @@ from leporid.training import (
 
 _NEWEST = 50
 """Items that tell the content of a person, where the model reads none."""
+_UNTRAINED = 0.25
+"""Exposure of items that training has not touched: a start is no request to show them."""
 
 GENERAL: dict[str, Any] = {
     "schedule": "inverse-root", "ema_share": 0.1, "steps": 10_000, "passes": 0.0,
@@ -165,7 +167,8 @@ class NeuralRecommender(Recommender):
         self._known, done = split.train_valid, self.history
         for held in (limits.held for limits in self._limits if limits.side == "items"):
             if held.any():
-                self.newcomers = fit_newcomers(self, np.flatnonzero(held), share=held.mean())
+                share = _UNTRAINED * held.mean()
+                self.newcomers = fit_newcomers(self, np.flatnonzero(held), share=share)
         self.fitting = Fitting(
             seed=seed,
             start=after.fitting.start if after is not None else origin(init),
