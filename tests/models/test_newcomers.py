@@ -116,7 +116,7 @@ def test_the_numbers_of_a_grown_model_are_those_of_the_formula() -> None:
     model = fitted(steps=80)
     words = table(model.known)
     words = {"item_id": [*words["item_id"], 5], "genres": [*words["genres"], ["g0", "s1"]]}
-    grown = model.grow(words, had({5: 5, 14: 10}))
+    grown = model.grow(words, had({5: 5, 14: 10}), exposure=5.0)
     new = grown.newcomers
     items = np.array([grown.items.index(item) for item in (5, 14, 38)])
     np.testing.assert_array_equal(new.items, items)
@@ -170,6 +170,14 @@ def test_the_scale_is_the_largest_below_the_share(wanted: float) -> None:
     last = int(np.flatnonzero(shares < wanted)[-1])
     found = newcomers._scale_for(wanted, *best_scores())
     assert grid[last] * 0.99999 <= found <= grid[last + 1] * 1.00001
+
+
+def test_places_that_no_scale_takes_away_are_taken_by_a_shift() -> None:
+    model, words = small(), table(small().known)
+    for exposure, most in ((0.0, 0.0), (0.5, 0.5 * 2 / 33 + 1 / 400)):  # rounding: a place
+        grown = model.grow(words, exposure=exposure)
+        top = grown.top_k(OLD, 10).items
+        assert np.isin(top, grown.newcomers.items).mean() <= most
 
 
 def test_no_share_is_no_place() -> None:

@@ -164,10 +164,10 @@ def fit_newcomers(
     seen_new = torch.from_numpy(model.known.csr()[people][:, items].toarray() > 0)
     mixed = mixed.masked_fill(seen_new.to(mixed.device), -torch.inf)
     best = mixed.topk(min(_PLACES, len(items)), dim=1).values
-    scale = _scale_for(
-        min(share, _MOST), best.cpu().numpy(), np.concatenate(first) - np.float32(mean)
-    )
-    shift = mean - scale * (mean + weight * products.mean())
+    share, rivals = min(share, _MOST), np.concatenate(first) - np.float32(mean)
+    scale = _scale_for(share, best.cpu().numpy(), rivals)
+    surplus = _surplus(share, (scale * best).cpu().numpy(), rivals)
+    shift = mean - surplus - scale * (mean + weight * products.mean())
     return Newcomers(new, table, torch.tensor([scale]).to(weight), scale * weight, shift)
 
 
@@ -183,6 +183,15 @@ def _scale_for(share: float, new: NDArray[np.float32], old: NDArray[np.float32])
         taken = float((np.exp(middle) * new > rivals).sum()) / old.size
         low, high = (middle, high) if taken < share else (low, middle)
     return float(np.exp(low))
+
+
+def _surplus(share: float, new: NDArray[np.float32], old: NDArray[np.float32]) -> float:
+    """How far the best new scores lie too high for `share` where no scale is small enough."""
+    rivals = old[:, ::-1][:, : new.shape[1]]
+    contested = np.isfinite(new) & np.isfinite(rivals)
+    above = np.sort(new[contested] - rivals[contested])[::-1]
+    count = int(share * old.size)
+    return max(float(above[count]), 0.0) if count < len(above) else 0.0
 
 
 def _mean_content(table: Tensor, newest: Tensor) -> Tensor:
