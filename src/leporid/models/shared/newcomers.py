@@ -9,8 +9,8 @@ which words their items share. So the score of a new item j for a person u is
 s the score of the model and m its mean over old items; t_j the content of the item, t_u the mean
 content of the person's newest items and t the mean of the products. c_j gives content a quarter of
 the spread that the scores have, and falls to nothing with the interactions of the item. `a` gives
-new items their share of the first ten places of people the model knows. Nothing is learnt from what
-these people wanted.
+new items their share of the first ten places of people the model knows; where the smallest leaves
+them more, all are lowered alike. Nothing is learnt from what these people wanted.
 """
 
 from __future__ import annotations
