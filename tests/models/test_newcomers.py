@@ -265,7 +265,7 @@ def test_lists_of_many_by_s_are_those_of_full_scores(monkeypatch: pytest.MonkeyP
     some = grown.known.sequences().take(users[:20])
     theirs = masked_top_k(grown.score_histories([some.of(n) for n in range(20)]), 10, seen=some)
     np.testing.assert_array_equal(grown.two_stage_histories(some, 10, 40).items, theirs.items)
-    with pytest.raises(ConfigError, match="choose the branch before the model grows"):
+    with pytest.raises(ConfigError, match="choose the branch before the model is fitted or grown"):
         grown.infer_by("generative")
 
 

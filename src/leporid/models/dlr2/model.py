@@ -277,8 +277,8 @@ class DLR2(TwoStages, DotProduct):
         """Rank by another branch from now on, without training again; returns self."""
         if self.newcomers is not None:
             raise ConfigError(
-                f"new items are scored for the branch {self.config.inference!r}: choose the branch "
-                f"before the model grows"
+                f"items that training has not seen are scored for the branch "
+                f"{self.config.inference!r}: choose the branch before the model is fitted or grown"
             )
         self.config = self.config.replace(inference=branch)
         return self

@@ -51,14 +51,17 @@ class DotProduct(NeuralRecommender):
                 place = np.arange(start, min(start + _PEOPLE_AT_ONCE, len(histories)))
                 some, people = histories.take(place), np.arange(len(place), dtype=np.int32)
                 rows = self.person_rows(some, None if users is None else users[place])
-                recent, newest = self._recent(some, people), self.newest(some, people)
+                recent = self._recent(some, people)
+                newest = None if self.newcomers is None else self.newest(some, people)
                 parts.append(self.encode_people(rows, recent, newest).float().cpu())
         return cast(Scores, torch.cat(parts).numpy())
 
-    def encode_people(self, rows: Tensor | None, recent: Tensor | None, newest: Tensor) -> Tensor:
+    def encode_people(
+        self, rows: Tensor | None, recent: Tensor | None, newest: Tensor | None
+    ) -> Tensor:
         """`encode`, with what the scores of new items need; newest: int64[m, l], -1 for none."""
         vectors = self.encode(rows, recent)
-        if self.newcomers is None or self.vectors_rank != "everything":
+        if self.newcomers is None or newest is None or self.vectors_rank != "everything":
             return vectors
         return self.newcomers.person_vectors(vectors.float(), newest)
 
