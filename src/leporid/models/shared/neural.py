@@ -84,7 +84,7 @@ class NeuralRecommender(Recommender):
         self._isolated: dict[str, int] = {}
         self._limits: list[RowLimits] = []
         self.newcomers: Newcomers | None = None
-        """How the items of `grow` are scored."""
+        """How items that training has not seen are scored."""
 
     @classmethod
     def from_recipe(
@@ -294,10 +294,8 @@ class NeuralRecommender(Recommender):
 
     def score_histories(self, histories: Sequence[Indices]) -> Scores:
         """float32[len(histories), n_items] for people never seen."""
-        sequences, people = (
-            Sequences.from_rows(histories),
-            np.arange(len(histories), dtype=np.int32),
-        )
+        sequences = Sequences.from_rows(histories)
+        people = np.arange(len(histories), dtype=np.int32)
         with self._scoring():
             scores = self.history_scores(self._recent(sequences, people), sequences)
             return cast(Scores, self._comparable(scores, sequences, people).cpu().numpy())
@@ -378,15 +376,12 @@ class NeuralRecommender(Recommender):
         self.to(old.device)
 
     def _arrays(self) -> dict[str, NDArray[Any]]:
-        return to_arrays(self.net.state_dict()) | (
-            self.newcomers.arrays() if self.newcomers else {}
-        )
+        new = {} if self.newcomers is None else self.newcomers.arrays()
+        return to_arrays(self.net.state_dict()) | new
 
     def _restore(self, arrays: dict[str, NDArray[Any]]) -> None:
-        where, newcomers = (
-            f"the saved {self.name}",
-            Newcomers.taken_from(arrays, self.train.n_items),
-        )
+        where = f"the saved {self.name}"
+        newcomers = Newcomers.taken_from(arrays, self.train.n_items)
         # Settings that do not go with the arrays are refused before anything is allocated.
         if (sketch := sketched(self.build, self.train, self.config.dim)) is not None:
             check_tensors(sketch, arrays, where)
