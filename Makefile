@@ -6,10 +6,11 @@ BIN := $(VENV)/bin
 PIP_FLAGS ?=
 INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check $(PIP_FLAGS) --constraint constraints.txt --editable
 
-.PHONY: help env browser outside demo test test-all lint bench bench-scale bench-serve docs pictures clean
+.PHONY: help env browser outside demo test test-portable test-all lint bench bench-scale bench-serve docs pictures clean
 help:
 	@echo "make demo      set up and show LEPORID against a random start, on MovieLens-100K"
 	@echo "make test      set up and run the fast tests"
+	@echo "make test-portable  the fast tests under other processors, orders and loads"
 	@echo "make test-all  also the slow tests and those on real data"
 	@echo "make lint      ruff, mypy --strict and the import contracts of the rooms"
 	@echo "make bench     speed against peers, as ratios in one run"
@@ -37,8 +38,14 @@ env: $(VENV)/.ready
 demo: $(VENV)/.demo-ready
 	$(BIN)/leporid demo --output demo
 
+# Tests come in random order, whose seed is printed, on two processes.
 test: env
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2 --dist worksteal
+
+# The same as other machines would run them; ROUNDS=3 runs every row three times.
+ROUNDS ?= 1
+test-portable: env
+	$(BIN)/python -m tests.portable --rounds $(ROUNDS) -- -n 2 --dist worksteal
 
 # Debian's browser for the tests of the pages, and its PostgreSQL for those of the event store.
 browser:

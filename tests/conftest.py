@@ -7,10 +7,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from tests.chromium import Page, browser
 
 os.environ.setdefault("LEPORID_PROGRESS", "off")
+# A slow machine is no failure.
+settings.register_profile("leporid", deadline=None)
+settings.load_profile("leporid")
 
 
 @pytest.fixture(scope="session")

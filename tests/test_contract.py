@@ -7,6 +7,7 @@ recipe of it by the two names with a dash between.
 from __future__ import annotations
 
 import json
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -92,8 +93,8 @@ class Fitted(NamedTuple):
 
 
 @pytest.fixture(scope="module", params=list(SETTINGS))
-def made(request: pytest.FixtureRequest, split: Split) -> Fitted:
-    return Fitted(request.param, fit(request.param, split))
+def made(request: pytest.FixtureRequest) -> Fitted:
+    return Fitted(request.param, shared(request.param))
 
 
 @pytest.fixture(scope="module")
@@ -106,6 +107,16 @@ def fitted(made: Fitted) -> Recommender:
     return made.model
 
 
+REPRESENTATIVES = ("itemknn", "bpr", "sasrec")
+"""A classical model, one with a row per user and one that reads sequences: for tests of what the
+base class does, whatever the model."""
+
+
+@pytest.fixture(scope="module", params=REPRESENTATIVES)
+def some(request: pytest.FixtureRequest) -> Recommender:
+    return shared(request.param)
+
+
 def make(key: str, **changes: Any) -> Recommender:
     name, _, recipe = key.partition("-")
     cls: Any = models.get(name)
@@ -116,6 +127,12 @@ def make(key: str, **changes: Any) -> Recommender:
 
 def fit(key: str, split: Split, seed: int = 3) -> Recommender:
     return make(key).fit(split, seed=seed)
+
+
+@cache
+def shared(key: str) -> Recommender:
+    """The model fitted on `make_split()`, once for all tests of a process: never change it."""
+    return fit(key, make_split())
 
 
 ALL = np.arange(N_USERS, dtype=np.int32)
@@ -164,44 +181,44 @@ def test_lists_are_the_best_unseen_items_in_order(fitted: Recommender, split: Sp
         assert np.all(np.diff(values[user][values[user] > -np.inf]) <= 0)
 
 
-def test_n_is_respected_and_short_rows_are_padded(fitted: Recommender, split: Split) -> None:
+def test_n_is_respected_and_short_rows_are_padded(some: Recommender, split: Split) -> None:
     for n in (1, 3, N_ITEMS + 5):
-        items, scores = fitted.recommend("u03", n=n)
+        items, scores = some.recommend("u03", n=n)
         unseen = N_ITEMS - len(split.train_valid.sequences().of(3))
         assert len(items) == len(scores) == n
         assert sum(item is not None for item in items) == min(n, unseen)
         assert np.array_equal(scores == -np.inf, [item is None for item in items])
 
 
-def test_seen_items_come_back_on_request(fitted: Recommender, split: Split) -> None:
-    items, _ = fitted.recommend("u05", n=N_ITEMS, exclude_seen=False)
+def test_seen_items_come_back_on_request(some: Recommender, split: Split) -> None:
+    items, _ = some.recommend("u05", n=N_ITEMS, exclude_seen=False)
     assert sorted(items) == sorted(split.items.values.tolist())
-    items, _ = fitted.recommend("u05", n=N_ITEMS)
+    items, _ = some.recommend("u05", n=N_ITEMS)
     mine = {split.items.external(i) for i in split.train_valid.sequences().of(5)}
     assert mine
     assert not mine & set(items)
 
 
-def test_only_candidates_are_recommended(fitted: Recommender) -> None:
+def test_only_candidates_are_recommended(some: Recommender) -> None:
     candidates = [163, 13, 83]
-    items, _ = fitted.recommend(["u01", "u02"], n=4, exclude_seen=False, candidates=candidates)
+    items, _ = some.recommend(["u01", "u02"], n=4, exclude_seen=False, candidates=candidates)
     for row in items:
         assert set(row) == {*candidates, None}
-    one, _ = fitted.recommend("u01", n=1, exclude_seen=False, candidates=13)
+    one, _ = some.recommend("u01", n=1, exclude_seen=False, candidates=13)
     assert one.tolist() == [13]
 
 
-def test_text_finds_an_integer_id(fitted: Recommender) -> None:
-    a, _ = fitted.recommend("u01", n=1, exclude_seen=False, candidates=["13"])
+def test_text_finds_an_integer_id(some: Recommender) -> None:
+    a, _ = some.recommend("u01", n=1, exclude_seen=False, candidates=["13"])
     assert a.tolist() == [13]
 
 
 def test_users_beyond_one_chunk_of_memory_get_the_same_lists(
-    fitted: Recommender, monkeypatch: pytest.MonkeyPatch
+    some: Recommender, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole = fitted.top_k(ALL, 4)
+    whole = some.top_k(ALL, 4)
     monkeypatch.setattr("leporid.models.shared.recommending.chunk_rows", lambda *_: 3)
-    parts = fitted.top_k(ALL, 4)
+    parts = some.top_k(ALL, 4)
     np.testing.assert_array_equal(whole.items, parts.items)
     np.testing.assert_allclose(whole.scores, parts.scores, rtol=1e-4, atol=1e-6)
 
@@ -240,12 +257,12 @@ def test_save_and_load_are_inverse(fitted: Recommender, tmp_path: Path) -> None:
 
 
 def test_saving_twice_replaces_the_model_and_keeps_other_files(
-    key: str, fitted: Recommender, tmp_path: Path
+    some: Recommender, tmp_path: Path
 ) -> None:
-    path = fitted.save(tmp_path / "run")
+    path = some.save(tmp_path / "run")
     (path / "notes").mkdir()
     (path / "notes" / "log.txt").write_text("mine")
-    other = fit(key, make_split(seed=1))
+    other = fit(some.name, make_split(seed=1))
     other.save(path)
     np.testing.assert_array_equal(Recommender.load(path).score(ALL), other.score(ALL))
     assert (path / "notes" / "log.txt").read_text() == "mine"
@@ -253,22 +270,22 @@ def test_saving_twice_replaces_the_model_and_keeps_other_files(
 
 
 def test_a_failed_save_leaves_the_old_model(
-    fitted: Recommender, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    some: Recommender, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = fitted.save(tmp_path / "run")
+    path = some.save(tmp_path / "run")
 
     def full_disk(*_: Any) -> None:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("leporid.models.shared.saved.write_json", full_disk)
     with pytest.raises(DataError, match="No space left"):
-        fitted.save(path)
-    np.testing.assert_array_equal(Recommender.load(path).score(ALL), fitted.score(ALL))
+        some.save(path)
+    np.testing.assert_array_equal(Recommender.load(path).score(ALL), some.score(ALL))
     assert [p.name for p in tmp_path.iterdir()] == ["run"]
 
 
-def test_a_folder_of_an_older_format_says_what_to_do(fitted: Recommender, tmp_path: Path) -> None:
-    path = fitted.save(tmp_path / "run")
+def test_a_folder_of_an_older_format_says_what_to_do(some: Recommender, tmp_path: Path) -> None:
+    path = some.save(tmp_path / "run")
     meta = json.loads((path / "model.json").read_text())
     (path / "model.json").write_text(json.dumps({**meta, "format": 1}))
     with pytest.raises(DataError, match="format 1, this version reads formats 2 and 3: train"):
@@ -296,17 +313,17 @@ def test_retrieving_ranks_as_all_items_do_or_is_not_offered(fitted: Recommender)
 
 
 def test_the_training_part_comes_back_with_the_model(
-    fitted: Recommender, split: Split, tmp_path: Path
+    some: Recommender, split: Split, tmp_path: Path
 ) -> None:
-    loaded = Recommender.load(fitted.save(tmp_path / "run"))
+    loaded = Recommender.load(some.save(tmp_path / "run"))
     np.testing.assert_array_equal(loaded.train.item, split.train.item)
     np.testing.assert_array_equal(loaded.train.user, split.train.user)
 
 
-def test_the_wrong_class_refuses_a_saved_model(fitted: Recommender, tmp_path: Path) -> None:
-    path = fitted.save(tmp_path / "run")
-    other = models.get("toppop" if fitted.name != "toppop" else "ease")
-    with pytest.raises(DataError, match=f"holds a {fitted.name} model, not a {other.__name__}"):
+def test_the_wrong_class_refuses_a_saved_model(some: Recommender, tmp_path: Path) -> None:
+    path = some.save(tmp_path / "run")
+    other = models.get("toppop" if some.name != "toppop" else "ease")
+    with pytest.raises(DataError, match=f"holds a {some.name} model, not a {other.__name__}"):
         other.load(path)
 
 
@@ -335,34 +352,34 @@ def test_histories_get_lists_of_their_own(fitted: Recommender) -> None:
     assert only.tolist() == [163, None]
 
 
-def test_histories_with_errors_are_refused(fitted: Recommender) -> None:
+def test_histories_with_errors_are_refused(some: Recommender) -> None:
     with pytest.raises(UnknownIdError, match="history 1 has no item"):
-        fitted.recommend_history([[3], [4, 5]])
+        some.recommend_history([[3], [4, 5]])
     with pytest.warns(LeporidWarning, match="1 of 2 history items"):
-        items, _ = fitted.recommend_history([[3, 4]])
-    np.testing.assert_array_equal(items, fitted.recommend_history([[3]])[0])
+        items, _ = some.recommend_history([[3, 4]])
+    np.testing.assert_array_equal(items, some.recommend_history([[3]])[0])
     with pytest.raises(DataError, match="history 1 is empty"):
-        fitted.recommend_history([[3], []])
+        some.recommend_history([[3], []])
     with pytest.raises(DataError, match="not the text"):
-        fitted.recommend_history("318")
+        some.recommend_history("318")
 
 
-def test_bad_questions_get_a_sentence(fitted: Recommender) -> None:
+def test_bad_questions_get_a_sentence(some: Recommender) -> None:
     for n in (0, -3, 2.5, True):
         with pytest.raises(ConfigError, match="n must be"):
-            fitted.recommend("u01", n=n)  # type: ignore[arg-type]
+            some.recommend("u01", n=n)  # type: ignore[arg-type]
     with pytest.raises(UnknownIdError, match="unknown user 'nobody'"):
-        fitted.recommend(["u01", "nobody"])
+        some.recommend(["u01", "nobody"])
     with pytest.raises(UnknownIdError, match="unknown item 99"):
-        fitted.recommend("u01", candidates=[3, 99])
+        some.recommend("u01", candidates=[3, 99])
     with pytest.raises(DataError, match="one id or a list"):
-        fitted.recommend(None)
+        some.recommend(None)
     for index in (-1, N_USERS):
         with pytest.raises(UnknownIdError, match=str(index)):
-            fitted.top_k(np.array([0, index], dtype=np.int32), 3)
+            some.top_k(np.array([0, index], dtype=np.int32), 3)
 
 
-@pytest.mark.parametrize("name", list(SETTINGS))
+@pytest.mark.parametrize("name", REPRESENTATIVES)
 def test_an_unfitted_model_says_so(name: str, tmp_path: Path) -> None:
     model = make(name)
     for call in (
@@ -375,7 +392,7 @@ def test_an_unfitted_model_says_so(name: str, tmp_path: Path) -> None:
             call()
 
 
-@pytest.mark.parametrize("name", list(SETTINGS))
+@pytest.mark.parametrize("name", REPRESENTATIVES)
 def test_nothing_to_fit_on_is_an_error(name: str, split: Split) -> None:
     empty = split.train.select(np.zeros(len(split.train), dtype=bool))
     with pytest.raises(DataError, match="training part of the split is empty"):

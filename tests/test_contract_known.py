@@ -10,7 +10,7 @@ from leporid.data.split import Split
 from leporid.evaluation.evaluator import evaluate
 from leporid.models.shared.base import Recommender
 from leporid.models.shared.profiles import ProfileRecommender
-from tests.test_contract import ALL, N_ITEMS, SETTINGS, fit, make, make_split
+from tests.test_contract import ALL, N_ITEMS, SETTINGS, fit, make, make_split, shared
 
 USER = 9
 
@@ -21,8 +21,8 @@ def split() -> Split:
 
 
 @pytest.fixture(scope="module", params=list(SETTINGS))
-def fitted(request: pytest.FixtureRequest, split: Split) -> Recommender:
-    return fit(request.param, split)
+def fitted(request: pytest.FixtureRequest) -> Recommender:
+    return shared(request.param)
 
 
 def with_another_validation_part(split: Split) -> Split:
@@ -71,7 +71,7 @@ def test_a_window_keeps_the_newest_items(name: str, split: Split) -> None:
     assert "window" in model.search_space
     known = split.train_valid.sequences()
     newest = Sequences.from_rows([known.of(user)[-2:] for user in ALL])
-    whole = fit(name, split)
+    whole = shared(name)
     np.testing.assert_array_equal(model.score(ALL), whole.score(ALL, newest))
     assert not np.array_equal(model.score(ALL), whole.score(ALL))
     histories = [np.array([4, 0, 9, 2], np.int32), np.array([7], np.int32)]
@@ -82,7 +82,7 @@ def test_a_window_keeps_the_newest_items(name: str, split: Split) -> None:
 
 @pytest.mark.parametrize("name", PROFILES)
 def test_someone_of_whom_nothing_is_known_gets_the_popular_items(name: str, split: Split) -> None:
-    model = fit(name, split)
+    model = shared(name)
     popularity = np.bincount(split.train.item, minlength=N_ITEMS)
     known = split.train_valid.sequences()
     rows = [known.of(user) if user != USER else known.of(user)[:0] for user in ALL]
@@ -97,4 +97,4 @@ def test_someone_of_whom_nothing_is_known_gets_the_popular_items(name: str, spli
 def test_fitting_reads_the_training_part_alone(name: str, split: Split) -> None:
     other = fit(name, with_another_validation_part(split))
     known = split.train_valid.sequences()
-    np.testing.assert_array_equal(other.score(ALL, known), fit(name, split).score(ALL, known))
+    np.testing.assert_array_equal(other.score(ALL, known), shared(name).score(ALL, known))
