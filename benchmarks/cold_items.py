@@ -32,11 +32,10 @@ from benchmarks.harness import RECORDS, machine, write_record
 from leporid.artifacts import read_json, write_json
 from leporid.data import IdMap, Interactions, Split, cold_items_split, load, split_by
 from leporid.errors import LeporidWarning
-from leporid.evaluation import evaluate, paired_interval
+from leporid.evaluation import evaluate, masked_top_k, paired_interval
 from leporid.initializers import start
 from leporid.models import ContentNeighbours, train
 from leporid.models.shared import newcomers
-from leporid.ranking import masked_top_k
 
 CORES = {"lastfm": 1, "movietweetings-100k": 10, "beauty": 1, "toys": 1, "ml-1m-r3": 20}
 SMALL = {"batch_size": 64, "lr": 4e-3, "eval_users": 300}

@@ -41,7 +41,8 @@ FOR_OTHER_ROOMS = {
     "evaluation": {
         *("FAMILIES", "Significance", "bootstrap_means", "combine", "correct", "holm"),
         *("ingredients", "one_against_many", "paired_interval", "parse_metric"),
-        *("percentile_interval", "user_stratum"),
+        *("percentile_interval", "user_stratum", "NanScoreError", "chunk_rows", "masked_top_k"),
+        "masked_top_k_torch",
     },
     "initializers": {
         *("SpectralInitializer", "cached_fit", "content_edges", "nearest_by_content"),

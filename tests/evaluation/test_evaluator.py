@@ -15,8 +15,7 @@ from leporid.data.split import Split
 from leporid.errors import ConfigError, DataError, UnknownNameError
 from leporid.evaluation import evaluator as evaluate_module
 from leporid.evaluation.evaluator import evaluate
-from leporid.ranking import TopK
-from leporid.ranking.masked import masked_top_k, masked_top_k_torch
+from leporid.evaluation.ranking import TopK, masked_top_k, masked_top_k_torch
 from tests.evaluation.helpers import make_split, random_split
 
 

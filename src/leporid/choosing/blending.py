@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 from leporid.choosing.budget import Guard
 from leporid.choosing.race import Result
 from leporid.data import Split
-from leporid.evaluation import combine, evaluate, ingredients, paired_interval, parse_metric
-from leporid.ranking import TopK
+from leporid.evaluation import TopK, combine, evaluate, ingredients, paired_interval, parse_metric
 
 _DAMPING = 60.0
 _MOST_PICKS = 5

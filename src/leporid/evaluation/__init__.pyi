@@ -7,6 +7,11 @@ from .metric_table import combine as combine
 from .metric_table import ingredients as ingredients
 from .metrics import FAMILIES as FAMILIES
 from .metrics import parse_metric as parse_metric
+from .ranking import NanScoreError as NanScoreError
+from .ranking import TopK as TopK
+from .ranking import chunk_rows as chunk_rows
+from .ranking import masked_top_k as masked_top_k
+from .ranking import masked_top_k_torch as masked_top_k_torch
 from .recommendations import Recommendations as Recommendations
 from .significance import Comparison as Comparison
 from .significance import PairedTest as PairedTest
