@@ -15,10 +15,10 @@ from leporid.data.synthetic import synthesize
 from leporid.data.write import write_log
 from leporid.errors import UnknownNameError
 from leporid.evaluation.evaluator import evaluate
+from leporid.evaluation.metric_table import MetricTable
 from leporid.models.shared.fitting import train
 from leporid.runs.baselines import classical_models, tune_baselines
 from leporid.runs.cell import Cell, load_split, run
-from leporid.runs.outcomes import UserOutcomes
 from leporid.runs.record import RunRecord
 from leporid.runs.store import Results
 from tests.paper.test_tables import record as old_record
@@ -59,10 +59,11 @@ def test_grids_baselines_and_the_command_line_record_the_same_facts(
     assert from_grid.extra["confidence_95"]["HR@10"] == list(table.confidence("HR@10")[1:])
     assert from_grid.extra["data_digest"] == split.digest
     kept = [Results(tmp_path).outcomes(record.key) for record in (untuned, tuned)]
-    kept.append(UserOutcomes.read(tmp_path / "r" / "record.users.parquet"))
+    kept.append(MetricTable.load_hits(tmp_path / "r" / "record.users.parquet"))
     for found in kept:
         assert found is not None
-        assert found.hits.tolist() == outcomes.hits.tolist()
+        assert found.same_users(outcomes)
+        assert found.hits[:, :10].tolist() == outcomes.hits.tolist()
 
 
 def test_every_protocol_of_the_data_room_can_be_run(log: Path) -> None:

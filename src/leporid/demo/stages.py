@@ -223,11 +223,11 @@ def _row(name: str, record: RunRecord) -> dict[str, Any]:
 def _tests(runs: list[Run]) -> list[dict[str, Any]]:
     return [
         {
-            "LEPORID start against": row["first"],
-            "difference of F1@10": -row["difference"],
-            "low": -row["high"],
-            "high": -row["low"],
-            "p (Wilcoxon, Holm)": row["p_holm"],
+            "LEPORID start against": row.name_a,
+            "difference of F1@10": -row.difference,
+            "low": -row.high,
+            "high": -row.low,
+            "p (t-test, Holm)": row.p_value,
         }
         for row in paired_tests(runs, ["F1@10"], against=_NAMES["leporid"])
     ]

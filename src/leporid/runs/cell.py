@@ -17,7 +17,6 @@ from leporid.evaluation import MetricTable, evaluate
 from leporid.initializers import start
 from leporid.models import Recommender, train
 from leporid.progress import ProgressLike, make_progress
-from leporid.runs.outcomes import UserOutcomes
 from leporid.runs.record import Meter, RunRecord, record_key
 from leporid.tuning import tune
 
@@ -86,7 +85,7 @@ def load_split(source: str, core: int, protocol: str, min_rating: float | None =
 
 def run(
     cell: Cell, *, device: str = "auto", progress: bool | ProgressLike | None = None
-) -> tuple[RunRecord, UserOutcomes]:
+) -> tuple[RunRecord, MetricTable]:
     """Train and judge one cell. Selection sees validation only; test is read once, here."""
     split = load_split(cell.source, cell.core, cell.protocol, cell.min_rating)
     reporter = make_progress(progress)
@@ -119,7 +118,7 @@ def judge(
     table: MetricTable | None = None,
     extra: dict[str, Any] | None = None,
     **spec: Any,
-) -> tuple[RunRecord, UserOutcomes]:
+) -> tuple[RunRecord, MetricTable]:
     """Evaluate a fitted model on test, validation and tail users, and record it.
 
     `meter` measured the fit. `spec` is dataset, experiment, init, recipe and seed; `model` and
@@ -128,7 +127,7 @@ def judge(
     """
     test = evaluate(fitted, split, at=at) if table is None else table
     valid = evaluate(fitted, split, at=at, part="valid").mean() if len(split.valid) else {}
-    bounded = [f"{family}@{max(at)}" for family in ("HR", "F1")]
+    bounded = [f"{family}@{max(at)}" for family in ("NDCG", "HR", "F1")]
     facts: dict[str, Any] = {
         "protocol": split.protocol,
         "data_digest": split.digest,
@@ -166,7 +165,7 @@ def judge(
         "device": _device_name(fitted),
         "extra": facts | (extra or {}),
     }
-    return RunRecord.make(**fields | spec), UserOutcomes.of(test)
+    return RunRecord.make(**fields | spec), test
 
 
 def _device_name(fitted: Any) -> str:

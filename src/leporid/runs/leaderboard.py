@@ -19,8 +19,9 @@ from numpy.typing import NDArray
 from scipy.stats import friedmanchisquare, rankdata, studentized_range
 
 from leporid.artifacts import read_json
+from leporid.evaluation import Comparison
 from leporid.pages import fill_template
-from leporid.runs.comparison import Gain, have_seen, paired_gains
+from leporid.runs.comparison import have_seen, paired_gains
 from leporid.runs.record import RunRecord
 from leporid.runs.spec import ExperimentSpec, read_experiment
 from leporid.runs.store import Results
@@ -177,7 +178,7 @@ class Difference:
     log: Log
     first: Row
     second: Row
-    gain: Gain
+    gain: Comparison
 
     @property
     def between_starts(self) -> bool:
