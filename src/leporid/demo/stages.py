@@ -71,7 +71,7 @@ class DemoResult:
     rows: list[dict[str, Any]]
     """One per model: HR@10, F1@10, the same for tail users, seconds."""
     intervals: dict[str, tuple[float, float]]
-    """95% bootstrap interval of HR@10 by row name."""
+    """95% interval of HR@10 over users by row name."""
     curves: dict[str, list[tuple[int, float]]]
     """Validation F1@10 over the steps, of each DLR2 run."""
     tests: list[dict[str, Any]]

@@ -65,11 +65,10 @@ class Comparison:
         return 100 * self.difference / self.mean_b if self.mean_b else math.inf
 
     def describe(self) -> str:
-        """One sentence: the outcome, both means, the difference and its interval."""
+        """One sentence: the outcome, the difference and its interval."""
         word = "level with" if self.outcome == "level" else self.outcome
         return (
-            f"{self.metric} of {self.name_a} is {word} that of {self.name_b}: {self.mean_a:.4f} "
-            f"against {self.mean_b:.4f}, difference {self.difference:+.4f} "
+            f"{self.name_a} is {word} {self.name_b} in {self.metric}: {self.difference:+.4f} "
             f"[{self.low:+.4f}, {self.high:+.4f}]"
         )
 

@@ -50,6 +50,8 @@ class Cell(Config):
     init_settings: dict[str, Any] = field(default_factory=dict)
     """Settings of the initialiser that differ from its defaults."""
     at: tuple[int, ...] = CUTS
+    metric: str = "NDCG@10"
+    """What tuning and early stopping maximise on validation, unless recipe or settings say."""
     trials: int = 0
     """Tuning budget on validation; 0 uses the settings as they are."""
 
@@ -57,6 +59,7 @@ class Cell(Config):
     def request(self) -> dict[str, Any]:
         """What was asked for. What the data is called belongs to it, not where it lies."""
         left_out = {"source", *(["min_rating"] if self.min_rating is None else [])}
+        left_out |= {"metric"} if self.metric == "F1@10" else set()  # all records before 0.8
         return {key: value for key, value in self.to_dict().items() if key not in left_out}
 
     @property
@@ -90,6 +93,9 @@ def run(
     split = load_split(cell.source, cell.core, cell.protocol, cell.min_rating)
     reporter = make_progress(progress)
     settings, recipe = dict(cell.settings), cell.recipe
+    cls = models.get(cell.model)
+    if cls.takes_initial_vectors and "metric" not in cls.recipe_settings(recipe, split.train):
+        settings = {"metric": cell.metric, **settings}
     extra: dict[str, Any] = {"cell": cell.request}
     with Meter() as meter:
         # The seed of a cell varies the training. Vectors are computed once for all seeds, except
@@ -97,9 +103,10 @@ def run(
         seeded = {"seed": cell.seed if cell.init == "random" else 0, **cell.init_settings}
         vectors = start(cell.init, split.train, progress=reporter, **seeded)
         if cell.trials:
-            fixed = {**models.get(cell.model).recipe_settings(recipe, split.train), **settings}
+            fixed = {**cls.recipe_settings(recipe, split.train), **settings}
             asked: dict[str, Any] = {"seed": cell.seed, "init": vectors, "device": device}
-            best = tune(cell.model, split, cell.trials, recipe=None, **asked, **fixed)
+            metric = fixed.pop("metric", cell.metric)
+            best = tune(cls, split, cell.trials, metric, recipe=None, **asked, **fixed)
             settings, recipe = best.best_config, None
             extra["tuning"] = {"trials": cell.trials, "best_valid": best.best_value}
         shared: dict[str, Any] = {"seed": cell.seed, "device": device, "progress": reporter}

@@ -164,6 +164,7 @@ class Log:
         if classical := [row.model for row in self.lacking if row.model not in spec.models]:
             options = {"dataset": spec.dataset, "core": spec.core, "protocol": spec.protocol}
             options |= {} if spec.min_rating is None else {"min-rating": spec.min_rating}
+            options["metric"] = spec.metric
             options |= {"only": ",".join(classical), "output": "results"}
             source = f"FOLDER/{spec.source}" if spec.source else spec.dataset
             words = (f"--{name} {value}" for name, value in options.items())
