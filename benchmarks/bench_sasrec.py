@@ -22,10 +22,9 @@ from benchmarks.peers.environment import run_in
 from leporid import load, temporal_split
 from leporid.artifacts import write_json
 from leporid.data import Split
-from leporid.evaluation import evaluate
+from leporid.evaluation import TopK, evaluate
 from leporid.initializers import start
 from leporid.models.sasrec import SASRec
-from leporid.ranking import TopK
 from leporid.training import Callback
 
 SETTINGS = {"dim": 64, "layers": 2, "heads": 2, "length": 50, "dropout": 0.2}

@@ -25,8 +25,7 @@ from benchmarks.harness import RECORDS, machine, write_record
 from leporid.artifacts import read_json, write_json
 from leporid.choosing import parse_duration
 from leporid.data import Split, load, split_by
-from leporid.evaluation import evaluate
-from leporid.ranking import TopK
+from leporid.evaluation import TopK, evaluate
 
 SCRIPT = Path(__file__).parent / "peers" / "lenskit_auto_search.py"
 

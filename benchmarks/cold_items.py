@@ -32,11 +32,10 @@ from benchmarks.harness import RECORDS, machine, write_record
 from leporid.artifacts import read_json, write_json
 from leporid.data import IdMap, Interactions, Split, cold_items_split, load, split_by
 from leporid.errors import LeporidWarning
-from leporid.evaluation import evaluate, paired_interval
+from leporid.evaluation import compare, evaluate, masked_top_k
 from leporid.initializers import start
 from leporid.models import ContentNeighbours, train
 from leporid.models.shared import newcomers
-from leporid.ranking import masked_top_k
 
 CORES = {"lastfm": 1, "movietweetings-100k": 10, "beauty": 1, "toys": 1, "ml-1m-r3": 20}
 SMALL = {"batch_size": 64, "lr": 4e-3, "eval_users": 300}
@@ -190,8 +189,8 @@ class Job:
             if first is None:
                 first = name, compared
             else:
-                low, high = paired_interval(compared[:, None], first[1][:, None])
-                row |= {"against": first[0], "low": low, "high": high}
+                found = compare(compared, first[1], METRIC)
+                row |= {"against": first[0], "low": found.low, "high": found.high}
             yield {**row, **{key: round(value, 3) for key, value in more.items()}}
 
 

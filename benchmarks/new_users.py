@@ -22,7 +22,7 @@ import numpy as np
 
 import leporid
 from leporid.data import Interactions, Split
-from leporid.ranking import masked_top_k
+from leporid.evaluation import masked_top_k
 from leporid.runs.record import versions
 
 GIVEN = (1, 3, 5, 10)

@@ -221,7 +221,7 @@ def draw_gains(found: list[Difference]) -> Any:
             shift = 0.8 * ((number + 0.5) / len(models) - 0.5)
             places = [order.index(d.log) + shift for d in own]
             gains = np.array([[d.gain.low, d.gain.difference, d.gain.high] for d in own]).T
-            low, middle, high = 100 * gains / [d.gain.second.mean() for d in own]
+            low, middle, high = 100 * gains / [d.gain.mean_b for d in own]
             ends = [middle - low, high - middle]
             axes.errorbar(places, middle, ends, fmt="o", markersize=4, capsize=2, label=model)
         axes.axhline(0, color="black", linewidth=0.8)

@@ -39,9 +39,8 @@ FOR_OTHER_ROOMS = {
         "vector_id_file",
     },
     "evaluation": {
-        *("FAMILIES", "Significance", "bootstrap_means", "combine", "correct", "holm"),
-        *("ingredients", "one_against_many", "paired_interval", "parse_metric"),
-        *("percentile_interval", "user_stratum"),
+        *("FAMILIES", "HIT_COLUMNS", "NanScoreError", "Side", "chunk_rows", "combine"),
+        *("ingredients", "masked_top_k", "masked_top_k_torch", "parse_metric", "user_stratum"),
     },
     "initializers": {
         *("SpectralInitializer", "cached_fit", "content_edges", "nearest_by_content"),
@@ -53,7 +52,7 @@ FOR_OTHER_ROOMS = {
         *("continued", "fit_sentence", "named_recipe", "neighbour_rows"),
     },
     "runs": {
-        *("CUTS", "Cell", "GridStatus", "Meter", "UserOutcomes", "classical_models", "judge"),
+        *("CUTS", "Cell", "GridStatus", "Meter", "classical_models", "judge"),
         *("initialisation_gains", "load_split", "paired_tests", "read_experiment", "run"),
         *("BaselineCheck", "claim", "have_seen", "tune_baselines", "versions", "write_final"),
         *("best_of_families", "leaderboard_page", "read_leaderboard", "write_record"),

@@ -17,7 +17,7 @@ import leporid
 from leporid.artifacts import write_json
 from leporid.cli.app import app
 from leporid.errors import DataError
-from leporid.runs.outcomes import UserOutcomes
+from leporid.evaluation.metric_table import MetricTable
 from leporid.runs.record import RunRecord
 
 ROOT = Path(__file__).parents[1]
@@ -176,8 +176,8 @@ def test_the_table_of_gains_pairs_users_and_averages_seeds(tmp_path: Path) -> No
                 spec_hash=f"{init}{seed}",
             )  # fmt: skip
             users = np.arange(4, dtype=np.int32)
-            outcomes = UserOutcomes(users, np.array(hits, np.int32), np.ones(4, np.int32))
-            outcomes.write(record.path(tmp_path).with_suffix(".users.parquet"))
+            outcomes = MetricTable.from_hits(users, np.array(hits, np.int32), np.ones(4, np.int32))
+            outcomes.save_hits(record.path(tmp_path).with_suffix(".users.parquet"))
             records.append(record)
     table = script("make_pages.py")["gain_table"](records, tmp_path)
     assert "| bpr | train only | 2 | 0.2500 | 0.7500 | 0.0250 | 0.0750 | +0.5000 (" in table

@@ -121,7 +121,7 @@ def run_says(path: Path) -> Any:
     run, model = read_run(path), find_model(path)
     if model is None:
         raise DataError("no model")
-    outcomes = run.outcomes and run.outcomes.per_user("F1@10").tobytes()
+    outcomes = run.outcomes and run.outcomes.per_user("UserF1@10").tobytes()
     return run.record.to_dict(), run.record.seen, outcomes, model_says(model)
 
 

@@ -5,16 +5,15 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import numpy as np
 import pytest
-from scipy.stats import wilcoxon
+from scipy.stats import ttest_rel
 from typer.testing import CliRunner
 
 import leporid
 from leporid.cli.app import app
 from leporid.data.write import write_log
 from leporid.errors import ConfigError, DataError, UnknownNameError
-from leporid.evaluation.significance import compare
+from leporid.evaluation.comparison import Comparison, compare_all
 from leporid.runs.comparison import paired_tests
 from leporid.runs.record import RunRecord
 from leporid.runs.run_folder import read_run
@@ -43,28 +42,33 @@ def test_it_agrees_with_the_evaluation_room(runs: Path) -> None:
         for name, model in (("a", "itemknn"), ("b", "toppop"))
     }
     assert [row["seen"] for row in told["runs"]] == ["train and validation", "train only"]
-    expected = compare(tables, ["HR@10", "F1@10"])
-    for test, metric in zip(told["tests"], ("HR@10", "F1@10"), strict=True):
-        wanted = expected.of(metric, "a", "b")
-        assert test["difference"] == pytest.approx(wanted.difference)
-        assert [test["low"], test["high"]] == pytest.approx([wanted.low, wanted.high])
-        assert test["p"] == pytest.approx(wanted.wilcoxon_p)
-        assert test["p_holm"] == pytest.approx(wanted.wilcoxon_holm)
+    expected = compare_all(
+        {str(runs / name): table for name, table in tables.items()}, ["NDCG@10", "HR@10"]
+    )
+    for test, wanted in zip(told["tests"], expected, strict=True):
+        found = Comparison.from_dict(test)
+        assert (found.metric, found.name_a, found.name_b) == (
+            wanted.metric, wanted.name_a, wanted.name_b
+        )  # fmt: skip
+        assert found.difference == pytest.approx(wanted.difference)
+        assert (found.low, found.high) == pytest.approx((wanted.low, wanted.high))
+        assert found.p_value == pytest.approx(wanted.p_value)
+        assert test["outcome"] == wanted.outcome
     for row, table in zip(told["runs"], tables.values(), strict=True):
-        interval = table.confidence("F1@10")
-        assert row["F1@10"]["mean"] == pytest.approx(interval.value)
-        assert [row["F1@10"]["low"], row["F1@10"]["high"]] == pytest.approx(interval[1:])
-        assert row["F1@10"]["tail"] == table.mean(stratum="tail-users")["F1@10"]
+        interval = table.confidence("NDCG@10")
+        assert row["NDCG@10"]["mean"] == pytest.approx(interval.value)
+        assert [row["NDCG@10"]["low"], row["NDCG@10"]["high"]] == pytest.approx(interval[1:])
+        assert row["NDCG@10"]["tail"] == table.mean(stratum="tail-users")["NDCG@10"]
 
 
 def test_values_per_user_are_those_scipy_is_given(runs: Path) -> None:
     first, second = read_run(runs / "a"), read_run(runs / "b")
     assert first.outcomes is not None
     assert second.outcomes is not None
-    gap = first.outcomes.f1(10) - second.outcomes.f1(10)
-    found = paired_tests([first, second], ["F1@10"])[0]
-    assert found["p"] == pytest.approx(float(wilcoxon(gap).pvalue))
-    assert found["difference"] != pytest.approx(float(np.mean(gap)))  # F1 of means, not mean of F1
+    values = [run.outcomes.per_user("MRR@5") for run in (first, second) if run.outcomes]
+    (found,) = paired_tests([first, second], ["MRR@5", "Coverage@5"])
+    assert found.p_value == pytest.approx(float(ttest_rel(*values).pvalue))
+    assert found.mean_a == pytest.approx(first.record.metrics["MRR@5"])
 
 
 def test_one_run_can_be_the_reference(runs: Path) -> None:
@@ -72,7 +76,7 @@ def test_one_run_can_be_the_reference(runs: Path) -> None:
         app, ["compare", str(runs / "a"), str(runs / "b"), "--against", f"{runs / 'a'}/", "--json"]
     )
     tests = json.loads(shown.stdout)["tests"]
-    assert {(Path(t["first"]).name, Path(t["second"]).name) for t in tests} == {("b", "a")}
+    assert {(Path(t["name_a"]).name, Path(t["name_b"]).name) for t in tests} == {("b", "a")}
     assert tests[0]["difference"] < 0 < -tests[0]["low"]
 
 
@@ -81,7 +85,7 @@ def test_people_get_tables(runs: Path) -> None:
     assert isinstance(shown.exception, DataError)
     folders = [str(runs / "a"), str(runs / "b")]
     shown = runner.invoke(app, ["compare", *folders], env={"COLUMNS": "300"})
-    assert "user by user" in shown.output
+    assert "paired by user" in shown.output
     assert "has seen" in shown.output
     assert "95% intervals" in shown.output
 

@@ -113,5 +113,5 @@ def test_all_baselines_are_recorded_by_one_command(log: Path, tmp_path: Path) ->
     ease = records[0]
     assert ease.seed == 7
     assert ease.extra["tuning"]["trials"] == 2
-    assert ease.valid_metrics["F1@10"] == pytest.approx(ease.extra["tuning"]["best_value"])
+    assert ease.valid_metrics["NDCG@10"] == pytest.approx(ease.extra["tuning"]["best_value"])
     assert [record.seen for record in records] == ["train and validation", "train only"]

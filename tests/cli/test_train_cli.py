@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 import leporid
 from leporid.cli.app import app
 from leporid.errors import ConfigError, DataError, LeporidError
+from leporid.evaluation.comparison import Comparison
 from leporid.models.shared.base import Recommender
 from leporid.runs.record import RunRecord
 
@@ -53,9 +54,8 @@ def test_the_baselines_are_printed_and_recorded(log: Path, tmp_path: Path) -> No
     out = call("train", log, "--model", "userknn", "-o", tmp_path / "r").stdout
     kept = RunRecord.read(tmp_path / "r" / "record.json").extra["baselines"]
     assert list(kept["models"]) == ["ease", "itemknn", "toppop"]
-    assert {"metrics", "settings", "seconds", "difference", "low", "high"} <= set(
-        kept["models"]["ease"]
-    )
+    assert {"metrics", "settings", "seconds", "comparison"} <= set(kept["models"]["ease"])
+    assert Comparison.from_dict(kept["models"]["ease"]["comparison"]).metric == "NDCG@10"
     assert kept["verdict"] in out
     assert "default settings" in out
     quiet = call("train", log, "--model", "userknn", "-o", tmp_path / "r", "--no-baselines").stdout
@@ -139,7 +139,7 @@ def test_the_deployed_model_recommends_nothing_people_have(real_data: Path, tmp_
     source = real_data / "lastfm.parquet"
     done = call("train", source, "--model", "ease", "--final", "-o", tmp_path / "r")
     assert "ItemKNN (baseline)" in done.stdout
-    assert "HR@10 is " in done.stdout
+    assert " in NDCG@10: " in done.stdout
     data, model = leporid.load(source), Recommender.load(tmp_path / "r" / "model")
     users = np.arange(data.n_users, dtype=np.int32)
     rows = model.top_k(users, 10).items

@@ -5,12 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 import pytest
+from scipy import stats
 
 from leporid.errors import ConfigError, DataError, UnknownNameError
-from leporid.evaluation.bootstrap import bootstrap_means, percentile_interval
 from leporid.evaluation.evaluator import evaluate
 from leporid.evaluation.metric_table import MetricTable
 from leporid.evaluation.strata import popularity_class, user_stratum
@@ -142,60 +143,79 @@ def test_unknown_names_suggest_the_closest() -> None:
         table.confidence("Gini@10")
     with pytest.raises(ConfigError, match="between 0 and 1"):
         table.confidence("HR@10", level=95)
-    with pytest.raises(ConfigError, match="resamples"):
-        table.confidence("HR@10", resamples=0)
 
 
-def test_intervals_surround_the_mean_and_depend_on_the_seed_only() -> None:
+def test_intervals_are_those_of_scipy() -> None:
     table = random_table(1)
     means = table.mean()
-    for name, found in table.intervals(resamples=300).items():
-        assert found.value == means[name]
-        assert found.low <= found.value <= found.high
-    assert "Coverage@10" not in table.intervals(resamples=5)
-    assert "Popularity@10" in table.intervals(resamples=5)
-    assert "Popularity@10" not in table.intervals(resamples=5, stratum="tail-items")
-    again = table.confidence("F1@10", resamples=300, seed=4)
-    assert again == table.confidence("F1@10", resamples=300, seed=4)
-    assert again != table.confidence("F1@10", resamples=300, seed=5)
-    narrow = table.confidence("F1@10", level=0.5, resamples=300, seed=4)
-    assert again.low < narrow.low < narrow.high < again.high
-    tail = table.confidence("HR@10", stratum="tail-users", resamples=50)
-    assert tail.value == table.mean(stratum="tail-users")["HR@10"]
+    for name, found in table.intervals().items():
+        assert found.value == pytest.approx(means[name])
+        if not name.startswith("F1@"):
+            oracle = stats.ttest_1samp(table.per_user(name), 0.0).confidence_interval(0.95)
+            assert found[1:] == pytest.approx((oracle.low, oracle.high))
+    assert "Coverage@10" not in table.intervals()
+    assert "Popularity@10" in table.intervals()
+    assert "Popularity@10" not in table.intervals(stratum="tail-items")
+    wide, narrow = table.confidence("F1@10"), table.confidence("F1@10", level=0.5)
+    assert wide.low < narrow.low < narrow.high < wide.high
+    tail = table.confidence("HR@10", stratum="tail-users")
+    assert tail.value == pytest.approx(table.mean(stratum="tail-users")["HR@10"])
 
 
-def test_f1_interval_comes_from_the_resampled_means() -> None:
+def test_f1_interval_is_what_the_bootstrap_finds() -> None:
     table = random_table(2)
-    p, r = table.per_user("Precision@10"), table.per_user("Recall@10")
-    rng = np.random.default_rng(9)
-    drawn = []
-    for _ in range(200):
-        rows = rng.integers(len(p), size=len(p))
-        mean_p, mean_r = p[rows].mean(), r[rows].mean()
-        drawn.append(2 * mean_p * mean_r / (mean_p + mean_r))
-    found = table.confidence("F1@10", resamples=200, seed=9)
-    assert found[1:] == pytest.approx(np.quantile(drawn, [0.025, 0.975]))
+    columns, rng = table.columns("F1@10"), np.random.default_rng(9)
+    m = len(columns)
+    p, r = columns[rng.integers(m, size=(4000, m))].mean(axis=1).T
+    error = (2 * p * r / (p + r)).std(ddof=1)
+    found = table.confidence("F1@10")
+    # The bootstrap divides by m where the variance is estimated with m - 1.
+    wanted = stats.t.ppf(0.975, m - 1) * error * np.sqrt(m / (m - 1))
+    assert (found.high - found.low) / 2 == pytest.approx(wanted, rel=0.05)
 
 
-def test_bootstrap_spread_and_coverage() -> None:
-    rng = np.random.default_rng(0)
-    sample = rng.exponential(size=(400, 1))
-    drawn = bootstrap_means(sample, 2000, seed=1)
-    assert drawn.std() == pytest.approx(sample.std() / 20, rel=0.08)
-    inside = 0
-    for trial in range(200):
-        values = rng.normal(3.0, 2.0, size=(60, 1))
-        low, high = percentile_interval(bootstrap_means(values, 200, seed=trial)[:, 0], 0.9)
-        inside += low <= 3.0 <= high
-    # 200 trials at 0.9: five standard deviations are about 0.11.
-    assert 0.79 < inside / 200 < 0.99
+def test_hits_alone_give_the_same_metrics_and_nothing_else(tmp_path: Path) -> None:
+    table = random_table(3)
+    again = MetricTable.load_hits(table.save_hits(tmp_path / "users.parquet"))
+    assert again.same_users(table)
+    assert not again.has_lists
+    means = again.mean()
+    for name, value in table.mean().items():
+        if name.partition("@")[0] not in ("Coverage", "Popularity", "Gini"):
+            assert means[name] == pytest.approx(value)
+    with pytest.raises(UnknownNameError, match="Coverage@10"):
+        again.per_user("Coverage@10")
+    for refused in (lambda: again.mean(stratum="tail-users"), again.to_arrow, lambda: again.cold):
+        with pytest.raises(DataError, match="table of hits"):
+            refused()
+    assert "hits only" in repr(again)
 
 
-def test_bootstrap_blocks_do_not_change_the_draw(monkeypatch: pytest.MonkeyPatch) -> None:
-    values = np.random.default_rng(3).normal(size=(30, 2))
-    whole = bootstrap_means(values, 25, seed=7)
-    monkeypatch.setattr("leporid.evaluation.bootstrap._BLOCK", 100)
-    np.testing.assert_allclose(bootstrap_means(values, 25, seed=7), whole)
+def test_hits_of_the_first_31_ranks_are_kept(tmp_path: Path) -> None:
+    split = make_split([[0]] * 2, [[]] * 2, [[30], [33]], 40)
+    scores = np.tile(-np.arange(40, dtype=np.float32), (2, 1))
+    table = evaluate(scores, split, at=(35,))
+    again = MetricTable.load_hits(table.save_hits(tmp_path / "users.parquet"))
+    assert again.per_user("HR@31").tolist() == [1.0, 0.0]
+    assert table.per_user("HR@35").tolist() == [1.0, 1.0]
+
+
+def test_files_of_hits_that_are_none(tmp_path: Path) -> None:
+    path = tmp_path / "users.parquet"
+    with pytest.raises(DataError, match="no such file"):
+        MetricTable.load_hits(path)
+    path.write_bytes(b"PAR1")
+    with pytest.raises(DataError, match="not a parquet file"):
+        MetricTable.load_hits(path)
+    for columns, says in (
+        ({"user": [0], "hits": [1]}, "columns of integers"),
+        ({"user": [0], "hits": [1], "relevant": [0.5]}, "columns of integers"),
+        ({"user": [1, 0], "hits": [1, 1], "relevant": [1, 1]}, "each user once"),
+        ({"user": [0, 1], "hits": [1, 1], "relevant": [1, 0]}, "each user once"),
+    ):
+        pyarrow.parquet.write_table(pa.table(columns), path)
+        with pytest.raises(DataError, match=says):
+            MetricTable.load_hits(path)
 
 
 def test_repr_shows_what_was_left_out() -> None:

@@ -12,8 +12,8 @@ import pytest
 
 from leporid.errors import DataError, LeporidWarning, UnknownIdError, UnknownNameError
 from leporid.evaluation.evaluator import evaluate
+from leporid.evaluation.ranking import masked_top_k
 from leporid.evaluation.recommendations import Recommendations
-from leporid.ranking.masked import masked_top_k
 from tests.evaluation.helpers import make_split, random_split
 
 

@@ -10,7 +10,7 @@ import pytest
 from leporid.data import IdMap, Interactions, Split
 from leporid.errors import DataError
 from leporid.evaluation import MetricTable, evaluate
-from leporid.ranking import TopK
+from leporid.evaluation.ranking import TopK
 
 USERS, ITEMS = IdMap.range(4, "user"), IdMap.range(6, "item")
 

@@ -20,12 +20,12 @@ from numpy.typing import NDArray
 from leporid.artifacts import read_arrays, write_arrays, write_manifest
 from leporid.data import Interactions, Sequences, synthesize
 from leporid.errors import ConfigError, DataError
+from leporid.evaluation import masked_top_k
 from leporid.interop import export_model
 from leporid.models import Recommender, everything, train
 from leporid.models.dlr2 import two_stages
 from leporid.models.shared import growing, newcomers
 from leporid.models.shared.newcomers import Newcomers
-from leporid.ranking import masked_top_k
 from tests.models.test_growing import N_USERS, NEW, fitted, log, table
 
 EVERYONE = np.arange(60, dtype=np.int32)

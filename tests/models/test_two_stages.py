@@ -7,10 +7,10 @@ import pytest
 import torch
 
 from leporid.data import Sequences, synthesize, temporal_split
+from leporid.evaluation import masked_top_k
 from leporid.models.dlr2 import two_stages
 from leporid.models.dlr2.model import DLR2
 from leporid.models.dlr2.two_stages import Anchors
-from leporid.ranking import masked_top_k
 
 
 def test_anchors_determine_a_matrix_of_their_rank() -> None:

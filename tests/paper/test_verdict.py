@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from leporid.artifacts import write_json
+from leporid.evaluation.metric_table import MetricTable
 from leporid.initializers.leporid import LEPORIDConfig
 from leporid.paper.verdict import (
     Claim,
@@ -19,7 +20,6 @@ from leporid.paper.verdict import (
     run_to_run,
     verdict_page,
 )
-from leporid.runs.outcomes import UserOutcomes
 from leporid.runs.record import RunRecord
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -71,8 +71,8 @@ def write(root: Path, init: str, seed: int, hits: list[int], **fields: Any) -> N
     )  # fmt: skip
     path = record.write(root)
     users = np.arange(len(hits), dtype=np.int32)
-    outcomes = UserOutcomes(users, np.array(hits, np.int32), np.ones(len(hits), np.int32))
-    outcomes.write(path.with_suffix(".users.parquet"))
+    outcomes = MetricTable.from_hits(users, np.array(hits, np.int32), np.ones(len(hits), np.int32))
+    outcomes.save_hits(path.with_suffix(".users.parquet"))
 
 
 def entry(**changes: Any) -> dict[str, Any]:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import json
 
+import numpy as np
 import pytest
 
 import leporid
 from leporid.data.split import Split
 from leporid.errors import ConfigError
+from leporid.evaluation.comparison import Comparison, compare
 from leporid.evaluation.evaluator import evaluate
-from leporid.evaluation.significance import compare
 from leporid.models.ease import EASE
 from leporid.models.itemknn import ItemKNN
 from leporid.models.toppop import TopPop
@@ -31,10 +32,12 @@ def test_differences_are_those_of_a_paired_comparison(split: Split) -> None:
     for row, model in zip(check.baselines, (TopPop(), ItemKNN(), EASE()), strict=True):
         other = evaluate(model.fit(split), split)
         assert (row.settings, row.metrics) == (model.config.to_dict(), other.mean())
-        same = compare({"first": table, "second": other}, "HR@10").comparisons[0]
-        assert row.difference == pytest.approx(same.difference)
-        assert (row.low, row.high) == pytest.approx((same.low, same.high))
-    assert check.best.metrics["HR@10"] == max(row.metrics["HR@10"] for row in check.baselines)
+        same = compare(table, other, "NDCG@10", name_a="the model", name_b=row.name)
+        assert row.comparison == same
+    assert check.best.metrics["NDCG@10"] == max(row.metrics["NDCG@10"] for row in check.baselines)
+    told = json.loads(json.dumps(check.to_dict()))
+    kept = Comparison.from_dict(told["models"]["ease"]["comparison"])
+    assert kept == check.baselines[2].comparison
 
 
 def test_no_model_is_compared_with_itself(split: Split) -> None:
@@ -55,29 +58,29 @@ def test_ease_is_left_out_where_its_matrix_is_large(
 
 
 def test_too_short_lists_are_refused(split: Split) -> None:
-    with pytest.raises(ConfigError, match="HR@10"):
+    with pytest.raises(ConfigError, match="NDCG@10"):
         against_baselines(evaluate(TopPop().fit(split), split, at=(5,)), split)
 
 
-def test_the_verdict_in_words() -> None:
-    low = Baseline(
-        model="toppop",
-        name="TopPop",
-        settings={},
-        metrics={"HR@10": 0.2},
-        seconds=0.1,
-        metric="HR@10",
-        difference=0.379,
-        low=0.35,
-        high=0.4,
+def baseline(name: str, rate: float, shift: float) -> Baseline:
+    """A baseline of NDCG `rate`; the model is above it by `shift` for every user."""
+    noise = np.tile([-0.01, 0.01], 50)
+    comparison = compare(
+        rate + shift + noise, np.full(100, rate), "NDCG@10", name_a="dlr2", name_b=name
     )
-    best = replace(low, model="itemknn", name="ItemKNN", metrics={"HR@10": 0.618})
+    return Baseline(
+        model=name.lower(), name=name, settings={}, metrics={}, seconds=0.1, comparison=comparison
+    )
 
-    def verdict(difference: float, low_end: float, high_end: float) -> str:
-        changed = replace(best, difference=difference, low=low_end, high=high_end)
-        return BaselineCheck((low, changed)).verdict()
 
-    below = "HR@10 is below ItemKNN by .039 [.020, .060]: don't deploy this"
-    assert verdict(-0.039, -0.06, -0.02) == below
-    assert verdict(0.039, 0.02, 0.06) == "HR@10 is above ItemKNN by .039 [.020, .060]"
-    assert verdict(-0.003, -0.02, 0.01) == "HR@10 is level with ItemKNN: -.003 [-.020, .010]"
+def test_the_verdict_in_words() -> None:
+    low = baseline("TopPop", 0.2, 0.379)
+
+    def verdict(shift: float) -> str:
+        return BaselineCheck((low, baseline("ItemKNN", 0.6, shift))).verdict()
+
+    assert verdict(-0.039) == (
+        "dlr2 is below ItemKNN in NDCG@10: -0.0390 [-0.0410, -0.0370]; do not deploy it"
+    )
+    assert verdict(0.039) == "dlr2 is above ItemKNN in NDCG@10: +0.0390 [+0.0370, +0.0410]"
+    assert verdict(0.001) == "dlr2 is level with ItemKNN in NDCG@10: +0.0010 [-0.0010, +0.0030]"

@@ -15,11 +15,12 @@ from leporid.data.synthetic import synthesize
 from leporid.data.write import write_log
 from leporid.errors import UnknownNameError
 from leporid.evaluation.evaluator import evaluate
+from leporid.evaluation.metric_table import MetricTable
 from leporid.models.shared.fitting import train
 from leporid.runs.baselines import classical_models, tune_baselines
 from leporid.runs.cell import Cell, load_split, run
-from leporid.runs.outcomes import UserOutcomes
 from leporid.runs.record import RunRecord
+from leporid.runs.spec import read_experiment
 from leporid.runs.store import Results
 from tests.paper.test_tables import record as old_record
 
@@ -59,10 +60,11 @@ def test_grids_baselines_and_the_command_line_record_the_same_facts(
     assert from_grid.extra["confidence_95"]["HR@10"] == list(table.confidence("HR@10")[1:])
     assert from_grid.extra["data_digest"] == split.digest
     kept = [Results(tmp_path).outcomes(record.key) for record in (untuned, tuned)]
-    kept.append(UserOutcomes.read(tmp_path / "r" / "record.users.parquet"))
+    kept.append(MetricTable.load_hits(tmp_path / "r" / "record.users.parquet"))
     for found in kept:
         assert found is not None
-        assert found.hits.tolist() == outcomes.hits.tolist()
+        assert found.same_users(outcomes)
+        assert found.hits[:, :10].tolist() == outcomes.hits.tolist()
 
 
 def test_every_protocol_of_the_data_room_can_be_run(log: Path) -> None:
@@ -114,3 +116,29 @@ def test_classical_models_are_those_without_vectors() -> None:
         "toppop", "userknn", "itemknn", "slim", "ease", "p3alpha", "rp3beta", "ials", "gfcf",
         "turbocf",
     ]  # fmt: skip
+
+
+def test_what_selects_is_ndcg_unless_a_recipe_or_the_grid_says_otherwise(log: Path) -> None:
+    pytest.importorskip("torch")
+    small: dict[str, Any] = {"steps": 4, "eval_every": 2}
+    about: dict[str, Any] = {"model": "bpr", "init": "random", "settings": small}
+    for changes, metric in (
+        ({}, "NDCG@10"),
+        ({"metric": "HR@5"}, "HR@5"),
+        ({"recipe": "paper"}, "F1@10"),
+        ({"settings": {**small, "metric": "MRR@5"}}, "MRR@5"),
+    ):
+        record, _ = run(cell(log, **{**about, **changes}), device="cpu")
+        assert record.config["metric"] == metric
+
+
+def test_requests_that_selected_by_f1_keep_their_keys(log: Path) -> None:
+    before, now = cell(log, metric="F1@10"), cell(log)
+    assert "metric" not in before.request
+    assert before.spec_hash != now.spec_hash
+    board = Path(__file__).parents[2] / "experiments" / "leaderboard.toml"
+    results = Results(board.parents[1] / "results")
+    keys = {c.key for spec in read_experiment(board) for c in spec.cells()}
+    found = [r for r in results.records("ml-100k", ["leaderboard"]) if r.key in keys]
+    assert len(found) > 20
+    assert {r.config["metric"] for r in found} == {"F1@10"}

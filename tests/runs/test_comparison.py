@@ -7,18 +7,20 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from leporid.evaluation.comparison import compare
+from leporid.evaluation.metric_table import MetricTable
 from leporid.runs.comparison import initialisation_gains
-from leporid.runs.outcomes import UserOutcomes
+from leporid.runs.record import RunRecord
+from leporid.runs.store import Results
 from tests.paper.test_tables import record
 
 USERS = np.arange(40, dtype=np.int32)
 
 
-def write(root: Path, init: str, seed: int, hits: np.ndarray) -> object:
-    run = record("dlr2", init, seed, 0.5)
-    path = run.write(root)
+def write(root: Path, init: str, seed: int, hits: np.ndarray) -> RunRecord:
+    run = record("dlr2", init, seed, float(np.mean(hits % 1024 > 0)))
     relevant = np.full(40, 3, dtype=np.int32)
-    UserOutcomes(USERS, hits.astype(np.int32), relevant).write(path.with_suffix(".users.parquet"))
+    Results(root).add(run, MetricTable.from_hits(USERS, hits.astype(np.int32), relevant))
     return run
 
 
@@ -33,7 +35,10 @@ def test_gain_is_the_mean_paired_difference_over_users_and_seeds(tmp_path: Path)
     assert row["leporid HR@10"] == pytest.approx((0.75 + 0.5) / 2)
     assert row["random HR@10"] == pytest.approx(0.5)
     assert row["gain"] == pytest.approx(0.125)
-    # 1.96 standard errors of two seeds, .75 and .5, and whatever users add.
+    # The interval is that of `compare`, here of more than 1.96 standard errors of two seeds.
+    values = {1: most.astype(float), 2: half.astype(float)}
+    found = compare(values, half.astype(float), "HR@10")
+    assert (row["low"], row["high"]) == pytest.approx((found.low, found.high))
     assert row["low"] < 0.125 - 0.245 < 0.125 + 0.245 < row["high"]
     assert row["leporid seeds"] == "0.5000 to 0.7500"
     assert row["has seen"] == "train and validation"

@@ -9,9 +9,9 @@ import pytest
 import leporid
 from leporid.data.write import write_log
 from leporid.errors import DataError
+from leporid.evaluation.metric_table import MetricTable
 from leporid.paper.outputs import write_outputs
 from leporid.runs.grid import grid_status, run_grid, work
-from leporid.runs.outcomes import UserOutcomes
 from leporid.runs.record import RunRecord
 from leporid.runs.spec import ExperimentSpec
 from leporid.runs.store import Results
@@ -47,10 +47,10 @@ def test_every_cell_leaves_a_record_that_evaluation_confirms(log: str, tmp_path:
     split = leporid.temporal_split(leporid.load(log).core(2))
     table = leporid.evaluate(leporid.train("toppop", split), split)
     assert record.metrics == pytest.approx(table.mean())
-    outcomes = UserOutcomes.read(path.with_suffix(".users.parquet"))
-    assert outcomes.hit_rate(10).mean() == pytest.approx(record.metrics["HR@10"])
-    assert outcomes.hit_rate(1).mean() == pytest.approx(record.metrics["HR@1"])
-    assert outcomes.f1(10).mean() == pytest.approx(record.metrics["UserF1@10"])
+    outcomes = MetricTable.load_hits(path.with_suffix(".users.parquet"))
+    assert outcomes.per_user("HR@10").mean() == pytest.approx(record.metrics["HR@10"])
+    assert outcomes.per_user("HR@1").mean() == pytest.approx(record.metrics["HR@1"])
+    assert outcomes.per_user("UserF1@10").mean() == pytest.approx(record.metrics["UserF1@10"])
 
 
 def test_a_second_start_runs_nothing(log: str, tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from scipy.stats import rankdata
 from typer.testing import CliRunner
 
 from leporid.cli.app import app
+from leporid.evaluation.metric_table import MetricTable
 from leporid.models.shared import catalogue
 from leporid.paper.verdict import judge_claims
 from leporid.runs.leaderboard import (
@@ -29,7 +30,6 @@ from leporid.runs.leaderboard import (
     read_leaderboard,
     short_table,
 )
-from leporid.runs.outcomes import UserOutcomes
 from leporid.runs.record import RunRecord
 from leporid.runs.spec import read_experiment
 from leporid.runs.store import Results
@@ -83,7 +83,7 @@ def write(root: Path, hr: float, **about: Any) -> None:
     )
     users = np.arange(USERS, dtype=np.int32)
     hits = (users < round(hr * USERS)).astype(np.int32)
-    Results(root).add(record, UserOutcomes(users, hits, np.ones(USERS, np.int32)))
+    Results(root).add(record, MetricTable.from_hits(users, hits, np.ones(USERS, np.int32)))
 
 
 def fill(root: Path, grid: Path, log: str, values: dict[tuple[str, str | None], float]) -> None:
@@ -279,26 +279,26 @@ def test_the_first_screen_counts_as_the_records_do() -> None:
     readme = " ".join((ROOT / "README.md").read_text("utf-8").split())
     logs = read_leaderboard(ROOT / "experiments" / "leaderboard.toml", ROOT / "results")
     found = list(differences(logs, ROOT / "results"))
-    count = Counter(d.gain.reading for d in found if d.second.name == "sasrec from leporid")
+    count = Counter(d.gain.outcome for d in found if d.second.name == "sasrec from leporid")
     assert (
         f"above SASRec on {count['above']}, level on {count['level']} and below on {count['below']}"
     ) in readme
     against = [d for d in found if d.between_starts and d.second.init == "random"]
-    count = Counter(d.gain.reading for d in against)
+    count = Counter(d.gain.outcome for d in against)
     assert (
         f"above in {count['above']} of {len(against)} pairs of log and model, "
         f"level in {count['level']} and below in {count['below']}"
     ) in readme
-    assert {d.first.model for d in against if d.gain.reading == "below"} <= {
+    assert {d.first.model for d in against if d.gain.outcome == "below"} <= {
         "bpr", "ngcf", "dgcf", "lightgcn",
     }  # fmt: skip
     others = [d for d in found if d.between_starts and d.second.init != "random"]
-    count = Counter(d.gain.reading for d in others)
+    count = Counter(d.gain.outcome for d in others)
     assert (
         f"above in {count['above']} of {len(others)}, level in {count['level']} and below in "
         f"{count['below']}; plain Laplacian Eigenmaps are level in all "
     ) in readme
-    assert {d.gain.reading for d in others if d.second.init == "le"} == {"level"}
+    assert {d.gain.outcome for d in others if d.second.init == "le"} == {"level"}
     claims = judge_claims(ROOT / "results")
     held = sum(claim.computed() == "holds" for claim in claims)
     assert f"Of the paper's {len(claims)} claims {held} hold as printed" in readme

@@ -231,7 +231,7 @@ def test_progress_shows_the_best_value_so_far() -> None:
             seen.append({"steps": steps, **fields})
 
     result = tune("ease", make_split(), trials=4, progress=Reporter())
-    best = [entry["best F1@10"] for entry in seen if "best F1@10" in entry]
+    best = [entry["best NDCG@10"] for entry in seen if "best NDCG@10" in entry]
     assert len(best) == 4
     assert best == np.maximum.accumulate(best).tolist()
     assert best[-1] == result.best_value
@@ -256,7 +256,7 @@ def test_bad_questions_get_a_sentence(tmp_path: Path) -> None:
         tune("ease", Split(split.train, empty, split.test, "x"))
     path = tmp_path / "study.journal"
     tune("ease", split, trials=1, storage=path, study_name="mine")
-    with pytest.raises(ConfigError, match="was made for metric 'F1@10', not 'HR@5'"):
+    with pytest.raises(ConfigError, match="was made for metric 'NDCG@10', not 'HR@5'"):
         tune("ease", split, trials=1, storage=path, study_name="mine", metric="HR@5")
     narrow = {"l2": Float(1.0, 2.0)}
     with pytest.raises(ConfigError, match="was made for space"):

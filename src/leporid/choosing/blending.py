@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 from leporid.choosing.budget import Guard
 from leporid.choosing.race import Result
 from leporid.data import Split
-from leporid.evaluation import combine, evaluate, ingredients, paired_interval, parse_metric
-from leporid.ranking import TopK
+from leporid.evaluation import TopK, combine, compare, evaluate, ingredients, parse_metric
 
 _DAMPING = 60.0
 _MOST_PICKS = 5
@@ -85,15 +84,15 @@ def choose_blend(
     single, crosswise = columns([0]), np.empty_like(columns([0]))
     for half in (even, ~even):
         crosswise[~half] = columns(_pick(columns, len(lists), half))[~half]
-    low, high = paired_interval(crosswise, single)
+    found = compare(crosswise, single, metric)
     counts = Counter(picked)
     return BlendChoice(
         members=tuple(finalists[place] for place in counts),
         weights=tuple(counts.values()),
         value=_value(columns(picked)),
-        difference=_value(crosswise) - _value(single),
-        low=low,
-        high=high,
+        difference=found.difference,
+        low=found.low,
+        high=found.high,
     )
 
 

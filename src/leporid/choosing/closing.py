@@ -27,9 +27,9 @@ from leporid.errors import LeporidError, LeporidWarning, TrainingInterruptedErro
 from leporid.evaluation import (
     MetricTable,
     combine,
+    compare,
     evaluate,
     ingredients,
-    paired_interval,
     parse_metric,
 )
 from leporid.models import Blend, Recommender, continued, everything
@@ -342,7 +342,8 @@ class Closing:
                 self.verdict.notes.append(f"{candidate.label} could not be tested: {error}")
                 continue
             other = self._tested(candidate.label, table, meter.seconds)
-            other.low, other.high = paired_interval(self.tested[0].columns, other.columns)
+            found = compare(self.tested[0].columns, other.columns, self.metric)
+            other.low, other.high = found.low, found.high
             self.tested.append(other)
             self._say("tested", label=candidate.label, value=other.metrics[self.metric])
 

@@ -22,7 +22,7 @@ from leporid.choosing.budget import OutOfTimeError, Timer
 from leporid.choosing.candidates import Candidate
 from leporid.choosing.journal import Event, Journal
 from leporid.errors import LeporidError, TrainingInterruptedError
-from leporid.evaluation import combine, paired_interval
+from leporid.evaluation import combine, compare
 from leporid.runs import claim
 
 LONGEST = 0.06
@@ -191,8 +191,8 @@ class Race:
 
     def difference(self, first: Result, second: Result) -> tuple[float, float, float]:
         """first - second with its 95% interval, on the same users."""
-        interval = paired_interval(first.outcome.columns, second.outcome.columns)
-        return first.value - second.value, *interval
+        found = compare(first.outcome.columns, second.outcome.columns, "metric")
+        return found.difference, found.low, found.high
 
     def level_with(self, best: Result) -> list[Result]:
         """Finished results that differ from the best by next to nothing, and not for certain."""

@@ -68,7 +68,7 @@ def _print(result: DemoResult, report: Path, output: Path) -> None:
         typer.echo(
             f"LEPORID start against {row['LEPORID start against']}: F1@10 "
             f"{row['difference of F1@10']:+.4f} [{row['low']:+.4f}, {row['high']:+.4f}], "
-            f"p = {row['p (Wilcoxon, Holm)']:.2g}"
+            f"p = {row['p (t-test, Holm)']:.2g}"
         )
     typer.echo(f"\nUser {result.user} chose last: {'; '.join(result.history)}")
     picks = [{**row, "rank": str(row["rank"])} for row in result.picks]

@@ -37,8 +37,6 @@ def evaluate(
     include_seen: Annotated[
         bool, "Also rank items a user has already (for repeats, --duplicates all)."
     ] = False,
-    resamples: Annotated[int, "Resamples behind the intervals."] = 1000,
-    seed: Annotated[int, "Seed of the resamples."] = 0,
     export: Annotated[Path | None, "Write one row per user to this .csv or .parquet file."] = None,
     json_output: Json = False,
 ) -> None:
@@ -71,7 +69,7 @@ def evaluate(
         typer.echo(f"warning: {note}", err=True)
     if export is not None:
         (table.to_csv if export.suffix == ".csv" else table.to_parquet)(export)
-    report = _report(table, stratum or [], resamples, seed)
+    report = _report(table, stratum or [])
     if json_output:
         print_json({**report, "warnings": notes})
         return
@@ -88,10 +86,10 @@ def _model(path: Path) -> Recommender:
     return model
 
 
-def _report(table: MetricTable, strata: list[str], resamples: int, seed: int) -> dict[str, Any]:
+def _report(table: MetricTable, strata: list[str]) -> dict[str, Any]:
     # By default the paper's tail users and those without training items, where there are any.
     strata = strata or [name for name in ("tail-users", "cold-users") if table.has_users(name)]
-    intervals = table.intervals(resamples=resamples, seed=seed)
+    intervals = table.intervals()
     return {
         "users": len(table),
         "skipped": table.skipped,

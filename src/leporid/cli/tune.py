@@ -26,7 +26,7 @@ class _Study:
     """What the search of one model and that of all baselines share."""
 
     trials: Annotated[int, "Budget of the whole study."] = 20
-    metric: Annotated[str, "What to maximise on validation."] = "F1@10"
+    metric: Annotated[str, "What to maximise on validation."] = "NDCG@10"
     seed: Annotated[int, "Seed of the search and of every fit."] = 0
     storage: Annotated[Path | None, "Study file (.db: SQLite, else journal); can be resumed."] = (
         None

@@ -24,7 +24,7 @@ def write_page(result: DemoResult, path: Path) -> Path:
         names,
         [row["HR@10"] for row in result.rows],
         [result.intervals[name] for name in names],
-        "HR@10 on test, 95% bootstrap interval over users",
+        "HR@10 on test, 95% interval over users",
     )
     sections = [
         ("Quality", rows_html(result.rows, "On test; tail users are the 25% least active")),

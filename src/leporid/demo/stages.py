@@ -71,7 +71,7 @@ class DemoResult:
     rows: list[dict[str, Any]]
     """One per model: HR@10, F1@10, the same for tail users, seconds."""
     intervals: dict[str, tuple[float, float]]
-    """95% bootstrap interval of HR@10 by row name."""
+    """95% interval of HR@10 over users by row name."""
     curves: dict[str, list[tuple[int, float]]]
     """Validation F1@10 over the steps, of each DLR2 run."""
     tests: list[dict[str, Any]]
@@ -223,11 +223,11 @@ def _row(name: str, record: RunRecord) -> dict[str, Any]:
 def _tests(runs: list[Run]) -> list[dict[str, Any]]:
     return [
         {
-            "LEPORID start against": row["first"],
-            "difference of F1@10": -row["difference"],
-            "low": -row["high"],
-            "high": -row["low"],
-            "p (Wilcoxon, Holm)": row["p_holm"],
+            "LEPORID start against": row.name_a,
+            "difference of F1@10": -row.difference,
+            "low": -row.high,
+            "high": -row.low,
+            "p (t-test, Holm)": row.p_value,
         }
         for row in paired_tests(runs, ["F1@10"], against=_NAMES["leporid"])
     ]

@@ -92,7 +92,7 @@ def _eigen_error() -> float:
 
 
 def _ranking_error() -> float:
-    from leporid.ranking import masked_top_k
+    from leporid.evaluation import masked_top_k
 
     scores = np.random.default_rng(2).random((7, 50), dtype=np.float32)
     items = masked_top_k(scores, 5).items

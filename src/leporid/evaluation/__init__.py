@@ -1,13 +1,13 @@
-"""Judging anything that ranks: metrics per user, strata, intervals and paired tests.
+"""Evaluating anything that ranks: ranked lists, metrics per user, strata, comparisons.
 
 A model, a function, an array of scores or lists from a file go in; no model is imported here.
 
-bootstrap        Intervals of means by resampling users
+comparison       `Comparison`: is one result better than another? t intervals, seeds, Holm
 evaluator        `evaluate`: one full ranking of every candidate, compared with what was held out
 metric_table     `MetricTable`: one row per user, from which means, strata and exports derive
 metrics          The metrics, one pure function each, and how their names are read
+ranking          `TopK`: the best n items per row of scores, masked; users to score at once
 recommendations  Lists that came from elsewhere: a file with user, item and score
-significance     Paired tests of runs on the same users: Wilcoxon, t-test, Holm's correction
 strata           Groups of users by activity and of items by popularity
 """
 

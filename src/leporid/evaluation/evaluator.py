@@ -13,11 +13,17 @@ from leporid.data import IdMap, Interactions, Part, Sequences, Split, first_of_p
 from leporid.errors import ConfigError, DataError, UnknownNameError
 from leporid.evaluation.metric_table import MetricTable
 from leporid.evaluation.metrics import FAMILIES
+from leporid.evaluation.ranking import (
+    NanScoreError,
+    TopK,
+    chunk_rows,
+    masked_top_k,
+    masked_top_k_torch,
+)
 from leporid.evaluation.recommendations import Recommendations
 from leporid.evaluation.strata import ITEM_STRATA, popularity_class
 from leporid.kernel import kernel
 from leporid.progress import ProgressLike, make_progress
-from leporid.ranking import NanScoreError, TopK, chunk_rows, masked_top_k, masked_top_k_torch
 
 Scorer = Callable[[NDArray[np.int32]], Any]
 
@@ -38,9 +44,9 @@ def evaluate(
     Candidates are the items the user does not have in `split.known(part)`; a held-out item among
     those cannot be found, is not judged, and counted in `.repeated`. Nothing is sampled, ties go to
     the smaller item index. Users are scored in chunks of a size chosen from the free memory
-    (`leporid.ranking.chunks`); it never changes the result. Users without items in `part` are left
-    out and counted in `.skipped`; those without a training interaction are ranked, counted in
-    `.cold`, and a stratum of their own ('cold-users').
+    (`chunk_rows`); it never changes the result. Users without items in `part` are left out and
+    counted in `.skipped`; those without a training interaction are ranked, counted in `.cold`, and
+    a stratum of their own ('cold-users').
 
     Parameters
     ----------

@@ -12,13 +12,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
+import scipy
 from numpy.typing import NDArray
 
 from leporid.artifacts import atomic_path, check_sealed, read_arrays, write_arrays
 from leporid.data import IdMap
 from leporid.errors import ConfigError, DataError, UnknownNameError
 from leporid.evaluation import metrics
-from leporid.evaluation.bootstrap import bootstrap_means, percentile_interval
+from leporid.evaluation.metrics import combine, ingredients, linearized
 from leporid.evaluation.strata import (
     COLD_ITEMS,
     ITEM_STRATA,
@@ -29,6 +30,9 @@ from leporid.evaluation.strata import (
 )
 
 _FILE_NAME, _FORMAT = "table.safetensors", 2
+_MASK_BITS = 31
+HIT_COLUMNS = ("user", "hits", "relevant")
+"""Of the files that `save_hits` writes."""
 _WHOLE = ("Coverage", "Gini")
 """Metrics that judge all lists together."""
 
@@ -94,6 +98,8 @@ class MetricTable:
     def __repr__(self) -> str:
         shown = [f"{family}@{self.at[-1]}" for family in self.families[:4]]
         means = ", ".join(f"{name} {mean:.4f}" for name, mean in self._means(shown, None).items())
+        if not self.has_lists:
+            return f"MetricTable({len(self):,} users, hits only; {means})"
         left_out = f"{self.skipped:,} left out without {self.part} items"
         if self.repeated:
             left_out += f", {self.repeated:,} items not judged because they are known"
@@ -105,12 +111,19 @@ class MetricTable:
         return len(self.users) - len(self.user)
 
     @property
+    def has_lists(self) -> bool:
+        """False for a table of hits (`from_hits`), which has no strata and no exports."""
+        return len(self.popularity) > 0
+
+    @property
     def cold(self) -> int:
         """Number of evaluated users without a training interaction: the stratum 'cold-users'."""
+        self._need_lists()
         return int(np.count_nonzero(self.activity[self.user] == 0))
 
     def has_users(self, stratum: str) -> bool:
         """Whether anyone evaluated is in a stratum of users, so that it has a mean."""
+        self._need_lists()
         return bool(user_stratum(stratum, self.activity)[self.user].any())
 
     @property
@@ -135,48 +148,59 @@ class MetricTable:
         """float64[m]: the users' values (in the stratum) of a metric that is a mean over users."""
         return self._column(metric, self._within(stratum))
 
-    def confidence(
-        self,
-        metric: str,
-        level: float = 0.95,
-        resamples: int = 1000,
-        seed: int = 0,
-        *,
-        stratum: str | None = None,
-    ) -> Interval:
-        """Bootstrap percentile interval of a mean, resampling users.
+    def columns(self, metric: str, stratum: str | None = None) -> NDArray[np.float64]:
+        """float64[m, c]: the values per user whose means the metric is made of.
 
-        F1 is recomputed from the resampled means of precision and recall. Coverage and Gini
-        have none: a resample holds fewer distinct lists, which biases both.
+        One column for a metric that is a mean over users; precision and recall for F1.
         """
-        return self.intervals([metric], level, resamples, seed, stratum=stratum)[metric]
+        within = self._within(stratum)
+        return np.column_stack([self._column(part, within) for part in ingredients(metric)])
+
+    def confidence(
+        self, metric: str, level: float = 0.95, *, stratum: str | None = None
+    ) -> Interval:
+        """A metric with its t interval over users.
+
+        The interval of F1 is that of its linearisation per user. Coverage and Gini have none: they
+        are no means over users.
+        """
+        if not 0 < level < 1:
+            raise ConfigError(f"level must lie between 0 and 1, not {level}")
+        values = linearized(self.columns(metric, stratum))
+        mean, m = float(values.mean()), len(values)
+        if m < 2:
+            return Interval(mean, mean, mean)
+        margin = float(scipy.stats.t.ppf((1 + level) / 2, m - 1) * values.std(ddof=1) / m**0.5)
+        return Interval(mean, mean - margin, mean + margin)
 
     def intervals(
         self,
         names: Iterable[str] | None = None,
         level: float = 0.95,
-        resamples: int = 1000,
-        seed: int = 0,
         *,
         stratum: str | None = None,
     ) -> dict[str, Interval]:
-        """`confidence` of several metrics (default: all that have one) from the same resamples."""
+        """`confidence` of several metrics (default: all that have one)."""
         if names is None:
             names = [n for n in self._names(stratum) if n.partition("@")[0] not in _WHOLE]
-        values = self._means(names, stratum)
-        parts = {name: ingredients(name) for name in values}
-        needed = list(dict.fromkeys(part for pair in parts.values() for part in pair))
-        within = self._within(stratum)
-        columns = np.column_stack([self._column(part, within) for part in needed])
-        drawn = dict(zip(needed, bootstrap_means(columns, resamples, seed).T, strict=True))
-        samples = {name: combine([drawn[part] for part in parts[name]]) for name in values}
-        return {n: Interval(v, *percentile_interval(samples[n], level)) for n, v in values.items()}
+        return {name: self.confidence(name, level, stratum=stratum) for name in names}
+
+    def same_users(self, other: MetricTable) -> bool:
+        """Whether both were evaluated on the same users with as many items to find each."""
+        known = self.has_lists and other.has_lists
+        return (
+            self.part == other.part
+            and (not known or self.users == other.users)
+            and np.array_equal(self.user, other.user)
+            and np.array_equal(self.relevant.sum(axis=1), other.relevant.sum(axis=1))
+        )
 
     def to_arrow(self) -> pa.Table:
         """User by user: external id, training and test counts, and every per-user metric.
 
         The numbers of users left out and of cold ones are in the schema's metadata.
         """
+        self._need_lists()
         columns: dict[str, Any] = {
             "user": self.users.ids.take(pa.array(self.user)),
             "train_interactions": self.activity[self.user],
@@ -229,6 +253,74 @@ class MetricTable:
         except (AttributeError, TypeError, ValueError) as error:
             raise DataError(f"{path} is not a saved metric table: {error}") from None
 
+    def hit_columns(self) -> dict[str, NDArray[np.int32]]:
+        """Per user: index, hits as a bit mask (bit r - 1 for rank r), number of test items.
+
+        The mask holds the first 31 ranks.
+        """
+        bits = (1 << np.arange(min(self.hits.shape[1], _MASK_BITS))).astype(np.int32)
+        mask = (self.hits[:, : len(bits)] * bits).sum(axis=1, dtype=np.int32)
+        relevant = self.relevant.sum(axis=1, dtype=np.int32)
+        return dict(zip(HIT_COLUMNS, (self.user, mask, relevant), strict=True))
+
+    @classmethod
+    def from_hits(
+        cls,
+        user: NDArray[np.int32],
+        hits: NDArray[np.int32],
+        relevant: NDArray[np.int32],
+    ) -> MetricTable:
+        """A table of what `hit_columns` gives, without lists: no strata, no metrics of lists.
+
+        Cut-offs are all up to 31. The lists may have been shorter: ask for those they were made at.
+        """
+        ranks = np.arange(_MASK_BITS, dtype=np.int32)
+        nothing: NDArray[np.int32] = np.empty(0, np.int32)
+        return cls(
+            user=user,
+            users=IdMap.range(int(user.max(initial=-1)) + 1, "user"),
+            top=np.empty((len(user), 0), np.int32),
+            hits=(hits[:, None] >> ranks & 1).astype(np.bool_),
+            relevant=relevant[:, None],
+            cold_relevant=nothing,
+            activity=nothing,
+            popularity=nothing,
+            at=tuple(range(1, _MASK_BITS + 1)),
+            families=("F1", *metrics.PER_USER),
+            part="test",
+            protocol="",
+        )
+
+    def save_hits(self, path: str | Path) -> Path:
+        """Write `hit_columns` as parquet: a few bytes per user, all that `compare` needs."""
+        with atomic_path(path) as temporary:
+            table = pa.table(self.hit_columns())
+            pyarrow.parquet.write_table(table, temporary, compression="zstd")
+        return Path(path)
+
+    @classmethod
+    def load_hits(cls, path: str | Path) -> MetricTable:
+        """`from_hits` of what `save_hits` wrote."""
+        try:
+            table = pyarrow.parquet.read_table(path)
+        except FileNotFoundError:
+            raise DataError(f"no such file: {path}") from None
+        except (pa.ArrowException, OSError) as error:
+            reason = " ".join(str(error).split())
+            raise DataError(f"{path} is not a parquet file: {reason}") from None
+        columns = [table[name] for name in HIT_COLUMNS if name in table.column_names]
+        whole = all(pa.types.is_integer(c.type) and not c.null_count for c in columns)
+        if len(columns) != len(HIT_COLUMNS) or not whole:
+            raise DataError(f"{path} must have columns of integers: {', '.join(HIT_COLUMNS)}")
+        user, hits, relevant = (np.asarray(column) for column in columns)
+        if (np.diff(user) <= 0).any() or (relevant < 1).any():
+            raise DataError(f"{path} must have each user once, in order, with test items")
+        return cls.from_hits(user, hits, relevant)
+
+    def _need_lists(self) -> None:
+        if not self.has_lists:
+            raise DataError("a table of hits has no lists, strata or exports: evaluate the model")
+
     def _names(self, stratum: str | None) -> list[str]:
         hidden = (*_WHOLE, "Popularity") if stratum in STRATA_OF_ITEMS else ()
         return [name for name in self.names if name.partition("@")[0] not in hidden]
@@ -263,6 +355,7 @@ class MetricTable:
         if stratum is None:
             return _Within(slice(None), self.hits, relevant)
         check_stratum(stratum)
+        self._need_lists()
         hits = self.hits
         if stratum in ITEM_STRATA:
             wanted = ITEM_STRATA.index(stratum)
@@ -290,14 +383,3 @@ class MetricTable:
 
 
 _ARRAYS = [f.name for f in fields(MetricTable) if "NDArray" in str(f.type)]
-
-
-def ingredients(metric: str) -> list[str]:
-    """The metrics whose means give a metric: itself, or precision and recall for F1."""
-    family, _, n = metric.partition("@")
-    return [f"Precision@{n}", f"Recall@{n}"] if family == "F1" else [metric]
-
-
-def combine(means: Any) -> Any:
-    """A metric from the means of its ingredients: itself, or F1 from precision and recall."""
-    return metrics.f1(*means) if len(means) == 2 else means[0]

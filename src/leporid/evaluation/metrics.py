@@ -134,6 +134,32 @@ def parse_metric(metric: str, known: Iterable[str] | None = None) -> tuple[str, 
     return family, int(n)
 
 
+def ingredients(metric: str) -> list[str]:
+    """The metrics whose means give a metric: itself, or precision and recall for F1."""
+    family, _, n = metric.partition("@")
+    return [f"Precision@{n}", f"Recall@{n}"] if family == "F1" else [metric]
+
+
+def combine(means: Any) -> Any:
+    """A metric from the means of its ingredients: itself, or F1 from precision and recall."""
+    return f1(*means) if len(means) == 2 else means[0]
+
+
+def linearized(columns: Values) -> Values:
+    """float64[m]: one value per user, from the ingredients float64[m, c] of a metric.
+
+    Their mean is the metric, their variance that of the metric to first order (delta method): the
+    column itself, or for F1 = 2PR / (P + R) its tangent at the mean precision P and recall R.
+    """
+    if columns.shape[1] == 1:
+        return columns[:, 0]
+    p, r = columns.mean(axis=0)
+    if p + r == 0:
+        return np.zeros(len(columns))
+    gradient = 2 * np.array([r**2, p**2]) / (p + r) ** 2
+    return np.asarray(f1(p, r) + (columns - [p, r]) @ gradient)
+
+
 def _hits_until(hits: Hits, n: int) -> Values:
     return np.asarray(hits[:, :n].sum(axis=1), dtype=np.float64)
 

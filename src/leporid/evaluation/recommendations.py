@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from leporid.data import IdMap, Split
 from leporid.errors import DataError, LeporidWarning, UnknownIdError, UnknownNameError
-from leporid.ranking import TopK
+from leporid.evaluation.ranking import TopK
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,12 +10,12 @@ import numpy as np
 
 from leporid.artifacts import atomic_folder, write_json
 from leporid.errors import ConfigError, UnknownNameError
+from leporid.evaluation import chunk_rows, masked_top_k
 from leporid.interop.model_vectors import ModelVectors, Positions
 from leporid.interop.onnx_encoder import OnnxEncoder
 from leporid.interop.postgres_tables import PostgresTables
 from leporid.interop.vector_targets import FaissIndex, ParquetFiles, QdrantCollections
 from leporid.models import Recommender
-from leporid.ranking import chunk_rows, masked_top_k
 
 TARGETS = ("faiss", "onnx", "parquet", "pgvector", "qdrant")
 _ROUNDING = 1e-5

@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from leporid.data import IdMap, Sequences
+from leporid.evaluation import chunk_rows, masked_top_k
 from leporid.models import Recommender
-from leporid.ranking import chunk_rows, masked_top_k
 
 Positions = NDArray[np.int32]
 """int32[m, n]: rows of the item vectors, best first; -1 fills short lists."""

@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 from leporid.config import Config, setting
 from leporid.data import Interactions, Sequences, Split
 from leporid.errors import ConfigError
+from leporid.evaluation import masked_top_k
 from leporid.initializers import start
 from leporid.models.shared import catalogue
 from leporid.models.shared.base import HistoryUnsupportedError, Indices, Recommender, Scores
 from leporid.models.shared.refitting import Fitting, everything
 from leporid.progress import ProgressLike
-from leporid.ranking import masked_top_k
 
 _PARTS = {"model", "settings", "init", "weight"}
 

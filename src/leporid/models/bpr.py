@@ -58,10 +58,10 @@ class BPR(UserTableRecommender, DotProduct):
     recordable: ClassVar[bool] = True
     recipes: ClassVar[dict[str, dict[str, Any]]] = {
         "general": GENERAL,
-        "paper": {},
+        "paper": {"metric": "F1@10"},
         "tuned": {
             "batch_size": 8192, "steps": 3000, "lr": 0.005, "regularization": 0.02,
-            "init_scale": 0.1,
+            "init_scale": 0.1, "metric": "F1@10",
         },
     }  # fmt: skip
     general_by_kind: ClassVar[dict[str, dict[str, Any]]] = {

@@ -135,12 +135,12 @@ class DGCF(GraphRecommender):
     default_init_scale: ClassVar[float] = 0.1
     recipes: ClassVar[dict[str, dict[str, Any]]] = {
         "general": GENERAL,
-        "paper": {},
-        "authors": {"correlation_pairs": "next"},
+        "paper": {"metric": "F1@10"},
+        "authors": {"correlation_pairs": "next", "metric": "F1@10"},
         "tuned": {
             "batch_size": 16384, "steps": 1200, "eval_every": 200, "lr": 0.00899,
             "regularization": 0.005506, "correlation_weight": 0.006739, "layers": 2,
-            "init_scale": 0.03,
+            "init_scale": 0.03, "metric": "F1@10",
         },
     }  # fmt: skip
     search_space: ClassVar[SearchSpace] = {

@@ -101,10 +101,12 @@ class HGN(UserTableRecommender, DotProduct):
     recordable: ClassVar[bool] = True
     recipes: ClassVar[dict[str, dict[str, Any]]] = {
         "general": GENERAL,
-        "paper": {},
-        "authors": {"pooling": "gates", "item_bias": True},
-        "tuned": {"steps": 4000, "regularization": 0.0001, "init_scale": 0.1},
-    }
+        "paper": {"metric": "F1@10"},
+        "authors": {"pooling": "gates", "item_bias": True, "metric": "F1@10"},
+        "tuned": {
+            "steps": 4000, "regularization": 0.0001, "init_scale": 0.1, "metric": "F1@10",
+        },
+    }  # fmt: skip
     search_space: ClassVar[SearchSpace] = {
         "lr": Float(1e-4, 1e-2, log=True),
         "regularization": Float(1e-5, 1e-2, log=True),

@@ -61,10 +61,10 @@ class LightGCN(GraphRecommender):
     default_init_scale: ClassVar[float] = 0.3
     recipes: ClassVar[dict[str, dict[str, Any]]] = {
         "general": GENERAL,
-        "paper": {},
+        "paper": {"metric": "F1@10"},
         "tuned": {
             "batch_size": 16384, "steps": 3000, "eval_every": 200, "lr": 0.004696,
-            "regularization": 0.001006, "layers": 4, "init_scale": 0.3,
+            "regularization": 0.001006, "layers": 4, "init_scale": 0.3, "metric": "F1@10",
         },
     }  # fmt: skip
     search_space: ClassVar[SearchSpace] = {

@@ -102,10 +102,11 @@ class NCF(UserTableRecommender):
     recordable: ClassVar[bool] = True
     recipes: ClassVar[dict[str, dict[str, Any]]] = {
         "general": GENERAL | {"dropout": 0.5},
-        "paper": {},
+        "paper": {"metric": "F1@10"},
         "tuned": {
             "batch_size": 4096, "steps": 2500, "eval_every": 125, "lr": 0.001177,
             "weight_decay": 3.881e-07, "negatives": 6, "dropout": 0.0, "init_scale": 0.03,
+            "metric": "F1@10",
         },
     }  # fmt: skip
     search_space: ClassVar[SearchSpace] = {

@@ -102,11 +102,11 @@ class NGCF(GraphRecommender):
     default_init_scale: ClassVar[float] = 0.1
     recipes: ClassVar[dict[str, dict[str, Any]]] = {
         "general": GENERAL,
-        "paper": {},
+        "paper": {"metric": "F1@10"},
         "tuned": {
             "batch_size": 8192, "steps": 2500, "eval_every": 250, "lr": 0.002052,
             "regularization": 0.0002706, "message_dropout": 0.3018, "node_dropout": 0.3621,
-            "init_scale": 0.03,
+            "init_scale": 0.03, "metric": "F1@10",
         },
     }  # fmt: skip
     search_space: ClassVar[SearchSpace] = {

@@ -197,8 +197,9 @@ class SASRec(DotProduct):
     recipes: ClassVar[dict[str, dict[str, Any]]] = {
         "paper": {
             "loss": "sampled", "length": 200, "schedule": "constant", "scale_input": True,
+            "metric": "F1@10",
         },
-        "tuned": {"dropout": 0.1, "steps": 5000, "init_scale": 0.1},
+        "tuned": {"dropout": 0.1, "steps": 5000, "init_scale": 0.1, "metric": "F1@10"},
         "general": GENERAL | {"lr": 2e-3},
     }  # fmt: skip
     general_by_kind: ClassVar[dict[str, dict[str, Any]]] = {

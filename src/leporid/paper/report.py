@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leporid.artifacts import atomic_path
-from leporid.evaluation import one_against_many
+from leporid.evaluation import Side, compare, holm
 from leporid.pages import fill_template, to_svg
 from leporid.paper.figures import draw_bars
 from leporid.paper.render import render
@@ -71,19 +71,18 @@ def table_section(table: PaperTable, root: str | Path) -> str:
     )
     text += figure_html(figure, f"{table.title}: {metric} on {table.dataset}")
     tests = [] if tail else against_best(table, root)
-    caption = "F1@10 per user against the best row (Wilcoxon, Holm-corrected)"
+    caption = "F1@10 of the best row less that of each other, paired by user (t, Holm)"
     return text + (rows_html(tests, caption) if tests else "")
 
 
 def against_best(table: PaperTable, root: str | Path, n: int = 10) -> list[dict[str, Any]]:
-    """For every row but the best by HR@n: the mean difference per user, and Holm-corrected p.
+    """For every row but the best by HR@n: how far F1@n is below the best, and Holm-adjusted p.
 
-    Values are averaged over a row's seeds before the test, so a user counts once. Rows whose runs
-    kept no outcomes, or those of other users, are left out.
+    Rows whose runs kept no hits, or those of other users, are left out.
     """
     results = Results(root)
     names: list[str] = []
-    values: list[NDArray[np.float64]] = []
+    sides: list[Side] = []
     users: NDArray[np.int32] = np.empty(0, dtype=np.int32)
     for row in (table.rows[number] for number in table.ranked(f"HR@{n}")):
         runs = [o for record in row.records if (o := results.outcomes(record.key)) is not None]
@@ -91,13 +90,11 @@ def against_best(table: PaperTable, root: str | Path, n: int = 10) -> list[dict[
             users = runs[0].user
         if runs and all(np.array_equal(run.user, users) for run in runs):
             names.append(" ".join(part for part in row.key if part != "-"))
-            values.append(np.mean([run.f1(n) for run in runs], axis=0))
-    tests = one_against_many(values[0], values[1:]) if values else []
-    columns = ("row", "gap", "p", "p_holm", "best")
-    cells = ((test.difference, test.wilcoxon_p, test.wilcoxon_holm) for test in tests)
+            sides.append(dict(enumerate(runs)))
+    tests = [compare(sides[0], side, f"F1@{n}") for side in sides[1:]]
     return [
-        dict(zip(columns, (name, *numbers, names[0]), strict=True))
-        for name, numbers in zip(names[1:], cells, strict=True)
+        {"row": name, "gap": test.difference, "p": test.p_value, "p_holm": h, "best": names[0]}
+        for name, test, h in zip(names[1:], tests, (t.p_value for t in holm(tests)), strict=True)
     ]
 
 

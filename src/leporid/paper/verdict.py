@@ -254,7 +254,7 @@ class _Judge:
         rates = []
         for side in sides:
             kept = [self.results.outcomes(record.key) for record in side]
-            rates.append([outcomes.hit_rate(10) for outcomes in kept if outcomes is not None])
+            rates.append([outcomes.per_user("HR@10") for outcomes in kept if outcomes is not None])
         if not all(rates) or len({len(rate) for side in rates for rate in side}) > 1:
             # Without outcomes of the same users: the runs' own intervals, as if independent.
             return math.hypot(*(_own_error(side) for side in sides))

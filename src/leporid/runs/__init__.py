@@ -7,10 +7,9 @@ baseline_check  TopPop, ItemKNN and EASE beside a trained model, in words
 baselines       Classical models, each tuned with the same budget and judged once
 cell            `Cell` (one run as data), `run` (do it), `judge` (test a fitted model, record it)
 claims          Several processes, one directory, no cell run twice
-comparison      Runs side by side: metrics, intervals, paired tests, the gain of a start
+comparison      Runs side by side: metrics, intervals, comparisons, gains of initialisations
 grid            The grid runner: resumable, shareable, and honest about failures
 leaderboard     Every model on every log of an experiment: tables, ranks, docs/leaderboard.md
-outcomes        The hits of every user in a few bytes, for paired tests between runs
 record          `RunRecord`: one run as one JSON object, and `Meter` for its time and memory
 run_folder      What `leporid train` writes and `leporid compare` reads
 spec            `ExperimentSpec`: a grid in one TOML file

@@ -17,7 +17,6 @@ from .grid import run_grid as run_grid
 from .leaderboard import best_of_families as best_of_families
 from .leaderboard import leaderboard_page as leaderboard_page
 from .leaderboard import read_leaderboard as read_leaderboard
-from .outcomes import UserOutcomes as UserOutcomes
 from .record import Meter as Meter
 from .record import RunRecord as RunRecord
 from .record import versions as versions

@@ -36,7 +36,7 @@ def tune_baselines(
     *,
     names: Sequence[str] | None = None,
     trials: int = 20,
-    metric: str = "F1@10",
+    metric: str = "NDCG@10",
     seed: int = 0,
     storage: str | Path | None = None,
     root: str | Path | None = None,
@@ -46,9 +46,9 @@ def tune_baselines(
 ) -> list[tuple[RunRecord, RunRecord]]:
     """For each model (default: all classical ones) the run with its default settings and the tuned.
 
-    Every model gets the same budget, judged by `metric` on validation. With `root` the records
-    are written there, the untuned ones under `<experiment>-untuned`; `replace` drops what these
-    experiments hold of the same model, data set and seed.
+    Every model gets the same budget of trials, evaluated by `metric` on validation. With `root` the
+    records are written there, the untuned ones under `<experiment>-untuned`; `replace` drops what
+    these experiments hold of the same model, data set and seed.
     """
     pairs = []
     for name in classical_models() if names is None else names:
@@ -75,7 +75,7 @@ def _run(
     root: str | Path | None,
     **spec: Any,
 ) -> RunRecord:
-    """Fit a classical model once and judge it."""
+    """Fit a classical model once and test it."""
     with Meter() as meter:
         model.fit(split, seed=seed)
     extra: dict[str, Any] = {}

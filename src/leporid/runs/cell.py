@@ -17,7 +17,6 @@ from leporid.evaluation import MetricTable, evaluate
 from leporid.initializers import start
 from leporid.models import Recommender, train
 from leporid.progress import ProgressLike, make_progress
-from leporid.runs.outcomes import UserOutcomes
 from leporid.runs.record import Meter, RunRecord, record_key
 from leporid.tuning import tune
 
@@ -51,6 +50,8 @@ class Cell(Config):
     init_settings: dict[str, Any] = field(default_factory=dict)
     """Settings of the initialiser that differ from its defaults."""
     at: tuple[int, ...] = CUTS
+    metric: str = "NDCG@10"
+    """What tuning and early stopping maximise on validation, unless recipe or settings say."""
     trials: int = 0
     """Tuning budget on validation; 0 uses the settings as they are."""
 
@@ -58,6 +59,7 @@ class Cell(Config):
     def request(self) -> dict[str, Any]:
         """What was asked for. What the data is called belongs to it, not where it lies."""
         left_out = {"source", *(["min_rating"] if self.min_rating is None else [])}
+        left_out |= {"metric"} if self.metric == "F1@10" else set()  # all records before 0.8
         return {key: value for key, value in self.to_dict().items() if key not in left_out}
 
     @property
@@ -86,11 +88,14 @@ def load_split(source: str, core: int, protocol: str, min_rating: float | None =
 
 def run(
     cell: Cell, *, device: str = "auto", progress: bool | ProgressLike | None = None
-) -> tuple[RunRecord, UserOutcomes]:
+) -> tuple[RunRecord, MetricTable]:
     """Train and judge one cell. Selection sees validation only; test is read once, here."""
     split = load_split(cell.source, cell.core, cell.protocol, cell.min_rating)
     reporter = make_progress(progress)
     settings, recipe = dict(cell.settings), cell.recipe
+    cls = models.get(cell.model)
+    if cls.takes_initial_vectors and "metric" not in cls.recipe_settings(recipe, split.train):
+        settings = {"metric": cell.metric, **settings}
     extra: dict[str, Any] = {"cell": cell.request}
     with Meter() as meter:
         # The seed of a cell varies the training. Vectors are computed once for all seeds, except
@@ -98,9 +103,10 @@ def run(
         seeded = {"seed": cell.seed if cell.init == "random" else 0, **cell.init_settings}
         vectors = start(cell.init, split.train, progress=reporter, **seeded)
         if cell.trials:
-            fixed = {**models.get(cell.model).recipe_settings(recipe, split.train), **settings}
+            fixed = {**cls.recipe_settings(recipe, split.train), **settings}
             asked: dict[str, Any] = {"seed": cell.seed, "init": vectors, "device": device}
-            best = tune(cell.model, split, cell.trials, recipe=None, **asked, **fixed)
+            metric = fixed.pop("metric", cell.metric)
+            best = tune(cls, split, cell.trials, metric, recipe=None, **asked, **fixed)
             settings, recipe = best.best_config, None
             extra["tuning"] = {"trials": cell.trials, "best_valid": best.best_value}
         shared: dict[str, Any] = {"seed": cell.seed, "device": device, "progress": reporter}
@@ -119,7 +125,7 @@ def judge(
     table: MetricTable | None = None,
     extra: dict[str, Any] | None = None,
     **spec: Any,
-) -> tuple[RunRecord, UserOutcomes]:
+) -> tuple[RunRecord, MetricTable]:
     """Evaluate a fitted model on test, validation and tail users, and record it.
 
     `meter` measured the fit. `spec` is dataset, experiment, init, recipe and seed; `model` and
@@ -128,7 +134,7 @@ def judge(
     """
     test = evaluate(fitted, split, at=at) if table is None else table
     valid = evaluate(fitted, split, at=at, part="valid").mean() if len(split.valid) else {}
-    bounded = [f"{family}@{max(at)}" for family in ("HR", "F1")]
+    bounded = [f"{family}@{max(at)}" for family in ("NDCG", "HR", "F1")]
     facts: dict[str, Any] = {
         "protocol": split.protocol,
         "data_digest": split.digest,
@@ -166,7 +172,7 @@ def judge(
         "device": _device_name(fitted),
         "extra": facts | (extra or {}),
     }
-    return RunRecord.make(**fields | spec), UserOutcomes.of(test)
+    return RunRecord.make(**fields | spec), test
 
 
 def _device_name(fitted: Any) -> str:

@@ -19,8 +19,9 @@ from numpy.typing import NDArray
 from scipy.stats import friedmanchisquare, rankdata, studentized_range
 
 from leporid.artifacts import read_json
+from leporid.evaluation import Comparison
 from leporid.pages import fill_template
-from leporid.runs.comparison import Gain, have_seen, paired_gains
+from leporid.runs.comparison import have_seen, paired_gains
 from leporid.runs.record import RunRecord
 from leporid.runs.spec import ExperimentSpec, read_experiment
 from leporid.runs.store import Results
@@ -163,6 +164,7 @@ class Log:
         if classical := [row.model for row in self.lacking if row.model not in spec.models]:
             options = {"dataset": spec.dataset, "core": spec.core, "protocol": spec.protocol}
             options |= {} if spec.min_rating is None else {"min-rating": spec.min_rating}
+            options["metric"] = spec.metric
             options |= {"only": ",".join(classical), "output": "results"}
             source = f"FOLDER/{spec.source}" if spec.source else spec.dataset
             words = (f"--{name} {value}" for name, value in options.items())
@@ -177,7 +179,7 @@ class Difference:
     log: Log
     first: Row
     second: Row
-    gain: Gain
+    gain: Comparison
 
     @property
     def between_starts(self) -> bool:

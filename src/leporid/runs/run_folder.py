@@ -3,7 +3,7 @@
 RUN/model/               what `Recommender.load` reads: the final model where there is one
 RUN/validated/           the model the record is about, where RUN/model is the final one
 RUN/record.json          a `RunRecord`
-RUN/record.users.parquet `UserOutcomes`, for paired tests between runs
+RUN/record.users.parquet hits per user (`MetricTable.save_hits`), to compare runs
 RUN/history.csv          loss and validation over the steps (neural models)
 RUN/manifest.json        digests of all of these, so that a mixture of two runs is refused
 """
@@ -23,8 +23,8 @@ from leporid.artifacts import (
     write_manifest,
 )
 from leporid.errors import DataError
+from leporid.evaluation import MetricTable
 from leporid.models import Recommender
-from leporid.runs.outcomes import UserOutcomes
 from leporid.runs.record import RunRecord
 from leporid.runs.store import Results
 
@@ -39,14 +39,14 @@ class Run:
 
     name: str
     record: RunRecord
-    outcomes: UserOutcomes | None
+    outcomes: MetricTable | None
 
 
 def write_run(
     folder: str | Path,
     model: Recommender,
     record: RunRecord,
-    outcomes: UserOutcomes,
+    outcomes: MetricTable,
     *,
     tensorboard: bool = False,
 ) -> Path:
@@ -57,7 +57,7 @@ def write_run(
         model.save(fresh / "model")
         if history is not None:
             history.to_csv(fresh / "history.csv")
-        outcomes.write(fresh / "record.users.parquet")
+        outcomes.save_hits(fresh / "record.users.parquet")
         _write(fresh, record)
     if tensorboard and history is not None:
         history.to_tensorboard(folder / "tensorboard")
@@ -110,7 +110,7 @@ def read_run(path: str | Path) -> Run:
         check_manifest(path, "run", _RECORD, required=required)
     if file.is_file():
         beside = file.with_suffix(".users.parquet")
-        outcomes = UserOutcomes.read(beside) if beside.is_file() else None
+        outcomes = MetricTable.load_hits(beside) if beside.is_file() else None
         return Run(str(path), RunRecord.read(file), outcomes)
     parts = path.absolute().with_suffix("").parts
     results, key = Results(Path(*parts[:-3])), "/".join(parts[-3:])

@@ -48,6 +48,8 @@ class ExperimentSpec(Config):
     """Initialisers of a model, where they are others, by model name."""
     seeds: tuple[int, ...] = (123,)
     at: tuple[int, ...] = CUTS
+    metric: str = "NDCG@10"
+    """What tuning and early stopping maximise on validation, unless recipe or settings say."""
     trials: int = 0
     """The same tuning budget for every cell; 0 takes the settings as they are."""
     recipes: dict[str, Any] = field(default_factory=dict)
@@ -106,7 +108,7 @@ class ExperimentSpec(Config):
             recipe = variant.recipe or recipe
             settings |= variant.settings
             init_settings |= variant.init_settings
-        names = ("dataset", "core", "min_rating", "protocol", "at", "trials")
+        names = ("dataset", "core", "min_rating", "protocol", "at", "metric", "trials")
         return Cell(
             **{name: getattr(self, name) for name in names},
             source=self.source or self.dataset,

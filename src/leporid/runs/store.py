@@ -5,7 +5,7 @@ A finished run is a file of its own, `<root>/<dataset>/<experiment>/<name>.json`
 them into two files per data set, which is what a repository keeps:
 
 <root>/<dataset>.jsonl          a record per line, sorted
-<root>/<dataset>.users.parquet  a row per run: its key, and the columns of `UserOutcomes` as lists
+<root>/<dataset>.users.parquet  a row per run: its key, and `HIT_COLUMNS` as lists
 
 Whoever reads sees both. `python -m leporid.runs.store results` packs the folder `results`.
 """
@@ -24,7 +24,7 @@ from filelock import FileLock
 
 from leporid.artifacts import atomic_path
 from leporid.errors import DataError
-from leporid.runs.outcomes import COLUMNS, UserOutcomes
+from leporid.evaluation import HIT_COLUMNS, MetricTable
 from leporid.runs.record import RunRecord, safe_name
 
 _USERS = ".users.parquet"
@@ -40,10 +40,10 @@ class Results:
         """Where the run `key` has, or would have, a file of its own."""
         return self.root / f"{key}{suffix}"
 
-    def add(self, record: RunRecord, outcomes: UserOutcomes | None = None) -> Path:
+    def add(self, record: RunRecord, outcomes: MetricTable | None = None) -> Path:
         """Write a run; the record comes last, so where it is the outcomes are."""
         if outcomes is not None:
-            outcomes.write(self.path(record.key, _USERS))
+            outcomes.save_hits(self.path(record.key, _USERS))
         return record.write(self.root)
 
     def get(self, key: str) -> RunRecord | None:
@@ -51,10 +51,10 @@ class Results:
         # A file is removed only after it has been packed: look for the file first.
         return _read_file(self.path(key)) or self._packed_records(key).get(key)
 
-    def outcomes(self, key: str) -> UserOutcomes | None:
+    def outcomes(self, key: str) -> MetricTable | None:
         """What each user got in a run; None where that was not kept."""
         try:
-            return UserOutcomes.read(self.path(key, _USERS))
+            return MetricTable.load_hits(self.path(key, _USERS))
         except DataError:
             if self.path(key).is_file():
                 return None
@@ -109,12 +109,13 @@ class Results:
         self,
         dataset: str,
         records: Mapping[str, RunRecord],
-        kept: Mapping[str, UserOutcomes | None],
+        kept: Mapping[str, MetricTable | None],
     ) -> None:
         """The two files of a data set."""
         outcomes = {key: found for key, found in sorted(kept.items()) if found}
-        columns = {name: [getattr(o, name) for o in outcomes.values()] for name in COLUMNS}
-        kinds = [("run", pa.string()), *((name, pa.list_(pa.int32())) for name in COLUMNS)]
+        hits = [table.hit_columns() for table in outcomes.values()]
+        columns = {name: [own[name] for own in hits] for name in HIT_COLUMNS}
+        kinds = [("run", pa.string()), *((name, pa.list_(pa.int32())) for name in HIT_COLUMNS)]
         with atomic_path(self.path(dataset, _USERS)) as target:
             table = pa.table({"run": list(outcomes), **columns}, schema=pa.schema(kinds))
             pq.write_table(table, target, compression="zstd", compression_level=19)
@@ -133,7 +134,7 @@ class Results:
     def _packed_records(self, key: str) -> Mapping[str, RunRecord]:
         return _read_records(*_stamp(self.path(key.partition("/")[0], ".jsonl")))
 
-    def _packed_outcomes(self, key: str) -> Mapping[str, UserOutcomes]:
+    def _packed_outcomes(self, key: str) -> Mapping[str, MetricTable]:
         return _read_outcomes(*_stamp(self.path(key.partition("/")[0], _USERS)))
 
 
@@ -163,12 +164,12 @@ def _read_records(path: Path, stamp: tuple[int, int] | None) -> Mapping[str, Run
 
 
 @lru_cache(maxsize=8)
-def _read_outcomes(path: Path, stamp: tuple[int, int] | None) -> Mapping[str, UserOutcomes]:
+def _read_outcomes(path: Path, stamp: tuple[int, int] | None) -> Mapping[str, MetricTable]:
     if stamp is None:
         return {}
     table = pq.read_table(path)
-    arrays = ([row.values.to_numpy() for row in table[name]] for name in COLUMNS)
-    return dict(zip(table["run"].to_pylist(), map(UserOutcomes, *arrays), strict=True))
+    arrays = ([row.values.to_numpy() for row in table[name]] for name in HIT_COLUMNS)
+    return dict(zip(table["run"].to_pylist(), map(MetricTable.from_hits, *arrays), strict=True))
 
 
 if __name__ == "__main__":

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from leporid.data import Sequences
 from leporid.errors import LeporidError, UnknownIdError
+from leporid.evaluation import masked_top_k
 from leporid.models import HistoryUnsupportedError
-from leporid.ranking import masked_top_k
 from leporid.serve.loaded_run import LoadedRun
 from leporid.serve.schemas import ServeLimits
 from leporid.serve.store import EventStore

@@ -72,7 +72,7 @@ class TrainingConfig(Config):
     """Steps between validations; 0 never validates and keeps the last weights."""
     patience: int = setting(0, at_least=0)
     """Stop after this many validations without a better one; 0 always runs all steps."""
-    metric: str = "F1@10"
+    metric: str = "NDCG@10"
     """What validation maximises; the best weights are kept."""
     eval_users: int = setting(0, at_least=0)
     """Validate on this many users drawn by the seed; 0 takes all."""

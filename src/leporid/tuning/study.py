@@ -44,7 +44,7 @@ def tune(
     model: str | type[Recommender],
     split: Split,
     trials: int = 20,
-    metric: str = "F1@10",
+    metric: str = "NDCG@10",
     *,
     seed: int = 0,
     storage: str | Path | None = None,
@@ -79,7 +79,7 @@ def tune(
     cls = get(model) if isinstance(model, str) else model
     family, cutoff = parse_metric(metric)
     if family in ("Popularity", "Gini"):
-        raise ConfigError(f"{metric} is not a goal to maximise: choose F1@10, NDCG@10 or HR@10")
+        raise ConfigError(f"{metric} is not a goal to maximise: choose NDCG@10, HR@10 or F1@10")
     if trials < 1:
         raise ConfigError(f"trials must be at least 1, not {trials}")
     if len(split.valid) == 0:

@@ -112,7 +112,7 @@ class DLR2Config(TrainingConfig):
 
 
 RECIPES: dict[str, dict[str, Any]] = {
-    "paper": {"init_scale": 1.0},
+    "paper": {"init_scale": 1.0, "metric": "F1@10"},
     "authors": {
         "last_relu": False, "margin": 0.5, "frozen_starts": True, "padding": "none", "length": 5,
         "ranking_distance": "absolute", "batch_size": 32, "steps": 5000,
@@ -124,6 +124,7 @@ RECIPES: dict[str, dict[str, Any]] = {
         "image_dropout": 0.2, "feature_dropout": 0.3, "init_scale": 0.3,
         "optimizer": "adamw", "weight_decay": 0.01, "schedule": "one-cycle",
         "clip_norm": 1.0, "ema_decay": 0.999, "batch_size": 512, "steps": 10000,
+        "metric": "F1@10",
     },
     "general": GENERAL | {
         "objective": "softmax", "losses": "generative", "inference": "generative",

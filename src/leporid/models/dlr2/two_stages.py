@@ -18,10 +18,10 @@ from scipy import linalg
 from torch import Tensor
 
 from leporid.data import Sequences
+from leporid.evaluation import TopK, masked_top_k
 from leporid.models.shared.base import Indices
 from leporid.models.shared.recommending import Allowed, check_n
 from leporid.models.shared.user_table import UserTableRecommender
-from leporid.ranking import TopK, masked_top_k
 
 if TYPE_CHECKING:
     from leporid.models.dlr2.config import DLR2Config

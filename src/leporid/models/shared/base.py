@@ -29,6 +29,7 @@ from leporid.errors import (
     UnknownIdError,
     UnknownNameError,
 )
+from leporid.evaluation import TopK
 from leporid.models.shared import catalogue
 from leporid.models.shared.log_kinds import kinds_of
 from leporid.models.shared.recommending import Indices as Indices
@@ -38,7 +39,6 @@ from leporid.models.shared.refitting import Fitting, refit
 from leporid.models.shared.saved import Saved, read_saved, write_saved
 from leporid.models.shared.sparse import canonical, csr_parts
 from leporid.progress import ProgressLike, make_progress
-from leporid.ranking import TopK
 from leporid.space import SearchSpace
 
 T = TypeVar("T")

@@ -25,8 +25,8 @@ from scipy import sparse
 from torch import Tensor
 
 from leporid.errors import DataError
+from leporid.evaluation import chunk_rows, masked_top_k
 from leporid.initializers import principal_components
-from leporid.ranking import chunk_rows, masked_top_k
 
 if TYPE_CHECKING:
     from leporid.models.shared.neural import NeuralRecommender

@@ -23,9 +23,9 @@ import pyarrow.parquet
 from leporid.artifacts import atomic_path, read_json, write_json
 from leporid.config import canonical_hash
 from leporid.errors import ConfigError, DataError
+from leporid.evaluation import chunk_rows
 from leporid.models.shared.recommending import Ids, check_n
 from leporid.progress import ProgressLike, make_progress
-from leporid.ranking import chunk_rows
 
 if TYPE_CHECKING:
     from leporid.models.shared.base import Recommender

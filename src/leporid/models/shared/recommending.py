@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 
 from leporid.data import IdMap, Interactions, Sequences
 from leporid.errors import ConfigError, DataError, LeporidWarning, UnknownIdError
+from leporid.evaluation import TopK, chunk_rows, masked_top_k
 from leporid.models.shared.item_neighbours import ItemNeighbours
 from leporid.progress import ProgressLike, make_progress
-from leporid.ranking import TopK, chunk_rows, masked_top_k
 
 Indices: TypeAlias = NDArray[np.int32]
 """int32[m]: users or items by their place in an `IdMap`."""

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from leporid.data.interactions import Sequences
 from leporid.errors import ConfigError, DataError
-from leporid.ranking import TopK
-from leporid.ranking.masked import NanScoreError, masked_top_k, masked_top_k_torch
+from leporid.evaluation.ranking import NanScoreError, TopK, masked_top_k, masked_top_k_torch
 from tests.evaluation.helpers import sequences
 
 

@@ -1,4 +1,4 @@
-"""From scores to ranked lists: masked top-n, ties to the smaller item index.
+"""From scores to ranked lists: `TopK`, masked top-n, ties to the smaller item index, chunks.
 
 A list needs at most n items, so most of a row need never be compared item by item: the items
 are dealt to lanes in turn, and the n-th largest of the lanes' maxima bounds the n-th best score
@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from leporid.data import Sequences
 from leporid.errors import ConfigError, DataError
 from leporid.kernel import kernel
+from leporid.memory import free_memory
 
 if TYPE_CHECKING:
     import torch
@@ -28,6 +29,10 @@ Ints: TypeAlias = NDArray[np.integer[Any]]
 
 _LANES = 128
 """The number of lanes is the multiple of this that is at least eight times n."""
+
+_MEMORY_SHARE = 8
+_MAX_CHUNK_BYTES = 256 * 2**20
+_MAX_CHUNK_USERS = 2048
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,6 +51,22 @@ class NanScoreError(DataError):
     def __init__(self, row: int) -> None:
         self.row = row
         super().__init__(f"row {row} of the scores contains NaN: check the model")
+
+
+def chunk_rows(n_items: int, batch_size: int | None = None) -> int:
+    """Users to score at once: rows of float32 scores, for evaluation and for recommending.
+
+    The scores of a chunk take at most an eighth of the free memory, since a model may need
+    several such arrays to compute them, and at most 256 MiB. A chunk has at most 2,048 users,
+    since what a neural model keeps per user is not known here, and at least one. `batch_size`
+    overrides the rule.
+    """
+    if batch_size is not None:
+        if batch_size < 1:
+            raise ConfigError(f"batch_size must be at least 1, not {batch_size}")
+        return batch_size
+    rows = min(free_memory() // _MEMORY_SHARE, _MAX_CHUNK_BYTES) // (4 * max(n_items, 1))
+    return max(1, min(rows, _MAX_CHUNK_USERS))
 
 
 def masked_top_k(

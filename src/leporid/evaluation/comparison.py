@@ -1,0 +1,245 @@
+"""Is one result better than another? `compare` two, `compare_all` of several, `holm` for a family.
+
+Everything that says above, level or below says it with the `Comparison` made here.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+import numpy as np
+import scipy
+from numpy.typing import NDArray
+
+from leporid.errors import ConfigError, DataError, UnknownNameError
+from leporid.evaluation.metric_table import MetricTable
+from leporid.evaluation.metrics import linearized
+
+Outcome: TypeAlias = Literal["above", "level", "below"]
+Values: TypeAlias = NDArray[np.float64]
+Run: TypeAlias = MetricTable | Values
+"""One run: its table, or float64[m] values per user, or float64[m, 2] precision and recall."""
+Side: TypeAlias = Run | Mapping[int, Run]
+"""One run, or several of them by their seed."""
+
+_LEVEL = 0.95
+
+
+@dataclass(frozen=True, kw_only=True)
+class Comparison:
+    """Result a minus result b under one metric, on the same users."""
+
+    metric: str
+    name_a: str
+    name_b: str
+    mean_a: float
+    mean_b: float
+    difference: float
+    """`mean_a - mean_b`."""
+    low: float
+    high: float
+    """95% interval of the difference."""
+    p_value: float
+    """Two-sided. `holm` replaces it by the adjusted one."""
+    n_users: int
+    n_seeds: tuple[int, int]
+    """Runs of a and of b."""
+
+    @property
+    def outcome(self) -> Outcome:
+        """'above' or 'below' where the p-value is at most 0.05, else 'level'.
+
+        For a comparison by itself: 'level' exactly where the interval holds zero.
+        """
+        if self.p_value > 1 - _LEVEL:
+            return "level"
+        return "above" if self.difference > 0 else "below"
+
+    @property
+    def percent(self) -> float:
+        """The difference in percent of b."""
+        return 100 * self.difference / self.mean_b if self.mean_b else math.inf
+
+    def describe(self) -> str:
+        """One sentence: the outcome, the difference and its interval."""
+        word = "level with" if self.outcome == "level" else self.outcome
+        return (
+            f"{self.name_a} is {word} {self.name_b} in {self.metric}: {self.difference:+.4f} "
+            f"[{self.low:+.4f}, {self.high:+.4f}]"
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON-able values, the outcome among them."""
+        return {**asdict(self), "n_seeds": list(self.n_seeds), "outcome": self.outcome}
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Comparison:
+        """The inverse of `to_dict`."""
+        try:
+            known = {field.name: values[field.name] for field in fields(cls)}
+        except KeyError as error:
+            raise DataError(f"this is not a comparison: {error} is missing") from None
+        return cls(**{**known, "n_seeds": tuple(known["n_seeds"])})
+
+
+def compare(
+    a: Side,
+    b: Side,
+    metric: str,
+    *,
+    name_a: str = "a",
+    name_b: str = "b",
+    stratum: str | None = None,
+) -> Comparison:
+    """Compare two results on the same users, with a 95% t interval of the difference.
+
+    The variance is that over users (values are paired by user and averaged over seeds) plus, from
+    two seeds on, that between seeds: the variance of the runs' means less what their users explain.
+    The degrees of freedom are Satterthwaite's. A side with one run adds nothing for seeds, so the
+    interval of two single runs is about other users only, and is the paired t-test.
+
+    Parameters
+    ----------
+    a, b : one run, or a mapping from seed to run
+        A run is a `MetricTable`, float64[m] values per user, or float64[m, 2] precision and recall
+        per user for F1. Runs are paired by seed where both sides have the same seeds.
+    metric : its name, for example 'NDCG@10'
+        F1@N is a function of two means: its variance is that of its linearisation per user (delta
+        method).
+    name_a, name_b : what the two are called
+    stratum : compare within a stratum of users or items; tables only
+    """
+    runs_a, runs_b = _by_seed(a), _by_seed(b)
+    _check_same_users([*runs_a.values(), *runs_b.values()], name_a, name_b)
+    x, y = (
+        np.stack([_values(runs[seed], metric, stratum) for seed in sorted(runs)])
+        for runs in (runs_a, runs_b)
+    )
+    difference = float(x.mean() - y.mean())
+    spread = _spread(x, y, paired=runs_a.keys() == runs_b.keys())
+    margin, p_value = spread.test(difference)
+    return Comparison(
+        metric=metric,
+        name_a=name_a,
+        name_b=name_b,
+        mean_a=float(x.mean()),
+        mean_b=float(y.mean()),
+        difference=difference,
+        low=difference - margin,
+        high=difference + margin,
+        p_value=p_value,
+        n_users=x.shape[1],
+        n_seeds=(len(x), len(y)),
+    )
+
+
+def compare_all(
+    sides: Mapping[str, Side],
+    metrics: str | Sequence[str],
+    *,
+    against: str | None = None,
+    stratum: str | None = None,
+) -> list[Comparison]:
+    """`compare` every pair of named results, or all others `against` one of them, under `metrics`.
+
+    All comparisons are one family: their p-values are adjusted by Holm's method.
+    """
+    if len(sides) < 2:
+        raise ConfigError("a comparison needs at least two results")
+    if against is not None and against not in sides:
+        raise UnknownNameError("run", against, sides)
+    pairs = list(itertools.combinations(sides, 2))
+    if against is not None:
+        pairs = [(name, against) for name in sides if name != against]
+    names = [metrics] if isinstance(metrics, str) else metrics
+    return holm(
+        compare(sides[a], sides[b], metric, name_a=a, name_b=b, stratum=stratum)
+        for metric, (a, b) in itertools.product(names, pairs)
+    )
+
+
+def holm(comparisons: Iterable[Comparison]) -> list[Comparison]:
+    """The family with p-values adjusted by Holm's step-down method, in the same order.
+
+    The i-th smallest of c p-values is multiplied by c - i + 1, made non-decreasing in that order,
+    and at most 1. Outcomes follow the adjusted p-values; intervals stay those of one comparison.
+    """
+    family = list(comparisons)
+    p = np.array([comparison.p_value for comparison in family])
+    order = np.argsort(p, kind="stable")
+    adjusted = np.empty_like(p)
+    adjusted[order] = np.maximum.accumulate(p[order] * np.arange(len(p), 0, -1))
+    return [
+        replace(comparison, p_value=min(float(value), 1.0))
+        for comparison, value in zip(family, adjusted, strict=True)
+    ]
+
+
+class _Spread(NamedTuple):
+    """The variance of a difference of means, and its degrees of freedom."""
+
+    variance: float
+    freedom: float
+
+    def test(self, difference: float) -> tuple[float, float]:
+        """Half the width of the 95% interval, and the two-sided p-value."""
+        if self.freedom <= 0:  # one user
+            return 0.0, 1.0
+        error = math.sqrt(self.variance)
+        if error <= 1e-12 * abs(difference):  # the same difference for all
+            return 0.0, 1.0 if difference == 0 else 0.0
+        margin = error * float(scipy.stats.t.ppf((1 + _LEVEL) / 2, self.freedom))
+        return margin, 2 * float(scipy.stats.t.sf(abs(difference) / error, self.freedom))
+
+
+def _spread(x: Values, y: Values, *, paired: bool) -> _Spread:
+    """Of the difference of the means of float64[seeds, m] values per run and user."""
+    m = x.shape[1]
+    if m < 2:
+        return _Spread(0.0, 0.0)
+    variance = float(np.var(x.mean(axis=0) - y.mean(axis=0), ddof=1)) / m
+    doubt = variance**2 / (m - 1)
+    for runs in [x - y] if paired else [x, y]:
+        if (seeds := len(runs)) > 1:
+            means = runs.mean(axis=1, keepdims=True)
+            between = float(np.var(means, ddof=1)) / seeds
+            residual = runs - means - runs.mean(axis=0) + runs.mean()
+            # The means of runs vary by their users too, which the first term has already.
+            by_users = float(np.square(residual).sum()) / ((m - 1) * (seeds - 1) * m * seeds)
+            variance += max(between - by_users, 0.0)
+            doubt += between**2 / (seeds - 1)
+    return _Spread(variance, variance**2 / doubt if doubt > 0 else m - 1.0)
+
+
+def _by_seed(side: Side) -> Mapping[int, Run]:
+    runs = side if isinstance(side, Mapping) else {0: side}
+    if not runs:
+        raise ConfigError("a comparison needs at least one run on each side")
+    return runs
+
+
+def _values(run: Run, metric: str, stratum: str | None) -> Values:
+    """float64[m]: one value per user, whose mean is the metric."""
+    if isinstance(run, MetricTable):
+        return linearized(run.columns(metric, stratum))
+    if stratum is not None:
+        raise ConfigError(f"arrays have no strata: compare tables within {stratum!r}")
+    return linearized(run if run.ndim == 2 else run[:, None])
+
+
+def _check_same_users(runs: Sequence[Run], name_a: str, name_b: str) -> None:
+    first = runs[0]
+    for run in runs[1:]:
+        if isinstance(first, MetricTable) and isinstance(run, MetricTable):
+            same = first.same_users(run)
+        else:
+            same = len(first) == len(run)
+        if not same:
+            raise DataError(
+                f"{name_a!r} and {name_b!r} were not evaluated on the same users and items: "
+                f"evaluate both on one split"
+            )
