@@ -9,7 +9,7 @@ import pytest
 
 from leporid.runs.comparison import initialisation_gains
 from leporid.runs.outcomes import UserOutcomes
-from tests.paper.test_tables import record
+from tests.runs.records import record
 
 USERS = np.arange(40, dtype=np.int32)
 
