@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 PIP_FLAGS ?=
 INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check $(PIP_FLAGS) --constraint constraints.txt --editable
 
-.PHONY: help env browser outside demo test test-portable test-all lint bench bench-scale bench-serve docs pictures clean
+.PHONY: help env browser outside demo test test-portable test-all lint bench bench-scale bench-serve docs pictures reproduce clean
 help:
 	@echo "make demo      set up and show LEPORID against a random start, on MovieLens-100K"
 	@echo "make test      set up and run the fast tests"
@@ -17,6 +17,7 @@ help:
 	@echo "make bench-scale  growth from 50,000 to a million users (half an hour)"
 	@echo "make bench-serve  the service under load, on loopback"
 	@echo "make docs      build the documentation into site/, warnings are errors"
+	@echo "make reproduce the paper's tables and figures from results/ as one page (reports/)"
 	@echo "make pictures  draw the README's pictures and tables from results/"
 	@echo "make clean     remove what the other targets made"
 
@@ -81,6 +82,10 @@ bench-serve: env
 
 pictures: env
 	$(BIN)/python docs/make_pictures.py
+
+# Others by name: $(BIN)/python -m reproduction
+reproduce: env
+	$(BIN)/python -m reproduction report --dataset ml-1m-r3
 
 docs: env
 	$(BIN)/python docs/make_pages.py

@@ -83,7 +83,7 @@ def measure(X: sparse.csr_array, client: Any | None) -> tuple[dict[str, Any], An
 
 
 def run() -> None:
-    """Measure and write `records/distributed.{json,md}`."""
+    """Measure and write `records/distributed.json`."""
     from distributed import Client, LocalCluster
     from leporid import synthesize
 

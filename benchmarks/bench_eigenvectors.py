@@ -15,7 +15,7 @@ import numpy as np
 from scipy import sparse
 
 from benchmarks.harness import peak_memory_mb, timed, write_record
-from leporid.paper.time_cost import explicit_matrix, residual
+from reproduction.time_cost import explicit_matrix, residual
 
 K, DIM, ALPHA, TOL = 1000, 64, 0.5, 1e-6
 ANIME = {"users": 47_143, "items": 6_535, "interactions": 4_300_000}
@@ -125,7 +125,7 @@ def has_gpu() -> bool:
 
 
 def run() -> None:
-    """Measure and write `records/eigenvectors.{json,md}`."""
+    """Measure and write `records/eigenvectors.json`."""
     names = ["anime-shaped"]
     if (DATA / "ml-1m-r3.parquet").is_file():
         names.append("ml-1m-r3")

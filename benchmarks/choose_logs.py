@@ -23,7 +23,8 @@ from typing import Any
 
 from benchmarks.harness import RECORDS, machine, write_record
 from leporid.artifacts import read_json, write_json
-from leporid.runs.leaderboard import best_of_families, read_leaderboard
+from reproduction.leaderboard import best_of_families, read_leaderboard
+from reproduction.specs import LEADERBOARD
 
 ROOT = Path(__file__).parents[1]
 
@@ -68,7 +69,7 @@ def _core_seconds() -> float:
 
 def leaders() -> dict[str, tuple[float, float]]:
     """For each log, on test: the best of the leaderboard's short form, and tuned EASE."""
-    logs = read_leaderboard(ROOT / "experiments" / "leaderboard.toml", ROOT / "results")
+    logs = read_leaderboard(LEADERBOARD, ROOT / "results")
     found = {}
     for log, short in zip(logs, best_of_families(logs), strict=True):
         ease = log.row("ease", None)

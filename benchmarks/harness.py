@@ -1,4 +1,4 @@
-"""What every benchmark shares: timing, the machine's description, and the committed record."""
+"""What every benchmark shares: timing, the machine's description, the record and its table."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from leporid.artifacts import atomic_path, write_json
+from leporid.artifacts import write_json
 from leporid.runs.record import peak_memory_mb
 
-__all__ = ["machine", "peak_memory_mb", "timed", "write_record"]
+__all__ = ["machine", "markdown_table", "peak_memory_mb", "timed", "write_record"]
 
 RECORDS = Path(__file__).parent / "records"
 PACKAGES = ("numpy", "scipy", "numba", "torch", "pyarrow", "similaripy", "implicit", "scikit-learn")
@@ -54,7 +54,7 @@ def write_record(
     settings: Mapping[str, Any],
     notes: Sequence[str] = (),
 ) -> None:
-    """Write `records/<name>.json` and a Markdown table beside it."""
+    """Write `records/<name>.json`."""
     record = {
         "benchmark": name,
         "date": datetime.date.today().isoformat(),
@@ -64,15 +64,17 @@ def write_record(
         "notes": list(notes),
     }
     write_json(RECORDS / f"{name}.json", record)
-    columns = list(dict.fromkeys(key for row in rows for key in row))
-    lines = [f"# {name}", "", f"{record['machine']['processor']}, {os.cpu_count()} cores.", ""]
-    lines += ["| " + " | ".join(columns) + " |", "|" + "---|" * len(columns)]
-    for row in rows:
-        lines.append("| " + " | ".join(_cell(row.get(column, "")) for column in columns) + " |")
-    lines += [""] + [f"- {note}" for note in notes]
-    with atomic_path(RECORDS / f"{name}.md") as path:
-        path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def markdown_table(record: Mapping[str, Any]) -> str:
+    """The rows of a record as a Markdown table, its notes below."""
+    columns = list(dict.fromkeys(key for row in record["rows"] for key in row))
+    rows = [[_cell(row.get(column, "")) for column in columns] for row in record["rows"]]
+    lines = ["| " + " | ".join(cells) + " |" for cells in (columns, *rows)]
+    lines.insert(1, "|" + "---|" * len(columns))
+    return "\n".join([*lines, "", *(f"- {note}" for note in record.get("notes", ()))])
 
 
 def _cell(value: Any) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+    text = f"{value:.4g}" if isinstance(value, float) else str(value)
+    return text.replace("|", "\\|")

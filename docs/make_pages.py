@@ -1,27 +1,30 @@
-"""Write benchmarks.md, verdict.md, leaderboard.md and tables of other pages of docs/ from records.
+"""Write benchmarks.md, paper.md, verdict.md, leaderboard.md and tables of other pages from records.
 
-No number there was typed by hand. Tables stand between `<!-- NAME:begin -->` and
+No number there was typed by hand. Tables are between `<!-- NAME:begin -->` and
 `<!-- NAME:end -->`.
 
-python docs/make_pages.py [--output FILE] [--models FILE] [--scale FILE] [--baselines FILE]
-                          [--verdict FILE] [--dlr2 FILE] [--leaderboard FILE]
+python docs/make_pages.py
 """
 
 from __future__ import annotations
 
-import argparse
+import sys
 from pathlib import Path
 from typing import Any
 
+ROOT = Path(__file__).resolve().parents[1]
+# `benchmarks` and `reproduction` are not installed.
+sys.path.insert(0, str(ROOT))
+
+from benchmarks.harness import RECORDS, markdown_table
 from leporid.artifacts import atomic_path, read_json
 from leporid.errors import DataError
-from leporid.paper.verdict import verdict_page
-from leporid.runs.comparison import have_seen, initialisation_gains
-from leporid.runs.leaderboard import leaderboard_page
-from leporid.runs.record import RunRecord
-from leporid.runs.store import Results
+from leporid.runs import Results, RunRecord, have_seen, initialisation_gains
+from reproduction.leaderboard import leaderboard_page
+from reproduction.outputs import tables_page
+from reproduction.specs import LEADERBOARD
+from reproduction.verdict import verdict_page
 
-ROOT = Path(__file__).resolve().parents[1]
 HEAD = """# Benchmarks
 
 Speed against peers and against the obvious implementation, measured in one run on one machine, so
@@ -36,22 +39,12 @@ def page(records: list[dict[str, Any]]) -> str:
 
 
 def _section(record: dict[str, Any]) -> str:
-    machine, rows = record["machine"], record["rows"]
-    columns = list(dict.fromkeys(key for row in rows for key in row))
+    machine = record["machine"]
     lines = [f"## {record['benchmark']}", ""]
     lines += [f"{machine['processor']}, {machine['cores']} cores, {record['date']}.", ""]
     settings = ", ".join(f"{key} {value}" for key, value in record["settings"].items())
     lines += [f"Settings: {settings}.", ""] if settings else []
-    lines += ["| " + " | ".join(columns) + " |", "|" + "---|" * len(columns)]
-    for row in rows:
-        lines.append("| " + " | ".join(_cell(row.get(column, "")) for column in columns) + " |")
-    lines += ["", *(f"- {note}" for note in record.get("notes", ())), ""]
-    return "\n".join(lines)
-
-
-def _cell(value: Any) -> str:
-    text = f"{value:.4g}" if isinstance(value, float) else str(value)
-    return text.replace("|", "\\|")
+    return "\n".join([*lines, markdown_table(record), ""])
 
 
 def scale_table(record: dict[str, Any]) -> str:
@@ -264,11 +257,10 @@ def models_page(text: str) -> str:
         text = fill(text, name, gain_table(records, results))
     studies = read_json(results / "ml-1m-r3" / "rehearsed-studies.json")["studies"]
     text = fill(text, "studies", study_table(studies))
-    cold = read_json(ROOT / "benchmarks/records/cold_items.json")
+    cold = read_json(RECORDS / "cold_items.json")
     for task, columns in (("cold", COLD), ("grow", GROWN), ("warm", WARM)):
         text = fill(text, f"{task}-items", chosen_table(cold, task, columns))
-    scales = ROOT / "benchmarks/records/scales.json"
-    return fill(text, "scales", scale_table(read_json(scales)))
+    return fill(text, "scales", scale_table(read_json(RECORDS / "scales.json")))
 
 
 def baselines_page(text: str) -> str:
@@ -278,44 +270,39 @@ def baselines_page(text: str) -> str:
     return fill(text, "baselines", baseline_table(*groups))
 
 
+def scale_page(text: str) -> str:
+    """docs/scale.md with its table made again."""
+    record = read_json(RECORDS / "landmarks.json")
+    return fill(text, "landmarks", landmark_table(record, ROOT / "results"))
+
+
+def dlr2_page(text: str) -> str:
+    """docs/dlr2.md with its table made again."""
+    runs = read_json(ROOT / "results" / "new-users.json")["runs"]
+    return fill(text, "new-users", new_users_table(runs))
+
+
 def main() -> None:
     """Read, write."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--output", type=Path, default=ROOT / "docs" / "benchmarks.md")
-    parser.add_argument("--models", type=Path, default=ROOT / "docs" / "models.md")
-    parser.add_argument("--scale", type=Path, default=ROOT / "docs" / "scale.md")
-    parser.add_argument("--baselines", type=Path, default=ROOT / "docs" / "baselines.md")
-    parser.add_argument("--verdict", type=Path, default=ROOT / "docs" / "verdict.md")
-    parser.add_argument("--dlr2", type=Path, default=ROOT / "docs" / "dlr2.md")
-    parser.add_argument("--leaderboard", type=Path, default=ROOT / "docs" / "leaderboard.md")
-    given = parser.parse_args()
-    target = given.output
-    records = [read_json(path) for path in sorted((ROOT / "benchmarks/records").glob("*.json"))]
-    with atomic_path(target) as path:
-        path.write_text(page(records), encoding="utf-8")
-    text = models_page(given.models.read_text(encoding="utf-8"))
-    with atomic_path(given.models) as path:
-        path.write_text(text, encoding="utf-8")
-    with atomic_path(given.verdict) as path:
-        path.write_text(verdict_page(ROOT / "results"), encoding="utf-8")
-    board = leaderboard_page(ROOT / "experiments" / "leaderboard.toml", ROOT / "results")
-    with atomic_path(given.leaderboard) as path:
-        path.write_text(board, encoding="utf-8")
-    text = baselines_page(given.baselines.read_text(encoding="utf-8"))
-    with atomic_path(given.baselines) as path:
-        path.write_text(text, encoding="utf-8")
-    found = read_json(ROOT / "benchmarks/records/landmarks.json")
-    table = landmark_table(found, ROOT / "results")
-    text = fill(given.scale.read_text(encoding="utf-8"), "landmarks", table)
-    with atomic_path(given.scale) as path:
-        path.write_text(text, encoding="utf-8")
-    runs = read_json(ROOT / "results" / "new-users.json")["runs"]
-    text = fill(given.dlr2.read_text(encoding="utf-8"), "new-users", new_users_table(runs))
-    with atomic_path(given.dlr2) as path:
-        path.write_text(text, encoding="utf-8")
-    pages = [given.models, given.baselines, given.scale, given.verdict, given.dlr2]
-    pages.append(given.leaderboard)
-    print(f"wrote {target}: {len(records)} records; {'; '.join(map(str, pages))}")
+    results = ROOT / "results"
+    pages = {
+        "benchmarks": page([read_json(path) for path in sorted(RECORDS.glob("*.json"))]),
+        "verdict": verdict_page(results),
+        "leaderboard": leaderboard_page(LEADERBOARD, results),
+        "paper": tables_page(results),
+    }
+    filled = {
+        "models": models_page,
+        "baselines": baselines_page,
+        "scale": scale_page,
+        "dlr2": dlr2_page,
+    }
+    for name, made in filled.items():
+        pages[name] = made((ROOT / "docs" / f"{name}.md").read_text(encoding="utf-8"))
+    for name, text in pages.items():
+        with atomic_path(ROOT / "docs" / f"{name}.md") as path:
+            path.write_text(text, encoding="utf-8")
+        print(f"wrote docs/{name}.md")
 
 
 if __name__ == "__main__":

@@ -13,20 +13,22 @@ python docs/make_pictures.py [--results DIR] [--dataset NAME] [--readme FILE] [-
 from __future__ import annotations
 
 import argparse
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+ROOT = Path(__file__).resolve().parents[1]
+# `reproduction` is not installed.
+sys.path.insert(0, str(ROOT))
+
 from leporid.artifacts import atomic_path
 from leporid.errors import DataError
-from leporid.paper.figures import draw_embedding_change, draw_le_dimensions
-from leporid.paper.outputs import paper_table
-from leporid.paper.simulations import simulate_embedding_change, simulate_le_dimensions
-from leporid.paper.tables import PaperTable, TableRow
-from leporid.runs.comparison import initialisation_gains
-from leporid.runs.leaderboard import (
+from leporid.runs import Results, RunRecord, initialisation_gains
+from reproduction.figures import draw_embedding_change, draw_le_dimensions
+from reproduction.leaderboard import (
     Difference,
     Log,
     Ranking,
@@ -35,13 +37,17 @@ from leporid.runs.leaderboard import (
     read_leaderboard,
     short_table,
 )
-from leporid.runs.record import RunRecord
-from leporid.runs.store import Results
+from reproduction.outputs import paper_table
+from reproduction.simulations import (
+    simulate_embedding_change,
+    simulate_le_dimensions,
+)
+from reproduction.specs import LEADERBOARD
+from reproduction.tables import PaperTable, TableRow
 
-ROOT = Path(__file__).resolve().parents[1]
 SHOWN = ("HR@10", "F1@10")
 PICTURED = ("random", "svd")
-"""Of the starts LEPORID is held against, those with a panel of their own."""
+"""Of the initialisers LEPORID is compared with, those with a panel of their own."""
 
 
 def dlr2_rows(table: PaperTable) -> dict[str, tuple[RunRecord, ...]]:
@@ -73,7 +79,7 @@ def draw_initialisation(runs: dict[str, tuple[RunRecord, ...]], dataset: str) ->
         if low is not None and high is not None:
             axes.plot([low, high], [place, place], color="black", linewidth=1.4)
         axes.text(0.005, place, f"{value:.3f}", va="center", fontsize="small")
-    axes.set_xlabel(f"HR@10 of DLR2 on {dataset}, by where its vectors start")
+    axes.set_xlabel(f"HR@10 of DLR2 on {dataset}, by initialiser")
     axes.spines[["top", "right"]].set_visible(False)
     return figure
 
@@ -96,10 +102,12 @@ def gains_table(results: Path, dataset: str) -> str:
             records,
             results,
             f"{dataset}, HR@10, mean of three seeds; DLR2 by its recipes, the others with the same "
-            "tuning for both starts",
+            "tuning for both initialisations",
         ),
         _gains(
-            small, results, "ml-100k, HR@10, mean of three seeds; the same settings for both starts"
+            small,
+            results,
+            "ml-100k, HR@10, mean of three seeds; the same settings for both initialisations",
         ),
     ]
     return "\n\n".join(table for table in tables if table)
@@ -110,9 +118,9 @@ def _gains(records: list[RunRecord], results: Path, said: str) -> str:
     if not gains:
         return ""
     lines = [
-        f"**What a LEPORID start is worth** ({said})",
+        f"**Gain of LEPORID over random initialisation** ({said})",
         "",
-        "| model | has seen | random | LEPORID | gain, 95% interval | tail users, random "
+        "| model | history | random | LEPORID | gain, 95% interval | tail users, random "
         "| LEPORID |",
         "|---|---|---:|---:|---:|---:|---:|",
     ]
@@ -137,8 +145,8 @@ def tuning(records: tuple[RunRecord, ...], results: Path) -> str:
     if first.recipe:
         return f"recipe `{first.recipe}`"
     tried = Results(results).records(first.dataset, ["tuning"])
-    start = "random" if first.init == "random" else "leporid"
-    count = sum((run.model, run.init) == (first.model, start) for run in tried)
+    init = "random" if first.init == "random" else "leporid"
+    count = sum((run.model, run.init) == (first.model, init) for run in tried)
     return f"{count} settings on validation" if count else "defaults"
 
 
@@ -151,11 +159,11 @@ def readme_table(
         if any(row.records for row in table.rows):
             parts += [f"**{title}** ({table.dataset})", "", _markdown(table, results), ""]
             parts += [note for note in table.notes if not note.startswith("Not run yet")] + [""]
-    return "\n".join(parts).strip() or "No records yet: `leporid reproduce table3` makes them."
+    return "\n".join(parts).strip() or "No records yet: `python -m reproduction table3` makes them."
 
 
 def _markdown(table: PaperTable, results: Path) -> str:
-    header = [*table.key_columns, "has seen", *(c for m in SHOWN for c in (f"{m}, ours", "paper"))]
+    header = [*table.key_columns, "history", *(c for m in SHOWN for c in (f"{m}, ours", "paper"))]
     header += ["seeds", "settings"]
     lines = ["| " + " | ".join(header) + " |"]
     lines.append(
@@ -170,7 +178,7 @@ def _markdown(table: PaperTable, results: Path) -> str:
 
 
 def _line(row: TableRow) -> str:
-    cells = [*row.key, row.seen]
+    cells = [*row.key, row.history]
     for metric in SHOWN:
         value = row.values[metric]
         cells.append("-" if value.ours is None else f"{value.ours:.4f}")
@@ -179,7 +187,7 @@ def _line(row: TableRow) -> str:
 
 
 def draw_ranks(found: list[Ranking]) -> Any:
-    """Mean ranks, best on top; a bar on the right joins rows that are not told apart."""
+    """Mean ranks, best on top; a bar on the right joins rows within the critical difference."""
     from matplotlib.figure import Figure
 
     heights = [1.6 + 0.24 * len(ranking.names) for ranking in found]
@@ -194,17 +202,17 @@ def draw_ranks(found: list[Ranking]) -> Any:
         axes.plot([1, 1 + ranking.difference], [-1, -1], color="black", linewidth=2, marker="|")
         axes.text(1 + ranking.difference / 2, -1.1, "critical difference", ha="center", va="bottom")
         width = max(len(ranking.names), 1 + ranking.difference)
-        for number, (start, end) in enumerate(ranking.groups(), start=1):
+        for number, (first, last) in enumerate(ranking.groups(), start=1):
             side = width * (1 + 0.02 * number)
-            axes.plot([side, side], [start - 0.2, end + 0.2], color="tab:orange", linewidth=3)
+            axes.plot([side, side], [first - 0.2, last + 0.2], color="tab:orange", linewidth=3)
         axes.set_title(f"{ranking.title}, {len(ranking.logs)} logs")
-        axes.set_xlabel("mean rank by NDCG@10 (1 is the best); a bar joins what is not told apart")
+        axes.set_xlabel("mean rank by NDCG@10 (1 is the best); a bar: no significant difference")
         axes.spines[["top", "right"]].set_visible(False)
     return figure
 
 
 def draw_gains(found: list[Difference]) -> Any:
-    """Gain of LEPORID in percent by log, sparsest first, one panel for each other start."""
+    """Gain of LEPORID in percent by log, sparsest first, one panel per other initialiser."""
     from matplotlib.figure import Figure
     from matplotlib.ticker import FixedLocator
 
@@ -248,7 +256,7 @@ def leaderboard_pictures(logs: list[Log], results: Path) -> dict[str, Any]:
     if found := rankings(logs):
         # Too many rows to see: the page has them as a table.
         figures["leaderboard-ranks"] = draw_ranks(found[1:] or found)
-    if gains := [d for d in differences(logs, results) if d.between_starts]:
+    if gains := [d for d in differences(logs, results) if d.same_model]:
         figures["leaderboard-gains"] = draw_gains(gains)
     return figures
 
@@ -275,16 +283,16 @@ def main() -> None:
     chosen.images.mkdir(parents=True, exist_ok=True)
     tables = {
         title: paper_table(name, chosen.dataset, chosen.results)
-        for title, name in (("DLR2 by where it starts", "table3"), ("Algorithms", "table4"))
+        for title, name in (("DLR2 by initialiser", "table3"), ("Algorithms", "table4"))
     }
-    tables["DLR2 by where it starts"] = dlr2_alone(tables["DLR2 by where it starts"])
+    tables["DLR2 by initialiser"] = dlr2_alone(tables["DLR2 by initialiser"])
     figures = {}
-    if runs := dlr2_rows(tables["DLR2 by where it starts"]):
+    if runs := dlr2_rows(tables["DLR2 by initialiser"]):
         figures["initialisation"] = draw_initialisation(runs, chosen.dataset)
     if not chosen.no_simulations:
         figures["embedding-change"] = draw_embedding_change(simulate_embedding_change())
         figures["le-dimensions"] = draw_le_dimensions(simulate_le_dimensions())
-    logs = read_leaderboard(ROOT / "experiments" / "leaderboard.toml", chosen.results)
+    logs = read_leaderboard(LEADERBOARD, chosen.results)
     figures |= leaderboard_pictures(logs, chosen.results)
     for name, figure in figures.items():
         figure.savefig(chosen.images / f"{name}.png", dpi=150, metadata={"Software": None})

@@ -54,8 +54,9 @@ FOR_OTHER_ROOMS = {
     "runs": {
         *("CUTS", "Cell", "GridStatus", "Meter", "classical_models", "judge"),
         *("initialisation_gains", "load_split", "paired_tests", "read_experiment", "run"),
-        *("BaselineCheck", "claim", "have_seen", "tune_baselines", "versions", "write_final"),
-        *("best_of_families", "leaderboard_page", "read_leaderboard", "write_record"),
+        *("Gain", "paired_gains"),
+        *("BaselineCheck", "claim", "have_seen", "tune_baselines", "write_final"),
+        "write_record",
     },
     "serve": {"merged_log"},
     "tuning": set(),

@@ -140,7 +140,7 @@ def test_both_archives_build_and_pypi_can_show_them(tmp_path: Path, tools: Path)
         if path.is_file() and "__pycache__" not in path.parts
     }
     assert ours <= inside, sorted(ours - inside)
-    assert not any(name.startswith("tests") for name in inside)
+    assert not any(name.startswith(("tests", "reproduction")) for name in inside)
     assert "License-Expression: Apache-2.0" in about
     assert "Project-URL:" in about
     assert "Author: " in about

@@ -14,11 +14,11 @@ import pytest
 import typer.main
 
 import leporid
-from leporid.artifacts import write_json
+from leporid.artifacts import read_json, write_json
 from leporid.cli.app import app
 from leporid.errors import DataError
-from leporid.evaluation.metric_table import MetricTable
-from leporid.runs.record import RunRecord
+from leporid.evaluation import MetricTable
+from leporid.runs import RunRecord
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([*(ROOT / "docs").glob("*.md"), ROOT / "README.md", ROOT / "ARCHITECTURE.md"])
@@ -219,6 +219,22 @@ def test_the_readme_is_filled_from_records(tmp_path: Path, monkeypatch: pytest.M
     assert (tmp_path / "initialisation.png").stat().st_size > 5000
     with pytest.raises(DataError, match="markers"):
         made["fill"]("no markers", "table")
+
+
+def test_the_tables_of_records_are_made_while_pages_are_built() -> None:
+    pytest.importorskip("latex2mathml")
+    made = script("hooks.py")["on_page_markdown"]
+    found = 0
+    for page in PAGES:
+        text = page.read_text(encoding="utf-8")
+        for name in re.findall(r"<!-- record (\w+) -->", text):
+            record = read_json(ROOT / "benchmarks" / "records" / f"{name}.json")
+            table = made(f"before\n\n<!-- record {name} -->\n\nafter\n")
+            assert table.startswith(f"before\n\n| {next(iter(record['rows'][0]))} | ")
+            assert table.count("\n| ") == len(record["rows"]) + 1
+            found += 1
+        assert "<!-- record" not in made(text), page.name
+    assert found
 
 
 def test_formulas_become_mathml() -> None:

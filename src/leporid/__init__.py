@@ -4,8 +4,8 @@ Manifold-informed starting vectors for recommenders (LEPORID, KDD 2021), the rec
 start from them, and the evaluation that says whether it helped.
 
 Public names are listed in `__init__.pyi` and loaded on first use, so `import leporid` stays light.
-The rooms, bottom to top: data, graph, spectral, initializers, evaluation, training,
-models, tuning, runs, paper, choosing; and the doors to the outside: interop, serve, distributed,
+The packages, bottom to top: data, graph, spectral, initializers, evaluation, training, models,
+tuning, runs, choosing; and the ways out: interop, serve, distributed,
 diagnostics, cli, demo. ARCHITECTURE.md walks one interaction through them.
 """
 

@@ -1,3 +1,19 @@
-"""The one place that says which version this is."""
+"""The one place that says which version this is, and of what it depends on."""
 
 __version__ = "0.7.0"
+
+_PACKAGES = ("numpy", "scipy", "numba", "pyarrow", "torch", "optuna")
+
+
+def versions() -> dict[str, str]:
+    """Versions of Python, the platform and the packages that can change a number."""
+    import contextlib
+    import importlib.metadata
+    import platform
+
+    machine = f"{platform.system()}-{platform.machine()}"
+    installed = {"python": platform.python_version(), "platform": machine, "leporid": __version__}
+    for package in _PACKAGES:
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            installed[package] = importlib.metadata.version(package)
+    return installed

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from benchmarks.peers import environment
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import ndcg_score
 
+from benchmarks.peers import environment
 from leporid.errors import UnknownNameError
 from leporid.evaluation import metrics
 

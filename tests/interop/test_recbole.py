@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from benchmarks.peers.environment import python_of
 
+from benchmarks.peers.environment import python_of
 from leporid.initializers.base import InitialEmbeddings
 from leporid.initializers.svd import SVD
 from leporid.interop.formats import write_embeddings

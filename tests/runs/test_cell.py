@@ -22,7 +22,7 @@ from leporid.runs.cell import Cell, load_split, run
 from leporid.runs.record import RunRecord
 from leporid.runs.spec import read_experiment
 from leporid.runs.store import Results
-from tests.paper.test_tables import record as old_record
+from tests.runs.records import record as old_record
 
 FACTS = {"protocol", "data_digest", "skipped_users", "cold_users", "seen", "confidence_95"}
 

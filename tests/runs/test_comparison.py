@@ -12,7 +12,7 @@ from leporid.evaluation.metric_table import MetricTable
 from leporid.runs.comparison import initialisation_gains
 from leporid.runs.record import RunRecord
 from leporid.runs.store import Results
-from tests.paper.test_tables import record
+from tests.runs.records import record
 
 USERS = np.arange(40, dtype=np.int32)
 

@@ -10,7 +10,6 @@ import leporid
 from leporid.data.write import write_log
 from leporid.errors import DataError
 from leporid.evaluation.metric_table import MetricTable
-from leporid.paper.outputs import write_outputs
 from leporid.runs.grid import grid_status, run_grid, work
 from leporid.runs.record import RunRecord
 from leporid.runs.spec import ExperimentSpec
@@ -87,27 +86,3 @@ def test_two_workers_share_the_cells(log: str, tmp_path: Path) -> None:
 
 def test_status_of_an_empty_directory_is_waiting(log: str, tmp_path: Path) -> None:
     assert grid_status(spec(log).cells(), tmp_path).count("waiting") == 2
-
-
-def test_the_report_holds_the_table_and_asks_for_runs_where_there_are_none(
-    log: str, tmp_path: Path
-) -> None:
-    run_grid([spec(log)], tmp_path / "results")
-    page = write_outputs(["table4"], "toy", tmp_path / "results", tmp_path / "out")
-    text = page.read_text(encoding="utf-8")
-    assert "toppop" in text
-    assert "<svg" in text
-    assert "<link" not in text
-    assert "src=" not in text
-    assert "itemknn" in (tmp_path / "out" / "table4.md").read_text(encoding="utf-8")
-    assert "Quick settings" not in text
-    with pytest.raises(DataError, match="leporid reproduce table6"):
-        write_outputs(["table6"], "toy", tmp_path / "results", tmp_path / "out")
-
-
-def test_a_table_of_quick_runs_says_so(log: str, tmp_path: Path) -> None:
-    run_grid([spec(log, name="baselines-quick")], tmp_path / "results")
-    out = tmp_path / "out"
-    page = write_outputs(["table4"], "toy", tmp_path / "results", out, suffix="-quick")
-    assert "Quick settings" in page.read_text(encoding="utf-8")
-    assert "Quick settings" in (out / "table4.md").read_text(encoding="utf-8")

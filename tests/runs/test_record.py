@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from leporid._version import __version__
+from leporid._version import __version__, versions
 from leporid.errors import DataError
-from leporid.runs.record import Meter, RunRecord, versions
+from leporid.runs.record import Meter, RunRecord
 
 
 def _fields(**changes: Any) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from leporid.evaluation.metric_table import MetricTable
 from leporid.runs.record import RunRecord
 from leporid.runs.run_folder import read_run
 from leporid.runs.store import Results
-from tests.paper.test_tables import record
+from tests.runs.records import record
 
 EXPERIMENT = ("ml-1m-r3", ["initialisers"])
 

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from benchmarks.map_layouts import kept, principal
 from numpy.typing import NDArray
 
+from benchmarks.map_layouts import kept, principal
 from leporid.serve import layout
 from leporid.serve.item_map import item_map, name_clusters
 from leporid.serve.layout import lay_out

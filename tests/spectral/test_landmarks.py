@@ -6,13 +6,13 @@ import json
 
 import numpy as np
 import pytest
-from benchmarks.bench_scale import crossover
-from benchmarks.harness import RECORDS
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
 import leporid
+from benchmarks.bench_scale import crossover
+from benchmarks.harness import RECORDS
 from leporid import LaplacianEigenmaps, Leporid, initializers
 from leporid.errors import ConfigError
 from leporid.graph.nearest_rows import choice_thresholds

@@ -30,8 +30,8 @@ from leporid.errors import (
     UnknownNameError,
 )
 from leporid.evaluation import parse_metric
+from leporid.html import new_figure
 from leporid.models import Recommender, available, find_model
-from leporid.pages import new_figure
 from leporid.runs import claim
 
 _SUMMARY = "chosen.json"

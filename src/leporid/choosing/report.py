@@ -11,8 +11,7 @@ from typing import Any
 from leporid.choosing.closing import Closing
 from leporid.choosing.race import FULL
 from leporid.errors import MissingExtraError
-from leporid.pages import new_figure
-from leporid.paper import figure_html, rows_html, write_report
+from leporid.html import figure_html, new_figure, rows_html, write_report
 
 _PICTURE_SECONDS = 0.5
 

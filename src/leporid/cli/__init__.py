@@ -14,10 +14,8 @@ export        `leporid export`: embeddings in another format, or a model into an
 grow          `leporid grow`: rows for new items and users in a trained model
 initializers  `leporid initializers`: the ways to start, with their settings
 inspect       `leporid inspect`: what an embedding holds, and what training did to it
-leaderboard   `leporid leaderboard`: the best of each family of models on each log of a grid
 models        `leporid models`: the models, what each takes and can do
 recommend     `leporid recommend`: lists from a saved model, similar items, files for all users
-reproduce     `leporid reproduce`: a table or figure of the paper
 run           `leporid run`: an experiment grid from a TOML file
 serve         `leporid serve`: a trained run as a service, and a page to look at it
 train         `leporid train`: an interaction log in, a fitted model and its record out

@@ -9,8 +9,7 @@ from typing import Any
 from leporid.data import rarest_genres
 from leporid.demo.companions import FAMOUS
 from leporid.demo.stages import DemoResult
-from leporid.pages import new_figure
-from leporid.paper import draw_bars, figure_html, rows_html, write_report
+from leporid.html import draw_bars, figure_html, new_figure, rows_html, write_report
 
 _MAP = "LEPORID item vectors, columns 2 and 3: computed without the genres"
 _GENRES = 6

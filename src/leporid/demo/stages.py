@@ -18,9 +18,9 @@ from leporid.config import Config, setting
 from leporid.data import ItemInfo, fetch, load, load_items, synthesize, temporal_split
 from leporid.demo.companions import companion_table, famous_histories, nearest_items
 from leporid.errors import DataError
+from leporid.html import new_figure
 from leporid.initializers import start
 from leporid.models import get, train
-from leporid.pages import new_figure
 from leporid.progress import NullProgress, ProgressLike
 from leporid.runs import Meter, Run, RunRecord, judge, paired_tests, write_run
 

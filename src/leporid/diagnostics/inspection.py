@@ -23,8 +23,8 @@ from leporid.diagnostics.measures import (
     summarize,
 )
 from leporid.errors import DataError, UnknownIdError, closest
+from leporid.html import figure_html, rows_html, write_report
 from leporid.initializers import InitialEmbeddings
-from leporid.paper import figure_html, rows_html, write_report
 
 
 @dataclass(frozen=True, eq=False)

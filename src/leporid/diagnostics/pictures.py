@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leporid.diagnostics.measures import Movement, SideSummary
-from leporid.pages import new_figure, to_svg
+from leporid.html import new_figure, to_svg
 
 _MOST_POINTS = 20_000
 """A map shows at most this many rows, evenly taken: more would be one blot."""

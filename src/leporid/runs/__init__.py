@@ -9,12 +9,10 @@ cell            `Cell` (one run as data), `run` (do it), `judge` (test a fitted 
 claims          Several processes, one directory, no cell run twice
 comparison      Runs side by side: metrics, intervals, comparisons, gains of initialisations
 grid            The grid runner: resumable, shareable, and honest about failures
-leaderboard     Every model on every log of an experiment: tables, ranks, docs/leaderboard.md
 record          `RunRecord`: one run as one JSON object, and `Meter` for its time and memory
 run_folder      What `leporid train` writes and `leporid compare` reads
 spec            `ExperimentSpec`: a grid in one TOML file
 store           `Results`: all records under a folder, one file each or packed by data set
-templates/      The leaderboard as Markdown
 """
 
 import lazy_loader

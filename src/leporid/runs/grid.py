@@ -15,12 +15,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from leporid._version import versions
 from leporid.artifacts import write_json
 from leporid.errors import LeporidError
 from leporid.progress import ProgressLike
 from leporid.runs.cell import Cell, run
 from leporid.runs.claims import claim, is_claimed
-from leporid.runs.record import RunRecord, versions
+from leporid.runs.record import RunRecord
 from leporid.runs.spec import ExperimentSpec
 from leporid.runs.store import Results
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import importlib.metadata
-import platform
 import re
 import time
 from collections.abc import Mapping
@@ -15,12 +13,11 @@ from typing import Any, Self
 
 import psutil
 
-from leporid._version import __version__
+from leporid._version import versions
 from leporid.artifacts import read_json, write_json
 from leporid.config import canonical_hash
 from leporid.errors import DataError, closest
 
-_PACKAGES = ("numpy", "scipy", "numba", "pyarrow", "torch", "optuna")
 _READ_HISTORIES = ("dlr2", "hgn", "sasrec")
 """Models that read validation items when tested before records said who did."""
 _KINDS: dict[Any, Any] = {"str": str, "str | None": str | None, "int": int, "float": int | float}
@@ -150,16 +147,6 @@ def record_key(run: Any) -> str:
 def safe_name(name: str) -> str:
     """`name` with an underscore for everything that does not belong into a file name."""
     return re.sub(r"[^A-Za-z0-9._-]+", "_", name).lstrip(".") or "unnamed"
-
-
-def versions() -> dict[str, str]:
-    """Versions of Python, the platform and the packages that can change a number."""
-    machine = f"{platform.system()}-{platform.machine()}"
-    installed = {"python": platform.python_version(), "platform": machine, "leporid": __version__}
-    for package in _PACKAGES:
-        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
-            installed[package] = importlib.metadata.version(package)
-    return installed
 
 
 class Meter:

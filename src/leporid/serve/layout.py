@@ -23,7 +23,7 @@ PRINCIPAL = "placed by the two main directions of its vector"
 def lay_out(vectors: NDArray[np.float32]) -> tuple[NDArray[np.float32], str]:
     """float32[n, 2] within [-1, 1], and in words how each row was placed.
 
-    t-SNE keeps by far the most neighbours (benchmarks/records/map_layouts.md). Principal
+    t-SNE keeps by far the most neighbours (benchmarks/records/map_layouts.json). Principal
     components take its place where scikit-learn is not installed, and for very few or very many
     rows.
     """

@@ -94,7 +94,7 @@ class Leporid:
     landmarks: Landmarks = None
     """Fit only this many rows (below 1: this share) and place all others among them as new rows
     are: time linear in the rows, for millions. None for all; "auto" for all while that costs at
-    most four times as much, as measured (benchmarks/records/scale.md)."""
+    most four times as much, as measured (benchmarks/records/scale.json)."""
 
     def _solve(self, graph: Graph, progress: ProgressLike, old: OldVectors | None = None) -> None:
         """Store the eigenpairs of `graph`; whatever an earlier fit has left is replaced."""

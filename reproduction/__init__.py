@@ -1,0 +1,21 @@
+"""The KDD'21 paper reproduced with leporid: tables, figures, claims, and a leaderboard of logs.
+
+`python -m reproduction` lists what it makes. Not part of the installed package: it runs in a clone
+of the repository, on the public API of `leporid` and the records in `results/`.
+
+__main__           The command line
+claims.toml        The paper's claims, our sentences about them, and the comparisons behind both
+figures            The paper's figures, drawn with matplotlib (the extra 'plots')
+grids/             The runs behind each table and the leaderboard, and what `--quick` changes
+leaderboard        Every model on every log of an experiment: ranks, gains, docs/leaderboard.md
+outputs            From records to files: every table and figure, and the report around them
+paper_values.json  The numbers the paper prints
+render             A table as Markdown, CSV, LaTeX or HTML
+report             Sections of the HTML report: tables with intervals, significance, training
+simulations        The data of Figures 1 and 2
+specs              The grids that a table or figure needs
+tables             `PaperTable`: our values beside the printed ones
+templates/         Jinja templates of the pages and of a table in each format
+time_cost          The paper's paragraph on time: our eigensolver beside the one it used
+verdict            The claims evaluated on the records: docs/verdict.md
+"""

@@ -1,0 +1,116 @@
+"""`python -m reproduction NAME`: a table, figure or page of the paper by one command."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from pathlib import Path
+
+from leporid.data import load
+from leporid.errors import LeporidError, UnknownNameError
+from leporid.runs import load_split, run_grid
+from reproduction.leaderboard import leaderboard_page
+from reproduction.outputs import write_outputs
+from reproduction.specs import LEADERBOARD, paper_specs, protocol_of
+from reproduction.verdict import verdict_page
+
+OUTPUTS = {
+    "table2": "data sets",
+    "table3": "initialisers",
+    "table4": "algorithms",
+    "table5": "tail users",
+    "table6": "losses",
+    "table7": "architectures",
+    "figure1": "dimensions of Laplacian Eigenmaps (a simulation)",
+    "figure2": "change of an embedding against degree (a simulation)",
+    "figure4a": "architectures as bars",
+    "alpha": "Figure 4b, sensitivity to alpha",
+    "neighbours": "Figure 4c, sensitivity to K",
+    "timecost": "time of our eigensolver and of scipy's",
+    "authors": "DLR2 as the authors' program has it",
+}
+"""Tables by the paper's own numbers (its Table 1 is the notation), and figures."""
+PAGES = {
+    "all": "all of these: runs what is missing, then writes the report",
+    "report": "all of these from the records there are; runs nothing",
+    "verdict": "the paper's claims evaluated on the records, as Markdown",
+    "leaderboard": "every model on every log of the leaderboard, as Markdown",
+}
+
+
+def main() -> None:
+    """Print a page, or run what tables and figures need and write them."""
+    given = _arguments()
+    known = {**OUTPUTS, **PAGES}
+    if given.name is None:
+        print("\n".join(f"{name:12} {what}" for name, what in known.items()))
+    elif given.name == "verdict":
+        print(verdict_page(given.results))
+    elif given.name == "leaderboard":
+        print(leaderboard_page(LEADERBOARD, given.results))
+    elif given.name in known:
+        _write(given)
+    else:
+        raise UnknownNameError("table, figure or page", given.name, known)
+
+
+def _write(given: argparse.Namespace) -> None:
+    names = tuple(OUTPUTS) if given.name in PAGES else (given.name,)
+    log = {"core": given.core, "min_rating": given.min_rating}
+    source = given.source or given.dataset
+    statistics = users = None
+    if given.name != "report" and not given.render_only:
+        options = {"source": given.source, "seeds": tuple(given.seeds), "quick": given.quick, **log}
+        if specs := paper_specs(names, given.dataset, **options):
+            how = {"workers": given.workers, "device": given.device}
+            run_grid(specs, given.results, retry_failed=given.retry_failed, **how)
+        if "table2" in names:
+            data = load(source, min_rating=given.min_rating).core(given.core)
+            statistics = data.stats().as_dict()
+        if "timecost" in names:
+            split = load_split(source, protocol=protocol_of(given.dataset), **log)
+            users = split.train.csr()
+    out = given.out or Path("reports") / given.dataset / given.name
+    report = write_outputs(
+        names,
+        given.dataset,
+        given.results,
+        out,
+        quick=given.quick,
+        statistics=statistics,
+        users=users,
+        skip_missing=given.name in PAGES,
+    )
+    for path in (out / f"{name}.md" for name in names):
+        if path.is_file():
+            print(path.read_text(encoding="utf-8"))
+    print(f"report: {report}")
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m reproduction", description=__doc__)
+    add = parser.add_argument
+    add("name", nargs="?", help="what to make; without it, everything there is to make is listed")
+    add("--dataset", default="ml-1m", help="name the records are filed under [%(default)s]")
+    add("--source", help="file to read, where the name alone is not enough")
+    add("--seeds", type=int, nargs="+", default=[123], help="seeds of the runs [123]")
+    add("--core", type=int, default=20, help="minimum interactions of a user or item [20]")
+    add("--min-rating", type=float, help="keep rows with at least this rating [all]")
+    add("--quick", action="store_true", help="short training, no tuning: minutes on a laptop")
+    add("--render-only", action="store_true", help="run nothing, render the records there are")
+    add("--results", type=Path, default=Path("results"), help="folder of records [%(default)s]")
+    add("--out", type=Path, help="folder to write into [reports/DATASET/NAME]")
+    add("--workers", type=int, default=1, help="processes that share the grid [1]")
+    add("--device", default="auto", help="auto, cpu, cuda or cuda:N [auto]")
+    add("--retry-failed", action="store_true", help="run cells again that failed before")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except LeporidError as error:
+        if os.environ.get("LEPORID_DEBUG"):
+            raise
+        sys.exit(f"error: {error}")

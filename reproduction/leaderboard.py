@@ -1,0 +1,382 @@
+"""The leaderboard: every model on every log of an experiment, from the records there are.
+
+`read_leaderboard` finds the records of a grid and, beside them, those of the tuned classical models
+(the experiment `baselines`). Everything else is computed from that: ranks over the logs, the gain
+of LEPORID over other initialisations, and `leaderboard_page`, which is docs/leaderboard.md.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import friedmanchisquare, rankdata, studentized_range
+
+from leporid.artifacts import read_json
+from leporid.evaluation import Comparison
+from leporid.html import fill_template
+from leporid.runs import (
+    ExperimentSpec,
+    Results,
+    RunRecord,
+    have_seen,
+    paired_gains,
+    read_experiment,
+)
+
+FAMILIES = {
+    "popularity": ("toppop",),
+    "neighbours, linear": ("userknn", "itemknn", "slim", "ease"),
+    "random walks, filters": ("p3alpha", "rp3beta", "gfcf", "turbocf"),
+    "factors": ("ials", "bpr", "ncf"),
+    "graph networks": ("ngcf", "dgcf", "lightgcn"),
+    "sequences": ("hgn", "sasrec"),
+    "DLR2": ("dlr2",),
+}
+"""Models by what they are, simplest first; those that a grid does not train are the baselines."""
+METRIC, ALSO = "NDCG@10", "HR@10"
+"""Rows are sorted and ranked by the first; the second is shown beside it."""
+BASELINES = "baselines"
+"""The experiment of `leporid tune all-classical`."""
+BASES = ("random", "svd", "le", "bpr", "netmf", "node2vec", "graph_bert")
+"""The initialisers LEPORID is compared with."""
+RIVALS: tuple[tuple[str, str | None], ...] = (
+    ("sasrec", "leporid"),
+    ("ease", None),
+    ("itemknn", None),
+)
+"""The rows DLR2 with LEPORID initialisation is compared with."""
+_MEASURED = "training-parts.json"
+"""Sizes of training parts by the digest of their split, for records that do not hold them."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """A model and its initialiser on one log: the runs of the grid, and those there are."""
+
+    model: str
+    init: str | None
+    asked: int
+    """How many runs the grid has, one per seed."""
+    records: tuple[RunRecord, ...]
+
+    @property
+    def key(self) -> tuple[str, str | None]:
+        """What makes it the same row on another log."""
+        return self.model, self.init
+
+    @property
+    def name(self) -> str:
+        """As printed: 'sasrec from svd', 'ease'."""
+        return f"{self.model} from {self.init}" if self.init else self.model
+
+    def mean(self, metric: str, part: str = "metrics") -> float:
+        """Over the seeds; NaN where a record has no such metric."""
+        values = [getattr(record, part).get(metric, math.nan) for record in self.records]
+        return float(np.mean(values))
+
+    def shown(self, metric: str) -> str:
+        """The mean, and the standard deviation over seeds where there are several."""
+        values = [record.metrics[metric] for record in self.records]
+        spread = f" ± {np.std(values, ddof=1):.4f}" if len(values) > 1 else ""
+        return f"{np.mean(values):.4f}{spread}"
+
+    @property
+    def seeds(self) -> str:
+        """How many runs it has; of how many where some are missing."""
+        has = len(self.records)
+        return str(has) if has >= self.asked else f"{has} of {self.asked}"
+
+    @property
+    def seconds(self) -> float:
+        """Of a fit, mean over the seeds."""
+        return float(np.mean([record.seconds for record in self.records]))
+
+    @property
+    def device(self) -> str:
+        """On which it was fitted."""
+        return " / ".join(sorted({record.device for record in self.records}))
+
+    @property
+    def history(self) -> str:
+        """The part of each user's history that it was given when it was tested."""
+        return have_seen(self.records)
+
+    @property
+    def tuning(self) -> str:
+        """How its settings were found."""
+        first = self.records[0]
+        if not first.config:
+            return "it has none"
+        trials = first.extra.get("tuning", {}).get("trials")
+        if trials:
+            return f"{trials} trials"
+        return f"recipe `{first.recipe}`" if first.recipe else "defaults"
+
+
+@dataclass(frozen=True)
+class Log:
+    """One log of the leaderboard."""
+
+    spec: ExperimentSpec
+    rows: tuple[Row, ...]
+    train: Mapping[str, Any]
+    """Users, items, interactions and density of the training part; empty where not recorded."""
+    left_out: int
+    """Records that belong to other cells than the file's, or to other data."""
+
+    @property
+    def name(self) -> str:
+        """The name its records are filed under."""
+        return self.spec.dataset
+
+    @property
+    def run(self) -> list[Row]:
+        """The rows there are records for, best first."""
+        found = (row for row in self.rows if row.records)
+        return sorted(found, key=lambda row: -row.mean(METRIC))
+
+    def row(self, model: str, init: str | None) -> Row | None:
+        """The row of a model and its initialiser, if it was run."""
+        return next((row for row in self.run if row.key == (model, init)), None)
+
+    @property
+    def lacking(self) -> list[Row]:
+        """The rows that lack runs."""
+        return [row for row in self.rows if len(row.records) < row.asked]
+
+    @property
+    def missing(self) -> list[str]:
+        """For each model what was not run: 'dlr2 from svd, le (1 of 3 seeds)'."""
+        inits: dict[str, list[str]] = {}
+        for row in self.lacking:
+            part = f" ({row.seeds} seeds)" if row.records else ""
+            inits.setdefault(row.model, []).extend([row.init + part] if row.init else [])
+        return [f"{m} from {', '.join(of)}" if of else m for m, of in inits.items()]
+
+    def commands(self, experiment: str | Path) -> list[str]:
+        """What runs it; FOLDER is where the logs lie."""
+        spec, lines = self.spec, []
+        if any(row.model in spec.models for row in self.lacking):
+            lines.append(f"leporid run reproduction/grids/{Path(experiment).name} --data FOLDER")
+        if classical := [row.model for row in self.lacking if row.model not in spec.models]:
+            options = {"dataset": spec.dataset, "core": spec.core, "protocol": spec.protocol}
+            options |= {} if spec.min_rating is None else {"min-rating": spec.min_rating}
+            options["metric"] = spec.metric
+            options |= {"only": ",".join(classical), "output": "results"}
+            source = f"FOLDER/{spec.source}" if spec.source else spec.dataset
+            words = (f"--{name} {value}" for name, value in options.items())
+            lines.append(f"leporid tune all-classical {source} {' '.join(words)}")
+        return lines
+
+
+@dataclass(frozen=True)
+class Difference:
+    """HR@10 of one row against another's on one log."""
+
+    log: Log
+    first: Row
+    second: Row
+    gain: Comparison
+
+    @property
+    def same_model(self) -> bool:
+        """Whether the rows differ in the initialiser alone."""
+        return self.first.model == self.second.model
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """Mean ranks of rows over logs, best first."""
+
+    title: str
+    logs: list[str]
+    names: list[str]
+    ranks: NDArray[np.float64]
+    """By `METRIC`; 1 is the best."""
+    also: NDArray[np.float64]
+    """By `ALSO`."""
+    difference: float
+    """Mean ranks closer than this do not differ significantly (Nemenyi, 5%)."""
+    p: float | None
+    """Of the Friedman test; None below three rows."""
+
+    def groups(self) -> list[tuple[int, int]]:
+        """First and last of the longest runs of rows within the critical difference."""
+        ends = [int(np.sum(self.ranks < rank + self.difference)) - 1 for rank in self.ranks]
+        return [
+            (first, last)
+            for first, last in enumerate(ends)
+            if last > first and (first == 0 or last > ends[first - 1])
+        ]
+
+
+def read_leaderboard(experiment: str | Path, root: str | Path) -> list[Log]:
+    """The logs of an experiment file, with what there are records of under `root`."""
+    results = Results(root)
+    path = Path(root) / _MEASURED
+    measured = read_json(path) if path.is_file() else {}
+    logs = []
+    for spec in read_experiment(experiment):
+        cells = {cell.key: cell for cell in spec.cells() if cell.variant is None}
+        asked = Counter((cell.model, cell.init) for cell in cells.values())
+        every = results.records(spec.dataset, [spec.name, BASELINES])
+        own = [r for r in every if r.key in cells or r.experiment == BASELINES]
+        digests = Counter(str(record.extra.get("data_digest")) for record in own)
+        digest = digests.most_common(1)[0][0] if digests else None
+        kept = [r for r in own if str(r.extra.get("data_digest")) == digest]
+        found: dict[tuple[str, str | None], list[RunRecord]] = {}
+        for record in kept:
+            found.setdefault((record.model, record.init), []).append(record)
+        classical = [m for models in FAMILIES.values() for m in models if m not in spec.models]
+        runs: dict[tuple[str, str | None], int] = {**asked, **{(m, None): 1 for m in classical}}
+        rows = tuple(Row(*key, n, tuple(found.get(key, ()))) for key, n in runs.items())
+        sizes = next((r.extra["train"] for r in kept if "train" in r.extra), None)
+        by_name = {part["dataset"]: part for part in measured.values()} if digest is None else {}
+        train = sizes or measured.get(digest) or by_name.get(spec.dataset) or {}
+        logs.append(Log(spec, rows, train, len(every) - len(kept)))
+    return logs
+
+
+def mean_ranks(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """float64[rows]: mean rank of each column of float64[logs, rows]; the largest value is 1."""
+    return np.asarray(rankdata(-values, axis=1).mean(axis=0))
+
+
+def critical_difference(rows: int, logs: int, level: float = 0.05) -> float:
+    """The difference of mean ranks that Nemenyi's test asks for: q sqrt(k (k + 1) / 6 N).
+
+    q is the studentized range for k rows and infinitely many degrees of freedom, by sqrt(2).
+    """
+    q = studentized_range.ppf(1 - level, rows, np.inf) / math.sqrt(2)
+    return float(q * math.sqrt(rows * (rows + 1) / (6 * logs)))
+
+
+def rank_rows(
+    logs: Sequence[Log],
+    title: str,
+    *,
+    model: str | None = None,
+    inits: Sequence[str | None] | None = None,
+) -> Ranking | None:
+    """Rows (of a model, or of some initialisers) that were run on all logs that have any of them.
+
+    None where there are fewer than two of either.
+    """
+    tables = [
+        {
+            row.key: row
+            for row in log.run
+            if model in (None, row.model) and (inits is None or row.init in inits)
+        }
+        for log in logs
+    ]
+    found = [(log.name, table) for log, table in zip(logs, tables, strict=True) if table]
+    keys = [key for key in (found[0][1] if found else ()) if all(key in t for _, t in found)]
+    if len(found) < 2 or len(keys) < 2:
+        return None
+    values, other = (
+        np.array([[table[key].mean(metric) for key in keys] for _, table in found])
+        for metric in (METRIC, ALSO)
+    )
+    ranks, also = mean_ranks(values), mean_ranks(other)
+    order = np.argsort(ranks, kind="stable")
+    p = float(friedmanchisquare(*values.T).pvalue) if len(keys) > 2 else None
+    return Ranking(
+        title,
+        [name for name, _ in found],
+        [found[0][1][keys[index]].name for index in order],
+        ranks[order],
+        also[order],
+        critical_difference(len(keys), len(found)),
+        p,
+    )
+
+
+def rankings(logs: Sequence[Log]) -> list[Ranking]:
+    """All rows; each model once (with LEPORID); the initialisers of models that have several."""
+    found = [rank_rows(logs, "All rows")]
+    found += [rank_rows(logs, "Models", inits=(None, "leporid"))]
+    inits = Counter(model for model, init in {r.key for log in logs for r in log.rows} if init)
+    for model in sorted(model for model, count in inits.items() if count > 2):
+        found += [rank_rows(logs, f"Initialisers of {model}", model=model)]
+    return [ranking for ranking in found if ranking]
+
+
+def differences(logs: Sequence[Log], root: str | Path) -> list[Difference]:
+    """LEPORID against other initialisers of each model, and DLR2 against rivals, log by log."""
+    compared = []
+    for log in logs:
+        rows = [(log.row(m, "leporid"), log.row(m, b)) for b in BASES for m in log.spec.models]
+        rows += [(log.row("dlr2", "leporid"), log.row(*rival)) for rival in RIVALS]
+        pairs = [(first, second) for first, second in rows if first and second]
+        gains = paired_gains([(a.records, b.records) for a, b in pairs], root)
+        compared += [Difference(log, *pair, g) for pair, g in zip(pairs, gains, strict=True) if g]
+    return compared
+
+
+def best_of_families(logs: Sequence[Log]) -> list[dict[str, Any]]:
+    """For each log its sizes and the row of each family that is `best` on validation, or None."""
+    rows = []
+    for log in logs:
+        best: dict[str, dict[str, Any] | None] = {}
+        for family, models in FAMILIES.items():
+            found = [row for row in log.run if row.model in models]
+            on_valid = [np.nan_to_num(row.mean(METRIC, "valid_metrics")) for row in found]
+            best[family] = None
+            if found:
+                row = found[int(np.argmax(on_valid))]
+                best[family] = {"row": row.name, METRIC: row.mean(METRIC), ALSO: row.mean(ALSO)}
+        sizes = {key: log.train.get(key) for key in ("users", "items", "density")}
+        rows.append({"log": log.name, **sizes, "best": best})
+    return rows
+
+
+def short_table(logs: Sequence[Log]) -> str:
+    """`best_of_families` as Markdown: the README's table."""
+    lines = [
+        f"| log | users x items, density | {' | '.join(FAMILIES)} |",
+        "|---|---|" + "---|" * len(FAMILIES),
+    ]
+    for row in best_of_families(logs):
+        about = "-"
+        if row["users"]:
+            about = f"{row['users']:,} x {row['items']:,}, {100 * row['density']:.2g}%"
+        top = max((found[METRIC] for found in row["best"].values() if found), default=None)
+        cells = [_best(found, top) for found in row["best"].values()]
+        lines.append(f"| {row['log']} | {about} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def leaderboard_page(experiment: str | Path, root: str | Path) -> str:
+    """docs/leaderboard.md."""
+    logs = read_leaderboard(experiment, root)
+    compared = differences(logs, root)
+    values: dict[str, Any] = {
+        "logs": logs,
+        "experiment": experiment,
+        "short": short_table(logs),
+        "rankings": rankings(logs),
+        "inits": [d for d in compared if d.same_model],
+        "rivals": [d for d in compared if not d.same_model],
+        "bases": BASES,
+        "readings": ("below", "above", "level"),
+    }
+    filters = {
+        "signed": lambda value: f"{value:+.4f}",
+        "plain": lambda value: "-" if math.isnan(value) else f"{value:.4f}",
+    }
+    return fill_template("reproduction", "leaderboard.md", filters, **values)
+
+
+def _best(cell: Mapping[str, Any] | None, top: float | None) -> str:
+    if cell is None:
+        return "not run yet"
+    numbers = f"{cell[METRIC]:.4f} / {cell[ALSO]:.4f}"
+    return f"{f'**{numbers}**' if cell[METRIC] == top else numbers} {cell['row']}"
