@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 import leporid
 from leporid.cli.app import app
-from leporid.data.write import write_log
+from leporid.data import write_log
 from leporid.errors import ConfigError, DataError, UnknownNameError
 from leporid.evaluation.significance import compare
 from leporid.runs.comparison import paired_tests

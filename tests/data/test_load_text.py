@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from leporid import load
+from leporid.data import write_log
 from leporid.data.text_files import replaced
-from leporid.data.write import write_log
 from leporid.errors import ConfigError, DataError, LeporidWarning
 from tests.data.strategies import Row, external_rows, rows
 
@@ -125,7 +125,7 @@ def test_ids_keep_their_spelling(tmp_path: Path) -> None:
         ("user,item,time\n1,2,yesterday\n", r"column 'time' holds a time that is neither"),
         (b"user,item\n1,caf\xe9\n", r"line 2: the bytes are not utf-8"),
         (b"us\xe9r,item\n1,2\n", r"line 1: the bytes are not utf-8"),
-        (gzip.compress(b"user,item\n" + b"1,2\n" * 5000)[:-20], r"not a whole gzip file"),
+        (gzip.compress(b"user,item\n" + b"1,2\n" * 5000)[:-20], r"not a whole compressed file"),
     ],
 )
 def test_broken_files_are_refused_with_their_place(
