@@ -3,6 +3,7 @@ from __future__ import annotations
 import gzip
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -47,6 +48,16 @@ def test_usual_files(tmp_path: Path, name: str, text: str, zipped: bool) -> None
     content = text.encode()
     path = write(tmp_path / (name + ".gz" * zipped), gzip.compress(content) if zipped else content)
     assert external_rows(load(path)) == EXPECTED
+
+
+@pytest.mark.parametrize(("codec", "ending"), [("bz2", ".bz2"), ("zstd", ".zst"), ("gzip", "")])
+def test_compression_is_known_by_the_first_bytes(tmp_path: Path, codec: str, ending: str) -> None:
+    path = tmp_path / f"a.inter{ending}"
+    with pa.output_stream(path, compression=codec) as stream:
+        stream.write(b'user_id:token\titem_id:token\n1\t"a\n2\tb\n')
+    assert load(path).items.ids.to_pylist() == ['"a', "b"]
+    with pytest.raises(DataError, match=r"a\.inter.* is not a whole compressed file"):
+        load(write(path, path.read_bytes()[:-4]))
 
 
 def test_three_columns_without_header_are_told_apart(tmp_path: Path) -> None:

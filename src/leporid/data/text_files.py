@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pa_csv
 
+from leporid.data import quoting
 from leporid.data.columns import looks_like_header
 from leporid.data.source_file import LONGEST_ROW, SourceFile, shortened, too_long
 from leporid.errors import ConfigError, DataError
@@ -248,8 +249,6 @@ def _checked(chunks: Iterable[bytes], layout: Layout, exact: bool) -> Iterator[b
     state, last = None, ord("\n")
     for chunk in chunks:
         if exact or state is not None or (layout.quoting and b'"' in chunk):
-            from leporid.data import quoting
-
             if state is None:
                 within = last not in (ord("\r"), ord("\n"), separator)
                 state = quoting.start(layout.line, within)
@@ -312,8 +311,6 @@ def _located(layout: Layout, message: str) -> DataError:
 
 def _line_of_row(layout: Layout, row: int) -> int:
     """The line, counting from 1, of pyarrow's row number, which leaves out blank lines."""
-    from leporid.data import quoting
-
     state, separator = quoting.start(layout.line), ord(_one_byte(layout.separator))
     with layout.file.open() as file:
         for chunk in _rows(layout, file):
