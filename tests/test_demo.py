@@ -19,8 +19,7 @@ pytest.importorskip("matplotlib")
 from leporid import Recommender, load, synthesize, temporal_split
 from leporid.cli.app import app
 from leporid.cli.demo import program_name
-from leporid.data import ItemInfo, titles_of
-from leporid.data.write import write_log
+from leporid.data import ItemInfo, titles_of, write_log
 from leporid.demo import DemoSettings, run_demo, write_page
 from leporid.demo.companions import FAMOUS, companion_table, famous_histories, nearest_items
 from leporid.errors import ConfigError, DataError

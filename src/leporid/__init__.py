@@ -11,4 +11,7 @@ diagnostics, cli, demo. ARCHITECTURE.md walks one interaction through them.
 
 import lazy_loader
 
+from leporid._deprecated import deprecated_names
+
 __getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+deprecated_names(__name__, {"rehearsal": "leporid.inner_validation_split"})

@@ -7,10 +7,10 @@ from .data import Interactions as Interactions
 from .data import Split as Split
 from .data import cold_items_split as cold_items_split
 from .data import global_time_split as global_time_split
+from .data import inner_validation_split as inner_validation_split
 from .data import leave_last_out as leave_last_out
 from .data import load as load
 from .data import random_split as random_split
-from .data import rehearsal as rehearsal
 from .data import synthesize as synthesize
 from .data import temporal_split as temporal_split
 from .evaluation import MetricTable as MetricTable

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 import leporid
 from leporid.cli.app import app
-from leporid.data.write import write_log
+from leporid.data import write_log
 from leporid.errors import ConfigError, DataError, UnknownNameError
 from leporid.evaluation.comparison import Comparison, compare_all
 from leporid.runs.comparison import paired_tests

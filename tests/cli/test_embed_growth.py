@@ -12,8 +12,8 @@ from typer.testing import CliRunner
 
 from leporid import Interactions
 from leporid.cli.app import app
+from leporid.data import write_log
 from leporid.data.synthetic import synthesize
-from leporid.data.write import write_log
 from leporid.interop.formats import read_embeddings
 
 runner = CliRunner()

@@ -13,7 +13,7 @@ import pytest
 
 from leporid import load
 from leporid.data import datasets, fetch, load_items
-from leporid.data.download import download, published_md5
+from leporid.data.datasets import download, published_md5
 from leporid.errors import DataError, LeporidWarning, UnknownNameError
 from leporid.progress import NullProgress
 
@@ -267,5 +267,5 @@ def test_titles_from_tables(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("title,asin,year\nX,007,1\n")
     assert load_items(tmp_path / "a.csv") == {"007": ("X", ())}
     (tmp_path / "b.csv").write_text("a,b\n1,2\n")
-    with pytest.raises(DataError, match="needs an item and a title column"):
+    with pytest.raises(DataError, match="needs a column of item ids"):
         load_items(tmp_path / "b.csv")

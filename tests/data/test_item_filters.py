@@ -49,7 +49,7 @@ def test_titles_by_index_and_a_file_of_other_items(movies: Path, tmp_path: Path)
         titles_of(IdMap.from_values([77], "item"), movies)
     strange = tmp_path / "strange.csv"
     strange.write_text("code,label\n2,Heat\n")
-    with pytest.raises(DataError, match=r"an item and a title column \(columns found: code, la"):
+    with pytest.raises(DataError, match=r"a column of item ids, .*\(columns found: code, la"):
         titles_of(IdMap.from_values([2], "item"), strange)
 
 

@@ -3,13 +3,14 @@ from __future__ import annotations
 import gzip
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from leporid import load
+from leporid.data import write_log
 from leporid.data.text_files import replaced
-from leporid.data.write import write_log
 from leporid.errors import ConfigError, DataError, LeporidWarning
 from tests.data.strategies import Row, external_rows, rows
 
@@ -47,6 +48,16 @@ def test_usual_files(tmp_path: Path, name: str, text: str, zipped: bool) -> None
     content = text.encode()
     path = write(tmp_path / (name + ".gz" * zipped), gzip.compress(content) if zipped else content)
     assert external_rows(load(path)) == EXPECTED
+
+
+@pytest.mark.parametrize(("codec", "ending"), [("bz2", ".bz2"), ("zstd", ".zst"), ("gzip", "")])
+def test_compression_is_known_by_the_first_bytes(tmp_path: Path, codec: str, ending: str) -> None:
+    path = tmp_path / f"a.inter{ending}"
+    with pa.output_stream(path, compression=codec) as stream:
+        stream.write(b'user_id:token\titem_id:token\n1\t"a\n2\tb\n')
+    assert load(path).items.ids.to_pylist() == ['"a', "b"]
+    with pytest.raises(DataError, match=r"a\.inter.* is not a whole compressed file"):
+        load(write(path, path.read_bytes()[:-4]))
 
 
 def test_three_columns_without_header_are_told_apart(tmp_path: Path) -> None:
@@ -125,7 +136,7 @@ def test_ids_keep_their_spelling(tmp_path: Path) -> None:
         ("user,item,time\n1,2,yesterday\n", r"column 'time' holds a time that is neither"),
         (b"user,item\n1,caf\xe9\n", r"line 2: the bytes are not utf-8"),
         (b"us\xe9r,item\n1,2\n", r"line 1: the bytes are not utf-8"),
-        (gzip.compress(b"user,item\n" + b"1,2\n" * 5000)[:-20], r"not a whole gzip file"),
+        (gzip.compress(b"user,item\n" + b"1,2\n" * 5000)[:-20], r"not a whole compressed file"),
     ],
 )
 def test_broken_files_are_refused_with_their_place(

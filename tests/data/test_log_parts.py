@@ -99,6 +99,25 @@ def test_text_streams_in_blocks_as_it_is_loaded(tmp_path: Path) -> None:
         store_interactions(tmp_path / "log.csv", tmp_path / "scratch", "100GB")
 
 
+@pytest.mark.parametrize("kind", ["parquet", "csv", "gzip"])
+def test_an_address_is_read_and_streamed_as_the_folder_is(tmp_path: Path, kind: str) -> None:
+    folder = spark_folder(tmp_path / "log", kind)
+    data = load(f"file://{folder}", time="day")
+    assert rows(data) == EXPECTED
+    assert data.source is not None
+    assert data.source.origin == f"file://{folder}"
+    stored = store_interactions(f"file://{folder}", tmp_path / "scratch", "100GB", time="day")
+    assert stored.csr().toarray().tolist() == data.csr().toarray().tolist()
+    with pytest.raises(DataError, match=r"^no such file: file:///.*/none$"):
+        load(f"file://{tmp_path}/none")
+
+
+def test_a_log_that_was_cut_is_not_blamed_on_the_target(tmp_path: Path) -> None:
+    (tmp_path / "a.csv.gz").write_bytes(gzip.compress(b"user,item\n" + b"1,2\n" * 5000)[:-20])
+    with pytest.raises(DataError, match=r"a\.csv\.gz is not a whole compressed file"):
+        store_interactions(tmp_path / "a.csv.gz", tmp_path / "scratch", "100GB")
+
+
 def test_parts_that_do_not_belong_together(tmp_path: Path) -> None:
     (tmp_path / "part-0.csv").write_text("user,item\n1,2\n")
     (tmp_path / "part-1.csv").write_text("user,item,date\n1,2,2024-01-01\n")

@@ -1,8 +1,8 @@
-"""`rarest_genres` of data/item_titles.py: one genre per item, the one that says most."""
+"""`rarest_genres` of data/item_table.py: one genre per item, the one that says most."""
 
 from __future__ import annotations
 
-from leporid.data.item_titles import rarest_genres
+from leporid.data import rarest_genres
 
 
 def test_the_rarest_of_the_common_genres_is_an_items_own() -> None:

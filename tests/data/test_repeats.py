@@ -11,8 +11,7 @@ from typer.testing import CliRunner
 
 import leporid
 from leporid.cli.app import app
-from leporid.data import Interactions, write_log
-from leporid.data.repeats import first_of_pairs
+from leporid.data import Interactions, first_of_pairs, write_log
 from leporid.errors import UnknownNameError
 
 COLUMNS = {

@@ -13,10 +13,10 @@ from leporid import (
     Interactions,
     Split,
     global_time_split,
+    inner_validation_split,
     leave_last_out,
     load,
     random_split,
-    rehearsal,
     temporal_split,
 )
 from leporid.artifacts import read_json, write_json
@@ -165,20 +165,20 @@ def test_files_that_do_not_belong_together_are_refused(tmp_path: Path) -> None:
         Split.load(tmp_path / "three")
     summary = read_json(tmp_path / "one" / "split.json")
     write_json(tmp_path / "one" / "split.json", {**summary, "format": "other"})
-    with pytest.raises(DataError, match="reads leporid-split-1 and leporid-split-2"):
+    with pytest.raises(DataError, match="reads leporid-split-2"):
         Split.load(tmp_path / "one")
 
 
 @quietly
 @given(rows, st.sampled_from(["temporal", "leave-last-out", "global-time", "random"]))
 @settings(deadline=None, max_examples=80)
-def test_a_rehearsal_is_the_protocol_on_what_is_known_before_test(
+def test_an_inner_split_is_the_protocol_on_what_is_known_before_test(
     log: list[Row], protocol: str
 ) -> None:
     split = split_by(interactions_of(log), protocol)
     if len(split.train_valid) == 0:
         return
-    again = rehearsal(split)
+    again = inner_validation_split(split)
     train, valid, test = parts(again)
     assert sorted(train + valid + test) == sorted(external_rows(split.train_valid))
     assert again.users is split.users
@@ -189,23 +189,25 @@ def test_a_rehearsal_is_the_protocol_on_what_is_known_before_test(
         assert parts(again) == parts(expected)
 
 
-def test_a_rehearsal_keeps_the_shares_and_the_distance() -> None:
+def test_an_inner_split_keeps_the_shares_and_the_distance() -> None:
     split = temporal_split(interactions_of([(0, item, item) for item in range(100)]), 0.5, 0.2)
-    again = rehearsal(split)
+    again = inner_validation_split(split)
     assert again.protocol == "temporal(0.5, 0.2)"
     assert (len(again.train), len(again.valid), len(again.test)) == (35, 14, 21)
-    clock = rehearsal(global_time_split(interactions_of([(0, i, i) for i in range(100)])))
+    clock = inner_validation_split(
+        global_time_split(interactions_of([(0, i, i) for i in range(100)]))
+    )
     assert (len(clock.train), len(clock.valid), len(clock.test)) == (56, 8, 16)
     drawn = random_split(interactions_of([(0, item, item) for item in range(100)]), 0.5, 0.2, 7)
-    assert rehearsal(drawn).protocol == drawn.protocol == "random(0.5, 0.2, seed=7)"
+    assert inner_validation_split(drawn).protocol == drawn.protocol == "random(0.5, 0.2, seed=7)"
 
 
 @pytest.mark.parametrize("protocol", ["by hand", "temporal"])
-def test_a_rehearsal_of_an_unknown_protocol_is_refused(protocol: str) -> None:
+def test_an_inner_split_of_an_unknown_protocol_is_refused(protocol: str) -> None:
     split = temporal_split(interactions_of([(0, item, item) for item in range(10)]))
     strange = Split(split.train, split.valid, split.test, protocol)
     with pytest.raises(ConfigError, match=f"'{protocol}' is none of temporal"):
-        rehearsal(strange)
+        inner_validation_split(strange)
 
 
 def sorted_by_item(order: str) -> dict[str, list[int]]:
@@ -272,7 +274,7 @@ def test_leave_last_out_without_times_draws() -> None:
     data = load(sorted_by_item("sorted"))
     with pytest.warns(LeporidWarning, match="drawn"):
         split = leave_last_out(data, seed=2)
-    assert split.protocol == rehearsal(split).protocol == "leave-random-out(seed=2)"
+    assert split.protocol == inner_validation_split(split).protocol == "leave-random-out(seed=2)"
     assert [len(part) for part in (split.train, split.valid, split.test)] == [160, 20, 20]
     with pytest.raises(DataError, match="--order file"):
         global_time_split(data)

@@ -10,7 +10,7 @@ import pytest
 from scipy import sparse
 
 import leporid
-from leporid.data import Interactions, Split, rehearsal, split_by, write_log
+from leporid.data import Interactions, Split, inner_validation_split, split_by, write_log
 from leporid.errors import DataError, LeporidWarning, UnknownNameError
 from leporid.models.shared.refitting import everything
 
@@ -46,7 +46,7 @@ def test_every_row_keeps_its_own_weight_through_core_split_and_files(
         split = split_by(data, protocol)
         split.save(tmp_path / protocol)
         loaded = Split.load(tmp_path / protocol)
-        again = rehearsal(split)
+        again = inner_validation_split(split)
         whole = everything(split).train
         parts = [split.train, split.valid, split.test, loaded.test, again.train, again.test]
         for part in (*parts, split.train_valid, whole):

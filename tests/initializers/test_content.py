@@ -11,9 +11,9 @@ import pyarrow.parquet as pq
 import pytest
 from scipy import sparse
 
-from leporid.data import IdMap
+from leporid.data import IdMap, item_features
 from leporid.errors import ConfigError, DataError, LeporidWarning, UnknownNameError
-from leporid.initializers import content, item_features, start
+from leporid.initializers import content, start
 from leporid.initializers.content import Content, principal_components
 from tests.initializers.helpers import planted
 

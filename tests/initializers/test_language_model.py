@@ -11,9 +11,9 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from leporid.data import IdMap
+from leporid.data import IdMap, item_features
 from leporid.errors import DataError, MissingExtraError, UnknownNameError
-from leporid.initializers import item_features, text_vectors
+from leporid.initializers import text_vectors
 
 TABLE = {
     "item_id": [3, 5, 7, 9],

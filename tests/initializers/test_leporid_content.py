@@ -11,10 +11,9 @@ import pyarrow.parquet as pq
 import pytest
 from scipy import sparse
 
-from leporid.data import IdMap, Interactions
+from leporid.data import IdMap, Interactions, item_features
 from leporid.errors import ConfigError, LeporidWarning, NotFittedError
 from leporid.graph import knn_graph
-from leporid.initializers import item_features
 from leporid.initializers.content_graph import content_edges, nearest_by_content
 from leporid.initializers.leporid import LEPORID
 from leporid.initializers.leporid_content import LEPORIDContent

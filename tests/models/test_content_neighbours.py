@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from leporid.data import Sequences, cold_items_split, synthesize
+from leporid.data import Sequences, cold_items_split, item_features, synthesize
 from leporid.evaluation import evaluate
-from leporid.initializers import item_features
 from leporid.models import ContentNeighbours
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from leporid.data import write_log
 from leporid.data.synthetic import synthesize
-from leporid.data.write import write_log
 from leporid.runs.grid import run_grid
 from leporid.runs.spec import ExperimentSpec
 from leporid.runs.store import Results

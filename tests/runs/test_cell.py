@@ -9,10 +9,10 @@ import pytest
 from typer.testing import CliRunner
 
 from leporid.cli.app import app
+from leporid.data import write_log
 from leporid.data.loading import load
 from leporid.data.splitting import temporal_split
 from leporid.data.synthetic import synthesize
-from leporid.data.write import write_log
 from leporid.errors import UnknownNameError
 from leporid.evaluation.evaluator import evaluate
 from leporid.evaluation.metric_table import MetricTable

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import leporid
-from leporid.data.write import write_log
+from leporid.data import write_log
 from leporid.errors import DataError
 from leporid.evaluation.metric_table import MetricTable
 from leporid.runs.grid import grid_status, run_grid, work

@@ -126,7 +126,7 @@ def test_one_unknown_item_stores_none_of_the_request(
 
 
 def test_events_become_part_of_the_next_log(split: leporid.Split, tmp_path: Path) -> None:
-    from leporid.data.write import write_log
+    from leporid.data import write_log
 
     write_log(split.train, tmp_path / "log.csv")
     store = open_store(tmp_path / "events.db")

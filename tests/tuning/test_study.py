@@ -73,7 +73,7 @@ def test_the_test_part_does_not_matter() -> None:
 
 def test_a_rehearsed_study_is_judged_on_the_test_part_of_the_rehearsal() -> None:
     split = leporid.temporal_split(make_split().train_valid)
-    again = leporid.rehearsal(split)
+    again = leporid.inner_validation_split(split)
     result = tune("ease", split, trials=3, metric="NDCG@3", seed=1, rehearse=True)
     for trial in result.trials:
         model = EASE(**trial["settings"]).fit(again)

@@ -99,7 +99,7 @@ def choose(
     ----------
     data : a log, a split of one, or what `leporid.load` reads
     budget : the time for everything: "90s", "10m", "1h30m", or seconds
-    metric : what decides, judged on `leporid.rehearsal` of the split; test is read once, at the end
+    metric : what decides, judged on the inner validation split; test is read once, at the end
     output : a folder; it holds the model, its record, the race and a report, and a killed race
         goes on there. Without one nothing is kept on disk.
     models : the models that take part, by name; None for all

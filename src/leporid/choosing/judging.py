@@ -28,7 +28,7 @@ from leporid.choosing.budget import Guard, OutOfTimeError, Timer
 from leporid.choosing.candidates import Candidate
 from leporid.choosing.pilots import predict_seconds, prepare_start, request_milliseconds
 from leporid.choosing.race import FULL, LONGEST, RUNGS, Outcome, Task, Workers
-from leporid.data import Split, is_split, rehearsal
+from leporid.data import Split, inner_validation_split, is_split
 from leporid.errors import LeporidError, LeporidWarning
 from leporid.evaluation import evaluate, ingredients, parse_metric
 from leporid.initializers import InitialEmbeddings, start
@@ -365,7 +365,8 @@ class Rehearsal:
 def stage_of(split: Split) -> Split:
     """What a race is run on: a rehearsal, on a tiny log validation alone; `split` if neither is."""
     nothing = split.train.select(np.empty(0, np.int64))
-    stages = (rehearsal(split), Split(split.train, nothing, split.valid, split.protocol))
+    validation = Split(split.train, nothing, split.valid, split.protocol)
+    stages = (inner_validation_split(split), validation)
     return next((stage for stage in stages if len(stage.train) and len(stage.test)), split)
 
 

@@ -79,7 +79,7 @@ class LoadReport:
         return {**asdict(self), "columns": dict(self.columns), "guessed": list(self.guessed)}
 
     def sentence(self) -> str:
-        """What was guessed, in one line for people; empty where nothing was."""
+        """What was guessed, in one line; empty where nothing was."""
         if not self.guessed:
             return ""
         parts = [f"{role}={self.columns[role]}" for role in self.guessed]

@@ -2,28 +2,33 @@
 
 MovieLens comes from its official address and is checked against the MD5 published beside it.
 MovieLens-100K is also inside the Python package `recbole` 1.2.1, for places that can reach a
-package index only. Steam and Anime need a licence click, so a person has to fetch them once.
+package index only. Steam and Anime need a licence click, so the user fetches them once.
+Downloads go through pooch: checked, tried again where they break off, and kept only if whole.
 """
 
 from __future__ import annotations
 
 import hashlib
+import http.client
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
+import urllib.request
 import warnings
 import zipfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from leporid.artifacts import atomic_path, cache_directory, user_cache_directory
-from leporid.data.download import download, published_md5
 from leporid.errors import DataError, LeporidWarning, UnknownNameError
-from leporid.progress import ProgressLike
+from leporid.progress import NullProgress, ProgressLike, make_progress
 
+_TIMEOUT_SECONDS = 30
+_RETRIES = 2
 _RECBOLE = "recbole==1.2.1"
 _RECBOLE_FOLDER = "recbole/dataset_example/ml-100k/"
 _RECBOLE_SHA256 = {
@@ -40,7 +45,7 @@ class NamedDataset:
     about: str
     """One line for `leporid data list`."""
     page: str
-    """The page for people, with the licence."""
+    """The web page, with the licence."""
     interactions: tuple[str, ...]
     """Names the log may have, the preferred first."""
     items: tuple[str, ...] = ()
@@ -205,3 +210,65 @@ def extract_wheel(wheel: Path, folder: Path, sha256: Mapping[str, str]) -> None:
                 raise DataError(f"{name} of {wheel.name} has sha256 {digest}, not {expected}")
         for name in sorted(sha256, key=_is_log):
             (Path(place) / name).replace(folder / name)
+
+
+class _Bar:
+    """A progress bar as pooch wants it."""
+
+    def __init__(self, progress: bool | ProgressLike | None, name: str) -> None:
+        self.report, self.name = make_progress(progress), name
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        object.__setattr__(self, name, value)
+        if name == "total":
+            self.report.start(f"downloading {self.name}", value or None)
+
+    def update(self, size: int) -> None:
+        self.report.advance(size)
+
+    def reset(self) -> None:
+        """The transfer is over: what pooch adds now to fill the bar is not counted."""
+        self.close()
+        self.report = NullProgress()
+
+    def close(self) -> None:
+        self.report.close()
+
+
+def download(
+    url: str, target: Path, *, md5: str | None = None, progress: bool | ProgressLike | None = None
+) -> Path:
+    """Fetch `url` into `target`; a file whose checksum differs is never kept."""
+    import pooch
+
+    pooch.get_logger().setLevel("WARNING")
+    bar = _Bar(progress, target.name)
+    transfer = pooch.HTTPDownloader(bar, chunk_size=1 << 18, timeout=_TIMEOUT_SECONDS)
+    files = pooch.create(
+        target.parent,
+        base_url="",
+        registry={target.name: None if md5 is None else f"md5:{md5}"},
+        urls={target.name: url},
+        retry_if_failed=_RETRIES,
+    )
+    try:
+        return Path(files.fetch(target.name, downloader=transfer))
+    except ValueError as error:
+        raise DataError(f"{url}: {error}") from None
+    except OSError as error:  # of requests, too
+        response = getattr(error, "response", None)
+        if response is not None:
+            raise DataError(f"{url} answered {response.status_code} {response.reason}") from None
+        raise DataError(f"could not download {url} to {target}: {error}") from None
+    finally:
+        bar.close()
+
+
+def published_md5(url: str) -> str | None:
+    """The MD5 in a checksum file beside a download; None where it cannot be read."""
+    try:
+        with urllib.request.urlopen(url, timeout=_TIMEOUT_SECONDS) as response:
+            digest = re.search(rb"\b[0-9a-fA-F]{32}\b", response.read(4096))
+    except (OSError, http.client.HTTPException):
+        return None
+    return digest.group().decode().lower() if digest else None

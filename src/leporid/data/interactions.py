@@ -1,72 +1,30 @@
-"""`Interactions`: who touched what, in which order. The type every other room starts from."""
+"""`Interactions`: who touched what, in which order. Every other package works on this type."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
 from leporid.data.id_map import IdMap
-from leporid.data.k_core import core_filter
-from leporid.data.repeats import DUPLICATES, Duplicates, first_of_pairs
+from leporid.data.k_core import core_counts, warn_of_few, with_core_dropped
+from leporid.data.sequences import Sequences, first_of_pairs
 from leporid.errors import DataError, UnknownNameError
 
 if TYPE_CHECKING:
     from leporid.data.columns import LoadReport
 
+Duplicates = Literal["first", "sum", "all"]
+"""Which events of a (user, item) pair stay: the first in time, the first with the sum of all
+weights (each 1 without weights), or every event."""
 TAIL_SHARE = 0.25
 """The tail is this share of the users (or items): those with the fewest interactions."""
-
-
-@dataclass(frozen=True)
-class Sequences:
-    """The items of each user in time order, as one flat array."""
-
-    indptr: NDArray[np.int64]
-    """int64[n_users + 1]: the items of user u are `items[indptr[u]:indptr[u + 1]]`."""
-    items: NDArray[np.int32]
-    """int32[n]: item indices, oldest first within a user."""
-    weights: NDArray[np.float32] | None = None
-    """float32[n]: how much each event counts; None: all the same."""
-
-    def __len__(self) -> int:
-        return len(self.indptr) - 1
-
-    @classmethod
-    def from_rows(cls, rows: Sequence[NDArray[np.int32]]) -> Sequences:
-        """One sequence per array of `rows`."""
-        indptr = np.zeros(len(rows) + 1, dtype=np.int64)
-        np.cumsum([len(row) for row in rows], out=indptr[1:])
-        items = np.concatenate(rows) if len(rows) else np.empty(0, dtype=np.int32)
-        return cls(indptr, items.astype(np.int32, copy=False))
-
-    def of(self, user: int) -> NDArray[np.int32]:
-        """The items of one user, oldest first."""
-        return self.items[self.indptr[user] : self.indptr[user + 1]]
-
-    def take(self, users: NDArray[Any]) -> Sequences:
-        """The sequences of these users, in this order; consecutive users share the memory."""
-        users = np.asarray(users)
-        if len(users) and np.array_equal(users, np.arange(users[0], users[0] + len(users))):
-            return Sequences(self.indptr[users[0] : users[-1] + 2], self.items, self.weights)
-        return self._runs(self.indptr[users], np.diff(self.indptr)[users])
-
-    def last(self, n: int) -> Sequences:
-        """The newest `n` items of each user (all, where there are fewer), oldest first."""
-        lengths = np.minimum(np.diff(self.indptr), n)
-        return self._runs(self.indptr[1:] - lengths, lengths)
-
-    def _runs(self, starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> Sequences:
-        indptr = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-        places = np.repeat(starts - indptr[:-1], lengths) + np.arange(indptr[-1])
-        weights = None if self.weights is None else self.weights[places]
-        return Sequences(indptr, self.items[places], weights)
 
 
 @dataclass(frozen=True)
@@ -98,8 +56,7 @@ class Interactions:
     """Who touched what, sorted by user, then time, then order in the file.
 
     A (user, item) pair occurs once, unless repeats were asked for (`duplicates="all"`). The order
-    is an invariant: constructors in this room establish it (`from_arrays`), every other room relies
-    on it.
+    is an invariant: `from_arrays` establishes it, every other package relies on it.
     """
 
     user: NDArray[np.int32]
@@ -133,8 +90,8 @@ class Interactions:
         duplicates: Duplicates = "first",
     ) -> Interactions:
         """Sort rows, and treat pairs that occur again as `duplicates` says, counting what goes."""
-        if duplicates not in DUPLICATES:
-            raise UnknownNameError("duplicates", duplicates, DUPLICATES)
+        if duplicates not in get_args(Duplicates):
+            raise UnknownNameError("duplicates", duplicates, get_args(Duplicates))
         user = np.ascontiguousarray(user, dtype=np.int32)
         item = np.ascontiguousarray(item, dtype=np.int32)
         time = None if time is None else np.ascontiguousarray(time, dtype=np.int64)
@@ -276,11 +233,29 @@ class Interactions:
         return Interactions(self.user[rows], self.item[rows], time, *ids, weight=weight)
 
     def core(self, k: int) -> Interactions:
-        """Only users and items with at least `k` interactions, repeated until stable.
+        """Keep users and items with at least `k` interactions, repeated until nothing changes.
 
-        `.dropped` counts the rows left out, `.users.dropped` and `.items.dropped` are their ids.
+        Repeated events of a pair count once, so that the core does not depend on whether they are
+        kept. The fixed point does not depend on the order of the removals. The id maps are
+        compacted to what remains: `.users.dropped` and `.items.dropped` are the ids that went,
+        `.dropped` counts the rows. Fewer than half of the users left give a `LeporidWarning`, none
+        a `DataError` that says how large `k` may be.
         """
-        return core_filter(self, k)
+        pairs = self.user[self.is_first], self.item[self.is_first]
+        of_user, of_item = core_counts(lambda: [pairs], self.n_users, self.n_items, k)
+        inner = self.select((of_user[self.user] > 0) & (of_item[self.item] > 0))
+        kept_users, kept_items = np.flatnonzero(of_user), np.flatnonzero(of_item)
+        warn_of_few(len(kept_users), self.n_users, k)
+        new_user, new_item = (np.cumsum(n > 0, dtype=np.int32) - 1 for n in (of_user, of_item))
+        return replace(
+            inner,
+            user=new_user[inner.user],
+            item=new_item[inner.item],
+            users=self.users.within_core(kept_users, k),
+            items=self.items.within_core(kept_items, k),
+            dropped=with_core_dropped(self.dropped, len(self) - len(inner), k),
+            source=self.source,
+        )
 
     def stats(self) -> DatasetStats:
         """The columns of the paper's Table 2; users and items without interactions are tail."""

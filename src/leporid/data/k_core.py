@@ -4,47 +4,15 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from leporid.errors import ConfigError, DataError, LeporidWarning
 
-if TYPE_CHECKING:
-    from leporid.data.interactions import Interactions
-
 Pairs = Iterable[tuple[NDArray[Any], NDArray[Any]]]
 """Users and items of the interactions, a block at a time."""
-
-
-def core_filter(interactions: Interactions, k: int) -> Interactions:
-    """Keep users and items with at least `k` interactions, repeated until nothing changes.
-
-    Repeated events of a pair count once, so that the core is the same whether they are kept. The
-    fixed point does not depend on the order of the removals. The id maps are compacted to
-    what remains and know which ids were dropped; `dropped` counts the rows left out. Fewer than
-    half of the users left give a `LeporidWarning`, none a `DataError` that says how large `k`
-    may be.
-    """
-    user, item, first = interactions.user, interactions.item, interactions.is_first
-    sizes = interactions.n_users, interactions.n_items
-    pairs = user[first], item[first]
-    of_user, of_item = core_counts(lambda: [pairs], *sizes, k)
-    inner = interactions.select((of_user[user] > 0) & (of_item[item] > 0))
-    kept_users, kept_items = np.flatnonzero(of_user), np.flatnonzero(of_item)
-    warn_of_few(len(kept_users), sizes[0], k)
-    new_user, new_item = (np.cumsum(n > 0, dtype=np.int32) - 1 for n in (of_user, of_item))
-    return replace(
-        inner,
-        user=new_user[inner.user],
-        item=new_item[inner.item],
-        users=interactions.users.within_core(kept_users, k),
-        items=interactions.items.within_core(kept_items, k),
-        dropped=with_core_dropped(interactions.dropped, len(interactions) - len(inner), k),
-        source=interactions.source,
-    )
 
 
 def core_counts(

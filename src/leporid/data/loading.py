@@ -1,4 +1,7 @@
-"""`load`: any log of interactions, from anywhere, as `Interactions`."""
+"""`load`: any log of interactions, from anywhere, as `Interactions`; `write_log`: back to a file.
+
+`read_ids` reads a list of ids from a text file or from a column of a table.
+"""
 
 from __future__ import annotations
 
@@ -9,17 +12,27 @@ from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.csv as pa_csv
+import pyarrow.parquet as pa_parquet
 
-from leporid.data.columns import Asked, LoadReport, RawTable, find_columns
+from leporid.artifacts import atomic_path
+from leporid.data.columns import (
+    USUAL_NAMES,
+    Asked,
+    LoadReport,
+    RawTable,
+    find_column,
+    find_columns,
+    normalise,
+)
 from leporid.data.datasets import DATASETS, fetch
-from leporid.data.interactions import Interactions
-from leporid.data.log_parts import log_parts
-from leporid.data.parquet_files import read_parquet
+from leporid.data.id_map import uuids_as_text
+from leporid.data.interactions import Duplicates, Interactions
+from leporid.data.logs import read_log
 from leporid.data.policies import to_interactions
-from leporid.data.repeats import Duplicates
-from leporid.data.source_file import in_words, is_address, located, reading
+from leporid.data.source_file import SourceFile, in_words, is_address, located, reading
 from leporid.data.split import is_split
-from leporid.data.text_logs import read_text
+from leporid.data.text_files import read_lines, text_table
 from leporid.errors import ConfigError, DataError, UnknownNameError, closest
 
 
@@ -79,11 +92,7 @@ def load(
         raw = _read_matrix(source, weight)
     elif isinstance(source, str | os.PathLike):
         with reading(_locate(source)) as file:
-            parts = log_parts(file)
-            if parts[0].file.is_parquet():
-                raw = read_parquet(file, parts, asked)
-            else:
-                raw = read_text(parts, str(file.path), asked)
+            raw = read_log(file, asked)
     elif _is_frame(source):
         raw = _read_frame(source, asked)
     else:
@@ -173,3 +182,82 @@ def _read_matrix(matrix: Any, weight: str | int | None) -> RawTable:
         rows=len(entries.data),
     )
     return RawTable(columns, report, shape)
+
+
+def read_ids(path: str | Path, role: str = "user", column: str | None = None) -> list[Any]:
+    """The ids in a file, in its order, each once.
+
+    A parquet, CSV or TSV file has them in `column`, else in its only column or in the one that
+    looks like the `role` ("user" or "item"); any other file has one id per line.
+    """
+    path = located(path)
+    if not os.path.exists(path):
+        raise DataError(f"no such file: {path}")
+    with reading(path) as file:
+        if file.is_parquet():
+            values = _ids_of_parquet(file, role, column)
+        elif file.suffix in (".csv", ".tsv"):
+            values = _ids_of_text(file, role, column)
+        else:
+            values = read_lines(file)
+    ids = list(dict.fromkeys(value for value in values if value not in (None, "")))
+    if not ids:
+        raise DataError(f"{path} holds no {role} ids")
+    return ids
+
+
+def _ids_of_parquet(file: SourceFile, role: str, column: str | None) -> list[Any]:
+    origin = str(file.path)
+    with in_words(origin, "is not a whole parquet file"), file.parquet() as opened:
+        names = opened.schema_arrow.names
+        place = find_column(names, role, column, origin)
+        values = opened.read([names[place]]).column(0)
+        if pa.types.is_nested(values.type):
+            raise DataError(f"{origin}: the column {names[place]!r} has type {values.type}, no id")
+        return [value for chunk in values.chunks for value in uuids_as_text(chunk).to_pylist()]
+
+
+def _ids_of_text(file: SourceFile, role: str, column: str | None) -> list[str]:
+    table = text_table(file, "\t" if file.suffix == ".tsv" else ",")
+    names = [values[0].as_py().strip() for values in table.columns]
+    # A single column of text may begin with an id: only a usual name is taken for one.
+    usual = ("id", *USUAL_NAMES[role].split())
+    has_names = len(names) > 1 or column in names or normalise(names[0]) in usual
+    place = find_column(names, role, column, str(file.path))
+    return [value.strip() for value in table.column(place).to_pylist()[has_names:]]
+
+
+def write_log(data: Interactions, path: str | Path) -> Path:
+    """Write parquet, CSV, TSV or RecBole `.inter`, by the ending; atomically.
+
+    The columns are user_id, item_id and, where there are times and weights, timestamp and weight.
+    `load` of the file gives the same interactions: with `weight="weight"`, and with
+    `duplicates="all"` where there are repeats.
+    """
+    path = Path(path)
+    if path.suffix not in (".parquet", ".csv", ".tsv", ".inter"):
+        raise DataError(f"cannot write {path}: use the ending .parquet, .csv, .tsv or .inter")
+    columns = {"user_id": data.users.ids.take(pa.array(data.user))}
+    columns["item_id"] = data.items.ids.take(pa.array(data.item))
+    if data.time is not None:
+        columns["timestamp"] = pa.array(data.time)
+    if data.weight is not None:
+        columns["weight"] = pa.array(data.weight)
+    table, is_inter = pa.table(columns), path.suffix == ".inter"
+    with atomic_path(path) as temporary:
+        if path.suffix == ".parquet":
+            pa_parquet.write_table(table, temporary, compression="zstd")
+            return path
+        kinds = {"user_id": ":token", "item_id": ":token"}
+        names = [name + kinds.get(name, ":float") * is_inter for name in columns]
+        separator = "," if path.suffix == ".csv" else "\t"
+        options = pa_csv.WriteOptions(
+            include_header=False,
+            delimiter=separator,
+            quoting_style="none" if is_inter else "needed",
+        )
+        with open(temporary, "wb") as file:
+            # pyarrow would quote the names; programs expect them bare.
+            file.write((separator.join(names) + "\n").encode())
+            pa_csv.write_csv(table, file, write_options=options)
+    return path

@@ -1,36 +1,37 @@
-"""The door of every file that is read: pipes are copied once, and what goes wrong is a `DataError`.
+"""Files and folders that are read, here or at an address such as s3://bucket/key.
 
-An address such as s3://bucket/key is read through pyarrow's file systems.
-`reading` opens it; `in_words` alone is for what is converted later or lies in several files.
+`reading` opens them: a pipe is copied into a file first, and whatever goes wrong is a `DataError`
+of one sentence. `in_words` alone is for what is converted later or lies in several files.
 """
 
 from __future__ import annotations
 
 import contextlib
 import csv
-import gzip
 import os
 import re
 import select
 import stat
 import tempfile
 import warnings
-import zlib
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
-from typing import IO, NamedTuple, cast
+from typing import NamedTuple
 from urllib.parse import urlencode, urlsplit, urlunsplit
 
 import pyarrow as pa
+import pyarrow.parquet as pa_parquet
 from pyarrow import fs
 
 from leporid.errors import DataError, LeporidError, LeporidWarning
 
 LONGEST_ROW = 4 << 20
-"""Bytes of a row of text: longer ones are refused, so that nothing takes all memory or no end."""
+"""Bytes of a row of text: longer rows are refused, so that memory is bounded."""
 _PATIENCE = 3.0
-"""Seconds after which a pipe that brings nothing is spoken of."""
-_GZIP, _PARQUET = b"\x1f\x8b", b"PAR1"
+"""Seconds after which a warning says that a pipe brings nothing."""
+_CODECS = {b"\x1f\x8b": "gzip", b"BZh": "bz2", b"\x28\xb5\x2f\xfd": "zstd"}
+"""First bytes to pyarrow's name of the compression."""
+_ENDINGS = (".gz", ".bz2", ".zst")
 
 
 class Address(PurePosixPath):
@@ -45,43 +46,49 @@ class SourceFile(NamedTuple):
 
     path: Path | Address
     """As the caller named it: for messages, and for its ending."""
-    content: Path | PurePosixPath
-    """Where its bytes lie: the path itself, the copy of a pipe, or the path in `system`."""
-    system: fs.FileSystem | None = None
-    """None for files of this machine."""
+    content: str
+    """Where its bytes lie in `system`: the path itself, or the copy of a pipe."""
+    system: fs.FileSystem
 
-    def open(self) -> IO[bytes]:
-        """The bytes, unpacked where they are gzip."""
-        if not self.begins_with(_GZIP):
-            return self._opened()
-        packed = self.content if self.system is None else self._opened()
-        return cast(IO[bytes], gzip.open(cast(Path, packed), "rb"))
+    @property
+    def suffix(self) -> str:
+        """The ending that tells the format: `.csv` of `log.csv.gz`."""
+        path = self.path
+        return (path.with_suffix("") if path.suffix in _ENDINGS else path).suffix
+
+    def open(self) -> pa.NativeFile:
+        """The bytes, decompressed where they are gzip, bzip2 or Zstandard."""
+        return self.system.open_input_stream(self.content, compression=self._codec())
+
+    def parquet(self) -> pa_parquet.ParquetFile:
+        """A parquet file, to read some of its columns."""
+        return pa_parquet.ParquetFile(self.system.open_input_file(self.content), pre_buffer=False)
 
     def is_folder(self) -> bool:
         """Whether it holds files."""
-        if self.system is None:
-            return Path(self.content).is_dir()
-        return bool(self.system.get_file_info(str(self.content)).type == fs.FileType.Directory)
+        return bool(self.system.get_file_info(self.content).type == fs.FileType.Directory)
 
     def inside(self, name: str) -> SourceFile:
         """A file of this folder."""
-        return self._replace(path=self.path / name, content=self.content / name)
+        return self._replace(path=self.path / name, content=f"{self.content}/{name}")
 
     def is_parquet(self) -> bool:
         """A directory, or a file by its content: a parquet file may have any name."""
         if self.path.suffix in (".parquet", ".pq") or self.is_folder():
             return True
-        return self.begins_with(_PARQUET)
+        return self._beginning().startswith(b"PAR1")
 
-    def begins_with(self, magic: bytes) -> bool:
-        """Whether these are the first bytes."""
-        with self._opened() as file:
-            return file.read(len(magic)) == magic
+    def is_binary(self) -> bool:
+        """Parquet, or compressed: a file whose bytes are no lines."""
+        return self._codec() is not None or self.is_parquet()
 
-    def _opened(self) -> IO[bytes]:
-        if self.system is None:
-            return open(self.content, "rb")
-        return cast(IO[bytes], self.system.open_input_file(str(self.content)))
+    def _codec(self) -> str | None:
+        first = self._beginning()
+        return next((name for magic, name in _CODECS.items() if first.startswith(magic)), None)
+
+    def _beginning(self) -> bytes:
+        with self.system.open_input_stream(self.content, compression=None) as file:
+            return bytes(file.read(4))
 
 
 def is_address(source: str | os.PathLike[str]) -> bool:
@@ -107,10 +114,10 @@ def reading(source: Path | str) -> Iterator[SourceFile]:
     with in_words(str(path)):
         mode = path.stat().st_mode
         if stat.S_ISFIFO(mode):
-            with _copied(path) as content:
-                yield SourceFile(path, content)
+            with _copied(path) as copy:
+                yield copy
         elif stat.S_ISREG(mode) or stat.S_ISDIR(mode):
-            yield SourceFile(path, path)
+            yield SourceFile(path, path.as_posix(), fs.LocalFileSystem())
         else:
             raise DataError(f"{path} is a device or a socket: give a file or a pipe")
 
@@ -126,7 +133,7 @@ def _remote(address: str, shown: Address) -> SourceFile:
     system, path = fs.FileSystem.from_uri(address)
     if system.get_file_info(path).type == fs.FileType.NotFound:
         raise DataError(f"no such file: {shown}")
-    return SourceFile(shown, PurePosixPath(path), system)
+    return SourceFile(shown, path.rstrip("/"), system)
 
 
 @contextlib.contextmanager
@@ -136,10 +143,11 @@ def in_words(origin: str, trouble: str = "cannot be read") -> Iterator[None]:
         yield
     except LeporidError:
         raise
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise DataError(f"{origin} is not a whole gzip file: {shortened(error)}") from None
     except OSError as error:
-        raise DataError(f"could not read {origin}: {error.strerror or shortened(error)}") from None
+        reason = error.strerror or shortened(error)
+        if re.search("compressed|decompress|inflate|zlib|BZ2|ZSTD", reason):
+            raise DataError(f"{origin} is not a whole compressed file: {reason}") from None
+        raise DataError(f"could not read {origin}: {reason}") from None
     except (pa.ArrowException, csv.Error, UnicodeError, OverflowError, MemoryError) as error:
         reason = shortened(error) or "there is not enough memory"
         raise DataError(f"{origin} {trouble}: {reason}") from None
@@ -152,8 +160,8 @@ def shortened(text: object, most: int = 200) -> str:
 
 
 @contextlib.contextmanager
-def _copied(path: Path) -> Iterator[Path]:
-    """The copy of all that a pipe brings; who waits is told so."""
+def _copied(path: Path) -> Iterator[SourceFile]:
+    """A copy of all that a pipe brings; a warning says that the pipe is being waited for."""
     handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     with open(handle, "rb", buffering=0) as pipe, tempfile.NamedTemporaryFile() as copy:
         if not select.select([pipe], [], [], _PATIENCE)[0]:
@@ -161,20 +169,20 @@ def _copied(path: Path) -> Iterator[Path]:
             warnings.warn(text, LeporidWarning, stacklevel=6)
             select.select([pipe], [], [])
         os.set_blocking(handle, True)
-        source, unbroken = SourceFile(path, Path(copy.name)), 0
+        source, unbroken = SourceFile(path, copy.name, fs.LocalFileSystem()), 0
         while block := pipe.read(1 << 20):
             copy.write(block)
             unbroken = 0 if b"\n" in block or b"\r" in block else unbroken + len(block)
             if unbroken > LONGEST_ROW:
                 copy.flush()
-                if not (source.is_parquet() or source.begins_with(_GZIP)):
+                if not source.is_binary():
                     raise DataError(too_long(str(path)))
                 unbroken = 0
         copy.flush()
-        yield Path(copy.name)
+        yield source
 
 
 def too_long(where: str) -> str:
-    """What is said of a row that is no row."""
+    """The message about a row that is longer than `LONGEST_ROW`."""
     size = f"{LONGEST_ROW / (1 << 20):g} MiB"
     return f"{where}: a row is longer than {size}: this is no log, or a quote is not closed"

@@ -29,8 +29,6 @@ Part = Literal["valid", "test"]
 
 _ARRAYS, _SUMMARY = "split.safetensors", "split.json"
 _FORMAT = "leporid-split-2"
-_BEFORE = "leporid-split-1"
-"""The format of version 0.2, which had no manifest."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,7 +72,7 @@ class Split:
         return both.select(np.argsort(both.user, kind="stable"))
 
     def known(self, part: Part) -> Interactions:
-        """What a recommender may know of a user, and must not recommend, when judged on `part`."""
+        """What a recommender may know of a user, and must not recommend, when tested on `part`."""
         return self.train if part == "valid" else self.train_valid
 
     def part(self, part: Part) -> Interactions:
@@ -115,13 +113,12 @@ class Split:
         if not is_split(folder):
             raise DataError(f"{folder} holds no split: there is no {_SUMMARY} in it")
         summary = read_object(folder / _SUMMARY)
-        if summary.get("format") not in (_FORMAT, _BEFORE):
+        if summary.get("format") != _FORMAT:
             raise DataError(
                 f"{folder / _SUMMARY} has the format {summary.get('format')!r}, this release reads "
-                f"{_BEFORE} and {_FORMAT}: split the log again"
+                f"{_FORMAT}: split the log again"
             )
-        required = summary["format"] == _FORMAT
-        check_manifest(folder, "split", _ARRAYS, _SUMMARY, required=required)
+        check_manifest(folder, "split", _ARRAYS, _SUMMARY)
         arrays, _ = read_arrays(folder / _ARRAYS)
         try:
             users = IdMap.from_arrays(arrays, "user", "users.")

@@ -1,4 +1,4 @@
-"""The ways to hold out a part of a log: per user by time, by one or at random, and by the clock.
+"""The ways to hold out a part of a log: per user by time, by one or at random, and by one clock.
 
 Those by time rely on the order of `Interactions` (user, then time). Where a log has no order, they
 choose at random, and say so. Any of them can keep some items out of training (`cold_items_split`).
@@ -69,7 +69,7 @@ def global_time_split(
     train: float = 0.7,
     valid: float = 0.1,
 ) -> Split:
-    """One clock for everybody: train before `valid_time`, test from `test_time` on.
+    """One clock for all users: train before `valid_time`, test from `test_time` on.
 
     Times are in the unit of `data.time`. A bound that is not given is the time of the
     interaction at that share of the whole log (`train`, and `train + valid`). Interactions with
@@ -99,11 +99,11 @@ def global_time_split(
     return _parts(data, data.time < valid_time, data.time >= test_time, name)
 
 
-def rehearsal(split: Split) -> Split:
+def inner_validation_split(split: Split) -> Split:
     """The same protocol once more, on what is known before test: train and validation.
 
-    Its test part lies as far behind its training part as the real one does, so choosing settings
-    on it rehearses the test without a look at it. All parts keep the id maps of `split`.
+    Its test part lies as far behind its training part as the real one does, so settings are chosen
+    for that distance without a look at the test. All parts keep the id maps of `split`.
     """
     known = split.train_valid
     name, _, numbers = split.protocol.removesuffix(")").partition("(")
@@ -121,8 +121,8 @@ def rehearsal(split: Split) -> Split:
         n = len(known) + len(split.test)
         return global_time_split(known, train=len(split.train) / n, valid=len(split.valid) / n)
     raise ConfigError(
-        f"a rehearsal repeats the protocol of the split, and {split.protocol!r} is none of "
-        f"{', '.join(PROTOCOLS)}"
+        f"an inner validation split repeats the protocol of the split, and {split.protocol!r} is "
+        f"none of {', '.join(PROTOCOLS)}"
     )
 
 
@@ -157,7 +157,7 @@ def cold_items_split(
     """A split by `protocol` in which a share of the items occurs in the test part alone.
 
     Their interactions in the training and validation parts are left out; the name of the protocol
-    says how many. All parts keep the ids of all items, so that cold items are candidates. Judge
+    says how many. All parts keep the ids of all items, so that cold items are candidates. Evaluate
     with the strata 'cold-items' and 'warm-items' of a `MetricTable`.
 
     Parameters

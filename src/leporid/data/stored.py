@@ -23,11 +23,9 @@ from scipy import sparse
 from leporid.data.columns import Asked, RawTable
 from leporid.data.id_map import IdMap
 from leporid.data.k_core import core_counts, warn_of_few, with_core_dropped
-from leporid.data.log_parts import log_parts
-from leporid.data.parquet_files import parquet_batches
+from leporid.data.logs import log_batches
 from leporid.data.policies import check_kept, id_lookup, keep_rows
 from leporid.data.source_file import is_address, located, reading
-from leporid.data.text_logs import text_batches
 from leporid.errors import ConfigError, DataError
 from leporid.memory import memory_left, parse_memory
 
@@ -104,14 +102,10 @@ def store_interactions(
     columns = {"user": user, "item": item, "time": time, "rating": rating}
     asked = Asked(columns, min_rating is not None, separator, header, encoding)
     with reading(source) as file:
-        parts, origin = log_parts(file), str(file.path)
-        if parts[0].file.is_parquet():
-            batches = parquet_batches(file, parts, asked, block)
-        else:
-            batches = text_batches(parts, origin, asked)
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            stored = _store(batches, origin, folder, block, min_rating)
+            batches = log_batches(file, asked, block)
+            stored = _store(batches, str(file.path), folder, block, min_rating)
             return _core(stored, core) if core else stored
         except OSError as error:
             raise DataError(f"could not write {folder}: {error.strerror or error}") from error

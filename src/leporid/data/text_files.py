@@ -1,4 +1,4 @@
-"""Delimited text, plain or gzip, through pyarrow's CSV reader: no Python loop over lines."""
+"""Delimited text through pyarrow's CSV reader: no Python loop over lines."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pa_csv
 
+from leporid.data import quoting
 from leporid.data.columns import looks_like_header
 from leporid.data.source_file import LONGEST_ROW, SourceFile, shortened, too_long
 from leporid.errors import ConfigError, DataError
@@ -24,7 +25,6 @@ MISSING = ("", "NA", "N/A", "#N/A", "NaN", "nan", "null", "NULL", "None", "none"
 """Unquoted fields that mean 'nothing here'."""
 _UNIT_SEPARATOR = "\x1f"
 """Stands in for a separator of several bytes, which pyarrow cannot split at."""
-_CHUNK = 1 << 20
 _UNDECODED = re.compile("[\ud800-\udfff]")
 _JSON = re.compile(r'\s*[\[{]\s*["\[{]')
 
@@ -41,10 +41,6 @@ class EncodingError(DataError):
 
 class NoRowsError(DataError):
     """A file without any, of which a folder may have some."""
-
-
-class _NotPlainError(Exception):
-    """Quotes that only the exact pass can judge."""
 
 
 @dataclass(frozen=True)
@@ -66,27 +62,29 @@ class Layout:
 
 def read_lines(file: SourceFile) -> list[str]:
     """The lines of a small file that are not blank, without white space around them."""
-    rows = read_rows(file, _UNIT_SEPARATOR, quoting=False)
-    return [line for row in rows if (line := _UNIT_SEPARATOR.join(row).strip())]
+    columns = text_table(file, _UNIT_SEPARATOR, quoting=False).to_pydict().values()
+    lines = (_UNIT_SEPARATOR.join(row).strip() for row in zip(*columns, strict=True))
+    return [line for line in lines if line]
 
 
-def read_rows(file: SourceFile, separator: str, *, quoting: bool) -> list[list[str]]:
-    """All rows of a small table as text, the header with them.
+def text_table(
+    file: SourceFile, separator: str, *, quoting: bool = True, header: bool = False
+) -> pa.Table:
+    """All columns of a small table as text, under the names in its first row if it is a `header`.
 
     What is not UTF-8 is Latin-1, as MovieLens' old files are.
     """
 
     def read(encoding: str) -> pa.Table:
-        layout = look(file, separator, False, encoding, quoting)
+        layout = look(file, separator, header, encoding, quoting)
         types = {f"c{place}": pa.string() for place in range(len(layout.names))}
         convert = pa_csv.ConvertOptions(column_types=types, strings_can_be_null=False)
-        return table_of(layout, convert)
+        return table_of(layout, convert).rename_columns(layout.names)
 
     try:
-        table = read("utf-8")
+        return read("utf-8")
     except EncodingError:
-        table = read("latin-1")
-    return [list(row) for row in zip(*(c.to_pylist() for c in table.columns), strict=True)]
+        return read("latin-1")
 
 
 def look(
@@ -117,12 +115,11 @@ def look(
             raise EncodingError(where, encoding)
         if _JSON.match(begin):
             raise DataError(f"{where}: this looks like JSON: convert it to CSV or parquet")
-        separator = separator or _guess_separator(path.name, begin)
+        separator = separator or _guess_separator(file.suffix, begin)
         if any(character in separator for character in '"\r\n\0'):
             raise ConfigError(f"{separator!r} cannot separate fields: give another separator")
         several = len(separator.encode()) > 1
-        bare = several or path.name.removesuffix(".gz").endswith(".inter")
-        quoting = quoting and not bare
+        quoting = quoting and not several and file.suffix != ".inter"
         before += len(line.encode()) - len(begin.encode())
         if quoting and '"' in begin:
             fields, taken = _quoted_row(begin, lines, separator, where)
@@ -142,8 +139,6 @@ def _quoted_row(
     line: str, rest: Iterator[str], separator: str, where: str
 ) -> tuple[list[str], list[str]]:
     """The fields of the first row and its lines: inside quotes it may go on over several."""
-    from leporid.data import quoting
-
     taken: list[str] = []
 
     def lines() -> Iterator[str]:
@@ -152,19 +147,14 @@ def _quoted_row(
             yield each
 
     try:
-        fields = next(csv.reader(lines(), delimiter=separator))
-        state, text = quoting.start(), "".join(taken).encode()
-    except (csv.Error, UnicodeError) as error:
-        raise DataError(f"{where}: {error}") from None
-    broken = quoting.scan(np.frombuffer(text, np.uint8), ord(separator), True, -1, state)
-    if broken or state[quoting.MODE] == quoting.IN_QUOTES:
-        raise DataError(_not_closed(where))
-    return fields, taken
+        return next(csv.reader(lines(), delimiter=separator, strict=True)), taken
+    except csv.Error as error:
+        raise DataError(f"{_not_closed(where)} ({error})") from None
 
 
-def _guess_separator(name: str, line: str) -> str:
+def _guess_separator(suffix: str, line: str) -> str:
     """The separator the line uses; the order settles lines that hold several."""
-    if name.removesuffix(".gz").endswith((".inter", ".tsv")) or "\t" in line:
+    if suffix in (".inter", ".tsv") or "\t" in line:
         return "\t"
     if "::" in line:
         return "::"
@@ -184,9 +174,11 @@ def table_of(layout: Layout, convert: pa_csv.ConvertOptions, exact: bool = False
     try:
         with layout.file.open() as file:
             return pa_csv.read_csv(*_arguments(layout, convert, file, exact))
-    except (pa.ArrowInvalid, _NotPlainError) as error:
+    except pa.ArrowInvalid as error:
         if exact:
             raise _located(layout, str(error)) from None
+    except UnicodeError as error:
+        raise EncodingError(str(layout.file.path), layout.encoding, f" ({error})") from None
     return table_of(layout, convert, exact=True)
 
 
@@ -197,10 +189,12 @@ def batches_of(layout: Layout, convert: pa_csv.ConvertOptions) -> Iterator[pa.Re
             yield from pa_csv.open_csv(*_arguments(layout, convert, file, exact=True))
     except pa.ArrowInvalid as error:
         raise _located(layout, str(error)) from None
+    except UnicodeError as error:
+        raise EncodingError(str(layout.file.path), layout.encoding, f" ({error})") from None
 
 
 def _arguments(
-    layout: Layout, convert: pa_csv.ConvertOptions, file: IO[bytes], exact: bool
+    layout: Layout, convert: pa_csv.ConvertOptions, file: pa.NativeFile, exact: bool
 ) -> tuple[Any, ...]:
     """What pyarrow's readers take."""
     read = pa_csv.ReadOptions(
@@ -213,35 +207,22 @@ def _arguments(
         quote_char='"' if layout.quoting else False,
         newlines_in_values=exact and layout.quoting,
     )
-    return _Blocks(_Stream(_checked(_rows(layout, file), layout, exact))), read, parse, convert
+    return _Blocks(_checked(_rows(layout, file), layout, exact)), read, parse, convert
 
 
 def _one_byte(separator: str) -> str:
     return _UNIT_SEPARATOR if len(separator.encode()) > 1 else separator
 
 
-def _rows(layout: Layout, file: IO[bytes]) -> Iterator[bytes]:
-    """The rows of data as UTF-8, with a separator of one byte, some megabytes at a time."""
-    chunks = _as_utf8(layout, file)
+def _rows(layout: Layout, file: pa.NativeFile) -> Iterator[bytes]:
+    """The rows of data as UTF-8 with a separator of one byte, a block at a time."""
+    if codecs.lookup(layout.encoding).name != "utf-8":
+        file = pa.transcoding_input_stream(file, layout.encoding, "utf-8")
+    file.read(layout.offset)
+    blocks = iter(partial(file.read, LONGEST_ROW), b"")
     if len(layout.separator.encode()) > 1:
-        chunks = replaced(chunks, layout.separator.encode(), _UNIT_SEPARATOR.encode())
-    return chunks
-
-
-def _as_utf8(layout: Layout, file: IO[bytes]) -> Iterator[bytes]:
-    before = layout.offset
-    if codecs.lookup(layout.encoding).name == "utf-8":
-        chunks: Iterable[bytes] = iter(partial(file.read, _CHUNK), b"")
-    else:
-        text = io.TextIOWrapper(file, layout.encoding, newline="")
-        chunks = (part.encode() for part in iter(partial(text.read, _CHUNK), ""))
-    try:
-        for chunk in chunks:
-            if rest := chunk[before:]:
-                yield rest
-            before = max(0, before - len(chunk))
-    except UnicodeError as error:
-        raise EncodingError(str(layout.file.path), layout.encoding, f" ({error})") from None
+        return replaced(blocks, layout.separator.encode(), _UNIT_SEPARATOR.encode())
+    return blocks
 
 
 def replaced(chunks: Iterable[bytes], separator: bytes, single: bytes) -> Iterator[bytes]:
@@ -259,69 +240,52 @@ def replaced(chunks: Iterable[bytes], separator: bytes, single: bytes) -> Iterat
 
 
 def _checked(chunks: Iterable[bytes], layout: Layout, exact: bool) -> Iterator[bytes]:
-    """The chunks as they are; a quote that is not closed, or a row without end, is an error.
+    """The chunks as they are; a quote that is not closed, or a row that is too long, is an error.
 
-    Where not `exact`, line breaks inside quotes are a `_NotPlainError` as well, and nothing is
-    looked at before the first quote: pyarrow itself finds rows that are too long.
+    pyarrow reads over such quotes. Where not `exact`, nothing is looked at before the first quote,
+    and line breaks inside quotes are left to the exact pass, which also finds the line of an error.
     """
     path, separator = layout.file.path, ord(_one_byte(layout.separator))
     state, last = None, ord("\n")
     for chunk in chunks:
         if exact or state is not None or (layout.quoting and b'"' in chunk):
-            from leporid.data import quoting
-
             if state is None:
                 within = last not in (ord("\r"), ord("\n"), separator)
                 state = quoting.start(layout.line, within)
             text = np.frombuffer(chunk, np.uint8)
             broken = quoting.scan(text, separator, layout.quoting, -1, state)
-            if not exact and (broken or state[quoting.INNER]):
-                raise _NotPlainError
-            if broken:
-                raise DataError(_not_closed(f"{path}, line {state[quoting.OPENED]}"))
-            if state[quoting.LENGTH] > LONGEST_ROW:
+            if broken or (state[quoting.INNER] and not exact):
+                raise _unclosed(path, state[quoting.OPENED], exact)
+            if exact and state[quoting.LENGTH] > LONGEST_ROW:
                 raise DataError(too_long(f"{path}, line {state[quoting.BEGAN]}"))
         last = chunk[-1]
         yield chunk
     if state is not None and state[quoting.MODE] == quoting.IN_QUOTES:
-        if not exact:
-            raise _NotPlainError
-        raise DataError(_not_closed(f"{path}, line {state[quoting.OPENED]}"))
+        raise _unclosed(path, state[quoting.OPENED], exact)
 
 
-class _Stream(io.RawIOBase):
-    """Chunks of bytes as a file."""
+def _unclosed(path: object, line: int, exact: bool) -> Exception:
+    return DataError(_not_closed(f"{path}, line {line}")) if exact else pa.ArrowInvalid("a quote")
+
+
+class _Blocks(io.RawIOBase):
+    """Chunks of bytes as a file whose blocks do not end between a CR and its LF.
+
+    pyarrow drops a line feed that begins a block, also inside quotes.
+    """
 
     def __init__(self, chunks: Iterator[bytes]) -> None:
         super().__init__()
-        self._chunks, self._ready = chunks, memoryview(b"")
+        self._chunks, self._following = chunks, next(chunks, b"")
 
     def readable(self) -> bool:
         return True
 
-    def readinto(self, buffer: Any) -> int:
-        if not self._ready:
-            self._ready = memoryview(next(self._chunks, b""))
-        taken = self._ready[: len(buffer)]
-        buffer[: len(taken)] = taken
-        self._ready = self._ready[len(taken) :]
-        return len(taken)
-
-
-class _Blocks(io.BufferedReader):
-    """A file whose blocks do not end between a carriage return and its line feed.
-
-    pyarrow drops the line feed that begins the next block, also inside quotes.
-    """
-
-    _held = b""
-
-    def read(self, size: int | None = -1, /) -> bytes:
-        size = -1 if size is None else size
-        block = self._held + super().read(size if size < 0 else size - len(self._held))
-        self._held = b""
-        if len(block) > 1 and block.endswith(b"\r") and self.peek(1).startswith(b"\n"):
-            self._held, block = b"\r", block[:-1]
+    def read(self, size: int = -1, /) -> bytes:
+        block, self._following = self._following, next(self._chunks, b"")
+        if block.endswith(b"\r") and self._following.startswith(b"\n"):
+            self._following = self._following[1:] or next(self._chunks, b"")
+            return block + b"\n"
         return block
 
 
@@ -347,8 +311,6 @@ def _located(layout: Layout, message: str) -> DataError:
 
 def _line_of_row(layout: Layout, row: int) -> int:
     """The line, counting from 1, of pyarrow's row number, which leaves out blank lines."""
-    from leporid.data import quoting
-
     state, separator = quoting.start(layout.line), ord(_one_byte(layout.separator))
     with layout.file.open() as file:
         for chunk in _rows(layout, file):

@@ -10,7 +10,6 @@ catalogue        The names of the initialisers, resolved when they are asked for
 content          `content`: where the items' descriptions put them
 content_graph    Edges between items with like content, and how much they count
 graph_bert       `graph_bert`: attention over a node's intimate nodes, found by PageRank
-item_features    One row of numbers per item: text, categories, numbers, vectors
 language_model   `text_vectors`: what a local language model makes of the texts in an item table
 le               `le`: Laplacian Eigenmaps of the user and the item KNN graphs
 leporid          `leporid`: eigenmaps with popularity regularisation
@@ -26,4 +25,13 @@ svd              `svd`: the truncated singular value decomposition of the intera
 
 import lazy_loader
 
+from leporid._deprecated import deprecated_names
+
 __getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+deprecated_names(
+    __name__,
+    {
+        "ItemFeatures": "leporid.data.ItemFeatures",
+        "item_features": "leporid.data.item_features",
+    },
+)

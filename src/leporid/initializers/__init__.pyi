@@ -11,8 +11,6 @@ from .catalogue import standardizes as standardizes
 from .content import principal_components as principal_components
 from .content_graph import content_edges as content_edges
 from .content_graph import nearest_by_content as nearest_by_content
-from .item_features import ItemFeatures as ItemFeatures
-from .item_features import item_features as item_features
 from .language_model import text_vectors as text_vectors
 from .out_of_core import embed_stored as embed_stored
 from .spectral_sides import SpectralInitializer as SpectralInitializer

@@ -1,6 +1,6 @@
 """`content`: where the items' descriptions put them, and each user at the mean of their items.
 
-The features of `item_features` less their mean are about U S V^T; an item's vector is a row of U
+The features of `leporid.data` less their mean are about U S V^T; an item's vector is a row of U
 (whitened: all directions alike) or of U S.
 """
 
@@ -16,10 +16,9 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse.linalg import aslinearoperator
 
-from leporid.data import Interactions
+from leporid.data import Interactions, ItemFeatures, item_features
 from leporid.errors import ConfigError
 from leporid.initializers.base import InitialEmbeddings, Initializer, InitializerConfig
-from leporid.initializers.item_features import ItemFeatures, item_features
 from leporid.initializers.one_space import item_means
 from leporid.initializers.svd import column_signs, largest_triplets, padded
 from leporid.progress import ProgressLike

@@ -13,9 +13,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from leporid.data import read_item_columns
-from leporid.errors import DataError, UnknownNameError, import_extra
-from leporid.initializers.item_features import LONGEST, column_kind
+from leporid.data import item_texts
+from leporid.errors import DataError, import_extra
 
 
 def text_vectors(
@@ -26,7 +25,7 @@ def text_vectors(
     batch_size: int = 64,
     device: str | None = None,
 ) -> pa.Table:
-    """`item_id` and `vector` of all items of a table (`leporid.data.read_item_columns`).
+    """`item_id` and `vector` of all items of a table (`leporid.data.ItemTable.load`).
 
     Parameters
     ----------
@@ -42,22 +41,8 @@ def text_vectors(
             f"nothing is downloaded"
         )
     package = import_extra("sentence_transformers", "text_vectors", "text")
-    table = read_item_columns(source)
-    for column in columns:
-        if column not in table.columns:
-            raise UnknownNameError(f"column of {table.name}:", column, list(table.columns))
-    chosen = list(columns) or [
-        name
-        for name, column in table.columns.items()
-        if column_kind(name, column) in ("text", "categories")
-    ]
-    if not chosen:
-        raise DataError(f"{table.name} has no column of text: name one in columns=")
-    cells = [table.columns[name].to_pylist() for name in chosen]
-    texts = [". ".join(filter(None, map(_words, row))) for row in zip(*cells, strict=True)]
+    table, texts = item_texts(source, columns)
     some = [row for row, text in enumerate(texts) if text]
-    if not some:
-        raise DataError(f"{table.name}: every text in {', '.join(chosen)} is empty")
     try:
         model = package.SentenceTransformer(str(path), device=device, local_files_only=True)
     except (OSError, ValueError) as error:
@@ -71,10 +56,3 @@ def text_vectors(
     rows = [made.get(row) for row in range(len(texts))]
     kind = pa.list_(pa.float32(), vectors.shape[1])
     return pa.table({"item_id": table.ids, "vector": pa.array(rows, kind)})
-
-
-def _words(cell: Any) -> str:
-    """A cell as text, at most as long as other features read it."""
-    if isinstance(cell, list):
-        cell = ", ".join(str(part) for part in cell if part is not None)
-    return "" if cell is None else str(cell).strip()[:LONGEST]

@@ -21,12 +21,11 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from leporid.config import setting
-from leporid.data import IdMap, Interactions
+from leporid.data import IdMap, Interactions, item_features
 from leporid.errors import ConfigError, LeporidWarning, NotFittedError
 from leporid.graph import knn_graph
 from leporid.initializers.content import content_digest, content_report, read_features
 from leporid.initializers.content_graph import content_edges
-from leporid.initializers.item_features import item_features
 from leporid.initializers.leporid import LEPORIDConfig
 from leporid.initializers.spectral_sides import SpectralInitializer
 from leporid.initializers.svd import padded

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from leporid.config import canonical_hash
-from leporid.data import Part, Split, rehearsal
+from leporid.data import Part, Split, inner_validation_split
 from leporid.errors import ConfigError, DataError, LeporidError
 from leporid.evaluation import evaluate, parse_metric
 from leporid.initializers import InitialEmbeddings, start
@@ -71,10 +71,10 @@ def tune(
     init, recipe, device : for neural models, as in `leporid.train`.
     fixed : settings that are not searched.
     timeout : seconds after which no further trial is begun (the first always is).
-    rehearse : judge on the test part of `leporid.rehearsal(split)` instead of on validation. It is
-        cut out of train and validation as test was cut out of everything, so it lies as far
-        behind its training data as test does; validation lies next to them, and settings that do
-        best there may be too close to what was learnt.
+    rehearse : evaluate on the test part of `leporid.inner_validation_split(split)` instead of on
+        validation. It is cut out of train and validation as test was cut out of everything, so it
+        lies as far behind its training data as test does; validation lies next to them, and
+        settings that do best there may be too close to what was learnt.
     """
     cls = get(model) if isinstance(model, str) else model
     family, cutoff = parse_metric(metric)
@@ -86,7 +86,7 @@ def tune(
         raise DataError("the validation part of the split is empty: nothing to tune on")
     part: Part = "test" if rehearse else "valid"
     if rehearse:
-        split = rehearsal(split)
+        split = inner_validation_split(split)
     searched = {k: v for k, v in (space or cls.search_space).items() if k not in fixed}
     check_space(searched, {f.name for f in fields(cls.config_class)}, cls.name)
     fixed = {**cls.recipe_settings(named_recipe(cls, recipe), split.train), **fixed}

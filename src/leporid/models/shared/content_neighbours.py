@@ -12,8 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from leporid.data import IdMap, Sequences
-from leporid.initializers import item_features
+from leporid.data import IdMap, Sequences, item_features
 
 
 class ContentNeighbours:

@@ -21,10 +21,10 @@ from numpy.typing import NDArray
 from scipy import sparse
 from torch import Tensor
 
-from leporid.data import IdMap, Interactions, ItemColumns, Split, load, read_item_columns
+from leporid.data import IdMap, Interactions, ItemTable, Split, item_features, load
 from leporid.errors import ConfigError, DataError, LeporidError, LeporidWarning
 from leporid.graph import top_k_neighbours
-from leporid.initializers import content_edges, item_features
+from leporid.initializers import content_edges
 from leporid.models.shared.newcomers import content_vectors, fit_newcomers
 from leporid.models.shared.row_limits import neighbour_rows
 from leporid.progress import ProgressLike, make_progress
@@ -122,7 +122,7 @@ class _Placement:
         merged: Interactions,
         users: _Side,
         items: _Side,
-        tables: list[ItemColumns],
+        tables: list[ItemTable],
         columns: tuple[str, ...],
         length: float | None,
     ) -> None:
@@ -209,15 +209,15 @@ def _side(name: str, old: Tensor, shape: tuple[int, ...], sides: list[_Side]) ->
     return fitting[0]
 
 
-def _content_tables(model: NeuralRecommender, items: Any) -> list[ItemColumns]:
+def _content_tables(model: NeuralRecommender, items: Any) -> list[ItemTable]:
     """The new table, and the one the model started from where it still exists."""
     if items is None:
         return []
-    tables = [read_item_columns(items)]
+    tables = [ItemTable.load(items)]
     start = (model.fitting.start or {}).get("parameters", {}).get("items")
     if start:
         try:
-            tables.append(read_item_columns(start))
+            tables.append(ItemTable.load(start))
         except LeporidError as error:
             warnings.warn(
                 f"the table the model started from is not read: {error}",

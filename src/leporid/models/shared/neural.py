@@ -352,7 +352,7 @@ class NeuralRecommender(Recommender):
 
         Parameters
         ----------
-        items : a file or table about items (`leporid.data.read_item_columns`); all it names that
+        items : a file or table about items (`leporid.data.ItemTable.load`); all it names that
             the model does not know are added. It names old items too, unless the model started
             from a table that does
         interactions : a log (`leporid.load`) or `Interactions` with new items or new users

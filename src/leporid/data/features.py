@@ -1,7 +1,8 @@
-"""One row of numbers per item from what a table says of it: text, categories, numbers, vectors.
+"""`item_features`: one row of numbers per item, from the columns of an `ItemTable`.
 
-Words and categories are weighted by TF-IDF; the block of each column then has rows of length one,
-so that columns weigh alike, and so has the whole row. The product of two rows is their cosine.
+Text and categories are weighted by TF-IDF, numbers are z-scores. The block of each column has rows
+of length one, so that columns weigh alike, and so has the whole row: the product of two rows is
+their cosine.
 """
 
 from __future__ import annotations
@@ -15,10 +16,12 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 from scipy import sparse
 
-from leporid.data import GENRE_NAMES, IdMap, ItemColumns, read_item_columns
+from leporid.data.id_map import IdMap
+from leporid.data.item_table import GENRE_NAMES, ItemTable
 from leporid.errors import ConfigError, DataError, LeporidWarning, UnknownNameError
 
 Kind = Literal["text", "categories", "number", "vector"]
@@ -45,13 +48,13 @@ class ItemFeatures:
 
 
 def item_features(items: IdMap, *sources: Any, columns: Sequence[str] = ()) -> ItemFeatures:
-    """The features of `items` from tables that `read_item_columns` reads.
+    """The features of `items` from tables that `ItemTable.load` reads.
 
     `columns` chooses some of the columns, `("title", "year:categories")`, with what they are
     where that is not to be guessed: text, categories, number or vector. What was left out is
     counted in a `LeporidWarning`. Of an item in several tables the first one counts.
     """
-    table = _joined([read_item_columns(source) for source in sources])
+    table = _joined([ItemTable.load(source) for source in sources])
     place = table.places(items)
     rows, unused = np.flatnonzero(place >= 0), int(np.count_nonzero(place < 0))
     if not len(rows):
@@ -80,7 +83,33 @@ def item_features(items: IdMap, *sources: Any, columns: Sequence[str] = ()) -> I
     return ItemFeatures(matrix, kinds, counts)
 
 
-def _joined(tables: list[ItemColumns]) -> ItemColumns:
+def item_texts(source: Any, columns: Sequence[str] = ()) -> tuple[ItemTable, list[str]]:
+    """A table and the text of each of its rows, the `columns` joined in this order.
+
+    By default these are all with text or categories. A cell counts up to `LONGEST` characters.
+    """
+    table = ItemTable.load(source)
+    for column in columns:
+        if column not in table.columns:
+            raise UnknownNameError(f"column of {table.name}:", column, list(table.columns))
+    kinds = {name: column_kind(name, column) for name, column in table.columns.items()}
+    chosen = list(columns) or [n for n, kind in kinds.items() if kind in ("text", "categories")]
+    if not chosen:
+        raise DataError(f"{table.name} has no column of text: name one in columns=")
+    cells = [map(_joined_cell, table.columns[name].to_pylist()) for name in chosen]
+    texts = [". ".join(filter(None, row)) for row in zip(*cells, strict=True)]
+    if not any(texts):
+        raise DataError(f"{table.name}: every text in {', '.join(chosen)} is empty")
+    return table, texts
+
+
+def _joined_cell(cell: Any) -> str:
+    if isinstance(cell, list):
+        cell = ", ".join(str(part) for part in cell if part is not None)
+    return "" if cell is None else str(cell).strip()[:LONGEST]
+
+
+def _joined(tables: list[ItemTable]) -> ItemTable:
     """The rows of all tables one after the other, with the columns of the first."""
     if len(tables) == 1:
         return tables[0]
@@ -93,10 +122,10 @@ def _joined(tables: list[ItemColumns]) -> ItemColumns:
             columns[key] = pa.concat_arrays([part.cast(first.type) for part in parts])
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
             raise DataError(f"{name} differ in what column {key!r} holds: {error}") from None
-    return ItemColumns(name, ids, columns)
+    return ItemTable(name, ids, columns)
 
 
-def _kinds(table: ItemColumns, columns: Sequence[str], left_out: Counter[str]) -> dict[str, Kind]:
+def _kinds(table: ItemTable, columns: Sequence[str], left_out: Counter[str]) -> dict[str, Kind]:
     chosen: dict[str, Any] = {}
     for column in columns:
         name, _, kind = column.partition(":") if column not in table.columns else (column, "", "")
@@ -165,20 +194,18 @@ def _categories(column: pa.Array, where: str, left_out: Counter[str]) -> sparse.
 
 def _tf_idf(documents: list[list[str]]) -> sparse.csr_array:
     """(1 + log tf) (1 + log((1 + n) / (1 + df))) of terms that two documents share; unit rows."""
-    counts = [Counter(terms) for terms in documents]
-    shared = Counter(term for terms in counts for term in terms)
-    terms = sorted(term for term, count in shared.items() if count > 1)
-    column = {term: index for index, term in enumerate(terms)}
-    cells = [
-        (row, column[term], count)
-        for row, listed in enumerate(counts)
-        for term, count in listed.items()
-        if term in column
-    ]
-    row, col, count = np.array(cells, np.int64).reshape(-1, 3).T
-    rarity = 1 + np.log((1 + len(documents)) / (1 + np.array([shared[t] for t in terms])))
-    weight = (1 + np.log(np.maximum(count, 1))) * rarity[col]
-    return _unit_rows(sparse.csr_array((weight, (row, col)), (len(documents), len(terms))))
+    n = len(documents)
+    terms = pa.array([term for document in documents for term in document], pa.string())
+    row = np.repeat(np.arange(n), [len(document) for document in documents])
+    distinct = pc.unique(terms)
+    distinct = distinct.take(pc.sort_indices(distinct))
+    column = np.asarray(pc.index_in(terms, value_set=distinct), np.int64)
+    counts = sparse.csr_array((np.ones(len(row)), (row, column)), (n, len(distinct)))
+    counts.sum_duplicates()
+    df = np.bincount(counts.indices, minlength=len(distinct))
+    counts.data = 1 + np.log(counts.data)
+    weighted = counts @ sparse.diags_array(1 + np.log((1 + n) / (1 + df)))
+    return _unit_rows(sparse.csr_array(weighted)[:, df > 1])
 
 
 def _number(column: pa.Array, where: str, left_out: Counter[str]) -> sparse.csr_array:

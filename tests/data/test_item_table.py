@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from leporid.data import IdMap, read_item_columns
+from leporid.data import IdMap, ItemTable
 from leporid.errors import DataError
 from leporid.initializers import InitialEmbeddings
 from leporid.spectral import Embedding
@@ -22,7 +22,7 @@ VECTORS = np.arange(6, dtype=np.float32).reshape(3, 2)
 def test_a_csv_keeps_its_ids_as_text_and_finds_numbers(tmp_path: Path) -> None:
     path = tmp_path / "items.csv"
     path.write_text('item_id,title,year\n007,"Heat, ""the"" film",1995\n3, ,\n')
-    table = read_item_columns(path)
+    table = ItemTable.load(path)
     assert table.ids.to_pylist() == ["007", "3"]
     assert table.columns["title"].to_pylist() == ['Heat, "the" film', None]
     assert table.columns["year"].to_pylist() == [1995.0, None]
@@ -32,7 +32,7 @@ def test_a_csv_keeps_its_ids_as_text_and_finds_numbers(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("ids", [[5, 3, 5, 9], ["5", "3", "5", "x"], [5.0, 3.0, 5.0, None]])
 def test_rows_find_their_items_and_a_second_row_is_nobodys(ids: list[Any]) -> None:
-    table = read_item_columns({"item_id": ids, "genres": [["a"], ["b"], ["c"], ["d"]]})
+    table = ItemTable.load({"item_id": ids, "genres": [["a"], ["b"], ["c"], ["d"]]})
     assert table.places(ITEMS).tolist() == [1, 0, -1, -1]
 
 
@@ -55,24 +55,24 @@ def test_vectors_of_any_format_are_a_column(tmp_path: Path, form: str) -> None:
         path = tmp_path / "v.safetensors"
         side = Embedding(VECTORS)
         InitialEmbeddings(side, side, ITEMS, ITEMS).save(path)
-    table = read_item_columns(path)
+    table = ItemTable.load(path)
     assert table.places(ITEMS).tolist() == [0, 1, 2]
     assert table.columns["vector"].to_pylist() == VECTORS.tolist()
 
 
 def test_what_is_no_item_table_is_said_in_a_sentence(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"needs a column of item ids.*columns found: colour"):
-        read_item_columns({"colour": ["red"]})
+        ItemTable.load({"colour": ["red"]})
     with pytest.raises(DataError, match="holds no items"):
-        read_item_columns({"item_id": [], "title": []})
+        ItemTable.load({"item_id": [], "title": []})
     with pytest.raises(DataError, match="not int"):
-        read_item_columns(3)
+        ItemTable.load(3)
     broken = tmp_path / "x.parquet"
     broken.write_bytes(b"no")
-    with pytest.raises(DataError, match="not a parquet file"):
-        read_item_columns(broken)
+    with pytest.raises(DataError, match="not a whole parquet file"):
+        ItemTable.load(broken)
     with pytest.raises(DataError, match="no such file"):
-        read_item_columns(tmp_path / "nowhere.parquet")
+        ItemTable.load(tmp_path / "nowhere.parquet")
     np.save(tmp_path / "alone.npy", VECTORS)
     with pytest.raises(DataError, match=r"no such file.*alone\.ids\.npy"):
-        read_item_columns(tmp_path / "alone.npy")
+        ItemTable.load(tmp_path / "alone.npy")

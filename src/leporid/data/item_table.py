@@ -1,0 +1,314 @@
+"""What is known of items: `ItemTable`, and the titles, genres and filters that it answers."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import compress
+from pathlib import Path, PurePath
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pa_parquet
+from numpy.typing import NDArray
+
+from leporid.artifacts import read_arrays
+from leporid.data.columns import listed, place_of
+from leporid.data.datasets import DATASETS, fetch
+from leporid.data.id_map import IdMap, uuids_as_text
+from leporid.data.source_file import SourceFile, in_words, located, reading, shortened
+from leporid.data.text_files import read_lines, text_table
+from leporid.data.vector_files import VECTOR_READERS
+from leporid.errors import DataError, UnknownNameError
+
+_VECTOR_FILES = {".npy": "npy", ".txt": "word2vec", ".vec": "word2vec", ".itememb": "recbole"}
+_NUMBER = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$|^(?i:nan)$"
+_ID_NAMES = (
+    "itemid movieid animeid item id asin productid appid movie artistid trackid songid bookid isbn "
+    "gameid articleid newsid videoid parentasin businessid sku"
+)
+_TITLE_NAMES = (
+    "title movietitle name itemname productname appname itemtitle producttitle moviename "
+    "artistname trackname songname booktitle animename englishtitle gamename videotitle"
+)
+GENRE_NAMES = "genres genre class categories category tags"
+"""Spellings after `normalise`, the surest first."""
+_ML_100K_GENRES = (
+    "unknown|Action|Adventure|Animation|Children's|Comedy|Crime|Documentary|Drama|Fantasy|"
+    "Film-Noir|Horror|Musical|Mystery|Romance|Sci-Fi|Thriller|War|Western"
+)
+"""The order of the flags in u.item."""
+
+
+@dataclass(frozen=True, eq=False)
+class ItemTable:
+    """A table about items, one row per item."""
+
+    name: str
+    """The file it came from, for messages."""
+    ids: pa.Array
+    raw: dict[str, pa.Array]
+    """The other columns, as they were read."""
+
+    @classmethod
+    def load(cls, source: Any) -> ItemTable:
+        """Read a table about items.
+
+        Parameters
+        ----------
+        source : a file: parquet or CSV with a column of item ids, a MovieLens `u.item` or
+            `movies.dat`, a RecBole `.item`; vectors by id: `.npy` with `.ids.npy` beside it,
+            word2vec text, RecBole's `.itememb`, the safetensors file of `leporid embed`; the name
+            of a data set ('ml-100k', 'ml-1m', 'ml-20m', 'anime'); or a table in memory (Arrow,
+            pandas, Polars, a dict of columns)
+        """
+        if isinstance(source, ItemTable):
+            return source
+        if not isinstance(source, str | os.PathLike):
+            return cls.of(_in_memory(source), "the item table")
+        path = _item_file(source)
+        if path.suffix in _VECTOR_FILES:
+            return cls._of_vectors(path, *VECTOR_READERS[_VECTOR_FILES[path.suffix]](path))
+        if path.suffix == ".safetensors":
+            arrays, _ = read_arrays(path)
+            prefix = "items." if any(name.startswith("items.") for name in arrays) else ""
+            matrix = arrays.get("items", arrays.get("vectors"))
+            if matrix is None or not {f"{prefix}ids", f"{prefix}bytes"} & arrays.keys():
+                raise DataError(
+                    f"{path} holds no item vectors with their ids: write parquet instead"
+                )
+            return cls._of_vectors(path, IdMap.from_arrays(arrays, "item", prefix).ids, matrix)
+        with reading(path) as file:
+            return cls.of(_read(file), str(path))
+
+    @classmethod
+    def of(cls, table: pa.Table, name: str) -> ItemTable:
+        """The column of ids is found by its name."""
+        names = [str(column) for column in table.column_names]
+        key = place_of(names, _ID_NAMES)
+        if key is None:
+            raise DataError(
+                f"{name} needs a column of item ids, such as item_id (columns found: "
+                f"{listed(names) or 'none'})"
+            )
+        if len(table) == 0:
+            raise DataError(f"{name} holds no items")
+        columns = dict(zip(names, map(_whole, table.columns), strict=True))
+        return cls(name, uuids_as_text(columns.pop(names[key])), columns)
+
+    @classmethod
+    def _of_vectors(cls, path: Path, ids: pa.Array, matrix: NDArray[Any]) -> ItemTable:
+        if matrix.ndim != 2 or len(ids) != len(matrix):
+            raise DataError(f"{path} has {len(ids)} ids for an array of shape {matrix.shape}")
+        flat = pa.array(np.ascontiguousarray(matrix, np.float32).ravel())
+        vectors = pa.FixedSizeListArray.from_arrays(flat, matrix.shape[1])
+        return cls(str(path), ids, {"vector": vectors})
+
+    @cached_property
+    def columns(self) -> dict[str, pa.Array]:
+        """The other columns, trimmed; empty cells are null, text of numbers alone is numbers."""
+        return {name: _decoded(column) for name, column in self.raw.items()}
+
+    def places(self, items: IdMap) -> NDArray[np.int64]:
+        """int64[rows]: the index of the item of each row; -1 for others, and for a second row."""
+        ids = self.ids
+        if pa.types.is_floating(ids.type):  # what frames make of integers with gaps
+            ids = ids.cast(pa.int64(), safe=False)
+        text = ids.cast(pa.string())
+        if items.is_integer:
+            whole = pc.match_substring_regex(text, r"^-?\d{1,18}$")
+            text = pc.if_else(whole, text, pa.scalar(None, pa.string())).cast(pa.int64())
+        place = items.encode(text).astype(np.int64)
+        first = np.unique(place, return_index=True)[1]
+        again = np.ones(len(place), bool)
+        again[first] = False
+        place[again] = -1
+        return place
+
+    def texts(self, column: str | None = None) -> list[str]:
+        """A column (the ids by default) as text: lists with `|` between their parts."""
+        values = self.ids if column is None else self.raw[column]
+        with in_words(f"{self.name}, column {column or 'of ids'}", "is no text"):
+            if pa.types.is_list(values.type) or pa.types.is_large_list(values.type):
+                text = pc.binary_join(values, "|")
+            else:
+                text = uuids_as_text(values).cast(pa.string())
+            return list(pc.fill_null(text, "").to_pylist())
+
+    def find(self, names: str) -> str | None:
+        """The column with the first of these names that there is, in any spelling."""
+        place = place_of(list(self.raw), names)
+        return None if place is None else list(self.raw)[place]
+
+    def genres(self, cell: str) -> list[str]:
+        """The parts of a cell that lists several."""
+        separator = " " if PurePath(self.name).suffix == ".item" else "|"
+        if separator not in cell and ", " in cell:
+            separator = ","
+        return [part.strip() for part in cell.split(separator) if part.strip()]
+
+
+class ItemInfo(NamedTuple):
+    """The title and genres of an item."""
+
+    title: str
+    genres: tuple[str, ...] = ()
+
+
+def load_items(source: Any) -> dict[Any, ItemInfo]:
+    """External item id to title and genres, from a source that `ItemTable.load` reads."""
+    table = ItemTable.load(source)
+    title, genres, year = map(table.find, (_TITLE_NAMES, GENRE_NAMES, "releaseyear"))
+    if title is None:
+        raise DataError(f"{table.name} needs a title column (columns found: {listed(table.raw)})")
+    titles, nothing = table.texts(title), [""] * len(table.ids)
+    if year is not None:
+        years = (f" ({year})" if year else "" for year in table.texts(year))
+        titles = [f"{title}{year}" for title, year in zip(titles, years, strict=True)]
+    cells = nothing if genres is None else table.texts(genres)
+    infos = (
+        ItemInfo(title, tuple(table.genres(cell)))
+        for title, cell in zip(titles, cells, strict=True)
+    )
+    items = dict(zip(table.texts(), infos, strict=True))
+    whole = all(re.fullmatch(r"-?(0|[1-9][0-9]{0,18})", key) for key in items)
+    return {int(key): info for key, info in items.items()} if whole else {**items}
+
+
+def titles_of(items: IdMap, source: Any) -> list[ItemInfo]:
+    """Title and genres of every item, by index; where there is no title, the id is the title.
+
+    A table that names none of them belongs to other items: a `DataError`.
+    """
+    named = {str(key): info for key, info in load_items(source).items()}
+    keys = [str(key) for key in items.ids.to_pylist()]
+    if not any(key in named for key in keys):
+        raise DataError(
+            f"{source} has the title of none of the {len(keys):,} items: its ids are such as "
+            f"{next(iter(named))!r}, those of the model such as {keys[0]!r}"
+        )
+    return [named.get(key) or ItemInfo(key) for key in keys]
+
+
+def items_where(source: Any, column: str, *values: str, among: IdMap | None = None) -> list[Any]:
+    """The ids of the items that have one of `values` in a column of a table about items.
+
+    Parameters
+    ----------
+    source : as for `ItemTable.load`
+    column : its name in any spelling, "genre" for "genres" too
+    values : in any case; a cell may list several, as in "Drama|War"
+    among : the items that count, such as `model.items`; None for all in the table
+    """
+    table = ItemTable.load(source)
+    name = table.find(f"{column} {column}s")
+    if name is None:
+        raise UnknownNameError(f"column of {source}:", column, list(table.raw))
+    wanted = {value.casefold().strip() for value in values}
+    ids: list[Any] = []
+    present: Counter[str] = Counter()
+    for key, cell in zip(table.texts(), table.texts(name), strict=True):
+        if among is not None and len(among.split_known([key])[0]) == 0:
+            continue
+        parts = {part.casefold() for part in (cell.strip(), *table.genres(cell))}
+        present.update(parts)
+        if wanted & parts:
+            ids.append(key)
+    if not ids:
+        known = ", ".join(name for name, _ in present.most_common(10))
+        raise DataError(
+            f"no item of {source} has {column}={','.join(values)}; there are {known or 'none'}"
+        )
+    return ids
+
+
+def rarest_genres(
+    genres: Sequence[tuple[str, ...]], most: int
+) -> tuple[tuple[str, ...], NDArray[np.int32]]:
+    """Each item's rarest among the `most` common genres: "Drama" on everything would say little.
+
+    Returns the genres' names, the most common first, and an index into them per item,
+    int32[n_items]. Items with none of them share a last name, "other"; without any genres there
+    are no names and the indices are -1.
+    """
+    count = Counter(name for names in genres for name in names)
+    common = [name for name, _ in count.most_common(most)]
+    if not common:
+        return (), np.full(len(genres), -1, np.int32)
+    shared = [[name for name in names if name in common] for names in genres]
+    own = [min(names, key=lambda name: count[name], default="other") for names in shared]
+    names = (*common, *({"other"} - set(common) if "other" in own else ()))
+    return names, np.asarray([names.index(name) for name in own], np.int32)
+
+
+def _item_file(source: str | os.PathLike[str]) -> Path:
+    """The path, or the file about items of the data set of this name."""
+    path = located(source)
+    if os.path.exists(path):
+        return path
+    if str(source) not in DATASETS:
+        raise DataError(f"no such file: {source}")
+    titles = fetch(str(source)).items
+    if titles is None:
+        raise DataError(f"the data set {str(source)!r} comes without item titles")
+    return titles
+
+
+def _read(file: SourceFile) -> pa.Table:
+    path = file.path
+    if file.is_parquet():
+        with in_words(str(path), "is not a whole parquet file"):
+            return pa_parquet.read_table(file.content, filesystem=file.system)
+    if path.name == "u.item" or path.suffix == ".dat":
+        separator = "|" if path.name == "u.item" else "::"
+        rows = [_movielens(path, line.split(separator)) for line in read_lines(file)]
+        return pa.table(list(zip(*rows, strict=True)), ["item", "title", "genres"])
+    separator = "\t" if file.suffix in (".item", ".tsv") else ","
+    return text_table(file, separator, quoting=file.suffix != ".item", header=True)
+
+
+def _movielens(path: PurePath, fields: list[str]) -> list[str]:
+    """Item, title and genres; those of u.item are flags in the order of `_ML_100K_GENRES`."""
+    flags = fields[5:]
+    if path.suffix == ".dat" and len(fields) >= 3:
+        return [fields[0], "::".join(fields[1:-1]), fields[-1]]
+    if path.name == "u.item" and flags and set(flags) <= {"0", "1"}:
+        genres = compress(_ML_100K_GENRES.split("|"), map(int, flags))
+        return [fields[0], fields[1], " ".join(genres)]
+    row = shortened("|".join(fields), 60)
+    raise DataError(f"{path}: a row has no item, title and genres, as MovieLens has them: {row!r}")
+
+
+def _in_memory(source: Any) -> pa.Table:
+    try:
+        if hasattr(source, "to_arrow"):
+            return source.to_arrow()
+        is_frame = type(source).__module__.startswith("pandas.")
+        return pa.Table.from_pandas(source, preserve_index=False) if is_frame else pa.table(source)
+    except (TypeError, ValueError, pa.ArrowInvalid) as error:
+        kind = type(source).__name__
+        raise DataError(
+            f"an item table is a file, a frame or columns, not {kind}: {error}"
+        ) from None
+
+
+def _whole(column: pa.ChunkedArray) -> pa.Array:
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
+
+
+def _decoded(column: pa.Array) -> pa.Array:
+    """Cells without blanks around them; null where they are empty."""
+    if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
+        return column
+    column = pc.utf8_trim_whitespace(column.cast(pa.large_string()))
+    column = pc.if_else(pc.equal(column, ""), pa.scalar(None, pa.large_string()), column)
+    numbers = pc.all(pc.match_substring_regex(column, _NUMBER)).as_py()
+    return column.cast(pa.float64()) if numbers and column.null_count < len(column) else column
