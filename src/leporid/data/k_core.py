@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from leporid.errors import ConfigError, DataError, LeporidWarning
 
 if TYPE_CHECKING:
+    from leporid.data.id_map import IdMap
     from leporid.data.interactions import Interactions
 
 Pairs = Iterable[tuple[NDArray[Any], NDArray[Any]]]
@@ -24,7 +25,7 @@ def core_filter(interactions: Interactions, k: int) -> Interactions:
 
     Repeated events of a pair count once, so that the core is the same whether they are kept. The
     fixed point does not depend on the order of the removals. The id maps are compacted to
-    what remains and know which ids were dropped; `dropped` counts the rows left out. Fewer than
+    what remains (integers where only integers remain) and know which ids were dropped; `dropped` counts the rows left out. Fewer than
     half of the users left give a `LeporidWarning`, none a `DataError` that says how large `k`
     may be.
     """
@@ -35,16 +36,30 @@ def core_filter(interactions: Interactions, k: int) -> Interactions:
     inner = interactions.select((of_user[user] > 0) & (of_item[item] > 0))
     kept_users, kept_items = np.flatnonzero(of_user), np.flatnonzero(of_item)
     warn_of_few(len(kept_users), sizes[0], k)
-    new_user, new_item = (np.cumsum(n > 0, dtype=np.int32) - 1 for n in (of_user, of_item))
+    users = interactions.users.within_core(kept_users, k)
+    items = interactions.items.within_core(kept_items, k)
+    new_user = new_indices(interactions.users, users, kept_users)
+    new_item = new_indices(interactions.items, items, kept_items)
+    if users.is_integer != interactions.users.is_integer:  # users in another order
+        inner = inner.select(np.argsort(new_user[inner.user], kind="stable"))
     return replace(
         inner,
         user=new_user[inner.user],
         item=new_item[inner.item],
-        users=interactions.users.within_core(kept_users, k),
-        items=interactions.items.within_core(kept_items, k),
+        users=users,
+        items=items,
         dropped=with_core_dropped(interactions.dropped, len(interactions) - len(inner), k),
         source=interactions.source,
     )
+
+
+def new_indices(before: IdMap, after: IdMap, kept: NDArray[Any]) -> NDArray[np.int32]:
+    """int32[len(before)]: the index in `after` of the ids at `kept`; of others it means nothing."""
+    if after.is_integer != before.is_integer:
+        return after.matches(before)
+    new = np.zeros(len(before), np.int32)
+    new[kept] = np.arange(len(kept), dtype=np.int32)
+    return new
 
 
 def core_counts(
