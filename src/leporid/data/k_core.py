@@ -25,9 +25,9 @@ def core_filter(interactions: Interactions, k: int) -> Interactions:
 
     Repeated events of a pair count once, so that the core is the same whether they are kept. The
     fixed point does not depend on the order of the removals. The id maps are compacted to
-    what remains (integers where only integers remain) and know which ids were dropped; `dropped` counts the rows left out. Fewer than
-    half of the users left give a `LeporidWarning`, none a `DataError` that says how large `k`
-    may be.
+    what remains, as integers where only integers remain, and know which ids were dropped;
+    `dropped` counts the rows left out. Fewer than half of the users left give a `LeporidWarning`,
+    none a `DataError` that says how large `k` may be.
     """
     user, item, first = interactions.user, interactions.item, interactions.is_first
     sizes = interactions.n_users, interactions.n_items
@@ -54,7 +54,7 @@ def core_filter(interactions: Interactions, k: int) -> Interactions:
 
 
 def new_indices(before: IdMap, after: IdMap, kept: NDArray[Any]) -> NDArray[np.int32]:
-    """int32[len(before)]: the index in `after` of the ids at `kept`; of others it means nothing."""
+    """int32[len(before)]: the index in `after` of the ids at `kept`; that of others is void."""
     if after.is_integer != before.is_integer:
         return after.matches(before)
     new = np.zeros(len(before), np.int32)
