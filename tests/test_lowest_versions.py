@@ -1,8 +1,14 @@
-"""The minimums of pyproject.toml are true: the library works with exactly these versions."""
+"""pyproject.toml is true: the library works with exactly its minimums, and with the newest.
+
+So on every Python that the classifiers name and that is found: on the PATH as `python3.13`, or by
+an environment variable such as `LEPORID_PYTHON313`.
+"""
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -11,6 +17,9 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+PYTHONS = [words[-1] for c in PROJECT["classifiers"] if "." in (words := c.split(" :: "))[-1]]
+EXTRAS = ("tune", "plots", "serve")
 USE = """
 import leporid
 from leporid.data import write_log
@@ -52,10 +61,9 @@ for path in ("/openapi.json", "/docs", "/static/swagger-ui-bundle.js"):
 
 def minimums(*extras: str) -> list[str]:
     """`name==lowest` for the core and the extras; markers of other platforms are kept."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    wanted = [*project["dependencies"]]
+    wanted = [*PROJECT["dependencies"]]
     for extra in extras:
-        wanted += project["optional-dependencies"][extra]
+        wanted += PROJECT["optional-dependencies"][extra]
     return [requirement.replace(">=", "==", 1) for requirement in wanted]
 
 
@@ -66,14 +74,40 @@ def test_every_dependency_declares_a_minimum() -> None:
         assert re.match(r"[A-Za-z0-9-]+(\[[a-z]+\])?==[0-9.]+", requirement), requirement
 
 
+def test_ci_tries_both_ends_on_every_python_that_is_declared() -> None:
+    assert {"3.11", "3.12", "3.13"} <= {*PYTHONS}
+    workflow = (ROOT / ".github" / "workflows" / "ci.yml").read_text(encoding="utf-8")
+    listed = re.search(r"python-version: \|\n((?: +3\.\d+\n)+)", workflow)
+    assert listed is not None
+    assert listed[1].split() == PYTHONS
+
+
+def interpreter(version: str) -> str:
+    """A Python of that version; a skip that says where it was looked for."""
+    variable = f"LEPORID_PYTHON{version.replace('.', '')}"
+    found = os.environ.get(variable) or shutil.which(f"python{version}")
+    if found is None and version == f"{sys.version_info.major}.{sys.version_info.minor}":
+        found = sys.executable
+    if found is not None:
+        # What is on the PATH may be a shim without that version behind it.
+        said = subprocess.run([found, "--version"], capture_output=True, text=True, check=False)
+        if said.stdout.startswith(f"Python {version}."):
+            return found
+    pytest.skip(f"no Python {version}: put python{version} on the PATH or set {variable}")
+
+
 @pytest.mark.slow
-def test_the_lowest_versions_work(tmp_path: Path) -> None:
-    subprocess.run([sys.executable, "-m", "venv", str(tmp_path / "env")], check=True)
+@pytest.mark.parametrize("versions", ["lowest", "newest"])
+@pytest.mark.parametrize("python_version", PYTHONS)
+def test_the_library_works(python_version: str, versions: str, tmp_path: Path) -> None:
+    subprocess.run([interpreter(python_version), "-m", "venv", str(tmp_path / "env")], check=True)
     python = tmp_path / "env" / "bin" / "python"
     install = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-    lowest = minimums("tune", "plots", "serve")
-    subprocess.run([*install, "--only-binary", ":all:", *lowest], check=True)
-    subprocess.run([*install, "--no-deps", ROOT], check=True)
+    if versions == "lowest":
+        subprocess.run([*install, "--only-binary", ":all:", *minimums(*EXTRAS)], check=True)
+        subprocess.run([*install, "--no-deps", ROOT], check=True)
+    else:
+        subprocess.run([*install, f"{ROOT}[{','.join(EXTRAS)}]"], check=True)
     subprocess.run([python, "-m", "pip", "check"], check=True)
 
     def works(*arguments: str) -> None:

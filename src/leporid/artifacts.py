@@ -261,14 +261,14 @@ def _digest(path: Path) -> str:
 
 
 def check_csr(
-    indptr: NDArray[Any], indices: NDArray[Any], n_values: int, columns: int, what: str
+    indptr: NDArray[Any], indices: NDArray[Any], values: NDArray[Any], columns: int, what: str
 ) -> None:
     """Refuse row pointers or column indices that would reach outside a stored sparse matrix.
 
     Compiled loops do not look: an index that is wrong there ends the process.
     """
     whole = all(part.ndim == 1 and part.dtype.kind == "i" for part in (indptr, indices))
-    if not whole or not len(indptr) or not len(indices) == n_values == indptr[-1]:
+    if not whole or not len(indptr) or not (len(indices),) == values.shape == (indptr[-1],):
         raise DataError(f"{what} is not a sparse matrix: its parts do not fit together")
     if indptr[0] != 0 or (np.diff(indptr) < 0).any():
         raise DataError(f"{what} is not a sparse matrix: its rows are not in order")

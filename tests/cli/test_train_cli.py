@@ -112,6 +112,17 @@ def test_a_run_stopped_in_its_final_fit_is_a_run(
     assert "validated model" in call("recommend", tmp_path / "r", "--user", "u1").stderr
 
 
+@pytest.mark.parametrize("init", ["content", "leporid_content"])
+def test_an_initialiser_without_its_item_table_is_refused_before_the_log_is_read(
+    init: str, tmp_path: Path
+) -> None:
+    arguments = ["train", tmp_path / "none.csv", "-o", tmp_path / "r", "--init", init]
+    error = call(*arguments, fails=True).exception
+    assert isinstance(error, ConfigError)
+    assert str(error).startswith(f"{init} needs a file about the items")
+    assert "--init-set items=items.parquet" in str(error)
+
+
 def test_tensorboard_is_asked_for_before_training(
     log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -12,6 +12,7 @@ import pytest
 from scipy import sparse
 
 from leporid import load
+from leporid.data import IdMap, read_item_columns
 from leporid.errors import DataError, LeporidWarning
 from tests.data.strategies import external_rows
 
@@ -136,3 +137,44 @@ def test_other_objects_are_refused_kindly() -> None:
         load([1, 2, 3])
     with pytest.raises(DataError, match=r"no such file: ml-10k .*'ml-1"):
         load("ml-10k")
+
+
+@pytest.mark.parametrize("make", [pandas.DataFrame, dict])
+@pytest.mark.parametrize("role", ["user", "item"])
+@pytest.mark.parametrize(
+    ("values", "says"),
+    [([10**30], "beyond 64 bits: give ids as text"), (["a\ud800"], "replace the lone surrogate")],
+)
+def test_ids_that_arrow_cannot_hold_are_refused(
+    values: list[object], says: str, role: str, make: type
+) -> None:
+    columns = {"user": [1], "item": [2]} | {role: values}
+    source = {name: pandas.Series(column, dtype=object) for name, column in columns.items()}
+    with pytest.raises(DataError, match=f"column '{role}' holds .*{says}"):
+        load(make(source))
+    assert load(make(source | {role: pandas.Series(["z"])}))
+
+
+@pytest.mark.parametrize("values", [[10**30], ["a\ud800"], [1, "a"], 5])
+def test_an_id_map_of_what_are_no_ids_is_refused(values: object) -> None:
+    with pytest.raises(DataError, match="user ids must be 64-bit integers or text"):
+        IdMap.from_values(values, "user")
+    with pytest.raises(DataError):
+        read_item_columns({"item_id": values, "title": ["x"]})
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        {"user": ["10", "9", "x"], "item": [1, 2, None]},
+        {"user": ["10", "9", str(10**30)], "item": [1, 2, None]},
+        {"user": ["10", "9", "x"], "item": [1, 2, 3], "rating": [4.0, 4.0, 1.0]},
+        {"user": ["10", "9", "07"], "item": [1, 2, 3], "time": [1, 2, None]},
+    ],
+)
+@pytest.mark.filterwarnings("ignore::leporid.errors.LeporidWarning")
+def test_rows_that_are_left_out_do_not_make_the_ids_text(rows: dict[str, list[object]]) -> None:
+    least = 3.0 if "rating" in rows else None
+    assert load(rows, min_rating=least).users.ids.to_pylist() == [9, 10]
+    kept = {name: column[:2] for name, column in rows.items()}
+    assert load(kept, min_rating=least).users == load(rows, min_rating=least).users

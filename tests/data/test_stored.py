@@ -52,6 +52,7 @@ values = {
     "integers": st.integers(-3, 12),
     "numbers as text": st.sampled_from(["1", "2", " 3", "3", "17", "200"]),
     "text": st.sampled_from(["a", "bb", " a", "c", "", "10"]),
+    "mostly integers as text": st.sampled_from(["1", "2", "9", "10", "17", "-3", "x"]),
     "with gaps": st.one_of(st.none(), st.integers(0, 9)),
     "floats": st.one_of(st.none(), st.sampled_from([1.0, 2.0, 30.0, float("nan")])),
 }

@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from scipy import sparse
 
+import leporid
 from leporid.data import IdMap, item_features
 from leporid.errors import ConfigError, DataError, LeporidWarning, UnknownNameError
 from leporid.initializers import content, start
@@ -106,8 +107,21 @@ def test_tables_without_content_for_the_items_are_refused(tmp_path: Path) -> Non
         item_features(ITEMS, {"item_id": [1, 2], "title": ["alpha", "beta"]})
     with pytest.raises(DataError, match="no vector without NaN"):
         item_features(ITEMS, {"item_id": [1, 2], "v": [[float("nan")], None]}, columns=["v:vector"])
-    with pytest.raises(ConfigError, match=r"items='items\.parquet'"):
-        Content().fit(planted())
+
+
+@pytest.mark.parametrize("name", ["content", "leporid_content"])
+def test_settings_without_a_file_about_the_items_are_refused(name: str) -> None:
+    says = rf"{name} needs a file about the items: items='items\.parquet'"
+    with pytest.raises(ConfigError, match=says):
+        start(name, planted(), dim=4)
+    with pytest.raises(ConfigError, match=says):
+        leporid.train("bpr", leporid.temporal_split(planted()), init=name, progress=False)
+
+
+@pytest.mark.parametrize("name", [".", "/", "..", "missing.csv"])
+def test_a_place_without_a_file_about_the_items_is_refused(name: str) -> None:
+    with pytest.raises(DataError):
+        start("content", planted(), dim=4, items=name)
 
 
 @pytest.mark.parametrize("dense", [0, 10**9], ids=["sparse solver", "dense"])

@@ -47,8 +47,9 @@ class _Training:
 
     def __post_init__(self) -> None:
         """Refuse what cannot be, before any data is read."""
-        self.settings()
-        self.start()
+        _, init_settings = self.settings()
+        if (name := self.start()) != "none":
+            initializers.get(name).config_class.from_dict(init_settings)
         self.named_recipe()
 
     def start(self) -> str:

@@ -18,6 +18,9 @@ from numpy.typing import NDArray
 
 from leporid.errors import DataError, UnknownIdError
 
+_INTEGER = r"^(0|-?[1-9][0-9]*)$"
+"""An integer as a program prints it: no leading zero, no plus sign."""
+
 
 @dataclass(frozen=True, eq=False)
 class IdMap:
@@ -39,9 +42,12 @@ class IdMap:
     @classmethod
     def from_values(cls, values: Any, kind: str = "id") -> IdMap:
         """The distinct values of a pyarrow/numpy array or a sequence of ids."""
-        array = _as_array(values)
-        whole = pa.types.is_integer(array.type) or pa.types.is_null(array.type)
-        distinct = pc.unique(array.cast(pa.int64() if whole else pa.string()))
+        try:
+            array = _as_array(values)
+            whole = pa.types.is_integer(array.type) or pa.types.is_null(array.type)
+            distinct = pc.unique(array.cast(pa.int64() if whole else pa.string()))
+        except (pa.ArrowException, OverflowError, TypeError, UnicodeEncodeError) as error:
+            raise DataError(f"{kind} ids must be 64-bit integers or text: {error}") from None
         if distinct.null_count:
             raise DataError(f"a {kind} id is missing")
         return cls(distinct.take(pc.sort_indices(distinct)), kind)
@@ -143,16 +149,27 @@ class IdMap:
         """The map of a subset, `indices` ascending."""
         return IdMap(self.ids.take(pa.array(indices)), self.kind)
 
+    def kept(self, indices: NDArray[Any]) -> IdMap:
+        """The map of a subset, as integers (and in their order) where all its ids are integers."""
+        inner = self.take(indices)
+        if not self.is_integer and pc.all(pc.match_substring_regex(inner.ids, _INTEGER)).as_py():
+            with contextlib.suppress(pa.ArrowInvalid):  # longer than 64 bits
+                return IdMap.from_values(inner.ids.cast(pa.int64()), self.kind)
+        return inner
+
     def within_core(self, indices: NDArray[Any], k: int) -> IdMap:
-        """`take`, remembering the other ids as dropped by the `k`-core."""
+        """`kept`, remembering the other ids as dropped by the `k`-core."""
         outside = np.ones(len(self), bool)
         outside[indices] = False
         if not outside.any():
             return self
         dropped = self.ids.filter(pa.array(outside))
         if self.dropped is not None:
-            dropped = pa.concat_arrays([self.dropped.ids, dropped])
-        inner, before = self.take(indices), IdMap.from_values(dropped, self.kind)
+            earlier = self.dropped.ids
+            if earlier.type != dropped.type:  # what was kept may be integers, what was not is text
+                earlier, dropped = earlier.cast(pa.string()), dropped.cast(pa.string())
+            dropped = pa.concat_arrays([earlier, dropped])
+        inner, before = self.kept(indices), IdMap.from_values(dropped, self.kind)
         return IdMap(inner.ids, self.kind, before, max(k, self.core))
 
     def _unknown(self, external: Any) -> str:

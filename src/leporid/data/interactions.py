@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from leporid.data.id_map import IdMap
-from leporid.data.k_core import core_counts, warn_of_few, with_core_dropped
+from leporid.data.k_core import core_counts, new_indices, warn_of_few, with_core_dropped
 from leporid.data.sequences import Sequences, first_of_pairs
 from leporid.errors import DataError, UnknownNameError
 
@@ -237,7 +237,7 @@ class Interactions:
 
         Repeated events of a pair count once, so that the core does not depend on whether they are
         kept. The fixed point does not depend on the order of the removals. The id maps are
-        compacted to what remains: `.users.dropped` and `.items.dropped` are the ids that went,
+        compacted to what remains, as integers where only integers remain: `.users.dropped` and `.items.dropped` are the ids that went,
         `.dropped` counts the rows. Fewer than half of the users left give a `LeporidWarning`, none
         a `DataError` that says how large `k` may be.
         """
@@ -246,13 +246,18 @@ class Interactions:
         inner = self.select((of_user[self.user] > 0) & (of_item[self.item] > 0))
         kept_users, kept_items = np.flatnonzero(of_user), np.flatnonzero(of_item)
         warn_of_few(len(kept_users), self.n_users, k)
-        new_user, new_item = (np.cumsum(n > 0, dtype=np.int32) - 1 for n in (of_user, of_item))
+        users = self.users.within_core(kept_users, k)
+        items = self.items.within_core(kept_items, k)
+        new_user = new_indices(self.users, users, kept_users)
+        new_item = new_indices(self.items, items, kept_items)
+        if users.is_integer != self.users.is_integer:  # users in another order
+            inner = inner.select(np.argsort(new_user[inner.user], kind="stable"))
         return replace(
             inner,
             user=new_user[inner.user],
             item=new_item[inner.item],
-            users=self.users.within_core(kept_users, k),
-            items=self.items.within_core(kept_items, k),
+            users=users,
+            items=items,
             dropped=with_core_dropped(self.dropped, len(self) - len(inner), k),
             source=self.source,
         )

@@ -291,7 +291,7 @@ def _in_memory(source: Any) -> pa.Table:
             return source.to_arrow()
         is_frame = type(source).__module__.startswith("pandas.")
         return pa.Table.from_pandas(source, preserve_index=False) if is_frame else pa.table(source)
-    except (TypeError, ValueError, pa.ArrowInvalid) as error:
+    except (TypeError, ValueError, OverflowError, pa.ArrowInvalid) as error:
         kind = type(source).__name__
         raise DataError(
             f"an item table is a file, a frame or columns, not {kind}: {error}"

@@ -30,7 +30,14 @@ from leporid.data.id_map import uuids_as_text
 from leporid.data.interactions import Duplicates, Interactions
 from leporid.data.logs import read_log
 from leporid.data.policies import to_interactions
-from leporid.data.source_file import SourceFile, in_words, is_address, located, reading
+from leporid.data.source_file import (
+    SourceFile,
+    in_words,
+    is_address,
+    located,
+    reading,
+    shortened,
+)
 from leporid.data.split import is_split
 from leporid.data.text_files import read_lines, text_table
 from leporid.errors import ConfigError, DataError, UnknownNameError, closest
@@ -142,22 +149,41 @@ def _read_frame(source: Any, asked: Asked) -> RawTable:
             source = pa.table(source)
         names = source.column_names if isinstance(source, pa.Table) else list(source)
         columns = find_columns([str(name) for name in names], asked, origin)
-        table = _selected(source, list(columns.places.values()))
+        table = _selected(source, list(columns.places.values()), origin)
     except (pa.ArrowException, TypeError) as error:
         raise DataError(f"{origin} cannot be read as columns: {error}") from None
     return RawTable.of(table, columns, origin, "frame")
 
 
-def _selected(source: Any, places: list[int]) -> pa.Table:
+def _selected(source: Any, places: list[int], origin: str) -> pa.Table:
     """Only the columns at these places are converted."""
     if isinstance(source, pa.Table):
         return source.select(places)
-    if not isinstance(source, Mapping):
-        return pa.Table.from_pandas(source.iloc[:, places], preserve_index=False)
-    values = [list(source.values())[place] for place in places]
-    arrow = (pa.Array, pa.ChunkedArray)
-    columns = [column if isinstance(column, arrow) else pa.array(column) for column in values]
+    names = list(source)
+    series = list(source.values()) if isinstance(source, Mapping) else None
+    values = [source.iloc[:, place] if series is None else series[place] for place in places]
+    columns = [
+        _converted(column, f"{origin}, column {names[place]!r}")
+        for place, column in zip(places, values, strict=True)
+    ]
     return pa.table(columns, names=[str(place) for place in places])
+
+
+def _converted(column: Any, where: str) -> pa.Array | pa.ChunkedArray:
+    """One column as Arrow has it."""
+    if isinstance(column, pa.Array | pa.ChunkedArray):
+        return column
+    try:
+        return pa.array(column)
+    except OverflowError:
+        raise DataError(
+            f"{where} holds an integer beyond 64 bits: give ids as text and other numbers as floats"
+        ) from None
+    except UnicodeEncodeError as error:
+        raise DataError(
+            f"{where} holds text that UTF-8 cannot encode, {shortened(ascii(error.object))}: "
+            f"replace the lone surrogate in it"
+        ) from None
 
 
 def _read_matrix(matrix: Any, weight: str | int | None) -> RawTable:

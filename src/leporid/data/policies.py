@@ -135,7 +135,7 @@ def id_lookup(values: pa.Array, counts: NDArray[Any], kind: str) -> tuple[NDArra
     Returns int32[len(values)] and the map; a value that does not occur has index 0.
     """
     used = np.flatnonzero(counts)
-    present = _external_ids(values).take(pa.array(used))
+    present = _external_ids(values.take(pa.array(used)))
     id_map = IdMap.from_values(present, kind)
     lookup = np.zeros(len(values), dtype=np.int32)
     lookup[used] = id_map.encode(present)

@@ -191,8 +191,9 @@ class Initializer(abc.ABC):
     """Raised whenever a change of the code changes the vectors: old cache entries then expire."""
 
     def __init__(self, config: InitializerConfig | None = None, **settings: Any) -> None:
-        config = self.config_class() if config is None else config
-        if not isinstance(config, self.config_class):
+        if config is None:
+            config = self.config_class.from_dict(settings)
+        elif not isinstance(config, self.config_class):
             raise ConfigError(f"{self.name} takes a {self.config_class.__name__}, not {config!r}")
         self.config = config.replace(**settings)
 

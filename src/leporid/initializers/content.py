@@ -40,6 +40,10 @@ class ContentConfig(InitializerConfig):
     whiten: bool = True
     """Give every direction the same spread; False leaves them as long as they are."""
 
+    def validate(self) -> None:
+        """Refuse settings without a file."""
+        check_item_file("content", self.items)
+
 
 class Content(Initializer):
     """Principal components of words, categories, numbers or vectors of the items."""
@@ -73,14 +77,18 @@ class Content(Initializer):
         return {**super().provenance(digest), "content": content_digest(self.config.items)}
 
 
+def check_item_file(initializer: str, items: str) -> None:
+    """Refuse settings that name no file about the items."""
+    if not items:
+        raise ConfigError(
+            f"{initializer} needs a file about the items: items='items.parquet' (on the command "
+            f"line --init-set items=items.parquet for train, --set for embed)"
+        )
+
+
 def read_features(initializer: Any, train: Interactions) -> ItemFeatures:
     """The features of the items in the file an initialiser names."""
     config = initializer.config
-    if not config.items:
-        raise ConfigError(
-            f"{initializer.name} needs a file about the items: items='items.parquet' (on the "
-            f"command line --init-set items=items.parquet)"
-        )
     return item_features(train.items, config.items, columns=config.columns)
 
 
@@ -93,7 +101,7 @@ def content_report(features: ItemFeatures) -> dict[str, Any]:
 def content_digest(source: str) -> str:
     """A hash of the file, and of the ids beside a `.npy`; the name itself for a data set's."""
     path = Path(source).expanduser()
-    files = [f for f in (path, path.with_name(f"{path.stem}.ids.npy")) if f.is_file()]
+    files = [f for f in (path, path.parent / f"{path.stem}.ids.npy") if f.is_file()]
     contents = b"".join(file.read_bytes() for file in files) if files else source.encode()
     return hashlib.sha256(contents).hexdigest()[:16]
 

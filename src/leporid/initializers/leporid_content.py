@@ -24,7 +24,12 @@ from leporid.config import setting
 from leporid.data import IdMap, Interactions, item_features
 from leporid.errors import ConfigError, LeporidWarning, NotFittedError
 from leporid.graph import knn_graph
-from leporid.initializers.content import content_digest, content_report, read_features
+from leporid.initializers.content import (
+    check_item_file,
+    content_digest,
+    content_report,
+    read_features,
+)
 from leporid.initializers.content_graph import content_edges
 from leporid.initializers.leporid import LEPORIDConfig
 from leporid.initializers.spectral_sides import SpectralInitializer
@@ -50,8 +55,9 @@ class LEPORIDContentConfig(LEPORIDConfig):
     and falls in a straight line; at 1 it places the items without users and no others."""
 
     def validate(self) -> None:
-        """Refuse what fits the items without a graph of all of them."""
+        """Refuse settings without a file, or without a graph of all items."""
         super().validate()
+        check_item_file("leporid_content", self.items)
         if self.item_landmarks is not None:
             raise ConfigError("content edges need all items in the graph: leave out item_landmarks")
 

@@ -10,9 +10,9 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from leporid.config import Config, setting
+from leporid.config import Config, checked, setting
 from leporid.data import Interactions, Sequences, Split
-from leporid.errors import ConfigError
+from leporid.errors import ConfigError, DataError
 from leporid.evaluation import masked_top_k
 from leporid.initializers import start
 from leporid.models.shared import catalogue
@@ -20,7 +20,7 @@ from leporid.models.shared.base import HistoryUnsupportedError, Indices, Recomme
 from leporid.models.shared.refitting import Fitting, everything
 from leporid.progress import ProgressLike
 
-_PARTS = {"model", "settings", "init", "weight"}
+_PARTS: dict[str, Any] = {"model": str, "settings": dict, "init": str | None, "weight": float}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,10 +39,12 @@ class BlendConfig(Config):
         if not self.members:
             raise ConfigError("a blend needs at least one member")
         for member in self.members:
-            if not {"model"} <= member.keys() <= _PARTS:
+            if not {"model"} <= member.keys() <= _PARTS.keys():
                 raise ConfigError(
                     f"a member of a blend has a model, settings, init and weight, not {member!r}"
                 )
+            for part, value in member.items():
+                checked(value, _PARTS[part], f"the {part} of a member of a blend")
 
 
 class Blend(Recommender):
@@ -127,7 +129,12 @@ class Blend(Recommender):
 
     def _restore(self, arrays: dict[str, NDArray[Any]]) -> None:
         members = []
-        fittings = json.loads(arrays["fittings"].tobytes())
+        try:
+            fittings = json.loads(arrays["fittings"].tobytes())
+        except (ValueError, RecursionError) as error:
+            raise DataError(f"fittings is not valid JSON: {error}") from None
+        if not isinstance(fittings, list) or len(fittings) != len(self.config.members):
+            raise DataError(f"fittings does not describe {len(self.config.members)} members")
         for place, (about, fitting) in enumerate(zip(self.config.members, fittings, strict=True)):
             member = catalogue.get(about["model"])(**about.get("settings", {}))
             member._train, member._known = self._train, self._known

@@ -51,8 +51,8 @@ class GFCF(ProfileRecommender):
         "alpha": Float(0.0, 2.0),
         **WINDOW_SPACE,
     }
-    basis: Learnt[NDArray[np.float32]] = Learnt()
-    """float32[n_items, rank]: V."""
+    basis: Learnt[NDArray[np.float32]] = Learnt(shape=("items", None))
+    """float32[n_items, r]: V, r = min(rank, n_users, n_items)."""
     _normalised: sparse.csr_array
     _filter: NDArray[np.float32] | None
 

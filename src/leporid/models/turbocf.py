@@ -58,7 +58,7 @@ class TurboCF(ItemWeights):
         "filter": Choice(*FILTERS),
         **WINDOW_SPACE,
     }
-    weights: Learnt[sparse.csr_array | NDArray[np.float32]] = Learnt()
+    weights: Learnt[sparse.csr_array | NDArray[np.float32]] = Learnt(shape=("items", "items"))
     """float32[n_items, n_items]: H, sparse where it is linear."""
 
     def _fit(self, split: Split, *, seed: int, progress: ProgressLike) -> None:

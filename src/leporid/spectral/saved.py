@@ -93,6 +93,6 @@ def _check(about: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
         if f"{name}.indptr" in arrays or (name == "graph" and graph is not None):
             indptr, indices = (arrays.get(f"{name}.{part}") for part in ("indptr", "indices"))
             weights = arrays.get("graph.weights") if name == "graph" else indices
-            if indptr is None or indices is None or weights is None or len(indptr) != fitted + 1:
+            if indptr is None or indices is None or weights is None or indptr.size != fitted + 1:
                 raise DataError(f"the {name} are incomplete")
-            check_csr(indptr, indices, len(weights), columns, name)
+            check_csr(indptr, indices, weights, columns, name)

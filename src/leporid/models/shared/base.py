@@ -69,12 +69,12 @@ class Learnt(Generic[T]):
     """What `fit` learns: an array or a square CSR matrix, which `save` writes under `key`.
 
     The key is by default the attribute's name. Reading it before `fit` is a `NotFittedError`.
-    With a `shape`, such as `("users", "dim")`, a saved model is refused where it is not float32 of
-    that shape: a size is "users", "items" or a setting.
+    A saved model is refused where it is not float32 of the `shape`, such as `("users", "dim")`: a
+    size is "users", "items", a setting, or None for any.
     """
 
     def __init__(
-        self, key: str | None = None, *, shape: tuple[str, ...] = (), sparse: bool = False
+        self, key: str | None = None, *, shape: tuple[str | None, ...], sparse: bool = False
     ) -> None:
         self.key, self.shape, self.sparse = key or "", shape, sparse
 
@@ -216,22 +216,26 @@ class Recommender(Recommending):
 
     def _restore(self, arrays: dict[str, NDArray[Any]]) -> None:
         """The inverse of `_arrays`; `known` and `train` are set already."""
-        sizes = {"users": self.train.n_users, "items": self.train.n_items}
+        sizes = {**vars(self.config), "users": self.train.n_users, "items": self.train.n_items}
         for attribute, learnt in self._learnt().items():
             key, stored = learnt.key, f"{learnt.key}.indptr" in arrays
             if stored or learnt.sparse:
                 names = ("data", "indices", "indptr")
                 data, indices, indptr = (arrays[f"{key}.{part}"] for part in names)
-                n, dtype = len(indptr) - 1, data.dtype
-                check_csr(indptr, indices, len(data), n, key)
+                n, dtype = max(indptr.size - 1, 0), data.dtype
+                check_csr(indptr, indices, data, n, key)
                 value = canonical(sparse.csr_array((data, indices, indptr), shape=(n, n)))
             else:
                 value, dtype = arrays[key], arrays[key].dtype
-            expected = tuple(sizes.get(s) or getattr(self.config, s) for s in learnt.shape)
-            if expected and (value.shape != expected or dtype != np.float32):
+            wanted = [None if size is None else sizes[size] for size in learnt.shape]
+            fits = len(wanted) == value.ndim and all(
+                size in (None, actual) for size, actual in zip(wanted, value.shape, strict=True)
+            )
+            if not fits or dtype != np.float32:
+                words = ", ".join("any" if size is None else str(size) for size in wanted)
                 raise DataError(
                     f"{key} is {dtype} of shape {list(value.shape)}, the model needs float32 of "
-                    f"{list(expected)}"
+                    f"[{words}]"
                 )
             setattr(self, attribute, value)
 
