@@ -103,7 +103,7 @@ def run_toy(task: str, folder: Path, **environment: str) -> subprocess.Popen[byt
 
 def test_a_killed_process_can_be_taken_up_to_the_bit(split: Split, tmp_path: Path) -> None:
     process = run_toy("killed", tmp_path, DIE_AT="12")
-    assert process.wait(timeout=120) == -signal.SIGKILL
+    assert process.wait(timeout=600) == -signal.SIGKILL
     assert [p.name for p in tmp_path.iterdir()] == ["checkpoint.safetensors"]
     resumed = DLR2(**KILLED).fit(split, seed=4, device="cpu", checkpoint=tmp_path, resume=True)
     unbroken = DLR2(**KILLED).fit(split, seed=4, device="cpu")
@@ -119,7 +119,7 @@ def test_two_processes_train_as_one(split: Split, tmp_path: Path) -> None:
         run_toy("parallel", tmp_path, RANK=str(rank), LOCAL_RANK=str(rank), **shared)
         for rank in range(2)
     ]
-    assert [process.wait(timeout=120) for process in processes] == [0, 0]
+    assert [process.wait(timeout=600) for process in processes] == [0, 0]
     alone = DLR2(**SHARED).fit(split, seed=4, device="cpu")
     one, two = (weights(Recommender.load(tmp_path / f"rank{rank}")) for rank in range(2))
     assert_same_bits(one, two)

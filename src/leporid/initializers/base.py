@@ -25,6 +25,8 @@ _OLD_NAMES = {"ids.utf8": "bytes", "ids.offsets": "offsets"}
 """What files written before version 0.2 call the arrays of text ids."""
 _FORMAT, _BEFORE = "leporid.embeddings.2", "leporid.embeddings"
 """The first has a seal; the second, of version 0.2, had none."""
+_ROUNDING = 1e-9
+"""Rows this much shorter than the longest one are what rounding leaves of zero."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -170,6 +172,23 @@ def _read_side(
     return Embedding(np.ascontiguousarray(vectors, dtype=np.float32), values, origin), ids
 
 
+def with_empty_rows(side: Embedding, known: NDArray[np.bool_]) -> Embedding:
+    """`side` with zeros in the rows that are not `known`, and the number of its rows of zeros.
+
+    What a solver leaves in such rows, and in rows its columns do not reach, is rounding: whether
+    that is exactly zero depends on the processor.
+    """
+    length = np.abs(side.vectors).max(axis=1, initial=0)
+    empty = ~known | (length <= _ROUNDING * length.max(initial=0))
+    vectors = side.vectors
+    if vectors[empty].any():
+        vectors = vectors.copy()
+        vectors[empty] = 0
+    return replace(
+        side, vectors=vectors, provenance={**side.provenance, "isolated": int(empty.sum())}
+    )
+
+
 @dataclass(frozen=True, kw_only=True)
 class InitializerConfig(Config):
     """Settings every initialiser has."""
@@ -187,7 +206,9 @@ class Initializer(abc.ABC):
     config_class: ClassVar[type[InitializerConfig]]
     standardize_by_default: ClassVar[bool] = True
     """Whether models should z-score the vectors (random vectors are used as drawn)."""
-    version: ClassVar[int] = 1
+    leaves_unknown_rows_empty: ClassVar[bool] = True
+    """Whether rows that nothing is known of are zero (random vectors are drawn for all rows)."""
+    version: ClassVar[int] = 2
     """Raised whenever a change of the code changes the vectors: old cache entries then expire."""
 
     def __init__(self, config: InitializerConfig | None = None, **settings: Any) -> None:
@@ -203,13 +224,22 @@ class Initializer(abc.ABC):
     def fit(
         self, train: Interactions, *, progress: bool | ProgressLike | None = None
     ) -> InitialEmbeddings:
-        """The starting vectors for `train`; the same data and seed give the same bits."""
+        """The starting vectors for `train`; the same data and seed give the same bits.
+
+        Rows without interactions (and, where content places items, without content) are exactly
+        zero. `provenance["isolated"]` counts the rows of zeros of each side.
+        """
         if len(train) == 0:
             raise DataError(f"the training data is empty: {self.name} has nothing to fit on")
         reporter = make_progress(progress)
         embeddings = self._fit(train, reporter)
         reporter.close()
-        return replace(embeddings, user_ids=train.users, item_ids=train.items)
+        users, items = embeddings.users, embeddings.items
+        if self.leaves_unknown_rows_empty:
+            users = with_empty_rows(users, np.bincount(train.user, minlength=users.n) > 0)
+            known = np.bincount(train.item, minlength=items.n) > 0
+            items = with_empty_rows(items, known | bool(items.provenance.get("content")))
+        return InitialEmbeddings(users, items, train.users, train.items)
 
     @abc.abstractmethod
     def _fit(self, train: Interactions, progress: ProgressLike) -> InitialEmbeddings:

@@ -94,8 +94,7 @@ def read_features(initializer: Any, train: Interactions) -> ItemFeatures:
 
 def content_report(features: ItemFeatures) -> dict[str, Any]:
     """What the provenance keeps of the features."""
-    isolated = int(np.count_nonzero(~features.known))
-    return {"columns": dict(features.kinds), "left_out": features.left_out, "isolated": isolated}
+    return {"columns": dict(features.kinds), "left_out": features.left_out}
 
 
 def content_digest(source: str) -> str:

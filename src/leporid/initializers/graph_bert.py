@@ -79,7 +79,7 @@ class GraphBert(Initializer):
     name = "graph_bert"
     config_class = GraphBertConfig
     config: GraphBertConfig
-    version = 2
+    version = 3
 
     def _fit(self, train: Interactions, progress: ProgressLike) -> InitialEmbeddings:
         config, graph = self.config, bipartite_adjacency(train.csr())
@@ -113,7 +113,6 @@ class GraphBert(Initializer):
             losses.append(float(loss.detach()))
             progress.advance(1, loss=losses[-1])
         vectors = encoder.encode_all()
-        vectors[degrees == 0] = 0.0
         tenth = max(1, len(losses) // 10)
         return self._embeddings(
             train,

@@ -69,7 +69,7 @@ class LEPORIDContent(SpectralInitializer):
     config_class = LEPORIDContentConfig
     config: LEPORIDContentConfig
     estimator_class = Leporid
-    version = 2
+    version = 3
     _fitted: tuple[Interactions, Leporid, float] | None = None
 
     def provenance(self, digest: str) -> dict[str, Any]:
@@ -107,9 +107,7 @@ class LEPORIDContent(SpectralInitializer):
             estimator.embedding_, estimator.degrees_ = estimator.embedding_.copy(), degrees.copy()
             estimator.embedding_[thin] = estimator.transform(weights)
             estimator.degrees_[thin] = np.asarray(weights.sum(axis=1)).ravel()
-        about = content_report(features)
-        del about["isolated"]  # an item without content may have users
-        return about
+        return content_report(features)
 
     def _rule(self) -> tuple[int, float, float]:
         return self.config.content_k, self.config.gamma, self.config.enough

@@ -71,8 +71,9 @@ class NetMF(Initializer):
             values, vectors, residual = top_singular(
                 operator, dim, dense=dense, seed=config.seed, progress=progress
             )
-            isolated = int(np.count_nonzero(np.diff(graph.indptr) == 0))
-            report = {**provenance, "isolated": isolated, "residual": residual}
+            # Such a row of the matrix is zero: what the solver leaves in it is its error.
+            vectors[np.diff(graph.indptr) == 0] = 0.0
+            report = {**provenance, "residual": residual}
             return Embedding(padded(vectors * np.sqrt(values), config.dim), None, report)
 
         return InitialEmbeddings(embed(matrix), embed(matrix.T.tocsr()))

@@ -99,9 +99,7 @@ class Node2Vec(Initializer):
                 merge_replicas(inputs, used_in)
                 merge_replicas(outputs, used_out)
             progress.advance()
-        vectors = inputs[0].copy()
-        vectors[np.diff(indptr) == 0] = 0.0
-        return self._embeddings(train, *np.split(vectors, [train.n_users]))
+        return self._embeddings(train, *np.split(inputs[0], [train.n_users]))
 
 
 def alias_table(weights: NDArray[Any]) -> tuple[NDArray[np.float32], NDArray[np.int32]]:

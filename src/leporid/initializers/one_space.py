@@ -22,8 +22,7 @@ def item_means(items: Embedding, matrix: Any, provenance: dict[str, Any]) -> Emb
     """Users as the mean of their items' z-scored vectors; zeros for those without items."""
     summed = matrix @ _weighted(items, 0).vectors
     mean = np.asarray(summed / np.maximum(np.diff(matrix.indptr), 1)[:, None], dtype=np.float32)
-    users = Embedding(mean, items.eigenvalues, provenance)
-    return replace(users, provenance={**provenance, "isolated": int(users.isolated.sum())})
+    return Embedding(mean, items.eigenvalues, provenance)
 
 
 def in_one_space(

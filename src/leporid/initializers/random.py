@@ -28,6 +28,7 @@ class Random(Initializer):
     config_class = RandomConfig
     config: RandomConfig
     standardize_by_default = False
+    leaves_unknown_rows_empty = False
 
     def _fit(self, train: Interactions, progress: ProgressLike) -> InitialEmbeddings:
         config = self.config

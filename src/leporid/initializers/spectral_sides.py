@@ -11,7 +11,12 @@ from numpy.typing import NDArray
 from leporid.config import setting
 from leporid.data import IdMap, Interactions
 from leporid.errors import ConfigError, DataError
-from leporid.initializers.base import InitialEmbeddings, Initializer, InitializerConfig
+from leporid.initializers.base import (
+    InitialEmbeddings,
+    Initializer,
+    InitializerConfig,
+    with_empty_rows,
+)
 from leporid.initializers.one_space import Align, in_one_space, item_means
 from leporid.initializers.svd import padded
 from leporid.progress import ProgressLike
@@ -108,14 +113,14 @@ def side_embedding(
     """
     report = {
         **provenance,
-        "isolated": int(np.count_nonzero(fitted.degrees_ == 0)),
         "landmarks": None if fitted.landmarks_ is None else len(fitted.landmarks_),
         "residual": float(np.max(fitted.residuals_, initial=0.0)),
     }
+    side = Embedding(padded(fitted.embedding_, dim), fitted.eigenvalues_, report)
     if rotated:
         vectors = padded(fitted.embedding_ @ fitted.rotation_, dim)
-        return Embedding(vectors, None, {**report, "rotated": True})
-    return Embedding(padded(fitted.embedding_, dim), fitted.eigenvalues_, report)
+        side = Embedding(vectors, None, {**report, "rotated": True})
+    return with_empty_rows(side, fitted.degrees_ > 0)
 
 
 def _known_rows(old: Embedding, old_ids: IdMap | None, ids: IdMap) -> NDArray[np.float32]:

@@ -18,7 +18,7 @@ from leporid.kernel import kernel
 from leporid.memory import format_bytes, free_memory
 from leporid.models.shared.base import Learnt
 from leporid.models.shared.profiles import WINDOW_SPACE, ItemWeights, ProfileConfig
-from leporid.models.shared.sparse import canonical, csr_parts, rows_times, top_k_products
+from leporid.models.shared.sparse import canonical, csr_parts, rows_times, top_k_products, unit_size
 from leporid.progress import ProgressLike
 from leporid.space import Float, SearchSpace
 
@@ -89,12 +89,15 @@ def ease_weights(profiles: sparse.csr_array, l2: float) -> NDArray[np.float32]:
     In float32 and in one matrix from X'X to B. Where that is not accurate enough, by the residual
     of a probe vector, it is done again in float64, with room for two more such matrices.
     """
+    profiles, power = unit_size(profiles)
+    l2 /= power**2
     by_item = canonical(profiles.T)
     for kind in (np.float32, np.float64):
         gram = rows_times(by_item, profiles)
         matrix: NDArray[Any] = gram.astype(kind, copy=False).T  # symmetric, in Fortran order
         del gram
-        matrix[np.diag_indices_from(matrix)] += l2
+        with np.errstate(over="ignore"):  # what float32 cannot hold is for float64
+            matrix[np.diag_indices_from(matrix)] += l2
         factorise, invert = linalg.get_lapack_funcs(("potrf", "potri"), dtype=kind)
         matrix, failed = factorise(matrix, lower=1, clean=0, overwrite_a=1)
         if not failed:
@@ -104,7 +107,7 @@ def ease_weights(profiles: sparse.csr_array, l2: float) -> NDArray[np.float32]:
             _mirror(weights, np.diag(weights).copy())
             return np.asarray(weights)
         del matrix
-    raise DataError(f"the matrix X'X + {l2} I cannot be inverted: raise l2")
+    raise DataError(f"the matrix X'X + {l2 * power**2} I cannot be inverted: raise l2")
 
 
 def _residual(profiles: sparse.csr_array, l2: float, inverse: NDArray[Any]) -> float:
@@ -146,6 +149,8 @@ def neighbour_regressions(
     one block, and are not averaged over several.
     """
     n_items = profiles.shape[1]
+    profiles, power = unit_size(profiles)
+    l2 /= power**2
     by_item = canonical(profiles.T)
     norms = np.sqrt(np.maximum(by_item.multiply(by_item).sum(axis=1), 1e-30))
     near = top_k_products(by_item, profiles, neighbours, rows=norms, columns=norms)

@@ -23,7 +23,7 @@ from leporid.data import Sequences, Split
 from leporid.kernel import INNER, kernel
 from leporid.models.shared.base import Indices, Learnt, Scores
 from leporid.models.shared.profiles import WINDOW_SPACE, ProfileConfig, ProfileRecommender
-from leporid.models.shared.sparse import canonical, csr_parts
+from leporid.models.shared.sparse import canonical, csr_parts, unit_size
 from leporid.progress import ProgressLike
 from leporid.space import Float, Int, SearchSpace
 from leporid.threads import on_each_thread, one_thread_pool
@@ -116,6 +116,7 @@ def first_factors(
 
     The root of the mean square of a user's length is 1.
     """
+    profiles, by_item = unit_size(profiles)[0], unit_size(by_item)[0]
     users = np.random.default_rng(seed).standard_normal((profiles.shape[0], dim), np.float32)
     for _ in range(_ROUNDS):
         turned = _in_eigenbasis(profiles @ (by_item @ users))[1]
@@ -167,7 +168,9 @@ class Columns:
         """
         n, dim = matrix.shape[0], self.turned.shape[1]
         found = np.zeros((n, dim), np.float32) if start is None else start @ self.basis
-        settings = self.config.unobserved_weight, self.config.l2, self.config.frequency_exponent
+        matrix, power = unit_size(matrix)
+        config = self.config
+        settings = config.unobserved_weight, config.l2, config.frequency_exponent, power
         most = 2 * dim + 10 if start is None else _STEPS
         blocks = iter(range(min(_BLOCKS, n)))
 
@@ -223,7 +226,7 @@ def _descend(
 ) -> None:
     """Preconditioned conjugate gradients on a block's rows, `most` steps or to the end."""
     ptr, idx, val = entries
-    unobserved, l2, exponent = settings
+    unobserved, l2, exponent, power = settings  # entries are weights over `power`
     n, dim = found.shape
     shared = np.empty(dim, np.float32)  # the diagonal without what was seen
     scale = np.empty(dim, np.float32)  # the whole diagonal, about
@@ -240,9 +243,9 @@ def _descend(
         if total == 0:
             p[:] = 0
             continue
-        penalty = l2 * (total + unobserved * len(other)) ** exponent
+        penalty = l2 * (power * total + unobserved * len(other)) ** exponent / power
         for d in range(dim):
-            shared[d] = unobserved * gram[d] + penalty
+            shared[d] = unobserved / power * gram[d] + penalty
             scale[d] = shared[d] + total / len(other) * gram[d]
             residual[d] = -shared[d] * p[d]
             direction[d] = 0

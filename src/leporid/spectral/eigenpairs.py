@@ -125,10 +125,11 @@ def _choose(solver: Solver, n: int, dim: int) -> Solver:
 
 
 def _padded(operator: LaplacianOperator, solution: Eigenpairs, dim: int) -> Eigenpairs:
-    """Fix the signs, cast, and fill up to `dim` columns with zeros."""
+    """Fix the signs, cast, fill up to `dim` columns with zeros and so the nodes without edges."""
     missing = dim - len(solution.values)
     vectors = np.zeros((operator.n, dim), dtype=np.float32)
     vectors[:, : dim - missing] = solution.vectors
+    vectors[~operator.active] = 0.0
     if operator.n:
         vectors *= _signs(vectors)
     values = np.pad(solution.values - operator.shift, (0, missing))

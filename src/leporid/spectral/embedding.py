@@ -51,9 +51,9 @@ class Embedding:
     @property
     def size(self) -> float:
         """Root mean square of the entries, isolated rows left out; 0 where there are no others."""
-        rows = np.linalg.norm(self.vectors, axis=1).astype(np.float64)
-        known = np.count_nonzero(rows)
-        return float(np.sqrt(rows @ rows / max(known * self.dim, 1)))
+        squares = np.einsum("ij,ij->i", self.vectors, self.vectors, dtype=np.float64)
+        known = np.count_nonzero(squares)
+        return float(np.sqrt(squares.sum() / max(known * self.dim, 1)))
 
     def standardized(self, scale: float = 1.0) -> Embedding:
         """What a model receives: each column z-scored, times `scale`.

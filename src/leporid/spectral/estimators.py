@@ -350,7 +350,7 @@ class Leporid:
     def set_params(self, **parameters: Any) -> Self:
         """Change parameters; an unknown name is an error that suggests the closest one."""
         known = self.get_params()
-        for name in parameters.keys() - known:
+        for name in sorted(parameters.keys() - known):
             raise _UnknownParameterError("parameter", name, known)
         vars(self).update(parameters)
         return self

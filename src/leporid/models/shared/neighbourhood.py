@@ -124,7 +124,9 @@ def _weighted_cosines(
     elif own is None:
         own = np.full(rows.shape[0], -1, np.int32)
     share = config.asymmetric_alpha if config.similarity == "asymmetric_cosine" else 0.5
-    squares = [np.asarray(x.multiply(x).sum(axis=1), np.float64) for x in (rows, against)]
+    # In float32 the square of a weight of 1e-30 is 0, that of 1e20 infinite.
+    wide = [x.astype(np.float64) for x in (rows, against)]
+    squares = [np.asarray(x.multiply(x).sum(axis=1)) for x in wide]
     return top_k_products(
         rows,
         canonical(against.T),

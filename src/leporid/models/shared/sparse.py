@@ -25,6 +25,20 @@ def canonical(matrix: Any) -> sparse.csr_array:
     return out
 
 
+def unit_size(matrix: sparse.csr_array) -> tuple[sparse.csr_array, float]:
+    """The matrix over a power of two, by which its largest entry is about 1, and that power.
+
+    No bit of an entry is lost, and products of such entries fit into float32.
+    """
+    power = float(np.ldexp(1.0, int(np.frexp(matrix.data.max(initial=0.0))[1]) - 1))
+    if power in (0.5, 1.0):  # no entries, or 1 already
+        return matrix, 1.0
+    out = sparse.csr_array(matrix.shape, dtype=np.float32)
+    out.data = (matrix.data / power).astype(np.float32)
+    out.indices, out.indptr = matrix.indices, matrix.indptr
+    return out, power
+
+
 def csr_parts(matrix: sparse.csr_array) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
     """A CSR matrix as kernels take it: row pointers, columns, values."""
     return matrix.indptr, matrix.indices, matrix.data
