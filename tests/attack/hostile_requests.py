@@ -34,11 +34,14 @@ class Target:
     users: list[Any]
     items: list[Any]
 
-    async def connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        """A new connection; only ever to loopback."""
+    async def connect(
+        self, source: str | None = None
+    ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        """A new connection from an address of this machine; only ever to loopback."""
         parts = urlsplit(self.address)
         assert parts.hostname == "127.0.0.1"
-        return await asyncio.open_connection(parts.hostname, parts.port)
+        local = None if source is None else (source, 0)
+        return await asyncio.open_connection(parts.hostname, parts.port, local_addr=local)
 
 
 @dataclass

@@ -3,6 +3,7 @@
 access      `Access`: who may read, who may write events, who may reload
 app         `create_app`: the HTTP side. Every answer that is not a success is one sentence in JSON
 batching    `Batcher`: requests that arrive while a batch is worked on make up the next one
+budget      `Budget`: a token bucket per client address
 engine      `Engine`: a batch of people in, a ranked list for each of them out
 item_map    The picture of all items: two coordinates each, colours and the names of regions
 layout      `lay_out`: two coordinates per vector such that neighbours stay neighbours

@@ -22,10 +22,10 @@ from leporid.serve import schemas as s
 from leporid.serve.access import ADMIN_TOKEN, TOKEN, Access
 from leporid.serve.batching import HungUpError, OverloadedError
 from leporid.serve.logs import Seldom
-from leporid.serve.middleware import Guard, Ledger
+from leporid.serve.middleware import Guard, Ledger, client_of
 from leporid.serve.page import add_page
 from leporid.serve.service import RequestError, Service
-from leporid.serve.store import open_store
+from leporid.serve.store import StoreError, open_store
 
 _LOG = logging.getLogger(__name__)
 _LOG.addFilter(Seldom())
@@ -110,7 +110,9 @@ def create_app(
     app.state.service, app.state.access = service, access
     hosts = None if allowed_hosts is None else {host.lower() for host in allowed_hosts}
     # The last one added is the outermost.
-    app.add_middleware(Guard, limits=service.limits, access=access, hosts=hosts)
+    app.add_middleware(
+        Guard, limits=service.limits, access=access, hosts=hosts, budget=service.budget
+    )
     if access.origins:
         app.add_middleware(
             CORSMiddleware,
@@ -159,7 +161,7 @@ def _add_reading(app: FastAPI, service: Service, *, writable: bool) -> None:
         """The best items for known users, or for histories of people never seen."""
         # Made from our own values: checking each of them again would cost more than scoring.
         # After the body, the next message is that the client has hung up.
-        answer = await service.recommend(request, _client(http), http.receive)
+        answer = await service.recommend(request, client_of(http.scope), http.receive)
         return Response(answer, media_type="application/json")
 
     @app.get("/similar/{item}", response_model=s.SimilarAnswer, responses=_PROBLEMS)
@@ -172,27 +174,26 @@ def _add_reading(app: FastAPI, service: Service, *, writable: bool) -> None:
         return JSONResponse({"item": served.item(index), "similar": near})
 
     @app.get("/users/{user}", response_model=s.UserAnswer, responses=_PROBLEMS)
-    async def users(user: _Id) -> Response:
+    async def users(user: _Id, http: Request) -> Response:
         """What is known of a user."""
-        return JSONResponse(await service.user(user))
+        return JSONResponse(await service.user(user, client_of(http.scope)))
 
     @app.get("/items", response_model=s.ItemsAnswer, responses=_PROBLEMS)
-    async def items(query: _Words = "", n: _Count = 20, run: _Run = "main") -> Response:
+    async def items(
+        http: Request, query: _Words = "", n: _Count = 20, run: _Run = "main"
+    ) -> Response:
         """Items by title, the most popular first; all words must occur."""
         service.bound("n", n, service.limits.n)
         served = service.run(run)
-        return JSONResponse({"items": [served.item(i) for i in served.search(query, n)]})
+        found = await service.search(served, query, n, client_of(http.scope))
+        return JSONResponse({"items": [served.item(i) for i in found]})
 
     @app.get("/map", response_model=s.MapAnswer, responses=_PROBLEMS)
-    def item_map(run: _Run = "main") -> Response:
+    async def item_map(http: Request, run: _Run = "main") -> Response:
         """Two coordinates and the colours of every item."""
-        served = service.run(run)
-        seen = served.map
-        x, y = seen.position.astype(float).round(4).T.tolist()
-        answer = {"ids": served.ids, "titles": served.titles, "x": x, "y": y}
-        answer |= {"genres": seen.genres, "genre": seen.genre.tolist()}
-        answer |= {"cluster": seen.cluster.tolist(), "clusters": seen.clusters}
-        return JSONResponse({**answer, "layout": seen.layout})
+        answer = service.run(run).map
+        service.budget.charge(client_of(http.scope), len(answer) // 50)
+        return Response(answer, media_type="application/json")
 
     @app.get("/metrics", response_class=PlainTextResponse)
     async def metrics() -> Response:
@@ -205,7 +206,7 @@ def _add_writing(app: FastAPI, service: Service, access: Access) -> None:
     async def events(request: s.EventsRequest, http: Request) -> s.EventsAnswer:
         """Keep new interactions; they count for the next recommendation. Needs the token."""
         access.check(http.scope, TOKEN)
-        return s.EventsAnswer(stored=await service.store_events(request, _client(http)))
+        return s.EventsAnswer(stored=await service.store_events(request, client_of(http.scope)))
 
     @app.post("/reload", responses={**_LOCKED, **_problems(409)})
     async def reload(http: Request) -> s.ReloadAnswer:
@@ -218,11 +219,6 @@ def _add_writing(app: FastAPI, service: Service, access: Access) -> None:
         except LeporidError as error:
             raise HTTPException(409, f"the old run is still served: {error}") from error
         return s.ReloadAnswer(runs=service.run_infos())
-
-
-def _client(http: Request) -> str:
-    """The address that asks; behind a proxy on this machine, the one the proxy names."""
-    return http.client.host if http.client else ""
 
 
 def _add_failures(app: FastAPI) -> None:
@@ -241,6 +237,10 @@ def _add_failures(app: FastAPI) -> None:
                 status, text = 422, str(error)
             case OverloadedError():
                 status, text, headers = error.status, str(error), {"Retry-After": "1"}
+            case StoreError():
+                status, headers = 503, {"Retry-After": "60"}
+                text = "the store of events is full or does not answer: try again later"
+                _LOG.error("request %s: %s", http.state.request_id, error)
             case HungUpError():
                 status, text = 499, str(error)
             case _:

@@ -13,7 +13,7 @@ from leporid.errors import LeporidError
 Job = TypeVar("Job")
 Answer = TypeVar("Answer")
 
-_BATCH_COST = 5000
+_BATCH_COST = 1000
 """Work in one batch, in the units of `cost`: whoever comes next waits for no more than that."""
 
 
@@ -52,10 +52,10 @@ class _Request(Generic[Job, Answer]):
 class Batcher(Generic[Job, Answer]):
     """One thread that answers jobs in batches; submitted from one event loop.
 
-    Nobody waits for a batch to fill: a job that comes alone is worked on at once. A batch takes
-    one job of each request in turn, so that a small request is not behind a large one. The single
-    thread is also what makes models safe to use here, which keep caches and were not written
-    for several threads.
+    Nobody waits for a batch to fill: a job that comes alone is worked on at once. Clients share
+    the thread by fair queueing: the client that had the least work done is next, and of its
+    requests one job each in turn. The single thread is also what makes models safe to use here,
+    which keep caches and were not written for several threads.
     """
 
     def __init__(
@@ -70,16 +70,17 @@ class Batcher(Generic[Job, Answer]):
     ) -> None:
         self._handle, self._cost, self._batch = handle, cost, batch
         self._limit, self._client_limit = waiting, per_client
-        self._requests: deque[_Request[Job, Answer]] = deque()
+        self._requests: dict[str, deque[_Request[Job, Answer]]] = {}  # by client
         self._costs: Counter[str] = Counter()  # what waits, by client
-        self._total = 0
+        self._done: dict[str, int] = {}  # work done for each client that waits
+        self._least = 0  # of those; who comes anew begins there
         self._worker: asyncio.Task[None] | None = None
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=name)
 
     @property
     def waiting(self) -> int:
         """Jobs not yet begun."""
-        return sum(len(request.waiting) for request in self._requests)
+        return sum(len(r.waiting) for requests in self._requests.values() for r in requests)
 
     async def submit(
         self, jobs: Sequence[Job], client: str = "", gone: asyncio.Future[None] | None = None
@@ -90,7 +91,7 @@ class Batcher(Generic[Job, Answer]):
         """
         cost = sum(map(self._cost, jobs))
         # Twice the cost: the larger a request, the earlier it is turned away.
-        if self._total + 2 * cost > self._limit:
+        if self._costs.total() + 2 * cost > self._limit:
             raise OverloadedError("too many requests are waiting: try again in a moment")
         if self._costs[client] + 2 * cost > self._client_limit:
             raise ClientOverloadedError(
@@ -98,8 +99,8 @@ class Batcher(Generic[Job, Answer]):
             )
         request: _Request[Job, Answer] = _Request(jobs, client)
         self._costs[client] += cost
-        self._total += cost
-        self._requests.append(request)
+        self._done.setdefault(client, self._least)
+        self._requests.setdefault(client, deque()).append(request)
         if gone is not None:
             gone.add_done_callback(lambda _: self._drop(request))
         if self._worker is None or self._worker.done():
@@ -124,24 +125,33 @@ class Batcher(Generic[Job, Answer]):
         """A job waits no longer; its cost."""
         cost = self._cost(job)
         self._costs[request.client] -= cost
-        self._total -= cost
         if self._costs[request.client] == 0:
             del self._costs[request.client]
         return cost
 
     def _take(self) -> list[tuple[_Request[Job, Answer], int, Job]]:
-        """The next batch: one job of each request, then the next one of each."""
+        """The next batch: each job is of the client that had the least work done."""
         taken: list[tuple[_Request[Job, Answer], int, Job]] = []
         cost = 0
-        while self._requests and len(taken) < self._batch and cost < _BATCH_COST:
-            request = self._requests.popleft()
-            if not request.waiting:
-                continue
-            place, job = request.waiting.popleft()
-            cost += self._release(request, job)
-            taken.append((request, place, job))
+        while self._requests and len(taken) < self._batch:
+            client = min(self._requests, key=self._done.__getitem__)
+            requests = self._requests[client]
+            request = requests[0]
+            # A large job is a batch of its own: nobody's small one is answered only after it.
+            if request.waiting and taken and cost + self._cost(request.waiting[0][1]) > _BATCH_COST:
+                break
+            requests.popleft()
+            self._least = self._done[client]
             if request.waiting:
-                self._requests.append(request)
+                place, job = request.waiting.popleft()
+                spent = self._release(request, job)
+                cost += spent
+                self._done[client] += spent
+                taken.append((request, place, job))
+            if request.waiting:
+                requests.append(request)
+            if not requests:
+                del self._requests[client], self._done[client]
         return taken
 
     async def _work(self) -> None:

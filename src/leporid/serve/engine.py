@@ -36,6 +36,14 @@ class Person:
     candidates: NDArray[np.int32] | None = None
     exclude_seen: bool = True
     explain: bool = False
+    length: int = 0
+    """Items of a history that are looked at."""
+
+    @property
+    def cost(self) -> int:
+        """Work, in units of roughly ten microseconds: a score, and what is said of each item."""
+        listed = len(self.excluded) + (0 if self.candidates is None else len(self.candidates))
+        return 20 + self.n * (4 if self.explain else 1) + self.length + listed // 20
 
 
 @dataclass(frozen=True, eq=False)

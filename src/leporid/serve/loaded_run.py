@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from leporid.artifacts import read_object
@@ -37,13 +40,14 @@ class LoadedRun:
     """Of the items."""
     titles: tuple[str, ...]
     genres: tuple[tuple[str, ...], ...]
-    spelled: tuple[str, ...]
-    """Titles as they are compared with a search."""
-    popularity: NDArray[np.int64]
-    """int64[n_items]: interactions in the data of the fit."""
+    popular: NDArray[np.int64]
+    """int64[n_items]: item indices, the one with most interactions first."""
+    spelled: pa.Array
+    """Their titles in this order, as they are compared with a search."""
     neighbours: ItemNeighbours
     """For similar items and for the reasons of a recommendation."""
-    map: ItemMap
+    map: bytes
+    """The answer of GET /map."""
     metrics: Mapping[str, float]
     """On test, from the record; empty where there is none."""
     threads: int | None
@@ -72,10 +76,12 @@ class LoadedRun:
     def search(self, query: str, n: int) -> list[int]:
         """Items whose title has every word of the query; titles that begin with it come first."""
         words = query.casefold().split()
-        begin = " ".join(words)
-        hits = [i for i, title in enumerate(self.spelled) if all(word in title for word in words)]
-        hits.sort(key=lambda i: (not self.spelled[i].startswith(begin), -self.popularity[i], i))
-        return hits[:n]
+        items, titles = self.popular, self.spelled
+        for word in set(words):
+            found = pc.match_substring(titles, word)
+            items, titles = items[found.to_numpy(zero_copy_only=False)], titles.filter(found)
+        begins = pc.starts_with(titles, " ".join(words)).to_numpy(zero_copy_only=False)
+        return np.concatenate([items[begins], items[~begins]])[:n].tolist()  # type: ignore[no-any-return]
 
 
 def load_run(
@@ -129,21 +135,36 @@ def _load(path: Path, items: str | Path | None, like: LoadedRun | None) -> Loade
     model.retrieve(some, 1, 2, hidden=model.known.sequences().take(some))
     titles = tuple(info.title for info in information)
     genres = tuple(info.genres for info in information)
+    ids = tuple(model.items.ids.to_pylist())
+    popularity = np.bincount(model.known.item, minlength=len(model.items))
+    popular = np.argsort(-popularity, kind="stable")
+    spelled = [" ".join(title.casefold().split()) for title in titles]
+    layout = item_map(item_vectors(folder, model.known), titles, genres)
     return LoadedRun(
         path=path,
         label=f"{name}, {record['init']} start" if record.get("init") else name,
         model=model,
-        ids=tuple(model.items.ids.to_pylist()),
+        ids=ids,
         titles=titles,
         genres=genres,
-        spelled=tuple(" ".join(title.casefold().split()) for title in titles),
-        popularity=np.bincount(model.known.item, minlength=len(model.items)).astype(np.int64),
+        popular=popular,
+        spelled=pa.array(spelled, pa.large_string()).take(pa.array(popular)),
         neighbours=neighbours,
-        map=item_map(item_vectors(folder, model.known), titles, genres),
+        map=_map_json(layout, ids, titles),
         metrics=record.get("metrics", {}),
         threads=choose_torch_threads(lambda: model.score(some)) if has_net else None,
         loaded_at=time.time(),
     )
+
+
+def _map_json(layout: ItemMap, ids: Sequence[int | str], titles: Sequence[str]) -> bytes:
+    """Written once: 200,000 items are 20 MB, and nobody else is answered meanwhile."""
+    x, y = layout.position.astype(float).round(4).T.tolist()
+    answer = {"ids": ids, "titles": titles, "x": x, "y": y}
+    answer |= {"genres": layout.genres, "genre": layout.genre.tolist()}
+    answer |= {"cluster": layout.cluster.tolist(), "clusters": layout.clusters}
+    answer |= {"layout": layout.layout}
+    return json.dumps(answer, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
 
 
 def _information(path: Path, model: Recommender, items: str | Path | None) -> list[ItemInfo]:

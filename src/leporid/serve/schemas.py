@@ -6,9 +6,10 @@ The OpenAPI document is generated from these classes.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr
+from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr, model_validator
+from pydantic_core import PydanticCustomError
 
 from leporid.config import Config, setting
 
@@ -19,6 +20,12 @@ The length also refuses a lone surrogate, which no database keeps: it has to be 
 """
 RunName = Literal["main", "compare"]
 
+_MOST = 100_000
+"""Entries of any list, whatever the limits are."""
+_Entry = TypeVar("_Entry")
+_Bounded = Annotated[list[_Entry], Field(max_length=_MOST, fail_fast=True)]
+"""The first error ends the check: a body of 1 MiB may hold 350,000 of them."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class ServeLimits(Config):
@@ -28,26 +35,33 @@ class ServeLimits(Config):
     """Size of a request's body."""
     n: int = setting(200, at_least=1)
     """Items recommended to one person, or listed at once."""
-    people: int = setting(256, at_least=1)
+    people: int = setting(256, at_least=1, at_most=_MOST)
     """Users and histories in one request."""
     history_length: int = setting(1000, at_least=1)
     """Items of one history; of a known user with new events, the last ones."""
-    item_list: int = setting(20_000, at_least=1)
+    item_list: int = setting(20_000, at_least=1, at_most=_MOST)
     """Items named in one request, in all its lists together."""
-    events: int = setting(1000, at_least=1)
+    events: int = setting(1000, at_least=1, at_most=_MOST)
     """Events in one request."""
     id_length: int = setting(256, at_least=1, at_most=256)
     """Characters of the user id of an event."""
     cost: int = setting(60_000, at_least=1)
-    """Work that one request may ask for: people x (20 + n), an explained item counts as four."""
+    """Work that one request may ask for: 20 + n per user, 4 per explained item, 1 per item of a
+    history, 1 per 20 items excluded or to choose from."""
     batch: int = setting(64, at_least=1)
     """People scored at once."""
     waiting: int = setting(400_000, at_least=1)
     """Work that may wait; beyond it requests are turned away with 503, large ones at half of it."""
     waiting_per_client: int = setting(200_000, at_least=1)
     """The same for one client's address, with 429."""
+    client_rate: int = setting(500_000, at_least=1)
+    """Work per second of one address, with a body (1 per 5 bytes) and what is searched through."""
+    client_burst: int = setting(1_000_000, at_least=1)
+    """Work that one address may ask for at once; beyond it requests are turned away with 429."""
     connections: int = setting(500, at_least=1)
-    """Connections held at once; one more is answered with 503 and closed."""
+    """Connections held at once; on one more only /health is answered, the rest with 503."""
+    connections_per_client: int = setting(100, at_least=1)
+    """The same for one address, with 429."""
     header_seconds: float = setting(10.0, above=0)
     """Until the headers of a request must be there; then the connection is closed."""
     body_seconds: float = setting(20.0, above=0)
@@ -63,15 +77,27 @@ class ServeLimits(Config):
 class _In(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
+    @model_validator(mode="before")
+    @classmethod
+    def _first_extra(cls, sent: Any) -> Any:
+        """`extra` alone collects an error for each of 100,000 unknown names."""
+        for name in sent if isinstance(sent, dict) else ():
+            if name not in cls.model_fields:
+                known = ", ".join(cls.model_fields)
+                raise PydanticCustomError("extra", f"{name[:40]!r} is none of {known}")
+        return sent
+
 
 class RecommendRequest(_In):
     """Known users, or histories of people never seen (or both)."""
 
-    users: list[Id] = Field([], description="User ids, of the log or of sent events.")
-    histories: list[list[Id]] = Field([], description="Item ids in time order, one list each.")
+    users: _Bounded[Id] = Field([], description="User ids, of the log or of sent events.")
+    histories: _Bounded[_Bounded[Id]] = Field(
+        [], description="Item ids in time order, one list each."
+    )
     n: StrictInt = Field(10, ge=1, description="Length of each list.")
-    exclude: list[Id] = Field([], description="Items nobody should get.")
-    candidates: list[Id] | None = Field(None, description="The only items to rank [all].")
+    exclude: _Bounded[Id] = Field([], description="Items nobody should get.")
+    candidates: _Bounded[Id] | None = Field(None, description="The only items to rank [all].")
     exclude_seen: StrictBool = Field(True, description="Leave out what a person has already.")
     explain: StrictBool = Field(False, description="Name the items of the history nearest to it.")
     run: RunName = Field("main", description="Which of the two served runs.")
@@ -90,7 +116,7 @@ class EventIn(_In):
 class EventsRequest(_In):
     """New interactions."""
 
-    events: list[EventIn] = Field(min_length=1)
+    events: _Bounded[EventIn] = Field(min_length=1)
 
 
 class Item(BaseModel):

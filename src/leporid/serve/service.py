@@ -7,7 +7,7 @@ import json
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from leporid.errors import DataError, LeporidError, UnknownIdError
 from leporid.models import fit_sentence
 from leporid.serve import schemas as s
 from leporid.serve.batching import Batcher
+from leporid.serve.budget import Budget
 from leporid.serve.engine import Engine, Person, Ranked
 from leporid.serve.loaded_run import LoadedRun, load_run
 from leporid.serve.metrics import Metrics
@@ -51,9 +52,13 @@ class Service:
         self._items = items
         self._engine = Engine(self.limits, store)
         self._reloading = asyncio.Lock()
+        self.budget = Budget(self.limits.client_rate, self.limits.client_burst)
         most = {"waiting": self.limits.waiting, "per_client": self.limits.waiting_per_client}
         self._scoring: Batcher[Person, bytes] = Batcher(
             self._answers, cost=_cost, batch=self.limits.batch, name="scoring", **most
+        )
+        self._looking: Batcher[_Lookup, Any] = Batcher(
+            _look_up, cost=_cost, batch=1, name="lookups", **most
         )
         self._writing: Batcher[list[Event], int] = Batcher(
             self._add, cost=len, batch=256, name="events", **most
@@ -126,16 +131,24 @@ class Service:
         shared: dict[str, Any] = {"run": run, "n": request.n, "candidates": candidates}
         shared["excluded"] = names.indices(request.exclude)
         shared |= {"exclude_seen": request.exclude_seen, "explain": request.explain}
-        people = [Person(asked=user, user=_user_key(run, user), **shared) for user in request.users]
+        people = []
+        for user in request.users:
+            key, known_items = _known_user(run, user)
+            length = known_items if request.explain else 0
+            people.append(Person(asked=user, user=key, length=length, **shared))
         for history in request.histories:
             known, unknown = names.split_known(history)
             if len(known) == 0:
                 names.index(unknown[0])  # raises: nothing to go by
             distinct = known[np.sort(np.unique(known, return_index=True)[1])]  # in order
-            people.append(Person(history=distinct, unknown=tuple(unknown), **shared))
+            length = len(history)
+            people.append(Person(history=distinct, unknown=tuple(unknown), length=length, **shared))
+        cost = sum(map(_cost, people))
+        self.bound("work (20 + n per user, and more with explain)", cost, self.limits.cost)
+        self.budget.charge(client, cost)
         gone = None if hung_up is None else asyncio.ensure_future(hung_up())
         try:
-            if gone is not None and len(people) * _cost(people[0]) > _LARGE:
+            if gone is not None and cost > _LARGE:
                 await asyncio.wait([gone], timeout=_PAUSE_SECONDS)
             rows = await self._scoring.submit(people, client, gone)
         finally:
@@ -156,8 +169,6 @@ class Service:
             self.bound(f"items in history {number}", len(history), limits.history_length)
             named += len(history)
         self.bound("items named in the request", named, limits.item_list)
-        cost = "people x (20 + n), or x (20 + 4n) with explain"
-        self.bound(cost, asked * _cost(request), limits.cost)
 
     def _answers(self, people: list[Person]) -> list[bytes | LeporidError]:
         """JSON made in the thread that scores, where it delays nobody else's request."""
@@ -178,7 +189,7 @@ class Service:
                 raise RequestError("a user id must not contain NUL: no database would keep it")
             item = run.model.items.external(run.model.items.index(event.item))
             when = now if event.time is None else event.time
-            events.append(Event(_user_key(run, event.user), str(item), when))
+            events.append(Event(_known_user(run, event.user)[0], str(item), when))
         if self.store is None:
             raise RequestError("this server keeps no events: start it with --store FILE")
         [stored] = await self._writing.submit([events], client)
@@ -191,13 +202,25 @@ class Service:
         self.store.add([event for events in requests for event in events])
         return [len(events) for events in requests]
 
-    async def user(self, name: str) -> dict[str, Any]:
+    async def look_up(self, client: str, cost: int, work: Callable[[], Any]) -> Any:
+        """What `work` returns, off the event loop; clients take turns."""
+        self.budget.charge(client, cost)
+        [found] = await self._looking.submit([_Lookup(cost, work)], client)
+        return found
+
+    async def search(self, run: LoadedRun, query: str, n: int, client: str) -> list[int]:
+        """The answer of GET /items; each word is looked for in every title."""
+        cost = n + (1 + len(set(query.split()))) * len(run.ids) // 100
+        return await self.look_up(client, cost, lambda: run.search(query, n))  # type: ignore[no-any-return]
+
+    async def user(self, name: str, client: str) -> dict[str, Any]:
         """The answer of GET /users/{id}."""
-        run = self.runs["main"]
-        key, stored = _user_key(run, name), list[str]()
-        if self.store is not None:
+        run, store, stored = self.runs["main"], self.store, list[str]()
+        key, _ = _known_user(run, name)
+        if store is not None:
             last = self.limits.history_length
-            stored = (await asyncio.to_thread(self.store.items_of, [key], last)).get(key, [])
+            events = await self.look_up(client, _SHOWN, lambda: store.items_of([key], last))
+            stored = events.get(key, [])
         index, before = run.user_items(name, bool(stored))
         recent = np.concatenate([before, run.known_items(stored)])[-_SHOWN:]
         return {
@@ -215,8 +238,8 @@ class Service:
 
     def close(self) -> None:
         """Finish, and let go of the store."""
-        self._scoring.close()
-        self._writing.close()
+        for batcher in (self._scoring, self._writing, self._looking):
+            batcher.close()
         if self.store is not None:
             self.store.close()
 
@@ -228,17 +251,28 @@ def _first_person(run: LoadedRun) -> Person:
     return Person(run, n=1, user=str(run.model.users.external(0)))
 
 
-def _user_key(run: LoadedRun, user: int | str) -> str:
-    """A user's id as the store spells it: '042' is another person than 42, 42 is '42'."""
+def _known_user(run: LoadedRun, user: int | str) -> tuple[str, int]:
+    """A user's id as the store spells it ('042' is not 42, 42 is '42'), and the items known."""
     try:
-        return str(run.model.users.external(run.model.users.index(user)))
+        index = run.model.users.index(user)
     except UnknownIdError:
-        return str(user)
+        return str(user), 0
+    return str(run.model.users.external(index)), len(run.model.known.sequences().of(index))
 
 
-def _cost(person: Person | s.RecommendRequest) -> int:
-    """Roughly proportional to the time: a score, and what is said of each item."""
-    return 20 + person.n * (4 if person.explain else 1)
+class _Lookup(NamedTuple):
+    """Work of one request, and what it costs."""
+
+    cost: int
+    work: Callable[[], Any]
+
+
+def _look_up(jobs: list[_Lookup]) -> list[Any]:
+    return [job.work() for job in jobs]
+
+
+def _cost(job: Person | _Lookup) -> int:
+    return job.cost
 
 
 def _json(value: Any) -> bytes:

@@ -28,6 +28,10 @@ _LAST = 'SELECT item FROM events WHERE "user" = {mark} ORDER BY time DESC, id DE
 _ALL = 'SELECT "user", item, time FROM events ORDER BY id'
 
 
+class StoreError(DataError):
+    """The store does not answer, or is full."""
+
+
 class Event(NamedTuple):
     """One interaction; ids as text, whatever they are in the log."""
 
@@ -84,13 +88,23 @@ class EventStore(abc.ABC):
             for user in (user for user in users if "\0" not in user):
                 rows = link.execute(query, (user, last)).fetchall()
                 if rows:
-                    items[user] = [item for (item,) in reversed(rows)]
+                    items[user] = [self._sound(user, item)[1] for (item,) in reversed(rows)]
         return items
 
     def events(self) -> Iterator[Event]:
         """Everything, in the order it was added."""
         with self._in_words(), contextlib.closing(self._open()) as link:
-            yield from (Event(*row) for row in self._rows(link))
+            yield from (self._sound(*row) for row in self._rows(link))
+
+    def _sound(self, user: Any, item: Any, time: Any = 0) -> Event:
+        """The event, if its values have the right types: SQLite keeps any in any column."""
+        if isinstance(user, str) and isinstance(item, str) and isinstance(time, int):
+            return Event(user, item, time)
+        raise DataError(
+            f"{self.name} holds an event that is not one (user {user!r:.50}, item {item!r:.50}, "
+            f"time {time!r:.50}): ids must be text and times whole seconds; correct or delete that "
+            "row of the table events"
+        )
 
     def close(self) -> None:
         """Close the connections; waits for whoever uses one."""
@@ -114,7 +128,7 @@ class EventStore(abc.ABC):
         try:
             yield
         except self.failure as error:
-            raise DataError(f"{self.name} does not answer: {error}") from error
+            raise StoreError(f"{self.name} does not answer: {error}") from error
 
 
 class SqliteStore(EventStore):

@@ -3,46 +3,64 @@
 from __future__ import annotations
 
 import time
+from collections import deque
 from typing import Any
 
 import uvicorn
 from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
 from leporid.serve.metrics import Metrics
+from leporid.serve.middleware import is_health, refusal
 from leporid.serve.schemas import ServeLimits
 
 _HEADER_BYTES = 1 << 16
-_FULL_BODY = b'{"error":"too many connections: try again in a moment"}'
-_FULL = (
-    b"HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/json\r\nretry-after: 1\r\n"
-    b"connection: close\r\ncontent-length: %d\r\n\r\n%s" % (len(_FULL_BODY), _FULL_BODY)
-)
+_CROWDED = 64
+"""Connections beyond a limit that are held until they ask; the oldest gives way to the next."""
 
 
 class BoundedConnection(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
-    """uvicorn's protocol; it refuses connections beyond the limit, and headers beyond 64 KiB."""
+    """uvicorn's protocol; beyond a limit it answers only /health, and it bounds what it reads."""
 
-    _header_bytes = 0
+    _admitted = False
+    _received = 0
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
-        # Here rather than by uvicorn's `limit_concurrency`, which counts with the first request.
-        if len(self.connections) > self.server_state.limits.connections:
-            self.server_state.metrics.refused.inc()
-            transport.write(_FULL)
-            transport.close()
+        state, limits = self.server_state, self.server_state.limits
+        others = [link.client and link.client[0] for link in self.connections if link._admitted]
+        own = sum(address == (self.client and self.client[0]) for address in others)
+        if len(others) < limits.connections and own < limits.connections_per_client:
+            self._admitted = True
+            return
+        # Not uvicorn's `limit_concurrency`, which stops /health as well.
+        state.metrics.refused.inc()
+        status = 429 if own >= limits.connections_per_client else 503
+        self.app: Any = _only_health(self.app, status)
+        state.crowded.append(self)
+        if len(state.crowded) > _CROWDED:
+            state.crowded.popleft().transport.abort()
 
     def data_received(self, data: bytes) -> None:
         if self.transport.is_closing():
             return
         before = self.cycle
         super().data_received(data)
-        if self.cycle is not before:
-            self._header_bytes = 0
-        elif _between_requests(self):
-            self._header_bytes += len(data)
-            if self._header_bytes > _HEADER_BYTES:
-                self.transport.abort()
+        self._received = len(data) if self.cycle is not before else self._received + len(data)
+        # All that comes counts: the extension of a chunk is no part of its body.
+        body = 0 if _between_requests(self) else 2 * self.server_state.limits.body_bytes
+        if self._received > _HEADER_BYTES + body:
+            self.transport.abort()
+
+
+def _only_health(app: Any, status: int) -> Any:
+    """The application for a connection too many."""
+
+    async def crowded(scope: Any, receive: Any, send: Any) -> None:
+        text, again = "too many connections: try again in a moment", {"retry-after": "1"}
+        answer = app if is_health(scope) else refusal(status, text, again)
+        await answer(scope, receive, send)
+
+    return crowded
 
 
 class TimedServer(uvicorn.Server):
@@ -52,7 +70,7 @@ class TimedServer(uvicorn.Server):
         super().__init__(config)
         self._limits = limits
         state: Any = self.server_state  # what uvicorn hands to every connection
-        state.limits, state.metrics = limits, metrics
+        state.limits, state.metrics, state.crowded = limits, metrics, deque()
         metrics.connections.set_function(lambda: len(state.connections))
         self._since: dict[Any, tuple[Any, float]] = {}  # connection: its state, and since when
 
