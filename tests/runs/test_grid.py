@@ -8,7 +8,6 @@ import pytest
 
 import leporid
 from leporid.data import write_log
-from leporid.errors import DataError
 from leporid.evaluation.metric_table import MetricTable
 from leporid.runs.grid import grid_status, run_grid, work
 from leporid.runs.record import RunRecord

@@ -237,9 +237,9 @@ class Interactions:
 
         Repeated events of a pair count once, so that the core does not depend on whether they are
         kept. The fixed point does not depend on the order of the removals. The id maps are
-        compacted to what remains, as integers where only integers remain: `.users.dropped` and `.items.dropped` are the ids that went,
-        `.dropped` counts the rows. Fewer than half of the users left give a `LeporidWarning`, none
-        a `DataError` that says how large `k` may be.
+        compacted to what remains, as integers where only integers remain: `.users.dropped` and
+        `.items.dropped` are the ids that went, `.dropped` counts the rows. Fewer than half of the
+        users left give a `LeporidWarning`, none a `DataError` that says how large `k` may be.
         """
         pairs = self.user[self.is_first], self.item[self.is_first]
         of_user, of_item = core_counts(lambda: [pairs], self.n_users, self.n_items, k)
