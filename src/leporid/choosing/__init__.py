@@ -3,12 +3,14 @@
 Candidates are judged on a rehearsal of the test, in rungs of more and more users and steps. A
 journal makes a killed race go on; the time the winner needs to the end is kept from the start.
 
+answer      The answer that a folder holds: what it is, and what may replace it
 apart       Work in a process of its own, which is killed where it outlasts its time
 blending    Which finished candidates make a blend that is better than the best of them
 budget      Time: durations, the timer, and what stops work that outlasts it
 candidates  Who takes part, in which order, and variants of their settings
 choice      `choose` and its answer
 closing     From the race to a model to deploy: choose, test once, fit on everything
+decision    Which candidate: the best value, a cheaper one that is level, or a blend
 journal     One JSON line per event, on disk before the race goes on
 judging     Judging candidates on the rehearsal, and predicting what that costs
 narration   What a race says while it runs

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Iterable
 from importlib import import_module
 from typing import Any
@@ -19,9 +20,17 @@ from typing import Any
 from leporid.choosing.budget import OutOfTimeError
 from leporid.errors import DataError, LeporidError
 
+_LOOK_EVERY = 0.05
+"""Seconds between two looks at the clock."""
+
 
 def run_apart(
-    task: Callable[..., object], seconds: float, modules: Iterable[str] = (), **job: Any
+    task: Callable[..., object],
+    seconds: float,
+    modules: Iterable[str] = (),
+    clock: Callable[[], float] = time.monotonic,
+    /,
+    **job: Any,
 ) -> None:
     """`task(**job)` in a new process; `OutOfTimeError` if it is not done after `seconds`.
 
@@ -30,6 +39,7 @@ def run_apart(
     """
     order = {"modules": [task.__module__, *modules], "task": task.__qualname__, "job": job}
     paths = os.pathsep.join(path or os.getcwd() for path in sys.path)
+    begun = clock()
     with tempfile.TemporaryFile("w+", encoding="utf-8") as said:
         process = subprocess.Popen(
             [sys.executable, "-m", __name__],
@@ -42,9 +52,9 @@ def run_apart(
         try:
             process.stdin.write(json.dumps(order).encode() + b"\n")
             process.stdin.flush()  # left open: the process ends with this one
-            process.wait(timeout=max(seconds, 0.0))
-        except subprocess.TimeoutExpired:
-            raise OutOfTimeError("stopped: its time was over") from None
+            while _runs(process):
+                if clock() - begun >= seconds:
+                    raise OutOfTimeError("stopped: its time was over")
         finally:
             process.kill()
             process.stdin.close()
@@ -53,6 +63,15 @@ def run_apart(
             said.seek(0)
             lines = said.read().strip().splitlines()
             raise DataError(lines[-1] if lines else f"its process ended with {process.returncode}")
+
+
+def _runs(process: subprocess.Popen[bytes]) -> bool:
+    """Whether it still runs after a moment."""
+    try:
+        process.wait(timeout=_LOOK_EVERY)
+    except subprocess.TimeoutExpired:
+        return True
+    return False
 
 
 def _work() -> None:

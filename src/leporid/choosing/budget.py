@@ -49,18 +49,23 @@ class Timer:
     def __init__(
         self, budget: float, spent: float = 0.0, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        self.budget, self._clock = budget, clock
+        self.budget, self.clock = budget, clock
         self._begin = clock() - spent
 
     @property
     def elapsed(self) -> float:
         """Seconds used so far."""
-        return self._clock() - self._begin
+        return self.clock() - self._begin
 
     @property
     def left(self) -> float:
         """Seconds until the deadline; negative after it."""
         return self.budget - self.elapsed
+
+    def keep(self, seconds: float) -> None:
+        """Count less time as spent, so that at least so many seconds of the budget are left."""
+        earliest = self.clock() + min(seconds, self.budget) - self.budget
+        self._begin = max(self._begin, earliest)
 
 
 class Guard(NullProgress):

@@ -5,16 +5,19 @@ from __future__ import annotations
 import contextlib
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from leporid.artifacts import read_json, write_json
+from leporid.artifacts import write_json
 from leporid.choosing import words
+from leporid.choosing.answer import SUMMARY, Answer, known_from, read_answer
 from leporid.choosing.budget import Timer, format_duration, parse_duration
 from leporid.choosing.candidates import log_facts
 from leporid.choosing.closing import Closing
+from leporid.choosing.decision import TIMING
 from leporid.choosing.journal import Journal
 from leporid.choosing.judging import Rehearsal, stage_of
 from leporid.choosing.narration import narrator
@@ -31,12 +34,11 @@ from leporid.errors import (
 )
 from leporid.evaluation import parse_metric
 from leporid.html import new_figure
-from leporid.models import Recommender, available, find_model
+from leporid.models import Recommender, available
 from leporid.runs import claim
 
-_SUMMARY = "chosen.json"
-_CLOSING_SHARE, _CLOSING_SECONDS = 0.03, 1.0
-"""Kept for words, pages and files."""
+_CLOSING_SHARE, _CLOSING_SECONDS = 0.03 + TIMING, 1.0
+"""Kept for timing level candidates again, and for words, pages and files."""
 
 _TOO_SMALL = (
     "the log is too small to judge anything: no user has enough interactions to hold some back; "
@@ -68,6 +70,8 @@ class Choice:
     """Seconds, of all sittings together."""
     folder: Path | None = None
     """Where it was written: a run that `leporid serve` and `leporid recommend` take."""
+    note: str = ""
+    """Why the folder's earlier answer was kept, in one sentence; empty for a new answer."""
 
     def __repr__(self) -> str:
         return f"Choice({self.winner}, after {format_duration(self.elapsed)})"
@@ -92,6 +96,7 @@ def choose(
     dataset: str | None = None,
     spent: float = 0.0,
     workers: Workers | None = None,
+    clock: Callable[[], float] = time.monotonic,
 ) -> Choice:
     """Race models and starts on a log, and fit the best on everything before the time is over.
 
@@ -101,7 +106,8 @@ def choose(
     budget : the time for everything: "90s", "10m", "1h30m", or seconds
     metric : what decides, judged on the inner validation split; test is read once, at the end
     output : a folder; it holds the model, its record, the race and a report, and a killed race
-        goes on there. Without one nothing is kept on disk.
+        goes on there. An answer in it is replaced only by one with a higher metric. Without a
+        folder nothing is kept on disk.
     models : the models that take part, by name; None for all
     protocol : how a log is split, one of "temporal", "leave-last-out", "global-time", "random"
     seed : of every random choice
@@ -111,8 +117,9 @@ def choose(
     spent : seconds of the budget that are gone already (loading the log, say)
     workers : who judges candidates at the same time: an object with `submit(function, *arguments)`,
         such as a pool of `concurrent.futures` or `leporid.distributed.Workers`
+    clock : what tells the time, in seconds
     """
-    begun, seconds = time.monotonic(), parse_duration(budget)
+    begun, seconds = clock(), parse_duration(budget)
     _check(metric, models)
     name, source = dataset or "log", "LOG"
     if isinstance(data, str | Path):
@@ -127,24 +134,29 @@ def choose(
         folder = Path(output or stack.enter_context(tempfile.TemporaryDirectory()))
         question = {"data": split.digest, "protocol": split.protocol, "metric": metric}
         journal = Journal(folder / "race" / "journal.jsonl", question | {"seed": seed})
-        if (earlier := _earlier(journal, folder, seconds)) is not None:
-            return earlier
-        timer = Timer(seconds, journal.spent + spent + time.monotonic() - begun)
+        standing = read_answer(folder)
+        if standing is not None and standing.is_complete and standing.budget >= seconds:
+            return _kept(standing, folder, f"the answer for {format_duration(standing.budget)}")
+        timer = Timer(seconds, journal.spent + spent + clock() - begun, clock)
         tell = stack.enter_context(narrator(progress, timer, metric))
         judge = Rehearsal(split, stage_of(split), metric, timer, journal.path.parent)
         judge.seed, judge.device, judge.workers = seed, device, workers
         race = Race(judge, journal, timer, reserve=_reserve(timer), tell=tell)
-        closing = Closing(race, judge, split, metric, folder, name, tell)
         facts = log_facts(split)
+        describe = partial(_describe, facts=facts, source=source)
+        closing = Closing(race, judge, split, metric, folder, name, tell, describe)
+        if standing is not None and standing.is_complete and timer.left <= race.reserve():
+            return _kept(standing, folder, "no time is left to search for a better one")
         if judge.stage is split:
             closing.verdict.notes.append(_TOO_SMALL)
-        else:
+        elif (before := closing.decided()) is None or before["budget"] < seconds:
             try:
                 Programme(race, judge, facts, metric, tell, models).run()
             except (KeyboardInterrupt, TrainingInterruptedError):
                 # Ctrl-C once: the best so far is fitted; twice: nothing is.
                 closing.verdict.notes.append("the race was interrupted: this is the best so far")
-        chosen = _closed(closing, facts, source)
+                closing.is_interrupted = True
+        chosen = _closed(closing)
         return chosen if output is not None else replace(chosen, folder=None)
 
 
@@ -156,27 +168,51 @@ def _reserve(timer: Timer) -> float:
     return _CLOSING_SHARE * timer.budget + _CLOSING_SECONDS
 
 
-def _closed(closing: Closing, facts: dict[str, Any], source: str) -> Choice:
+def _closed(closing: Closing) -> Choice:
     """The end of the race, by one process only."""
-    with claim(closing.folder / "race" / "claims" / "closing") as mine:
+    race, folder = closing.race, closing.folder
+    with claim(folder / "race" / "claims" / "closing") as mine:
         if not mine:
-            where = closing.folder
-            raise DataError(f"another process is writing the answer into {where}: wait for it")
+            raise DataError(f"another process is writing the answer into {folder}: wait for it")
+        race.journal.reload()
+        standing = read_answer(folder)  # another process may have written it meanwhile
+        if standing is not None:
+            standing = known_from(standing, race.finished)
+            if standing.is_complete and _answers(standing, closing):
+                return _kept(standing, folder, "the search has found no better candidate")
         closing.decide()
         closing.learn_curve()
-        closing.fit()
+        if not closing.fit(standing):
+            assert standing is not None
+            return _kept(standing, folder, "nothing better could be fitted in time")
         closing.test_others()
-        return _written(closing, facts, source)
+        closing.is_complete = True
+        parts = closing.describe(closing, folder)
+        about = {"label": closing.label, "budget": race.timer.budget}
+        race.journal.append("chosen", at=race.timer.elapsed, **about)
+        assert closing.model is not None
+        return Choice(closing.model, folder=folder, **parts)
 
 
-def _written(closing: Closing, facts: dict[str, Any], source: str) -> Choice:
-    """The answer, also as files."""
-    assert closing.model is not None
-    race, metric, folder = closing.race, closing.metric, closing.folder
-    table, shown = words.race_table(race, metric), words.commands(closing, source)
-    why = words.explain(closing, race.timer.elapsed)
-    write_page(folder / "report.html", closing, why, table, shown, facts)
-    elapsed = race.timer.elapsed
+def _answers(standing: Answer, closing: Closing) -> bool:
+    """Whether an answer is that of the last decision, and nothing was judged since."""
+    if closing.race.leader is None:
+        return standing.value is None
+    before = closing.decided()
+    return before is not None and before["taken"] == standing.key
+
+
+def _kept(standing: Answer, folder: Path, why: str) -> Choice:
+    """The answer that the folder holds, which stays as it is."""
+    note = f"nothing was written: {folder} keeps {standing.parts['winner']}, {why}"
+    return Choice(Recommender.load(standing.model), folder=folder, note=note, **standing.parts)
+
+
+def _describe(closing: Closing, folder: Path, facts: dict[str, Any], source: str) -> dict[str, Any]:
+    """Write the report and the summary of what was fitted; the parts of a `Choice`."""
+    race, metric = closing.race, closing.metric
+    elapsed, table = race.timer.elapsed, words.race_table(race, metric)
+    why, shown = words.explain(closing, elapsed), words.commands(closing, source)
     tested = [
         {
             "model": tested.label,
@@ -187,23 +223,19 @@ def _written(closing: Closing, facts: dict[str, Any], source: str) -> Choice:
         }
         for place, tested in enumerate(closing.tested)
     ]
-    choice = Choice(
-        closing.model, why, table, tested, closing.label, metric, shown, elapsed, folder
-    )
-    write_json(folder / _SUMMARY, {**choice.to_dict(), "budget": race.timer.budget})
-    race.journal.append("chosen", at=elapsed, label=closing.label, budget=race.timer.budget)
-    return choice
-
-
-def _earlier(journal: Journal, folder: Path, budget: float) -> Choice | None:
-    """The answer of a race that is over, unless there is more time now."""
-    done = journal.of("chosen")
-    model = find_model(folder)
-    if not done or done[-1]["budget"] < budget or model is None:
-        return None
-    kept = read_json(folder / _SUMMARY)
-    kept.pop("budget")
-    return Choice(Recommender.load(model), folder=folder, **kept)
+    parts = {
+        "winner": closing.label,
+        "metric": metric,
+        "why": why,
+        "table": table,
+        "tested": tested,
+        "commands": shown,
+        "elapsed": elapsed,
+    }
+    about = {"key": closing.key, "value": closing.value, "budget": race.timer.budget}
+    write_page(folder / "report.html", closing, why, table, shown, facts)
+    write_json(folder / SUMMARY, {**parts, **about, "complete": closing.is_complete})
+    return parts
 
 
 def _check(metric: str, models: Sequence[str] | None) -> None:

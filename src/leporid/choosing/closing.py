@@ -1,7 +1,8 @@
 """From the race to a model to deploy: choose, test once, fit on everything.
 
 The time for this was kept during the race. Where a prediction was wrong, the next candidate that
-can still end in time takes the place, and that is said.
+can still end in time takes the place, and that is said. An answer that the folder holds already is
+replaced only by one with a higher value.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import tempfile
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -17,54 +18,26 @@ from typing import Any
 import numpy as np
 
 from leporid import models
-from leporid.choosing.blending import FINALISTS, BlendChoice, choose_blend
+from leporid.artifacts import atomic_folder
+from leporid.choosing import decision
+from leporid.choosing.answer import Answer
 from leporid.choosing.budget import Guard, OutOfTimeError
 from leporid.choosing.candidates import Candidate
+from leporid.choosing.decision import Verdict
+from leporid.choosing.journal import Event
 from leporid.choosing.judging import GOES_ON, Rehearsal
-from leporid.choosing.race import FULL, Race, Result
+from leporid.choosing.race import FULL, Race, Result, by_value
 from leporid.data import Split
 from leporid.errors import LeporidError, LeporidWarning, TrainingInterruptedError
-from leporid.evaluation import (
-    MetricTable,
-    combine,
-    compare,
-    evaluate,
-    ingredients,
-    parse_metric,
-)
+from leporid.evaluation import MetricTable, combine, compare, evaluate, ingredients
 from leporid.models import Blend, Recommender, continued, everything
 from leporid.runs import CUTS, Meter, RunRecord, judge, write_final, write_run
 from leporid.training import StopWhen
 
 BASELINES = ("toppop", "itemknn", "ease")
-CURVE = (0.25, 0.5)
-_CHEAPER = 0.5
-_WORTH = 1.0
-"""Of two that are level the one is taken that saves this share of the other's time, and so many
-milliseconds: less is what two measurements of the same model differ by."""
-_SEARCH = 0.03
-"""Share of the budget that a search for a blend may take of what was kept for the end."""
 _GRACE = 0.03
 """Share of the budget that the final fits may be late by: a good answer is worth that much."""
 _STRATA = ("tail-users", "cold-users")
-
-
-@dataclass
-class Verdict:
-    """What the race decided, and why."""
-
-    best: Result | None = None
-    """The highest value."""
-    winner: Result | None = None
-    """The cheapest of those that are level with it; after the fit, the one that was fitted."""
-    runner_up: Result | None = None
-    """The best of another model."""
-    blend: BlendChoice | None = None
-    """The greedy blend, taken or not."""
-    takes_blend: bool = False
-    curve: list[tuple[float, float]] = field(default_factory=list)
-    """Shares of the users and the metric of the winner after learning from them."""
-    notes: list[str] = field(default_factory=list)
 
 
 @dataclass
@@ -93,139 +66,119 @@ class Closing:
     folder: Path
     dataset: str
     tell: Callable[[dict[str, Any]], None]
+    describe: Callable[[Closing, Path], dict[str, Any]]
+    """Writes the summary and the report of the answer into a folder; the parts of a `Choice`."""
     verdict: Verdict = field(default_factory=Verdict)
     tested: list[Tested] = field(default_factory=list)
     record: RunRecord | None = None
+    outcomes: UserOutcomes | None = None
     model: Recommender | None = None
     label: str = ""
     members: list[Candidate] = field(default_factory=list)
     """What was fitted: one candidate, or those of a blend."""
+    value: float | None = None
+    """The metric of that in the race; None where it was not judged."""
+    is_interrupted: bool = False
+    is_written: bool = False
+    is_complete: bool = False
 
-    def decide(self) -> None:
-        """The winner, by the judged values alone."""
-        race, verdict = self.race, self.verdict
-        verdict.best = best = race.leader
-        if best is None:
-            return
-        level = race.level_with(best)
-        cheapest = min(level, key=lambda r: r.outcome.facts["ms"])
-        saved = best.outcome.facts["ms"] - cheapest.outcome.facts["ms"]
-        cheaper = saved > max(_WORTH, _CHEAPER * best.outcome.facts["ms"])
-        verdict.winner = cheapest if cheaper else best
-        ranked = sorted(race.finished, key=lambda r: -r.value)
-        others = [r for r in ranked if r.candidate.model != verdict.winner.candidate.model]
-        verdict.runner_up = next(iter(others), None)
-        self._blend(ranked)
-
-    def _blend(self, ranked: list[Result]) -> None:
-        """Blend the finalists: the best of each model, as far as all can be fitted in time."""
-        timer, left = self.race.timer, self.race.timer.left
-        finalists: list[Result] = []
-        for result in ranked:
-            needed = self.judge.finish(result.candidate)
-            new = all(result.candidate.model != f.candidate.model for f in finalists)
-            if new and needed < 0.8 * left and len(finalists) < FINALISTS:
-                finalists.append(result)
-                left -= needed if len(finalists) <= 3 else 0
-        if len(finalists) < 2 or finalists[0] is not self.verdict.best:
-            return
-        lists = [self.judge.lists(result.candidate) for result in finalists]
-        until = max(self._budget - self.race.reserve(), timer.elapsed + _SEARCH * self._budget)
-        try:
-            judged, guard = self.judge.part(FULL), Guard(timer, until)
-            blend = choose_blend(finalists, lists, judged, self.metric, guard)
-        except OutOfTimeError:
-            self.verdict.notes.append("no time was left to look for a blend")
-            return
-        self.verdict.blend = blend
-        if blend is not None and blend.low > 0:
-            needed = sum(self.judge.finish(member.candidate) for member in blend.members)
-            self.verdict.takes_blend = needed < 0.9 * timer.left
-
-    def learn_curve(self) -> None:
-        """The winner with fewer users, where that takes next to no time."""
-        winner = self.verdict.winner
-        if winner is None or winner.candidate.kind == "neural" or self.judge.stage.n_users < 40:
-            return
-        for share in CURVE:
-            cost = winner.outcome.seconds
-            if self.race.timer.left - 2 * self.race.reserve() < 2 * cost + 0.02 * self._budget:
-                return
-            guard = Guard(self.race.timer, self._budget - self.race.reserve())
-            try:
-                value = self._with_share(winner.candidate, share, guard)
-            except LeporidError:
-                return
-            self.verdict.curve.append((share, value))
-        self.verdict.curve.append((1.0, winner.value))
-
-    def _with_share(self, candidate: Candidate, share: float, guard: Guard) -> float:
-        """The metric after learning from a share of the users, those who are judged among them."""
-        judge, stage = self.judge, self.judge.stage
-        everyone = np.random.default_rng(judge.seed + 1).permutation(stage.n_users)
-        kept = np.zeros(stage.n_users, np.bool_)
-        kept[everyone[: round(share * len(everyone))]] = True
-        judged = judge.users[kept[judge.users]]
-        part = replace(
-            stage,
-            train=stage.train.select(kept[stage.train.user]),
-            valid=stage.valid.select(kept[stage.valid.user]),
-            test=stage.test.select(np.isin(stage.test.user, judged)),
-        )
-        model = models.get(candidate.model)(**candidate.settings)
-        model.fit(part, seed=judge.seed, progress=guard)
-        table = evaluate(
-            model, part, at=(judge.cut,), progress=guard, metrics=[parse_metric(self.metric)[0]]
-        )
-        return table.mean()[self.metric]
+    @property
+    def key(self) -> str:
+        """Of what was fitted."""
+        return "+".join(member.key for member in self.members)
 
     @property
     def _budget(self) -> float:
         return self.race.timer.budget
+
+    def decided(self) -> Event | None:
+        """The decision of an earlier session, unless something was judged since."""
+        events = self.race.journal.of("decided", "judged")
+        events = [e for e in events if e["event"] == "decided" or e["rung"] == FULL]
+        last = events[-1] if events else None
+        return last if last and last["event"] == "decided" and not last["interrupted"] else None
+
+    def decide(self) -> None:
+        """Decide as an earlier session did with the same results, or anew."""
+        race, verdict, before = self.race, self.verdict, self.decided()
+        if race.journal.is_resumed:
+            # The end has its time again, whatever an earlier one or loading the log took.
+            race.timer.keep(max(race.reserve(), before["left"] if before else 0.0))
+        if before is not None and verdict.restore(before, race):
+            return
+        decision.decide(race, self.judge, self.metric, verdict)
+        if verdict.winner is not None:
+            about = {**verdict.to_event(), "interrupted": self.is_interrupted}
+            self._say("decided", budget=self._budget, left=race.timer.left, **about)
+
+    def learn_curve(self) -> None:
+        """The winner with fewer users, where that takes next to no time."""
+        decision.learning_curve(self.race, self.judge, self.verdict)
 
     @cached_property
     def known(self) -> Split:
         """What the chosen model learns from before the test."""
         return tested_on(self.split)
 
-    def fit(self) -> None:
-        """Fit the winner, test it, fit it on everything; or the next one that can end in time."""
+    def fit(self, standing: Answer | None = None) -> bool:
+        """Fit the winner, test it, fit it on everything; or the next one that can end in time.
+
+        False where the `standing` answer of the folder stays, since nothing better can be fitted.
+        """
         verdict = self.verdict
         for label, members, result in self._order():
-            last = label == "toppop"
+            last, value = label == "toppop", self._value(members, result)
+            if standing is not None and not standing.gives_way_to(members, value):
+                return False
+            self.label, self.members, self.value = label, members, value
             try:
-                self._fit_one(label, members, float("inf") if last else (1 + _GRACE) * self._budget)
-                verdict.winner, verdict.takes_blend = result, len(members) > 1
-                return
+                until = float("inf") if last else (1 + _GRACE) * self._budget
+                self._fit_one(until, is_first=standing is None)
             except (OutOfTimeError, MemoryError):
                 verdict.notes.append(f"{label} could not be fitted in the time left")
             except Exception as error:  # whatever one model does, the next one takes its place
-                if last or isinstance(error, TrainingInterruptedError):
+                if last or self.is_written or isinstance(error, TrainingInterruptedError):
                     raise
                 verdict.notes.append(f"{label} could not be fitted: {error}")
+            else:
+                return True
+        return False
+
+    def _value(self, members: list[Candidate], result: Result | None) -> float | None:
+        """The metric in the race; of a blend on users that it was not picked on."""
+        best, blend = self.verdict.best, self.verdict.blend
+        if len(members) > 1 and best is not None and blend is not None:
+            return best.value + blend.difference
+        return None if result is None else result.value
 
     def _order(self) -> Iterator[tuple[str, list[Candidate], Result | None]]:
         """Who is fitted first, and who in their place: label, members, what the race says of it."""
         verdict, timer = self.verdict, self.race.timer
-        if verdict.takes_blend and verdict.blend is not None:
-            yield verdict.blend.label, [m.candidate for m in verdict.blend.members], verdict.winner
-        ranked = sorted(self.race.finished, key=lambda r: -r.value)
-        if (winner := verdict.winner) is not None:
+        winner, blend = verdict.winner, verdict.blend
+        if verdict.takes_blend and blend is not None:
+            yield blend.label, [m.candidate for m in blend.members], winner
+            verdict.takes_blend = False
+        ranked = sorted(self.race.finished, key=by_value)
+        if winner is not None:
             for result in dict.fromkeys([winner, *ranked]):
                 if result is winner or self.judge.finish(result.candidate) < timer.left:
+                    if result is not winner:
+                        verdict.winner, verdict.milliseconds = result, None
                     yield result.candidate.label, [result.candidate], result
         plain = Candidate(model="toppop")
-        yield plain.label, [plain], next((r for r in ranked if r.candidate == plain), None)
+        verdict.winner = next((r for r in ranked if r.candidate == plain), None)
+        yield plain.label, [plain], verdict.winner
 
-    def _fit_one(self, label: str, members: list[Candidate], until: float) -> None:
-        guard = Guard(self.race.timer, until)
+    def _fit_one(self, until: float, *, is_first: bool) -> None:
+        guard, members = Guard(self.race.timer, until), self.members
         with Meter() as meter:
             fitted = [self._fitted(candidate, guard) for candidate in members]
-            validated = self._as_one(fitted)
-        self.label, self.members = label, members
+            self.model = validated = self._as_one(fitted)
         self._say("fitted", seconds=meter.seconds)
         if len(self.split.test):
-            self._test(label, validated, meter, guard)
+            self._test(validated, meter, guard)
+            if is_first:  # an earlier answer is not replaced before the final fit
+                self._write(validated, 0.0)
         with Meter() as meter:
             try:
                 pairs = zip(members, fitted, strict=True)
@@ -238,14 +191,21 @@ class Closing:
                 self.verdict.notes.append(
                     f"{why}; the model in the folder has not learnt from the test part"
                 )
-                self.model = validated
-        if self.model is validated or self.record is None:
-            self.model.save(self.folder / "model")
-        else:
-            self.record = write_final(
-                self.folder, self.model, validated, self.record, meter.seconds
-            )
+        self._write(validated, meter.seconds)
         self._say("final fit", seconds=meter.seconds)
+
+    def _write(self, validated: Recommender, seconds: float) -> None:
+        """Put the answer into the folder: model, record, summary and report in one step."""
+        assert self.model is not None
+        with atomic_folder(self.folder, without=("validated", "history.csv")) as fresh:
+            if self.record is None or self.outcomes is None:
+                self.model.save(fresh / "model")
+            else:
+                write_run(fresh, validated, self.record, self.outcomes)
+                if self.model is not validated:
+                    write_final(fresh, self.model, validated, self.record, seconds)
+            self.describe(self, fresh)
+        self.is_written = True
 
     def _as_one(self, fitted: list[Recommender]) -> Recommender:
         """The model itself, or the blend of several."""
@@ -293,10 +253,10 @@ class Closing:
         with warnings.catch_warnings(action="ignore", category=LeporidWarning):
             return fit_on(self.split, **job, progress=guard)
 
-    def _test(self, label: str, model: Recommender, meter: Meter, guard: Guard) -> None:
+    def _test(self, model: Recommender, meter: Meter, guard: Guard) -> None:
         """The only look at the test part for the chosen model; its record."""
         table = self._evaluated(model, guard)
-        self.record, outcomes = judge(
+        self.record, self.outcomes = judge(
             model,
             self.known,
             meter,
@@ -308,13 +268,12 @@ class Closing:
             recipe=None,
             seed=self.judge.seed,
             extra={
-                "choose": {"metric": self.metric, "budget": self._budget, "label": label},
+                "choose": {"metric": self.metric, "budget": self._budget, "label": self.label},
                 "data_digest": self.split.digest,
                 "learnt": "train and validation",
             },
         )
-        write_run(self.folder, model, self.record, outcomes)
-        self.tested.append(self._tested(label, table, meter.seconds))
+        self.tested = [self._tested(self.label, table, meter.seconds)]
 
     def test_others(self) -> None:
         """Runner-up and baselines on test, as far as there is time."""

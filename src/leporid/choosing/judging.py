@@ -10,7 +10,6 @@ import copy
 import math
 import shutil
 import tempfile
-import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -168,25 +167,24 @@ class Rehearsal:
         if not stoppable and not self._holds(candidate) and self.is_doubtful(candidate, until):
             return self._evaluate_apart(candidate, rung, until)
         self._warm  # noqa: B018 (computed once)
-        begun, guard = time.perf_counter(), Guard(self.timer, until)
+        begun, guard = self.timer.clock(), Guard(self.timer, until)
         with warnings.catch_warnings(action="ignore", category=LeporidWarning):
             model, fitted = self.fit(candidate, rung, guard)
             guard.advance(0)
-            ranking = time.perf_counter()
+            ranking = self.timer.clock()
             columns, lists = self._rank(model, rung, guard)
-        seconds = time.perf_counter() - begun
+        seconds = self.timer.clock() - begun
         facts = {
             "fit_seconds": fitted,
-            "ranking_seconds": time.perf_counter() - ranking,
-            "ms": request_milliseconds(model),
+            "ranking_seconds": self.timer.clock() - ranking,
+            "ms": request_milliseconds([model], self.timer.clock)[0],
             "bytes": model.nbytes,
         }
         if candidate.kind == "neural":
             facts["steps"] = self.stop_step(candidate, rung)
             facts["best_step"] = model.fitting.best_step
         arrays = {"columns": columns} | ({"lists": lists} if rung == FULL else {})
-        numbers = {key: str(value) for key, value in facts.items()}
-        write_arrays(self._file(candidate, rung), arrays, numbers)
+        write_arrays(self._file(candidate, rung), arrays, {k: str(v) for k, v in facts.items()})
         self._learn(candidate, rung, facts)
         return Outcome(columns, seconds, facts)
 
@@ -206,14 +204,15 @@ class Rehearsal:
         where = self.folder / "split"
         if not is_split(where):
             self.split.save(where)
-        run_apart(task, left, [models.get(model).__module__], split=str(where), **job)
+        modules = [models.get(model).__module__]
+        run_apart(task, left, modules, self.timer.clock, split=str(where), **job)
 
     def _evaluate_apart(self, candidate: Candidate, rung: int, until: float) -> Outcome:
-        begun = time.perf_counter()
+        begun = self.timer.clock()
         job = {"about": self._shared, "folder": str(self.folder), "rung": rung}
         self.apart(evaluate_alone, until, candidate.model, candidate=candidate.to_dict(), **job)
         outcome = self.recall(candidate, rung)
-        self._apart_seconds = max(time.perf_counter() - begun - outcome.seconds, 0.1)
+        self._apart_seconds = max(self.timer.clock() - begun - outcome.seconds, 0.1)
         return outcome
 
     def order(self, candidate: Candidate, rung: int) -> tuple[Callable[..., Any], *tuple[Any, ...]]:
@@ -252,7 +251,7 @@ class Rehearsal:
 
         A network goes on from its last rung. What a model learns does not depend on its window.
         """
-        begun = time.perf_counter()
+        begun = self.timer.clock()
         model = models.get(candidate.model)(**candidate.settings)
         if candidate.kind == "classical":
             if self._held is not None and self._holds(candidate):
@@ -262,7 +261,7 @@ class Rehearsal:
                 return model, seconds
             self._held = None  # two large models would need twice the memory
             model.fit(self.stage, seed=self.seed, progress=guard)
-            self._held = candidate, model, time.perf_counter() - begun
+            self._held = candidate, model, self.timer.clock() - begun
             return model, self._held[2]
         last, folder = self.stop_step(candidate, rung), self.folder / "checkpoints" / candidate.key
         how: dict[str, Any] = {
@@ -277,13 +276,25 @@ class Rehearsal:
         if rung == FULL:
             model.save(self._network(candidate))
             shutil.rmtree(folder, ignore_errors=True)
-        return model, time.perf_counter() - begun
+        return model, self.timer.clock() - begun
 
     def trained(self, candidate: Candidate) -> Recommender:
         """The network as the race left it; where a worker trained it, that is done again here."""
         if not self._network(candidate).exists():
             self.fit(candidate, FULL, Guard(self.timer, self.timer.budget))
         return Recommender.load(self._network(candidate))
+
+    def refitted(self, candidate: Candidate, guard: Guard) -> Recommender:
+        """A finished candidate as it was judged."""
+        neural = candidate.kind == "neural"
+        return self.trained(candidate) if neural else self.fit(candidate, FULL, guard)[0]
+
+    def refit_seconds(self, candidate: Candidate) -> float:
+        """Predicted seconds of that."""
+        if candidate.kind == "classical":
+            return _SAFETY * self.fit_seconds(candidate)
+        saved = self._network(candidate).exists()
+        return 0.0 if saved else _SAFETY * self._whole_seconds(candidate)
 
     def vectors(self, candidate: Candidate, guard: Guard) -> InitialEmbeddings | None:
         """Starting vectors, computed once for all networks."""
@@ -299,9 +310,9 @@ class Rehearsal:
                 if name != "random" and guard.until - self.timer.elapsed < _COMPILING:
                     self.apart(prepare_start, guard.until, candidate.model, name=name)
                 prepare_start(train, name)
-            begun = time.perf_counter()
+            begun = self.timer.clock()
             self._vectors[key] = start(name, train, dim=config.dim, seed=self.seed, progress=guard)
-            self.start_seconds[name] = time.perf_counter() - begun
+            self.start_seconds[name] = self.timer.clock() - begun
         return self._vectors[key]
 
     @property
@@ -319,6 +330,7 @@ class Rehearsal:
                         lambda part: models.get(candidate.model)(**candidate.settings).fit(part),
                         self.stage,
                         LONGEST * self.timer.budget,
+                        self.timer.clock,
                     )
             except LeporidError:  # so few items are none to this model
                 seconds = 0.0, 0.0

@@ -6,7 +6,6 @@ A few steps of a network are timed, and all that take part get the same time: `p
 from __future__ import annotations
 
 import statistics
-import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -29,7 +28,7 @@ from leporid.choosing.candidates import (
     with_windows,
 )
 from leporid.choosing.judging import GOES_ON, Rehearsal
-from leporid.choosing.race import FULL, RUNGS, Race, entrants_kept
+from leporid.choosing.race import FULL, RUNGS, Race, by_value, entrants_kept
 from leporid.errors import ConfigError, DataError, GraphError, LeporidWarning
 from leporid.training import StopWhen
 
@@ -111,7 +110,7 @@ class Programme:
         quick = [c for c in known if self.judge.fit_seconds(c) <= limit]
         field = [c for own in quick if (others := with_windows(own)) for c in (own, *others)]
         best: dict[str, Candidate] = {}
-        for result in sorted(self.race.heat(field, rung=0), key=lambda r: -r.value):
+        for result in sorted(self.race.heat(field, rung=0), key=by_value):
             best.setdefault(result.candidate.model, result.candidate)
         self.race.heat(best.values())
 
@@ -180,7 +179,7 @@ class Programme:
         at: list[float] = []
 
         def stop(step: int) -> bool:
-            at.append(time.perf_counter())
+            at.append(self.race.timer.clock())
             return step >= _TIMED_STEPS or (step > 1 and at[-1] - at[0] > _TIMED_SECONDS)
 
         judge, race = self.judge, self.race
@@ -253,7 +252,7 @@ class Programme:
 
     def _best(self, kind: str) -> dict[str, Candidate]:
         """The best finished candidate of each model of a kind, the best model first."""
-        ranked = sorted(self.race.finished, key=lambda r: -r.value)
+        ranked = sorted(self.race.finished, key=by_value)
         best: dict[str, Candidate] = {}
         for result in ranked:
             if result.candidate.kind == kind and models.get(result.candidate.model).search_space:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import AbstractContextManager, ExitStack, suppress
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any, Protocol
@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from leporid.choosing.budget import OutOfTimeError, Timer
 from leporid.choosing.candidates import Candidate
 from leporid.choosing.journal import Event, Journal
-from leporid.errors import LeporidError, TrainingInterruptedError
+from leporid.errors import DataError, LeporidError, TrainingInterruptedError
 from leporid.evaluation import combine, compare
 from leporid.runs import claim
 
@@ -154,8 +154,8 @@ class Race:
 
     @property
     def leader(self) -> Result | None:
-        """The best of them, the earliest of equals."""
-        return max(self.finished, key=lambda r: r.value, default=None)
+        """The best of them."""
+        return min(self.finished, key=by_value, default=None)
 
     def heat(self, candidates: Iterable[Candidate], rung: int = FULL) -> list[Result]:
         """Judge all of them at one rung, as far as there is time; the results, in their order."""
@@ -183,7 +183,7 @@ class Race:
     def survivors(self, results: Sequence[Result]) -> list[Result]:
         """The better quarter, less those clearly behind another start of the same model."""
         kept: list[Result] = []
-        for result in sorted(results, key=lambda r: -r.value)[: entrants_kept(len(results))]:
+        for result in sorted(results, key=by_value)[: entrants_kept(len(results))]:
             same = [other for other in kept if other.candidate.model == result.candidate.model]
             if all(self.difference(result, other)[2] >= 0 for other in same):
                 kept.append(result)
@@ -302,12 +302,21 @@ class Race:
                 self._failed.add(place)
             elif place not in self.results:
                 candidate = Candidate.from_dict(event["candidate"])
-                outcome = self.judge.recall(candidate, event["rung"])
-                self.results[place] = Result(candidate, event["rung"], outcome, event["at"])
+                with suppress(DataError):  # its file is gone or damaged: it is evaluated again
+                    outcome = self.judge.recall(candidate, event["rung"])
+                    self.results[place] = Result(candidate, event["rung"], outcome, event["at"])
 
 
 def _about(candidate: Candidate, rung: int) -> dict[str, Any]:
     return {"key": candidate.key, "rung": rung, "candidate": candidate.to_dict()}
+
+
+def by_value(result: Result) -> tuple[float, int, str]:
+    """Sorts the best first; of equals the one with fewer settings, then the one with the lower key.
+
+    The order in which results arrive must not matter: workers answer in any order.
+    """
+    return -result.value, len(result.candidate.settings), result.candidate.key
 
 
 def entrants_kept(entrants: int) -> int:

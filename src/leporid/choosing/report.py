@@ -57,7 +57,8 @@ def _tested(closing: Closing) -> str:
 
 def _picture(closing: Closing) -> str:
     """Value over time, one line per candidate."""
-    if "matplotlib.figure" not in sys.modules or closing.race.timer.left < _PICTURE_SECONDS:
+    loaded = closing.is_complete and "matplotlib.figure" in sys.modules
+    if not loaded or closing.race.timer.left < _PICTURE_SECONDS:
         return "<p>There was no time to draw the race.</p>"
     try:
         figure, axes = new_figure(7.2, 4.0)

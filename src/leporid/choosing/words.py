@@ -55,14 +55,14 @@ def explain(closing: Closing, elapsed: float) -> str:
         if winner not in near:
             lines.append(f"{best.candidate.label} was ahead with {best.value:.4f}.")
         elif winner is not best:
-            lines.append(
-                f"A tie with {best.candidate.label} ({best.value:.4f}): the cheapest is taken, "
-                f"{winner.outcome.facts['ms']:.2f} ms a request instead of "
-                f"{best.outcome.facts['ms']:.2f}."
-            )
+            cheaper = ""
+            if verdict.milliseconds is not None:
+                slow, quick = verdict.milliseconds
+                cheaper = f", and cheaper: {quick:.2f} ms per request instead of {slow:.2f}"
+            lines.append(f"Level with {best.candidate.label} ({best.value:.4f}){cheaper}.")
         elif level:
             names = ", ".join(dict.fromkeys(r.candidate.model for r in level))
-            lines.append(f"Level with it, and not much cheaper: {len(level)} more ({names}).")
+            lines.append(f"Level with it: {len(level)} more ({names}).")
         lines += _blend_words(closing)
         lines += _start_words(race)
     lines += _test_words(closing.tested, metric)
@@ -147,8 +147,9 @@ def _test_words(tested: Sequence[Tested], metric: str) -> list[str]:
 def _next_words(closing: Closing) -> list[str]:
     """What would help next."""
     judged = {result.candidate.model for result in closing.race.finished}
-    left_out = [event["model"] for event in closing.race.journal.of("left out")]
-    late = [candidate.model for candidate in closing.race.late.values()]
+    journal = closing.race.journal
+    late = [event["candidate"]["model"] for event in journal.of("late")]
+    left_out = [event["model"] for event in journal.of("left out")]
     names = [name for name in dict.fromkeys([*left_out, *late]) if name not in judged]
     lines = [f"More time would help: there was not enough for {', '.join(names)}."] if names else []
     curve = closing.verdict.curve

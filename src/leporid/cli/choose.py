@@ -12,6 +12,8 @@ import typer
 from leporid.cli.options import Device, Json, Output, Seed, SplitOptions, SplitSource, parse_list
 from leporid.cli.output import print_files, print_json, print_table, show_progress
 
+_clock = time.monotonic
+
 
 def choose(
     data: SplitSource,
@@ -32,7 +34,7 @@ def choose(
     ends the race and keeps the best so far. The same command goes on with a race that was killed;
     several processes may share a folder. Then: leporid serve FOLDER.
     """
-    begun = time.monotonic()
+    begun = _clock()
     from leporid.choosing import choose as run_race
     from leporid.choosing import parse_duration
 
@@ -54,9 +56,12 @@ def choose(
             device=device,
             progress=show_progress(json_output),
             dataset=dataset or Path(data).stem,
-            spent=time.monotonic() - begun,
+            spent=_clock() - begun,
             workers=workers,
+            clock=_clock,
         )
+    if chosen.note:
+        typer.echo(chosen.note, err=True)
     if json_output:
         print_json(chosen.to_dict())
         return
