@@ -15,9 +15,8 @@ import leporid
 from benchmarks.harness import write_record
 from leporid.data.split import Split
 from leporid.models.dlr2.model import DLR2
-from leporid.training.backward import Backward, Eager, backward_of
-from leporid.training.data import TrainingData, recent_items
-from leporid.training.sampler import Batch, Sampler
+from leporid.training import Batch, Sampler, TrainingData, backward_of, recent_items
+from leporid.training.backward import Backward, Eager
 
 PAIRS_AT_ONCE = 512
 SETTINGS = {"users": 1500, "items": 3000, "dim": 64, "length": 5, "batch_size": 256}

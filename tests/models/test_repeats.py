@@ -11,9 +11,7 @@ import torch
 import leporid
 from leporid import models
 from leporid.data import Interactions, Split
-from leporid.training.data import TrainingData
-from leporid.training.negatives import NegativeSampler
-from leporid.training.sampler import Sampler, Sampling
+from leporid.training import NegativeSampler, Sampler, Sampling, TrainingData
 from tests.test_contract import SETTINGS
 
 
@@ -47,7 +45,9 @@ def test_negatives_are_all_other_items_however_often_a_positive_occurs(
     for user in range(31):
         assert set(drawn[user].tolist()) == set(np.flatnonzero(~positive[user]).tolist())
     draw = torch.randint(2**62, (31, 50), generator=draws)
-    torch.testing.assert_close(sampler.place(users, draw), sampler.place_on_cpu(users, draw))
+    torch.testing.assert_close(
+        sampler.positions(users, draw), sampler.positions_on_cpu(users, draw)
+    )
 
 
 def test_windows_hold_every_event(split: Split) -> None:

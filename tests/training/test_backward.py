@@ -11,10 +11,8 @@ from torch import Tensor
 import leporid
 from leporid.errors import LeporidError
 from leporid.models.shared.neural import NeuralRecommender
-from leporid.training.backward import Eager, Recorded, backward_of
-from leporid.training.data import TrainingData
-from leporid.training.sampler import Batch, Sampler
-from leporid.training.seeding import own_generators, seed_default
+from leporid.training import Batch, Sampler, TrainingData, backward_of, own_generators, seed_default
+from leporid.training.backward import Eager, Recorded
 
 NEURAL = ("bpr", "ncf", "ngcf", "dgcf", "hgn", "lightgcn", "sasrec", "dlr2")
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="records on a CUDA device")

@@ -32,9 +32,8 @@ from leporid.initializers.base import InitialEmbeddings
 from leporid.models.dlr2.model import DLR2
 from leporid.models.shared.base import Recommender
 from leporid.spectral.embedding import Embedding
-from leporid.training import loop
-from leporid.training.config import TrainingConfig, averaging, learning_rate
-from leporid.training.sampler import Batch
+from leporid.training import Batch, TrainingConfig, learning_rate, loop
+from leporid.training.config import averaging
 from tests.training.toy import KILLED, SHARED, TINY, Dot, assert_same_bits, weights
 
 DLR2_RUN: dict[str, Any] = {
@@ -282,7 +281,7 @@ def test_history_is_written_as_csv(split: Split, tmp_path: Path) -> None:
 def test_passes_shorten_a_run_on_a_small_log_and_spread_its_validations(
     split: Split, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(loop, "_FEWEST_STEPS", 4)
+    monkeypatch.setattr(loop, "_MIN_STEPS", 4)
     examples = len(split.train)
     settings = {"dim": 4, "batch_size": 16, "eval_every": 20, "steps": 400}
     model = Dot(**settings, passes=2.5).fit(split, seed=1, device="cpu")

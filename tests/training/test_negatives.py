@@ -10,8 +10,7 @@ from scipy import stats
 
 from leporid.data.id_map import IdMap
 from leporid.data.interactions import Interactions
-from leporid.training.data import TrainingData
-from leporid.training.negatives import NegativeSampler
+from leporid.training import NegativeSampler, TrainingData
 
 CPU = torch.device("cpu")
 
@@ -51,7 +50,7 @@ def test_exactly_the_items_that_are_no_positives_are_drawn(
     # What a GPU does with the same draws.
     users = torch.arange(n_users)
     places = torch.randint(2**62, (n_users, 50), generator=torch.Generator().manual_seed(seed))
-    assert torch.equal(sampler.place_on_cpu(users, places), sampler.place(users, places))
+    assert torch.equal(sampler.positions_on_cpu(users, places), sampler.positions(users, places))
 
 
 def test_uniform_draws_are_uniform() -> None:

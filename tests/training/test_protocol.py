@@ -12,10 +12,7 @@ from torch import Tensor, nn
 from leporid.data.interactions import Sequences
 from leporid.data.split import Split
 from leporid.progress import NullProgress
-from leporid.training.config import TrainingConfig
-from leporid.training.loop import train_loop
-from leporid.training.protocol import Trainable
-from leporid.training.sampler import Batch, Sampling
+from leporid.training import Batch, Sampling, Trainable, TrainingConfig, train_loop
 
 
 class Popularity:

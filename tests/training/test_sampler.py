@@ -16,8 +16,7 @@ from leporid.data.id_map import IdMap
 from leporid.data.interactions import Interactions, Sequences
 from leporid.data.split import Split
 from leporid.errors import DataError
-from leporid.training.data import TrainingData, recent_items
-from leporid.training.sampler import Batch, Sampler, Sampling
+from leporid.training import Batch, Sampler, Sampling, TrainingData, recent_items
 
 CPU = torch.device("cpu")
 

@@ -1,4 +1,4 @@
-"""Loss and gradients of one batch: launched operation by operation, or replayed as one graph.
+"""`Trainable`: what the loop needs of a model; and loss and gradients of one batch.
 
 A step of a small network on a GPU is hundreds of short kernels, and launching them takes longer
 than running them. A CUDA graph records them once; a step then copies its batch into the recorded
@@ -8,20 +8,59 @@ inputs and launches everything at once.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Any, ClassVar, Protocol
 
+import numpy as np
 import torch
-from torch import Tensor
+from numpy.typing import NDArray
+from torch import Tensor, nn
 
+from leporid.data import Sequences
 from leporid.errors import LeporidError
-from leporid.training.protocol import Trainable
-from leporid.training.sampler import Batch
-from leporid.training.seeding import own_generators
+from leporid.training.config import TrainingConfig
+from leporid.training.device import own_generators
+from leporid.training.sampler import Batch, Sampling
 
 Backward = Callable[[Batch, float], Tensor]
 """(batch, weight) -> weight * loss; its gradients are left in the parameters."""
 
 _WARM_UPS = 3
 """Runs before recording, in which libraries choose their kernels and allocate their buffers."""
+
+
+class Trainable(Protocol):
+    """A network with a loss and scores; every neural model of the catalogue is one."""
+
+    name: ClassVar[str]
+    recordable: ClassVar[bool]
+    """Whether `loss` may be recorded as a CUDA graph: it must not wait for the device, and no
+    shape inside it may depend on values."""
+    config: TrainingConfig
+    tables: list[nn.Embedding]
+    """The tables that hold initial embeddings (what `freeze_steps` freezes)."""
+
+    @property
+    def net(self) -> nn.Module: ...
+    @property
+    def device(self) -> torch.device: ...
+    def sampling(self) -> Sampling: ...
+
+    def loss(self, batch: Batch) -> Tensor:
+        """Scalar: the mean over the rows of the batch."""
+
+    def autocast(self) -> AbstractContextManager[Any]:
+        """Mixed precision as the settings and the device have it."""
+
+    def keep_near_start(self) -> None:
+        """After a step: bring rows back that moved farther from their initial embedding than the
+        settings allow."""
+
+    def weights_changed(self) -> None:
+        """Forget what was derived from the weights."""
+
+    def score_tensor(self, users: NDArray[np.int32], history: Sequences | None = None) -> Tensor:
+        """float32[len(users), n_items], higher is better (what validation ranks)."""
 
 
 def backward_of(model: Trainable, world: int) -> Backward:

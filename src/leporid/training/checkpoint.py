@@ -136,8 +136,9 @@ class TrainingState:
 
 
 def _group(arrays: dict[str, NDArray[Any]], group: str) -> dict[str, NDArray[Any]]:
-    start = f"{group}/"
-    return {name[len(start) :]: array for name, array in arrays.items() if name.startswith(start)}
+    prefix = f"{group}/"
+    own = {name: array for name, array in arrays.items() if name.startswith(prefix)}
+    return {name.removeprefix(prefix): array for name, array in own.items()}
 
 
 def _laid_out(array: NDArray[Any], like: Tensor) -> Tensor:

@@ -9,7 +9,7 @@ from typing import Any, Literal, Self
 
 from leporid.config import Config, setting
 
-_START, _END = 1 / 25, 1e-4
+_FIRST_RATE, _LAST_RATE = 1 / 25, 1e-4
 """One-cycle: share of the highest rate at the first step and at the last."""
 _RISING = 200
 """Inverse-root: steps until the highest rate is reached."""
@@ -47,22 +47,22 @@ class TrainingConfig(Config):
     precision: Literal["auto", "fp32", "bf16"] = "auto"
     """`auto`: bfloat16 on a GPU, float32 on a CPU. `bf16` asks for it on a CPU too."""
     compile: bool = False
-    """Compile the loss with torch.compile: slow to start, faster steps."""
+    """Compile the loss with torch.compile: a slow first step, faster steps."""
     cuda_graph: bool = True
     """On a GPU record the operations of a step once and replay them, where the model allows it."""
     freeze_steps: int = setting(0, at_least=-1)
-    """Keep the initial vectors as they are for the first steps; -1 for good."""
+    """Do not train the initial embeddings in the first steps; -1: never."""
     freeze: Literal["none", "bounded"] = "none"
-    """`bounded`: no row moves farther than `max_delta` from its initial vector. Either way a row
-    that content has put somewhere and that occurs nowhere in the training part stays there, and
-    follows the trained rows it started nearest to when training is over."""
+    """`bounded`: no row moves farther than `max_delta` from its initial embedding. Either way a
+    cold item whose initial embedding comes from content is not trained; after training it follows
+    the trained rows that were its nearest neighbours."""
     max_delta: float = setting(0.5, above=0)
-    """`bounded`: the largest distance, in units of the mean length of the initial rows."""
+    """`bounded`: the largest distance, in units of the mean norm of the initial embeddings."""
     init_scale: float | Literal["auto"] | None = "auto"
-    """Initial vectors are z-scored times this. `auto` gives their entries the root mean square the
-    model starts best from. None, in older records, multiplies by the model's fixed factor."""
+    """Initial embeddings are z-scored times this. `auto` gives their entries the root mean square
+    that suits the model best. None, in older records, multiplies by the model's fixed factor."""
     standardize: bool | None = None
-    """Z-score the initial vectors; None asks the initialiser (random ones are used as drawn)."""
+    """Z-score the initial embeddings; None asks the initialiser (random ones are used as drawn)."""
     ema_decay: float = setting(0.0, at_least=0, below=1)
     """Average the weights over steps with this decay and use the average; 0 does not."""
     ema_share: float = setting(0.0, at_least=0, below=1)
@@ -81,7 +81,7 @@ class TrainingConfig(Config):
 
     @property
     def last_step(self) -> int:
-        """Where a run ends that nothing stops before."""
+        """The last step of a run that is not stopped early."""
         return min(self.stop_at or self.steps, self.steps)
 
     @classmethod
@@ -102,8 +102,8 @@ def learning_rate(config: TrainingConfig, step: int) -> float:
     if config.schedule == "cosine":
         return config.lr * _cosine(1.0, 0.0, done)
     if done < config.warmup:
-        return config.lr * _cosine(_START, 1.0, done / config.warmup)
-    return config.lr * _cosine(1.0, _END, (done - config.warmup) / (1 - config.warmup))
+        return config.lr * _cosine(_FIRST_RATE, 1.0, done / config.warmup)
+    return config.lr * _cosine(1.0, _LAST_RATE, (done - config.warmup) / (1 - config.warmup))
 
 
 def averaging(config: TrainingConfig, step: int) -> float:
@@ -113,6 +113,6 @@ def averaging(config: TrainingConfig, step: int) -> float:
     return config.ema_decay
 
 
-def _cosine(start: float, end: float, share: float) -> float:
-    """From `start` to `end` along half a cosine."""
-    return end + (start - end) * 0.5 * (1 + math.cos(math.pi * share))
+def _cosine(first: float, last: float, share: float) -> float:
+    """From `first` to `last` along half a cosine."""
+    return last + (first - last) * 0.5 * (1 + math.cos(math.pi * share))

@@ -16,7 +16,7 @@ from leporid.errors import MissingPackageError
 from leporid.progress import ProgressLike
 from leporid.training.checkpoint import TrainingState
 from leporid.training.config import TrainingConfig, learning_rate
-from leporid.training.parallel import Group
+from leporid.training.device import Group
 
 _COLUMNS = ("step", "loss", "lr", "examples_per_second", "seconds", "metric")
 

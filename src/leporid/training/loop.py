@@ -1,7 +1,7 @@
-"""The training loop: every neural model, one page.
+"""The training loop of all neural models, on one page.
 
 A step is a pure function of (seed, step): batch, negatives, dropout and learning rate follow
-from them. Stopping anywhere and going on therefore gives the weights of an unbroken run.
+from them. A run that is stopped anywhere and resumed gives the weights of an unbroken run.
 """
 
 from __future__ import annotations
@@ -24,21 +24,19 @@ from leporid.errors import TrainingInterruptedError
 from leporid.evaluation import evaluate, parse_metric
 from leporid.progress import ProgressLike
 from leporid.threads import kept_torch_threads
-from leporid.training.backward import backward_of
+from leporid.training.backward import Trainable, backward_of
 from leporid.training.callbacks import Callback, Callbacks
 from leporid.training.checkpoint import FILE_NAME, TrainingState, to_arrays
 from leporid.training.config import TrainingConfig, averaging, learning_rate
 from leporid.training.data import TrainingData
+from leporid.training.device import Group, derive_seed, own_generators, seed_default
 from leporid.training.history import Log, TrainingHistory
-from leporid.training.parallel import Group
-from leporid.training.protocol import Trainable
 from leporid.training.sampler import Sampler
-from leporid.training.seeding import derive_seed, own_generators, seed_default
 
 _LOG_EVERY = 50
-"""Steps between two looks at the loss; each look waits for the device."""
-_FEWEST_STEPS = 750
-"""`passes` never asks for fewer: a network has to learn something from the smallest log too."""
+"""Steps between two rows of the history; each row waits for the device."""
+_MIN_STEPS = 750
+"""`passes` never allows fewer steps, however small the log."""
 
 
 def train_loop(
@@ -72,7 +70,7 @@ def train_loop(
     finished = _stale(config, state)
     module.train()
     events = Callbacks(callbacks if group.is_main else (), state, identity, config.last_step)
-    with _interruptible() as asked, own_generators(device), kept_torch_threads(), events:
+    with _interruptible() as interrupted, own_generators(device), kept_torch_threads(), events:
         while state.step < config.last_step and not finished:
             step = state.step
             _freeze(model, frozen=config.freeze_steps < 0 or step < config.freeze_steps)
@@ -90,29 +88,29 @@ def train_loop(
             model.weights_changed()
             state.step = step + 1
             _blend(state.average, module, averaging(config, state.step))
-            # Processes agree only where somebody may object: it waits for the device.
+            # Asking all processes waits for the device: only where a callback may stop the run.
             stop = len(callbacks) > 0 and group.agree(events.step())
             finished = last = stop or state.step == config.last_step
-            metric = None
             log.add(loss, len(whole))
-            judge = last or (validation is not None and state.step % config.eval_every == 0)
-            if judge and validation is not None:
+            metric = None
+            due = validation is not None and (last or state.step % config.eval_every == 0)
+            if validation is not None and due:
                 if group.is_main:
                     metric = _validate(validation, state, model)
                     finished = events.validation(metric) or last or _stale(config, state)
                 finished = group.agree(finished)
-            look = judge or state.step % _LOG_EVERY == 0
-            if look:
+            logged = due or last or state.step % _LOG_EVERY == 0
+            if logged:
                 events.log(log.write(group, metric))
             # Processes must ask at the same steps; a single one may ask at every step.
-            stopping = (look or group.world == 1) and group.agree(asked.is_set())
-            due = last or finished or stopping or state.step % config.checkpoint_every == 0
-            if due and checkpoint is not None:
+            stopping = (logged or group.world == 1) and group.agree(interrupted.is_set())
+            save = last or finished or stopping or state.step % config.checkpoint_every == 0
+            if save and checkpoint is not None:
                 log.keep(group)
                 if group.is_main:
                     state.save(checkpoint, identity)
             if stopping and not (last or finished):
-                raise TrainingInterruptedError(_how_to_go_on(state, config, checkpoint))
+                raise TrainingInterruptedError(_resume_advice(state, config, checkpoint))
     _freeze(model, frozen=False)
     module.zero_grad(set_to_none=True)
     _load(module, state.best or state.average)
@@ -156,7 +154,7 @@ def _interruptible() -> Iterator[threading.Event]:
 def _spread(config: TrainingConfig, sampler: Sampler) -> TrainingConfig:
     """The settings with the steps that `passes` allows, and as many validations as before."""
     allowed = math.ceil(config.passes * sampler.n_examples / sampler.batch_size)
-    allowed = max(allowed, _FEWEST_STEPS)
+    allowed = max(allowed, _MIN_STEPS)
     if not config.passes or allowed >= config.steps:
         return config
     apart = -(-config.eval_every * allowed // config.steps)
@@ -175,7 +173,7 @@ def _stale(config: TrainingConfig, state: TrainingState) -> bool:
 class Validation:
     """Computes `config.metric` on `split.valid`; `split.test` is never read.
 
-    With `eval_users`, the others have nothing to judge.
+    With `eval_users`, only those users are evaluated.
     """
 
     def __init__(self, model: Trainable, split: Split, seed: int) -> None:
@@ -232,14 +230,14 @@ def _blend(average: dict[str, Tensor], module: nn.Module, decay: float) -> None:
 
 
 def _fingerprint(module: nn.Module) -> str:
-    """A hash of the starting weights: resuming from other initial vectors is refused."""
+    """A hash of the initial weights: resuming from other initial embeddings is refused."""
     hasher = hashlib.sha256()
     for array in to_arrays(module.state_dict()).values():
         hasher.update(array.tobytes())
     return hasher.hexdigest()[:16]
 
 
-def _how_to_go_on(state: TrainingState, config: TrainingConfig, checkpoint: Path | None) -> str:
+def _resume_advice(state: TrainingState, config: TrainingConfig, checkpoint: Path | None) -> str:
     advice = "nothing was kept, give a checkpoint folder to be able to go on"
     if checkpoint is not None:
         advice = f"go on from the checkpoint in {checkpoint} with --resume (resume=True in Python)"

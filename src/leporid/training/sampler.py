@@ -10,9 +10,8 @@ import torch
 from torch import Tensor
 
 from leporid.errors import DataError
-from leporid.training.data import TrainingData, circular_windows, windows
-from leporid.training.negatives import NegativeSampler
-from leporid.training.seeding import generator
+from leporid.training.data import NegativeSampler, TrainingData, circular_windows, windows
+from leporid.training.device import generator
 
 
 @dataclass(frozen=True)
@@ -100,12 +99,12 @@ class Sampler:
 
     def batch(self, step: int) -> Batch:
         """The examples of one step."""
-        epoch, place = divmod(step, self.steps_per_epoch)
+        epoch, position = divmod(step, self.steps_per_epoch)
         if epoch != self._epoch:
             source = generator(self.data.device, self.seed, "epoch", epoch)
             shuffled = torch.randperm(self.n_examples, generator=source, device=self.data.device)
             self._order, self._epoch = self._examples[shuffled], epoch
-        chosen = self._order[place * self.batch_size : (place + 1) * self.batch_size]
+        chosen = self._order[position * self.batch_size :][: self.batch_size]
         draws = generator(self.data.device, self.seed, "step", step)
         examples = self._sequences if self.sampling.kind == "sequences" else self._rows
         return examples(chosen, draws)
@@ -121,9 +120,9 @@ class Sampler:
             return usable.nonzero().squeeze(1)
         keep = usable[data.user]
         if sampling.kind == "windows" and not sampling.circular:
-            place = torch.arange(len(data.user), device=data.device) - data.indptr[data.user]
+            position = torch.arange(len(data.user), device=data.device) - data.indptr[data.user]
             last = (count - sampling.targets).clamp(min=1)[data.user]
-            keep &= (place >= sampling.shortest) & (place <= last)
+            keep &= (position >= sampling.shortest) & (position <= last)
         return keep.nonzero().squeeze(1)
 
     def _rows(self, row: Tensor, source: torch.Generator) -> Batch:

@@ -1,17 +1,76 @@
-"""Data parallel training over processes started by `torchrun`.
+"""What a run computes on: device, processes, precision, and seeds for every random choice.
 
-Every process draws the same global batch and works on its share of the rows; gradients are
-summed. The examples of a step are thus the same for any number of processes.
+Nothing in training keeps a random state between steps: what step 1,234 draws follows from the
+run's seed and the number 1,234 alone. A resumed run therefore draws what it would have drawn.
+
+Under `torchrun` every process draws the same global batch and works on its share of the rows;
+gradients are summed. The examples of a step are thus the same for any number of processes.
 """
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import os
+import subprocess
+import sys
+import zlib
 from collections.abc import Iterable
+from typing import Any
 
+import numpy as np
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
+
+from leporid.errors import ConfigError
+
+_PROBE = "import torch; m = torch.ones(64, 64).bfloat16(); m @ m"
+
+
+def derive_seed(seed: int, purpose: str, *parts: int) -> int:
+    """A 63-bit seed for one purpose (a word) and any numbers, such as the step."""
+    words = [seed & (2**64 - 1), zlib.crc32(purpose.encode()), *parts]
+    return int(np.random.SeedSequence(words).generate_state(1, np.uint64)[0] >> np.uint64(1))
+
+
+def generator(device: torch.device, seed: int, purpose: str, *parts: int) -> torch.Generator:
+    """A torch generator on `device`, seeded by `derive_seed`."""
+    return torch.Generator(device=device).manual_seed(derive_seed(seed, purpose, *parts))
+
+
+def own_generators(device: torch.device) -> contextlib.AbstractContextManager[None]:
+    """Give torch's default generators back untouched after the block."""
+    return torch.random.fork_rng(devices=[device] if device.type == "cuda" else [])
+
+
+def seed_default(device: torch.device, seed: int) -> None:
+    """Seed the default generators that layers such as dropout draw from."""
+    torch.default_generator.manual_seed(seed)
+    if device.type == "cuda":
+        torch.cuda.default_generators[device.index or 0].manual_seed(seed)
+
+
+def mixed_precision(precision: str, device: torch.device) -> contextlib.AbstractContextManager[Any]:
+    """A context for `TrainingConfig.precision`: bfloat16 where it is safe for accuracy, or not."""
+    if precision == "fp32" or (precision == "auto" and device.type != "cuda"):
+        return contextlib.nullcontext()
+    if device.type == "cpu":
+        _check_cpu()
+    return torch.autocast(device.type, torch.bfloat16)
+
+
+@functools.cache
+def _check_cpu() -> None:
+    """Some virtual machines report AMX and then kill the process that uses it: ask a child."""
+    if not torch.cpu._is_amx_tile_supported():
+        return
+    done = subprocess.run([sys.executable, "-c", _PROBE], capture_output=True, check=False)
+    if done.returncode:
+        raise ConfigError(
+            "this machine reports bfloat16 matrix units (AMX) but cannot run them: use "
+            "precision='fp32', or set ONEDNN_MAX_CPU_ISA=AVX512_CORE_BF16 before Python starts"
+        )
 
 
 def resolve_device(device: str | torch.device = "auto") -> torch.device:
