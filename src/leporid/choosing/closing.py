@@ -71,7 +71,7 @@ class Closing:
     verdict: Verdict = field(default_factory=Verdict)
     tested: list[Tested] = field(default_factory=list)
     record: RunRecord | None = None
-    outcomes: UserOutcomes | None = None
+    outcomes: MetricTable | None = None
     model: Recommender | None = None
     label: str = ""
     members: list[Candidate] = field(default_factory=list)
