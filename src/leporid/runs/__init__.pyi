@@ -8,7 +8,6 @@ from .cell import judge as judge
 from .cell import load_split as load_split
 from .cell import run as run
 from .claims import claim as claim
-from .comparison import Gain as Gain
 from .comparison import compare_runs as compare_runs
 from .comparison import have_seen as have_seen
 from .comparison import initialisation_gains as initialisation_gains
