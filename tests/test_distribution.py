@@ -106,6 +106,13 @@ def test_pypi_finds_the_pictures_and_pages_of_the_readme() -> None:
         assert words in alone
 
 
+def test_the_wheel_holds_the_library_alone() -> None:
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    where = settings["tool"]["setuptools"]["packages"]["find"]["where"]
+    packages = {path.parent for root in where for path in (ROOT / root).glob("*/__init__.py")}
+    assert {path.name for path in packages} == {"leporid"}
+
+
 @pytest.fixture(scope="module")
 def tools(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A Python that has build and twine, and nothing of ours."""
