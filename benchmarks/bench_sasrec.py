@@ -23,7 +23,7 @@ from leporid import load, temporal_split
 from leporid.artifacts import write_json
 from leporid.data import Split
 from leporid.evaluation import TopK, evaluate
-from leporid.initializers import start
+from leporid.initializers import initial_embeddings
 from leporid.models.sasrec import SASRec
 from leporid.training import Callback
 
@@ -57,7 +57,7 @@ class Watch(Callback):
 def our_curve(split: Split, init: str, device: str) -> Curve:
     """The recipe `general`, validated every 25 steps."""
     watch = Watch()
-    vectors = start(init, split.train, cache=False, dim=SETTINGS["dim"], seed=0)
+    vectors = initial_embeddings(init, split.train, cache=False, dim=SETTINGS["dim"], seed=0)
     recipe = SASRec.recipe_settings("general", split.train)
     model = SASRec(**{**recipe, **SETTINGS, "eval_every": 25, "patience": 20, "metric": METRIC})
     model.fit(split, seed=0, init=vectors, device=device, callbacks=[watch])
@@ -98,7 +98,7 @@ def run() -> None:
     split = temporal_split(load("ml-100k"))
     device = "cuda" if torch.cuda.is_available() else "cpu"
     our_curve(split, "random", device)  # compiles what it needs, as the next line does
-    start("leporid", split.train, cache=False, dim=SETTINGS["dim"], seed=0)
+    initial_embeddings("leporid", split.train, cache=False, dim=SETTINGS["dim"], seed=0)
     curves = {
         "leporid, from random": our_curve(split, "random", device),
         "leporid, from LEPORID": our_curve(split, "leporid", device),

@@ -23,9 +23,9 @@ import numpy as np
 from benchmarks.choose_logs import LOGS, METRIC
 from benchmarks.harness import RECORDS, machine, write_record
 from leporid.artifacts import read_json, write_json
-from leporid.choosing import parse_duration
 from leporid.data import Split, load, split_by
 from leporid.evaluation import TopK, evaluate
+from leporid.selection import parse_duration
 
 SCRIPT = Path(__file__).parent / "peers" / "lenskit_auto_search.py"
 

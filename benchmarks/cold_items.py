@@ -33,7 +33,7 @@ from leporid.artifacts import read_json, write_json
 from leporid.data import IdMap, Interactions, Split, cold_items_split, load, split_by
 from leporid.errors import LeporidWarning
 from leporid.evaluation import compare, evaluate, masked_top_k
-from leporid.initializers import start
+from leporid.initializers import initial_embeddings
 from leporid.models import ContentNeighbours, train
 from leporid.models.shared import newcomers
 
@@ -100,7 +100,11 @@ class Job:
         """A model and its seconds, with those of its vectors."""
         content = {"items": self.table, **about} if "content" in name else {}
         began = time.perf_counter()
-        vectors = None if name == "none" else start(name, split.train, cache=False, **content)
+        vectors = (
+            None
+            if name == "none"
+            else initial_embeddings(name, split.train, cache=False, **content)
+        )
         how: dict[str, Any] = {"seed": self.seed, "device": self.device, "progress": False}
         model = train(self.model, split, vectors, **how, **self.settings)
         return model, time.perf_counter() - began

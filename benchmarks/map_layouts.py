@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from benchmarks.harness import write_record
 from leporid.data import load, temporal_split
-from leporid.initializers import start
+from leporid.initializers import initial_embeddings
 
 Vectors = NDArray[Any]
 
@@ -84,7 +84,7 @@ def main() -> None:
     rows: list[dict[str, Any]] = []
     for log in options.logs.split(","):
         train = temporal_split(load(options.folder / f"{log}.parquet")).train
-        embeddings = start("leporid", train, cache=False)
+        embeddings = initial_embeddings("leporid", train, cache=False)
         assert embeddings is not None
         vectors = embeddings.items.vectors
         vectors = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)

@@ -19,7 +19,7 @@ sys.path.insert(0, str(ROOT))
 from benchmarks.harness import RECORDS, markdown_table
 from leporid.artifacts import atomic_path, read_json
 from leporid.errors import DataError
-from leporid.runs import Results, RunRecord, have_seen, initialisation_gains
+from leporid.experiments import Results, RunRecord, have_seen, initialisation_gains
 from reproduction.leaderboard import leaderboard_page
 from reproduction.outputs import tables_page
 from reproduction.specs import LEADERBOARD

@@ -26,7 +26,7 @@ sys.path.insert(0, str(ROOT))
 
 from leporid.artifacts import atomic_path
 from leporid.errors import DataError
-from leporid.runs import Results, RunRecord, initialisation_gains
+from leporid.experiments import Results, RunRecord, initialisation_gains
 from reproduction.figures import draw_embedding_change, draw_le_dimensions
 from reproduction.leaderboard import (
     Difference,

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from leporid.data import load
 from leporid.errors import LeporidError, UnknownNameError
-from leporid.runs import load_split, run_grid
+from leporid.experiments import load_split, run_grid
 from reproduction.leaderboard import leaderboard_page
 from reproduction.outputs import write_outputs
 from reproduction.specs import LEADERBOARD, paper_specs, protocol_of

@@ -20,8 +20,7 @@ from scipy.stats import friedmanchisquare, rankdata, studentized_range
 
 from leporid.artifacts import read_json
 from leporid.evaluation import Comparison
-from leporid.html import fill_template
-from leporid.runs import (
+from leporid.experiments import (
     ExperimentSpec,
     Results,
     RunRecord,
@@ -29,6 +28,7 @@ from leporid.runs import (
     paired_gains,
     read_experiment,
 )
+from leporid.html import fill_template
 
 FAMILIES = {
     "popularity": ("toppop",),

@@ -14,8 +14,8 @@ from scipy import sparse
 
 from leporid.artifacts import atomic_path, write_json
 from leporid.errors import DataError
+from leporid.experiments import Results, RunRecord, initialisation_gains
 from leporid.html import draw_bars, figure_html, fill_template, rows_html, write_report
-from leporid.runs import Results, RunRecord, initialisation_gains
 from reproduction import figures
 from reproduction.render import FORMATS, render
 from reproduction.report import table_section, training_section

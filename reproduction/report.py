@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leporid.evaluation import Side, compare, holm
+from leporid.experiments import Results, RunRecord
 from leporid.html import draw_bars, figure_html, rows_html
-from leporid.runs import Results, RunRecord
 from reproduction.render import render
 from reproduction.tables import TAIL, PaperTable
 

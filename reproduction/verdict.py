@@ -22,8 +22,8 @@ from typing import Any
 import numpy as np
 
 from leporid import initializers
+from leporid.experiments import Results, RunRecord
 from leporid.html import fill_template
-from leporid.runs import Results, RunRecord
 from reproduction.tables import DATA_SETS, measurements
 
 METRIC, ALSO = "HR@10", "F1@10"

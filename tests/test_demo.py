@@ -23,10 +23,10 @@ from leporid.data import ItemInfo, titles_of, write_log
 from leporid.demo import DemoSettings, run_demo, write_page
 from leporid.demo.companions import FAMOUS, companion_table, famous_histories, nearest_items
 from leporid.errors import ConfigError, DataError
-from leporid.initializers import start
+from leporid.experiments.record import RunRecord
+from leporid.initializers import initial_embeddings
 from leporid.models import ItemNeighbours
 from leporid.progress import NullProgress
-from leporid.runs.record import RunRecord
 
 runner = CliRunner()
 
@@ -241,7 +241,7 @@ def test_lists_from_the_vectors_have_the_obvious_companions(real_data: Path) -> 
     famous = famous_histories(titles)
     assert len(famous) == len(FAMOUS) == 20
     seen = [item for item, _ in famous]
-    vectors = start("leporid", data, cache=False)
+    vectors = initial_embeddings("leporid", data, cache=False)
     assert vectors is not None
     neighbours = ItemNeighbours(data)
     near = np.array([[item for item, _ in neighbours.similar(i, 10)] for i in seen])

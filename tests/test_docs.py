@@ -18,7 +18,7 @@ from leporid.artifacts import read_json, write_json
 from leporid.cli.app import app
 from leporid.errors import DataError
 from leporid.evaluation import MetricTable
-from leporid.runs import RunRecord
+from leporid.experiments import RunRecord
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([*(ROOT / "docs").glob("*.md"), ROOT / "README.md", ROOT / "ARCHITECTURE.md"])

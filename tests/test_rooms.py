@@ -166,7 +166,7 @@ model.save("saved")
 again, _ = leporid.Recommender.load("saved").recommend(["7", "8"], n=5)
 assert (items == again).all()
 assert leporid.evaluate(model, split, at=(10,)).mean()["HR@10"] >= 0
-vectors = leporid.initializers.start("projection", split.train, dim=8, cache=False)
+vectors = leporid.initializers.initial_embeddings("projection", split.train, dim=8, cache=False)
 assert vectors.users.vectors.shape == (90, 8)
 assert vectors.items.vectors.shape == (60, 8)
 """

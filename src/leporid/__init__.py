@@ -5,7 +5,7 @@ start from them, and the evaluation that says whether it helped.
 
 Public names are listed in `__init__.pyi` and loaded on first use, so `import leporid` stays light.
 The packages, bottom to top: data, graph, spectral, initializers, evaluation, training, models,
-tuning, runs, choosing; and the ways out: interop, serve, distributed,
+experiments, selection; and the ways out: interop, serve, distributed,
 diagnostics, cli, demo. ARCHITECTURE.md walks one interaction through them.
 """
 

@@ -2,7 +2,6 @@ from . import errors as errors
 from . import initializers as initializers
 from . import models as models
 from ._version import __version__ as __version__
-from .choosing import choose as choose
 from .data import Interactions as Interactions
 from .data import Split as Split
 from .data import cold_items_split as cold_items_split
@@ -15,12 +14,13 @@ from .data import synthesize as synthesize
 from .data import temporal_split as temporal_split
 from .evaluation import MetricTable as MetricTable
 from .evaluation import evaluate as evaluate
+from .experiments import tune as tune
 from .graph import KnnGraph as KnnGraph
 from .graph import knn_graph as knn_graph
 from .interop import initialize as initialize
 from .models import Recommender as Recommender
 from .models import train as train
+from .selection import choose as choose
 from .spectral import Embedding as Embedding
 from .spectral import LaplacianEigenmaps as LaplacianEigenmaps
 from .spectral import Leporid as Leporid
-from .tuning import tune as tune

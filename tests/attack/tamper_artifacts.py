@@ -26,9 +26,9 @@ import leporid
 from leporid import initializers
 from leporid.artifacts import read_arrays, read_json, write_arrays, write_manifest
 from leporid.errors import DataError, LeporidError
+from leporid.experiments import Meter, judge, read_run, write_run
 from leporid.interop import read_embeddings, write_embeddings
 from leporid.models import Recommender, find_model
-from leporid.runs import Meter, judge, read_run, write_run
 from leporid.spectral import Leporid
 
 FORMATS = ("safetensors", "npy", "parquet", "csv", "word2vec", "recbole")

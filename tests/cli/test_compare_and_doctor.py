@@ -14,9 +14,9 @@ from leporid.cli.app import app
 from leporid.data import write_log
 from leporid.errors import ConfigError, DataError, UnknownNameError
 from leporid.evaluation.comparison import Comparison, compare_all
-from leporid.runs.comparison import paired_tests
-from leporid.runs.record import RunRecord
-from leporid.runs.run_folder import read_run
+from leporid.experiments.comparison import paired_tests
+from leporid.experiments.record import RunRecord
+from leporid.experiments.run_folder import read_run
 
 runner = CliRunner()
 

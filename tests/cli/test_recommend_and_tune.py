@@ -11,8 +11,8 @@ from typer.testing import CliRunner
 
 from leporid.cli.app import app
 from leporid.errors import ConfigError, DataError, UnknownIdError, UnknownNameError
+from leporid.experiments.record import RunRecord
 from leporid.models.ease import EASE
-from leporid.runs.record import RunRecord
 from tests.test_contract import make_split
 
 runner = CliRunner()

@@ -16,8 +16,8 @@ import leporid
 from leporid.cli.app import app
 from leporid.errors import ConfigError, DataError, LeporidError
 from leporid.evaluation.comparison import Comparison
+from leporid.experiments.record import RunRecord
 from leporid.models.shared.base import Recommender
-from leporid.runs.record import RunRecord
 
 
 @pytest.fixture(scope="module")

@@ -8,8 +8,8 @@ import pytest
 from leporid.data import cold_items_split, random_split, synthesize, temporal_split
 from leporid.errors import ConfigError, DataError, LeporidError
 from leporid.evaluation import evaluate
+from leporid.experiments import Meter, judge
 from leporid.models import Recommender, get
-from leporid.runs import Meter, judge
 
 DATA = synthesize(80, 50, 1500, seed=4)
 

@@ -89,7 +89,7 @@ def test_movement_separates_tail_and_head() -> None:
 
 def test_ids_are_matched_whatever_their_type() -> None:
     data = synthesize(20, 12, 120, seed=1)
-    start = initializers.start("random", data, dim=4)
+    start = initializers.initial_embeddings("random", data, dim=4)
     users, items = (IdMap(ids.ids.cast(pa.string()), ids.kind) for ids in (data.users, data.items))
     named = replace(start, user_ids=users, item_ids=items)
     found, expected = (inspect_embeddings(vectors, train=data) for vectors in (named, start))

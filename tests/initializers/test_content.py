@@ -14,7 +14,7 @@ from scipy import sparse
 import leporid
 from leporid.data import IdMap, item_features
 from leporid.errors import ConfigError, DataError, LeporidWarning, UnknownNameError
-from leporid.initializers import content, start
+from leporid.initializers import content, initial_embeddings
 from leporid.initializers.content import Content, principal_components
 from tests.initializers.helpers import planted
 
@@ -113,7 +113,7 @@ def test_tables_without_content_for_the_items_are_refused(tmp_path: Path) -> Non
 def test_settings_without_a_file_about_the_items_are_refused(name: str) -> None:
     says = rf"{name} needs a file about the items: items='items\.parquet'"
     with pytest.raises(ConfigError, match=says):
-        start(name, planted(), dim=4)
+        initial_embeddings(name, planted(), dim=4)
     with pytest.raises(ConfigError, match=says):
         leporid.train("bpr", leporid.temporal_split(planted()), init=name, progress=False)
 
@@ -121,7 +121,7 @@ def test_settings_without_a_file_about_the_items_are_refused(name: str) -> None:
 @pytest.mark.parametrize("name", [".", "/", "..", "missing.csv"])
 def test_a_place_without_a_file_about_the_items_is_refused(name: str) -> None:
     with pytest.raises(DataError):
-        start("content", planted(), dim=4, items=name)
+        initial_embeddings("content", planted(), dim=4, items=name)
 
 
 @pytest.mark.parametrize("dense", [0, 10**9], ids=["sparse solver", "dense"])
@@ -174,12 +174,12 @@ def test_the_cache_knows_the_file_by_what_it_holds(
     monkeypatch.setenv("LEPORID_CACHE", str(tmp_path / "cache"))
     train, path = planted(), tmp_path / "items.parquet"
     write_blocks(path, train)
-    first = start("content", train, dim=2, items=str(path))
-    again = start("content", train, dim=2, items=str(path))
+    first = initial_embeddings("content", train, dim=2, items=str(path))
+    again = initial_embeddings("content", train, dim=2, items=str(path))
     table = pq.read_table(path)
     shifted = table["item_id"].to_pylist()[7:] + table["item_id"].to_pylist()[:7]
     pq.write_table(table.set_column(0, "item_id", [shifted]), path)
-    changed = start("content", train, dim=2, items=str(path))
+    changed = initial_embeddings("content", train, dim=2, items=str(path))
     assert first is not None
     assert again is not None
     assert changed is not None

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from leporid.errors import ConfigError, LeporidWarning
-from leporid.initializers import InitialEmbeddings, embed_stored, start
+from leporid.initializers import InitialEmbeddings, embed_stored, initial_embeddings
 from leporid.initializers.le import LE
 from leporid.initializers.leporid import LEPORID
 from leporid.initializers.one_space import in_one_space
@@ -110,7 +110,10 @@ def test_the_cache_and_files_tell_alignments_apart(
 ) -> None:
     monkeypatch.setenv("LEPORID_CACHE", str(tmp_path))
     train = planted(40, 25)
-    made = [start("leporid", train, **SMALL, align=a) for a in ("none", "items", "none", "items")]
+    made = [
+        initial_embeddings("leporid", train, **SMALL, align=a)
+        for a in ("none", "items", "none", "items")
+    ]
     plain, aligned, plain_again, aligned_again = (m.users.vectors for m in made if m is not None)
     assert not np.allclose(standardize(plain), aligned)
     np.testing.assert_array_equal(plain, plain_again)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from leporid.errors import ConfigError, UnknownNameError
-from leporid.initializers import start
+from leporid.initializers import initial_embeddings
 from leporid.initializers.base import InitialEmbeddings
 from leporid.initializers.catalogue import standardizes
 from leporid.initializers.svd import SVD
@@ -26,11 +26,11 @@ def test_a_name_is_fitted_with_the_settings_and_read_again(
 ) -> None:
     train = planted()
     expected = SVD(dim=5, seed=3).fit(train)
-    first = start("svd", train, dim=5, seed=3)
+    first = initial_embeddings("svd", train, dim=5, seed=3)
     assert first is not None
     assert len(list((cache / "initializers").iterdir())) == 1
     monkeypatch.setattr(SVD, "_fit", lambda *_: pytest.fail("fitted a second time"))
-    again = start("svd", train, dim=5, seed=3)
+    again = initial_embeddings("svd", train, dim=5, seed=3)
     assert again is not None
     for vectors in (first, again):
         np.testing.assert_array_equal(vectors.users.vectors, expected.users.vectors)
@@ -39,24 +39,24 @@ def test_a_name_is_fitted_with_the_settings_and_read_again(
 
 
 def test_without_the_cache_nothing_is_written(cache: Path) -> None:
-    assert start("svd", planted(), cache=False, dim=3) is not None
+    assert initial_embeddings("svd", planted(), cache=False, dim=3) is not None
     assert not cache.exists()
 
 
 def test_vectors_pass_through_and_none_stays_none(cache: Path) -> None:
     train = planted()
     vectors = SVD(dim=4).fit(train)
-    assert start(vectors, train, dim=64, seed=9) is vectors
-    assert start(None, train, dim=64) is None
-    assert start("none", train, dim=64) is None
+    assert initial_embeddings(vectors, train, dim=64, seed=9) is vectors
+    assert initial_embeddings(None, train, dim=64) is None
+    assert initial_embeddings("none", train, dim=64) is None
     assert not cache.exists()
 
 
 def test_a_wrong_name_or_setting_is_named(cache: Path) -> None:
     with pytest.raises(UnknownNameError, match="did you mean 'svd'"):
-        start("svdd", planted())
+        initial_embeddings("svdd", planted())
     with pytest.raises(ConfigError, match="did you mean 'dim'"):
-        start("svd", planted(), dims=3)
+        initial_embeddings("svd", planted(), dims=3)
 
 
 def test_a_fit_that_changes_torchs_threads_is_undone(
@@ -71,7 +71,7 @@ def test_a_fit_that_changes_torchs_threads_is_undone(
 
     monkeypatch.setattr(SVD, "_fit", careless)
     before = torch.get_num_threads()
-    start("svd", planted(), dim=3)
+    initial_embeddings("svd", planted(), dim=3)
     assert torch.get_num_threads() == before
 
 

@@ -12,7 +12,7 @@ import pytest
 from leporid import models
 from leporid.data import synthesize
 from leporid.errors import ConfigError, LeporidWarning
-from leporid.initializers import InitialEmbeddings, start
+from leporid.initializers import InitialEmbeddings, initial_embeddings
 from leporid.models import everything, train
 from leporid.spectral import standardize
 from tests.models.neural_data import DIM, initial_vectors, small_split
@@ -84,7 +84,7 @@ def test_untrained_rows_get_a_quarter_of_their_share() -> None:
     data = synthesize(80, 120, 2400, seed=4)
     split, cold = everything(data), np.arange(0, 120, 10)
     split = replace(split, train=split.train.select(~np.isin(split.train.item, cold)))
-    vectors = start("svd", split.train, dim=8, cache=False)
+    vectors = initial_embeddings("svd", split.train, dim=8, cache=False)
     sides = [replace(side, provenance={"content": "abc"}) for _, side, _ in vectors.sides()]
     sides[1].vectors[cold] = sides[1].vectors[cold + 1]
     init = InitialEmbeddings(*sides, vectors.user_ids, vectors.item_ids)

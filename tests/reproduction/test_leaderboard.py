@@ -13,8 +13,8 @@ import pytest
 from scipy.stats import rankdata
 
 from leporid.evaluation import MetricTable
+from leporid.experiments import Results, RunRecord, read_experiment
 from leporid.models.shared import catalogue
-from leporid.runs import Results, RunRecord, read_experiment
 from reproduction.leaderboard import (
     FAMILIES,
     Ranking,

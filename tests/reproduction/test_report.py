@@ -10,7 +10,7 @@ import pytest
 import leporid
 from leporid.data import write_log
 from leporid.errors import DataError
-from leporid.runs import ExperimentSpec, run_grid
+from leporid.experiments import ExperimentSpec, run_grid
 from reproduction.outputs import tables_page, write_outputs
 from reproduction.tables import NOT_FETCHED, build_table
 from tests.test_html import cells

@@ -8,9 +8,9 @@ import pytest
 
 from leporid.data import write_log
 from leporid.data.synthetic import synthesize
-from leporid.runs.grid import run_grid
-from leporid.runs.spec import ExperimentSpec
-from leporid.runs.store import Results
+from leporid.experiments.grid import run_grid
+from leporid.experiments.spec import ExperimentSpec
+from leporid.experiments.store import Results
 from reproduction.outputs import write_outputs
 from tests.chromium import Page, find_chromium
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from leporid.config import canonical_hash
-from leporid.runs import ExperimentSpec, Results
+from leporid.experiments import ExperimentSpec, Results
 from reproduction.specs import GRIDS, GROUPS, TABLE_GROUPS, paper_spec, paper_specs
 
 

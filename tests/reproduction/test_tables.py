@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from leporid.errors import DataError, UnknownNameError
-from leporid.runs import Results
+from leporid.experiments import Results
 from reproduction.render import render
 from reproduction.tables import build_table, paper_dataset, paper_rows
-from tests.runs.records import record
+from tests.experiments.records import record
 
 
 def test_seeds_are_averaged_and_the_printed_value_stands_beside() -> None:

@@ -11,8 +11,8 @@ import pytest
 
 from leporid.artifacts import write_json
 from leporid.evaluation.metric_table import MetricTable
+from leporid.experiments.record import RunRecord
 from leporid.initializers.leporid import LEPORIDConfig
-from leporid.runs.record import RunRecord
 from reproduction.verdict import (
     Claim,
     Comparison,

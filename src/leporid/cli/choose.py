@@ -35,8 +35,8 @@ def choose(
     several processes may share a folder. Then: leporid serve FOLDER.
     """
     begun = _clock()
-    from leporid.choosing import choose as run_race
-    from leporid.choosing import parse_duration
+    from leporid.selection import choose as run_race
+    from leporid.selection import parse_duration
 
     seconds = parse_duration(budget)
     split = log.split(data, quiet=json_output)

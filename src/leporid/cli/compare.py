@@ -27,7 +27,7 @@ def compare(
     Intervals are 95% t intervals over users. Runs are paired by user; p-values are two-sided and
     Holm-adjusted over all rows. Runs on different data are refused.
     """
-    from leporid.runs import compare_runs, paired_tests, read_run
+    from leporid.experiments import compare_runs, paired_tests, read_run
 
     if len(runs) < 2:
         raise ConfigError("a comparison needs at least two runs")

@@ -15,7 +15,7 @@ from leporid.cli.options import Device, Json
 from leporid.cli.output import make_table, print_rows
 
 if TYPE_CHECKING:
-    from leporid.runs import Cell, ExperimentSpec, GridStatus
+    from leporid.experiments import Cell, ExperimentSpec, GridStatus
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class GridOptions:
         from rich.console import Console
         from rich.live import Live
 
-        from leporid.runs import run_grid
+        from leporid.experiments import run_grid
 
         cells = [cell for spec in specs for cell in spec.cells()]
         live = not quiet and sys.stderr.isatty()
@@ -49,7 +49,7 @@ def run(
     json_output: Json = False,
 ) -> None:
     """Run an experiment grid; what is done already is skipped, what was killed goes on."""
-    from leporid.runs import read_experiment
+    from leporid.experiments import read_experiment
 
     experiments = read_experiment(spec, data)
     cells = [cell for experiment in experiments for cell in experiment.cells()]

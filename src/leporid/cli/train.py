@@ -24,9 +24,9 @@ from leporid.errors import ConfigError
 
 if TYPE_CHECKING:
     from leporid.data import Split
+    from leporid.experiments import BaselineCheck, RunRecord
     from leporid.models import Recommender
     from leporid.progress import ProgressLike
-    from leporid.runs import BaselineCheck, RunRecord
 
 _SHOWN = ("HR@10", "F1@10", "NDCG@10")
 """Metrics of the printed table; the record has them all."""
@@ -78,7 +78,9 @@ class _Training:
             model: Any = models.get(self.model)
             dim = model.from_recipe(self.named_recipe(), split.train, **settings).config.dim
             init_settings = {"dim": dim, "seed": self.seed, **init_settings}
-            vectors = initializers.start(name, split.train, progress=progress, **init_settings)
+            vectors = initializers.initial_embeddings(
+                name, split.train, progress=progress, **init_settings
+            )
         shared: dict[str, Any] = {"seed": self.seed, "device": self.device}
         shared["recipe"] = self.named_recipe()
         shared |= {"init": vectors, "progress": progress, **checkpoint}
@@ -108,8 +110,15 @@ def train(
     if tensorboard:
         _check_tensorboard(training.model)
 
+    from leporid.experiments import (
+        Meter,
+        against_baselines,
+        judge,
+        write_final,
+        write_record,
+        write_run,
+    )
     from leporid.progress import make_progress
-    from leporid.runs import Meter, against_baselines, judge, write_final, write_record, write_run
 
     init, check = training.start(), None
     split = log.split(data, quiet=json_output)

@@ -15,7 +15,7 @@ from leporid.errors import ConfigError
 
 if TYPE_CHECKING:
     from leporid.data import Split
-    from leporid.runs import RunRecord
+    from leporid.experiments import RunRecord
 
 
 _ALL = "all-classical"
@@ -94,7 +94,7 @@ def _tune_model(
     model: str, log: SplitOptions, data: str, study: _Study, one: _OneModel, json_output: bool
 ) -> None:
     from leporid import models
-    from leporid.tuning import tune as run_study
+    from leporid.experiments import tune as run_study
 
     searched = [*models.get(model).search_space]
     options = {**vars(study), **vars(one)}
@@ -127,7 +127,7 @@ def _tune_model(
 def _tune_baselines(
     split: Split, study: _Study, options: _Baselines, dataset: str, json_output: bool
 ) -> None:
-    from leporid.runs import tune_baselines
+    from leporid.experiments import tune_baselines
 
     pairs = tune_baselines(
         split,

@@ -18,11 +18,11 @@ from leporid.config import Config, setting
 from leporid.data import ItemInfo, fetch, load, load_items, synthesize, temporal_split
 from leporid.demo.companions import companion_table, famous_histories, nearest_items
 from leporid.errors import DataError
+from leporid.experiments import Meter, Run, RunRecord, judge, paired_tests, write_run
 from leporid.html import new_figure
-from leporid.initializers import start
+from leporid.initializers import initial_embeddings
 from leporid.models import get, train
 from leporid.progress import NullProgress, ProgressLike
-from leporid.runs import Meter, Run, RunRecord, judge, paired_tests, write_run
 
 if TYPE_CHECKING:
     from leporid.data import Interactions, Split
@@ -101,7 +101,9 @@ def run_demo(output: Path, settings: DemoSettings, progress: ProgressLike) -> De
     data, titles, source = _data(settings, progress)
     data = data.core(settings.core)
     split = temporal_split(data)
-    vectors = start("leporid", split.train, cache=False, progress=progress, seed=settings.seed)
+    vectors = initial_embeddings(
+        "leporid", split.train, cache=False, progress=progress, seed=settings.seed
+    )
     assert vectors is not None
     steps = _affordable_steps(split, settings, progress)
     runs: dict[str, Run] = {}
@@ -200,7 +202,7 @@ class _Named(NullProgress):
     def __init__(self, progress: ProgressLike, name: str) -> None:
         self._progress, self._name = progress, name
 
-    def start(self, description: str, total: int | None = None) -> None:
+    def initial_embeddings(self, description: str, total: int | None = None) -> None:
         self._progress.start(self._name, total)
 
     def advance(self, steps: int = 1, **fields: Any) -> None:

@@ -21,7 +21,7 @@ from leporid.progress import ProgressLike
 from leporid.threads import kept_torch_threads
 
 
-def start(
+def initial_embeddings(
     source: str | InitialEmbeddings | None,
     train: Interactions,
     *,

@@ -1,6 +1,6 @@
 from .blend import Blend as Blend
+from .shared.base import FittedArray as FittedArray
 from .shared.base import HistoryUnsupportedError as HistoryUnsupportedError
-from .shared.base import Learnt as Learnt
 from .shared.base import Recommender as Recommender
 from .shared.base import VectorsUnsupportedError as VectorsUnsupportedError
 from .shared.build_context import BuildContext as BuildContext

@@ -14,7 +14,7 @@ from leporid.config import Config, checked, setting
 from leporid.data import Interactions, Sequences, Split
 from leporid.errors import ConfigError, DataError
 from leporid.evaluation import masked_top_k
-from leporid.initializers import start
+from leporid.initializers import initial_embeddings
 from leporid.models.shared import catalogue
 from leporid.models.shared.base import HistoryUnsupportedError, Indices, Recommender, Scores
 from leporid.models.shared.refitting import Fitting, everything
@@ -75,7 +75,9 @@ class Blend(Recommender):
             how: dict[str, Any] = {"seed": seed, "progress": progress}
             if model.takes_initial_vectors:
                 vectors = {"dim": model.config.dim, "seed": seed, "progress": progress}
-                how["init"] = start(about.get("init"), split.train, cache=False, **vectors)
+                how["init"] = initial_embeddings(
+                    about.get("init"), split.train, cache=False, **vectors
+                )
             members.append(model.fit(split, **how))
         self.members = tuple(members)
 

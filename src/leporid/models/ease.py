@@ -16,7 +16,7 @@ from leporid.data import Split
 from leporid.errors import DataError, LeporidWarning
 from leporid.kernel import kernel
 from leporid.memory import format_bytes, free_memory
-from leporid.models.shared.base import Learnt
+from leporid.models.shared.base import FittedArray
 from leporid.models.shared.profiles import WINDOW_SPACE, ItemWeights, ProfileConfig
 from leporid.models.shared.sparse import canonical, csr_parts, rows_times, top_k_products, unit_size
 from leporid.progress import ProgressLike
@@ -53,7 +53,9 @@ class EASE(ItemWeights):
     config_class = EASEConfig
     config: EASEConfig
     search_space: ClassVar[SearchSpace] = {"l2": Float(1.0, 10_000.0, log=True), **WINDOW_SPACE}
-    weights: Learnt[NDArray[np.float32] | sparse.csr_array] = Learnt(shape=("items", "items"))
+    weights: FittedArray[NDArray[np.float32] | sparse.csr_array] = FittedArray(
+        shape=("items", "items")
+    )
     """float32[n_items, n_items]: B; sparse where items are regressed on their nearest items."""
 
     def _fit(self, split: Split, *, seed: int, progress: ProgressLike) -> None:

@@ -21,7 +21,7 @@ from scipy import sparse
 from leporid.config import setting
 from leporid.data import Interactions, Split
 from leporid.initializers import truncated_svd
-from leporid.models.shared.base import Indices, Learnt, Scores
+from leporid.models.shared.base import FittedArray, Indices, Scores
 from leporid.models.shared.profiles import WINDOW_SPACE, ProfileConfig, ProfileRecommender
 from leporid.models.shared.sparse import item_counts, normalised, rows_there_and_back
 from leporid.progress import ProgressLike
@@ -51,7 +51,7 @@ class GFCF(ProfileRecommender):
         "alpha": Float(0.0, 2.0),
         **WINDOW_SPACE,
     }
-    basis: Learnt[NDArray[np.float32]] = Learnt(shape=("items", None))
+    basis: FittedArray[NDArray[np.float32]] = FittedArray(shape=("items", None))
     """float32[n_items, r]: V, r = min(rank, n_users, n_items)."""
     _normalised: sparse.csr_array
     _filter: NDArray[np.float32] | None

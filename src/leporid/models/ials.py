@@ -21,7 +21,7 @@ from scipy import sparse
 from leporid.config import setting
 from leporid.data import Sequences, Split
 from leporid.kernel import INNER, kernel
-from leporid.models.shared.base import Indices, Learnt, Scores
+from leporid.models.shared.base import FittedArray, Indices, Scores
 from leporid.models.shared.profiles import WINDOW_SPACE, ProfileConfig, ProfileRecommender
 from leporid.models.shared.sparse import canonical, csr_parts, unit_size
 from leporid.progress import ProgressLike
@@ -71,9 +71,9 @@ class IALS(ProfileRecommender):
         "frequency_exponent": Float(0.5, 1.0),
         **WINDOW_SPACE,
     }
-    user_factors: Learnt[NDArray[np.float32]] = Learnt("users", shape=("users", "dim"))
+    user_factors: FittedArray[NDArray[np.float32]] = FittedArray("users", shape=("users", "dim"))
     """float32[n_users, D]: p of the training rows."""
-    item_factors: Learnt[NDArray[np.float32]] = Learnt("items", shape=("items", "dim"))
+    item_factors: FittedArray[NDArray[np.float32]] = FittedArray("items", shape=("items", "dim"))
     """float32[n_items, D]: q."""
     _columns: Columns | None = None
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from leporid.config import Config
 from leporid.data import Sequences, Split
-from leporid.models.shared.base import Indices, Learnt, Recommender, Scores
+from leporid.models.shared.base import FittedArray, Indices, Recommender, Scores
 from leporid.progress import ProgressLike
 
 
@@ -24,7 +24,7 @@ class TopPop(Recommender):
 
     name = "toppop"
     config_class = TopPopConfig
-    popularity: Learnt[NDArray[np.float32]] = Learnt(shape=("items",))
+    popularity: FittedArray[NDArray[np.float32]] = FittedArray(shape=("items",))
     """float32[n_items]: training interactions of each item."""
 
     def _fit(self, split: Split, *, seed: int, progress: ProgressLike) -> None:

@@ -22,7 +22,7 @@ from scipy import sparse
 from leporid.config import setting
 from leporid.data import Split
 from leporid.errors import DataError
-from leporid.models.shared.base import Learnt
+from leporid.models.shared.base import FittedArray
 from leporid.models.shared.profiles import WINDOW_SPACE, ItemWeights, ProfileConfig
 from leporid.models.shared.sparse import canonical, normalised
 from leporid.progress import ProgressLike
@@ -58,7 +58,9 @@ class TurboCF(ItemWeights):
         "filter": Choice(*FILTERS),
         **WINDOW_SPACE,
     }
-    weights: Learnt[sparse.csr_array | NDArray[np.float32]] = Learnt(shape=("items", "items"))
+    weights: FittedArray[sparse.csr_array | NDArray[np.float32]] = FittedArray(
+        shape=("items", "items")
+    )
     """float32[n_items, n_items]: H, sparse where it is linear."""
 
     def _fit(self, split: Split, *, seed: int, progress: ProgressLike) -> None:

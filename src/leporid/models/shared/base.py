@@ -1,8 +1,8 @@
 """`Recommender`: the one interface of every model, classical or neural.
 
 A model implements `_fit` and `score`; optionally `score_histories` for people it has never seen
-and `retrieve` where it has a cheap first stage. What it learns is declared as `Learnt`, or comes
-from `_arrays` and goes back by `_restore`. What a model is asked is in `recommending`.
+and `retrieve` where it has a cheap first stage. What it learns is declared as `FittedArray`, or
+comes from `_arrays` and goes back by `_restore`. What a model is asked is in `recommending`.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class VectorsUnsupportedError(LeporidError, TypeError):
         )
 
 
-class Learnt(Generic[T]):
+class FittedArray(Generic[T]):
     """What `fit` learns: an array or a square CSR matrix, which `save` writes under `key`.
 
     The key is by default the attribute's name. Reading it before `fit` is a `NotFittedError`.
@@ -203,7 +203,7 @@ class Recommender(Recommending):
         return "everything"
 
     def _arrays(self) -> dict[str, NDArray[Any]]:
-        """Everything learnt, as named arrays: what is declared as `Learnt`."""
+        """Everything learnt, as named arrays: what is declared as `FittedArray`."""
         arrays: dict[str, NDArray[Any]] = {}
         for attribute, learnt in self._learnt().items():
             key, value = learnt.key, getattr(self, attribute)
@@ -239,10 +239,10 @@ class Recommender(Recommending):
                 )
             setattr(self, attribute, value)
 
-    def _learnt(self) -> dict[str, Learnt[Any]]:
-        """Attributes declared as `Learnt`; of two declarations that of the subclass."""
+    def _learnt(self) -> dict[str, FittedArray[Any]]:
+        """Attributes declared as `FittedArray`; of two declarations that of the subclass."""
         declared = {k: v for cls in reversed(type(self).__mro__) for k, v in vars(cls).items()}
-        return {name: value for name, value in declared.items() if isinstance(value, Learnt)}
+        return {name: value for name, value in declared.items() if isinstance(value, FittedArray)}
 
     def fit(
         self, split: Split, *, seed: int = 0, progress: bool | ProgressLike | None = None

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from leporid.data import Split
 from leporid.errors import ConfigError
-from leporid.initializers import InitialEmbeddings, start
+from leporid.initializers import InitialEmbeddings, initial_embeddings
 from leporid.models.shared import catalogue
 from leporid.models.shared.base import Recommender
 from leporid.progress import ProgressLike, make_progress
@@ -84,7 +84,7 @@ def train(
         if tables:
             about: Any = model.config
             shared = {"cache": False, "progress": reporter, "dim": about.dim, "seed": seed}
-            how |= {"init": start(init, split.train, **shared), "device": device}
+            how |= {"init": initial_embeddings(init, split.train, **shared), "device": device}
             how |= {"checkpoint": checkpoint, "resume": resume, "callbacks": callbacks}
         model.fit(split, seed=seed, **how)
         if not final:

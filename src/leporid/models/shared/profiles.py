@@ -14,7 +14,7 @@ from scipy import sparse
 from leporid.config import Config, setting
 from leporid.data import Interactions, Sequences
 from leporid.errors import UnknownIdError
-from leporid.models.shared.base import Indices, Learnt, Recommender, Scores
+from leporid.models.shared.base import FittedArray, Indices, Recommender, Scores
 from leporid.models.shared.sparse import canonical, rows_times
 from leporid.space import Choice, SearchSpace
 
@@ -107,7 +107,7 @@ class ProfileRecommender(Recommender):
 class ItemWeights(ProfileRecommender):
     """Scores P W: every item of a profile votes for items by its row of W, sparse or dense."""
 
-    weights: Learnt[Any] = Learnt(shape=("items", "items"), sparse=True)
+    weights: FittedArray[Any] = FittedArray(shape=("items", "items"), sparse=True)
     """float32[n_items, n_items]: W_ij, what item i of a profile says for item j."""
 
     def _score_profiles(self, profiles: sparse.csr_array, users: Indices | None) -> Scores:

@@ -17,7 +17,7 @@ import numpy as np
 from leporid.config import Config
 from leporid.data import Interactions, Split
 from leporid.errors import DataError
-from leporid.initializers import InitialEmbeddings, start
+from leporid.initializers import InitialEmbeddings, initial_embeddings
 from leporid.progress import ProgressLike
 
 if TYPE_CHECKING:
@@ -127,4 +127,6 @@ def _start_again(
             f"the initial vectors of this {model.name} came from elsewhere and cannot be computed "
             f"again: give vectors for all users and items, refit(data, init=vectors)"
         )
-    return start(before["method"], train, cache=False, progress=progress, **before["parameters"])
+    return initial_embeddings(
+        before["method"], train, cache=False, progress=progress, **before["parameters"]
+    )

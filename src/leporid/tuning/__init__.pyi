@@ -1,2 +1,0 @@
-from .study import TuningResult as TuningResult
-from .study import tune as tune

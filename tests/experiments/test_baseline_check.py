@@ -1,0 +1,86 @@
+"""A trained model beside the simple ones."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+import leporid
+from leporid.data.split import Split
+from leporid.errors import ConfigError
+from leporid.evaluation.comparison import Comparison, compare
+from leporid.evaluation.evaluator import evaluate
+from leporid.experiments import baseline_check
+from leporid.experiments.baseline_check import Baseline, BaselineCheck, against_baselines
+from leporid.models.ease import EASE
+from leporid.models.itemknn import ItemKNN
+from leporid.models.toppop import TopPop
+
+
+@pytest.fixture(scope="module")
+def split() -> Split:
+    data = leporid.synthesize(users=80, items=50, interactions=1800, seed=3)
+    return leporid.temporal_split(data)
+
+
+def test_differences_are_those_of_a_paired_comparison(split: Split) -> None:
+    table = evaluate(TopPop().fit(split), split)
+    check = against_baselines(table, split)
+    assert [row.name for row in check.baselines] == ["TopPop", "ItemKNN", "EASE"]
+    for row, model in zip(check.baselines, (TopPop(), ItemKNN(), EASE()), strict=True):
+        other = evaluate(model.fit(split), split)
+        assert (row.settings, row.metrics) == (model.config.to_dict(), other.mean())
+        same = compare(table, other, "NDCG@10", name_a="the model", name_b=row.name)
+        assert row.comparison == same
+    assert check.best.metrics["NDCG@10"] == max(row.metrics["NDCG@10"] for row in check.baselines)
+    told = json.loads(json.dumps(check.to_dict()))
+    kept = Comparison.from_dict(told["models"]["ease"]["comparison"])
+    assert kept == check.baselines[2].comparison
+
+
+def test_no_model_is_compared_with_itself(split: Split) -> None:
+    for model, names in ((EASE(), ["toppop", "itemknn"]), (EASE(l2=1.0), None)):
+        model.fit(split)
+        check = against_baselines(evaluate(model, split), split, fitted=model)
+        assert [row.model for row in check.baselines] == (names or ["toppop", "itemknn", "ease"])
+
+
+def test_ease_is_left_out_where_its_matrix_is_large(
+    split: Split, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(baseline_check, "MAX_EASE_ITEMS", split.n_items - 1)
+    check = against_baselines(evaluate(TopPop().fit(split), split), split)
+    assert [row.model for row in check.baselines] == ["toppop", "itemknn"]
+    assert check.left_out.startswith("EASE is left out: ")
+    assert check.to_dict()["left_out"] == check.left_out
+
+
+def test_too_short_lists_are_refused(split: Split) -> None:
+    with pytest.raises(ConfigError, match="NDCG@10"):
+        against_baselines(evaluate(TopPop().fit(split), split, at=(5,)), split)
+
+
+def baseline(name: str, rate: float, shift: float) -> Baseline:
+    """A baseline of NDCG `rate`; the model is above it by `shift` for every user."""
+    noise = np.tile([-0.01, 0.01], 50)
+    comparison = compare(
+        rate + shift + noise, np.full(100, rate), "NDCG@10", name_a="dlr2", name_b=name
+    )
+    return Baseline(
+        model=name.lower(), name=name, settings={}, metrics={}, seconds=0.1, comparison=comparison
+    )
+
+
+def test_the_verdict_in_words() -> None:
+    low = baseline("TopPop", 0.2, 0.379)
+
+    def verdict(shift: float) -> str:
+        return BaselineCheck((low, baseline("ItemKNN", 0.6, shift))).verdict()
+
+    assert verdict(-0.039) == (
+        "dlr2 is below ItemKNN in NDCG@10: -0.0390 [-0.0410, -0.0370]; do not deploy it"
+    )
+    assert verdict(0.039) == "dlr2 is above ItemKNN in NDCG@10: +0.0390 [+0.0370, +0.0410]"
+    assert verdict(0.001) == "dlr2 is level with ItemKNN in NDCG@10: +0.0010 [-0.0010, +0.0030]"

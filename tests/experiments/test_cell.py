@@ -1,0 +1,144 @@
+"""`judge` is the only maker of records: whoever trains, the record says the same."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from leporid.cli.app import app
+from leporid.data import write_log
+from leporid.data.loading import load
+from leporid.data.splitting import temporal_split
+from leporid.data.synthetic import synthesize
+from leporid.errors import UnknownNameError
+from leporid.evaluation.evaluator import evaluate
+from leporid.evaluation.metric_table import MetricTable
+from leporid.experiments.baselines import classical_models, tune_baselines
+from leporid.experiments.cell import Cell, load_split, run
+from leporid.experiments.record import RunRecord
+from leporid.experiments.spec import read_experiment
+from leporid.experiments.store import Results
+from leporid.models.shared.fitting import train
+from tests.experiments.records import record as old_record
+
+FACTS = {"protocol", "data_digest", "skipped_users", "cold_users", "seen", "confidence_95"}
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("data") / "toy.parquet"
+    write_log(synthesize(users=60, items=40, interactions=1500, seed=3), path)
+    return path
+
+
+def cell(log: Path, **changes: object) -> Cell:
+    values = {"dataset": "toy", "source": str(log), "experiment": "x", "core": 2}
+    values |= {"protocol": "temporal", "model": "toppop", "init": None, "seed": 0}
+    return Cell.from_dict({**values, **changes})
+
+
+def test_grids_baselines_and_the_command_line_record_the_same_facts(
+    log: Path, tmp_path: Path
+) -> None:
+    split = temporal_split(load(log).core(2))
+    from_grid, outcomes = run(cell(log))
+    [(untuned, tuned)] = tune_baselines(split, "toy", names=["toppop"], trials=1, root=tmp_path)
+    arguments = ["train", log, "--model", "toppop", "--core", 2, "--seed", 0, "-o", tmp_path / "r"]
+    result = CliRunner().invoke(app, list(map(str, arguments)), catch_exceptions=False)
+    assert result.exit_code == 0
+    from_shell = RunRecord.read(tmp_path / "r" / "record.json")
+    for record in (untuned, tuned, from_shell):
+        for part in ("metrics", "valid_metrics", "tail_metrics", "config", "device"):
+            assert getattr(record, part) == getattr(from_grid, part)
+        assert {key: record.extra[key] for key in FACTS} == {
+            key: from_grid.extra[key] for key in FACTS
+        }
+    table = evaluate(train("toppop", split), split)
+    assert from_grid.extra["confidence_95"]["HR@10"] == list(table.confidence("HR@10")[1:])
+    assert from_grid.extra["data_digest"] == split.digest
+    kept = [Results(tmp_path).outcomes(record.key) for record in (untuned, tuned)]
+    kept.append(MetricTable.load_hits(tmp_path / "r" / "record.users.parquet"))
+    for found in kept:
+        assert found is not None
+        assert found.same_users(outcomes)
+        assert found.hits[:, :10].tolist() == outcomes.hits.tolist()
+
+
+def test_every_protocol_of_the_data_room_can_be_run(log: Path) -> None:
+    record, _ = run(cell(log, protocol="global-time"))
+    assert record.extra["protocol"].startswith("global-time(")
+    table = evaluate(train("toppop", late := load_split(str(log), 2, "global-time")), late)
+    assert record.extra["cold_users"] == table.cold
+    assert ("cold_metrics" in record.extra) == (table.cold > 0)
+    assert load_split(str(log), 2, "leave-last-out").protocol == "leave-last-out"
+    with pytest.raises(UnknownNameError, match="temporal"):
+        load_split(str(log), 2, "tempral")
+
+
+def test_a_record_says_what_the_model_has_seen(log: Path, tmp_path: Path) -> None:
+    record, _ = run(cell(log))
+    assert record.extra["seen"] == record.seen == "train only"
+    split = load_split(str(log), 2, "temporal")
+    [(untuned, tuned)] = tune_baselines(split, "toy", names=["itemknn"], trials=2)
+    for found in (untuned, tuned):
+        assert found.extra["seen"] == found.seen == "train and validation"
+
+
+@pytest.mark.parametrize(
+    ("model", "seen"),
+    [("ease", "train only"), ("bpr", "train only"), ("sasrec", "train and validation")],
+)
+def test_a_record_from_before_says_it_too(model: str, seen: str) -> None:
+    assert old_record(model, None, 1, 0.5).seen == seen
+
+
+def test_baselines_run_again_replace_what_was_there(log: Path, tmp_path: Path) -> None:
+    split, results = load_split(str(log), 2, "temporal"), Results(tmp_path)
+    before = old_record("ease", None, 3, 0.5, experiment="baselines", dataset="toy")
+    other = old_record("ease", None, 4, 0.5, experiment="baselines", dataset="toy")
+    for old in (before, other):
+        results.add(old)
+    results.pack()
+    options: dict[str, Any] = {"names": ["ease"], "trials": 1, "root": tmp_path}
+    tune_baselines(split, "toy", seed=3, **options)
+    assert len(results.records("toy", ["baselines"])) == 3
+    [(_, tuned)] = tune_baselines(split, "toy", seed=3, replace=True, **options)
+    keys = {record.key for record in results.records("toy", ["baselines"])}
+    assert keys == {tuned.key, other.key}
+    assert results.outcomes(tuned.key) is not None
+
+
+def test_classical_models_are_those_without_vectors() -> None:
+    assert classical_models() == [
+        "toppop", "userknn", "itemknn", "slim", "ease", "p3alpha", "rp3beta", "ials", "gfcf",
+        "turbocf",
+    ]  # fmt: skip
+
+
+def test_what_selects_is_ndcg_unless_a_recipe_or_the_grid_says_otherwise(log: Path) -> None:
+    pytest.importorskip("torch")
+    small: dict[str, Any] = {"steps": 4, "eval_every": 2}
+    about: dict[str, Any] = {"model": "bpr", "init": "random", "settings": small}
+    for changes, metric in (
+        ({}, "NDCG@10"),
+        ({"metric": "HR@5"}, "HR@5"),
+        ({"recipe": "paper"}, "F1@10"),
+        ({"settings": {**small, "metric": "MRR@5"}}, "MRR@5"),
+    ):
+        record, _ = run(cell(log, **{**about, **changes}), device="cpu")
+        assert record.config["metric"] == metric
+
+
+def test_requests_that_selected_by_f1_keep_their_keys(log: Path) -> None:
+    before, now = cell(log, metric="F1@10"), cell(log)
+    assert "metric" not in before.request
+    assert before.spec_hash != now.spec_hash
+    board = Path(__file__).parents[2] / "experiments" / "leaderboard.toml"
+    results = Results(board.parents[1] / "results")
+    keys = {c.key for spec in read_experiment(board) for c in spec.cells()}
+    found = [r for r in results.records("ml-100k", ["leaderboard"]) if r.key in keys]
+    assert len(found) > 20
+    assert {r.config["metric"] for r in found} == {"F1@10"}

@@ -1,0 +1,83 @@
+"""Claims: one worker per cell, and the dead do not block the living."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import threading
+import time
+from pathlib import Path
+
+from filelock import FileLock
+
+from leporid.experiments.claims import claim, is_claimed
+
+
+def test_only_one_holder_at_a_time(tmp_path: Path) -> None:
+    path = tmp_path / "cell.claim"
+    with claim(path) as first, claim(path) as second:
+        assert first
+        assert not second
+        assert is_claimed(path)
+    assert not path.exists()
+
+
+def test_a_claim_that_nobody_holds_is_free(tmp_path: Path) -> None:
+    path = tmp_path / "cell.claim"
+    path.write_text("{}")
+    assert not is_claimed(path)
+    path.write_text("{}")
+    with claim(path) as mine:
+        assert mine
+        assert is_claimed(path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_worker_outwaits_whoever_only_asks(tmp_path: Path) -> None:
+    path = tmp_path / "cell.claim"
+    asking = FileLock(path, thread_local=False)
+    asking.acquire()
+    threading.Timer(0.05, asking.release).start()
+    with claim(path) as mine:
+        assert mine
+
+
+def _hold(path: Path, held: object) -> None:
+    with claim(path):
+        held.set()  # type: ignore[attr-defined]
+        time.sleep(60)
+
+
+def test_the_claim_of_a_killed_process_is_free_at_once(tmp_path: Path) -> None:
+    path = tmp_path / "cell.claim"
+    context = multiprocessing.get_context("spawn")
+    held = context.Event()
+    worker = context.Process(target=_hold, args=(path, held))
+    worker.start()
+    assert held.wait(30)
+    assert is_claimed(path)
+    worker.kill()
+    worker.join()
+    assert path.exists()
+    with claim(path) as mine:
+        assert mine
+
+
+def _race(path: Path, barrier: object, won: object) -> None:
+    barrier.wait()  # type: ignore[attr-defined]
+    with claim(path) as mine:
+        if mine:
+            won.put(os.getpid())  # type: ignore[attr-defined]
+            time.sleep(0.3)
+
+
+def test_of_several_processes_one_wins(tmp_path: Path) -> None:
+    context = multiprocessing.get_context("spawn")
+    barrier, won = context.Barrier(4), context.Queue()
+    path = tmp_path / "cell.claim"
+    workers = [context.Process(target=_race, args=(path, barrier, won)) for _ in range(4)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert won.qsize() == 1

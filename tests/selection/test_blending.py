@@ -1,0 +1,103 @@
+"""Greedy blends of finished candidates, and the fusion of their lists."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import leporid
+from leporid.data import IdMap, Interactions, Split
+from leporid.selection.blending import choose_blend, fuse
+from leporid.selection.budget import Guard, OutOfTimeError, Timer
+from leporid.selection.candidates import Candidate
+from leporid.selection.search import FULL, Outcome, Result
+
+
+def result(name: str, value: float, users: int) -> Result:
+    outcome = Outcome(np.full((users, 1), value), 1.0, {"ms": 1.0, "bytes": 1})
+    return Result(Candidate(model=name), FULL, outcome, 0.0)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(1, 4), st.integers(1, 6), st.integers(0, 10_000))
+def test_fused_lists_are_those_of_a_count_by_hand(lists: int, k: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    tops = [
+        np.stack([rng.permutation(9)[:k] for _ in range(3)]).astype(np.int32) for _ in range(lists)
+    ]
+    tops[0][0, -1] = -1
+    fused = fuse(tops)
+    for row in range(3):
+        votes: Counter[int] = Counter()
+        for top in tops:
+            for place, item in enumerate(top[row]):
+                if item >= 0:
+                    votes[int(item)] += 1 / (60 + place)  # type: ignore[assignment]
+        best = sorted(votes, key=lambda item: (-round(votes[item], 12), item))[:k]
+        scores = [round(votes[int(i)], 9) for i in fused[row] if i >= 0]
+        assert scores == [round(votes[i], 9) for i in best]
+        assert len(set(fused[row][fused[row] >= 0])) == len(best)
+
+
+def split_of(wanted: np.ndarray) -> Split:
+    """Every user has one item of their own in train and `wanted` in test."""
+    n = len(wanted)
+    users, items = (IdMap.from_values(list(range(size)), "id") for size in (n, 100))
+    user, time = np.arange(n, dtype=np.int32), np.arange(n, dtype=np.int64)
+    train = Interactions.from_arrays(user, np.full(n, 99, np.int32), time, users, items)
+    test = Interactions.from_arrays(user, wanted.astype(np.int32), time + n, users, items)
+    return Split(train, train.select(np.empty(0, np.int64)), test, "temporal(0.7, 0.1)")
+
+
+def test_two_that_know_different_things_are_blended() -> None:
+    n = 400
+    wanted = np.arange(n) % 40
+    part = split_of(wanted)
+    first = np.stack([40 + (np.arange(20) + u) % 20 for u in range(n)]).astype(np.int32)
+    second = np.stack([60 + (np.arange(20) + u) % 20 for u in range(n)]).astype(np.int32)
+    # Each finds what half of the users want, and the other half not at all.
+    odd = np.arange(n) % 4 < 2
+    first[odd, 0], second[~odd, 0] = wanted[odd], wanted[~odd]
+    members = [result("a", 0.5, n), result("b", 0.5, n)]
+    blend = choose_blend(members, [first, second], part, "HR@10")
+    assert blend is not None
+    assert {m.candidate.model for m in blend.members} == {"a", "b"}
+    assert blend.low > 0
+    assert blend.value == 1.0
+    assert [entry["model"] for entry in blend.entries] == [m.candidate.model for m in blend.members]
+    with pytest.raises(OutOfTimeError):
+        choose_blend(members, [first, second], part, "HR@10", Guard(Timer(10.0), 0.0))
+
+
+def test_a_copy_of_the_best_is_no_help() -> None:
+    n = 100
+    wanted = np.arange(n) % 40
+    lists = np.stack([40 + (np.arange(20) + u) % 20 for u in range(n)]).astype(np.int32)
+    lists[::2, 0] = wanted[::2]
+    worse = lists.copy()
+    worse[:, 0] = 98
+    members = [result("a", 0.5, n), result("b", 0.1, n)]
+    assert choose_blend(members, [lists, worse], split_of(wanted), "NDCG@10") is None
+
+
+def test_the_served_blend_ranks_as_the_fused_lists_do() -> None:
+    split = leporid.temporal_split(leporid.synthesize(80, 40, 1600, seed=3))
+    models = [leporid.train(name, split, progress=False) for name in ("itemknn", "ease")]
+    blend = leporid.models.Blend.of(models, [{"model": "itemknn"}, {"model": "ease"}])
+    users = np.arange(80, dtype=np.int32)
+    whole = [model.top_k(users, 40).items for model in models]
+    fused = fuse(whole)
+    served = blend.top_k(users, 5)
+    for row in range(80):
+        unseen = 40 - len(split.train_valid.sequences().of(row))
+        some = min(5, unseen)
+        ranks = [{int(i): p for p, i in enumerate(top[row])} for top in whole]
+        votes = [
+            [sum(1 / (60 + r[int(i)]) for r in ranks) for i in lists[:some]]
+            for lists in (fused[row], served.items[row])
+        ]
+        assert np.allclose(*votes)

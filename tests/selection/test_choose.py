@@ -1,0 +1,297 @@
+"""`choose` from a log to a run that is served: answers, edges, kills and interrupts."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import leporid
+from leporid.artifacts import read_json
+from leporid.data import IdMap, Interactions
+from leporid.errors import ConfigError, DataError, LeporidWarning, UnknownNameError
+from leporid.experiments import read_run
+from leporid.models import Blend, Recommender, find_model
+from leporid.selection import programme
+from leporid.selection.budget import Guard
+from leporid.selection.candidates import Candidate
+from leporid.selection.choice import Choice
+from leporid.selection.finalise import Closing
+from leporid.selection.schedule import Programme
+from leporid.serve.loaded_run import load_run
+
+QUICK = ("toppop", "itemknn", "rp3beta")
+
+
+def planted() -> Interactions:
+    """Groups of users with items of their own: neighbours tell, popularity does not."""
+    return leporid.synthesize(120, 70, 3000, seed=5)
+
+
+def log_of(rows: list[tuple[int, int, int]]) -> Interactions:
+    user, item, when = np.array(rows).T
+    users, items = (IdMap.from_values(ids.tolist(), "id") for ids in (user, item))
+    return Interactions.from_arrays(
+        users.encode(pa.array(user)), items.encode(pa.array(item)), when, users, items
+    )
+
+
+@pytest.fixture(scope="module")
+def short() -> Iterator[None]:
+    """Two rounds of variants: the race is over before its time, on a busy machine too."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(programme, "_EARLY_ROUNDS", 1)
+        patch.setattr(programme, "_ROUNDS", 1)
+        yield
+
+
+@pytest.fixture(scope="module")
+def chosen(short: None, tmp_path_factory: pytest.TempPathFactory) -> Choice:
+    folder = tmp_path_factory.mktemp("choose") / "chosen"
+    return leporid.choose(planted(), 120, models=QUICK, output=folder, progress=False)
+
+
+def test_the_answer_is_a_model_a_table_and_reasons(chosen: Choice) -> None:
+    assert chosen.model.fitting.final
+    assert len(chosen.model.known) == len(planted())
+    judged = {row["model"] for row in chosen.table}
+    assert {"toppop", "itemknn"} <= judged <= set(QUICK)
+    ended = [row["NDCG@10"] for row in chosen.table if row["came to"] == "the end"]
+    assert ended == sorted(ended, reverse=True)
+    assert chosen.table[0]["model"] != "toppop"
+    assert "On test, read once" in chosen.why
+    assert chosen.tested[0]["model"] == chosen.winner
+    assert {"toppop"} <= {row["model"] for row in chosen.tested[1:]} | {chosen.winner}
+
+
+def test_the_folder_is_a_run(chosen: Choice) -> None:
+    assert chosen.folder is not None
+    loaded = Recommender.load(find_model(chosen.folder) or "")
+    user = chosen.model.users.external(3)
+    assert (loaded.recommend(user)[0] == chosen.model.recommend(user)[0]).all()
+    assert loaded.recommend_history([[chosen.model.items.external(2)]], n=3)[0].shape == (1, 3)
+    run = read_run(chosen.folder)
+    assert run.record.experiment == "choose"
+    assert run.record.metrics["NDCG@10"] == pytest.approx(chosen.tested[0]["NDCG@10"])
+    assert load_run(chosen.folder).metrics == run.record.metrics
+    page = (chosen.folder / "report.html").read_text(encoding="utf-8")
+    assert "The race" in page
+    assert chosen.commands[0].split(" --seed")[0] in page
+
+
+def test_the_same_question_again_is_answered_from_the_folder(chosen: Choice) -> None:
+    assert chosen.folder is not None
+    journal = chosen.folder / "race" / "journal.jsonl"
+    before = journal.read_bytes()
+    again = leporid.choose(planted(), 120, models=QUICK, output=chosen.folder, progress=False)
+    assert again.to_dict() == chosen.to_dict() == json.loads(json.dumps(chosen.to_dict()))
+    assert journal.read_bytes() == before
+    with pytest.raises(ConfigError, match="another metric"):
+        leporid.choose(planted(), 130, "HR@10", output=chosen.folder, progress=False)
+
+
+def test_what_is_tested_has_learnt_from_validation_and_not_from_test(chosen: Choice) -> None:
+    assert chosen.folder is not None
+    split = leporid.temporal_split(planted())
+    validated = Recommender.load(chosen.folder / "validated")
+    assert len(validated.train) == len(split.train) + len(split.valid)
+    record = read_run(chosen.folder).record
+    assert record.extra["learnt"] == "train and validation"
+    assert record.extra["data_digest"] == split.digest
+    assert record.valid_metrics == {}
+
+
+def test_a_winner_whose_fit_crashes_gives_its_place_to_the_next(
+    short: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fitted, asked = Closing._fitted, []
+
+    def crash(self: Closing, candidate: Candidate, guard: Guard) -> Recommender:
+        asked.append(candidate)
+        if len(asked) == 1:
+            raise np.linalg.LinAlgError("Eigenvalues did not converge")
+        return fitted(self, candidate, guard)
+
+    monkeypatch.setattr(Closing, "_fitted", crash)
+    chosen = leporid.choose(planted(), 600, models=("toppop", "itemknn"), progress=False)
+    assert "could not be fitted: Eigenvalues did not converge" in chosen.why
+    assert chosen.winner != asked[0].label
+    value = next(row["NDCG@10"] for row in chosen.table if _label(row) == chosen.winner)
+    assert f"NDCG@10 {value:.4f}, on" in chosen.why
+    assert all(chosen.winner.split()[0] in command for command in chosen.commands)
+
+
+def _label(row: dict[str, Any]) -> str:
+    return " ".join([row["model"], row["settings"].replace("default", "")]).strip()
+
+
+def test_a_final_fit_that_crashes_leaves_the_tested_model(
+    short: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def crash(*_: Any) -> Recommender:
+        raise MemoryError("too large")
+
+    monkeypatch.setattr(Closing, "_final", crash)
+    chosen = leporid.choose(planted(), 600, models=("toppop", "itemknn"), progress=False)
+    assert "No final fit: too large; the model in the folder has not learnt" in chosen.why
+    assert [row["model"] for row in chosen.tested].count(chosen.winner) == 1
+    assert not chosen.model.fitting.final
+
+
+def test_without_time_for_a_blend_or_a_test_there_is_still_an_answer(
+    short: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    decide = Closing.decide
+
+    def too_late(self: Closing) -> Any:
+        self.race.timer.budget = self.race.timer.elapsed
+        return decide(self)
+
+    monkeypatch.setattr(Closing, "decide", too_late)
+    chosen = leporid.choose(planted(), 600, models=("toppop", "itemknn"), progress=False)
+    assert chosen.winner == "toppop"
+    assert " was ahead with 0." in chosen.why
+    assert "itemknn" not in chosen.commands[0]
+
+
+def test_choosing_never_looks_at_test(short: None) -> None:
+    split = leporid.temporal_split(planted())
+    half = split.test.select(np.arange(0, len(split.test), 2))
+    tables = [
+        leporid.choose(s, 600, models=("toppop", "ease"), progress=False).table
+        for s in (split, leporid.Split(split.train, split.valid, half, split.protocol))
+    ]
+    values = [[(row["model"], row["settings"], row["NDCG@10"]) for row in t] for t in tables]
+    assert values[0] == values[1]
+
+
+@pytest.mark.parametrize(
+    ("rows", "answer"),
+    [
+        ([(u, (3 * u + 5 * k) % 17, k) for u in range(5) for k in range(8)], ""),
+        ([(u, i, i) for u in range(40) for i in (u % 7, 7 + u % 5)], "too small to judge"),
+    ],
+    ids=["five users", "two items each"],
+)
+def test_small_logs_have_an_answer(
+    short: None, rows: list[tuple[int, int, int]], answer: str
+) -> None:
+    chosen = leporid.choose(log_of(rows), 600, models=QUICK, progress=False)
+    assert answer in chosen.why
+    assert len(chosen.model.recommend(chosen.model.users.external(0), n=2)[0]) == 2
+
+
+def test_one_item_is_a_sentence() -> None:
+    with pytest.raises(DataError, match="no user has enough interactions"):
+        leporid.choose(log_of([(u, 7, u) for u in range(30)]), 3, progress=False)
+
+
+def test_a_log_without_times_is_split_at_random(short: None) -> None:
+    data = planted()
+    timeless = Interactions(data.user, data.item, None, data.users, data.items)
+    with pytest.warns(LeporidWarning, match="no times"):
+        chosen = leporid.choose(timeless, 600, models=("toppop", "itemknn"), progress=False)
+    assert chosen.model.fitting.final
+
+
+def test_no_time_at_all_still_gives_the_most_popular() -> None:
+    chosen = leporid.choose(planted(), 1e-6, progress=False)
+    assert chosen.folder is None
+    assert chosen.winner == "toppop"
+    assert "More time would help" in chosen.why
+
+
+def test_what_cannot_be_is_refused_at_once() -> None:
+    with pytest.raises(ConfigError, match="not a goal"):
+        leporid.choose("no such file", metric="Gini@10")
+    with pytest.raises(UnknownNameError, match="did you mean 'ease'"):
+        leporid.choose("no such file", models=["eas"])
+    with pytest.raises(ConfigError, match="budget"):
+        leporid.choose("no such file", budget="soon")
+
+
+def test_an_interrupt_keeps_the_best_so_far(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(self: Programme, phase: str, place: int) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Programme, "_vary", interrupted)
+    chosen = leporid.choose(planted(), 29, models=("toppop", "itemknn"), progress=False)
+    assert "interrupted" in chosen.why
+    assert chosen.winner.startswith("itemknn")
+
+
+def test_a_metric_made_of_two_means(short: None) -> None:
+    chosen = leporid.choose(planted(), 600, "F1@5", models=("toppop", "itemknn"), progress=False)
+    assert chosen.tested[0]["F1@5"] > 0
+
+
+@pytest.mark.slow
+def test_networks_race_from_every_start(short: None, tmp_path: Path) -> None:
+    data = leporid.synthesize(200, 90, 6000, seed=2)
+    models = ("toppop", "itemknn", "bpr")
+    chosen = leporid.choose(data, 900, models=models, output=tmp_path / "out", progress=False)
+    starts = {row["start"] for row in chosen.table if row["model"] == "bpr"}
+    assert starts == {"random", "svd", "leporid"}
+    assert "The start: bpr" in chosen.why
+    lines = (tmp_path / "out/race/journal.jsonl").read_text(encoding="utf-8").splitlines()
+    events = [json.loads(line) for line in lines]
+    first = [e for e in events if e["event"] == "judged" and e["rung"] == 0 and "steps" in e]
+    assert len({e["steps"] for e in first if "lr" not in e["candidate"]["settings"]}) == 1
+
+
+_SCRIPT = """
+import sys
+import leporid
+data = leporid.synthesize(120, 70, 3000, seed=5)
+models = ("toppop", "itemknn", "rp3beta")
+leporid.choose(data, 600, models=models, output=sys.argv[1], progress=False)
+"""
+
+
+@pytest.mark.slow
+def test_a_killed_choice_ends_with_the_same_winner(tmp_path: Path) -> None:
+    def summary(folder: Path) -> dict[str, Any]:
+        subprocess.run([sys.executable, "-c", _SCRIPT, str(folder)], check=True)
+        kept: dict[str, Any] = read_json(folder / "chosen.json")
+        return kept
+
+    whole, folder = summary(tmp_path / "whole"), tmp_path / "killed"
+    journal = folder / "race" / "journal.jsonl"
+    for lines in (5, 16):
+        process = subprocess.Popen([sys.executable, "-c", _SCRIPT, str(folder)])
+        while process.poll() is None:
+            if journal.is_file() and journal.read_bytes().count(b"\n") >= lines:
+                process.kill()
+                break
+            time.sleep(0.02)
+        process.wait()
+        assert not (folder / "chosen.json").exists()
+    resumed = summary(folder)
+    assert resumed["winner"] == whole["winner"]
+    key = ("model", "settings", "NDCG@10")
+    assert [[row[k] for k in key] for row in resumed["table"]] == [
+        [row[k] for k in key] for row in whole["table"]
+    ]
+
+
+def test_a_blend_is_served_like_any_model(tmp_path: Path) -> None:
+    split = leporid.temporal_split(planted())
+    members = [leporid.train(name, split, progress=False) for name in ("itemknn", "ease")]
+    blend = Blend.of(members, [{"model": "itemknn"}, {"model": "ease", "weight": 2.0}])
+    final = blend.refit(split)
+    assert final.fitting.final
+    final.save(tmp_path / "model")
+    loaded = Recommender.load(tmp_path / "model")
+    assert isinstance(loaded, Blend)
+    assert all(member.fitting.final for member in loaded.members)
+    rows = np.arange(5, dtype=np.int32)
+    assert np.array_equal(loaded.score(rows), final.score(rows))
+    assert load_run(tmp_path).model.name == "blend"

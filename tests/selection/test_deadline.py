@@ -1,0 +1,199 @@
+"""Work that nothing can stop is foreseen, or killed: slow models, injected."""
+
+from __future__ import annotations
+
+import math
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import psutil
+import pytest
+
+import leporid
+from leporid.data import Split
+from leporid.errors import DataError
+from leporid.models.shared import catalogue
+from leporid.selection import closing, pilots, programme
+from leporid.selection.budget import OutOfTimeError, Timer
+from leporid.selection.candidates import Candidate, with_windows
+from leporid.selection.evaluator import Rehearsal, stage_of
+from leporid.selection.finalise import Closing
+from leporid.selection.runtime_estimates import predict_seconds, share_of
+from leporid.selection.search import FULL
+from leporid.selection.subprocess_runner import run_apart
+from tests.selection import slow_tasks
+
+
+def planted() -> Split:
+    return leporid.temporal_split(leporid.synthesize(120, 70, 3000, seed=5))
+
+
+@pytest.fixture
+def sleeper(monkeypatch: pytest.MonkeyPatch) -> str:
+    paths = {**catalogue._registry._paths, "sleeper": "tests.selection.slow_model:Sleeper"}
+    monkeypatch.setattr(catalogue._registry, "_paths", paths)
+    return "sleeper"
+
+
+def judge_of(folder: Path, budget: float = math.inf) -> Rehearsal:
+    split = planted()
+    return Rehearsal(split, stage_of(split) or split, "NDCG@10", Timer(budget), folder)
+
+
+def test_only_the_last_rung_of_a_network_is_shortened(tmp_path: Path) -> None:
+    judge = judge_of(tmp_path)
+    net = Candidate(model="bpr", init="random", settings={"steps": 900}, kind="neural")
+    judge._steps_done[net.key] = 700
+    assert not judge.shorten(Candidate(model="itemknn"), FULL)
+    assert not judge.shorten(net, FULL - 1)
+    shorter = []
+    while judge.shorten(net, FULL):
+        shorter.append(judge.stop_step(net, FULL))
+    assert shorter == [810, 729]
+    assert judge.stop_step(net, FULL) == 900
+
+
+def test_what_outlasts_its_time_is_killed(tmp_path: Path) -> None:
+    pid = tmp_path / "pid"
+    with pytest.raises(OutOfTimeError):
+        run_apart(slow_tasks.sleep, 3.0, pid=str(pid))
+    assert not pid.exists() or not psutil.pid_exists(int(pid.read_text()))
+
+
+def test_what_it_does_is_in_files_and_what_it_refuses_is_said(tmp_path: Path) -> None:
+    run_apart(slow_tasks.write, 60.0, to=str(tmp_path / "a"), text="é\n")
+    assert (tmp_path / "a").read_text(encoding="utf-8") == "é\n"
+    with pytest.raises(DataError, match=r"^there is nothing to do: leave it$"):
+        run_apart(slow_tasks.refuse, 60.0)
+    with pytest.raises(DataError, match="ValueError: what is this"):
+        run_apart(slow_tasks.crash, 60.0)
+
+
+@pytest.mark.parametrize("power", [1.0, 1.5, 2.0, 3.0])
+def test_seconds_are_foreseen_from_small_shares(
+    power: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now, fitted = [0.0], []
+    monkeypatch.setattr(pilots.time, "perf_counter", lambda: now[0])
+    monkeypatch.setattr(pilots, "share_of", lambda split, share: share)
+
+    def fit(share: Any) -> None:
+        fitted.append(share)
+        now[0] += 100.0 * share**power
+
+    linear = 100.0 * (1 / 8) ** (power - 1)
+    expected, worst = predict_seconds(fit, planted(), enough=1.1 * linear)
+    if power < 3:
+        assert expected == pytest.approx(100.0)
+        assert fitted[-1] == 1 / 4
+    assert worst == pytest.approx(100.0 * (1 / fitted[-1]) ** (3 - power))
+    expected, worst = predict_seconds(fit, planted(), enough=math.inf)
+    assert expected <= 101 <= 2 * worst
+    expected, worst = predict_seconds(fit, planted(), enough=1e-3)
+    assert expected <= 101 <= 2 * worst
+    assert fitted[-1] == 1 / 16, "no larger share where the smallest one says enough"
+
+
+def test_a_share_is_a_log_of_its_own() -> None:
+    split = planted()
+    part = share_of(split, 0.25)
+    assert 0 < part.n_items < split.n_items / 2
+    assert part.train.user.max() == part.n_users - 1
+    one = leporid.Split(split.train.select(np.arange(1)), split.valid, split.test, split.protocol)
+    assert len(share_of(one, 0.01).train) == 1
+
+
+def test_a_slow_model_is_left_out_by_what_its_pilot_took(sleeper: str) -> None:
+    chosen = leporid.choose(planted(), 12, models=("toppop", "itemknn", sleeper), progress=False)
+    assert "itemknn" in chosen.winner
+    assert "not enough for sleeper" in chosen.why
+
+
+def test_a_fit_in_doubt_is_killed_at_its_moment(sleeper: str, tmp_path: Path) -> None:
+    judge = judge_of(tmp_path, 1000.0)
+    candidate = Candidate(model=sleeper)
+    judge._pilots[candidate.unwindowed], judge._apart_seconds = (1.0, 9.0), 0.1
+    with pytest.raises(OutOfTimeError):
+        judge.evaluate(candidate, FULL, judge.timer.elapsed + 2.0)
+    judge._apart_seconds = 10.0
+    begun = time.monotonic()
+    with pytest.raises(OutOfTimeError, match="no time to begin"):
+        judge.evaluate(candidate, FULL, judge.timer.elapsed + 2.0)
+    assert time.monotonic() - begun < 500, "it slept"
+
+
+def test_near_the_end_a_pilot_is_not_believed(tmp_path: Path) -> None:
+    judge, candidate = judge_of(tmp_path, 100.0), Candidate(model="itemknn")
+    judge._pilots[candidate.unwindowed] = (1.0, 30.0)
+    assert not judge.is_doubtful(candidate, 50.0)
+    assert judge.is_doubtful(candidate, 25.0), "it may outlast its own time"
+    judge._pilots[candidate.unwindowed] = (1.0, 40.0)
+    assert judge.is_doubtful(candidate, 50.0), "if the pilot is wrong, it may outlast the race"
+
+
+def test_a_fit_in_doubt_gives_what_one_without_gives(tmp_path: Path) -> None:
+    here, apart = judge_of(tmp_path / "a"), judge_of(tmp_path / "b", 1000.0)
+    candidate = Candidate(model="itemknn", settings={"window": 5})
+    plain = here.evaluate(candidate, FULL, math.inf)
+    apart._pilots[candidate.unwindowed], apart._apart_seconds = (100.0, 900.0), 0.1
+    killed = apart.evaluate(candidate, FULL, apart.timer.elapsed + 200.0)
+    assert apart._held is None, "it was fitted elsewhere"
+    assert (killed.columns == plain.columns).all()
+    assert (apart.lists(candidate) == here.lists(candidate)).all()
+
+
+def test_a_window_needs_no_other_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first, second = judge_of(tmp_path / "a"), judge_of(tmp_path / "b")
+    for plain in (Candidate(model="ease"), Candidate(model="itemknn", settings={"k": 20})):
+        first.evaluate(plain, FULL, math.inf)
+        held = first._held
+        assert held is not None
+        for candidate in with_windows(plain):
+            reused = first.evaluate(candidate, FULL, math.inf)
+            assert first._held is held
+            second._held = None
+            fresh = second.evaluate(candidate, FULL, math.inf)
+            assert (reused.columns == fresh.columns).all()
+            assert first.finish(candidate) > 0
+        assert first.fit_seconds(candidate) == held[2]
+    assert with_windows(Candidate(model="toppop")) == []
+
+
+@pytest.mark.slow
+def test_the_final_fits_may_run_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    fit, refitted = Closing.fit, []
+    monkeypatch.setattr(programme, "_EARLY_ROUNDS", 0)
+    monkeypatch.setattr(programme, "_ROUNDS", 0)
+
+    def in_doubt(self: Closing) -> None:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Rehearsal, "is_doubtful", lambda *_: True)
+            patch.setattr(closing, "fit_on", lambda *_, **how: refitted.append(how))
+            fit(self)
+
+    here = leporid.choose(planted(), 600, models=("toppop", "itemknn"), progress=False)
+    monkeypatch.setattr(Closing, "fit", in_doubt)
+    away = leporid.choose(planted(), 600, models=("toppop", "itemknn"), progress=False)
+    assert not refitted, "it was fitted here"
+    assert away.model.fitting.final
+    assert away.winner == here.winner
+    users = np.arange(9, dtype=np.int32)
+    assert (away.model.score(users) == here.model.score(users)).all()
+
+
+def test_a_baseline_that_fails_does_not_cost_the_choice(monkeypatch: pytest.MonkeyPatch) -> None:
+    fitted = Closing._fitted
+
+    def only_the_winner(self: Closing, candidate: Candidate, *how: Any) -> Any:
+        if self.tested and candidate.label != self.label:
+            raise DataError("it broke")
+        return fitted(self, candidate, *how)
+
+    monkeypatch.setattr(Closing, "_fitted", only_the_winner)
+    monkeypatch.setattr(programme, "_EARLY_ROUNDS", 0)
+    monkeypatch.setattr(programme, "_ROUNDS", 0)
+    choice = leporid.choose(planted(), 600, models=("toppop", "itemknn"), progress=False)
+    assert choice.model.fitting.final
+    assert "could not be tested: it broke" in choice.why

@@ -1,0 +1,248 @@
+"""The engine of the race, with synthetic candidates and a clock of its own."""
+
+from __future__ import annotations
+
+import math
+import tempfile
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from leporid.errors import DataError, TrainingInterruptedError
+from leporid.selection.budget import OutOfTimeError, Timer
+from leporid.selection.candidates import Candidate
+from leporid.selection.journal import Journal
+from leporid.selection.search import FULL, RUNGS, Outcome, Race
+
+USERS = 60
+
+
+class Killed(BaseException):
+    """The process is gone."""
+
+
+@dataclass
+class World:
+    """Candidates with a true quality and a price, and a clock that evaluations turn."""
+
+    quality: dict[str, float]
+    price: dict[str, float]
+    dies_after: float = math.inf
+    now: float = 0.0
+    done: list[tuple[str, int]] = field(default_factory=list)
+    broken: frozenset[str] = frozenset()
+    patient: frozenset[str] = frozenset()
+    workers: Any = None
+
+    def clock(self) -> float:
+        return self.now
+
+    def cost(self, candidate: Candidate, rung: int) -> float:
+        before = RUNGS[rung - 1].steps if rung else 0.0
+        return self.price[candidate.model] * (RUNGS[rung].steps - before)
+
+    def finish(self, candidate: Candidate) -> float:
+        return 2 * self.price[candidate.model]
+
+    def shorten(self, candidate: Candidate, rung: int) -> bool:
+        if rung < FULL or candidate.model not in self.patient:
+            return False
+        self.price = {**self.price, candidate.model: 0.9 * self.price[candidate.model]}
+        return True
+
+    def evaluate(self, candidate: Candidate, rung: int, until: float) -> Outcome:
+        if candidate.model in self.broken:
+            raise DataError("it cannot be fitted")
+        self.now += self.cost(candidate, rung)
+        if self.now > until + 1e-6:
+            raise OutOfTimeError("late")
+        if len(self.done) >= self.dies_after:
+            raise Killed
+        self.done.append((candidate.key, rung))
+        return self.recall(candidate, rung)
+
+    def order(self, candidate: Candidate, rung: int) -> tuple[Any, ...]:
+        return self.recall, candidate, rung
+
+    def receive(self, candidate: Candidate, rung: int, task: Any) -> Outcome:
+        if task is None:
+            raise OutOfTimeError("late")
+        outcome: Outcome = task.result()
+        return outcome
+
+    def recall(self, candidate: Candidate, rung: int) -> Outcome:
+        users = round(RUNGS[rung].users * USERS)
+        noise = np.random.default_rng(0).normal(0, 0.01, (users, 1))
+        facts: dict[str, Any] = {"ms": 1.0, "bytes": 1}
+        return Outcome(self.quality[candidate.init or candidate.model] + noise, 1.0, facts)
+
+
+def field_of(world: World) -> list[Candidate]:
+    return [Candidate(model=name, kind="neural") for name in world.quality]
+
+
+def race_of(world: World, folder: Path, budget: float = 1e6, **how: Any) -> Race:
+    journal = Journal(folder / "race" / "journal.jsonl", {})
+    return Race(world, journal, Timer(budget, journal.spent, world.clock), **how)
+
+
+qualities = st.lists(st.floats(0.05, 0.95), min_size=1, max_size=9, unique=True)
+prices = st.floats(0.5, 30.0)
+worlds = st.builds(
+    lambda q, p: World(
+        {f"m{i}": v for i, v in enumerate(q)}, {f"m{i}": p[i % len(p)] for i in range(len(q))}
+    ),
+    qualities,
+    st.lists(prices, min_size=1, max_size=9),
+)
+no_limits = settings(
+    max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+
+
+@no_limits
+@given(worlds)
+def test_with_time_enough_the_best_candidate_leads(world: World) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        race = race_of(world, Path(folder))
+        race.bracket(field_of(world))
+        assert race.leader is not None
+        assert race.leader.candidate.model == max(world.quality, key=lambda m: world.quality[m])
+
+
+@no_limits
+@given(worlds, st.floats(5, 200))
+def test_the_time_of_the_winner_is_always_left(world: World, budget: float) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        race = race_of(world, Path(folder), budget, reserve=1.0)
+        first, *others = field_of(world)
+        race.heat([first])  # the first answer is given whatever it takes
+        begun = world.now
+        race.bracket(others)
+        assert race.leader is not None
+        if begun + 1 + world.finish(first) <= budget:
+            assert world.now + 1 + world.finish(race.leader.candidate) <= budget + 1e-6
+
+
+@no_limits
+@given(worlds, st.integers(0, 12))
+def test_a_killed_race_ends_as_one_that_was_not(world: World, dies_after: int) -> None:
+    plain = World(world.quality, world.price)
+    with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory() as other:
+        unbroken = race_of(plain, Path(other))
+        unbroken.bracket(field_of(plain))
+        world.dies_after = dies_after
+        try:
+            race_of(world, Path(folder)).bracket(field_of(world))
+        except Killed:
+            world.dies_after = math.inf
+        resumed = race_of(world, Path(folder))
+        resumed.bracket(field_of(world))
+        assert list(resumed.results) == list(unbroken.results)
+        assert resumed.leader is not None
+        assert unbroken.leader is not None
+        assert resumed.leader.candidate == unbroken.leader.candidate
+        assert set(Counter(world.done).values()) == {1}, "an evaluation was repeated"
+
+
+@pytest.mark.parametrize("patient", [True, False])
+def test_a_last_rung_without_time_is_shortened(tmp_path: Path, patient: bool) -> None:
+    world = World({"quick": 0.3, "net": 0.8}, {"quick": 0.1, "net": 30.0})
+    world.patient = frozenset(["net"] if patient else [])
+    race = race_of(world, tmp_path, 75.0)
+    quick, net = field_of(world)
+    race.heat([quick])
+    race.bracket([net])
+    assert race.leader is not None
+    assert race.leader.candidate.model == ("net" if patient else "quick")
+    assert (net.key in race.late) is not patient
+    assert world.now + world.finish(race.leader.candidate) <= 75.0
+
+
+def test_every_start_gets_the_same_before_anyone_is_dropped(tmp_path: Path) -> None:
+    names = [f"m{i}" for i in range(1, 10)]
+    world = World({n: 0.01 * len(n) for n in names}, dict.fromkeys(names, 1.0))
+    race = race_of(world, tmp_path)
+    race.bracket(field_of(world))
+    by_rung = Counter(rung for _, rung in world.done)
+    assert by_rung == {0: 9, 1: 3, 2: 1}
+
+
+def test_a_start_that_is_clearly_behind_goes_even_if_there_is_room_for_it(tmp_path: Path) -> None:
+    others = {f"b{i}": 0.05 for i in range(3)}
+    world = World({"leporid": 0.9, "svd": 0.5, "random": 0.9, **others}, {"a": 1.0, **others})
+    race = race_of(world, tmp_path)
+    best, behind, level = [
+        Candidate(model="a", init=name, kind="neural") for name in ("leporid", "svd", "random")
+    ]
+    slower = [Candidate(model=name, kind="neural") for name in others]
+    results = race.heat([best, behind, *slower])
+    assert race.survivors(results) == results[:1]
+    results = race.heat([best, level, *slower])
+    assert race.survivors(results) == results[:2], "level starts both go on"
+    assert race.level_with(results[0])[:2] == results[:2]
+
+
+def test_one_that_cannot_be_fitted_is_noted_and_not_tried_again(tmp_path: Path) -> None:
+    world = World({"a": 0.3, "b": 0.2}, {"a": 1.0, "b": 1.0}, broken=frozenset({"a"}))
+    race = race_of(world, tmp_path)
+    race.heat(field_of(world))
+    assert race.leader is not None
+    assert race.leader.candidate.model == "b"
+    [failed] = race.journal.of("failed")
+    assert failed["why"] == "it cannot be fitted"
+    again = race_of(World(world.quality, world.price), tmp_path)
+    again.heat(field_of(world))
+    assert len(again.journal.of("failed")) == 1
+    assert len(again.finished) == 1
+
+
+def test_a_crash_of_one_candidate_is_noted_and_an_interrupt_is_not(tmp_path: Path) -> None:
+    world = World({"a": 0.3, "b": 0.2}, {"a": 1.0, "b": 1.0})
+    race = race_of(world, tmp_path)
+    world.quality.pop("a")
+    race.heat([Candidate(model="a"), Candidate(model="b")])
+    assert race.journal.of("failed")[0]["why"] == "KeyError 'a'"
+    assert len(race.finished) == 1
+
+    def interrupted(*_: object, **how: object) -> Outcome:
+        raise TrainingInterruptedError("Ctrl-C")
+
+    world.evaluate = interrupted  # type: ignore[method-assign]
+    with pytest.raises(TrainingInterruptedError):
+        race.heat([Candidate(model="b", init="svd")])
+
+
+def test_too_late_is_said_and_tried_again_with_more_time(tmp_path: Path) -> None:
+    world = World({"a": 0.3, "slow": 0.9}, {"a": 1.0, "slow": 50.0})
+    race = race_of(world, tmp_path, budget=30)
+    race.heat(field_of(world))
+    assert [c.model for c in race.late.values()] == ["slow"]
+    more = race_of(world, tmp_path, budget=300)
+    more.heat(field_of(world))
+    assert more.leader is not None
+    assert more.leader.candidate.model == "slow"
+    assert not more.late
+
+
+def test_two_processes_share_the_work(tmp_path: Path) -> None:
+    world = World({"a": 0.3, "b": 0.4}, {"a": 1.0, "b": 1.0})
+    first, second = race_of(world, tmp_path), race_of(world, tmp_path)
+    first.heat(field_of(world)[:1])
+    second.heat(field_of(world))
+    first.heat(field_of(world))
+    assert set(Counter(world.done).values()) == {1}
+    assert len(first.finished) == len(second.finished) == 2
+
+
+@pytest.mark.parametrize("rung", range(FULL))
+def test_rungs_grow(rung: int) -> None:
+    assert RUNGS[rung].users < RUNGS[rung + 1].users
+    assert RUNGS[rung].steps < RUNGS[rung + 1].steps
+    assert RUNGS[FULL].users == RUNGS[FULL].steps == 1
