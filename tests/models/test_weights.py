@@ -125,6 +125,13 @@ def test_weights_of_any_size_give_the_same_model(
         np.testing.assert_allclose(found, everyone(plain), rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("name", USING)
+@pytest.mark.parametrize("scale", [1e-30, 1e20])
+def test_weights_far_from_the_penalty_give_finite_scores(name: str, scale: float) -> None:
+    split = weighted(make_split(), WEIGHTS * np.float32(scale))
+    assert np.isfinite(everyone(models.get(name)(**SETTINGS[name]).fit(split, seed=1))).all()
+
+
 def nearest(rows: NDArray[Any], others: NDArray[Any], own: bool) -> NDArray[np.float64]:
     """Cosines with shrinkage, all but the five largest of a row 0."""
     lengths = np.outer(np.linalg.norm(rows, axis=1), np.linalg.norm(others, axis=1))

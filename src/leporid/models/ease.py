@@ -105,9 +105,9 @@ def ease_weights(profiles: sparse.csr_array, l2: float) -> NDArray[np.float32]:
         if not failed:
             matrix, failed = invert(matrix, lower=1, overwrite_c=1)
         if not failed and _residual(profiles, l2, matrix) <= _TOLERANCE:
-            weights = matrix.T.astype(np.float32, copy=False)
+            weights = matrix.T
             _mirror(weights, np.diag(weights).copy())
-            return np.asarray(weights)
+            return np.asarray(weights.astype(np.float32, copy=False))
         del matrix
     raise DataError(f"the matrix X'X + {l2 * power**2} I cannot be inverted: raise l2")
 
