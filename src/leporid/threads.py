@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -20,6 +21,7 @@ _PAYS = 1.3
 """Threads wait for each other by spinning, and on few cores what they spin on is needed for the
 requests. All cores must be this much faster than one."""
 _REPEATS = 5
+_LOCAL = threading.local()
 _ENOUGH = 1.0
 """Seconds after which no further repeat begins."""
 
@@ -43,6 +45,18 @@ def resolve_threads(threads: int | None) -> int:
     return min(pool, allowed if threads is None else threads)
 
 
+def work_alone() -> None:
+    """From now on, kernels that the calling thread runs use no other thread.
+
+    For threads that answer requests: a kernel in two threads ends when both have had a core, and
+    `one_thread_pool` takes longer to set BLAS than a small batch takes.
+    """
+    import numba
+
+    numba.set_num_threads(1)
+    _LOCAL.alone = True
+
+
 @contextmanager
 def one_thread_pool(threads: int | None = None) -> Iterator[int]:
     """Run numba kernels on `threads` threads with BLAS held to one; yields the number used.
@@ -52,6 +66,9 @@ def one_thread_pool(threads: int | None = None) -> Iterator[int]:
     import numba
     from threadpoolctl import threadpool_limits
 
+    if hasattr(_LOCAL, "alone"):
+        yield 1
+        return
     wanted = resolve_threads(threads)
     before = numba.get_num_threads()
     numba.set_num_threads(wanted)

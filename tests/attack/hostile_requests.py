@@ -23,6 +23,8 @@ from urllib.parse import urlsplit
 import numpy as np
 
 TOKEN = "write"
+ATTACKER = "127.0.0.2"
+"""Honest clients are 127.0.0.1: what an address may ask for is bounded."""
 Attack = Callable[["Target", float], Awaitable[None]]
 
 
@@ -133,7 +135,7 @@ async def surrogates(target: Target, until: float) -> None:
     for user in (b'"\\ud800"', b'"a\\u0000b"', b'""'):
         event = b'{"events": [{"user": %s, "item": %s}]}' % (user, item)
         sent.append(request("/events", event))
-    reader, writer = await target.connect()
+    reader, writer = await target.connect(ATTACKER)
     for turn in range(1_000_000):
         if time.perf_counter() >= until:
             break
@@ -150,7 +152,7 @@ async def hang_up(target: Target, until: float) -> None:
         for turn in range(15):
             people, n, explain = costs[turn % 3]
             users = [target.users[(turn + i) % len(target.users)] for i in range(people)]
-            _, writer = await target.connect()
+            _, writer = await target.connect(ATTACKER)
             writer.write(request("/recommend", {"users": users, "n": n, "explain": explain}))
             with contextlib.suppress(OSError):
                 await writer.drain()

@@ -145,7 +145,13 @@ async def histories(target: Target, seconds: float) -> Counter[int]:
     return await repeat(target, request("/recommend", body), seconds, 8, ATTACKERS)
 
 
+async def nothing(target: Target, seconds: float) -> Counter[int]:
+    """No attack: what the machine does to honest requests by itself."""
+    return Counter()
+
+
 ATTACKS: dict[str, tuple[str, Callable[[Target, float], Awaitable[Counter[int]]]]] = {
+    "none": ("small", nothing),
     "1 MiB of errors": ("small", errors),
     "1 MiB of unknown keys": ("small", extra_keys),
     "500 connections": ("small", connections),
@@ -264,20 +270,24 @@ def serving(folder: Path, name: str, *more: str) -> Iterator[tuple[Target, int]]
         yield Target(address, *ids), process.pid
 
 
-def main(seconds: float = 6.0) -> None:
-    """Print the table."""
+def main(seconds: float = 6.0, only: str = "") -> None:
+    """Print the table, or the rows with `only` in their names."""
     with tempfile.TemporaryDirectory() as runs:
         folder = Path(runs)
         write_runs(folder, 200_000)
         print("| attack | attacker | honest | /health | p50 ms | p99 ms | MB grown |")
         print("|---|---|---|---|---|---|---|", flush=True)
         for name, (run, _) in ATTACKS.items():
+            if only not in name:
+                continue
             with serving(folder, run) as (target, pid):
                 print(f"| {name} | {besiege(name, target, pid, seconds).row()} |", flush=True)
+        if only:
+            return
         with serving(folder, "small") as (target, pid):
             print("endless chunk extension, bytes:", asyncio.run(endless_chunk(target, 1 << 26)))
             print("full store:", dict(fill_store(target, psutil.Process(pid), 1 << 20)))
 
 
 if __name__ == "__main__":
-    main(*map(float, sys.argv[1:]))
+    main(float((sys.argv[1:] or ["6"])[0]), *sys.argv[2:3])

@@ -118,3 +118,26 @@ def test_a_job_that_breaks_the_batch_fails_alone() -> None:
         batcher.close()
 
     asyncio.run(main())
+
+
+def test_the_client_that_had_least_is_next_and_a_large_job_is_a_batch_of_its_own() -> None:
+    async def main() -> None:
+        worker = Worker()
+        batcher: Batcher[int, int] = Batcher(
+            worker, cost=lambda job: job, batch=64, waiting=10**9, per_client=10**9, name="test"
+        )
+        first = asyncio.create_task(batcher.submit([2], "greedy"))
+        while not worker.batches:
+            await asyncio.sleep(0.001)
+        many = [asyncio.create_task(batcher.submit([2000, 2002], "greedy")) for _ in range(3)]
+        await asyncio.sleep(0)
+        small = [asyncio.create_task(batcher.submit([4], "b")) for _ in range(2)]
+        await asyncio.sleep(0)
+        worker.go.set()
+        await asyncio.gather(first, *many, *small)
+        assert worker.batches == [[2], [2000], [4, 4], [2000], [2000], *[[2002]] * 3]
+        assert not batcher._requests
+        assert not batcher._done
+        batcher.close()
+
+    asyncio.run(main())

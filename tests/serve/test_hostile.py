@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from pydantic import ValidationError
 
-from leporid.errors import DataError
+from leporid.errors import ConfigError, DataError
 from leporid.models.shared.base import Recommender
 from leporid.models.shared.item_neighbours import ItemNeighbours
 from leporid.serve import ServeLimits, create_app, open_store
@@ -245,3 +246,36 @@ def test_no_spelling_of_a_url_shows_its_password(url: str) -> None:
         open_store(url)
     assert "secret" not in str(told.value)
     assert told.value.__cause__ is None or "secret" not in str(told.value.__cause__)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"histories": [[{}] * 1000]},
+        {"histories": [[{}]] * 1000},
+        {"histories": [{}] * 1000},
+        {"users": [None] * 1000},
+        {"users": [1], "exclude": [[]] * 1000},
+        {"users": [1], "candidates": [True] * 1000},
+        {str(i): i for i in range(1000)},
+        {"": 1},
+    ],
+)
+def test_the_first_error_ends_the_check_of_a_body(body: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError) as told:
+        s.RecommendRequest.model_validate(body)
+    assert told.value.error_count() <= 2, "one for each type an id may have"
+
+
+def test_the_first_bad_event_ends_the_check_and_lists_are_bounded() -> None:
+    good = {"user": 1, "item": 1}
+    long = {f"x{i}": 1 for i in range(1000)}
+    for events in ([{}] * 1000, [{**good, **long}], [{**good, "time": "now"}] * 1000):
+        with pytest.raises(ValidationError) as told:
+            s.EventsRequest.model_validate({"events": events})
+        assert told.value.error_count() <= 2
+    for many in ({"users": [1] * 100_001}, {"histories": [[]] * 100_001}):
+        with pytest.raises(ValidationError, match="100001"):
+            s.RecommendRequest.model_validate(many)
+    with pytest.raises(ConfigError, match="item_list"):
+        ServeLimits(item_list=100_001)

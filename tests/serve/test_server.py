@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import socket
+import threading
 import time
 from pathlib import Path
 
@@ -12,7 +13,7 @@ import pytest
 
 from leporid.serve.server import _listen, _settle
 from leporid.serve.service import Service
-from leporid.threads import choose_torch_threads, use_torch_threads
+from leporid.threads import choose_torch_threads, one_thread_pool, use_torch_threads, work_alone
 
 
 def test_an_answer_in_two_parts_does_not_wait_for_an_acknowledgement() -> None:
@@ -71,3 +72,20 @@ def test_what_is_loaded_leaves_garbage_collection_at_the_start_and_after_a_reloa
         assert gc.get_freeze_count() > 0
     finally:
         gc.unfreeze()
+
+
+def test_a_thread_that_answers_requests_runs_kernels_alone() -> None:
+    used: list[int] = []
+
+    def answer() -> None:
+        work_alone()
+        with one_thread_pool(3) as threads:
+            used.append(threads)
+
+    thread = threading.Thread(target=answer)
+    thread.start()
+    thread.join()
+    assert used == [1]
+    with one_thread_pool(1) as threads:
+        used.append(threads)
+    assert used == [1, 1]

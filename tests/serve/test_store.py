@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import sqlite3
 import sys
 import threading
 from collections.abc import Iterator
@@ -161,3 +163,59 @@ def test_a_file_that_is_no_store_is_refused(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("not a database, but long enough to look at " * 50)
     with pytest.raises(DataError, match=r"notes\.txt is no store"):
         open_store(tmp_path / "notes.txt")
+
+
+@pytest.mark.parametrize(
+    ("row", "shown"),
+    [
+        (("ana", "1", "yesterday"), "'yesterday'"),
+        ((b"\xff", "1", 5), r"b'\\xff'"),
+        (("ana", b"1", 5), "b'1'"),
+        (("ana", "1", 2.5), "2.5"),
+    ],
+)
+def test_a_row_that_is_no_event_is_named_in_one_sentence(
+    tmp_path: Path, row: tuple[Any, ...], shown: str
+) -> None:
+    file = tmp_path / "events.db"
+    open_store(file).close()
+    with contextlib.closing(sqlite3.connect(file)) as link, link:
+        link.execute('INSERT INTO events ("user", item, time) VALUES (?, ?, ?)', row)
+    for out in ("next.csv", "next.parquet"):
+        fetch = ["data", "import", "--from-store", str(file), "-o", str(tmp_path / out)]
+        told = CliRunner().invoke(command, fetch)
+        assert isinstance(told.exception, DataError)
+        for part in ("events.db", "correct or delete that row"):
+            assert part in str(told.exception)
+    with contextlib.closing(open_store(file)) as store:
+        with pytest.raises(DataError, match=shown):
+            list(store.events())
+        if isinstance(row[1], bytes):
+            with pytest.raises(DataError, match="is not one"):
+                store.items_of(["ana"], 5)
+
+
+def test_a_full_store_is_503_in_words_and_reading_goes_on(
+    run_dir: Path, model: Recommender, tmp_path: Path
+) -> None:
+    app: Any = create_app(run_dir, store=tmp_path / "events.db", token="t", public_reading=True)
+    store = app.state.service.store
+    [(pages,)] = store._links["write"].execute("PRAGMA page_count")
+    store._links["write"].execute(f"PRAGMA max_page_count = {pages + 2}")
+    item, headers = model.items.external(0), {"Authorization": "Bearer t"}
+
+    def send(count: int) -> Any:
+        events = [{"user": f"ana{i}" * 40, "item": item} for i in range(count)]
+        return post(app, "/events", {"events": events}, headers=headers)
+
+    assert send(1).status_code == 200
+    full = send(300)
+    assert full.status_code == 503
+    assert int(full.headers["retry-after"]) > 0
+    assert "full" in full.json()["error"]
+    assert str(tmp_path) not in full.text
+    assert len(list(store.events())) == 1, "all or nothing"
+    known = {"users": [model.users.external(0)]}
+    assert post(app, "/recommend", known).status_code == 200
+    store._links["write"].execute(f"PRAGMA max_page_count = {pages + 1000}")
+    assert send(300).status_code == 200

@@ -192,7 +192,7 @@ def _add_reading(app: FastAPI, service: Service, *, writable: bool) -> None:
     async def item_map(http: Request, run: _Run = "main") -> Response:
         """Two coordinates and the colours of every item."""
         answer = service.run(run).map
-        service.budget.charge(client_of(http.scope), len(answer) // 50)
+        service.budget.charge(client_of(http.scope), len(answer) // 250)
         return Response(answer, media_type="application/json")
 
     @app.get("/metrics", response_class=PlainTextResponse)

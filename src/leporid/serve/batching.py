@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Generic, TypeVar, cast
 
 from leporid.errors import LeporidError
+from leporid.threads import work_alone
 
 Job = TypeVar("Job")
 Answer = TypeVar("Answer")
@@ -75,7 +76,7 @@ class Batcher(Generic[Job, Answer]):
         self._done: dict[str, int] = {}  # work done for each client that waits
         self._least = 0  # of those; who comes anew begins there
         self._worker: asyncio.Task[None] | None = None
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix=name)
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix=name, initializer=work_alone)
 
     @property
     def waiting(self) -> int:

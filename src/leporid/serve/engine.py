@@ -37,13 +37,15 @@ class Person:
     exclude_seen: bool = True
     explain: bool = False
     length: int = 0
-    """Items of a history that are looked at."""
+    """Items of the history, without those that only the store knows."""
 
     @property
     def cost(self) -> int:
         """Work, in units of roughly ten microseconds: a score, and what is said of each item."""
-        listed = len(self.excluded) + (0 if self.candidates is None else len(self.candidates))
-        return 20 + self.n * (4 if self.explain else 1) + self.length + listed // 20
+        lists = (self.excluded, self.candidates, self.history)
+        listed = sum(len(items) for items in lists if items is not None)
+        reasons = 3 * self.n + self.length if self.explain else 0
+        return 20 + self.n + reasons + listed // 20
 
 
 @dataclass(frozen=True, eq=False)

@@ -46,17 +46,16 @@ class ServeLimits(Config):
     id_length: int = setting(256, at_least=1, at_most=256)
     """Characters of the user id of an event."""
     cost: int = setting(60_000, at_least=1)
-    """Work that one request may ask for: 20 + n per user, 4 per explained item, 1 per item of a
-    history, 1 per 20 items excluded or to choose from."""
+    """Work that one request may ask for: 20 + n per user, 4 per explained item."""
     batch: int = setting(64, at_least=1)
     """People scored at once."""
     waiting: int = setting(400_000, at_least=1)
     """Work that may wait; beyond it requests are turned away with 503, large ones at half of it."""
     waiting_per_client: int = setting(200_000, at_least=1)
     """The same for one client's address, with 429."""
-    client_rate: int = setting(500_000, at_least=1)
-    """Work per second of one address, with a body (1 per 5 bytes) and what is searched through."""
-    client_burst: int = setting(1_000_000, at_least=1)
+    client_rate: int = setting(100_000, at_least=1)
+    """Work per second of one address, with a body (1 per 10 bytes) and what is searched through."""
+    client_burst: int = setting(200_000, at_least=1)
     """Work that one address may ask for at once; beyond it requests are turned away with 429."""
     connections: int = setting(500, at_least=1)
     """Connections held at once; on one more only /health is answered, the rest with 503."""

@@ -133,8 +133,7 @@ class Service:
         shared |= {"exclude_seen": request.exclude_seen, "explain": request.explain}
         people = []
         for user in request.users:
-            key, known_items = _known_user(run, user)
-            length = known_items if request.explain else 0
+            key, length = _known_user(run, user)
             people.append(Person(asked=user, user=key, length=length, **shared))
         for history in request.histories:
             known, unknown = names.split_known(history)
@@ -210,7 +209,7 @@ class Service:
 
     async def search(self, run: LoadedRun, query: str, n: int, client: str) -> list[int]:
         """The answer of GET /items; each word is looked for in every title."""
-        cost = n + (1 + len(set(query.split()))) * len(run.ids) // 100
+        cost = n + (1 + len(set(query.split()))) * len(run.ids) // 200
         return await self.look_up(client, cost, lambda: run.search(query, n))  # type: ignore[no-any-return]
 
     async def user(self, name: str, client: str) -> dict[str, Any]:

@@ -1,0 +1,133 @@
+"""What one address may ask for: a bucket per client, costs that follow the work, and /health."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from leporid.models.shared.base import Recommender
+from leporid.serve import ServeLimits, create_app
+from leporid.serve.batching import ClientOverloadedError
+from leporid.serve.budget import _CLIENTS, Budget
+from leporid.serve.engine import Person
+from tests.serve.conftest import get, history_of, post
+
+
+class Clock:
+    """A clock that stands still until it is set."""
+
+    now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_a_client_spends_its_burst_and_earns_at_its_rate() -> None:
+    clock = Clock()
+    budget = Budget(rate=10, burst=50, clock=clock)
+    budget.charge("a", 30)
+    budget.charge("a", 20)
+    with pytest.raises(ClientOverloadedError, match="this address"):
+        budget.charge("a", 1)
+    budget.charge("b", 50)
+    clock.now += 2.0  # 20 are earned back
+    with pytest.raises(ClientOverloadedError):
+        budget.charge("a", 21)
+    budget.charge("a", 20)
+    clock.now += 1000.0  # never more than the burst
+    budget.charge("a", 50)
+    with pytest.raises(ClientOverloadedError):
+        budget.charge("a", 1)
+
+
+def test_what_costs_more_than_all_takes_all_and_refusals_cost_nothing() -> None:
+    clock = Clock()
+    budget = Budget(rate=1, burst=5, clock=clock)
+    budget.charge("a", 10**9)
+    for _ in range(3):
+        with pytest.raises(ClientOverloadedError):
+            budget.charge("a", 1)
+    clock.now += 1.0
+    budget.charge("a", 1)
+
+
+def test_the_clients_remembered_are_bounded() -> None:
+    budget = Budget(rate=1, burst=5, clock=Clock())
+    for number in range(_CLIENTS + 10):
+        budget.charge(str(number), 5)
+    assert len(budget._spent) == _CLIENTS
+    with pytest.raises(ClientOverloadedError):
+        budget.charge(str(_CLIENTS), 1)
+    budget.charge("0", 5)
+
+
+def test_the_cost_follows_the_length_of_a_history_and_the_lists_of_items() -> None:
+    def cost(**about: Any) -> int:
+        return Person(None, **about).cost  # type: ignore[arg-type]
+
+    some = np.arange(20_000, dtype=np.int32)
+    assert cost(n=10) == 30
+    assert cost(n=10, explain=True, length=1000) == cost(n=10, explain=True) + 1000
+    for listed in ("history", "excluded", "candidates"):
+        assert cost(n=10, **{listed: some}) == cost(n=10) + 1000
+
+
+@pytest.fixture
+def poor(run_dir: Path) -> Any:
+    """Nothing is earned back while a test runs."""
+    app = create_app(run_dir, limits=ServeLimits(client_rate=1, client_burst=1000))
+    app.state.service.budget._clock = Clock()
+    return app
+
+
+def test_each_request_is_paid_for_and_the_health_is_free(poor: Any, model: Recommender) -> None:
+    asked = {"histories": [history_of(model.known, 3)], "n": 50, "explain": True}
+    statuses = [post(poor, "/recommend", asked).status_code for _ in range(9)]
+    assert statuses == sorted(statuses)
+    assert set(statuses) == {200, 429}
+    budget = poor.state.service.budget
+    for url in ("/map", "/items?query=film"):
+        budget._spent["127.0.0.1"] = 999.0, 100.0  # enough for the request, not for its work
+        refused = get(poor, url)
+        assert refused.status_code == 429
+        assert refused.headers["retry-after"] == "1"
+        assert "try again" in refused.json()["error"]
+    assert get(poor, "/health").status_code == 200
+
+
+@pytest.mark.parametrize("chunked", [False, True])
+def test_a_body_is_paid_for_by_its_size(poor: Any, chunked: bool) -> None:
+    body = b'{"users": ["' + b"a" * 6000 + b'"]}'
+
+    async def pieces() -> Any:
+        yield body[:3000]
+        yield body[3000:]
+
+    def status() -> int:
+        return post(poor, "/recommend", content=pieces() if chunked else body).status_code
+
+    assert [status(), status()] == [422, 429]
+    assert get(poor, "/health").status_code == 200
+    spent, _ = poor.state.service.budget._spent["127.0.0.1"]
+    assert len(body) // 10 <= spent <= len(body) // 10 + 3
+
+
+def test_the_map_is_written_once(run_dir: Path) -> None:
+    app = create_app(run_dir)
+    assert get(app, "/map").content == app.state.service.runs["main"].map
+
+
+@pytest.mark.parametrize(
+    "query", ["", "film", "PART  3 film", "film film", "2, part", "m part 1", "é", "film 1"]
+)
+def test_a_search_finds_what_a_plain_loop_finds(run_dir: Path, query: str) -> None:
+    run = create_app(run_dir).state.service.runs["main"]
+    words = query.casefold().split()
+    popularity = np.bincount(run.model.known.item, minlength=len(run.ids))
+    titles = [title.casefold() for title in run.titles]
+    hits = [i for i, title in enumerate(titles) if all(word in title for word in words)]
+    hits.sort(key=lambda i: (not titles[i].startswith(" ".join(words)), -popularity[i], i))
+    assert run.search(query, 15) == hits[:15]
