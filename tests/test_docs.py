@@ -171,7 +171,8 @@ def test_the_table_of_gains_pairs_users_and_averages_seeds(tmp_path: Path) -> No
         for seed in (1, 2):
             record = RunRecord.make(
                 dataset="toy", experiment="models", model="bpr", init=init, recipe=None,
-                seed=seed, config={}, metrics={"F1@10": sum(hits) / 40}, valid_metrics={},
+                seed=seed, config={}, valid_metrics={},
+                metrics={"HR@10": sum(hits) / 4, "F1@10": sum(hits) / 40},
                 tail_metrics={}, seconds=1.0, peak_memory_mb=1.0, device="cpu",
                 spec_hash=f"{init}{seed}",
             )  # fmt: skip
