@@ -9,7 +9,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import numpy as np
 import pytest
 from typer.testing import CliRunner
 
@@ -19,13 +18,10 @@ pytest.importorskip("matplotlib")
 from leporid import Recommender, load, synthesize, temporal_split
 from leporid.cli.app import app
 from leporid.cli.demo import program_name
-from leporid.data import ItemInfo, titles_of, write_log
-from leporid.demo import DemoSettings, run_demo, write_page
-from leporid.demo.companions import FAMOUS, companion_table, famous_histories, nearest_items
+from leporid.data import write_log
+from leporid.demo import DemoSettings, run_demo
 from leporid.errors import ConfigError, DataError
-from leporid.experiments.record import RunRecord
-from leporid.initializers import initial_embeddings
-from leporid.models import ItemNeighbours
+from leporid.experiments import RunRecord
 from leporid.progress import NullProgress
 
 runner = CliRunner()
@@ -54,16 +50,15 @@ def test_it_prints_the_table_the_list_and_the_report(shown: str, log: Path) -> N
     page = (log.parent / "out" / "report.html").read_text(encoding="utf-8")
     assert page.count("<svg") == 3
     assert not re.search(r"<h2[^>]*>\s*</h2>", page)
-    assert page.index("With LEPORID&#39;s starting vectors") < page.index("<h2")
-    assert "no titles of famous films" in page
+    assert page.index("With LEPORID&#39;s initial embeddings") < page.index("<h2")
     assert "src=" not in page  # nothing from elsewhere
 
 
 def test_it_names_every_stage(shown: str) -> None:
     stages = ["neighbours", "measuring", "fitting TopPop", "testing ItemKNN",
-              "training DLR2, random start", "training DLR2, LEPORID start", "report"]  # fmt: skip
-    places = [shown.index(stage) for stage in stages]
-    assert places == sorted(places)
+              "training DLR2, random init", "training DLR2, LEPORID init", "report"]  # fmt: skip
+    positions = [shown.index(stage) for stage in stages]
+    assert positions == sorted(positions)
 
 
 def test_the_runs_can_be_compared_and_used(shown: str, log: Path) -> None:
@@ -79,7 +74,7 @@ def test_the_runs_can_be_compared_and_used(shown: str, log: Path) -> None:
     assert json.loads(listed.stdout)[0]["items"][0]["title"].startswith("item ")
 
 
-def test_the_printed_command_serves_both_starts_side_by_side(shown: str) -> None:
+def test_the_printed_command_serves_both_runs_side_by_side(shown: str) -> None:
     from leporid.serve import create_app
     from tests.serve.conftest import get, post
 
@@ -95,7 +90,7 @@ def test_the_printed_command_serves_both_starts_side_by_side(shown: str) -> None
         assert len(answer.json()["results"][0]["items"]) == 10
 
 
-def test_both_starts_get_the_same_number_of_steps(shown: str, log: Path) -> None:
+def test_both_initialisations_get_the_same_number_of_steps(shown: str, log: Path) -> None:
     out = log.parent / "out"
     configs = [RunRecord.read(out / n / "record.json").config for n in ("random", "leporid")]
     assert configs[0] == configs[1]
@@ -192,61 +187,3 @@ def test_a_missing_extra_is_one_sentence_before_anything_is_done(
     assert done.stdout == ""
     assert done.stderr.count("\n") == 1
     assert f"pip install 'leporid[{extra}]'" in done.stderr
-
-
-def test_companions_are_found_and_counted() -> None:
-    titles = ["Alien (1979)", "Aliens (1986)", "Heat (1995)", "Jaws (1975)", "Jaws 2 (1978)"]
-    famous = famous_histories(titles)
-    assert famous == [(0, [1]), (3, [4])]
-    lists = {"good": np.array([[1, 2], [4, 1]]), "half": np.array([[2, 3], [0, 4]])}
-    recall, rows = companion_table(famous, lists, titles)
-    shares = [(row["list"], row["recall@10"], row["with all"]) for row in recall]
-    assert shares == [("good", 1.0, 2), ("half", 0.5, 1)]
-    assert rows[1] == {
-        "seen": "Jaws (1975)", "companions": "Jaws 2 (1978)", "good": "1 of 1", "half": "1 of 1",
-    }  # fmt: skip
-
-
-def test_the_nearest_items_are_by_cosine_without_the_item_itself() -> None:
-    vectors = np.array([[1, 0], [0, 1], [9, 1], [0, 0], [-1, 0]], np.float32)
-    assert nearest_items(vectors, [0, 1], 2).tolist() == [[2, 1], [2, 0]]
-
-
-def test_a_log_with_famous_films_reports_their_companions(
-    log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from leporid.demo import stages
-
-    items = temporal_split(load(log).core(5)).train.items
-    films = zip((0, 1), ("Alien (1979)", "Aliens (1986)"), strict=True)
-    titles = {str(items.external(i)): ItemInfo(title) for i, title in films}
-    monkeypatch.setattr(stages, "_data", lambda *_: (load(log), titles, "a log"))
-    result = run_demo(tmp_path, DemoSettings(core=5, steps=1, seconds=0), NullProgress())
-    names = ["LEPORID vectors", "TopPop", "ItemKNN", "DLR2, random start", "DLR2, LEPORID start"]
-    assert [row["list"] for row in result.recall] == names
-    model = Recommender.load(tmp_path / "itemknn" / "model")
-    listed = model.recommend_history([items.external(0)])[0].tolist()
-    assert result.companions[0]["ItemKNN"] == f"{items.external(1) in listed:d} of 1"
-    page = write_page(result, tmp_path / "report.html").read_text(encoding="utf-8")
-    assert "Aliens (1986)" in page
-    assert "19 are not in the data with a companion" in page
-
-
-@pytest.mark.slow
-@pytest.mark.realdata
-def test_lists_from_the_vectors_have_the_obvious_companions(real_data: Path) -> None:
-    """On MovieLens-1M: most of them, and about as many as item-item neighbours."""
-    data = load(real_data / "ml-1m-r3.parquet").core(20)
-    titles = [info.title for info in titles_of(data.items, real_data / "ml-1m-items.parquet")]
-    famous = famous_histories(titles)
-    assert len(famous) == len(FAMOUS) == 20
-    seen = [item for item, _ in famous]
-    vectors = initial_embeddings("leporid", data, cache=False)
-    assert vectors is not None
-    neighbours = ItemNeighbours(data)
-    near = np.array([[item for item, _ in neighbours.similar(i, 10)] for i in seen])
-    lists = {"LEPORID": nearest_items(vectors.items.vectors, seen), "neighbours": near}
-    recall = {row["list"]: row["recall@10"] for row in companion_table(famous, lists, titles)[0]}
-    print(recall)
-    assert recall["LEPORID"] >= 0.7
-    assert recall["LEPORID"] >= recall["neighbours"] - 0.05

@@ -14,7 +14,7 @@ from leporid import Interactions
 from leporid.cli.app import app
 from leporid.data import write_log
 from leporid.data.synthetic import synthesize
-from leporid.interop.formats import read_embeddings
+from leporid.interop import read_embeddings
 
 runner = CliRunner()
 SETTINGS = ["--k", "20", "--dim", "5", "--no-cache", "--json"]

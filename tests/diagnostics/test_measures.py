@@ -10,8 +10,8 @@ import pytest
 
 from leporid import initializers
 from leporid.data import IdMap, synthesize
-from leporid.diagnostics import inspect_embeddings
-from leporid.diagnostics.measures import flat_map, movement, nearest, norms_by_degree, summarize
+from leporid.diagnostics import inspect_embeddings, movement, summarize
+from leporid.diagnostics.measures import flat_map, nearest, norms_by_degree
 from leporid.errors import DataError
 from leporid.spectral.embedding import Embedding, standardize
 

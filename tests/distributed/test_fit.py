@@ -17,8 +17,8 @@ from typer.testing import CliRunner
 import leporid
 from leporid import LaplacianEigenmaps, Leporid
 from leporid.cli.app import app
-from leporid.distributed import cluster as cluster_room
-from leporid.distributed.cluster import Cluster, connect
+from leporid.distributed import Cluster, connect
+from leporid.distributed import cluster as cluster_module
 from leporid.errors import ClusterError, ConfigError, LeporidError, NotFittedError
 from leporid.progress import NullProgress
 
@@ -218,8 +218,8 @@ def test_the_loss_of_all_data_is_made_good(
 def test_the_loss_of_every_worker_ends_in_a_sentence(
     tmp_path: Path, X: sparse.csr_array, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cluster_room, "PATIENCE", 1.0)
-    monkeypatch.setattr(cluster_room, "LOOK_EVERY", 0.5)
+    monkeypatch.setattr(cluster_module, "PATIENCE", 1.0)
+    monkeypatch.setattr(cluster_module, "LOOK_EVERY", 0.5)
     with local_cluster(tmp_path, 1, processes=False) as made, distributed.Client(made) as client:
 
         def nobody_left() -> None:
@@ -238,7 +238,7 @@ def test_the_loss_of_every_worker_ends_in_a_sentence(
 def test_the_loss_of_the_scheduler_ends_in_a_sentence(
     tmp_path: Path, X: sparse.csr_array, monkeypatch: pytest.MonkeyPatch, stage: str
 ) -> None:
-    monkeypatch.setattr(cluster_room, "LOOK_EVERY", 0.5)
+    monkeypatch.setattr(cluster_module, "LOOK_EVERY", 0.5)
     with local_cluster(tmp_path, 1, processes=False) as made, distributed.Client(made) as client:
         progress = Stages(stage, 1, made.close)
         with pytest.raises(ClusterError, match="no longer answers: restart it and fit again"):
@@ -253,7 +253,7 @@ def test_work_that_kills_its_workers_ends_in_a_sentence(doomed: Any) -> None:
         return place.gather(place.submit([("leporid-fatal", 0)], os._exit, [1]))
 
     with pytest.raises(ClusterError, match=r"^a test killed \d+ workers .* lack of memory"):
-        place.persevere(fatal, "a test")
+        place.retry(fatal, "a test")
 
 
 def test_data_that_is_lost_again_and_again_ends_in_a_sentence(client: Any) -> None:
@@ -266,7 +266,7 @@ def test_data_that_is_lost_again_and_again_ends_in_a_sentence(client: Any) -> No
         raise CancelledError
 
     with pytest.raises(ClusterError, match="a test lost its data 4 times"):
-        place.persevere(unlucky, "a test")
+        place.retry(unlucky, "a test")
     assert tries == [0, 1, 2, 3]
 
 
@@ -278,7 +278,7 @@ def test_an_error_in_a_task_is_raised_once_and_as_it_is(client: Any) -> None:
         return place.gather(place.submit([("leporid-wrong", 0)], int, ["three"]))
 
     with pytest.raises(ValueError, match="three"):
-        place.persevere(wrong, "a test")
+        place.retry(wrong, "a test")
     assert tries == [0]
 
 
@@ -320,7 +320,7 @@ def test_what_a_cluster_cannot_do_is_refused_first(client: Any, X: sparse.csr_ar
 
 
 def test_a_scheduler_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cluster_room, "CONNECT_SECONDS", 0.5)
+    monkeypatch.setattr(cluster_module, "CONNECT_SECONDS", 0.5)
     with (
         pytest.raises(ClusterError, match=r"no Dask scheduler answers at tcp://127\.0\.0\.1:9:"),
         connect("tcp://127.0.0.1:9"),
@@ -331,6 +331,6 @@ def test_a_scheduler_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_other_versions_on_workers_are_named(client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cluster_room, "__version__", "0.0.1")
+    monkeypatch.setattr(cluster_module, "__version__", "0.0.1")
     with pytest.raises(ClusterError, match=r"and this process has 0\.0\.1: install the same"):
         Cluster(client)

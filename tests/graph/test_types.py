@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from leporid.distributed import graph_builder
 from leporid.errors import ConfigError
 from leporid.graph.knn import knn_graph
 from leporid.graph.matrix import members_of
-from leporid.graph.remote import graph_builder
 from leporid.graph.similarity import Similarity
 from leporid.graph.types import Graph, KnnGraph
 from leporid.progress import NullProgress

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from leporid.data.id_map import IdMap
 from leporid.errors import DataError, UnknownNameError
 from leporid.initializers.base import InitialEmbeddings
-from leporid.interop.formats import FORMATS, read_embeddings, write_embeddings
+from leporid.interop import FORMATS, read_embeddings, write_embeddings
 from leporid.spectral.embedding import Embedding
 
 

@@ -11,7 +11,7 @@ import threadpoolctl
 from leporid.data.interactions import Interactions
 from leporid.errors import ConfigError
 from leporid.initializers.svd import SVD
-from leporid.interop.implicit import to_implicit
+from leporid.interop import to_implicit
 from tests.initializers.helpers import planted
 
 als = pytest.importorskip("implicit.cpu.als")
@@ -100,5 +100,5 @@ def test_another_order_of_ids_and_mistakes() -> None:
     )
     with pytest.raises(ConfigError, match="factors=8"):
         to_implicit(bpr.BayesianPersonalizedRanking(factors=9), made)
-    with pytest.raises(ConfigError, match="cannot start"):
+    with pytest.raises(ConfigError, match="cannot be initialised"):
         to_implicit(object(), made)

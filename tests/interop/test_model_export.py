@@ -261,7 +261,7 @@ def test_the_command_says_how_the_lists_compare(log: Interactions, tmp_path: Pat
     result = CliRunner().invoke(app, [*arguments, "--check", "50"])
     assert result.exit_code == 0, result.output
     assert "top-10 lists of 50 of 50 users equal the model's own (recall 1.0000)" in result.output
-    assert "the model itself then judges" in result.output
+    assert "which the model itself then ranks" in result.output
     result = CliRunner().invoke(app, [*arguments, "--check", "0", "--json"])
     assert json.loads(result.output)["parity"] is None
     result = CliRunner().invoke(app, [*arguments, "--scale", "1"])

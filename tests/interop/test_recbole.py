@@ -14,7 +14,7 @@ import pytest
 from benchmarks.peers.environment import python_of
 from leporid.initializers.base import InitialEmbeddings
 from leporid.initializers.svd import SVD
-from leporid.interop.formats import write_embeddings
+from leporid.interop import write_embeddings
 from leporid.spectral.embedding import standardize
 from tests.initializers.helpers import planted
 

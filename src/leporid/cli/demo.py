@@ -1,4 +1,4 @@
-"""`leporid demo`: LEPORID against a random start on real films, in a few minutes."""
+"""`leporid demo`: LEPORID against random initial embeddings on real films, in a few minutes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def demo(
     seed: Seed = 123,
     json_output: Json = False,
 ) -> None:
-    """Train DLR2 from random and from LEPORID vectors, with two baselines beside it.
+    """Train DLR2 from random and from LEPORID embeddings, beside two baselines.
 
     Prints a table and ten recommendations, writes an HTML report, and keeps the runs, so that
     `leporid compare`, `recommend` and `inspect` have something to work on.
@@ -48,8 +48,7 @@ def demo(
     if json_output:
         summary = {"source": result.source, "data": dict(result.stats), "steps": result.steps}
         summary |= {"models": result.rows, "tests": result.tests, "user": result.user}
-        summary |= {"recommendations": result.picks, "companions": result.recall}
-        summary["report"] = str(report)
+        summary |= {"recommendations": result.picks, "report": str(report)}
         print_json({**summary, "seconds": result.seconds})
     else:
         _print(result, report, output)
@@ -61,21 +60,18 @@ def _print(result: DemoResult, report: Path, output: Path) -> None:
     typer.echo(
         f"{stats['users']:,} users, {stats['items']:,} items, {stats['interactions']:,} "
         f"interactions (each user and item has at least {settings.core}); DLR2 took "
-        f"{result.steps:,} steps of {settings.batch_size} examples from each start\n"
+        f"{result.steps:,} steps of {settings.batch_size} examples with each initialisation\n"
     )
     print_table("on test: all users, and the 25% least active", result.rows)
     for row in result.tests:
         typer.echo(
-            f"LEPORID start against {row['LEPORID start against']}: F1@10 "
+            f"LEPORID against {row['LEPORID against']}: F1@10 "
             f"{row['difference of F1@10']:+.4f} [{row['low']:+.4f}, {row['high']:+.4f}], "
             f"p = {row['p (t-test, Holm)']:.2g}"
         )
     typer.echo(f"\nUser {result.user} chose last: {'; '.join(result.history)}")
     picks = [{**row, "rank": str(row["rank"])} for row in result.picks]
     print_table(f"DLR2 from LEPORID recommends to user {result.user}", picks)
-    if result.recall:
-        title = f"companions of {len(result.companions)} famous films in lists of ten"
-        print_table(title, result.recall)
     program = program_name()
     random, leporid, items = (
         shlex.quote(str(output / name)) for name in ("random", "leporid", "items.parquet")

@@ -1,4 +1,4 @@
-"""`leporid embed`: an interaction log in, starting vectors with ids out."""
+"""`leporid embed`: an interaction log in, initial embeddings with ids out."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ class _Method:
     alpha: Annotated[float | None, "Popularity regularisation (leporid) [0.5]."] = None
     landmarks: Annotated[
         str | None,
-        "Fit on this many users (below 1: this share; auto: by their number) and place the others "
-        "among them (le, leporid); for millions of users.",
+        "Fit on this many users (below 1: this share; auto: by their number) and extend to the "
+        "others out of sample (le, leporid); for millions of users.",
     ] = None
     seed: Seed = 0
     device: Annotated[str | None, "auto, cpu or cuda, for methods that can use a GPU."] = None
@@ -59,7 +59,7 @@ class _Method:
 
 
 @dataclass(frozen=True)
-class _Place:
+class _Resources:
     """Where they are computed, and from what."""
 
     scheduler: Annotated[str | None, "Dask cluster to use: tcp://host:port (le, leporid)."] = None
@@ -69,7 +69,7 @@ class _Place:
     ] = None
     refresh: Annotated[
         Path | None,
-        "Vectors of an earlier run, before DATA grew: start from them and stay in their "
+        "Vectors of an earlier, shorter log: initialise the solver with them and stay in their "
         "coordinates (le, leporid).",
     ] = None
     cache: Annotated[bool, "Read and keep fitted vectors on disk."] = True
@@ -79,13 +79,13 @@ def embed(
     data: SplitSource,
     output: Output,
     method: _Method,
-    place: _Place,
+    resources: _Resources,
     format: FormatOptions,
     log: SplitOptions,
     part: Annotated[str, "all of DATA, or train: what its split would train on."] = "all",
     json_output: Json = False,
 ) -> None:
-    """Compute starting vectors for every user and item of DATA.
+    """Compute initial embeddings for every user and item of DATA.
 
     Vectors of a whole log are for a model to deploy. For a benchmark give --part train, or a
     folder of `leporid data split`, of which only the training part is read: vectors that have
@@ -95,12 +95,12 @@ def embed(
 
     initializer = method.initializer()
     progress = show_progress(json_output)
-    train, protocol = _read(data, part, log, place, json_output)
+    train, protocol = _read(data, part, log, resources, json_output)
     began = perf_counter()
     if train is None:
-        vectors = _out_of_core(initializer, data, output, place, log, progress)
+        vectors = _out_of_core(initializer, data, output, resources, log, progress)
     else:
-        vectors = _fit(initializer, train, place, progress)
+        vectors = _fit(initializer, train, resources, progress)
     seconds = perf_counter() - began
     files = write_embeddings(vectors, output, **vars(format))
     rows = [_describe(side, getattr(vectors, side)) for side in ("users", "items")]
@@ -120,17 +120,17 @@ def embed(
 
 
 def _read(
-    data: str, part: str, log: SplitOptions, place: _Place, quiet: bool
+    data: str, part: str, log: SplitOptions, resources: _Resources, quiet: bool
 ) -> tuple[Interactions | None, str | None]:
     """What is embedded (None: DATA is streamed), and the protocol where it is a training part."""
     from leporid.data import is_split
 
     if log.weight is not None:
-        raise ConfigError("starting vectors do not depend on weights: leave out --weight")
+        raise ConfigError("initial embeddings do not depend on weights: leave out --weight")
     if part not in ("all", "train"):
         raise UnknownNameError("part", part, ["all", "train"])
     if part == "train" or is_split(data):
-        if place.memory:
+        if resources.memory:
             raise ConfigError("--memory streams a whole log: leave it out to embed a training part")
         split = log.split(data, quiet=quiet)
         if not quiet:
@@ -144,34 +144,39 @@ def _read(
             "these vectors would have seen (--part train)",
             err=True,
         )
-    return None if place.memory else log.load(data, quiet=quiet), None
+    return None if resources.memory else log.load(data, quiet=quiet), None
 
 
-def _fit(initializer: Any, train: Any, place: _Place, progress: bool) -> InitialEmbeddings:
+def _fit(initializer: Any, train: Any, resources: _Resources, progress: bool) -> InitialEmbeddings:
     """The vectors, from the cache, from earlier vectors or from a cluster where those are asked."""
     from leporid.initializers import SpectralInitializer, cached_fit
     from leporid.interop import read_embeddings
 
-    if place.refresh is not None:
+    if resources.refresh is not None:
         if not isinstance(initializer, SpectralInitializer):
             raise ConfigError(f"--refresh works with le and leporid, not {initializer.name}")
-        initializer.previous = read_embeddings(place.refresh)
+        initializer.previous = read_embeddings(resources.refresh)
     with ExitStack() as stack:
-        if place.scheduler is not None:
+        if resources.scheduler is not None:
             if not hasattr(initializer, "client"):
                 raise ConfigError(
                     f"--scheduler is for le and leporid: {initializer.name} runs here"
                 )
             from leporid.distributed import connect
 
-            initializer.client = stack.enter_context(connect(place.scheduler))
+            initializer.client = stack.enter_context(connect(resources.scheduler))
             stack.callback(setattr, initializer, "client", None)
-        use_cache = place.cache and place.refresh is None
+        use_cache = resources.cache and resources.refresh is None
         return cached_fit(initializer, train, use_cache=use_cache, progress=progress)
 
 
 def _out_of_core(
-    initializer: Any, data: str, output: Path, place: _Place, log: SplitOptions, progress: bool
+    initializer: Any,
+    data: str,
+    output: Path,
+    resources: _Resources,
+    log: SplitOptions,
+    progress: bool,
 ) -> InitialEmbeddings:
     """Within a memory limit, with the files it needs meanwhile beside the output."""
     from leporid.initializers import embed_stored
@@ -179,7 +184,7 @@ def _out_of_core(
     options, default = asdict(log), asdict(SplitOptions())
     kept = ("order", "protocol", "split_seed", "weight", "duplicates")
     streamed = {key: options.pop(key) for key in list(options) if key not in kept}
-    others = {"scheduler": place.scheduler, "refresh": place.refresh}
+    others = {"scheduler": resources.scheduler, "refresh": resources.refresh}
     others |= {key: value for key, value in options.items() if value != default[key]}
     for option, value in others.items():
         if value is not None:
@@ -189,7 +194,7 @@ def _out_of_core(
         output.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise DataError(f"could not write {output}: {error.strerror or error}") from error
-    memory, scratch = place.memory or "", output.parent
+    memory, scratch = resources.memory or "", output.parent
     return embed_stored(initializer, data, memory, scratch=scratch, progress=progress, **streamed)
 
 

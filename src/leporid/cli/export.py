@@ -69,7 +69,7 @@ def _export_model(
         return
     typer.echo(f"{about['users']:,} users, {about['items']:,} items, {about['width']} columns")
     if about["product_ranks"] == "first stage":
-        typer.echo("these vectors retrieve; the model itself then judges what was retrieved")
+        typer.echo("these vectors retrieve candidates, which the model itself then ranks")
     if about["users_without_history"]:
         typer.echo(f"{about['users_without_history']:,} users have no history and were not checked")
     typer.echo(str(parity) if parity else "lists not compared with the model's own")

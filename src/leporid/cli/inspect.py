@@ -1,4 +1,4 @@
-"""`leporid inspect`: what an embedding holds, and what training did to it."""
+"""`leporid inspect`: measures of embeddings, and how far training moved them."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ def inspect(
     items: Annotated[str | None, "File with item titles, or a data set's name."] = None,
     item: Annotated[str | None, "Show the nearest neighbours of this item (id or title)."] = None,
     neighbours: Annotated[int, Option("-n", help="How many neighbours.")] = 10,
-    after: Annotated[Path | None, "Trained model or run that started from SOURCE."] = None,
-    scale: Annotated[float | None, "Scale the model gave the start [the one that fits]."] = None,
-    output: Annotated[Path | None, "Folder for pictures and index.html."] = None,
+    after: Annotated[Path | None, "Trained model or run that was initialised with SOURCE."] = None,
+    scale: Annotated[float | None, "Scale the model gave SOURCE [least squares]."] = None,
+    output: Annotated[Path | None, "Folder for index.html and the maps."] = None,
     json_output: Json = False,
 ) -> None:
     """Show spectrum, norms, isolated rows, neighbours, a map, and movement in training."""

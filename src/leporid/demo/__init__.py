@@ -1,8 +1,7 @@
-"""LEPORID against a random start on MovieLens-100K, in about a minute.
+"""DLR2 from LEPORID and from random initial embeddings on MovieLens-100K, in about a minute.
 
-companions  Twenty famous films, the films that obviously go with them, and which lists have those
-page        `write_page`: the results as one HTML page, with plots, a map of the films, and one user
-stages      `run_demo`: the stages of `leporid demo`, in the order they run
+page    `write_page`: the results as one HTML page, with plots, a map of the films, and one user
+stages  `run_demo`: the stages of `leporid demo`, in the order they run
 """
 
 import lazy_loader

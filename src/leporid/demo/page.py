@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from leporid.data import rarest_genres
-from leporid.demo.companions import FAMOUS
 from leporid.demo.stages import DemoResult
 from leporid.html import draw_bars, figure_html, new_figure, rows_html, write_report
 
@@ -28,51 +27,27 @@ def write_page(result: DemoResult, path: Path) -> Path:
     sections = [
         ("Quality", rows_html(result.rows, "On test; tail users are the 25% least active")),
         ("", figure_html(bars, "Share of users with at least one hit among ten")),
-        ("Films that belong together", _companions(result)),
         ("While training", figure_html(_draw_curves(result), "Same network, same batches")),
         ("Is it luck?", rows_html(result.tests, "Paired by user, F1@10, 95% interval")),
         (f"Recommendations for user {result.user}", _user(result)),
         ("The films before any training", figure_html(_draw_map(result), _MAP)),
         ("What was done", _story(result)),
     ]
-    title = "leporid: where should your embeddings start?"
+    title = "leporid: initial embeddings for recommenders"
     return write_report(path, title, sections, _summary(result))
 
 
 def _summary(result: DemoResult) -> str:
     random, leporid = result.rows[-2:]
-    [test] = [row for row in result.tests if row["LEPORID start against"] == random["model"]]
-    lines = [
-        f"With LEPORID's starting vectors DLR2 has a film that the user chose later among its ten "
-        f"for {leporid['HR@10']:.1%} of users, with random ones for {random['HR@10']:.1%}; of the "
-        f"least active users for {leporid['tail users HR@10']:.1%} and "
-        f"{random['tail users HR@10']:.1%}.",
+    [test] = [row for row in result.tests if row["LEPORID against"] == random["model"]]
+    return (
+        f"With LEPORID's initial embeddings DLR2 has a film that the user chose later among its "
+        f"ten for {leporid['HR@10']:.1%} of users, with random ones for {random['HR@10']:.1%}; of "
+        f"the least active users for {leporid['tail users HR@10']:.1%} and "
+        f"{random['tail users HR@10']:.1%}.\n"
         f"F1@10 differs by {test['difference of F1@10']:+.4f} (95% interval {test['low']:+.4f} to "
-        f"{test['high']:+.4f}). Data: {result.source}.",
-    ]
-    if result.recall:
-        recall = {row["list"]: row["recall@10"] for row in result.recall}
-        lines.append(
-            f"Of the companions of {len(result.companions)} famous films, LEPORID's vectors alone "
-            f"put {recall['LEPORID vectors']:.0%} among the ten nearest; item-item neighbours "
-            f"(ItemKNN) {recall['ItemKNN']:.0%}."
-        )
-    return "\n".join(lines)
-
-
-def _companions(result: DemoResult) -> str:
-    if not result.recall:
-        return "<p class='note'>The data has no titles of famous films.</p>"
-    left_out = len(FAMOUS) - len(result.companions)
-    text = (
-        "Somebody has seen one famous film: how many of the films that obviously go with it are "
-        "among the ten first of each list? The LEPORID vectors are taken as they are before any "
-        "training, by cosine; ItemKNN lists plain item-item neighbours."
+        f"{test['high']:+.4f}). Data: {result.source}."
     )
-    if left_out:
-        text += f" Of {len(FAMOUS)} films, {left_out} are not in the data with a companion."
-    table = rows_html(result.recall, "Share of the companions in lists of ten, mean over films")
-    return f"<p>{text}</p>{table}{rows_html(result.companions, 'Film by film')}"
 
 
 def _story(result: DemoResult) -> str:
@@ -83,7 +58,7 @@ def _story(result: DemoResult) -> str:
         f"interactions. Each user's first 70% in time order train, the next 10% select, the rest "
         f"test. Every item the user has not had is ranked. Both DLR2 runs are the same network "
         f"with the same {result.steps:,} steps of {settings.batch_size} examples; only the "
-        f"vectors they start from differ. A full training run is many times longer."
+        f"initial embeddings differ. A full training run is many times longer."
     )
     return f"<p>{html.escape(text)}</p>"
 

@@ -11,12 +11,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from numpy.typing import NDArray
 
 from leporid.artifacts import atomic_path
 from leporid.config import Config, setting
 from leporid.data import ItemInfo, fetch, load, load_items, synthesize, temporal_split
-from leporid.demo.companions import companion_table, famous_histories, nearest_items
 from leporid.errors import DataError
 from leporid.experiments import Meter, Run, RunRecord, judge, paired_tests, write_run
 from leporid.html import new_figure
@@ -32,8 +30,8 @@ if TYPE_CHECKING:
 _NAMES = {
     "toppop": "TopPop",
     "itemknn": "ItemKNN",
-    "random": "DLR2, random start",
-    "leporid": "DLR2, LEPORID start",
+    "random": "DLR2, random init",
+    "leporid": "DLR2, LEPORID init",
 }
 
 
@@ -75,17 +73,12 @@ class DemoResult:
     curves: dict[str, list[tuple[int, float]]]
     """Validation F1@10 over the steps, of each DLR2 run."""
     tests: list[dict[str, Any]]
-    """The LEPORID start against each other row: paired by user, Holm-corrected."""
+    """DLR2 with LEPORID against each other row: paired by user, Holm-corrected."""
     user: str
     history: list[str]
     """Titles of the shown user's last items, oldest first."""
     picks: list[dict[str, Any]]
     """The recommendations: rank, title, whether the user chose it later."""
-    recall: list[dict[str, Any]]
-    """One per kind of list: the share of famous films' companions that it has; empty without
-    titles."""
-    companions: list[dict[str, Any]]
-    """One per famous film: how many of its companions each list has."""
     vectors: InitialEmbeddings
     items: Mapping[str, ItemInfo]
     split: Split
@@ -95,7 +88,7 @@ class DemoResult:
 def run_demo(output: Path, settings: DemoSettings, progress: ProgressLike) -> DemoResult:
     """Run every stage, keep all four runs under `output`, and return what there is to show."""
     began = time.perf_counter()
-    # What is not installed is said now, not after a download: torch, then matplotlib.
+    # Fail before the download where torch or matplotlib is missing.
     get("dlr2")
     new_figure(1, 1)
     data, titles, source = _data(settings, progress)
@@ -110,19 +103,14 @@ def run_demo(output: Path, settings: DemoSettings, progress: ProgressLike) -> De
     curves: dict[str, list[tuple[int, float]]] = {}
     spec: dict[str, Any] = {"experiment": "demo", "seed": settings.seed}
     spec["dataset"] = Path(settings.data).stem
-    starts: dict[str, Any] = {"random": "random", "leporid": vectors}
-    names = _names(split, titles)
-    famous = famous_histories(names)
-    films = [seen for seen, _ in famous]
-    lists: dict[str, NDArray[Any]] = {}
-    lists["LEPORID vectors"] = nearest_items(vectors.items.vectors, films)
+    inits: dict[str, Any] = {"random": "random", "leporid": vectors}
     for key, name in _NAMES.items():
-        neural = key in starts
+        neural = key in inits
         with Meter() as meter:
             if neural:
                 bar = _Named(progress, f"training {name}")
                 options = {"steps": steps, "eval_every": max(1, steps // 4), "progress": bar}
-                model: Any = _train(split, starts[key], settings, **options)
+                model: Any = _train(split, inits[key], settings, **options)
                 rows = [row for row in model.history.rows if row.get("metric")]
                 curves[name] = [(row["step"], row["metric"]) for row in rows]
             else:
@@ -133,13 +121,10 @@ def run_demo(output: Path, settings: DemoSettings, progress: ProgressLike) -> De
         record, outcomes = judge(model, split, meter, init=init, recipe=recipe, **spec)
         write_run(output / key, model, record, outcomes)
         runs[key] = Run(name, record, outcomes)
-        if famous:
-            lists[name] = _lists(model, films)
     vectors.save(output / "embeddings.safetensors")
     _write_titles(output / "items.parquet", split, titles)
-    recall, companions = companion_table(famous, lists, names) if famous else ([], [])
-    # The last of the four is the LEPORID start.
-    user, history, picks = _recommendations(model, split, names)
+    # The last of the four models is DLR2 with LEPORID.
+    user, history, picks = _recommendations(model, split, _names(split, titles))
     return DemoResult(
         settings=settings,
         source=source,
@@ -152,8 +137,6 @@ def run_demo(output: Path, settings: DemoSettings, progress: ProgressLike) -> De
         user=user,
         history=history,
         picks=picks,
-        recall=recall,
-        companions=companions,
         vectors=vectors,
         items=titles,
         split=split,
@@ -179,7 +162,7 @@ def _data(
             named = {str(key): info for key, info in titles.items()}
             return load(settings.data), named, f"{settings.data} ({files.interactions.name})"
     data = synthesize(943, 1682, 100_000, seed=settings.seed)
-    return data, {}, f"SYNTHETIC data made by leporid.synthesize, not real people: {why}"
+    return data, {}, f"SYNTHETIC data made by leporid.synthesize, not real users: {why}"
 
 
 def _affordable_steps(split: Split, settings: DemoSettings, progress: ProgressLike) -> int:
@@ -216,16 +199,16 @@ def _train(split: Split, init: Any, settings: DemoSettings, **more: Any) -> Reco
 
 def _row(name: str, record: RunRecord) -> dict[str, Any]:
     shown = ("HR@10", "F1@10")
-    everyone = {metric: record.metrics[metric] for metric in shown}
+    overall = {metric: record.metrics[metric] for metric in shown}
     tail = {f"tail users {metric}": record.tail_metrics[metric] for metric in shown}
     seconds = round(record.seconds, 1)
-    return {"model": name, "has seen": record.seen, **everyone, **tail, "seconds": seconds}
+    return {"model": name, "has seen": record.seen, **overall, **tail, "seconds": seconds}
 
 
 def _tests(runs: list[Run]) -> list[dict[str, Any]]:
     return [
         {
-            "LEPORID start against": row.name_a,
+            "LEPORID against": row.name_a,
             "difference of F1@10": -row.difference,
             "low": -row.high,
             "high": -row.low,
@@ -239,13 +222,6 @@ def _names(split: Split, titles: Mapping[str, ItemInfo]) -> list[str]:
     """What each item is called, in the order of the indices."""
     ids = map(str, split.train.items.ids.to_pylist())
     return [titles[item].title if item in titles else f"item {item}" for item in ids]
-
-
-def _lists(model: Recommender, seen: list[int]) -> NDArray[np.int32]:
-    """int32[len(seen), 10]: what the model recommends to people who know one film each."""
-    items = model.items
-    recommended, _ = model.recommend_history([[items.external(item)] for item in seen])
-    return np.array([items.indices(row) for row in recommended.tolist()])
 
 
 def _recommendations(

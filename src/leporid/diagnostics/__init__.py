@@ -1,9 +1,8 @@
-"""What embeddings look like, and whether this installation works.
+"""Measures of embeddings (`leporid inspect`), and a check of the installation (`doctor`).
 
 doctor      `examine`: versions, machine, caches, extras, and a self-test of the kernels
-inspection  `inspect_embeddings`: everything `leporid inspect` shows, gathered in one place
-measures    Numbers that say what an embedding holds, and what training did to it
-pictures    The measures as pictures (matplotlib, from the extra `plots`)
+inspection  `inspect_embeddings`: all measures of a pair of embeddings, as tables and a page
+measures    Spectrum, norms, neighbours and a map, and how far training moved each row
 """
 
 import lazy_loader

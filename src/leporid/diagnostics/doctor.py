@@ -1,4 +1,4 @@
-"""A look at this installation: `examine` is what `leporid doctor` prints."""
+"""`examine`: versions, machine, caches, extras and self-tests, as `leporid doctor` prints them."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def examine() -> dict[str, Any]:
         "machine": _machine(),
         "caches": {
             "data sets": str(cache_dir() / "datasets"),
-            "starting vectors": "off" if vectors is None else str(vectors / "initializers"),
+            "initial embeddings": "off" if vectors is None else str(vectors / "initializers"),
             "compiled kernels": os.environ.get("NUMBA_CACHE_DIR") or "beside the source files",
         },
         "extras": [

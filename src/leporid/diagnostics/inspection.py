@@ -1,4 +1,4 @@
-"""Everything `leporid inspect` shows, gathered in one place."""
+"""`inspect_embeddings`: everything `leporid inspect` shows, as tables and as a page."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leporid.artifacts import atomic_folder
-from leporid.diagnostics import pictures
 from leporid.diagnostics.measures import (
     QUANTILES,
     Movement,
@@ -23,13 +22,16 @@ from leporid.diagnostics.measures import (
     summarize,
 )
 from leporid.errors import DataError, UnknownIdError, closest
-from leporid.html import figure_html, rows_html, write_report
+from leporid.html import figure_html, new_figure, rows_html, to_svg, write_report
 from leporid.initializers import InitialEmbeddings
+
+_MAP_POINTS = 20_000
+"""A map shows at most this many rows, evenly spaced."""
 
 
 @dataclass(frozen=True, eq=False)
 class Inspection:
-    """What was measured on one pair of embeddings."""
+    """What was measured on the embeddings of users and items."""
 
     embeddings: InitialEmbeddings
     degrees: dict[str, NDArray[Any] | None]
@@ -66,28 +68,22 @@ class Inspection:
             vectors = getattr(self.embeddings, side).vectors
             tables[f"{side}: norms by degree"] = norms_by_degree(vectors, degrees)
         if side in self.movements:
-            tables[f"{side}: distance from the start"] = self.movements[side].groups
+            tables[f"{side}: distance from the initialisation"] = self.movements[side].groups
         if side == "items" and self.neighbours:
             tables["nearest items"] = self.neighbours
         return tables
 
     def write(self, folder: str | Path, title: str) -> list[Path]:
-        """Pictures as PNG and SVG and `index.html`, all at once or not at all."""
+        """`index.html` with the tables and a map of each side, and the maps as PNG and SVG."""
         sections, counts = [], []
         with atomic_folder(folder) as draft:
             for side, summary in self.summaries.items():
-                vectors, degrees = getattr(self.embeddings, side).vectors, self.degrees[side]
-                drawn = {"spectrum": pictures.draw_spectrum(summary, side)}
-                if degrees is not None:
-                    drawn["norms"] = pictures.draw_norms(vectors, degrees, side)
-                drawn["map"] = pictures.draw_map(flat_map(vectors), degrees, side)
-                if side in self.movements:
-                    drawn["movement"] = pictures.draw_movement(self.movements[side], side)
-                text = [rows_html(rows, name) for name, rows in self.tables(side).items() if rows]
-                for name, figure in drawn.items():
-                    pictures.save_picture(figure, draft, f"{side}-{name}")
-                    text.append(figure_html(figure, f"{side}: {name}"))
-                sections.append((side.capitalize(), "".join(text)))
+                figure = _draw_map(getattr(self.embeddings, side).vectors, self.degrees[side])
+                figure.savefig(draft / f"{side}-map.png", dpi=150)
+                (draft / f"{side}-map.svg").write_text(to_svg(figure), encoding="utf-8")
+                tables = [rows_html(rows, name) for name, rows in self.tables(side).items() if rows]
+                drawn = figure_html(figure, f"{side}: map (two principal components)")
+                sections.append((side.capitalize(), "".join([*tables, drawn])))
                 isolated = f"{summary.isolated:,} without neighbours"
                 counts.append(f"{summary.rows:,} {side} ({isolated}) in {summary.dim} columns")
             write_report(draft / "index.html", title, sections, "; ".join(counts) + ".")
@@ -105,7 +101,7 @@ def inspect_embeddings(
     titles: Mapping[Any, Any] | None = None,
     neighbours: int = 10,
 ) -> Inspection:
-    """Everything that can be said of `embeddings`.
+    """Measure `embeddings`.
 
     `train` (Interactions) gives degrees; `after` the vectors after training from these; `item`
     an item's id or title, with `titles` mapping external ids to objects with a `.title`.
@@ -142,10 +138,22 @@ def _aligned(counts: Any, own: Any, known: Any, n: int, side: str) -> NDArray[An
         if len(counts) != n:
             raise DataError(f"the data has {len(counts)} {side}, the embeddings have {n}")
         return np.asarray(counts)
-    places = known.matches(own)
-    if np.all(places < 0):
+    rows = known.matches(own)
+    if np.all(rows < 0):
         raise DataError(f"none of the {n} {side} of the embeddings occurs in the data")
-    return np.where(places >= 0, counts[np.maximum(places, 0)], 0)
+    return np.where(rows >= 0, counts[np.maximum(rows, 0)], 0)
+
+
+def _draw_map(vectors: NDArray[np.float32], degrees: NDArray[Any] | None) -> Any:
+    """Two principal components; colour is the logarithm of the degree where it is known."""
+    figure, axes = new_figure(5.2, 3.6)
+    shown = np.linspace(0, len(vectors) - 1, min(len(vectors), _MAP_POINTS)).astype(np.int64)
+    colour = None if degrees is None else np.log10(np.maximum(degrees[shown], 1))
+    points = axes.scatter(*flat_map(vectors)[shown].T, s=4, c=colour, alpha=0.5, linewidths=0)
+    if colour is not None:
+        figure.colorbar(points, ax=axes, label="log10 interactions")
+    axes.set(xticks=[], yticks=[])
+    return figure
 
 
 def _named(

@@ -1,4 +1,4 @@
-"""Numbers that say what an embedding holds, and what training did to it."""
+"""Spectrum, norms, neighbours and a map of embeddings, and how far training moved them."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ class SideSummary:
     """Eigenvalues of A where the method has them, else singular values of the vectors."""
     spectrum_name: str
     effective_rank: float
-    """(sum s^2)^2 / sum s^4 of the centred vectors' singular values: directions really used."""
+    """(sum s^2)^2 / sum s^4 of the centred vectors' singular values s."""
     norm_quantiles: tuple[float, float, float, float, float]
-    """Lengths of the rows, one per name in `QUANTILES`."""
+    """Norms of the rows, one per name in `QUANTILES`."""
     degree_correlation: float | None
-    """Spearman's rank correlation of length and degree; None without degrees."""
+    """Spearman's rank correlation of norm and degree; None without degrees."""
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -46,7 +46,7 @@ class SideSummary:
 
 
 def summarize(embedding: Embedding, degrees: NDArray[Any] | None = None) -> SideSummary:
-    """The summary of one side; `degrees` int[n] adds the correlation of length and degree."""
+    """The summary of one side; `degrees` int[n] adds the correlation of norm and degree."""
     vectors = embedding.vectors
     lengths = np.linalg.norm(vectors, axis=1)
     centred = vectors.astype(np.float64) - vectors.mean(axis=0, dtype=np.float64)
@@ -75,7 +75,7 @@ def summarize(embedding: Embedding, degrees: NDArray[Any] | None = None) -> Side
 def norms_by_degree(
     vectors: NDArray[np.float32], degrees: NDArray[Any], groups: int = 10
 ) -> list[dict[str, Any]]:
-    """Mean length of the rows in groups of equal size, from the lowest degrees up."""
+    """Mean norm of the rows in groups of equal size, from the lowest degrees up."""
     lengths = np.linalg.norm(vectors, axis=1)
     order = np.argsort(degrees, kind="stable")
     return [
@@ -112,34 +112,34 @@ def flat_map(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
 
 @dataclass(frozen=True, eq=False)
 class Movement:
-    """How far training took each row from where it started."""
+    """How far training moved each row from its initial embedding."""
 
     distance: NDArray[np.float64]
-    """float64[n]: ||after - factor x start|| over the mean length of a start row."""
+    """float64[n]: ||after - factor x initial|| over the mean norm of factor x initial."""
     factor: float
-    """What the start was multiplied by: the given scale, or the one that fits best."""
+    """What the initial embeddings were multiplied by: the given scale, or the least-squares fit."""
     groups: list[dict[str, Any]]
     """Mean distance by degree, tail first (quarters); one group without degrees."""
 
 
 def movement(
-    start: Embedding,
+    initial: Embedding,
     after: Embedding,
     degrees: NDArray[Any] | None = None,
     scale: float | None = None,
 ) -> Movement:
-    """Compare the trained vectors with the standardised starting ones, row by row.
+    """Compare the trained vectors with the standardised initial ones, row by row.
 
-    Models multiply starting vectors by a scale of their own. Where it is not given, the factor
-    that fits best in the least-squares sense stands in for it.
+    Models multiply initial embeddings by a scale of their own. Without `scale` it is estimated by
+    least squares.
     """
-    if start.vectors.shape != after.vectors.shape:
+    if initial.vectors.shape != after.vectors.shape:
         raise DataError(
-            f"the start has shape {list(start.vectors.shape)} and the trained vectors "
+            f"the initial embeddings have shape {list(initial.vectors.shape)} and the trained ones "
             f"{list(after.vectors.shape)}: they are not of one model"
         )
-    ready = start.provenance.get("standardized") or start.provenance.get("method") == "random"
-    first = (start.vectors if ready else standardize(start.vectors)).astype(np.float64)
+    ready = initial.provenance.get("standardized") or initial.provenance.get("method") == "random"
+    first = (initial.vectors if ready else standardize(initial.vectors)).astype(np.float64)
     last = after.vectors.astype(np.float64)
     best = float((first * last).sum() / max((first * first).sum(), 1e-300))
     factor = best if scale is None else scale

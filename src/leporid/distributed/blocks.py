@@ -146,7 +146,7 @@ def prepare_block(rows: Rows, bounds: NDArray[np.int64]) -> CutRows:
 def multiply_block(block: CutRows, x: NDArray[Any]) -> NDArray[Any]:
     """float[rows, 16]: the block's rows of W x, for x float[n, 16]."""
     rows = writable(block)
-    # Random rows of x are read: on huge pages, as there.
+    # Random rows of x are read: on huge pages, as `graph.kernels.product` does.
     wide = huge_zeros(x.shape, x.dtype)
     wide[:] = x
     out = np.zeros((rows.cuts.shape[1], BLOCK), x.dtype)

@@ -1,8 +1,8 @@
-"""A Dask cluster as this room sees it: checked at the door, waited for with patience that ends.
+"""A Dask cluster: the client is checked, and lost workers are waited for, with a limit.
 
-Dask itself runs a lost task again. What it cannot bring back is data that came from the client and
-lay on no other worker: then a call of ours ends in one of `LOST`, and whoever made it sends the
-data again. Neither goes on for ever.
+Dask itself runs a lost task again. What it cannot restore is data that came from the client and
+lay on no other worker: then a call of ours ends in one of `LOST`, and the caller sends the data
+again, at most `ATTEMPTS` times.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from leporid._version import __version__
+from leporid.data import Split
+from leporid.distributed.blocks import one_at_a_time
 from leporid.errors import ClusterError, ConfigError, import_extra
 
 ATTEMPTS = 4
@@ -21,9 +23,9 @@ ATTEMPTS = 4
 PATIENCE = 60.0
 """Seconds to wait for a worker when none is left: a supervisor may be starting one."""
 LOOK_EVERY = 2.0
-"""Seconds between two looks at whether any worker is left."""
+"""Seconds between two checks whether any worker is left."""
 CONNECT_SECONDS = 30.0
-"""A scheduler that is being started may take this long to answer."""
+"""A starting scheduler may take this long to answer."""
 
 LOST = (CancelledError, OSError, TimeoutError)
 """What a call raises when data or a connection went with its worker."""
@@ -51,7 +53,7 @@ def connect(address: str) -> Iterator[Any]:
 
 
 class Cluster:
-    """The client, the names of our tasks, and what to do when workers go."""
+    """A checked client: submits, waits, and retries when workers are lost."""
 
     def __init__(self, client: Any) -> None:
         self._distributed = import_extra("distributed", "fit(client=...)", "distributed")
@@ -92,7 +94,7 @@ class Cluster:
         return self.client.scatter({key: value}, hash=False, timeout=LOOK_EVERY)[key]
 
     def keep(self, key: tuple[str, int], value: Any) -> Any:
-        """A future of data the scheduler has a copy of: Dask gives it to workers again and again.
+        """A future of data the scheduler has a copy of, which no lost worker takes away.
 
         (Copies on several workers would not do: Dask removes those that no task waits for.)
         """
@@ -117,21 +119,21 @@ class Cluster:
         Raises what a task raised, or that its data was lost.
         """
         wait = self._distributed.wait
-        places = {future: position for position, future in enumerate(futures)}
+        positions = {future: position for position, future in enumerate(futures)}
         until = "ALL_COMPLETED" if done is None else "FIRST_COMPLETED"
-        while places:
+        while positions:
             try:
                 with self.client.as_current():
-                    finished = wait(list(places), timeout=LOOK_EVERY, return_when=until)
+                    finished = wait(list(positions), timeout=LOOK_EVERY, return_when=until)
             except TimeoutError:
                 self.await_workers()
                 continue
             for future in finished.done:
                 if future.status != "finished":
                     future.result()
-                place = places.pop(future)
+                position = positions.pop(future)
                 if done is not None:
-                    done(place)
+                    done(position)
 
     def gather(self, futures: Sequence[Any]) -> list[Any]:
         """The results of futures, in order."""
@@ -148,7 +150,7 @@ class Cluster:
         for future in futures:
             future.release()
 
-    def persevere(self, work: Callable[[int], T], what: str) -> T:
+    def retry(self, work: Callable[[int], T], what: str) -> T:
         """`work(attempt)`, again where data was lost with its worker, at most `ATTEMPTS` times."""
         for attempt in range(ATTEMPTS):
             try:
@@ -192,6 +194,34 @@ class Cluster:
                     f"the Dask worker at {address} has leporid {version} and this process has "
                     f"{__version__}: install the same version on both"
                 )
+
+
+class Workers:
+    """`submit` as pools have it; a split among the arguments is sent to the cluster once."""
+
+    def __init__(self, client: Any) -> None:
+        self._cluster = Cluster(client)
+        self._sent: dict[str, Any] = {}
+        self._count = 0
+
+    def submit(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """A future of `function(*arguments)`; Dask runs it again where its worker is lost."""
+        there = [[self._there(a) if isinstance(a, Split) else a] for a in arguments]
+        self._count += 1
+        key = (function.__name__, self._count)
+        (future,) = self._cluster.submit([key], _alone, [function], *there)
+        return future
+
+    def _there(self, split: Split) -> Any:
+        if split.digest not in self._sent:
+            self._sent[split.digest] = self._cluster.keep(("log", len(self._sent)), split)
+        return self._sent[split.digest]
+
+
+def _alone(function: Callable[..., Any], *arguments: Any) -> Any:
+    """Fits use all threads of a worker, so one runs at a time."""
+    with one_at_a_time:
+        return function(*arguments)
 
 
 def _same(value: T) -> T:

@@ -14,35 +14,34 @@ from scipy import sparse
 from leporid.distributed import blocks
 from leporid.distributed.cluster import Cluster
 from leporid.errors import ConfigError
-from leporid.graph import Limits, Members, column_bounds, members_of, usable_k
+from leporid.graph import GraphBuilder, Limits, Members, column_bounds, members_of, usable_k
 from leporid.progress import NullProgress, ProgressLike
 
 BLOCKS_PER_WORKER = 4
 """Blocks are the unit of work, of progress, and of what has to be done again after a loss."""
-MOST_BLOCKS = 64
+MAX_BLOCKS = 64
 """The shuffle has a task for every pair of blocks."""
-FEWEST_ROWS = 128
+MIN_ROWS = 128
 """Smaller blocks would cost more in messages than they save."""
 
 
 class BlockGraph:
     """A `RemoteGraph` in block rows; the client has arrays of one number per row.
 
-    The neighbour lists stay on the workers as well, and the scheduler has the matrix: what is lost
-    with a worker is that worker's share, and Dask computes it again from these. Where Dask gives
-    up, all of it is made again.
+    The neighbour lists stay on the workers as well, and the scheduler has the matrix: Dask computes
+    the blocks of a lost worker again from these. Where Dask gives up, everything is built again.
     """
 
     def __init__(self, cluster: Cluster, members: Members, k: int, progress: ProgressLike) -> None:
         self._cluster, self._members, self._k = cluster, members, k
         n = members.n
-        wanted = min(BLOCKS_PER_WORKER * len(cluster.threads), MOST_BLOCKS, n // FEWEST_ROWS)
+        wanted = min(BLOCKS_PER_WORKER * len(cluster.threads), MAX_BLOCKS, n // MIN_ROWS)
         self._size = -(-n // max(wanted, 1))
         self._firsts = range(0, n, self._size)
         self._products = 0
         self._kept: list[Any] = []
         self._blocks: list[Any] = []
-        cluster.persevere(lambda _attempt: self._build(progress), "the neighbour search")
+        cluster.retry(lambda _attempt: self._build(progress), "the neighbour search")
 
     @property
     def n(self) -> int:
@@ -65,7 +64,7 @@ class BlockGraph:
 
     def product(self, block: NDArray[Any]) -> NDArray[Any]:
         """float[n, 16]: W block, multiplied by the workers in the precision of `block`."""
-        return self._cluster.persevere(lambda attempt: self._multiply(block, attempt), "a product")
+        return self._cluster.retry(lambda attempt: self._multiply(block, attempt), "a product")
 
     def csr(self) -> sparse.csr_array:
         """The edges, brought to the client: the dense solver of small graphs needs them."""
@@ -74,7 +73,7 @@ class BlockGraph:
             self._repair(attempt)
             return self._cluster.gather(self._blocks)
 
-        rows = self._cluster.persevere(bring, "gathering the graph")
+        rows = self._cluster.retry(bring, "gathering the graph")
         columns = np.concatenate([block.columns for block in rows]).astype(np.int32)
         weights = np.concatenate([block.weights for block in rows])
         indptr = np.concatenate([[0], np.cumsum(self._lengths)])
@@ -141,7 +140,7 @@ class BlockGraph:
         self._products += 1
         name, number = f"leporid-product-{self._run}", self._products
         panel = self._cluster.send((f"leporid-panel-{self._run}", number), x)
-        keys = [(name, number, place) for place in range(len(self._firsts))]
+        keys = [(name, number, block) for block in range(len(self._firsts))]
         parts = self._cluster.submit(keys, blocks.multiply_block, self._blocks, [panel] * len(keys))
         try:
             return np.concatenate(self._cluster.gather(parts))
@@ -149,14 +148,19 @@ class BlockGraph:
             self._cluster.release([panel, *parts])
 
     def _repair(self, attempt: int) -> None:
-        """Make everything again where the first attempt found that blocks are gone for good."""
+        """Build everything again where the first attempt found blocks that Dask cannot restore."""
         gone = any(block.status in ("cancelled", "error") for block in self._blocks)
         if attempt and (gone or not self._blocks):
             self._build(NullProgress())
 
 
+def graph_builder(client: Any) -> GraphBuilder:
+    """`client` itself where it builds graphs, else `DaskGraphs` around a `distributed.Client`."""
+    return client if isinstance(client, GraphBuilder) else DaskGraphs(client)
+
+
 class DaskGraphs:
-    """The `graph.remote.GraphBuilder` around a `distributed.Client`."""
+    """Builds graphs on the cluster of a `distributed.Client`."""
 
     def __init__(self, client: Any) -> None:
         self._client = client

@@ -23,7 +23,6 @@ from .neighbours import Neighbours as Neighbours
 from .neighbours import top_k_neighbours as top_k_neighbours
 from .remote import GraphBuilder as GraphBuilder
 from .remote import RemoteGraph as RemoteGraph
-from .remote import graph_builder as graph_builder
 from .similarity import SIMILARITIES as SIMILARITIES
 from .similarity import Similarity as Similarity
 from .stored import stored_knn_graph as stored_knn_graph

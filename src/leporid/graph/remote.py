@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,7 +10,6 @@ from scipy import sparse
 
 from leporid.graph.types import Graph
 from leporid.progress import ProgressLike
-from leporid.registry import Registry
 
 
 class RemoteGraph(Graph, Protocol):
@@ -32,12 +31,3 @@ class GraphBuilder(Protocol):
         self, rows: sparse.csr_array, k: int, *, device: str, solver: str, progress: ProgressLike
     ) -> RemoteGraph:
         """The KNN graph of the rows of csr[n, m]; settings it cannot honour are refused first."""
-
-
-ADAPTERS: Registry[Any] = Registry("client", {"dask": "leporid.distributed.graph:DaskGraphs"})
-"""What makes builders of other libraries' clients, as import paths: rooms above this one."""
-
-
-def graph_builder(client: Any) -> GraphBuilder:
-    """`client` itself where it builds graphs, else the adapter around a `distributed.Client`."""
-    return client if isinstance(client, GraphBuilder) else ADAPTERS.get("dask")(client)

@@ -11,27 +11,32 @@ import numpy as np
 from leporid.artifacts import atomic_folder, write_json
 from leporid.errors import ConfigError, UnknownNameError
 from leporid.evaluation import chunk_rows, masked_top_k
-from leporid.interop.model_vectors import ModelVectors, Positions
 from leporid.interop.onnx_encoder import OnnxEncoder
 from leporid.interop.postgres_tables import PostgresTables
-from leporid.interop.vector_targets import FaissIndex, ParquetFiles, QdrantCollections
+from leporid.interop.vector_targets import (
+    FaissIndex,
+    ModelVectors,
+    ParquetFiles,
+    Positions,
+    QdrantCollections,
+)
 from leporid.models import Recommender
 
 TARGETS = ("faiss", "onnx", "parquet", "pgvector", "qdrant")
 _ROUNDING = 1e-5
-"""Scores that differ by this share of the largest are equal: sums in another order differ so."""
+"""Scores that differ by this share of the largest are equal: rounding of another sum order."""
 
 
 class Parity(NamedTuple):
-    """How the lists from outside compare with the model's own."""
+    """How the target's lists compare with the model's own."""
 
     users: int
     """Users compared, all with a history."""
     n: int
     """Length of the lists."""
     equal: int
-    """Users with the same list; two items whose scores differ by rounding may change places.
-    Of a first stage: with the same set."""
+    """Users with the same list, up to ranks of items whose scores differ by rounding. Of a first
+    stage: with the same set."""
     recall: float
     """Mean share of the model's items that the other list has."""
 
@@ -68,7 +73,7 @@ def export_model(
     if to not in TARGETS:
         raise UnknownNameError("target", to, TARGETS)
     if approximate and to != "faiss":
-        raise ConfigError(f"approximate=True is for faiss: {to} is told when it is searched")
+        raise ConfigError(f"approximate=True is for faiss: leave it out for {to}")
     if address and to not in ("qdrant", "pgvector"):
         raise ConfigError(f"{to} has no address: it is written into a folder")
     vectors, parity = ModelVectors.of(model), None
@@ -98,11 +103,11 @@ def export_model(
 
 
 def compare(model: Recommender, users: Positions, found: Positions) -> Parity:
-    """Lists of item positions from elsewhere beside the model's, or beside its first stage."""
+    """Compare lists of item positions with the model's, or with those of its first stage."""
     n, equal, recall = found.shape[1], 0, 0.0
     step = chunk_rows(model.known.n_items)
-    for start in range(0, len(users), step):
-        some, theirs = users[start : start + step], found[start : start + step]
+    for first in range(0, len(users), step):
+        some, theirs = users[first : first + step], found[first : first + step]
         own = _own_lists(model, some, n)
         shared = [len(np.intersect1d(a[a >= 0], b)) for a, b in zip(own, theirs, strict=True)]
         share = np.array(shared) / np.maximum((own >= 0).sum(axis=1), 1)

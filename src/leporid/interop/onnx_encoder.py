@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from leporid.data import Sequences
 from leporid.errors import ConfigError, import_extra
-from leporid.interop.model_vectors import ModelVectors, Positions
+from leporid.interop.vector_targets import ModelVectors, Positions
 
 if TYPE_CHECKING:
     from leporid.models import Recommender
@@ -24,10 +24,10 @@ HISTORY_MODELS = ("dlr2", "hgn", "sasrec")
 class OnnxEncoder:
     """`encoder.onnx` beside the parquet files.
 
-    Inputs: `history` int64[people, length], rows of `items.parquet`, oldest first and filled as
-    `export.json` says; where the model has a user table `user` int64[people], rows of
-    `users.parquet`, or -1 for someone new, who has a blank row. Output: `vector`
-    float32[people, width].
+    Inputs: `history` int64[users, length], rows of `items.parquet`, oldest first and filled as
+    `export.json` says; where the model has a user table `user` int64[users], rows of
+    `users.parquet`, or -1 for a new user, who has a blank row. Output: `vector`
+    float32[users, width].
     """
 
     def __init__(self, folder: Path, model: Recommender) -> None:
@@ -49,7 +49,6 @@ class OnnxEncoder:
         return {"history_length": sampling.length, "short_histories_begin_with": short}
 
     def write(self, vectors: ModelVectors) -> None:
-        """Trace the encoder."""
         import torch
 
         import_extra("onnx", "ONNX", "onnx")
@@ -81,7 +80,7 @@ class OnnxEncoder:
                     str(self.folder / "encoder.onnx"),
                     input_names=names,
                     output_names=["vector"],
-                    dynamic_axes={name: {0: "people"} for name in (*names, "vector")},
+                    dynamic_axes={name: {0: "users"} for name in (*names, "vector")},
                     dynamo=False,
                 )
         finally:
@@ -90,12 +89,12 @@ class OnnxEncoder:
     def encode(
         self, histories: Sequences, users: NDArray[Any] | None = None
     ) -> NDArray[np.float32]:
-        """The vectors of people by the file, run by onnxruntime on the CPU."""
+        """User vectors from the file, run by onnxruntime on the CPU."""
         session = import_extra("onnxruntime", "ONNX", "onnx").InferenceSession(
             str(self.folder / "encoder.onnx"), providers=["CPUExecutionProvider"]
         )
-        everyone = np.arange(len(histories), dtype=np.int32)
-        feed = {"history": self.model._recent(histories, everyone).cpu().numpy()}
+        rows = np.arange(len(histories), dtype=np.int32)
+        feed = {"history": self.model._recent(histories, rows).cpu().numpy()}
         if self._reads_users:
             blank = np.full(len(histories), -1)
             feed["user"] = (blank if users is None else users).astype(np.int64)

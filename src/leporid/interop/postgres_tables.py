@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from leporid.errors import ConfigError, import_extra
-from leporid.interop.model_vectors import ModelVectors, Positions
+from leporid.interop.vector_targets import ModelVectors, Positions
 
 _CREATE = """\
 CREATE EXTENSION IF NOT EXISTS vector;
@@ -20,12 +20,12 @@ CREATE SCHEMA {name};
 CREATE TABLE {name}.items (id {item} PRIMARY KEY, vector vector({width}) NOT NULL);
 CREATE TABLE {name}.users (id {user} PRIMARY KEY, vector vector({width}) NOT NULL);
 CREATE TABLE {name}.seen (user_id {user}, item_id {item}, PRIMARY KEY (user_id, item_id));
-CREATE FUNCTION {name}.recommend(person {user}, n integer DEFAULT 10)
+CREATE FUNCTION {name}.recommend(for_user {user}, n integer DEFAULT 10)
 RETURNS TABLE (item {item}, score double precision) LANGUAGE sql STABLE AS $$
     SELECT i.id, -(i.vector <#> u.vector)
     FROM {name}.users u, {name}.items i
-    WHERE u.id = person
-      AND NOT EXISTS (SELECT FROM {name}.seen s WHERE s.user_id = person AND s.item_id = i.id)
+    WHERE u.id = for_user
+      AND NOT EXISTS (SELECT FROM {name}.seen s WHERE s.user_id = for_user AND s.item_id = i.id)
     ORDER BY i.vector <#> u.vector, i.id{order}
     LIMIT n
 $$;
@@ -33,7 +33,7 @@ $$;
 
 
 class PostgresTables:
-    """A schema with `items`, `users`, `seen` and `recommend(person, n)`.
+    """A schema with `items`, `users`, `seen` and `recommend(for_user, n)`.
 
     `load.sql` is for `psql -f`; with an address the tables are also loaded from here. Both replace
     the whole schema in one transaction.

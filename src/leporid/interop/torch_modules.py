@@ -1,4 +1,4 @@
-"""`leporid.initialize`: starting vectors into the embedding tables of any torch module.
+"""`leporid.initialize`: initial embeddings into the tables of any torch module.
 
 Everything is checked before anything is written: a call either fills every table it names or
 changes nothing.
@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leporid.data import IdMap
-from leporid.errors import ConfigError, DataError, LeporidError, closest, import_extra
+from leporid.errors import ConfigError, DataError, UnknownNameError, import_extra
 from leporid.initializers import InitialEmbeddings, standardizes
 from leporid.interop.formats import read_embeddings
 from leporid.interop.rows import match_rows
@@ -60,7 +60,7 @@ def initialize(
     scale: Scale = "auto",
     standardize: bool | None = None,
 ) -> dict[str, int]:
-    """Copy starting vectors into tables of `module`; returns the rows written, by table.
+    """Copy initial embeddings into tables of `module`; returns the rows written, by table.
 
     Parameters
     ----------
@@ -145,7 +145,7 @@ def _check_freeze(freeze: Any, max_delta: float, layer: nn.Module | None, name: 
 def _write(plans: list[_Plan], freeze: bool | str, max_delta: float) -> None:
     import torch
 
-    from leporid.interop.trained_tables import bound_rows
+    from leporid.interop.torch_tables import bound_rows
 
     for plan in plans:
         with torch.no_grad():
@@ -165,17 +165,18 @@ def _among_trained(
     new: Any,
     name: str,
 ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-    """The new rows of a table and where they lie among the others."""
-    from leporid.interop.trained_tables import placed_rows
+    """The new rows of a table, and their vectors among the trained ones."""
+    from leporid.interop.torch_tables import rows_among_trained
 
-    wanted = np.unique(np.asarray([] if new is None else new, dtype=np.int64))
-    if stray := [int(row) for row in wanted if row not in own]:
-        raise DataError(f"rows of {name!r} that cannot be new: {stray[:3]} (outside, or padding)")
-    known = ~np.isin(own, wanted)
+    named = np.unique(np.asarray([] if new is None else new, dtype=np.int64))
+    if len(stray := np.setdiff1d(named, own)):
+        first = stray[:3].tolist()
+        raise DataError(f"rows of {name!r} that cannot be new: {first} (outside, or padding)")
+    known = ~np.isin(own, named)
     if known.all() or not known.any():
-        raise DataError(f"{name!r} needs new rows and trained ones: rows= names {len(wanted)} rows")
+        raise DataError(f"{name!r} needs new rows and trained ones: rows= names {len(named)} rows")
     trained = table.detach().float().cpu().numpy()[own[known]]
-    return own[~known], placed_rows(source.vectors[order], known, trained)
+    return own[~known], rows_among_trained(source.vectors[order], known, trained)
 
 
 def _names(module: nn.Module, tables: Tables) -> list[str]:
@@ -260,16 +261,7 @@ def _find(module: nn.Module, name: str) -> tuple[nn.Parameter, nn.Module, str]:
             f"{name!r} is a module without a table of its own; tables inside it: "
             f"{', '.join(inside) or 'none'}"
         )
-    raise UnknownTableError(name, tables, type(module).__name__)
-
-
-class UnknownTableError(LeporidError, LookupError):
-    """The module has no parameter of that name."""
-
-    def __init__(self, name: str, tables: list[str], owner: str) -> None:
-        guess = closest(name, tables)
-        hint = f"did you mean {guess!r}?" if guess else f"it has: {', '.join(tables) or 'none'}"
-        super().__init__(f"{owner} has no embedding table {name!r}: {hint}")
+    raise UnknownNameError(f"embedding table of {type(module).__name__}", name, tables)
 
 
 def _check_table(
@@ -293,10 +285,10 @@ def _check_table(
 
 
 def _padding(chosen: Any, holder: nn.Module | None, n_rows: int, name: str) -> list[int]:
-    wanted = getattr(holder, "padding_idx", None) if chosen is None else chosen
-    if wanted is None:
+    padding = getattr(holder, "padding_idx", None) if chosen is None else chosen
+    if padding is None:
         return []
-    listed = [wanted] if isinstance(wanted, int | np.integer) else list(wanted)
+    listed = [padding] if isinstance(padding, int | np.integer) else list(padding)
     for row in listed:
         if not -n_rows <= row < n_rows:
             raise ConfigError(f"padding_idx {row} is outside table {name!r} of {n_rows} rows")
@@ -319,20 +311,20 @@ def _factor(scale: Scale, table: torch.Tensor, size: float) -> float:
 
 
 def _prepare(
-    source: Embedding, wanted: bool | None, scale: Scale, table: torch.Tensor, name: str
+    source: Embedding, zscore: bool | None, scale: Scale, table: torch.Tensor, name: str
 ) -> NDArray[np.float32]:
     if not np.all(np.isfinite(source.vectors)):
         bad = int(np.count_nonzero(~np.isfinite(source.vectors).all(axis=1)))
         raise DataError(f"{bad} vectors for table {name!r} have NaN or infinite entries")
     about = source.provenance
-    if wanted is None:
+    if zscore is None:
         ready = about.get("standardized")
-        wanted = not ready and standardizes(about.get("method"), otherwise=False)
-    vectors = standardize(source.vectors) if wanted else source.vectors
-    if scale == "auto" and not wanted and ("scale" in about or "standardized" not in about):
+        zscore = not ready and standardizes(about.get("method"), otherwise=False)
+    vectors = standardize(source.vectors) if zscore else source.vectors
+    if scale == "auto" and not zscore and ("scale" in about or "standardized" not in about):
         scale = None
     factor = _factor(scale, table, Embedding(vectors).size)
-    return standardize(source.vectors, factor) if wanted else vectors * np.float32(factor)
+    return standardize(source.vectors, factor) if zscore else vectors * np.float32(factor)
 
 
 def _check_norms(holder: nn.Module | None, vectors: NDArray[np.float32], name: str) -> None:

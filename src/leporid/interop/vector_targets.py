@@ -1,4 +1,4 @@
-"""Where the vectors of a model can go: parquet files, a faiss index, Qdrant.
+"""`ModelVectors`, and where they can go: parquet files, a faiss index, Qdrant.
 
 Each target is written, and can be searched as its users will search it.
 """
@@ -7,18 +7,77 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from leporid.data import VECTOR_READERS, Sequences
+from leporid.data import VECTOR_READERS, IdMap, Sequences
 from leporid.errors import import_extra
-from leporid.interop.model_vectors import ModelVectors, Positions
+from leporid.models import Recommender
+from leporid.ranking import chunk_rows, masked_top_k
 
 _POINTS_AT_ONCE = 1000
+Positions = NDArray[np.int32]
+"""int32[m, n]: rows of the item vectors, best first; -1 fills short lists."""
+
+
+@dataclass(frozen=True)
+class ModelVectors:
+    """User and item vectors whose products rank the items a user has not seen.
+
+    A bias of items is the last entry of their vectors; users have a 1 there.
+    """
+
+    users: NDArray[np.float32]
+    """float32[n_users, width]"""
+    items: NDArray[np.float32]
+    """float32[n_items, width]"""
+    user_ids: IdMap = field(repr=False)
+    item_ids: IdMap = field(repr=False)
+    seen: Sequences = field(repr=False)
+    """The items each user has, in time order: the model recommends none of them."""
+
+    @classmethod
+    def of(cls, model: Recommender) -> ModelVectors:
+        """The vectors of a fitted model; `VectorsUnsupportedError` where it has none."""
+        seen = model.known.sequences()
+        users = model.person_vectors(seen, np.arange(len(model.users), dtype=np.int32))
+        return cls(users, model.item_vectors(), model.users, model.items, seen)
+
+    @property
+    def width(self) -> int:
+        """Entries of a vector."""
+        return int(self.items.shape[1])
+
+    def top_k(self, queries: NDArray[np.float32], hidden: Sequences, n: int) -> Positions:
+        """The best `n` items for user vectors, by the products themselves."""
+        lists = [np.empty((0, n), np.int32)]
+        step = chunk_rows(len(self.items))
+        for first in range(0, len(queries), step):
+            products = queries[first : first + step] @ self.items.T
+            rows = np.arange(first, first + len(products))
+            lists.append(masked_top_k(products, n, seen=hidden.take(rows)).items)
+        return np.concatenate(lists)
+
+    def to_parquet(self, folder: Path) -> None:
+        """`items.parquet` (`id`, `vector`), and `users.parquet` with `seen`, item ids, as well."""
+        items = {"id": self.item_ids.ids, "vector": _lists(self.items)}
+        pq.write_table(pa.table(items), folder / "items.parquet")
+        seen = pa.ListArray.from_arrays(
+            pa.array(self.seen.indptr - self.seen.indptr[0], pa.int32()),
+            self.item_ids.ids.take(pa.array(self.seen.items)),
+        )
+        users = {"id": self.user_ids.ids, "vector": _lists(self.users), "seen": seen}
+        pq.write_table(pa.table(users), folder / "users.parquet")
+
+
+def _lists(vectors: NDArray[np.float32]) -> pa.Array:
+    return pa.FixedSizeListArray.from_arrays(pa.array(vectors.ravel()), vectors.shape[1])
 
 
 class ParquetFiles:
@@ -59,7 +118,7 @@ class FaissIndex:
         faiss.write_index(index, str(self.folder / "items.faiss"))
 
     def search(self, vectors: ModelVectors, users: Positions, n: int) -> Positions:
-        """Ask for as many more as somebody has seen, and leave those out."""
+        """Ask for as many more as the longest history, and leave out what each user has seen."""
         index, hidden = _faiss().read_index(str(self.folder / "items.faiss")), vectors.seen
         longest = int(np.diff(hidden.indptr)[users].max(initial=0))
         count = min(n + longest, len(vectors.items))
@@ -92,8 +151,8 @@ class QdrantCollections:
                     client.delete_collection(collection)
                 size = q.VectorParams(size=vectors.width, distance=q.Distance.DOT)
                 client.create_collection(collection, vectors_config=size)
-                for start in range(0, len(rows), _POINTS_AT_ONCE):
-                    part = range(start, min(start + _POINTS_AT_ONCE, len(rows)))
+                for first in range(0, len(rows), _POINTS_AT_ONCE):
+                    part = range(first, min(first + _POINTS_AT_ONCE, len(rows)))
                     points: Any = {"payloads": [{"id": external[r], **more[r]} for r in part]}
                     points["vectors"] = rows[part.start : part.stop].tolist()
                     client.upsert(collection, q.Batch(ids=list(part), **points))

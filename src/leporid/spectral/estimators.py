@@ -17,13 +17,13 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from leporid.config import checked
+from leporid.distributed import graph_builder
 from leporid.errors import ConfigError, DataError, NotFittedError, UnknownNameError
 from leporid.graph import (
     Graph,
     KnnGraph,
     Members,
     choice_thresholds,
-    graph_builder,
     knn_graph,
     members_of,
 )

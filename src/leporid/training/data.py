@@ -127,9 +127,8 @@ class NegativeSampler:
         """
         # 2**62 values folded into at most n_items: the bias of the remainder is below 2**-30.
         draw = torch.randint(2**62, (len(users), count), generator=generator, device=users.device)
-        item = (self.positions_on_cpu if users.device.type == "cpu" else self.positions)(
-            users, draw
-        )
+        on_cpu = users.device.type == "cpu"
+        item = self.positions_on_cpu(users, draw) if on_cpu else self.positions(users, draw)
         if self._uniform:
             return item
         return torch.where(item < 0, -1, torch.searchsorted(self._ends, item, right=True))

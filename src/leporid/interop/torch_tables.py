@@ -1,7 +1,7 @@
-"""What `leporid.initialize` does to tables beyond copying: bounds on rows, new rows among old.
+"""What `leporid.initialize` does to tables beyond copying: bounds on rows, new rows among trained.
 
-`bound_rows` makes a table a frozen start plus a trainable difference of limited length, by torch's
-own parametrisation: whatever reads the table reads rows within their ball.
+`bound_rows` makes a table its frozen initial embeddings plus a trainable difference of limited
+norm, by torch's own parametrisation: whatever reads the table reads rows within their ball.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from leporid.initializers import nearest_by_content
 from leporid.models import neighbour_rows
 
 _NEIGHBOURS = 5
-"""Old rows that place a new one."""
+"""Trained rows whose mean a new row is."""
 _FREE = 1e30
-"""The limit of rows that may go anywhere."""
+"""The limit of rows without a bound."""
 
 
-class RowsNearStart(nn.Module):
-    """start float[n, d] and limit float[n, 1]: rows farther away are read at the edge."""
+class BoundedRows(nn.Module):
+    """initial float[n, d] and limit float[n, 1]: rows farther away are read at the edge."""
 
     start: Tensor
     limit: Tensor
 
-    def __init__(self, start: Tensor, limit: Tensor) -> None:
+    def __init__(self, initial: Tensor, limit: Tensor) -> None:
         super().__init__()
-        self.register_buffer("start", start)
+        self.register_buffer("start", initial)  # its name in saved state dicts
         self.register_buffer("limit", limit)
 
     def forward(self, weight: Tensor) -> Tensor:
@@ -46,15 +46,15 @@ class RowsNearStart(nn.Module):
 
 
 def bound_rows(owner: nn.Module, name: str, rows: NDArray[np.int64], max_delta: float) -> None:
-    """Bound these rows of `owner.name` to `max_delta` times their root mean square length."""
+    """Bound these rows of `owner.name` to `max_delta` times their root mean square norm."""
     table: Tensor = getattr(owner, name).detach()
-    place = torch.from_numpy(rows).to(table.device)
+    index = torch.from_numpy(rows).to(table.device)
     limit = torch.full((len(table), 1), _FREE, dtype=table.dtype, device=table.device)
-    limit[place] = max_delta * table[place].float().square().sum(dim=1).mean().sqrt().to(table)
-    parametrize.register_parametrization(owner, name, RowsNearStart(table.clone(), limit))
+    limit[index] = max_delta * table[index].float().square().sum(dim=1).mean().sqrt().to(table)
+    parametrize.register_parametrization(owner, name, BoundedRows(table.clone(), limit))
 
 
-def placed_rows(
+def rows_among_trained(
     vectors: NDArray[np.float32],
     known: NDArray[np.bool_],
     trained: NDArray[np.float32],
