@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from leporid.data import VECTOR_READERS, IdMap, Sequences
 from leporid.errors import import_extra
+from leporid.evaluation import chunk_rows, masked_top_k
 from leporid.models import Recommender
-from leporid.ranking import chunk_rows, masked_top_k
 
 _POINTS_AT_ONCE = 1000
 Positions = NDArray[np.int32]
