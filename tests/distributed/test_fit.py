@@ -187,7 +187,14 @@ def test_rows_without_edges_are_counted_as_on_one_machine(client: Any, X: sparse
     assert not there.embedding_[[3, 700]].any()
 
 
-@pytest.mark.parametrize(("stage", "after"), [("neighbours", 1), ("graph", 1), ("eigenvectors", 4)])
+@pytest.mark.parametrize(
+    ("stage", "after"),
+    [
+        pytest.param("neighbours", 1, marks=pytest.mark.slow),
+        ("graph", 1),
+        pytest.param("eigenvectors", 4, marks=pytest.mark.slow),
+    ],
+)
 def test_a_killed_worker_changes_nothing(
     doomed: Any, X: sparse.csr_array, here: Leporid, stage: str, after: int
 ) -> None:
@@ -199,6 +206,7 @@ def test_a_killed_worker_changes_nothing(
     assert not before <= set(doomed.run(os.getpid).values())
 
 
+@pytest.mark.slow
 def test_the_loss_of_all_data_is_made_good(
     tmp_path: Path, X: sparse.csr_array, here: Leporid
 ) -> None:

@@ -185,7 +185,7 @@ class _Named(NullProgress):
     def __init__(self, progress: ProgressLike, name: str) -> None:
         self._progress, self._name = progress, name
 
-    def initial_embeddings(self, description: str, total: int | None = None) -> None:
+    def start(self, description: str, total: int | None = None) -> None:
         self._progress.start(self._name, total)
 
     def advance(self, steps: int = 1, **fields: Any) -> None:
