@@ -7,7 +7,7 @@ with probability proportional to
     popularity(item) * exp(-|item - position|^2 / (2 reach^2)),
 
 without repeats, where the position moves along a great circle while time passes (drift, mostly
-along a current that all users share) and wobbles from one sitting to the next. Popularity and
+along a current that all users share) and wobbles from one session to the next. Popularity and
 activity follow power laws. Every random number comes from the seed; the result does not depend
 on the number of threads.
 """
@@ -129,11 +129,11 @@ def synthesize_planted(
     order = np.argsort(item_leaf, kind="stable")
     catalogue = _catalogue(item_positions[order], popularity[order], item_leaf[order])
     walk = indptr, user_positions, direction, catalogue, config.drift, config.reach
-    places, sitting = _walk(*walk, config.background, np.uint64(rng.integers(2**63)))
+    places, session = _walk(*walk, config.background, np.uint64(rng.integers(2**63)))
     log = Interactions(
         user=np.repeat(np.arange(users, dtype=np.int32), counts),
         item=order[places].astype(np.int32),
-        time=_times(rng, indptr, sitting),
+        time=_times(rng, indptr, session),
         users=IdMap.range(users, "user"),
         items=IdMap.range(items, "item"),
     )
@@ -230,7 +230,7 @@ def _catalogue(
 
 
 def _walk(indptr: NDArray[np.int64], *walk: Any) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
-    """The places in the catalogue of every user's items, and where a new sitting begins."""
+    """The places in the catalogue of every user's items, and where a new session begins."""
     n, threads = int(indptr[-1]), min(os.cpu_count() or 1, 8)
     out = np.empty(n, dtype=np.int32), np.empty(n, dtype=np.bool_)
     bounds = np.searchsorted(indptr, np.linspace(0, n, threads + 1)).astype(np.int64)
@@ -241,12 +241,12 @@ def _walk(indptr: NDArray[np.int64], *walk: Any) -> tuple[NDArray[np.int32], NDA
 
 
 def _times(
-    rng: np.random.Generator, indptr: NDArray[np.int64], sitting: NDArray[np.bool_]
+    rng: np.random.Generator, indptr: NDArray[np.int64], session: NDArray[np.bool_]
 ) -> NDArray[np.int64]:
-    """int64[n] seconds, strictly ascending within a user: minutes apart, days between sittings."""
-    n = len(sitting)
+    """int64[n] seconds, strictly ascending within a user: minutes apart, days between sessions."""
+    n = len(session)
     gap = rng.integers(30, 900, size=n)
-    gap[sitting] += (rng.exponential(5.0, size=int(sitting.sum())) * _SECONDS_PER_DAY).astype(int)
+    gap[session] += (rng.exponential(5.0, size=int(session.sum())) * _SECONDS_PER_DAY).astype(int)
     elapsed = np.cumsum(gap)
     counts = np.diff(indptr)
     first = np.repeat(elapsed[indptr[:-1]], counts)
@@ -289,7 +289,7 @@ def recovery_score(
     planted : SyntheticData
     side : which positions and communities to compare with
     k : neighbours per row, by cosine
-    sample : rows that are judged (all rows are candidates), drawn with `seed`
+    sample : rows that are scored (all rows are candidates), drawn with `seed`
     """
     from scipy.stats import spearmanr
 

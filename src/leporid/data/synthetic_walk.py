@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from leporid.kernel import kernel
 from leporid.random_stream import next_state, to_bits, uniform
 
-_NEW_SITTING = 0.2
-"""Sittings last five interactions on average."""
+_NEW_SESSION = 0.2
+"""Sessions last five interactions on average."""
 _WOBBLE = 0.12
-"""How far a sitting strays from the path, as the standard deviation in each coordinate."""
+"""How far a session strays from the path, as the standard deviation in each coordinate."""
 _TRIES = 200
 """Proposals near the position before falling back to popularity, then to any unseen item."""
 
@@ -38,7 +38,7 @@ class _Walker(NamedTuple):
     """One user at a time: what the steps of a path share."""
 
     here: NDArray[np.float64]
-    """float64[d]: the place of the sitting."""
+    """float64[d]: the place of the session."""
     bound: NDArray[np.float64]
     """float64[communities]: the smallest possible distance^2 / (2 reach^2) of its items."""
     weights: NDArray[np.float64]
@@ -79,8 +79,10 @@ def _mass(items: Catalogue, group: int) -> Any:
 
 
 @kernel
-def _sit_down(walker: _Walker, items: Catalogue, home: Any, ahead: Any, sharpness: float) -> None:
-    """A new sitting at `home + ahead` (on a great circle) plus a wobble; weigh the communities."""
+def _begin_session(
+    walker: _Walker, items: Catalogue, home: Any, ahead: Any, sharpness: float
+) -> None:
+    """A new session at `home + ahead` (on a great circle) plus a wobble; weigh the communities."""
     here, norm = walker.here, 0.0
     for j in range(len(here)):
         # Box-Muller; 1 - u is never zero.
@@ -146,9 +148,9 @@ def walk_users(
     background: float,
     seed: np.uint64,
     places: NDArray[np.int32],
-    sitting: NDArray[np.bool_],
+    session: NDArray[np.bool_],
 ) -> None:
-    """Fill `places` (in the catalogue) and `sitting` for users in [first_user, last_user)."""
+    """Fill `places` (in the catalogue) and `session` for users in [first_user, last_user)."""
     groups, d = items.centres.shape
     seen, state = np.full(len(items.positions), -1, np.int64), np.empty(1, np.uint64)
     walker = _Walker(np.empty(d), np.empty(groups), np.empty(groups), seen, state)
@@ -157,11 +159,11 @@ def walk_users(
         state[0] = to_bits(seed + np.uint64(user) * next_state(np.uint64(0)))
         begin, end = indptr[user], indptr[user + 1]
         for row in range(begin, end):
-            sitting[row] = row == begin or _draw(state) < _NEW_SITTING
-            if sitting[row]:
+            session[row] = row == begin or _draw(state) < _NEW_SESSION
+            if session[row]:
                 angle = drift * ((row - begin) / (end - begin) - 0.5)
                 towards = math.cos(angle) * home[user], math.sin(angle) * direction[user]
-                _sit_down(walker, items, *towards, sharpness)
+                _begin_session(walker, items, *towards, sharpness)
             place = -1
             if _draw(state) >= background and walker.weights[-1] > 0.0:
                 place = _nearby(walker, items, user, sharpness)
