@@ -152,7 +152,7 @@ def test_without_time_for_a_blend_or_a_test_there_is_still_an_answer(
     decide = Closing.decide
 
     def too_late(self: Closing) -> Any:
-        self.race.timer.budget = self.race.timer.elapsed
+        self.race.timer.budget = self.race.timer.elapsed / 2  # and no grace can help
         return decide(self)
 
     monkeypatch.setattr(Closing, "decide", too_late)
