@@ -50,15 +50,14 @@ FOR_OTHER_ROOMS = {
         *("BuildContext", "DEFAULT_RECIPE", "ItemNeighbours", "everything", "find_model"),
         *("continued", "fit_sentence", "named_recipe", "neighbour_rows"),
     },
-    "runs": {
-        *("CUTS", "Cell", "GridStatus", "Meter", "classical_models", "judge"),
-        *("initialisation_gains", "load_split", "paired_tests", "read_experiment", "run"),
-        *("Gain", "paired_gains"),
+    "experiments": {
+        *("BASELINES", "CUTOFFS", "Cell", "FittedRun", "GridStatus", "Meter", "classical_models"),
+        *("fit", "fit_and_test", "initialisation_gains", "load_split", "paired_tests"),
+        *("paired_gains", "read_experiment", "record_run", "run_cell", "train_to_folder"),
         *("BaselineCheck", "claim", "have_seen", "tune_baselines", "write_final"),
         "write_record",
     },
     "serve": {"merged_log"},
-    "tuning": set(),
 }
 """What a room exports for the rooms above it rather than for people. A name that a room exports is
 either there or on the page."""

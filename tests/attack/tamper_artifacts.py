@@ -26,7 +26,7 @@ import leporid
 from leporid import initializers
 from leporid.artifacts import read_arrays, read_json, write_arrays, write_manifest
 from leporid.errors import DataError, LeporidError
-from leporid.experiments import Meter, judge, read_run, write_run
+from leporid.experiments import Meter, read_run, record_run, write_run
 from leporid.interop import read_embeddings, write_embeddings
 from leporid.models import Recommender, find_model
 from leporid.spectral import Leporid
@@ -76,7 +76,7 @@ def world(folder: Path) -> dict[str, Kind]:
         with Meter() as meter:
             model = train("bpr", split)
         about = {"dataset": "d", "experiment": "e", "init": "random", "recipe": None, "seed": 1}
-        write_run(place, model, *judge(model, split, meter, **about))
+        write_run(place, *record_run(model, split, meter, **about))
 
     for name in MODELS:
         add("models", name, lambda p, s, name=name: train(name, s).save(p))  # type: ignore[misc]

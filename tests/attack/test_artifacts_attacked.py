@@ -16,7 +16,7 @@ import leporid
 from leporid import atomic
 from leporid.artifacts import read_arrays, read_json, write_arrays, write_json, write_manifest
 from leporid.errors import DataError
-from leporid.experiments import Meter, judge, read_run, write_final, write_record, write_run
+from leporid.experiments import Meter, read_run, record_run, write_final, write_record, write_run
 from leporid.initializers import InitialEmbeddings
 from leporid.interop import read_embeddings, write_embeddings
 from leporid.models import Recommender
@@ -116,7 +116,7 @@ def test_a_killed_run_has_the_record_of_its_model(
         with Meter() as meter:
             model = leporid.train("toppop", split, progress=False)
         about: dict[str, Any] = {"dataset": "d", "experiment": "e", "init": None, "recipe": None}
-        parts.append((model, *judge(model, split, meter, seed=len(parts), **about)))
+        parts.append(record_run(model, split, meter, seed=len(parts), **about))
     write_run(place, *parts[0])
     (place / "checkpoint").mkdir()
     (place / "checkpoint" / "mine").write_text("kept")
@@ -150,7 +150,7 @@ def test_a_model_of_another_run_beside_a_record_is_refused(
         with Meter() as meter:
             model = leporid.train("toppop", split, progress=False)
         about: dict[str, Any] = {"dataset": "d", "experiment": "e", "init": None, "recipe": None}
-        write_run(tmp_path / str(number), model, *judge(model, split, meter, seed=1, **about))
+        write_run(tmp_path / str(number), *record_run(model, split, meter, seed=1, **about))
     (tmp_path / "0" / "model").rename(tmp_path / "away")
     (tmp_path / "1" / "model").rename(tmp_path / "0" / "model")
     with pytest.raises(DataError, match="from another run"):

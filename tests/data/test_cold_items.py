@@ -8,7 +8,7 @@ import pytest
 from leporid.data import cold_items_split, random_split, synthesize, temporal_split
 from leporid.errors import ConfigError, DataError, LeporidError
 from leporid.evaluation import evaluate
-from leporid.experiments import Meter, judge
+from leporid.experiments import Meter, record_run
 from leporid.models import Recommender, get
 
 DATA = synthesize(80, 50, 1500, seed=4)
@@ -82,6 +82,6 @@ def test_a_popularity_model_never_finds_a_cold_item() -> None:
     with Meter() as meter:
         pass
     spec = {"dataset": "x", "experiment": "x", "init": None, "recipe": None, "seed": 0}
-    record, _ = judge(model, split, meter, **spec)
+    _, record, _ = record_run(model, split, meter, **spec)
     assert record.extra["cold_item_metrics"]["HR@10"] == 0
     assert record.extra["warm_item_metrics"]["HR@10"] > 0

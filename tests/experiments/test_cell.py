@@ -1,4 +1,4 @@
-"""`judge` is the only maker of records: whoever trains, the record says the same."""
+"""`record_run` is the only maker of records: whoever trains, the record says the same."""
 
 from __future__ import annotations
 
@@ -16,8 +16,7 @@ from leporid.data.synthetic import synthesize
 from leporid.errors import UnknownNameError
 from leporid.evaluation.evaluator import evaluate
 from leporid.evaluation.metric_table import MetricTable
-from leporid.experiments.baselines import classical_models, tune_baselines
-from leporid.experiments.cell import Cell, load_split, run
+from leporid.experiments import Cell, classical_models, load_split, run_cell, tune_baselines
 from leporid.experiments.record import RunRecord
 from leporid.experiments.spec import read_experiment
 from leporid.experiments.store import Results
@@ -44,7 +43,7 @@ def test_grids_baselines_and_the_command_line_record_the_same_facts(
     log: Path, tmp_path: Path
 ) -> None:
     split = temporal_split(load(log).core(2))
-    from_grid, outcomes = run(cell(log))
+    _, from_grid, outcomes = run_cell(cell(log))
     [(untuned, tuned)] = tune_baselines(split, "toy", names=["toppop"], trials=1, root=tmp_path)
     arguments = ["train", log, "--model", "toppop", "--core", 2, "--seed", 0, "-o", tmp_path / "r"]
     result = CliRunner().invoke(app, list(map(str, arguments)), catch_exceptions=False)
@@ -68,7 +67,7 @@ def test_grids_baselines_and_the_command_line_record_the_same_facts(
 
 
 def test_every_protocol_of_the_data_room_can_be_run(log: Path) -> None:
-    record, _ = run(cell(log, protocol="global-time"))
+    _, record, _ = run_cell(cell(log, protocol="global-time"))
     assert record.extra["protocol"].startswith("global-time(")
     table = evaluate(train("toppop", late := load_split(str(log), 2, "global-time")), late)
     assert record.extra["cold_users"] == table.cold
@@ -79,7 +78,7 @@ def test_every_protocol_of_the_data_room_can_be_run(log: Path) -> None:
 
 
 def test_a_record_says_what_the_model_has_seen(log: Path, tmp_path: Path) -> None:
-    record, _ = run(cell(log))
+    _, record, _ = run_cell(cell(log))
     assert record.extra["seen"] == record.seen == "train only"
     split = load_split(str(log), 2, "temporal")
     [(untuned, tuned)] = tune_baselines(split, "toy", names=["itemknn"], trials=2)
@@ -128,7 +127,7 @@ def test_what_selects_is_ndcg_unless_a_recipe_or_the_grid_says_otherwise(log: Pa
         ({"recipe": "paper"}, "F1@10"),
         ({"settings": {**small, "metric": "MRR@5"}}, "MRR@5"),
     ):
-        record, _ = run(cell(log, **{**about, **changes}), device="cpu")
+        _, record, _ = run_cell(cell(log, **{**about, **changes}), device="cpu")
         assert record.config["metric"] == metric
 
 

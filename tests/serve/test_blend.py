@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import leporid
-from leporid.experiments import Meter, judge, write_final, write_run
+from leporid.experiments import Meter, record_run, write_final, write_run
 from leporid.models import Blend, Recommender
 from leporid.serve import create_app
 from tests.serve.conftest import get, history_of, post
@@ -31,7 +31,7 @@ def chosen(split: leporid.Split, tmp_path_factory: pytest.TempPathFactory) -> Pa
         about = [{"model": m.name, "settings": m.config.to_dict(), "weight": 1.0} for m in members]
         blend = Blend.of(members, about)
     spec = {"dataset": "toy", "experiment": "choose", "init": None, "recipe": None, "seed": 0}
-    record, outcomes = judge(blend, split, meter, **spec)
+    _, record, outcomes = record_run(blend, split, meter, **spec)
     write_run(folder, blend, record, outcomes)
     write_final(folder, blend.refit(split), blend, record, 0.1)
     return folder

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -23,10 +22,7 @@ from leporid.cli.output import print_files, print_json, print_table, show_progre
 from leporid.errors import ConfigError
 
 if TYPE_CHECKING:
-    from leporid.data import Split
     from leporid.experiments import BaselineCheck, RunRecord
-    from leporid.models import Recommender
-    from leporid.progress import ProgressLike
 
 _SHOWN = ("HR@10", "F1@10", "NDCG@10")
 """Metrics of the printed table; the record has them all."""
@@ -34,7 +30,7 @@ _SHOWN = ("HR@10", "F1@10", "NDCG@10")
 
 @dataclass(frozen=True)
 class _Training:
-    """Which model, from which vectors, with which settings."""
+    """Which model, from which initialisation, with which settings."""
 
     model: Annotated[str, "Name of the model."] = "dlr2"
     init: Annotated[str | None, "Initialiser of the embedding tables, or none [leporid]."] = None
@@ -48,11 +44,11 @@ class _Training:
     def __post_init__(self) -> None:
         """Refuse what cannot be, before any data is read."""
         _, init_settings = self.settings()
-        if (name := self.start()) != "none":
+        if (name := self.initialiser()) != "none":
             initializers.get(name).config_class.from_dict(init_settings)
         self.named_recipe()
 
-    def start(self) -> str:
+    def initialiser(self) -> str:
         """The initialiser's name, or "none"."""
         takes = models.get(self.model).takes_initial_vectors
         if self.init not in (None, "none") and not takes:
@@ -69,22 +65,6 @@ class _Training:
         if self.steps is not None:
             settings["steps"] = self.steps
         return settings, parse_settings(self.init_set, "--init-set")
-
-    def fit(self, split: Split, progress: ProgressLike, **checkpoint: Any) -> Recommender:
-        """The fitted model; its starting vectors come from the cache where they are there."""
-        settings, init_settings = self.settings()
-        vectors, name = None, self.start()
-        if name != "none":
-            model: Any = models.get(self.model)
-            dim = model.from_recipe(self.named_recipe(), split.train, **settings).config.dim
-            init_settings = {"dim": dim, "seed": self.seed, **init_settings}
-            vectors = initializers.initial_embeddings(
-                name, split.train, progress=progress, **init_settings
-            )
-        shared: dict[str, Any] = {"seed": self.seed, "device": self.device}
-        shared["recipe"] = self.named_recipe()
-        shared |= {"init": vectors, "progress": progress, **checkpoint}
-        return models.train(self.model, split, **shared, **settings)
 
 
 def train(
@@ -110,59 +90,35 @@ def train(
     if tensorboard:
         _check_tensorboard(training.model)
 
-    from leporid.experiments import (
-        Meter,
-        against_baselines,
-        judge,
-        write_final,
-        write_record,
-        write_run,
-    )
-    from leporid.progress import make_progress
+    from leporid.experiments import train_to_folder
 
-    init, check = training.start(), None
-    split = log.split(data, quiet=json_output)
-    reporter = make_progress(show_progress(json_output))
-    checkpoint = output / "checkpoint"
-    # Of several processes (torchrun) all train, the first one tests and writes.
-    first = not int(os.environ.get("RANK", "0"))
-    try:
-        with Meter() as meter:
-            fitted = training.fit(split, reporter, checkpoint=checkpoint, resume=resume)
-        if first:
-            record, outcomes = judge(
-                fitted,
-                split,
-                meter,
-                dataset=dataset or Path(data).stem,
-                experiment=experiment,
-                init=None if init == "none" else init,
-                recipe=training.named_recipe(),
-                seed=training.seed,
-            )
-            write_run(output, fitted, record, outcomes, tensorboard=tensorboard)
-            if not no_baselines:
-                check = against_baselines(outcomes, split, fitted=fitted, progress=reporter)
-                record = write_record(output, record, baselines=check.to_dict())
-        if final:
-            how: dict[str, Any] = {}
-            if fitted.takes_initial_vectors:
-                how = {"checkpoint": checkpoint / "final", "resume": resume}
-                how["device"] = training.device
-            with Meter() as meter:
-                deployed = fitted.refit(split, progress=reporter, **how)
-            if first:
-                record = write_final(output, deployed, fitted, record, meter.seconds)
-    finally:
-        reporter.close()
-    if not first:
+    settings, init_settings = training.settings()
+    trained = train_to_folder(
+        output,
+        training.model,
+        log.split(data, quiet=json_output),
+        training.initialiser(),
+        dataset=dataset or Path(data).stem,
+        experiment=experiment,
+        seed=training.seed,
+        recipe=training.named_recipe(),
+        device=training.device,
+        final=final,
+        baselines=not no_baselines,
+        resume=resume,
+        tensorboard=tensorboard,
+        progress=show_progress(json_output),
+        settings=settings,
+        init_settings=init_settings,
+    )
+    if trained is None:
         return
     if json_output:
-        print_json(record.to_dict())
+        print_json(trained.record.to_dict())
         return
-    _print(record, check, len(outcomes.user))
+    _print(trained.record, trained.baselines, len(trained.table.user))
     print_files([output])
-    typer.echo(models.fit_sentence(deployed if final else fitted))
+    typer.echo(models.fit_sentence(trained.model))
 
 
 def _check_tensorboard(model: str) -> None:

@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -16,10 +16,10 @@ from leporid.artifacts import atomic_path
 from leporid.config import Config, setting
 from leporid.data import ItemInfo, fetch, load, load_items, synthesize, temporal_split
 from leporid.errors import DataError
-from leporid.experiments import Meter, Run, RunRecord, judge, paired_tests, write_run
+from leporid.experiments import Run, RunRecord, fit, fit_and_test, paired_tests, write_run
 from leporid.html import new_figure
 from leporid.initializers import initial_embeddings
-from leporid.models import get, train
+from leporid.models import get
 from leporid.progress import NullProgress, ProgressLike
 
 if TYPE_CHECKING:
@@ -101,30 +101,27 @@ def run_demo(output: Path, settings: DemoSettings, progress: ProgressLike) -> De
     steps = _affordable_steps(split, settings, progress)
     runs: dict[str, Run] = {}
     curves: dict[str, list[tuple[int, float]]] = {}
-    spec: dict[str, Any] = {"experiment": "demo", "seed": settings.seed}
-    spec["dataset"] = Path(settings.data).stem
+    spec: dict[str, Any] = {"experiment": "demo", "dataset": Path(settings.data).stem}
     inits: dict[str, Any] = {"random": "random", "leporid": vectors}
     for key, name in _NAMES.items():
         neural = key in inits
-        with Meter() as meter:
-            if neural:
-                bar = _Named(progress, f"training {name}")
-                options = {"steps": steps, "eval_every": max(1, steps // 4), "progress": bar}
-                model: Any = _train(split, inits[key], settings, **options)
-                rows = [row for row in model.history.rows if row.get("metric")]
-                curves[name] = [(row["step"], row["metric"]) for row in rows]
-            else:
-                progress.start(f"fitting {name}")
-                model = train(key, split, seed=settings.seed, progress=False)
-        progress.start(f"testing {name}")
-        init, recipe = (key, settings.recipe) if neural else (None, None)
-        record, outcomes = judge(model, split, meter, init=init, recipe=recipe, **spec)
-        write_run(output / key, model, record, outcomes)
-        runs[key] = Run(name, record, outcomes)
+        if neural:
+            bar = _Named(progress, f"training {name}")
+            more = {"steps": steps, "eval_every": max(1, steps // 4)}
+            run = fit_and_test(
+                **_dlr2(settings, **more), split=split, init=inits[key], progress=bar, **spec
+            )
+            rows = [row for row in cast(Any, run.model).history.rows if row.get("metric")]
+            curves[name] = [(row["step"], row["metric"]) for row in rows]
+        else:
+            progress.start(f"fitting {name}")
+            run = fit_and_test(key, split, seed=settings.seed, progress=False, **spec)
+        write_run(output / key, *run)
+        runs[key] = Run(name, run.record, run.table)
     vectors.save(output / "embeddings.safetensors")
     _write_titles(output / "items.parquet", split, titles)
     # The last of the four models is DLR2 with LEPORID.
-    user, history, picks = _recommendations(model, split, _names(split, titles))
+    user, history, picks = _recommendations(run.model, split, _names(split, titles))
     return DemoResult(
         settings=settings,
         source=source,
@@ -173,7 +170,8 @@ def _affordable_steps(split: Split, settings: DemoSettings, progress: ProgressLi
     sample = 6
     for _ in range(2):
         began = time.perf_counter()
-        _train(split, "random", settings, steps=sample, eval_every=0)
+        how = _dlr2(settings, steps=sample, eval_every=0)
+        fit(split=split, init="random", progress=False, **how)
         each = (time.perf_counter() - began) / sample
         progress.advance()
     return max(1, min(settings.steps, int(settings.seconds / each)))
@@ -192,9 +190,10 @@ class _Named(NullProgress):
         self._progress.advance(steps, **fields)
 
 
-def _train(split: Split, init: Any, settings: DemoSettings, **more: Any) -> Recommender:
-    own = {key: getattr(settings, key) for key in ("seed", "recipe", "architecture", "batch_size")}
-    return train("dlr2", split, init=init, **{"progress": False, **own, **more})
+def _dlr2(settings: DemoSettings, **more: Any) -> dict[str, Any]:
+    """What `fit_and_test` and `fit` are told of DLR2."""
+    own = {"architecture": settings.architecture, "batch_size": settings.batch_size, **more}
+    return {"model": "dlr2", "seed": settings.seed, "recipe": settings.recipe, "settings": own}
 
 
 def _row(name: str, record: RunRecord) -> dict[str, Any]:

@@ -1,95 +1,121 @@
-"""The table of tuned classical baselines: one command, two records per model."""
+"""A trained model beside simple ones: TopPop, ItemKNN and EASE, in seconds, in words.
+
+The baselines have their default settings, are fitted on the same split and evaluated alike. Each
+is compared with the model on the same users.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import suppress
-from pathlib import Path
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from leporid import models
 from leporid.data import Split
-from leporid.errors import MissingExtraError
-from leporid.experiments import TuningResult, tune
-from leporid.experiments.cell import judge
-from leporid.experiments.record import Meter, RunRecord
-from leporid.experiments.store import Results
+from leporid.errors import ConfigError
+from leporid.evaluation import Comparison, MetricTable, compare, evaluate
+from leporid.experiments.record import Meter
 from leporid.models import Recommender
-from leporid.progress import ProgressLike
+from leporid.progress import ProgressLike, make_progress
+
+BASELINES = ("toppop", "itemknn", "ease")
+MAX_EASE_ITEMS = 10_000
+"""EASE inverts a dense matrix: with more items it would take minutes."""
+METRIC = "NDCG@10"
+"""What the models are compared by."""
 
 
-def classical_models() -> list[str]:
-    """The registered models that take no initial vectors and stand alone, in catalogue order."""
-    names = []
-    for name in models.available():
-        # What needs torch has embedding tables.
-        with suppress(MissingExtraError):
-            cls = models.get(name)
-            if not (cls.takes_initial_vectors or cls.combines):
-                names.append(name)
-    return names
+@dataclass(frozen=True, kw_only=True)
+class Baseline:
+    """A simple model on the same split, and the trained model compared with it."""
+
+    model: str
+    name: str
+    """As it is written: ItemKNN."""
+    settings: dict[str, Any]
+    """Its defaults, all of them."""
+    metrics: dict[str, float]
+    """On test."""
+    seconds: float
+    """Wall-clock time of the fit."""
+    comparison: Comparison
+    """The trained model (a) with this baseline (b)."""
 
 
-def tune_baselines(
-    split: Split,
-    dataset: str,
-    *,
-    names: Sequence[str] | None = None,
-    trials: int = 20,
-    metric: str = "NDCG@10",
-    seed: int = 0,
-    storage: str | Path | None = None,
-    root: str | Path | None = None,
-    experiment: str = "baselines",
-    replace: bool = False,
-    progress: bool | ProgressLike | None = None,
-) -> list[tuple[RunRecord, RunRecord]]:
-    """For each model (default: all classical ones) the run with its default settings and the tuned.
+@dataclass(frozen=True)
+class BaselineCheck:
+    """The baselines that were fitted, and what follows for the trained model."""
 
-    Every model gets the same budget of trials, evaluated by `metric` on validation. With `root` the
-    records are written there, the untuned ones under `<experiment>-untuned`; `replace` drops what
-    these experiments hold of the same model, data set and seed.
-    """
-    pairs = []
-    for name in classical_models() if names is None else names:
-        cls = models.get(name)
-        best = tune(cls, split, trials, metric, seed=seed, storage=storage, progress=progress)
-        about: dict[str, Any] = {"dataset": dataset, "seed": seed, "root": root}
-        untuned = _run(cls(), split, experiment=f"{experiment}-untuned", **about)
-        tuned = _run(cls(**best.best_config), split, best, experiment=experiment, **about)
-        pairs.append((untuned, tuned))
-        if replace and root is not None:
-            for new in (untuned, tuned):
-                earlier = Results(root).records(dataset, [new.experiment])
-                same = [r.key for r in earlier if (r.model, r.seed) == (new.model, new.seed)]
-                Results(root).remove(key for key in same if key != new.key)
-    return pairs
+    baselines: tuple[Baseline, ...]
+    left_out: str = ""
+    """Which baseline was left out and why, one sentence; empty where none was."""
 
+    @property
+    def best(self) -> Baseline:
+        """The baseline with the highest metric."""
+        return max(self.baselines, key=lambda baseline: baseline.comparison.mean_b)
 
-def _run(
-    model: Recommender,
-    split: Split,
-    tuning: TuningResult | None = None,
-    *,
-    seed: int,
-    root: str | Path | None,
-    **spec: Any,
-) -> RunRecord:
-    """Fit a classical model once and test it."""
-    with Meter() as meter:
-        model.fit(split, seed=seed)
-    extra: dict[str, Any] = {}
-    if tuning is not None:
-        extra["tuning"] = {
-            "metric": tuning.metric,
-            "best_value": tuning.best_value,
-            "trials": len(tuning.trials),
-            "seconds": sum(trial["seconds"] or 0.0 for trial in tuning.trials),
-            "table": tuning.trials,
+    def verdict(self) -> str:
+        """The trained model against the best baseline, in one sentence."""
+        comparison = self.best.comparison
+        advice = "; do not deploy it" if comparison.outcome == "below" else ""
+        return comparison.describe() + advice
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON-able values, as `RunRecord.extra["baselines"]` holds them."""
+        each = {
+            baseline.model: {**asdict(baseline), "comparison": baseline.comparison.to_dict()}
+            for baseline in self.baselines
         }
-    record, outcomes = judge(
-        model, split, meter, extra=extra, init=None, recipe=None, seed=seed, **spec
+        return {"models": each, "verdict": self.verdict(), "left_out": self.left_out}
+
+
+def against_baselines(
+    outcome: MetricTable,
+    split: Split,
+    *,
+    fitted: Recommender | None = None,
+    at: tuple[int, ...] = (1, 5, 10),
+    progress: bool | ProgressLike | None = None,
+) -> BaselineCheck:
+    """Fit the baselines on `split` and compare a model's test outcome with theirs by NDCG@10.
+
+    `outcome` is what `evaluate(model, split)` returned. `fitted` is that model, so that
+    a baseline is not compared with itself.
+    """
+    if METRIC not in outcome.names:
+        raise ConfigError(f"baselines are compared by {METRIC}: evaluate with at=(1, 5, 10)")
+    trained = fitted.name if fitted is not None else "the model"
+    reporter = make_progress(progress)
+    rows, left_out = [], ""
+    for name in BASELINES:
+        model = models.get(name)()
+        if name == "ease" and split.n_items > MAX_EASE_ITEMS:
+            left_out = f"EASE is left out: {split.n_items:,} items are more than {MAX_EASE_ITEMS:,}"
+        elif fitted is None or (fitted.name, fitted.config) != (name, model.config):
+            rows.append(_baseline(model, trained, outcome, split, at, reporter))
+    if reporter is not progress:
+        reporter.close()
+    return BaselineCheck(tuple(rows), left_out)
+
+
+def _baseline(
+    model: Recommender,
+    trained: str,
+    outcome: MetricTable,
+    split: Split,
+    at: tuple[int, ...],
+    progress: ProgressLike,
+) -> Baseline:
+    name = type(model).__name__
+    progress.start(f"baseline {name}")
+    with Meter() as meter:
+        model.fit(split)
+    table = evaluate(model, split, at=at)
+    return Baseline(
+        model=model.name,
+        name=name,
+        settings=model.config.to_dict(),
+        metrics=table.mean(),
+        seconds=meter.seconds,
+        comparison=compare(outcome, table, METRIC, name_a=trained, name_b=name),
     )
-    if root is not None:
-        Results(root).add(record, outcomes)
-    return record

@@ -18,7 +18,7 @@ from pathlib import Path
 from leporid._version import versions
 from leporid.artifacts import write_json
 from leporid.errors import LeporidError
-from leporid.experiments.cell import Cell, run
+from leporid.experiments.cell import Cell, run_cell
 from leporid.experiments.claims import claim, is_claimed
 from leporid.experiments.record import RunRecord
 from leporid.experiments.spec import ExperimentSpec
@@ -77,7 +77,7 @@ def work(
                 continue
             record = None
             try:
-                record, outcomes = run(cell, device=device, progress=progress)
+                _, record, table = run_cell(cell, device=device, progress=progress)
             except (LeporidError, RuntimeError, ValueError, ArithmeticError, MemoryError) as error:
                 failures += 1
                 last = traceback.extract_tb(error.__traceback__)[-1]
@@ -86,7 +86,7 @@ def work(
                 write_json(failed, {"cell": cell.request, "versions": versions(), **about})
             else:
                 failed.unlink(missing_ok=True)
-                results.add(record, outcomes)
+                results.add(record, table)
             if on_done:
                 on_done(cell, record)
     return failures

@@ -11,7 +11,8 @@ from leporid import initializers, models
 from leporid.config import Config, read_toml
 from leporid.data import PROTOCOLS
 from leporid.errors import ConfigError, UnknownNameError
-from leporid.experiments.cell import CUTS, Cell
+from leporid.experiments.cell import Cell
+from leporid.experiments.fit_and_test import CUTOFFS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,7 +48,7 @@ class ExperimentSpec(Config):
     inits_of: dict[str, Any] = field(default_factory=dict)
     """Initialisers of a model, where they are others, by model name."""
     seeds: tuple[int, ...] = (123,)
-    at: tuple[int, ...] = CUTS
+    at: tuple[int, ...] = CUTOFFS
     metric: str = "NDCG@10"
     """What tuning and early stopping maximise on validation, unless recipe or settings say."""
     trials: int = 0

@@ -22,7 +22,15 @@ from leporid.artifacts import atomic_folder
 from leporid.data import Split
 from leporid.errors import LeporidError, LeporidWarning, TrainingInterruptedError
 from leporid.evaluation import MetricTable, combine, compare, evaluate, ingredients
-from leporid.experiments import CUTS, Meter, RunRecord, judge, write_final, write_run
+from leporid.experiments import (
+    BASELINES,
+    CUTOFFS,
+    Meter,
+    RunRecord,
+    record_run,
+    write_final,
+    write_run,
+)
 from leporid.models import Blend, Recommender, continued, everything
 from leporid.selection import decision
 from leporid.selection.answer import Answer
@@ -34,7 +42,6 @@ from leporid.selection.journal import Event
 from leporid.selection.search import FULL, Race, Result, by_value
 from leporid.training import StopWhen
 
-BASELINES = ("toppop", "itemknn", "ease")
 _GRACE = 0.03
 """Share of the budget that the final fits may be late by: a good answer is worth that much."""
 _STRATA = ("tail-users", "cold-users")
@@ -256,7 +263,7 @@ class Closing:
     def _test(self, model: Recommender, meter: Meter, guard: Guard) -> None:
         """The only look at the test part for the chosen model; its record."""
         table = self._evaluated(model, guard)
-        self.record, self.outcomes = judge(
+        _, self.record, self.outcomes = record_run(
             model,
             self.known,
             meter,
@@ -307,7 +314,7 @@ class Closing:
             self._say("tested", label=candidate.label, value=other.metrics[self.metric])
 
     def _evaluated(self, model: Recommender, guard: Guard) -> MetricTable:
-        cuts = tuple(sorted({*CUTS, self.judge.cut}))
+        cuts = tuple(sorted({*CUTOFFS, self.judge.cut}))
         return evaluate(model, self.known, at=cuts, progress=guard)
 
     def _tested(self, label: str, table: MetricTable, seconds: float) -> Tested:

@@ -12,8 +12,8 @@ from leporid.data.split import Split
 from leporid.errors import ConfigError
 from leporid.evaluation.comparison import Comparison, compare
 from leporid.evaluation.evaluator import evaluate
-from leporid.experiments import baseline_check
-from leporid.experiments.baseline_check import Baseline, BaselineCheck, against_baselines
+from leporid.experiments import baselines
+from leporid.experiments.baselines import Baseline, BaselineCheck, against_baselines
 from leporid.models.ease import EASE
 from leporid.models.itemknn import ItemKNN
 from leporid.models.toppop import TopPop
@@ -50,7 +50,7 @@ def test_no_model_is_compared_with_itself(split: Split) -> None:
 def test_ease_is_left_out_where_its_matrix_is_large(
     split: Split, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(baseline_check, "MAX_EASE_ITEMS", split.n_items - 1)
+    monkeypatch.setattr(baselines, "MAX_EASE_ITEMS", split.n_items - 1)
     check = against_baselines(evaluate(TopPop().fit(split), split), split)
     assert [row.model for row in check.baselines] == ["toppop", "itemknn"]
     assert check.left_out.startswith("EASE is left out: ")
