@@ -19,7 +19,7 @@ LISTED = set(re.findall(r"^::: (\S+)$", PAGE, re.MULTILINE)) | set(
     re.findall(r"`(leporid\.\w+\.\w+)\(", PAGE)
 )
 FOR_OTHER_ROOMS = {
-    "choosing": {"format_duration", "parse_duration"},
+    "selection": {"format_duration", "parse_duration"},
     "data": {
         "Duplicates",
         "first_of_pairs",

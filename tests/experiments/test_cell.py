@@ -135,7 +135,7 @@ def test_requests_that_selected_by_f1_keep_their_keys(log: Path) -> None:
     before, now = cell(log, metric="F1@10"), cell(log)
     assert "metric" not in before.request
     assert before.spec_hash != now.spec_hash
-    board = Path(__file__).parents[2] / "experiments" / "leaderboard.toml"
+    board = Path(__file__).parents[2] / "reproduction" / "grids" / "leaderboard.toml"
     results = Results(board.parents[1] / "results")
     keys = {c.key for spec in read_experiment(board) for c in spec.cells()}
     found = [r for r in results.records("ml-100k", ["leaderboard"]) if r.key in keys]
