@@ -11,8 +11,10 @@ from click.testing import Result
 from typer.testing import CliRunner
 
 import leporid
+from leporid.cli import choose as choose_command
 from leporid.cli.app import app
 from leporid.errors import ConfigError, LeporidError
+from tests.selection.clocks import Clock
 
 
 @pytest.fixture(scope="module")
@@ -30,6 +32,12 @@ def call(*arguments: Any, fails: bool = False) -> Result:
     return result
 
 
+@pytest.fixture(autouse=True)
+def clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Time passes by looking at the clock, as often on every machine."""
+    monkeypatch.setattr(choose_command, "_clock", Clock(0.01))
+
+
 def test_the_answer_is_printed_and_its_folder_recommends(
     log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -42,7 +50,11 @@ def test_the_answer_is_printed_and_its_folder_recommends(
     assert "toppop: NDCG@10" in done.stderr
     assert "left]" in done.stderr
     assert call("recommend", folder, "--user", "u3").exit_code == 0
-    again = json.loads(call(*arguments, "--json").stdout)
+    files = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    repeated = call(*arguments, "--json")
+    assert f"nothing was written: {folder} keeps " in repeated.stderr
+    assert files == {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    again = json.loads(repeated.stdout)
     assert again["winner"] in done.stdout
     assert {"why", "table", "tested", "commands", "elapsed"} <= again.keys()
 

@@ -5,9 +5,12 @@ The ledger is tested here too, by studies that stop, die and share a file, and i
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import multiprocessing
 import os
 import signal
+import sqlite3
 import sys
 from pathlib import Path
 from typing import Any, ClassVar
@@ -18,12 +21,13 @@ import pytest
 import leporid
 from leporid.data.split import Split
 from leporid.errors import ConfigError, DataError, LeporidError, MissingExtraError, UnknownNameError
-from leporid.experiments import study as study_module
 from leporid.experiments import tune
+from leporid.experiments import tuning as study_module
 from leporid.models import train
 from leporid.models.ease import EASE
 from leporid.progress import NullProgress
 from leporid.space import Float, Int
+from tests.selection.clocks import Clock
 from tests.test_contract import make_split
 from tests.training.toy import Dot
 
@@ -220,7 +224,62 @@ def test_a_model_without_a_space_is_fitted_once() -> None:
 
 
 def test_a_timeout_begins_no_further_trial() -> None:
-    assert len(tune("ease", make_split(), trials=20, timeout=0.0).trials) == 1
+    clock, fit = Clock(), EASE.fit
+
+    def timed(self: EASE, *given: Any, **options: Any) -> Any:
+        clock.advance(1.0)
+        return fit(self, *given, **options)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(EASE, "fit", timed)
+        for timeout, trials in ((0.0, 1), (2.5, 3), (3.0, 3)):
+            done = tune("ease", make_split(), trials=5, timeout=timeout, clock=clock).trials
+            assert [trial["seconds"] for trial in done] == [1.0] * trials
+
+
+@pytest.mark.parametrize("begun", [False, True])
+def test_a_full_disk_is_a_sentence(begun: bool, tmp_path: Path) -> None:
+    from sqlalchemy import Engine, event
+
+    path, pages = tmp_path / "study.db", 1
+    if begun:
+        tune("ease", make_split(), trials=1, storage=path)
+        with contextlib.closing(sqlite3.connect(path)) as database:
+            pages = database.execute("PRAGMA page_count").fetchone()[0]
+
+    def fill(connection: Any, _: Any) -> None:
+        connection.execute(f"PRAGMA max_page_count = {pages}")
+
+    event.listen(Engine, "connect", fill)
+    try:
+        with pytest.raises(DataError) as error:
+            tune("ease", make_split(), trials=50, storage=path)
+    finally:
+        event.remove(Engine, "connect", fill)
+    said = f"could not write the study {path}: database or disk is full; make room there"
+    assert said in str(error.value)
+    assert tune("ease", make_split(), trials=2, storage=path).trials, "the same file goes on"
+
+
+def test_a_full_disk_is_a_sentence_for_a_journal_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from optuna.storages.journal import JournalFileBackend
+
+    write, written = JournalFileBackend.append_logs, []
+
+    def full(self: Any, logs: Any) -> None:
+        written.append(logs)
+        if len(written) > 20:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        write(self, logs)
+
+    path = tmp_path / "study.journal"
+    with monkeypatch.context() as patch:
+        patch.setattr(JournalFileBackend, "append_logs", full)
+        with pytest.raises(DataError, match=r"could not write the study .*: No space left on dev"):
+            tune("ease", make_split(), trials=20, storage=path)
+    assert len(tune("ease", make_split(), trials=4, storage=path).trials) == 4
 
 
 def test_progress_shows_the_best_value_so_far() -> None:

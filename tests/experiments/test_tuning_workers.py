@@ -7,7 +7,6 @@ import os
 import random
 import signal
 import threading
-import time
 from pathlib import Path
 from typing import Any
 
@@ -47,12 +46,9 @@ def _die_at_step(path: Path, step: int) -> None:
     _tune(path)
 
 
-def _run(target: Any, *arguments: Any, seconds: float | None = None) -> int | None:
+def _run(target: Any, *arguments: Any) -> int | None:
     child = SPAWN.Process(target=target, args=arguments)
     child.start()
-    if seconds is not None:
-        time.sleep(seconds)
-        child.kill()
     child.join()
     return child.exitcode
 
@@ -139,10 +135,11 @@ def test_a_busy_worker_with_the_same_host_and_process_id_is_left_alone(tmp_path:
     second.close()
 
 
-def test_a_worker_on_a_database_server_is_alive_as_long_as_it_counts(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_worker_on_a_database_server_is_alive_as_long_as_it_counts(tmp_path: Path) -> None:
     now = 0.0
+
+    def clock() -> float:
+        return now
 
     def sleep(seconds: float) -> None:
         nonlocal now
@@ -150,22 +147,20 @@ def test_a_worker_on_a_database_server_is_alive_as_long_as_it_counts(
         if not busy._end.is_set():
             busy._beat(int(now))
 
-    monkeypatch.setattr(workers.time, "monotonic", lambda: now)
-    monkeypatch.setattr(time, "sleep", sleep)
     url = f"sqlite:///{tmp_path / 'server.db'}"
-    study, busy = open_study(url, "s", {}, {"l2": 1.0})
+    study, busy = open_study(url, "s", {}, {"l2": 1.0}, clock)
     assert isinstance(busy, BeatingWorkers)
-    assert Ledger(study, busy).begin(2) is not None
+    assert Ledger(study, busy, sleep).begin(2) is not None
     study.ask()  # by somebody who dies before it has a name
-    again, second = open_study(url, "s", {}, {})
-    begun = Ledger(again, second).begin(2)
+    again, second = open_study(url, "s", {}, {}, clock)
+    begun = Ledger(again, second, sleep).begin(2)
     assert begun is not None, "the nameless trial is given up after the lease"
     assert begun[1] == 1
     assert now >= workers._LEASE_SECONDS
     busy.close()
-    assert Ledger(again, second).begin(2) is None, "the other worker has just counted"
+    assert Ledger(again, second, sleep).begin(2) is None, "the other worker has just counted"
     now += workers._LEASE_SECONDS
-    retried = Ledger(again, second).begin(2)
+    retried = Ledger(again, second, sleep).begin(2)
     assert retried is not None
     assert again.trials[retried[0].number].system_attrs["fixed_params"] == {"l2": 1.0}
     second.close()

@@ -14,9 +14,10 @@ class Sleeper(TopPop):
     """The most popular items, after a sleep that grows with the log and that nothing ends."""
 
     name = "sleeper"
+    wait = staticmethod(time.sleep)
 
     def _fit(self, split: Split, *, seed: int, progress: ProgressLike) -> None:
-        time.sleep(60 * (len(split.train) / 2000) ** 1.5)
+        self.wait(60 * (len(split.train) / 2000) ** 1.5)
         super()._fit(split, seed=seed, progress=progress)
 
 

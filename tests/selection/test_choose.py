@@ -20,13 +20,14 @@ from leporid.data import IdMap, Interactions
 from leporid.errors import ConfigError, DataError, LeporidWarning, UnknownNameError
 from leporid.experiments import read_run
 from leporid.models import Blend, Recommender, find_model
-from leporid.selection import programme
+from leporid.selection import schedule
 from leporid.selection.budget import Guard
 from leporid.selection.candidates import Candidate
 from leporid.selection.choice import Choice
 from leporid.selection.finalise import Closing
 from leporid.selection.schedule import Programme
 from leporid.serve.loaded_run import load_run
+from tests.selection.clocks import Clock
 
 QUICK = ("toppop", "itemknn", "rp3beta")
 
@@ -48,15 +49,17 @@ def log_of(rows: list[tuple[int, int, int]]) -> Interactions:
 def short() -> Iterator[None]:
     """Two rounds of variants: the race is over before its time, on a busy machine too."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(programme, "_EARLY_ROUNDS", 1)
-        patch.setattr(programme, "_ROUNDS", 1)
+        patch.setattr(schedule, "_EARLY_ROUNDS", 1)
+        patch.setattr(schedule, "_ROUNDS", 1)
         yield
 
 
 @pytest.fixture(scope="module")
 def chosen(short: None, tmp_path_factory: pytest.TempPathFactory) -> Choice:
     folder = tmp_path_factory.mktemp("choose") / "chosen"
-    return leporid.choose(planted(), 120, models=QUICK, output=folder, progress=False)
+    return leporid.choose(
+        planted(), 120, models=QUICK, output=folder, progress=False, clock=Clock()
+    )
 
 
 def test_the_answer_is_a_model_a_table_and_reasons(chosen: Choice) -> None:
@@ -92,10 +95,11 @@ def test_the_same_question_again_is_answered_from_the_folder(chosen: Choice) -> 
     journal = chosen.folder / "race" / "journal.jsonl"
     before = journal.read_bytes()
     again = leporid.choose(planted(), 120, models=QUICK, output=chosen.folder, progress=False)
+    assert "nothing was written" in again.note
     assert again.to_dict() == chosen.to_dict() == json.loads(json.dumps(chosen.to_dict()))
     assert journal.read_bytes() == before
     with pytest.raises(ConfigError, match="another metric"):
-        leporid.choose(planted(), 130, "HR@10", output=chosen.folder, progress=False)
+        leporid.choose(planted(), 130, "HR@10", output=chosen.folder, progress=False, clock=Clock())
 
 
 def test_what_is_tested_has_learnt_from_validation_and_not_from_test(chosen: Choice) -> None:
@@ -121,7 +125,9 @@ def test_a_winner_whose_fit_crashes_gives_its_place_to_the_next(
         return fitted(self, candidate, guard)
 
     monkeypatch.setattr(Closing, "_fitted", crash)
-    chosen = leporid.choose(planted(), 600, models=("toppop", "itemknn"), progress=False)
+    chosen = leporid.choose(
+        planted(), 600, models=("toppop", "itemknn"), progress=False, clock=Clock()
+    )
     assert "could not be fitted: Eigenvalues did not converge" in chosen.why
     assert chosen.winner != asked[0].label
     value = next(row["NDCG@10"] for row in chosen.table if _label(row) == chosen.winner)
@@ -140,7 +146,9 @@ def test_a_final_fit_that_crashes_leaves_the_tested_model(
         raise MemoryError("too large")
 
     monkeypatch.setattr(Closing, "_final", crash)
-    chosen = leporid.choose(planted(), 600, models=("toppop", "itemknn"), progress=False)
+    chosen = leporid.choose(
+        planted(), 600, models=("toppop", "itemknn"), progress=False, clock=Clock()
+    )
     assert "No final fit: too large; the model in the folder has not learnt" in chosen.why
     assert [row["model"] for row in chosen.tested].count(chosen.winner) == 1
     assert not chosen.model.fitting.final
@@ -151,12 +159,15 @@ def test_without_time_for_a_blend_or_a_test_there_is_still_an_answer(
 ) -> None:
     decide = Closing.decide
 
-    def too_late(self: Closing) -> Any:
-        self.race.timer.budget = self.race.timer.elapsed / 2  # and no grace can help
-        return decide(self)
+    clock = Clock()
+
+    def too_late(self: Closing) -> None:
+        clock.advance(10_000)
+        decide(self)
 
     monkeypatch.setattr(Closing, "decide", too_late)
-    chosen = leporid.choose(planted(), 600, models=("toppop", "itemknn"), progress=False)
+    models = ("toppop", "itemknn")
+    chosen = leporid.choose(planted(), 600, models=models, progress=False, clock=clock)
     assert chosen.winner == "toppop"
     assert " was ahead with 0." in chosen.why
     assert "itemknn" not in chosen.commands[0]
@@ -166,7 +177,7 @@ def test_choosing_never_looks_at_test(short: None) -> None:
     split = leporid.temporal_split(planted())
     half = split.test.select(np.arange(0, len(split.test), 2))
     tables = [
-        leporid.choose(s, 600, models=("toppop", "ease"), progress=False).table
+        leporid.choose(s, 600, models=("toppop", "ease"), progress=False, clock=Clock()).table
         for s in (split, leporid.Split(split.train, split.valid, half, split.protocol))
     ]
     values = [[(row["model"], row["settings"], row["NDCG@10"]) for row in t] for t in tables]
@@ -184,26 +195,28 @@ def test_choosing_never_looks_at_test(short: None) -> None:
 def test_small_logs_have_an_answer(
     short: None, rows: list[tuple[int, int, int]], answer: str
 ) -> None:
-    chosen = leporid.choose(log_of(rows), 600, models=QUICK, progress=False)
+    chosen = leporid.choose(log_of(rows), 600, models=QUICK, progress=False, clock=Clock())
     assert answer in chosen.why
     assert len(chosen.model.recommend(chosen.model.users.external(0), n=2)[0]) == 2
 
 
 def test_one_item_is_a_sentence() -> None:
     with pytest.raises(DataError, match="no user has enough interactions"):
-        leporid.choose(log_of([(u, 7, u) for u in range(30)]), 3, progress=False)
+        leporid.choose(log_of([(u, 7, u) for u in range(30)]), 3, progress=False, clock=Clock())
 
 
 def test_a_log_without_times_is_split_at_random(short: None) -> None:
     data = planted()
     timeless = Interactions(data.user, data.item, None, data.users, data.items)
     with pytest.warns(LeporidWarning, match="no times"):
-        chosen = leporid.choose(timeless, 600, models=("toppop", "itemknn"), progress=False)
+        chosen = leporid.choose(
+            timeless, 600, models=("toppop", "itemknn"), progress=False, clock=Clock()
+        )
     assert chosen.model.fitting.final
 
 
 def test_no_time_at_all_still_gives_the_most_popular() -> None:
-    chosen = leporid.choose(planted(), 1e-6, progress=False)
+    chosen = leporid.choose(planted(), 1e-6, progress=False, clock=Clock(0.001))
     assert chosen.folder is None
     assert chosen.winner == "toppop"
     assert "More time would help" in chosen.why
@@ -223,13 +236,17 @@ def test_an_interrupt_keeps_the_best_so_far(monkeypatch: pytest.MonkeyPatch) -> 
         raise KeyboardInterrupt
 
     monkeypatch.setattr(Programme, "_vary", interrupted)
-    chosen = leporid.choose(planted(), 29, models=("toppop", "itemknn"), progress=False)
+    chosen = leporid.choose(
+        planted(), 600, models=("toppop", "itemknn"), progress=False, clock=Clock()
+    )
     assert "interrupted" in chosen.why
     assert chosen.winner.startswith("itemknn")
 
 
 def test_a_metric_made_of_two_means(short: None) -> None:
-    chosen = leporid.choose(planted(), 600, "F1@5", models=("toppop", "itemknn"), progress=False)
+    chosen = leporid.choose(
+        planted(), 600, "F1@5", models=("toppop", "itemknn"), progress=False, clock=Clock()
+    )
     assert chosen.tested[0]["F1@5"] > 0
 
 
@@ -237,7 +254,9 @@ def test_a_metric_made_of_two_means(short: None) -> None:
 def test_networks_race_from_every_start(short: None, tmp_path: Path) -> None:
     data = leporid.synthesize(200, 90, 6000, seed=2)
     models = ("toppop", "itemknn", "bpr")
-    chosen = leporid.choose(data, 900, models=models, output=tmp_path / "out", progress=False)
+    chosen = leporid.choose(
+        data, 900, models=models, output=tmp_path / "out", progress=False, clock=Clock(0.001)
+    )
     starts = {row["start"] for row in chosen.table if row["model"] == "bpr"}
     assert starts == {"random", "svd", "leporid"}
     assert "The start: bpr" in chosen.why

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from pathlib import Path
 from typing import Any
 
@@ -15,19 +14,34 @@ import leporid
 from leporid.data import Split
 from leporid.errors import DataError
 from leporid.models.shared import catalogue
-from leporid.selection import closing, pilots, programme
+from leporid.selection import evaluator, finalise, runtime_estimates, schedule
+from leporid.selection.answer import Answer
 from leporid.selection.budget import OutOfTimeError, Timer
 from leporid.selection.candidates import Candidate, with_windows
+from leporid.selection.choice import Choice
 from leporid.selection.evaluator import Rehearsal, stage_of
 from leporid.selection.finalise import Closing
 from leporid.selection.runtime_estimates import predict_seconds, share_of
 from leporid.selection.search import FULL
 from leporid.selection.subprocess_runner import run_apart
-from tests.selection import slow_tasks
+from tests.selection import slow_model, slow_tasks
+from tests.selection.clocks import Clock
 
 
 def planted() -> Split:
     return leporid.temporal_split(leporid.synthesize(120, 70, 3000, seed=5))
+
+
+def choose(models: tuple[str, ...] = ("toppop", "itemknn"), **how: Any) -> Choice:
+    how = {"budget": 600, "clock": Clock(), "progress": False, **how}
+    return leporid.choose(planted(), models=models, **how)
+
+
+@pytest.fixture
+def short(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No variants."""
+    monkeypatch.setattr(schedule, "_EARLY_ROUNDS", 0)
+    monkeypatch.setattr(schedule, "_ROUNDS", 0)
 
 
 @pytest.fixture
@@ -37,9 +51,9 @@ def sleeper(monkeypatch: pytest.MonkeyPatch) -> str:
     return "sleeper"
 
 
-def judge_of(folder: Path, budget: float = math.inf) -> Rehearsal:
-    split = planted()
-    return Rehearsal(split, stage_of(split) or split, "NDCG@10", Timer(budget), folder)
+def judge_of(folder: Path, budget: float = math.inf, tick: float = 0.0) -> Rehearsal:
+    split, timer = planted(), Timer(budget, clock=Clock(tick))
+    return Rehearsal(split, stage_of(split) or split, "NDCG@10", timer, folder)
 
 
 def test_only_the_last_rung_of_a_network_is_shortened(tmp_path: Path) -> None:
@@ -57,41 +71,44 @@ def test_only_the_last_rung_of_a_network_is_shortened(tmp_path: Path) -> None:
 
 def test_what_outlasts_its_time_is_killed(tmp_path: Path) -> None:
     pid = tmp_path / "pid"
+
+    def clock() -> float:
+        return 3.0 if pid.is_file() and pid.read_text() else 0.0
+
     with pytest.raises(OutOfTimeError):
-        run_apart(slow_tasks.sleep, 3.0, pid=str(pid))
-    assert not pid.exists() or not psutil.pid_exists(int(pid.read_text()))
+        run_apart(slow_tasks.sleep, 3.0, (), clock, pid=str(pid))
+    assert not psutil.pid_exists(int(pid.read_text()))
 
 
 def test_what_it_does_is_in_files_and_what_it_refuses_is_said(tmp_path: Path) -> None:
-    run_apart(slow_tasks.write, 60.0, to=str(tmp_path / "a"), text="é\n")
+    run_apart(slow_tasks.write, 60.0, (), Clock(), to=str(tmp_path / "a"), text="é\n")
     assert (tmp_path / "a").read_text(encoding="utf-8") == "é\n"
     with pytest.raises(DataError, match=r"^there is nothing to do: leave it$"):
-        run_apart(slow_tasks.refuse, 60.0)
+        run_apart(slow_tasks.refuse, 60.0, (), Clock())
     with pytest.raises(DataError, match="ValueError: what is this"):
-        run_apart(slow_tasks.crash, 60.0)
+        run_apart(slow_tasks.crash, 60.0, (), Clock())
 
 
 @pytest.mark.parametrize("power", [1.0, 1.5, 2.0, 3.0])
 def test_seconds_are_foreseen_from_small_shares(
     power: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    now, fitted = [0.0], []
-    monkeypatch.setattr(pilots.time, "perf_counter", lambda: now[0])
-    monkeypatch.setattr(pilots, "share_of", lambda split, share: share)
+    clock, fitted = Clock(), []
+    monkeypatch.setattr(runtime_estimates, "share_of", lambda split, share: share)
 
     def fit(share: Any) -> None:
         fitted.append(share)
-        now[0] += 100.0 * share**power
+        clock.advance(100.0 * share**power)
 
     linear = 100.0 * (1 / 8) ** (power - 1)
-    expected, worst = predict_seconds(fit, planted(), enough=1.1 * linear)
+    expected, worst = predict_seconds(fit, planted(), 1.1 * linear, clock)
     if power < 3:
         assert expected == pytest.approx(100.0)
         assert fitted[-1] == 1 / 4
     assert worst == pytest.approx(100.0 * (1 / fitted[-1]) ** (3 - power))
-    expected, worst = predict_seconds(fit, planted(), enough=math.inf)
+    expected, worst = predict_seconds(fit, planted(), math.inf, clock)
     assert expected <= 101 <= 2 * worst
-    expected, worst = predict_seconds(fit, planted(), enough=1e-3)
+    expected, worst = predict_seconds(fit, planted(), 1e-3, clock)
     assert expected <= 101 <= 2 * worst
     assert fitted[-1] == 1 / 16, "no larger share where the smallest one says enough"
 
@@ -105,23 +122,28 @@ def test_a_share_is_a_log_of_its_own() -> None:
     assert len(share_of(one, 0.01).train) == 1
 
 
-def test_a_slow_model_is_left_out_by_what_its_pilot_took(sleeper: str) -> None:
-    chosen = leporid.choose(planted(), 12, models=("toppop", "itemknn", sleeper), progress=False)
+def test_a_slow_model_is_left_out_by_what_its_pilot_took(
+    sleeper: str, short: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = Clock()
+    monkeypatch.setattr(slow_model.Sleeper, "wait", clock.advance)
+    chosen = choose(models=("toppop", "itemknn", sleeper), budget=12, clock=clock)
     assert "itemknn" in chosen.winner
     assert "not enough for sleeper" in chosen.why
 
 
-def test_a_fit_in_doubt_is_killed_at_its_moment(sleeper: str, tmp_path: Path) -> None:
-    judge = judge_of(tmp_path, 1000.0)
+def test_a_fit_in_doubt_is_killed_at_its_moment(
+    sleeper: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    judge = judge_of(tmp_path, 1000.0, tick=0.1)
     candidate = Candidate(model=sleeper)
     judge._pilots[candidate.unwindowed], judge._apart_seconds = (1.0, 9.0), 0.1
     with pytest.raises(OutOfTimeError):
         judge.evaluate(candidate, FULL, judge.timer.elapsed + 2.0)
     judge._apart_seconds = 10.0
-    begun = time.monotonic()
+    monkeypatch.setattr(evaluator, "run_apart", lambda *_, **how: pytest.fail("it was begun"))
     with pytest.raises(OutOfTimeError, match="no time to begin"):
         judge.evaluate(candidate, FULL, judge.timer.elapsed + 2.0)
-    assert time.monotonic() - begun < 500, "it slept"
 
 
 def test_near_the_end_a_pilot_is_not_believed(tmp_path: Path) -> None:
@@ -162,20 +184,18 @@ def test_a_window_needs_no_other_fit(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.slow
-def test_the_final_fits_may_run_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_final_fits_may_run_elsewhere(short: None, monkeypatch: pytest.MonkeyPatch) -> None:
     fit, refitted = Closing.fit, []
-    monkeypatch.setattr(programme, "_EARLY_ROUNDS", 0)
-    monkeypatch.setattr(programme, "_ROUNDS", 0)
 
-    def in_doubt(self: Closing) -> None:
+    def in_doubt(self: Closing, standing: Answer | None) -> bool:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(Rehearsal, "is_doubtful", lambda *_: True)
-            patch.setattr(closing, "fit_on", lambda *_, **how: refitted.append(how))
-            fit(self)
+            patch.setattr(finalise, "fit_on", lambda *_, **how: refitted.append(how))
+            return fit(self, standing)
 
-    here = leporid.choose(planted(), 600, models=("toppop", "itemknn"), progress=False)
+    here = choose()
     monkeypatch.setattr(Closing, "fit", in_doubt)
-    away = leporid.choose(planted(), 600, models=("toppop", "itemknn"), progress=False)
+    away = choose()
     assert not refitted, "it was fitted here"
     assert away.model.fitting.final
     assert away.winner == here.winner
@@ -183,7 +203,9 @@ def test_the_final_fits_may_run_elsewhere(monkeypatch: pytest.MonkeyPatch) -> No
     assert (away.model.score(users) == here.model.score(users)).all()
 
 
-def test_a_baseline_that_fails_does_not_cost_the_choice(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_baseline_that_fails_does_not_cost_the_choice(
+    short: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     fitted = Closing._fitted
 
     def only_the_winner(self: Closing, candidate: Candidate, *how: Any) -> Any:
@@ -192,8 +214,6 @@ def test_a_baseline_that_fails_does_not_cost_the_choice(monkeypatch: pytest.Monk
         return fitted(self, candidate, *how)
 
     monkeypatch.setattr(Closing, "_fitted", only_the_winner)
-    monkeypatch.setattr(programme, "_EARLY_ROUNDS", 0)
-    monkeypatch.setattr(programme, "_ROUNDS", 0)
-    choice = leporid.choose(planted(), 600, models=("toppop", "itemknn"), progress=False)
+    choice = choose()
     assert choice.model.fitting.final
     assert "could not be tested: it broke" in choice.why

@@ -185,7 +185,7 @@ def test_a_start_that_is_clearly_behind_goes_even_if_there_is_room_for_it(tmp_pa
     results = race.heat([best, behind, *slower])
     assert race.survivors(results) == results[:1]
     results = race.heat([best, level, *slower])
-    assert race.survivors(results) == results[:2], "level starts both go on"
+    assert {*race.survivors(results)} == {*results[:2]}, "level starts both go on"
     assert race.level_with(results[0])[:2] == results[:2]
 
 

@@ -13,10 +13,11 @@ import pytest
 
 import leporid
 from leporid.data import Split
-from leporid.selection import programme
+from leporid.selection import schedule
 from leporid.selection.choice import Choice
 from leporid.selection.search import Workers
-from tests.selection.test_race import World, field_of, race_of
+from tests.selection.clocks import Clock
+from tests.selection.test_search import World, field_of, race_of
 
 MODELS = ("toppop", "itemknn", "p3alpha")
 
@@ -27,12 +28,13 @@ def planted() -> Split:
 
 @pytest.fixture(autouse=True)
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(programme, "_EARLY_ROUNDS", 1)
-    monkeypatch.setattr(programme, "_ROUNDS", 1)
+    monkeypatch.setattr(schedule, "_EARLY_ROUNDS", 1)
+    monkeypatch.setattr(schedule, "_ROUNDS", 1)
 
 
 def choose(folder: Path | None = None, workers: Workers | None = None) -> Choice:
     how: dict[str, Any] = {"output": folder, "workers": workers, "progress": False}
+    how["clock"] = Clock()
     return leporid.choose(planted(), 900, models=MODELS, **how)
 
 
@@ -59,20 +61,33 @@ def test_workers_find_what_one_process_finds() -> None:
     assert judged(together) == judged(alone)
 
 
+class Busy(Future[Any]):
+    """Work that is not done before the time is over."""
+
+    def __init__(self, world: World) -> None:
+        super().__init__()
+        self._world = world
+
+    def done(self) -> bool:
+        self._world.now = 29.5
+        return False
+
+
 class Never(Executor):
     """Workers that never answer."""
 
+    def __init__(self, world: World) -> None:
+        self._world = world
+
     def submit(self, *work: Any, **how: Any) -> Future[Any]:  # type: ignore[override]
-        return Future()
+        return Busy(self._world)
 
 
 def test_who_has_no_answer_at_the_deadline_is_late(tmp_path: Path) -> None:
     world = World({"a": 0.3, "b": 0.9}, {"a": 1.0, "b": 1.0})
     race = race_of(world, tmp_path, 30.0)
     race.heat(field_of(world)[:1])
-    world.workers, world.now = Never(), 0.0
-    turn = threading.Timer(0.2, lambda: setattr(world, "now", 29.5))
-    turn.start()
+    world.workers, world.now = Never(world), 0.0
     race.heat(field_of(world))
     assert [c.model for c in race.late.values()] == ["b"]
     assert race.leader is not None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from leporid.config import canonical_hash
 from leporid.data import Part, Split, inner_validation_split
 from leporid.errors import ConfigError, DataError, LeporidError
 from leporid.evaluation import evaluate, parse_metric
-from leporid.experiments.tuning_ledger import Ledger, import_optuna, open_study
+from leporid.experiments.tuning_ledger import Ledger, import_optuna, open_study, storage_errors
 from leporid.initializers import InitialEmbeddings, initial_embeddings
 from leporid.models import DEFAULT_RECIPE, Recommender, get, named_recipe, train
 from leporid.progress import ProgressLike, make_progress
@@ -56,6 +56,7 @@ def tune(
     progress: bool | ProgressLike | None = None,
     timeout: float | None = None,
     rehearse: bool = False,
+    clock: Callable[[], float] = time.monotonic,
     **fixed: Any,
 ) -> TuningResult:
     """Search the space declared beside `model`, judged by `metric` on validation only.
@@ -75,6 +76,7 @@ def tune(
         validation. It is cut out of train and validation as test was cut out of everything, so it
         lies as far behind its training data as test does; validation lies next to them, and
         settings that do best there may be too close to what was learnt.
+    clock : what tells the time, in seconds.
     """
     cls = get(model) if isinstance(model, str) else model
     family, cutoff = parse_metric(metric)
@@ -90,7 +92,7 @@ def tune(
     searched = {k: v for k, v in (space or cls.search_space).items() if k not in fixed}
     check_space(searched, {f.name for f in fields(cls.config_class)}, cls.name)
     fixed = {**cls.recipe_settings(named_recipe(cls, recipe), split.train), **fixed}
-    search = _Search(cls, split, part, metric, cutoff, searched, fixed, seed, init, device)
+    search = _Search(cls, split, part, metric, cutoff, searched, fixed, seed, init, device, clock)
     budget = trials if searched else 1
 
     logging = import_optuna().logging
@@ -98,19 +100,20 @@ def tune(
         # Optuna's own messages give way to our bar.
         stack.callback(logging.set_verbosity, logging.get_verbosity())
         logging.set_verbosity(logging.WARNING)
+        stack.enter_context(storage_errors(storage))
         name = study_name or f"{cls.name}-{canonical_hash(search.question)}"
-        study, workers = open_study(storage, name, search.question, search.defaults)
+        study, workers = open_study(storage, name, search.question, search.defaults, clock)
         stack.callback(workers.close)
         ledger = Ledger(study, workers)
         reporter = make_progress(progress)
         reporter.start(f"tuning {cls.name}", budget)
         reporter.advance(len(ledger.finished()))
-        deadline = math.inf if timeout is None else time.monotonic() + timeout
+        deadline = math.inf if timeout is None else clock() + timeout
         while begun := ledger.begin(budget):
             search.trial(study, ledger, *begun)
             best = ledger.best()
             reporter.advance(1, **({} if best is None else {f"best {metric}": best.value}))
-            if time.monotonic() >= deadline:
+            if clock() >= deadline:
                 break
         reporter.close()
         return _result(study, ledger, cls, metric)
@@ -130,6 +133,7 @@ class _Search:
     seed: int
     init: str | InitialEmbeddings | None
     device: str | None
+    clock: Callable[[], float]
     vectors: dict[int, InitialEmbeddings | None] = field(default_factory=dict)
     """Starting vectors by their length, computed once for all trials."""
 
@@ -167,7 +171,7 @@ class _Search:
         study.sampler = optuna.samplers.TPESampler(
             n_startup_trials=_STARTUP_TRIALS, seed=self.seed * 100_003 + place
         )
-        begun = time.perf_counter()
+        begun = self.clock()
         try:
             settings = {**self.fixed, **_suggest(trial, self.space)}
             trial.set_user_attr("settings", self._complete(settings))
@@ -180,7 +184,7 @@ class _Search:
         except BaseException:
             ledger.abandon(trial.number)
             raise
-        trial.set_user_attr("seconds", time.perf_counter() - begun)
+        trial.set_user_attr("seconds", self.clock() - begun)
         study.tell(trial, value)
 
     def _judge(self, settings: Mapping[str, Any]) -> float:

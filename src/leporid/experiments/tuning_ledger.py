@@ -7,8 +7,10 @@ account in the study itself: an abandoned trial does not count, and its settings
 from __future__ import annotations
 
 import contextlib
+import errno
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +21,16 @@ from leporid.experiments.tuning_workers import BeatingWorkers, LockedWorkers, Wo
 
 _ABANDONED = "abandoned-"
 _POLL_SECONDS = 1.0
+_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 class Ledger:
     """Which trials of a study count towards its budget."""
 
-    def __init__(self, study: Any, workers: Workers) -> None:
-        self._study, self._workers = study, workers
+    def __init__(
+        self, study: Any, workers: Workers, sleep: Callable[[float], None] = time.sleep
+    ) -> None:
+        self._study, self._workers, self._sleep = study, workers, sleep
 
     def counted(self) -> list[Any]:
         """Trials finished or being worked on, by anyone, in the order they were begun."""
@@ -57,7 +62,7 @@ class Ledger:
                     return self._ask(budget)
             if not undecided:
                 return None
-            time.sleep(_POLL_SECONDS)
+            self._sleep(_POLL_SECONDS)
 
     def _ask(self, budget: int) -> tuple[Any, int] | None:
         trial = self._study.ask()
@@ -97,7 +102,11 @@ class Ledger:
 
 
 def open_study(
-    storage: str | Path | None, name: str, question: Mapping[str, str], first: Mapping[str, Any]
+    storage: str | Path | None,
+    name: str,
+    question: Mapping[str, str],
+    first: Mapping[str, Any],
+    clock: Callable[[], float] = time.monotonic,
 ) -> tuple[Any, Workers]:
     """The study of that name, new or resumed; it must have asked the same question before.
 
@@ -105,7 +114,7 @@ def open_study(
     """
     if storage is None or "://" in str(storage):
         study = _create(storage, name)
-        workers = Workers() if storage is None else BeatingWorkers(study)
+        workers = Workers() if storage is None else BeatingWorkers(study, clock)
         _ask_question(study, question, first)
         return study, workers
     path = Path(storage)
@@ -118,6 +127,29 @@ def open_study(
     except OSError as error:
         raise DataError(f"could not write {path}: {error.strerror or error}") from error
     return study, workers
+
+
+def _refusals() -> tuple[type[Exception], ...]:
+    """What Optuna raises where its storage is refused, and what the database below it raises."""
+    database = import_module("sqlalchemy.exc").SQLAlchemyError
+    return import_optuna().exceptions.StorageInternalError, database
+
+
+@contextlib.contextmanager
+def storage_errors(storage: str | Path | None) -> Iterator[None]:
+    """What a storage refuses (a full disk, say), as a sentence."""
+    try:
+        yield
+    except (OSError, *_refusals()) as error:
+        if isinstance(error, OSError) and error.errno not in _FULL:
+            raise
+        reason: BaseException = error
+        while reason.__cause__ is not None:
+            reason = reason.__cause__
+        raise DataError(
+            f"could not write the study {storage}: {getattr(reason, 'strerror', None) or reason}; "
+            f"make room there and run the same command: finished trials are kept"
+        ) from error
 
 
 def _create(storage: Any, name: str) -> Any:

@@ -12,6 +12,7 @@ import contextlib
 import secrets
 import threading
 import time
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
@@ -85,9 +86,9 @@ class BeatingWorkers(Workers):
     A database server has no lock for `turn`: the budget is checked after the fact.
     """
 
-    def __init__(self, study: Any) -> None:
+    def __init__(self, study: Any, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__()
-        self._study = study
+        self._study, self._clock = study, clock
         self._seen: dict[str, tuple[Any, float, bool | None]] = {}
         self._end = threading.Event()
         self._beat(0)
@@ -108,7 +109,7 @@ class BeatingWorkers(Workers):
         """By this process's clock alone: those of two hosts may differ."""
         if token == self.token:
             return True
-        now, count = time.monotonic(), self._study.user_attrs.get(f"worker-{token}")
+        now, count = self._clock(), self._study.user_attrs.get(f"worker-{token}")
         before, since, alive = self._seen.get(token, (count, now, None))
         if count != before:
             since, alive = now, True

@@ -88,7 +88,7 @@ def decide(race: Race, judge: Rehearsal, metric: str, verdict: Verdict) -> None:
     verdict.best = verdict.winner = best = race.leader
     if best is None:
         return
-    _prefer_cheaper(race, judge, best, verdict)
+    prefer_cheaper(race, judge, best, verdict)
     verdict.runner_up = _runner_up(race, verdict.winner or best)
     _blend(race, judge, metric, verdict)
 
@@ -99,7 +99,7 @@ def _runner_up(race: Race, winner: Result) -> Result | None:
     return next(iter(others), None)
 
 
-def _prefer_cheaper(race: Race, judge: Rehearsal, best: Result, verdict: Verdict) -> None:
+def prefer_cheaper(race: Race, judge: Rehearsal, best: Result, verdict: Verdict) -> None:
     """Take the first model, by value, that is level with the best and clearly cheaper.
 
     Both are timed here, in turns: milliseconds of different moments do not compare. Two models are

@@ -37,6 +37,8 @@ LEAST_SECONDS = 15.0
 _LEAST = 100
 """Steps: with fewer a network is not begun."""
 _TIMED_STEPS, _TIMED_SECONDS = 8, 1.0
+_QUICKEST = 1e-6
+"""Seconds of a step at least: a coarse clock sees none."""
 _VALIDATIONS = 9
 """Of a training, so that every rung ends with one."""
 _VALIDATION_USERS = 1_000
@@ -189,7 +191,8 @@ class Programme:
             how = {"device": judge.device, "progress": guard, "callbacks": [StopWhen(stop)]}
             with warnings.catch_warnings(action="ignore", category=LeporidWarning):
                 network.fit(judge.stage, seed=judge.seed, **how)
-            judge.speeds[model] = statistics.median(np.diff(at).tolist())
+            seconds = statistics.median(np.diff(at).tolist())
+            judge.speeds[model] = max(seconds, _QUICKEST)
         return judge.speeds[model]
 
     def _open_starts(self, settings: Mapping[str, dict[str, Any]]) -> list[str]:
