@@ -26,7 +26,7 @@ from tests.attack.hostile_requests import (
     request,
     surrogates,
 )
-from tests.serve.conftest import model, run_dir, split  # noqa: F401
+from tests.serve.conftest import model, own_cache, run_dir, split  # noqa: F401
 from tests.serve.test_kill import server
 
 QUICK = [
@@ -45,7 +45,7 @@ def stop(process: subprocess.Popen[str], address: str) -> None:
         link.sendall(request("/recommend", b'{"users": []}')[:-5])
         time.sleep(0.2)
         os.kill(process.pid, signal.SIGTERM)
-        process.wait(30)
+        process.wait(120)
 
 
 def check_events(store: Path, outcomes: list[Outcome]) -> None:
@@ -68,7 +68,7 @@ def test_honest_requests_succeed_beside_hostile_ones_and_half_requests_are_cut_o
 
         async def attack() -> tuple[list[Outcome], int]:
             outcomes = [await besiege(target, kind, 1.0, 4) for kind in (surrogates, hang_up)]
-            return outcomes, await dawdle(target, 20, 15.0)
+            return outcomes, await dawdle(target, 20, 60.0)
 
         outcomes, held = asyncio.run(attack())
         stop(process, address)

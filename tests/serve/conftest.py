@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,14 @@ import leporid
 from leporid.data.interactions import Interactions
 from leporid.data.synthetic import synthesize
 from leporid.models.shared.base import Recommender
+
+
+@pytest.fixture(scope="session", autouse=True)
+def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Maps are neither read from the home folder nor left there."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("LEPORID_CACHE", str(tmp_path_factory.mktemp("cache")))
+        yield
 
 
 @pytest.fixture(scope="session")

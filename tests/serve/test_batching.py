@@ -21,7 +21,7 @@ class Worker:
 
     def __call__(self, jobs: list[int]) -> list[int | LeporidError]:
         self.batches.append(jobs)
-        self.go.wait(10)
+        self.go.wait(60)
         return [DataError(f"{job} is odd") if job % 2 else 2 * job for job in jobs]
 
 

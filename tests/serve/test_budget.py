@@ -115,16 +115,20 @@ def test_a_body_is_paid_for_by_its_size(poor: Any, chunked: bool) -> None:
     assert len(body) // 10 <= spent <= len(body) // 10 + 3
 
 
-def test_the_map_is_written_once(run_dir: Path) -> None:
-    app = create_app(run_dir)
+@pytest.fixture(scope="module")
+def app(run_dir: Path) -> Any:
+    return create_app(run_dir)
+
+
+def test_the_map_is_written_once(app: Any) -> None:
     assert get(app, "/map").content == app.state.service.runs["main"].map
 
 
 @pytest.mark.parametrize(
     "query", ["", "film", "PART  3 film", "film film", "2, part", "m part 1", "é", "film 1"]
 )
-def test_a_search_finds_what_a_plain_loop_finds(run_dir: Path, query: str) -> None:
-    run = create_app(run_dir).state.service.runs["main"]
+def test_a_search_finds_what_a_plain_loop_finds(app: Any, query: str) -> None:
+    run = app.state.service.runs["main"]
     words = query.casefold().split()
     popularity = np.bincount(run.model.known.item, minlength=len(run.ids))
     titles = [title.casefold() for title in run.titles]

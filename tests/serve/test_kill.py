@@ -54,7 +54,7 @@ def kill_and_count(run_dir: Path, store: str, item: int | str) -> None:
                     user = f"{writer}-{number}"
                     try:
                         body = {"events": [{"user": user, "item": item}]}
-                        answer = http.post("/events", json=body, timeout=20)
+                        answer = http.post("/events", json=body, timeout=300)
                     except httpx.HTTPError:
                         return
                     assert answer.status_code == 200
@@ -64,7 +64,7 @@ def kill_and_count(run_dir: Path, store: str, item: int | str) -> None:
         for writer in writers:
             writer.start()
         began = time.monotonic()
-        while len(answered) < 60 and time.monotonic() - began < 60:
+        while len(answered) < 60 and time.monotonic() - began < 300:
             time.sleep(0.002)
         os.kill(process.pid, signal.SIGKILL)
         for writer in writers:

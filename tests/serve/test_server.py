@@ -6,11 +6,12 @@ import asyncio
 import gc
 import socket
 import threading
-import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from leporid import threads
 from leporid.serve.server import _listen, _settle
 from leporid.serve.service import Service
 from leporid.threads import choose_torch_threads, one_thread_pool, use_torch_threads, work_alone
@@ -38,14 +39,20 @@ def test_an_answer_in_two_parts_does_not_wait_for_an_acknowledgement() -> None:
 
 
 @pytest.mark.parametrize(("all_cores", "expected"), [(0.004, "all"), (0.02, "one"), (0.03, "one")])
-def test_more_threads_are_used_where_they_pay(all_cores: float, expected: str) -> None:
+def test_more_threads_are_used_where_they_pay(
+    all_cores: float, expected: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     torch = pytest.importorskip("torch")
-    before = torch.get_num_threads()
+    before, now = torch.get_num_threads(), 0.0
+
+    def score() -> None:
+        nonlocal now
+        now += 0.02 if torch.get_num_threads() == 1 else all_cores
+
+    monkeypatch.setattr(threads, "time", SimpleNamespace(perf_counter=lambda: now))
     torch.set_num_threads(3)
     try:
-        chosen = choose_torch_threads(
-            lambda: time.sleep(0.02 if torch.get_num_threads() == 1 else all_cores)
-        )
+        chosen = choose_torch_threads(score)
         assert chosen == {"all": 3, "one": 1}[expected]
         assert torch.get_num_threads() == 3
         use_torch_threads(chosen)
@@ -79,13 +86,11 @@ def test_a_thread_that_answers_requests_runs_kernels_alone() -> None:
 
     def answer() -> None:
         work_alone()
-        with one_thread_pool(3) as threads:
-            used.append(threads)
+        with one_thread_pool(3) as number:
+            used.append(number)
 
     thread = threading.Thread(target=answer)
     thread.start()
     thread.join()
     assert used == [1]
-    with one_thread_pool(1) as threads:
-        used.append(threads)
-    assert used == [1, 1]
+    assert not hasattr(threads._LOCAL, "alone"), "only that thread"
