@@ -31,6 +31,10 @@ vectors = leporid.initializers.get("leporid")(dim=8, k=20).fit(split.train)
 assert vectors.items.vectors.shape == (data.n_items, 8)
 table = leporid.evaluate(leporid.train("itemknn", split), split, at=(10,))
 assert 0 < table.mean()["HR@10"] <= 1
+for name in ("blend", "ease", "gfcf", "ials", "p3alpha", "rp3beta", "slim", "toppop", "turbocf"):
+    model = leporid.models.Recommender.load(leporid.train(name, split).save(name))
+    items, scores = model.recommend(model.users.external(0), n=3)
+    assert len(items) == 3, name
 """
 SERVE = """
 import asyncio

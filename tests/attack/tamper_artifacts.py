@@ -38,6 +38,9 @@ MODELS: dict[str, dict[str, Any]] = {
     "ials": {"dim": 4, "iterations": 2},
     "slim": {},
     "ease": {},
+    "gfcf": {"rank": 3},
+    "turbocf": {},
+    "blend": {"members": ({"model": "itemknn"}, {"model": "toppop", "weight": 0.5})},
     "bpr": {"dim": 4, "steps": 2, "batch_size": 8},
     "sasrec": {"dim": 4, "steps": 2, "batch_size": 8, "length": 5},
 }
