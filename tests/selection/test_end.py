@@ -14,7 +14,7 @@ from leporid.artifacts import read_object
 from leporid.errors import DataError
 from leporid.experiments import read_run
 from leporid.models import Recommender, find_model
-from leporid.selection import choice, schedule
+from leporid.selection import choice, finalise, schedule
 from leporid.selection.choice import Choice
 from leporid.selection.evaluator import Rehearsal
 from leporid.selection.finalise import Closing
