@@ -171,6 +171,8 @@ def test_inspect_writes_maps_and_a_page(log: Path, embedded: Path, tmp_path: Pat
     assert "<p>40 users (0 without neighbours)" in text
     shown = call("inspect", str(embedded))
     assert "effective rank" in shown
+    largest = report["sides"]["users"]["singular values"][:5]
+    assert ", ".join(f"{value:.4g}" for value in largest) in shown
 
 
 def test_inspect_names_what_it_cannot_find(embedded: Path, tmp_path: Path) -> None:

@@ -54,10 +54,12 @@ class Inspection:
         """The tables of one side by their headings, for a terminal or a page."""
         summary = self.summaries[side]
         quantiles = zip(QUANTILES, summary.norm_quantiles, strict=True)
+        largest = ", ".join(f"{value:.4g}" for value in summary.spectrum[:5])
         rows = {
             "rows": summary.rows,
             "columns": summary.dim,
             "isolated rows": summary.isolated,
+            f"{summary.spectrum_name}: first 5": largest,
             "effective rank": summary.effective_rank,
             **{f"norm: {name}": length for name, length in quantiles},
             "norm-degree correlation": summary.degree_correlation,
