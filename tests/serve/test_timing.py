@@ -144,7 +144,20 @@ def test_bodies_within_the_limit_are_read_again_and_again_on_one_connection() ->
         await waiting(scope, receive, send)
         await hello(scope, receive, send)
 
-    body = b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 60000\r\n\r\n" + b"a" * 60000
-    with serving(counting, body_bytes=60_000) as (address, _), connect(address) as link:
+    body = b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 90000\r\n\r\n" + b"a" * 90_000
+    with serving(counting, body_bytes=90_000) as (address, _), connect(address) as link:
         for _ in range(8):
             assert read_answer(link, body).endswith(b"hello")
+            link.sendall(body[:9])  # half of the next headers
+            with connect(address) as other:  # by its answer, that half was read
+                assert read_answer(other).endswith(b"hello")
+            assert read_answer(link, body[9:]).endswith(b"hello")
+
+
+def test_headers_without_end_are_cut() -> None:
+    with serving() as (address, _), connect(address) as link:
+        link.sendall(ASK[:-2])
+        with contextlib.suppress(OSError):
+            for number in range(1 << 16):
+                link.sendall(b"X-%d: %s\r\n" % (number, b"a" * 1000))
+        assert number < 1 << 15

@@ -174,9 +174,9 @@ def _add_reading(app: FastAPI, service: Service, *, writable: bool) -> None:
         return JSONResponse({"item": served.item(index), "similar": near})
 
     @app.get("/users/{user}", response_model=s.UserAnswer, responses=_PROBLEMS)
-    async def users(user: _Id, http: Request) -> Response:
+    async def users(user: _Id) -> Response:
         """What is known of a user."""
-        return JSONResponse(await service.user(user, client_of(http.scope)))
+        return JSONResponse(await service.user(user))
 
     @app.get("/items", response_model=s.ItemsAnswer, responses=_PROBLEMS)
     async def items(

@@ -137,7 +137,8 @@ class Guard:
         announced = int(length[:20]) if length.isdigit() else 0
         if announced > most:
             return refusal(*too_long)
-        if not is_health(scope):
+        free = is_health(scope)
+        if not free:
             self._budget.charge(client, 1 + announced // _BYTES)
         parts, size, more = [], 0, True
         try:
@@ -154,7 +155,7 @@ class Guard:
                     more = message.get("more_body", False)
         except TimeoutError:
             return refusal(408, "the body did not come in time: send it at once")
-        if size > announced:  # in chunks
+        if size > announced and not free:  # in chunks
             self._budget.charge(client, size // _BYTES)
         return b"".join(parts)
 

@@ -7,7 +7,7 @@ import json
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -55,10 +55,11 @@ class Service:
         self.budget = Budget(self.limits.client_rate, self.limits.client_burst)
         most = {"waiting": self.limits.waiting, "per_client": self.limits.waiting_per_client}
         self._scoring: Batcher[Person, bytes] = Batcher(
-            self._answers, cost=_cost, batch=self.limits.batch, name="scoring", **most
-        )
-        self._looking: Batcher[_Lookup, Any] = Batcher(
-            _look_up, cost=_cost, batch=1, name="lookups", **most
+            self._answers,
+            cost=lambda person: person.cost,
+            batch=self.limits.batch,
+            name="scoring",
+            **most,
         )
         self._writing: Batcher[list[Event], int] = Batcher(
             self._add, cost=len, batch=256, name="events", **most
@@ -142,7 +143,7 @@ class Service:
             distinct = known[np.sort(np.unique(known, return_index=True)[1])]  # in order
             length = len(history)
             people.append(Person(history=distinct, unknown=tuple(unknown), length=length, **shared))
-        cost = sum(map(_cost, people))
+        cost = sum(person.cost for person in people)
         self.bound("work (20 + n per user, and more with explain)", cost, self.limits.cost)
         self.budget.charge(client, cost)
         gone = None if hung_up is None else asyncio.ensure_future(hung_up())
@@ -201,25 +202,18 @@ class Service:
         self.store.add([event for events in requests for event in events])
         return [len(events) for events in requests]
 
-    async def look_up(self, client: str, cost: int, work: Callable[[], Any]) -> Any:
-        """What `work` returns, off the event loop; clients take turns."""
-        self.budget.charge(client, cost)
-        [found] = await self._looking.submit([_Lookup(cost, work)], client)
-        return found
-
     async def search(self, run: LoadedRun, query: str, n: int, client: str) -> list[int]:
         """The answer of GET /items; each word is looked for in every title."""
-        cost = n + (1 + len(set(query.split()))) * len(run.ids) // 200
-        return await self.look_up(client, cost, lambda: run.search(query, n))  # type: ignore[no-any-return]
+        self.budget.charge(client, n + (1 + len(set(query.split()))) * len(run.ids) // 200)
+        return await asyncio.to_thread(run.search, query, n)
 
-    async def user(self, name: str, client: str) -> dict[str, Any]:
+    async def user(self, name: str) -> dict[str, Any]:
         """The answer of GET /users/{id}."""
-        run, store, stored = self.runs["main"], self.store, list[str]()
-        key, _ = _known_user(run, name)
-        if store is not None:
+        run = self.runs["main"]
+        key, stored = _known_user(run, name)[0], list[str]()
+        if self.store is not None:
             last = self.limits.history_length
-            events = await self.look_up(client, _SHOWN, lambda: store.items_of([key], last))
-            stored = events.get(key, [])
+            stored = (await asyncio.to_thread(self.store.items_of, [key], last)).get(key, [])
         index, before = run.user_items(name, bool(stored))
         recent = np.concatenate([before, run.known_items(stored)])[-_SHOWN:]
         return {
@@ -237,8 +231,8 @@ class Service:
 
     def close(self) -> None:
         """Finish, and let go of the store."""
-        for batcher in (self._scoring, self._writing, self._looking):
-            batcher.close()
+        self._scoring.close()
+        self._writing.close()
         if self.store is not None:
             self.store.close()
 
@@ -257,21 +251,6 @@ def _known_user(run: LoadedRun, user: int | str) -> tuple[str, int]:
     except UnknownIdError:
         return str(user), 0
     return str(run.model.users.external(index)), len(run.model.known.sequences().of(index))
-
-
-class _Lookup(NamedTuple):
-    """Work of one request, and what it costs."""
-
-    cost: int
-    work: Callable[[], Any]
-
-
-def _look_up(jobs: list[_Lookup]) -> list[Any]:
-    return [job.work() for job in jobs]
-
-
-def _cost(job: Person | _Lookup) -> int:
-    return job.cost
 
 
 def _json(value: Any) -> bytes:

@@ -22,7 +22,8 @@ class BoundedConnection(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
     """uvicorn's protocol; beyond a limit it answers only /health, and it bounds what it reads."""
 
     _admitted = False
-    _received = 0
+    _part: Any = None  # of which request, and whether its headers or its body
+    _received = 0  # bytes of that part
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
@@ -43,13 +44,16 @@ class BoundedConnection(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
     def data_received(self, data: bytes) -> None:
         if self.transport.is_closing():
             return
-        before = self.cycle
+        part = before, between = self.cycle, _between_requests(self)
+        if part != self._part:
+            self._part, self._received = part, 0
         super().data_received(data)
-        self._received = len(data) if self.cycle is not before else self._received + len(data)
-        # All that comes counts: the extension of a chunk is no part of its body.
-        body = 0 if _between_requests(self) else 2 * self.server_state.limits.body_bytes
-        if self._received > _HEADER_BYTES + body:
-            self.transport.abort()
+        if self.cycle is before:
+            # All that comes counts: the extension of a chunk is no part of its body.
+            self._received += len(data)
+            body = 0 if between else 2 * self.server_state.limits.body_bytes
+            if self._received > _HEADER_BYTES + body:
+                self.transport.abort()
 
 
 def _only_health(app: Any, status: int) -> Any:
