@@ -136,7 +136,7 @@ def test_requests_that_selected_by_f1_keep_their_keys(log: Path) -> None:
     assert "metric" not in before.request
     assert before.spec_hash != now.spec_hash
     board = Path(__file__).parents[2] / "reproduction" / "grids" / "leaderboard.toml"
-    results = Results(board.parents[1] / "results")
+    results = Results(board.parents[2] / "results")
     keys = {c.key for spec in read_experiment(board) for c in spec.cells()}
     found = [r for r in results.records("ml-100k", ["leaderboard"]) if r.key in keys]
     assert len(found) > 20

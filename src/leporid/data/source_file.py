@@ -15,6 +15,7 @@ import stat
 import tempfile
 import warnings
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 from urllib.parse import urlencode, urlsplit, urlunsplit
@@ -34,11 +35,31 @@ _CODECS = {b"\x1f\x8b": "gzip", b"BZh": "bz2", b"\x28\xb5\x2f\xfd": "zstd"}
 _ENDINGS = (".gz", ".bz2", ".zst")
 
 
-class Address(PurePosixPath):
+@dataclass(frozen=True)
+class Address:
     """An address such as s3://bucket/key, for messages and for its ending: without passwords."""
 
+    text: str
+
     def __str__(self) -> str:
-        return super().__str__().replace(":/", "://", 1)
+        return self.text
+
+    def __truediv__(self, name: str) -> Address:
+        return Address(f"{self.text.rstrip('/')}/{name}")
+
+    @property
+    def name(self) -> str:
+        """The last part."""
+        return PurePosixPath(self.text).name
+
+    @property
+    def suffix(self) -> str:
+        """The ending of the last part."""
+        return PurePosixPath(self.text).suffix
+
+    def with_suffix(self, suffix: str) -> Address:
+        """The same address with another ending."""
+        return Address(self.text.removesuffix(self.suffix) + suffix)
 
 
 class SourceFile(NamedTuple):
