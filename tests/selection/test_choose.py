@@ -284,16 +284,21 @@ def test_a_killed_choice_ends_with_the_same_winner(tmp_path: Path) -> None:
 
     whole, folder = summary(tmp_path / "whole"), tmp_path / "killed"
     journal = folder / "race" / "journal.jsonl"
-    for lines in (5, 16):
+    ends = [f'"event": "{kind}"'.encode() for kind in ("decided", "fitted", "final fit")]
+    for many, line in ((5, b"\n"), (16, b"\n"), *((1, end) for end in ends)):
+        many += journal.read_bytes().count(line) if line != b"\n" else 0
         process = subprocess.Popen([sys.executable, "-c", _SCRIPT, str(folder)])
         while process.poll() is None:
-            if journal.is_file() and journal.read_bytes().count(b"\n") >= lines:
+            if journal.is_file() and journal.read_bytes().count(line) >= many:
                 process.kill()
                 break
             time.sleep(0.02)
         process.wait()
-        assert not (folder / "chosen.json").exists()
+        if find_model(folder) is not None:
+            assert read_json(folder / "chosen.json")["winner"] == whole["winner"]
+            assert read_run(folder).record.extra["choose"]["label"] == whole["winner"]
     resumed = summary(folder)
+    assert resumed["complete"]
     assert resumed["winner"] == whole["winner"]
     key = ("model", "settings", "NDCG@10")
     assert [[row[k] for k in key] for row in resumed["table"]] == [

@@ -130,9 +130,9 @@ def open_study(
 
 
 def _refusals() -> tuple[type[Exception], ...]:
-    """What Optuna raises where its storage is refused, and what the database below it raises."""
+    """What a file, the database or Optuna raises where nothing can be written."""
     database = import_module("sqlalchemy.exc").SQLAlchemyError
-    return import_optuna().exceptions.StorageInternalError, database
+    return OSError, database, import_optuna().exceptions.StorageInternalError
 
 
 @contextlib.contextmanager
@@ -140,7 +140,7 @@ def storage_errors(storage: str | Path | None) -> Iterator[None]:
     """What a storage refuses (a full disk, say), as a sentence."""
     try:
         yield
-    except (OSError, *_refusals()) as error:
+    except _refusals() as error:
         if isinstance(error, OSError) and error.errno not in _FULL:
             raise
         reason: BaseException = error
