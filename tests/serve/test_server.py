@@ -5,16 +5,17 @@ from __future__ import annotations
 import asyncio
 import gc
 import socket
-import threading
 from pathlib import Path
 from types import SimpleNamespace
 
+import numba
 import pytest
 
 from leporid import threads
+from leporid.serve.batching import Batcher
 from leporid.serve.server import _listen, _settle
 from leporid.serve.service import Service
-from leporid.threads import choose_torch_threads, one_thread_pool, use_torch_threads, work_alone
+from leporid.threads import choose_torch_threads, one_thread_pool, use_torch_threads
 
 
 def test_an_answer_in_two_parts_does_not_wait_for_an_acknowledgement() -> None:
@@ -84,13 +85,16 @@ def test_what_is_loaded_leaves_garbage_collection_at_the_start_and_after_a_reloa
 def test_a_thread_that_answers_requests_runs_kernels_alone() -> None:
     used: list[int] = []
 
-    def answer() -> None:
-        work_alone()
+    def answer(jobs: list[int]) -> list[int]:
         with one_thread_pool(3) as number:
             used.append(number)
+        # Not the number of cores, which may be one: the pool was not asked.
+        used.append(numba.get_num_threads())
+        return jobs if hasattr(threads._LOCAL, "alone") else []
 
-    thread = threading.Thread(target=answer)
-    thread.start()
-    thread.join()
-    assert used == [1]
+    limits = {"batch": 1, "waiting": 9, "per_client": 9}
+    batcher: Batcher[int, int] = Batcher(answer, cost=lambda _: 1, name="test", **limits)
+    assert asyncio.run(batcher.submit([5])) == [5]
+    batcher.close()
+    assert used == [1, 1]
     assert not hasattr(threads._LOCAL, "alone"), "only that thread"

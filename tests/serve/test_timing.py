@@ -144,8 +144,8 @@ def test_bodies_within_the_limit_are_read_again_and_again_on_one_connection() ->
         await waiting(scope, receive, send)
         await hello(scope, receive, send)
 
-    body = b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 90000\r\n\r\n" + b"a" * 90_000
-    with serving(counting, body_bytes=90_000) as (address, _), connect(address) as link:
+    body = b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 400000\r\n\r\n" + b"a" * 400_000
+    with serving(counting, body_bytes=400_000) as (address, _), connect(address) as link:
         for _ in range(8):
             assert read_answer(link, body).endswith(b"hello")
             link.sendall(body[:9])  # half of the next headers
