@@ -1,6 +1,6 @@
 """The one place that says which version this is, and of what it depends on."""
 
-__version__ = "0.7.0"
+__version__ = "0.8.0"
 
 _PACKAGES = ("numpy", "scipy", "numba", "pyarrow", "torch", "optuna")
 
