@@ -9,10 +9,9 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from leporid.errors import GraphError, UnknownNameError
-from leporid.graph.directed import directed_neighbours
-from leporid.graph.matrix import members_of
-from leporid.graph.neighbours import top_k_neighbours
+from leporid.graph.neighbours import directed_neighbours, top_k_neighbours
 from leporid.graph.similarity import SIMILARITIES, Similarity
+from leporid.graph.types import binary_csr
 from leporid.progress import NullProgress
 from tests.graph import matrices, oracle
 
@@ -90,7 +89,7 @@ def test_many_fitted_rows(density: float) -> None:
 
 def test_filter_never_rejects_a_near_tie(monkeypatch: pytest.MonkeyPatch) -> None:
     """The last row is better than the threshold of the moment by one part in 50,000."""
-    monkeypatch.setattr("leporid.graph.directed.SAMPLE", 10**9)
+    monkeypatch.setattr("leporid.graph.neighbours.SAMPLE", 10**9)
     sizes = [50_000, 50_000] + [1] * 5000 + [50_001]
     columns = np.concatenate([np.arange(size) for size in sizes])
     fitted = sparse.csr_array(
@@ -124,9 +123,9 @@ def test_a_row_is_left_out_wherever_it_stands() -> None:
     known = np.flatnonzero(own >= 0)
     weights[known, own[known]] = 0.0
     indices, values = oracle.top_k(weights, 17)
-    members = members_of(fitted)
+    members = binary_csr(fitted)
     found = directed_neighbours(
-        members_of(fitted[rows]), members, 17, Similarity("jaccard"), own, 2, NullProgress()
+        binary_csr(fitted[rows]), members, 17, Similarity("jaccard"), own, 2, NullProgress()
     )
     for place, length in enumerate(found.length):
         order = np.argsort(indices[place, :length])

@@ -12,9 +12,8 @@ import pytest
 from leporid.distributed import graph_builder
 from leporid.errors import ConfigError
 from leporid.graph.knn import knn_graph
-from leporid.graph.matrix import members_of
 from leporid.graph.similarity import Similarity
-from leporid.graph.types import Graph, KnnGraph
+from leporid.graph.types import Graph, KnnGraph, binary_csr
 from leporid.progress import NullProgress
 from tests.graph.matrices import skewed
 
@@ -25,7 +24,7 @@ def on_device() -> KnnGraph:
     pytest.importorskip("torch")
     from leporid.graph.gpu import knn_graph_on
 
-    return knn_graph_on(members_of(X), 15, "cpu", Similarity(), "rows", NullProgress())
+    return knn_graph_on(binary_csr(X), 15, "cpu", Similarity(), "rows", NullProgress())
 
 
 @pytest.mark.parametrize("make", [lambda: knn_graph(X, 15), on_device])

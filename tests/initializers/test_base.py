@@ -13,8 +13,8 @@ from leporid.data import IdMap
 from leporid.errors import ConfigError, DataError, LeporidWarning, UnknownNameError
 from leporid.initializers.base import InitialEmbeddings, InitializerConfig
 from leporid.initializers.random import Random
-from leporid.initializers.svd import SVD, column_signs, padded
-from leporid.spectral.embedding import Embedding
+from leporid.initializers.svd import SVD, padded
+from leporid.spectral import Embedding, column_signs
 from tests.initializers.helpers import planted
 
 
@@ -40,25 +40,17 @@ def test_eigenvalues_survive(tmp_path: Path) -> None:
     assert back.user_ids is None
 
 
-def before(metadata: dict[str, str]) -> dict[str, str]:
-    """As version 0.2 wrote it: without a seal."""
-    return {"format": "leporid.embeddings", "provenance": metadata["provenance"]}
-
-
-def test_files_with_the_old_names_of_text_ids_are_read(tmp_path: Path) -> None:
-    made = SVD(dim=3).fit(planted(string_items=True))
-    arrays, metadata = read_arrays(made.save(tmp_path / "new"))
-    arrays["items.ids.utf8"] = arrays.pop("items.bytes")
-    arrays["items.ids.offsets"] = arrays.pop("items.offsets")
-    write_arrays(tmp_path / "old", arrays, before(metadata))
-    back = InitialEmbeddings.load(tmp_path / "old")
-    assert (back.user_ids, back.item_ids) == (made.user_ids, made.item_ids)
+def test_a_file_of_another_format_is_refused(tmp_path: Path) -> None:
+    arrays, _ = read_arrays(SVD(dim=3).fit(planted()).save(tmp_path / "e"))
+    write_arrays(tmp_path / "e", arrays, {"format": "leporid.embeddings"})
+    with pytest.raises(DataError, match=r"'leporid\.embeddings', this release reads .*\.2: embed"):
+        InitialEmbeddings.load(tmp_path / "e")
 
 
 def test_ids_for_another_number_of_rows_are_refused(tmp_path: Path) -> None:
-    arrays, metadata = read_arrays(SVD(dim=3).fit(planted()).save(tmp_path / "e"))
+    arrays, _ = read_arrays(SVD(dim=3).fit(planted()).save(tmp_path / "e"))
     arrays["users.ids"] = arrays["users.ids"][1:]
-    write_arrays(tmp_path / "e", arrays, before(metadata))
+    write_arrays(tmp_path / "e", arrays, {})
     with pytest.raises(DataError, match="90 user vectors but 89 ids"):
         InitialEmbeddings.load(tmp_path / "e")
 

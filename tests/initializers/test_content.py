@@ -147,7 +147,7 @@ def write_blocks(path: Path, train: Any, without: int = 0) -> Path:
     return path
 
 
-def test_items_of_one_genre_start_together_and_users_among_theirs(tmp_path: Path) -> None:
+def test_items_of_one_genre_are_together_and_users_among_theirs(tmp_path: Path) -> None:
     train = planted()
     path = write_blocks(tmp_path / "items.parquet", train, without=4)
     with pytest.warns(LeporidWarning, match="4 items without content"):

@@ -12,20 +12,18 @@ from scipy import sparse, stats
 
 from leporid.errors import ConfigError
 from leporid.initializers import node2vec
-from leporid.initializers.bipartite import (
+from leporid.initializers.node2vec import (
+    Node2Vec,
+    alias_table,
     biased_step,
     bipartite_adjacency,
     count_visits,
     in_row,
-    walk_into,
-)
-from leporid.initializers.node2vec import (
-    Node2Vec,
-    alias_table,
     merge_replicas,
     sigmoid_table,
     train_round,
     update_position,
+    walk_into,
 )
 from tests.initializers.helpers import SplitMix, make_interactions, planted
 

@@ -20,7 +20,7 @@ from leporid.initializers import initial_embeddings
 from leporid.models import Recommender, train
 from leporid.progress import ProgressLike, make_progress
 
-CUTS = (1, 5, 10)
+CUTS: tuple[int, ...] = (1, 5, 10)
 """The list lengths a run is judged at."""
 
 

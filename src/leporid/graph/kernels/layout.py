@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from leporid.graph.kernels.simd import LANES, WORDS
-from leporid.graph.matrix import Members
 from leporid.graph.similarity import Terms
+from leporid.graph.types import BinaryCSR
 from leporid.kernel import INNER, kernel
 
 PANEL = 32 * WORDS
@@ -128,7 +128,7 @@ class Scratch(NamedTuple):
     sample_bits: NDArray[np.uint32]
 
 
-def rank_columns(members: Members) -> Columns:
+def rank_columns(members: BinaryCSR) -> Columns:
     """Rank the columns, and put into panels those for which scattering would cost more."""
     popularity = np.bincount(members.columns, minlength=members.n_columns)
     order = np.argsort(-popularity, kind="stable")
@@ -140,7 +140,7 @@ def rank_columns(members: Members) -> Columns:
     return Columns(rank, int(np.sum(of_panel * SCATTER_COST > float(members.n) ** 2)))
 
 
-def fitted_rows(members: Members, columns: Columns, b: NDArray[np.float64]) -> Fitted:
+def fitted_rows(members: BinaryCSR, columns: Columns, b: NDArray[np.float64]) -> Fitted:
     """The rows to be searched; `b` as in `similarity.Terms`."""
     panels = columns.panels
     groups = -(-members.n // LANES)
@@ -158,7 +158,7 @@ def fitted_rows(members: Members, columns: Columns, b: NDArray[np.float64]) -> F
 
 
 def query_rows(
-    members: Members, columns: Columns, terms: Terms, own: NDArray[np.int64] | None
+    members: BinaryCSR, columns: Columns, terms: Terms, own: NDArray[np.int64] | None
 ) -> Queries:
     """The rows whose neighbours are wanted; `own` as in `Queries`, None for -1 everywhere."""
     words = np.zeros(max(members.n * columns.panels, 1) * WORDS, np.uint32)
@@ -185,7 +185,7 @@ def scratch_space(base: Fitted, wanted: Queries, k: int, stride: int) -> Scratch
     return Scratch(counters, rows, counts, weights, bits, *state, samples, sample)
 
 
-def search_bytes(members: Members, k: int, threads: int) -> int:
+def search_bytes(members: BinaryCSR, k: int, threads: int) -> int:
     """What the neighbour search holds in memory, apart from the lists it writes."""
     n, columns = members.n, rank_columns(members)
     words = 4 * WORDS * columns.panels * n
@@ -198,7 +198,7 @@ def search_bytes(members: Members, k: int, threads: int) -> int:
     return 2 * words + lists + threads * scratch + 80 * n
 
 
-def _rare_columns(members: Members, panels: int) -> int:
+def _rare_columns(members: BinaryCSR, panels: int) -> int:
     return max(members.n_columns - panels * PANEL, 0)
 
 
@@ -208,7 +208,9 @@ def _capacity(k: int) -> int:
 
 
 @kernel
-def _fill_fitted(members: Members, columns: Columns, shape: Any, bits: Any, list_start: Any) -> Any:
+def _fill_fitted(
+    members: BinaryCSR, columns: Columns, shape: Any, bits: Any, list_start: Any
+) -> Any:
     """Set the bits, and sort the rare entries by tile, strip, column and row."""
     groups, tile_groups, strips = shape
     indptr, popular = members.indptr, uint64(columns.panels * PANEL)
@@ -251,7 +253,7 @@ def _strip_of(row: int, tile_groups: int, strips: int) -> Any:
 
 
 @kernel
-def _fill_queries(members: Members, columns: Columns, words: Any, rare_start: Any) -> Any:
+def _fill_queries(members: BinaryCSR, columns: Columns, words: Any, rare_start: Any) -> Any:
     """Set the bits of each row, and gather the ranks of its rare columns."""
     indptr, panels = members.indptr, columns.panels
     popular = uint64(panels * PANEL)

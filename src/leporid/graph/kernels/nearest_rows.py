@@ -22,7 +22,7 @@ from leporid.graph.kernels.simd import (
     load_lanes,
     mask_above,
 )
-from leporid.graph.matrix import Members
+from leporid.graph.types import BinaryCSR
 from leporid.kernel import kernel
 
 
@@ -73,7 +73,9 @@ class Sums(NamedTuple):
 
 
 @kernel
-def sum_neighbours(new: Members, fitted: FittedColumns, k: int, scratch: Scratch, to: Sums) -> None:
+def sum_neighbours(
+    new: BinaryCSR, fitted: FittedColumns, k: int, scratch: Scratch, to: Sums
+) -> None:
     """sums[i] = sum_j w_ij table[j] and totals[i] = sum_j w_ij; several threads may share `to`."""
     while True:
         place = fetch_add(to.turn, int64(1))
