@@ -7,10 +7,13 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from leporid.graph import gpu  # noqa: E402
-from leporid.graph.knn import knn_graph  # noqa: E402
-from leporid.graph.similarity import Similarity  # noqa: E402
-from leporid.graph.types import KnnGraph, binary_csr  # noqa: E402
+from leporid.graph import (  # noqa: E402
+    KnnGraph,
+    Similarity,
+    binary_csr,
+    gpu,
+    knn_graph,
+)
 from leporid.progress import NullProgress  # noqa: E402
 from tests.graph import matrices  # noqa: E402
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from leporid.errors import GraphError
-from leporid.graph.knn import knn_graph
+from leporid.graph import knn_graph
 from tests.graph import matrices, oracle
 
 ADVERSARIAL = matrices.adversarial()

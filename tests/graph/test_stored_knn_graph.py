@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 
 from leporid.errors import GraphError
-from leporid.graph.knn import knn_graph, stored_knn_graph
-from leporid.graph.types import binary_csr
+from leporid.graph import binary_csr, knn_graph, stored_knn_graph
 from leporid.progress import NullProgress
-from leporid.spectral.eigenpairs import laplacian_eigenpairs
+from leporid.spectral import laplacian_eigenpairs
 from tests.graph.matrices import adversarial, skewed
 
 

@@ -11,9 +11,7 @@ import pytest
 
 from leporid.distributed import graph_builder
 from leporid.errors import ConfigError
-from leporid.graph.knn import knn_graph
-from leporid.graph.similarity import Similarity
-from leporid.graph.types import Graph, KnnGraph, binary_csr
+from leporid.graph import Graph, KnnGraph, Similarity, binary_csr, knn_graph
 from leporid.progress import NullProgress
 from tests.graph.matrices import skewed
 

@@ -11,7 +11,7 @@ from leporid import initializers
 from leporid.artifacts import read_arrays, write_arrays
 from leporid.data import IdMap
 from leporid.errors import ConfigError, DataError, LeporidWarning, UnknownNameError
-from leporid.initializers.base import InitialEmbeddings, InitializerConfig
+from leporid.initializers import InitialEmbeddings, InitializerConfig
 from leporid.initializers.random import Random
 from leporid.initializers.svd import SVD, padded
 from leporid.spectral import Embedding, column_signs
@@ -97,9 +97,9 @@ def test_vectors_go_to_rows_by_id_and_the_missing_ones_are_counted() -> None:
     assert same.users.vectors is rows
     text = IdMap.from_values(["3", "1"], "user")
     np.testing.assert_array_equal(made.aligned(text, items).users.vectors, rows[[0, 2]])
-    wanted = IdMap.from_values([0, 2, 4, 9], "user")
+    target = IdMap.from_values([0, 2, 4, 9], "user")
     with pytest.warns(LeporidWarning, match=r"2 of 4 users have no initial vector .*first is 0"):
-        part = made.aligned(wanted, items, seed=1)
+        part = made.aligned(target, items, seed=1)
     np.testing.assert_array_equal(part.users.vectors[[1, 2]], rows[[1, 3]])
     assert np.abs(part.users.vectors[[0, 3]] - rows[[1, 3]].mean(axis=0)).max() < 0.1
     with pytest.raises(DataError, match="none of the 2 items of the training data has a vector"):

@@ -14,7 +14,8 @@ import pytest
 
 from leporid import initializers
 from leporid.data import leave_last_out
-from leporid.initializers.base import InitialEmbeddings, with_empty_rows
+from leporid.initializers import InitialEmbeddings
+from leporid.initializers.base import with_empty_rows
 from leporid.models import train as train_model
 from leporid.spectral import Embedding
 from tests.initializers.isolated_rows import BY_CONTENT, SETTINGS, describe_items, fit, sparse_log

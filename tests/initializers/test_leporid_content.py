@@ -14,7 +14,8 @@ from scipy import sparse
 from leporid.data import IdMap, Interactions, item_features
 from leporid.errors import ConfigError, LeporidWarning, NotFittedError
 from leporid.graph import knn_graph
-from leporid.initializers.content import LEPORIDContent, content_edges, nearest_by_content
+from leporid.initializers import content_edges, nearest_by_content
+from leporid.initializers.content import LEPORIDContent
 from leporid.initializers.leporid import LEPORID
 from tests.initializers.helpers import make_interactions
 

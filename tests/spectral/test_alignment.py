@@ -8,7 +8,8 @@ from scipy import sparse
 
 from leporid import LaplacianEigenmaps, Leporid
 from leporid.errors import ConfigError, DataError, NotFittedError
-from leporid.spectral.embedding import align_columns, procrustes, repeated_values
+from leporid.spectral import align_columns, procrustes
+from leporid.spectral.embedding import repeated_values
 from tests.spectral.graphs import largest_angle
 
 

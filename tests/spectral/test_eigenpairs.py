@@ -11,15 +11,19 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from leporid.errors import ConfigError, GraphError, LeporidWarning
+from leporid.graph import Similarity, binary_csr
 from leporid.graph.gpu import DeviceGraph, knn_graph_on
 from leporid.graph.kernels.product import BlockProduct
-from leporid.graph.similarity import Similarity
-from leporid.graph.types import binary_csr
 from leporid.progress import NullProgress
-from leporid.spectral import column_signs, lanczos
-from leporid.spectral.eigenpairs import laplacian_eigenpairs
+from leporid.spectral import (
+    column_signs,
+    lanczos,
+    laplacian_eigenpairs,
+    laplacian_operator,
+    regularized_degrees,
+)
 from leporid.spectral.inputs import as_graph
-from leporid.spectral.laplacian import laplacian_operator, regularized_degrees, wide_product
+from leporid.spectral.laplacian import wide_product
 from leporid.spectral.solvers import Problem
 from tests.spectral.graphs import (
     GraphElsewhere,

@@ -18,7 +18,7 @@ from leporid.errors import (
     LeporidWarning,
     NotFittedError,
 )
-from leporid.graph.nearest_rows import choice_thresholds
+from leporid.graph import choice_thresholds
 from leporid.spectral.extension import identical_rows
 from tests.spectral.graphs import (
     GraphElsewhere,
@@ -177,7 +177,7 @@ def test_identical_rows_are_those_with_the_same_columns():
     rows = (np.random.default_rng(0).random((400, 5)) < 0.3).astype(np.float32)
     fitted, new = sparse.csr_array(rows[:150]), sparse.csr_array(rows[150:])
     sets = [tuple(row) for row in rows]
-    first = {key: place for place, key in reversed(list(enumerate(sets[:150]))) if any(key)}
+    first = {key: row for row, key in reversed(list(enumerate(sets[:150]))) if any(key)}
     assert identical_rows(new, fitted).tolist() == [first.get(key, -1) for key in sets[150:]]
 
 

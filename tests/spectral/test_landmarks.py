@@ -15,7 +15,7 @@ from benchmarks.bench_scale import crossover
 from benchmarks.harness import RECORDS
 from leporid import LaplacianEigenmaps, Leporid, initializers
 from leporid.errors import ConfigError
-from leporid.graph.nearest_rows import choice_thresholds
+from leporid.graph import choice_thresholds
 from leporid.spectral.extension import Extension, extend_rows
 from leporid.spectral.landmarks import (
     AUTO_LANDMARKS,
@@ -194,11 +194,11 @@ def test_placing_does_not_depend_on_threads():
     model = Leporid(dim=5, k=20).fit(X)
     new = distinct(40, 70, seed=4)
     extension = Extension(model.embedding_, model.eigenvalues_, model.degrees_, 0.5, True)
-    placed = [
+    extended = [
         extend_rows(new, X, extension, 20, choice_thresholds(model.graph_), threads)[0].tobytes()
         for threads in (1, 2)
     ]
-    assert placed[0] == placed[1]
+    assert extended[0] == extended[1]
 
 
 def test_landmarks_recover_the_exact_subspace_where_there_is_one():

@@ -1,4 +1,4 @@
-"""The best neighbours of many rows on a GPU, without writing their similarities down.
+"""The best neighbours of many rows on a GPU, without storing their similarities.
 
 `gpu.py` stores every similarity of a block of rows and reads it some twenty times to select the k
 best. Here one kernel multiplies 0/1 tiles, turns shared counts into Jaccard similarities and keeps
@@ -49,7 +49,7 @@ def unpacked(keys: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def is_worth_it(members: BinaryCSR, device: torch.device) -> bool:
-    """Whether the rows are many and fit the GPU as bytes, with room to work.
+    """Whether the rows are many and fit the GPU as bytes.
 
     Triton multiplies bytes from NVIDIA's Ampere on; elsewhere it is not tested.
     """

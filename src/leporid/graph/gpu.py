@@ -8,7 +8,7 @@ The order is the CPU's: by the similarity as a float32 number, ties to the small
 Jaccard the float32 quotient of two integers below 2^24 is the correctly rounded one, hence equal to
 the rounded float64 quotient of the CPU; the other similarities are computed in float64.
 
-Nothing here is tied to CUDA: `torch.device("cpu")` gives the same graph, for tests.
+`torch.device("cpu")` gives the same graph, for tests.
 """
 
 from __future__ import annotations

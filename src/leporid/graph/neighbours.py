@@ -63,7 +63,6 @@ def top_k_neighbours(
     asymmetric_alpha: float = 0.5,
     tversky_alpha: float = 1.0,
     tversky_beta: float = 1.0,
-    exclude_self: bool = True,
     threads: int | None = None,
     progress: bool | ProgressLike | None = None,
 ) -> Neighbours:
@@ -73,7 +72,7 @@ def top_k_neighbours(
     ----------
     X : sparse matrix [n, m], 2-D array, or anything with `.csr()`; nonzero entries are members.
     k : neighbours of a row, clipped to the number of rows there are to choose from.
-    against : matrix [f, m] of fitted rows to search instead of X, without `exclude_self`.
+    against : matrix [f, m] of fitted rows to search instead of the other rows of X.
     own : int[n], with `against`: the fitted row that each row of X is itself (-1: none), which is
         no neighbour of it.
     similarity : "jaccard", "cosine", "asymmetric_cosine", "tversky" or "dice";
@@ -91,7 +90,7 @@ def top_k_neighbours(
             "both must use the same columns"
         )
     if against is None:
-        own = np.arange(fitted.n) if exclude_self else None
+        own = np.arange(fitted.n)
     elif own is not None:
         own = np.ascontiguousarray(own, dtype=np.int64)
     k = usable_k(k, fitted.n if own is None else fitted.n - 1)

@@ -1,7 +1,4 @@
-"""The same Lanczos on a torch device: cuSPARSE for the product, full-precision matrix products.
-
-Small matrices stay in float64 on the host; only they cross the bus in each step.
-"""
+"""Lanczos on a torch device: cuSPARSE and full-precision matrix products."""
 
 from __future__ import annotations
 

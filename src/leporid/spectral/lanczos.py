@@ -33,7 +33,7 @@ this distance call for a second search."""
 
 
 def basis_size(dim: int, width: int) -> tuple[int, int]:
-    """(columns of the basis, columns kept at a restart) for `dim` wanted vectors."""
+    """(columns of the basis, columns kept at a restart) for `dim` vectors."""
     kept = -(-3 * dim // (2 * width)) * width
     return kept + max(kept, 6 * width), kept
 
@@ -128,7 +128,7 @@ class Lanczos:
         return np.asarray(mixed + 1e-3 * np.abs(mixed).max(initial=0.0) * fresh)
 
     def _converge(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Steps and restarts; leaves the wanted Ritz vectors in the first columns."""
+        """Steps and restarts; leaves the best Ritz vectors in the first columns."""
         width = self.engine.width
         while True:
             self._step()

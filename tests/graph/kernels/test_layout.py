@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from leporid.graph import Similarity, binary_csr
 from leporid.graph.kernels import layout
-from leporid.graph.similarity import Similarity
-from leporid.graph.types import binary_csr
 from tests.graph.matrices import skewed
 
 

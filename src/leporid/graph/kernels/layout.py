@@ -65,7 +65,7 @@ class Fitted(NamedTuple):
 
 
 class Queries(NamedTuple):
-    """The n rows whose neighbours are wanted; similarity = c / (x + y b + g c)."""
+    """The n rows whose neighbours are searched; similarity = c / (x + y b + g c)."""
 
     words: NDArray[np.uint32]
     """uint32[n * panels * 16]: the bits of each row."""
@@ -160,7 +160,7 @@ def fitted_rows(members: BinaryCSR, columns: Columns, b: NDArray[np.float64]) ->
 def query_rows(
     members: BinaryCSR, columns: Columns, terms: Terms, own: NDArray[np.int64] | None
 ) -> Queries:
-    """The rows whose neighbours are wanted; `own` as in `Queries`, None for -1 everywhere."""
+    """The rows whose neighbours are searched; `own` as in `Queries`, None for -1 everywhere."""
     words = np.zeros(max(members.n * columns.panels, 1) * WORDS, np.uint32)
     rare_start = np.zeros(members.n + 1, np.int64)
     rare_columns = _fill_queries(members, columns, words, rare_start)
@@ -169,10 +169,10 @@ def query_rows(
     return Queries(words, rare_start, rare_columns, own, terms.x, terms.y, terms.g)
 
 
-def scratch_space(base: Fitted, wanted: Queries, k: int, stride: int) -> Scratch:
+def scratch_space(base: Fitted, queries: Queries, k: int, stride: int) -> Scratch:
     """Buffers of one thread."""
     # A pair shares at most as many rare columns as the query has: 16 bits nearly always do.
-    most = int(np.diff(wanted.rare_start).max(initial=0)) + PANEL * base.panels
+    most = int(np.diff(queries.rare_start).max(initial=0)) + PANEL * base.panels
     counter = np.uint16 if most <= np.iinfo(np.uint16).max else np.uint32
     counters = np.zeros((QUERIES, base.tile_groups * LANES), counter)
     rows, counts, bits = np.zeros((3, QUERIES, _capacity(k)), np.uint32)
@@ -221,9 +221,9 @@ def _fill_fitted(
         for position in range(uint64(indptr[row]), uint64(indptr[row + 1])):
             column = uint64(columns.rank[uint64(members.columns[position])])
             if column < popular:
-                panel, place = column // uint64(PANEL), column % uint64(PANEL)
-                word = (panel * uint64(groups) + group) * uint64(WORDS) + (place >> uint64(5))
-                bit = uint32(uint32(1) << uint32(place & uint64(31)))
+                panel, offset = column // uint64(PANEL), column % uint64(PANEL)
+                word = (panel * uint64(groups) + group) * uint64(WORDS) + (offset >> uint64(5))
+                bit = uint32(uint32(1) << uint32(offset & uint64(31)))
                 bits[word * uint64(LANES) + lane] |= bit
             else:
                 list_start[strip, column - popular + uint64(1)] += 1
