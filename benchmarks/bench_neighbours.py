@@ -21,11 +21,10 @@ from scipy import sparse
 
 import leporid
 from benchmarks.harness import timed, write_record
-from leporid.graph.directed import directed_neighbours
-from leporid.graph.matrix import members_of
+from leporid.graph.knn import symmetrise
+from leporid.graph.neighbours import directed_neighbours
 from leporid.graph.similarity import Similarity
-from leporid.graph.symmetrise import symmetrise
-from leporid.graph.types import KnnGraph
+from leporid.graph.types import KnnGraph, binary_csr
 from leporid.progress import NullProgress
 from leporid.threads import resolve_threads
 
@@ -79,7 +78,7 @@ def ours(X: sparse.csr_array, repeat: int = 2) -> tuple[float, float, KnnGraph]:
     best = (float("inf"), float("inf"))
     for _ in range(repeat):
         start = time.perf_counter()
-        members = members_of(X)
+        members = binary_csr(X)
         own = np.arange(members.n)
         found = directed_neighbours(members, members, k, similarity, own, threads, NullProgress())
         middle = time.perf_counter()
@@ -145,7 +144,7 @@ def gpu_rows(name: str, X: sparse.csr_array, expected: KnnGraph) -> list[dict[st
         return []
     from leporid.graph.gpu import knn_graph_on
 
-    members = members_of(X)
+    members = binary_csr(X)
     k = min(K, X.shape[0] - 1)
 
     def work() -> Any:

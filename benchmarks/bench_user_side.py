@@ -17,10 +17,10 @@ import numpy as np
 from benchmarks.bench_eigenvectors import ALPHA, DIM, TOL, K, interactions
 from benchmarks.harness import timed, write_record
 from leporid.graph import BLOCK, huge_zeros
-from leporid.graph.directed import directed_neighbours
-from leporid.graph.matrix import members_of
+from leporid.graph.knn import symmetrise
+from leporid.graph.neighbours import directed_neighbours
 from leporid.graph.similarity import Similarity
-from leporid.graph.symmetrise import symmetrise
+from leporid.graph.types import binary_csr
 from leporid.progress import NullProgress
 from leporid.spectral import laplacian_eigenpairs
 from leporid.spectral.laplacian import laplacian_operator
@@ -31,7 +31,7 @@ GOAL = 5.0
 
 def stages() -> tuple[list[dict[str, Any]], list[str]]:
     """Each stage, best of two; and what bounds the last one."""
-    members, threads = members_of(interactions("anime-shaped")), resolve_threads(None)
+    members, threads = binary_csr(interactions("anime-shaped")), resolve_threads(None)
     own = np.arange(members.n)
 
     def neighbours() -> Any:

@@ -28,7 +28,6 @@ FOR_OTHER_ROOMS = {
         "Part",
         "cache_dir",
         "is_split",
-        "item_texts",
         "items_where",
         "rarest_genres",
         "VECTOR_READERS",

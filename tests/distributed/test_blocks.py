@@ -25,9 +25,8 @@ from leporid.distributed.blocks import (
 )
 from leporid.graph.kernels.product import column_bounds
 from leporid.graph.kernels.symmetrise import Limits
-from leporid.graph.matrix import members_of
 from leporid.graph.nearest_rows import choice_thresholds
-from leporid.graph.types import KnnGraph
+from leporid.graph.types import KnnGraph, binary_csr
 from leporid.spectral.laplacian import laplacian_operator
 from tests.spectral.graphs import jaccard_graph
 
@@ -45,7 +44,7 @@ def interactions(rows: int, columns: int, seed: int) -> sparse.csr_array:
 
 def made_in_blocks(X: sparse.csr_array, k: int, size: int) -> tuple[list[Rows], Limits]:
     """The steps of `BlockGraph` without a cluster."""
-    members = members_of(X)
+    members = binary_csr(X)
     k = min(k, members.n - 1)
     firsts = range(0, members.n, size)
     found = [block_neighbours(members, a, min(a + size, members.n), k) for a in firsts]

@@ -60,6 +60,6 @@ def graph(X: Any, k: int, name: str = "jaccard") -> NDArray[np.float32]:
     np.fill_diagonal(weights, 0.0)
     indices, _ = top_k(weights, k)
     chosen = np.zeros(weights.shape, bool)
-    rows, places = np.nonzero(indices >= 0)
-    chosen[rows, indices[rows, places]] = True
+    rows, ranks = np.nonzero(indices >= 0)
+    chosen[rows, indices[rows, ranks]] = True
     return np.where(chosen | chosen.T, weights, 0.0).astype(np.float32)

@@ -14,20 +14,23 @@ if DEVICE == "cpu":
     os.environ["TRITON_INTERPRET"] = "1"  # read when a kernel is declared
 pytest.importorskip("triton", reason="Triton is not installed: it comes with torch for CUDA")
 
-from leporid.graph import fused, gpu  # noqa: E402
-from leporid.graph.knn import knn_graph  # noqa: E402
-from leporid.graph.matrix import members_of  # noqa: E402
-from leporid.graph.similarity import Similarity  # noqa: E402
+from leporid.graph import (  # noqa: E402
+    Similarity,
+    binary_csr,
+    fused,
+    gpu,
+    knn_graph,
+)
 from leporid.progress import NullProgress  # noqa: E402
 from tests.graph import matrices  # noqa: E402
 
 
 def assert_same_graph(monkeypatch: pytest.MonkeyPatch, X: object, k: int) -> None:
     """Of the fused search with small strips and blocks, and the CPU's."""
-    place, members = torch.device(DEVICE), members_of(X)
+    device, members = torch.device(DEVICE), binary_csr(X)
     monkeypatch.setattr(fused, "FIRST_STRIP", fused.TILE)
     monkeypatch.setattr(fused, "CANDIDATES", 2**16)
-    monkeypatch.setattr(gpu, "_blocks", lambda *_: fused.FusedSearch(members, place).blocks(k))
+    monkeypatch.setattr(gpu, "_blocks", lambda *_: fused.FusedSearch(members, device).blocks(k))
     graph = gpu.knn_graph_on(members, k, DEVICE, Similarity("jaccard"), "rows", NullProgress())
     expected = knn_graph(X, k, device="cpu")
     np.testing.assert_array_equal(graph.indptr, expected.indptr)

@@ -7,11 +7,13 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from leporid.graph import gpu  # noqa: E402
-from leporid.graph.knn import knn_graph  # noqa: E402
-from leporid.graph.matrix import members_of  # noqa: E402
-from leporid.graph.similarity import Similarity  # noqa: E402
-from leporid.graph.types import KnnGraph  # noqa: E402
+from leporid.graph import (  # noqa: E402
+    KnnGraph,
+    Similarity,
+    binary_csr,
+    gpu,
+    knn_graph,
+)
 from leporid.progress import NullProgress  # noqa: E402
 from tests.graph import matrices  # noqa: E402
 
@@ -19,7 +21,7 @@ ADVERSARIAL = {name: case for name, case in matrices.adversarial().items() if ca
 
 
 def on_tensors(X: object, k: int, similarity: str = "jaccard") -> KnnGraph:
-    return gpu.knn_graph_on(members_of(X), k, "cpu", Similarity(similarity), "rows", NullProgress())
+    return gpu.knn_graph_on(binary_csr(X), k, "cpu", Similarity(similarity), "rows", NullProgress())
 
 
 def assert_same(left: KnnGraph, right: KnnGraph) -> None:

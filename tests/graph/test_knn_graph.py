@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from leporid.errors import GraphError
-from leporid.graph.knn import knn_graph
+from leporid.graph import knn_graph
 from tests.graph import matrices, oracle
 
 ADVERSARIAL = matrices.adversarial()
@@ -54,28 +54,28 @@ def test_skewed_matrices_equal_brute_force(n: int, m: int, k: int) -> None:
 def test_small_tiles_and_samples_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """Layouts a small matrix would never need: several tiles, and guessed thresholds, many of
     them wrong because the rows are sorted by size."""
-    from leporid.graph import directed
+    from leporid.graph import neighbours
     from leporid.graph.kernels import layout
 
     X = matrices.skewed(1500, 700, seed=4)
     X = X[np.argsort(-np.diff(X.indptr), kind="stable")]
     expected = oracle.graph(X, 25)
     monkeypatch.setattr(layout, "TILE_GROUPS", 40)
-    monkeypatch.setattr(directed, "SAMPLE", 64)
+    monkeypatch.setattr(neighbours, "SAMPLE", 64)
     np.testing.assert_array_equal(knn_graph(X, 25).csr().toarray(), expected)
 
 
 @pytest.mark.parametrize("panels", [0, 1, 2])
 def test_the_number_of_panels_changes_nothing(panels: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    from leporid.graph import directed
+    from leporid.graph import neighbours
     from leporid.graph.kernels.layout import Columns, rank_columns
-    from leporid.graph.matrix import Members
+    from leporid.graph.types import BinaryCSR
 
-    def fixed(members: Members) -> Columns:
+    def fixed(members: BinaryCSR) -> Columns:
         return Columns(rank_columns(members).rank, panels)
 
     X = matrices.skewed(300, 1200, seed=5)
-    monkeypatch.setattr(directed, "rank_columns", fixed)
+    monkeypatch.setattr(neighbours, "rank_columns", fixed)
     np.testing.assert_array_equal(knn_graph(X, 12).csr().toarray(), oracle.graph(X, 12))
 
 

@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from leporid.errors import GraphError
-from leporid.graph import nearest_rows
-from leporid.graph.nearest_rows import NearestRows
+from leporid.graph import NearestRows, nearest_rows
 from tests.graph import oracle
 from tests.graph.matrices import adversarial, random_sets, skewed
 
@@ -19,8 +18,8 @@ def expected(new, fitted, k, thresholds):
     weights = oracle.similarities(new, fitted)
     indices, _ = oracle.top_k(weights, min(k, weights.shape[1]))
     chosen = weights > thresholds
-    rows, places = np.nonzero(indices >= 0)
-    chosen[rows, indices[rows, places]] = True
+    rows, ranks = np.nonzero(indices >= 0)
+    chosen[rows, indices[rows, ranks]] = True
     return np.where(chosen, weights, 0.0).astype(np.float32)
 
 
@@ -44,18 +43,18 @@ def test_own_neighbours_or_chosen_by_the_other(seed, k, block):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(nearest_rows, "BLOCK_ROWS", block)
         one, other = (found(new, fitted, k, thresholds, skip) for skip in (None, without))
-    wanted = expected(new, fitted, k, thresholds)
-    np.testing.assert_array_equal(one, wanted)
-    wanted[without >= 0, without[without >= 0]] = 0.0
-    np.testing.assert_array_equal(other, wanted)
+    target = expected(new, fitted, k, thresholds)
+    np.testing.assert_array_equal(one, target)
+    target[without >= 0, without[without >= 0]] = 0.0
+    np.testing.assert_array_equal(other, target)
 
 
 @pytest.mark.parametrize("name", list(adversarial()))
 def test_adversarial_matrices(name):
     matrix, k = adversarial()[name]
     thresholds = np.full(matrix.shape[0], 0.3, np.float32)
-    wanted = expected(matrix, matrix, k, thresholds)
-    np.testing.assert_array_equal(found(matrix, matrix, k, thresholds), wanted)
+    target = expected(matrix, matrix, k, thresholds)
+    np.testing.assert_array_equal(found(matrix, matrix, k, thresholds), target)
 
 
 def test_other_columns_are_refused():

@@ -9,10 +9,13 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from leporid.errors import GraphError, UnknownNameError
-from leporid.graph.directed import directed_neighbours
-from leporid.graph.matrix import members_of
-from leporid.graph.neighbours import top_k_neighbours
-from leporid.graph.similarity import SIMILARITIES, Similarity
+from leporid.graph import (
+    SIMILARITIES,
+    Similarity,
+    binary_csr,
+    directed_neighbours,
+    top_k_neighbours,
+)
 from leporid.progress import NullProgress
 from tests.graph import matrices, oracle
 
@@ -55,7 +58,7 @@ def test_other_rows_equal_brute_force(
     )
     weights = oracle.similarities(X, Y, similarity, shrink, alpha, beta)
     indices, values = oracle.top_k(weights, min(k, f))
-    # The two add up denominators in a different order: nearly equal weights may trade places.
+    # The two add up denominators in a different order: nearly equal weights may swap ranks.
     np.testing.assert_allclose(found.weights, values, rtol=3e-7)
     taken = found.indices >= 0
     np.testing.assert_array_equal(taken, indices >= 0)
@@ -66,14 +69,14 @@ def test_other_rows_equal_brute_force(
         np.testing.assert_array_equal(found.weights, values)
 
 
-@pytest.mark.parametrize("exclude_self", [True, False])
-def test_own_rows_equal_brute_force(exclude_self: bool) -> None:
+@pytest.mark.parametrize("among_others", [True, False])
+def test_own_rows_equal_brute_force(among_others: bool) -> None:
     X = matrices.skewed(400, 150, seed=8)
     weights = oracle.similarities(X, X)
-    if exclude_self:
+    if among_others:
         np.fill_diagonal(weights, 0.0)
     indices, values = oracle.top_k(weights, 25)
-    found = top_k_neighbours(X, 25, exclude_self=exclude_self)
+    found = top_k_neighbours(X, 25, against=None if among_others else X)
     np.testing.assert_array_equal(found.indices, indices)
     np.testing.assert_array_equal(found.weights, values)
 
@@ -90,7 +93,7 @@ def test_many_fitted_rows(density: float) -> None:
 
 def test_filter_never_rejects_a_near_tie(monkeypatch: pytest.MonkeyPatch) -> None:
     """The last row is better than the threshold of the moment by one part in 50,000."""
-    monkeypatch.setattr("leporid.graph.directed.SAMPLE", 10**9)
+    monkeypatch.setattr("leporid.graph.neighbours.SAMPLE", 10**9)
     sizes = [50_000, 50_000] + [1] * 5000 + [50_001]
     columns = np.concatenate([np.arange(size) for size in sizes])
     fitted = sparse.csr_array(
@@ -124,20 +127,20 @@ def test_a_row_is_left_out_wherever_it_stands() -> None:
     known = np.flatnonzero(own >= 0)
     weights[known, own[known]] = 0.0
     indices, values = oracle.top_k(weights, 17)
-    members = members_of(fitted)
+    members = binary_csr(fitted)
     found = directed_neighbours(
-        members_of(fitted[rows]), members, 17, Similarity("jaccard"), own, 2, NullProgress()
+        binary_csr(fitted[rows]), members, 17, Similarity("jaccard"), own, 2, NullProgress()
     )
-    for place, length in enumerate(found.length):
-        order = np.argsort(indices[place, :length])
-        assert length == (indices[place] >= 0).sum()
-        np.testing.assert_array_equal(found.rows[place, :length], indices[place, order])
-        np.testing.assert_array_equal(found.weights[place, :length], values[place, order])
+    for row, length in enumerate(found.length):
+        order = np.argsort(indices[row, :length])
+        assert length == (indices[row] >= 0).sum()
+        np.testing.assert_array_equal(found.rows[row, :length], indices[row, order])
+        np.testing.assert_array_equal(found.weights[row, :length], values[row, order])
 
 
 def test_new_rows_find_what_fitted_rows_find() -> None:
     fitted = matrices.skewed(300, 120, seed=9)
-    among_themselves = top_k_neighbours(fitted, 15, exclude_self=False)
+    among_themselves = top_k_neighbours(fitted, 15, against=fitted)
     as_new = top_k_neighbours(fitted[40:55], 15, against=fitted)
     np.testing.assert_array_equal(as_new.indices, among_themselves.indices[40:55])
     np.testing.assert_array_equal(as_new.weights, among_themselves.weights[40:55])
@@ -171,7 +174,7 @@ def test_similaripy_agrees(ours: str, theirs: str, options: dict[str, float]) ->
     X = matrices.skewed(200, 90, seed=11)
     names = {"shrink": "shrink", "alpha": f"{ours.partition('_')[0]}_alpha", "beta": "tversky_beta"}
     found = top_k_neighbours(
-        X, 30, similarity=ours, exclude_self=False, **{names[o]: v for o, v in options.items()}
+        X, 30, similarity=ours, against=X, **{names[o]: v for o, v in options.items()}
     )
     peer = getattr(similaripy, theirs)(
         sparse.csr_matrix(X), k=200, binary=True, verbose=False, format_output="csr", **options
@@ -192,7 +195,7 @@ def test_scikit_learn_agrees(metric: str) -> None:
     distances = pairwise.pairwise_distances(
         dense.astype(bool) if metric == "jaccard" else dense, metric=metric
     )
-    found = top_k_neighbours(X, 20, similarity=metric, exclude_self=False)
+    found = top_k_neighbours(X, 20, similarity=metric, against=X)
     np.testing.assert_allclose(
         -np.sort(distances - 1, axis=1)[:, :20], found.weights, rtol=1e-5, atol=1e-6
     )

@@ -1,5 +1,5 @@
 """What all graphs answer, wherever their edges are. Builders of graphs elsewhere are tested here
-too (`graph/remote.py`); `graph/kernels/nearest_rows.py` and `search.py` are tested by the sums and
+too (`GraphBuilder`); `graph/kernels/nearest_rows.py` and `search.py` are tested by the sums and
 graphs they make, in `test_nearest_rows.py`, `test_neighbours.py` and `test_knn_graph.py`."""
 
 from __future__ import annotations
@@ -9,12 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from leporid import graph
 from leporid.distributed import graph_builder
 from leporid.errors import ConfigError
-from leporid.graph.knn import knn_graph
-from leporid.graph.matrix import members_of
-from leporid.graph.similarity import Similarity
-from leporid.graph.types import Graph, KnnGraph
+from leporid.graph import Graph, KnnGraph, Similarity, binary_csr, knn_graph
 from leporid.progress import NullProgress
 from tests.graph.matrices import skewed
 
@@ -25,7 +23,7 @@ def on_device() -> KnnGraph:
     pytest.importorskip("torch")
     from leporid.graph.gpu import knn_graph_on
 
-    return knn_graph_on(members_of(X), 15, "cpu", Similarity(), "rows", NullProgress())
+    return knn_graph_on(binary_csr(X), 15, "cpu", Similarity(), "rows", NullProgress())
 
 
 @pytest.mark.parametrize("make", [lambda: knn_graph(X, 15), on_device])
@@ -68,3 +66,10 @@ def test_other_clients_are_wrapped_and_checked_before_any_work() -> None:
         graph_builder("tcp://host:8786").knn_graph(X, 5, device="cuda", **settings)
     with pytest.raises(ConfigError, match=r"must be a distributed.Client, not a str"):
         graph_builder("tcp://host:8786").knn_graph(X, 5, device="cpu", **settings)
+
+
+def test_old_names_warn() -> None:
+    with pytest.warns(DeprecationWarning, match=r"Members is now leporid\.graph\.BinaryCSR"):
+        assert graph.Members is graph.BinaryCSR
+    with pytest.warns(DeprecationWarning, match=r"members_of is now leporid\.graph\.binary_csr"):
+        assert graph.members_of is binary_csr

@@ -36,7 +36,7 @@ BY_CONTENT = ("content", "leporid_content")
 
 
 def sparse_log(n_users: int, n_items: int, seed: int = 0) -> Interactions:
-    """A log in which every sixth user and every fifth item, at random places, has nothing."""
+    """A log in which every sixth user and every fifth item, at random, has nothing."""
     rng = np.random.default_rng(seed)
     dense = rng.random((n_users, n_items)) < 8 / n_items
     dense[rng.permutation(n_users)[: n_users // 6]] = False

@@ -11,10 +11,10 @@ from leporid import initializers
 from leporid.artifacts import read_arrays, write_arrays
 from leporid.data import IdMap
 from leporid.errors import ConfigError, DataError, LeporidWarning, UnknownNameError
-from leporid.initializers.base import InitialEmbeddings, InitializerConfig
+from leporid.initializers import InitialEmbeddings, InitializerConfig
 from leporid.initializers.random import Random
-from leporid.initializers.svd import SVD, column_signs, padded
-from leporid.spectral.embedding import Embedding
+from leporid.initializers.svd import SVD, padded
+from leporid.spectral import Embedding, column_signs
 from tests.initializers.helpers import planted
 
 
@@ -40,25 +40,17 @@ def test_eigenvalues_survive(tmp_path: Path) -> None:
     assert back.user_ids is None
 
 
-def before(metadata: dict[str, str]) -> dict[str, str]:
-    """As version 0.2 wrote it: without a seal."""
-    return {"format": "leporid.embeddings", "provenance": metadata["provenance"]}
-
-
-def test_files_with_the_old_names_of_text_ids_are_read(tmp_path: Path) -> None:
-    made = SVD(dim=3).fit(planted(string_items=True))
-    arrays, metadata = read_arrays(made.save(tmp_path / "new"))
-    arrays["items.ids.utf8"] = arrays.pop("items.bytes")
-    arrays["items.ids.offsets"] = arrays.pop("items.offsets")
-    write_arrays(tmp_path / "old", arrays, before(metadata))
-    back = InitialEmbeddings.load(tmp_path / "old")
-    assert (back.user_ids, back.item_ids) == (made.user_ids, made.item_ids)
+def test_a_file_of_another_format_is_refused(tmp_path: Path) -> None:
+    arrays, _ = read_arrays(SVD(dim=3).fit(planted()).save(tmp_path / "e"))
+    write_arrays(tmp_path / "e", arrays, {"format": "leporid.embeddings"})
+    with pytest.raises(DataError, match=r"'leporid\.embeddings', this release reads .*\.2: embed"):
+        InitialEmbeddings.load(tmp_path / "e")
 
 
 def test_ids_for_another_number_of_rows_are_refused(tmp_path: Path) -> None:
-    arrays, metadata = read_arrays(SVD(dim=3).fit(planted()).save(tmp_path / "e"))
+    arrays, _ = read_arrays(SVD(dim=3).fit(planted()).save(tmp_path / "e"))
     arrays["users.ids"] = arrays["users.ids"][1:]
-    write_arrays(tmp_path / "e", arrays, before(metadata))
+    write_arrays(tmp_path / "e", arrays, {})
     with pytest.raises(DataError, match="90 user vectors but 89 ids"):
         InitialEmbeddings.load(tmp_path / "e")
 
@@ -105,9 +97,9 @@ def test_vectors_go_to_rows_by_id_and_the_missing_ones_are_counted() -> None:
     assert same.users.vectors is rows
     text = IdMap.from_values(["3", "1"], "user")
     np.testing.assert_array_equal(made.aligned(text, items).users.vectors, rows[[0, 2]])
-    wanted = IdMap.from_values([0, 2, 4, 9], "user")
+    target = IdMap.from_values([0, 2, 4, 9], "user")
     with pytest.warns(LeporidWarning, match=r"2 of 4 users have no initial vector .*first is 0"):
-        part = made.aligned(wanted, items, seed=1)
+        part = made.aligned(target, items, seed=1)
     np.testing.assert_array_equal(part.users.vectors[[1, 2]], rows[[1, 3]])
     assert np.abs(part.users.vectors[[0, 3]] - rows[[1, 3]].mean(axis=0)).max() < 0.1
     with pytest.raises(DataError, match="none of the 2 items of the training data has a vector"):

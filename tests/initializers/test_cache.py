@@ -11,8 +11,8 @@ import pytest
 from leporid.artifacts import cache_directory
 from leporid.data.interactions import Interactions
 from leporid.errors import LeporidWarning
-from leporid.initializers.base import InitialEmbeddings
-from leporid.initializers.cache import cache_path, cached_fit
+from leporid.initializers import InitialEmbeddings, cached_fit
+from leporid.initializers.cache import cache_path
 from leporid.initializers.svd import SVD
 from leporid.progress import ProgressLike
 from tests.initializers.helpers import planted

@@ -14,8 +14,8 @@ from scipy import sparse
 import leporid
 from leporid.data import IdMap, item_features
 from leporid.errors import ConfigError, DataError, LeporidWarning, UnknownNameError
-from leporid.initializers import content, initial_embeddings
-from leporid.initializers.content import Content, principal_components
+from leporid.initializers import content, initial_embeddings, principal_components
+from leporid.initializers.content import Content
 from tests.initializers.helpers import planted
 
 ITEMS = IdMap.from_values([1, 2, 3, 4, 5], "item")
@@ -147,7 +147,7 @@ def write_blocks(path: Path, train: Any, without: int = 0) -> Path:
     return path
 
 
-def test_items_of_one_genre_start_together_and_users_among_theirs(tmp_path: Path) -> None:
+def test_items_of_one_genre_are_together_and_users_among_theirs(tmp_path: Path) -> None:
     train = planted()
     path = write_blocks(tmp_path / "items.parquet", train, without=4)
     with pytest.warns(LeporidWarning, match="4 items without content"):

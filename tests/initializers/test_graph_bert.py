@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from leporid.errors import ConfigError
-from leporid.initializers.bipartite import bipartite_adjacency
 from leporid.initializers.graph_bert import GraphBert, intimate_nodes, push, recovery_loss
+from leporid.initializers.node2vec import bipartite_adjacency
 from leporid.progress import NullProgress
 from tests.initializers.helpers import make_interactions, planted
 

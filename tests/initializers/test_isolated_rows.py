@@ -14,7 +14,8 @@ import pytest
 
 from leporid import initializers
 from leporid.data import leave_last_out
-from leporid.initializers.base import InitialEmbeddings, with_empty_rows
+from leporid.initializers import InitialEmbeddings
+from leporid.initializers.base import with_empty_rows
 from leporid.models import train as train_model
 from leporid.spectral import Embedding
 from tests.initializers.isolated_rows import BY_CONTENT, SETTINGS, describe_items, fit, sparse_log
@@ -92,8 +93,8 @@ def test_a_trained_model_draws_a_row_of_its_own_for_each(name: str, tmp_path: Pa
     """Users without training interactions get no step: their rows are those drawn."""
     parts = leave_last_out(sparse_log(60, 50))
     described = describe_items(parts.train, tmp_path / "items.csv")
-    start: InitialEmbeddings = fit(name, parts.train, tmp_path / "items.csv")
-    model: Any = train_model("bpr", parts, start, dim=8, steps=1, progress=False, device="cpu")
+    init: InitialEmbeddings = fit(name, parts.train, tmp_path / "items.csv")
+    model: Any = train_model("bpr", parts, init, dim=8, steps=1, progress=False, device="cpu")
     users, items = (
         np.bincount(rows, minlength=n) == 0
         for rows, n in ((parts.train.user, 60), (parts.train.item, 50))
@@ -102,7 +103,7 @@ def test_a_trained_model_draws_a_row_of_its_own_for_each(name: str, tmp_path: Pa
         items &= ~described
     counted = model.training_summary()["isolated"]
     for side, unknown in (("users", users), ("items", items)):
-        empty = getattr(start, side).isolated
+        empty = getattr(init, side).isolated
         assert (unknown <= empty).all()
         assert counted[side] == empty.sum() > 0
     rows = model.tables[0].weight.detach().numpy()[users]

@@ -14,9 +14,9 @@ from scipy import sparse
 from leporid.data import IdMap, Interactions, item_features
 from leporid.errors import ConfigError, LeporidWarning, NotFittedError
 from leporid.graph import knn_graph
-from leporid.initializers.content_graph import content_edges, nearest_by_content
+from leporid.initializers import content_edges, nearest_by_content
+from leporid.initializers.content import LEPORIDContent
 from leporid.initializers.leporid import LEPORID
-from leporid.initializers.leporid_content import LEPORIDContent
 from tests.initializers.helpers import make_interactions
 
 N, COLD = 60, (3, 23, 43)
@@ -123,22 +123,25 @@ def test_items_without_users_lie_with_their_genre(items: str) -> None:
     assert distance.argmin(axis=1).tolist() == [0, 1, 2]
 
 
-def test_a_new_item_is_placed_by_its_content_alone(items: str) -> None:
+def test_a_new_item_is_extended_by_its_content_alone(items: str) -> None:
     train, made = log(), LEPORIDContent(dim=3, k=20, items=items)
     with pytest.raises(NotFittedError):
-        made.place(IdMap.from_values([9999], "item"))
+        made.extend(IdMap.from_values([9999], "item"))
     fitted = made.fit(train).items.vectors
     new = IdMap.from_values([9998, 9999], "item")
-    placed = made.place(new, {"item_id": [9999, 9998], "genres": [["g2", "s1"], ["g0", "s1"]]})
+    extended = made.extend(new, {"item_id": [9999, 9998], "genres": [["g2", "s1"], ["g0", "s1"]]})
     genre = np.arange(N) * 3 // N
     centres = np.array([fitted[genre == g].mean(axis=0) for g in range(3)])
-    cosine = placed @ centres.T / np.linalg.norm(centres, axis=1)
+    cosine = extended @ centres.T / np.linalg.norm(centres, axis=1)
     assert cosine.argmax(axis=1).tolist() == [0, 2]
     # The twin of an item nobody touched lies where that one lies.
     one = IdMap.from_values([9998], "item")
-    twin = made.place(one, {"item_id": [9998], "genres": [["g0", f"s{COLD[0] % 7}"]]})[0]
+    table = {"item_id": [9998], "genres": [["g0", f"s{COLD[0] % 7}"]]}
+    twin = made.extend(one, table)[0]
     near = fitted[COLD[0]]
     assert twin @ near > 0.9 * np.linalg.norm(twin) * np.linalg.norm(near)
+    with pytest.warns(DeprecationWarning, match=r"place\(\) is now extend\(\)"):
+        np.testing.assert_array_equal(made.place(one, table)[0], twin)
 
 
 def test_without_weight_on_content_it_is_leporid(items: str) -> None:

@@ -16,7 +16,7 @@ import ctypes, json, re, sys
 from pathlib import Path
 import numpy as np
 import psutil
-from leporid.graph import Members, directed_neighbours, knn_graph, search_bytes
+from leporid.graph import BinaryCSR, directed_neighbours, knn_graph, search_bytes
 from leporid.graph import NeighbourLists, Similarity
 from leporid.initializers.out_of_core import landmark_bytes, solver_bytes
 from leporid.progress import make_progress
@@ -28,7 +28,7 @@ def rows(n):
     draws = np.random.default_rng(0)
     taken = np.sort((draws.random((n, each)) ** 3 * columns).astype(np.int32), axis=1)
     taken += np.arange(each, dtype=np.int32)
-    return Members(np.arange(n + 1, dtype=np.int64) * each, taken.ravel(), columns + each)
+    return BinaryCSR(np.arange(n + 1, dtype=np.int64) * each, taken.ravel(), columns + each)
 
 quiet = make_progress(False)
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from leporid.graph.types import KnnGraph
+from leporid.graph import KnnGraph
 from leporid.initializers import netmf
 from leporid.initializers.netmf import (
     LogOperator,

@@ -12,20 +12,18 @@ from scipy import sparse, stats
 
 from leporid.errors import ConfigError
 from leporid.initializers import node2vec
-from leporid.initializers.bipartite import (
+from leporid.initializers.node2vec import (
+    Node2Vec,
+    alias_table,
     biased_step,
     bipartite_adjacency,
     count_visits,
     in_row,
-    walk_into,
-)
-from leporid.initializers.node2vec import (
-    Node2Vec,
-    alias_table,
     merge_replicas,
     sigmoid_table,
     train_round,
     update_position,
+    walk_into,
 )
 from tests.initializers.helpers import SplitMix, make_interactions, planted
 
@@ -205,8 +203,8 @@ def test_a_round_trains_each_replica_on_walks_of_its_own() -> None:
             np.add.at(inputs, walk[near], gains @ heads)
             np.add.at(outputs, targets, gains.T @ rows)
     np.testing.assert_array_equal(used, counts)
-    for table, wanted in zip(tables, expected, strict=True):
-        np.testing.assert_allclose(table, wanted, atol=3e-4)  # the logistic function is a table
+    for table, target in zip(tables, expected, strict=True):
+        np.testing.assert_allclose(table, target, atol=3e-4)  # the logistic function is a table
 
 
 def test_replicas_are_averaged_by_use() -> None:

@@ -17,15 +17,15 @@ import pytest
 from leporid import initializers, load
 from leporid.data import stored
 from leporid.errors import ConfigError, DataError
-from leporid.initializers.base import InitialEmbeddings
-from leporid.initializers.out_of_core import embed_stored, solver_bytes
+from leporid.initializers import InitialEmbeddings, embed_stored
+from leporid.initializers.out_of_core import solver_bytes
 from leporid.memory import format_bytes, parse_memory
 
 PLENTY = "100GB"
 
 
 def write_log(folder: Path, users: int, items: int, rows: int, files: int = 4) -> Path:
-    """Plain parquet, 24 bytes a row; users prefer the items near their own place."""
+    """Plain parquet, 24 bytes per row; users prefer items near their own position."""
     folder.mkdir(parents=True)
     for number in range(files):
         rng = np.random.default_rng(number)
@@ -78,7 +78,7 @@ import json, resource, sys
 from pathlib import Path
 import numpy as np
 from leporid import initializers
-from leporid.initializers.out_of_core import embed_stored
+from leporid.initializers import embed_stored
 from leporid.memory import LIBRARIES
 
 source, small, output, extra, settings = sys.argv[1:6]

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from leporid.initializers import svd
-from leporid.initializers.svd import SVD, truncated_svd
+from leporid.initializers import svd, truncated_svd
+from leporid.initializers.svd import SVD
 from tests.initializers.helpers import make_interactions, planted
 
 
@@ -33,8 +33,8 @@ def test_signs_follow_the_rule_and_the_solver_is_deterministic() -> None:
         np.testing.assert_array_equal(a, b)
     u = first[0]
     assert np.all(u[np.argmax(np.abs(u), axis=0), np.arange(9)] > 0)
-    other_start = truncated_svd(matrix, 9, seed=3)[0]
-    np.testing.assert_allclose(u, other_start, atol=1e-7)
+    other_seed = truncated_svd(matrix, 9, seed=3)[0]
+    np.testing.assert_allclose(u, other_seed, atol=1e-7)
 
 
 def test_columns_beyond_the_rank_are_zero() -> None:

@@ -6,8 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from leporid.graph.nearest_rows import NearestRows, choice_thresholds
-from leporid.graph.types import KnnGraph
+from leporid.graph import KnnGraph, NearestRows, choice_thresholds
 
 
 def random_graph(n: int, degree: float, seed: int) -> sparse.csr_array:

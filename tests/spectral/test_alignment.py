@@ -1,4 +1,4 @@
-"""Fits that start from old vectors: a fresh fit's subspace, the same tolerance, old coordinates."""
+"""Fits with `init`: a fresh fit's subspace, the same tolerance, old coordinates."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from scipy import sparse
 
 from leporid import LaplacianEigenmaps, Leporid
 from leporid.errors import ConfigError, DataError, NotFittedError
-from leporid.spectral.alignment import align_columns, procrustes, repeated_values
+from leporid.spectral import align_columns, procrustes
+from leporid.spectral.embedding import repeated_values
 from tests.spectral.graphs import largest_angle
 
 
@@ -43,7 +44,7 @@ def test_a_fit_from_an_older_one_is_a_fit(make, normalized):
     fresh = make(**settings).fit(Y)
     model = make(**settings).fit(X)
     old = model.embedding_
-    assert model.fit(Y, start=model) is model
+    assert model.fit(Y, init=model) is model
     np.testing.assert_array_equal(model.graph_.indices, fresh.graph_.indices)
     np.testing.assert_array_equal(model.graph_.weights, fresh.graph_.weights)
     np.testing.assert_allclose(model.eigenvalues_, fresh.eigenvalues_, atol=1e-6, rtol=1e-6)
@@ -53,15 +54,15 @@ def test_a_fit_from_an_older_one_is_a_fit(make, normalized):
     overlap = np.sum(model.embedding_[: len(old)] * old, axis=0)
     assert (overlap > 0).all()
     np.testing.assert_allclose(model.transform(Y[:7]), model.embedding_[:7])
-    other = make(**settings).fit(Y, start=make(**settings).fit(X))
+    other = make(**settings).fit(Y, init=make(**settings).fit(X))
     assert other.embedding_.tobytes() == model.embedding_.tobytes()
 
 
-def test_lanczos_starts_from_the_old_vectors():
+def test_old_vectors_initialise_lanczos():
     big, grown = log(1500, 200, seed=3), later(log(1500, 200, seed=3), 0, 0, 0.01)
     settings = {"dim": 12, "k": 50, "solver": "lanczos"}
     fresh = Leporid(**settings).fit(grown)
-    model = Leporid(**settings).fit(grown, start=Leporid(**settings).fit(big))
+    model = Leporid(**settings).fit(grown, init=Leporid(**settings).fit(big))
     assert model.n_iter_ < fresh.n_iter_
     assert largest_angle(model.embedding_, fresh.embedding_) <= 1e-3
     assert model.residuals_.max() <= 1e-6
@@ -74,7 +75,7 @@ def test_fits_in_a_row_stay_in_the_first_coordinates():
     data = X
     for seed in range(3):
         data = later(data, 2, 0, 0.03, seed)
-        model.fit(data, start=model)
+        model.fit(data, init=model)
         fresh = Leporid(dim=6, k=30).fit(data)
         assert largest_angle(model.embedding_, fresh.embedding_) <= 1e-3
         np.testing.assert_allclose(model.rotation_ @ model.rotation_.T, np.eye(6), atol=1e-12)
@@ -102,23 +103,26 @@ def test_repeated_eigenvalues_are_rotated_and_single_ones_flipped():
 
 
 def test_saved_and_loaded_with_and_without_the_graph(tmp_path):
-    expected = Leporid(dim=4, k=30).fit(Y, start=Leporid(dim=4, k=30).fit(X))
+    expected = Leporid(dim=4, k=30).fit(Y, init=Leporid(dim=4, k=30).fit(X))
     again = later(Y, 1, 0, 0.1, 7)
     for graph in (False, True):
         expected.save(tmp_path / str(graph), graph=graph)
         loaded = Leporid.load(tmp_path / str(graph))
         np.testing.assert_array_equal(loaded.rotation_, expected.rotation_)
-        loaded.fit(again, start=loaded)
+        loaded.fit(again, init=loaded)
         fresh = Leporid(dim=4, k=30).fit(again)
         np.testing.assert_array_equal(loaded.graph_.indices, fresh.graph_.indices)
         assert largest_angle(loaded.embedding_, fresh.embedding_) <= 1e-3
 
 
-def test_old_vectors_alone_start_a_fit_too():
+def test_old_vectors_alone_initialise_a_fit_too():
     """Where the estimator was not kept: one old vector per row of X, zeros for a new row."""
     old = Leporid(dim=5, k=30).fit(X).embedding_
-    start = np.vstack([old, np.zeros((10, 5))])
-    model = Leporid(dim=5, k=30).fit(Y, start=start)
+    init = np.vstack([old, np.zeros((10, 5))])
+    model = Leporid(dim=5, k=30).fit(Y, init=init)
+    with pytest.warns(DeprecationWarning, match="start= is now init="):
+        same = Leporid(dim=5, k=30).fit(Y, start=init)
+    np.testing.assert_array_equal(same.embedding_, model.embedding_)
     fresh = Leporid(dim=5, k=30).fit(Y)
     assert largest_angle(model.embedding_, fresh.embedding_) <= 1e-3
     assert (np.sum(model.embedding_[:400] * old, axis=0) > 0).all()
@@ -126,21 +130,21 @@ def test_old_vectors_alone_start_a_fit_too():
     assert near <= np.linalg.norm(model.embedding_[:400] - old) + 1e-9
     np.testing.assert_allclose(model.rotation_, procrustes(model.embedding_[:400], old), atol=1e-9)
     with pytest.raises(DataError, match="old vectors are 400 x 5, but 410 rows and dim=5"):
-        Leporid(dim=5, k=30).fit(Y, start=old)
+        Leporid(dim=5, k=30).fit(Y, init=old)
 
 
-def test_what_cannot_start_a_fit_says_why():
+def test_what_cannot_initialise_a_fit_is_refused():
     old = Leporid(dim=4, k=30).fit(X)
 
-    def refused(error, match, X=Y, start=old, **settings):
+    def refused(error, match, X=Y, init=old, **settings):
         with pytest.raises(error, match=match):
-            Leporid(**{"dim": 4, "k": 30, **settings}).fit(X, start=start)
+            Leporid(**{"dim": 4, "k": 30, **settings}).fit(X, init=init)
 
-    refused(NotFittedError, "not fitted yet", start=Leporid())
+    refused(NotFittedError, "not fitted yet", init=Leporid())
     refused(DataError, "X has 300 rows, but 400 were fitted", X=X[:300])
     refused(DataError, "X has 80 features, but Leporid is expecting 90", X=X[:, :80])
     refused(ConfigError, "dim was 4 and is 5 now", dim=5)
-    refused(ConfigError, "after landmarks=", start=Leporid(dim=4, k=30, landmarks=200).fit(X))
+    refused(ConfigError, "after landmarks=", init=Leporid(dim=4, k=30, landmarks=200).fit(X))
     refused(ConfigError, "leave out landmarks=", landmarks=200)
-    refused(DataError, "a fit on a graph", start=Leporid(dim=4).fit(old.graph_))
-    refused(ConfigError, "start= takes interactions", X=old.graph_)
+    refused(DataError, "a fit on a graph", init=Leporid(dim=4).fit(old.graph_))
+    refused(ConfigError, "init= takes interactions", X=old.graph_)

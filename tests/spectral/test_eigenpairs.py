@@ -11,15 +11,19 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from leporid.errors import ConfigError, GraphError, LeporidWarning
+from leporid.graph import Similarity, binary_csr
 from leporid.graph.gpu import DeviceGraph, knn_graph_on
 from leporid.graph.kernels.product import BlockProduct
-from leporid.graph.matrix import members_of
-from leporid.graph.similarity import Similarity
 from leporid.progress import NullProgress
-from leporid.spectral import lanczos
-from leporid.spectral.eigenpairs import _signs, laplacian_eigenpairs
+from leporid.spectral import (
+    column_signs,
+    lanczos,
+    laplacian_eigenpairs,
+    laplacian_operator,
+    regularized_degrees,
+)
 from leporid.spectral.inputs import as_graph
-from leporid.spectral.laplacian import laplacian_operator, regularized_degrees, wide_product
+from leporid.spectral.laplacian import wide_product
 from leporid.spectral.solvers import Problem
 from tests.spectral.graphs import (
     GraphElsewhere,
@@ -169,7 +173,7 @@ def test_the_number_of_threads_does_not_change_a_bit():
 
 def test_of_equal_magnitudes_the_first_is_positive():
     vectors = np.array([[0.5, -0.5, -1.0, 0.0], [-0.5, 0.5, 0.3, 0.0]], np.float32)
-    assert _signs(vectors).tolist() == [1.0, -1.0, -1.0, 1.0]
+    assert column_signs(vectors).tolist() == [1.0, -1.0, -1.0, 1.0]
 
 
 def test_looks_that_are_left_out_could_not_have_ended_the_work(monkeypatch):
@@ -199,7 +203,7 @@ def test_the_entry_of_largest_magnitude_is_positive():
     assert (pairs.vectors[peak, np.arange(7)] > 0).all()
 
 
-def test_a_good_start_saves_products():
+def test_good_initial_vectors_save_products():
     W = community_graph(1500, 20, seed=9)
     cold = laplacian_eigenpairs(W, 20, solver="lanczos")
     warm = laplacian_eigenpairs(W, 20, solver="lanczos", v0=cold.vectors)
@@ -324,7 +328,7 @@ def test_wrong_settings_name_themselves(wrong):
 def test_a_graph_made_on_a_device_is_solved_there_without_a_transfer() -> None:
     """The tensors a graph brings along are the graph: the solution is the same."""
     rng = np.random.default_rng(7)
-    members = members_of(sparse.random_array((900, 60), density=0.12, rng=rng, format="csr"))
+    members = binary_csr(sparse.random_array((900, 60), density=0.12, rng=rng, format="csr"))
     graph = knn_graph_on(members, 20, "cpu", Similarity(), "rows", NullProgress())
     solutions = [
         torch_solution(Problem(laplacian_operator(same), 8, 1e-6), "cpu")

@@ -18,7 +18,7 @@ from leporid.errors import (
     LeporidWarning,
     NotFittedError,
 )
-from leporid.graph.nearest_rows import choice_thresholds
+from leporid.graph import choice_thresholds
 from leporid.spectral.extension import identical_rows
 from tests.spectral.graphs import (
     GraphElsewhere,
@@ -177,7 +177,7 @@ def test_identical_rows_are_those_with_the_same_columns():
     rows = (np.random.default_rng(0).random((400, 5)) < 0.3).astype(np.float32)
     fitted, new = sparse.csr_array(rows[:150]), sparse.csr_array(rows[150:])
     sets = [tuple(row) for row in rows]
-    first = {key: place for place, key in reversed(list(enumerate(sets[:150]))) if any(key)}
+    first = {key: row for row, key in reversed(list(enumerate(sets[:150]))) if any(key)}
     assert identical_rows(new, fitted).tolist() == [first.get(key, -1) for key in sets[150:]]
 
 
@@ -205,18 +205,11 @@ def test_saving_the_graph_needs_the_graph(tmp_path):
         loaded.save(tmp_path / "n", graph=True)
 
 
-def test_files_of_an_older_version_are_read(tmp_path):
-    """They name a parameter that is gone, and may be without a rotation."""
-    model = Leporid(dim=4, k=12).fit(X)
-    path = model.save(tmp_path / "m") / "spectral.json"
-    about = json.loads(path.read_text())
-    about["parameters"]["neighbours"] = "auto"
-    del about["format"]
-    (tmp_path / "m" / "manifest.json").unlink()
-    path.write_text(json.dumps({**about, "recall": None}))
-    loaded = Leporid.load(tmp_path / "m")
-    assert loaded.get_params() == model.get_params()
-    np.testing.assert_array_equal(loaded.transform(X[:5]), model.embedding_[:5])
+def test_a_folder_of_another_format_is_refused(tmp_path):
+    path = Leporid(dim=4, k=12).fit(X).save(tmp_path / "m") / "spectral.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "format": 1}))
+    with pytest.raises(DataError, match="has the format 1, this release reads 2: fit it again"):
+        Leporid.load(tmp_path / "m")
 
 
 def test_the_graph_may_be_built_and_kept_elsewhere():

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from leporid.spectral.extension import TablePlacement
+from leporid import spectral
+from leporid.spectral import TableExtension
 
 
 def neighbour_mean(rows, fitted, table, k, own=None):
@@ -30,7 +31,7 @@ def test_placed_rows_are_stretched_means_of_their_neighbours(n):
     table = (fitted @ rng.standard_normal((40, 3)) + rng.standard_normal((n, 3))).astype(np.float32)
     new = (rng.random((25, 40)) < 0.2).astype(np.float64)
     new[4] = 0.0
-    placement = TablePlacement(sparse.csr_array(fitted), table, 7)
+    extension = TableExtension(sparse.csr_array(fitted), table, 7)
 
     sample = np.unique(np.linspace(0, n - 1, 512).astype(np.int64))
     smooth = neighbour_mean(fitted[sample], fitted, table, 7, own=sample)
@@ -40,7 +41,12 @@ def test_placed_rows_are_stretched_means_of_their_neighbours(n):
         slope = np.polyfit(smooth[:, column], own[:, column], 1)[0]
         centred = neighbour_mean(new, fitted, table, 7)[:, column] - smooth[:, column].mean()
         expected[:, column] = own[:, column].mean() + slope * centred
-    placed = placement.place(sparse.csr_array(new))
-    assert placed.dtype == np.float32
-    np.testing.assert_allclose(placed, expected, rtol=1e-4, atol=1e-4)
-    np.testing.assert_array_equal(placement.place(sparse.csr_array(new[3:4])), placed[3:4])
+    extended = extension.extend(sparse.csr_array(new))
+    assert extended.dtype == np.float32
+    np.testing.assert_allclose(extended, expected, rtol=1e-4, atol=1e-4)
+    np.testing.assert_array_equal(extension.extend(sparse.csr_array(new[3:4])), extended[3:4])
+
+
+def test_the_old_name_warns():
+    with pytest.warns(DeprecationWarning, match=r"is now leporid\.spectral\.TableExtension"):
+        assert spectral.TablePlacement is TableExtension

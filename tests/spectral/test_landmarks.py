@@ -15,8 +15,8 @@ from benchmarks.bench_scale import crossover
 from benchmarks.harness import RECORDS
 from leporid import LaplacianEigenmaps, Leporid, initializers
 from leporid.errors import ConfigError
-from leporid.graph.nearest_rows import choice_thresholds
-from leporid.spectral.extension import Extension, place_rows
+from leporid.graph import choice_thresholds
+from leporid.spectral.extension import Extension, extend_rows
 from leporid.spectral.landmarks import (
     AUTO_LANDMARKS,
     EXACT_IS_WORTH,
@@ -138,7 +138,7 @@ def test_landmark_rows_are_fitted_and_the_others_are_extended(make, normalized):
     np.testing.assert_array_equal(model.degrees_[chosen], alone.degrees_)
     others = np.setdiff1d(np.arange(150), chosen)
     np.testing.assert_allclose(model.embedding_[others], alone.transform(X[others]), atol=1e-6)
-    # The sum the formula starts from, written out.
+    # The sum of the formula, written out.
     weights = neighbour_weights(X[others], X[chosen], 50, choice_thresholds(model.graph_))
     np.testing.assert_allclose(model.degrees_[others], weights.sum(axis=1), rtol=1e-6)
     formula = Extension(
@@ -194,11 +194,11 @@ def test_placing_does_not_depend_on_threads():
     model = Leporid(dim=5, k=20).fit(X)
     new = distinct(40, 70, seed=4)
     extension = Extension(model.embedding_, model.eigenvalues_, model.degrees_, 0.5, True)
-    placed = [
-        place_rows(new, X, extension, 20, choice_thresholds(model.graph_), threads)[0].tobytes()
+    extended = [
+        extend_rows(new, X, extension, 20, choice_thresholds(model.graph_), threads)[0].tobytes()
         for threads in (1, 2)
     ]
-    assert placed[0] == placed[1]
+    assert extended[0] == extended[1]
 
 
 def test_landmarks_recover_the_exact_subspace_where_there_is_one():

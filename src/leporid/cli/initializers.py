@@ -1,4 +1,4 @@
-"""`leporid initializers`: the ways to start, with their settings."""
+"""`leporid initializers`: the initialisers with their settings."""
 
 from __future__ import annotations
 

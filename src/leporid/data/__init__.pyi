@@ -4,7 +4,6 @@ from .datasets import cache_dir as cache_dir
 from .datasets import fetch as fetch
 from .features import ItemFeatures as ItemFeatures
 from .features import item_features as item_features
-from .features import item_texts as item_texts
 from .id_map import IdMap as IdMap
 from .interactions import DatasetStats as DatasetStats
 from .interactions import Duplicates as Duplicates

@@ -83,32 +83,6 @@ def item_features(items: IdMap, *sources: Any, columns: Sequence[str] = ()) -> I
     return ItemFeatures(matrix, kinds, counts)
 
 
-def item_texts(source: Any, columns: Sequence[str] = ()) -> tuple[ItemTable, list[str]]:
-    """A table and the text of each of its rows, the `columns` joined in this order.
-
-    By default these are all with text or categories. A cell counts up to `LONGEST` characters.
-    """
-    table = ItemTable.load(source)
-    for column in columns:
-        if column not in table.columns:
-            raise UnknownNameError(f"column of {table.name}:", column, list(table.columns))
-    kinds = {name: column_kind(name, column) for name, column in table.columns.items()}
-    chosen = list(columns) or [n for n, kind in kinds.items() if kind in ("text", "categories")]
-    if not chosen:
-        raise DataError(f"{table.name} has no column of text: name one in columns=")
-    cells = [map(_joined_cell, table.columns[name].to_pylist()) for name in chosen]
-    texts = [". ".join(filter(None, row)) for row in zip(*cells, strict=True)]
-    if not any(texts):
-        raise DataError(f"{table.name}: every text in {', '.join(chosen)} is empty")
-    return table, texts
-
-
-def _joined_cell(cell: Any) -> str:
-    if isinstance(cell, list):
-        cell = ", ".join(str(part) for part in cell if part is not None)
-    return "" if cell is None else str(cell).strip()[:LONGEST]
-
-
 def _joined(tables: list[ItemTable]) -> ItemTable:
     """The rows of all tables one after the other, with the columns of the first."""
     if len(tables) == 1:

@@ -129,10 +129,10 @@ def synthesize_planted(
     order = np.argsort(item_leaf, kind="stable")
     catalogue = _catalogue(item_positions[order], popularity[order], item_leaf[order])
     walk = indptr, user_positions, direction, catalogue, config.drift, config.reach
-    places, session = _walk(*walk, config.background, np.uint64(rng.integers(2**63)))
+    indices, session = _walk(*walk, config.background, np.uint64(rng.integers(2**63)))
     log = Interactions(
         user=np.repeat(np.arange(users, dtype=np.int32), counts),
-        item=order[places].astype(np.int32),
+        item=order[indices].astype(np.int32),
         time=_times(rng, indptr, session),
         users=IdMap.range(users, "user"),
         items=IdMap.range(items, "item"),
@@ -230,7 +230,7 @@ def _catalogue(
 
 
 def _walk(indptr: NDArray[np.int64], *walk: Any) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
-    """The places in the catalogue of every user's items, and where a new session begins."""
+    """The indices in the catalogue of every user's items, and where a new session begins."""
     n, threads = int(indptr[-1]), min(os.cpu_count() or 1, 8)
     out = np.empty(n, dtype=np.int32), np.empty(n, dtype=np.bool_)
     bounds = np.searchsorted(indptr, np.linspace(0, n, threads + 1)).astype(np.int64)

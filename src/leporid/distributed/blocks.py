@@ -20,9 +20,9 @@ from scipy import sparse
 
 from leporid.graph import (
     BLOCK,
+    BinaryCSR,
     CutRows,
     Limits,
-    Members,
     NeighbourLists,
     Similarity,
     add_lacking,
@@ -79,7 +79,7 @@ class Rows(NamedTuple):
         return sparse.csr_array(self[::-1], shape=(len(self.indptr) - 1, columns))
 
 
-def block_neighbours(members: Members, first: int, stop: int, k: int) -> NeighbourLists:
+def block_neighbours(members: BinaryCSR, first: int, stop: int, k: int) -> NeighbourLists:
     """The k most similar rows of each row in [first, stop), ascending; the row itself left out.
 
     The same lists, to the bit, as the search over all rows at once finds.
@@ -87,7 +87,7 @@ def block_neighbours(members: Members, first: int, stop: int, k: int) -> Neighbo
     members = writable(members)
     start, end = members.indptr[[first, stop]]
     indptr = members.indptr[first : stop + 1] - start
-    rows = Members(indptr, members.columns[start:end], members.n_columns)
+    rows = BinaryCSR(indptr, members.columns[start:end], members.n_columns)
     own, jaccard = np.arange(first, stop), Similarity("jaccard")
     with one_at_a_time:
         return directed_neighbours(rows, members, k, jaccard, own, worker_threads(), NullProgress())

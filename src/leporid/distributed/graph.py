@@ -14,7 +14,7 @@ from scipy import sparse
 from leporid.distributed import blocks
 from leporid.distributed.cluster import Cluster
 from leporid.errors import ConfigError
-from leporid.graph import GraphBuilder, Limits, Members, column_bounds, members_of, usable_k
+from leporid.graph import BinaryCSR, GraphBuilder, Limits, binary_csr, column_bounds, usable_k
 from leporid.progress import NullProgress, ProgressLike
 
 BLOCKS_PER_WORKER = 4
@@ -32,7 +32,9 @@ class BlockGraph:
     the blocks of a lost worker again from these. Where Dask gives up, everything is built again.
     """
 
-    def __init__(self, cluster: Cluster, members: Members, k: int, progress: ProgressLike) -> None:
+    def __init__(
+        self, cluster: Cluster, members: BinaryCSR, k: int, progress: ProgressLike
+    ) -> None:
         self._cluster, self._members, self._k = cluster, members, k
         n = members.n
         wanted = min(BLOCKS_PER_WORKER * len(cluster.threads), MAX_BLOCKS, n // MIN_ROWS)
@@ -178,6 +180,6 @@ class DaskGraphs:
             raise ConfigError(
                 "solver='arpack' multiplies single vectors: use 'lanczos' with client="
             )
-        members = members_of(rows)
+        members = binary_csr(rows)
         k = usable_k(k, members.n - 1)
         return BlockGraph(Cluster(self._client), members, k, progress)

@@ -20,7 +20,7 @@ from leporid.initializers import InitialEmbeddings, initial_embeddings
 from leporid.models import Recommender
 from leporid.progress import ProgressLike, make_progress
 
-CUTOFFS = (1, 5, 10)
+CUTOFFS: tuple[int, ...] = (1, 5, 10)
 """The list lengths a run is tested at."""
 
 

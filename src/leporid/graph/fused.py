@@ -1,8 +1,8 @@
-"""The best neighbours of many rows on a GPU, without writing their similarities down.
+"""The best neighbours of many rows on a GPU, without storing their similarities.
 
 `gpu.py` stores every similarity of a block of rows and reads it some twenty times to select the k
 best. Here one kernel multiplies 0/1 tiles, turns shared counts into Jaccard similarities and keeps
-only those above the k-th best seen so far; what is selected from is then short.
+only those above the k-th best so far.
 
 A candidate is one integer, `similarity << 32 | ~column`: a float32 that is not negative is ordered
 as its bits are, so the larger integer is the better neighbour and ties go to the smaller column.
@@ -20,20 +20,20 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from leporid.graph.matrix import Members
+from leporid.graph.types import BinaryCSR
 
 TILE = 128
 """Rows and columns of a tile, and the columns of the matrix multiplied at once."""
 FIRST_STRIP = 4096
 """Columns of the first strip, where every positive similarity is a candidate; at least 4 k."""
 CANDIDATES = 2**28
-"""Places for candidates, 8 bytes each: they bound the rows of a block."""
+"""Candidates in memory, 8 bytes each; they bound the rows of a block."""
 
 
 def edges_of(keys: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """(row, column, similarity) of each neighbour among int64[rows, k]."""
-    row, place = keys.nonzero(as_tuple=True)
-    column, similarity = unpacked(keys[row, place])
+    row, rank = keys.nonzero(as_tuple=True)
+    column, similarity = unpacked(keys[row, rank])
     return row, column, similarity
 
 
@@ -48,8 +48,8 @@ def unpacked(keys: Tensor) -> tuple[Tensor, Tensor]:
     return ~keys.int(), (keys >> 32).int().view(torch.float32)
 
 
-def is_worth_it(members: Members, device: torch.device) -> bool:
-    """Whether the rows are many and fit the GPU as bytes, with room to work.
+def is_worth_it(members: BinaryCSR, device: torch.device) -> bool:
+    """Whether the rows are many and fit the GPU as bytes.
 
     Triton multiplies bytes from NVIDIA's Ampere on; elsewhere it is not tested.
     """
@@ -63,7 +63,7 @@ def is_worth_it(members: Members, device: torch.device) -> bool:
 class FusedSearch:
     """The rows as 0/1 bytes on a device, padded to whole tiles."""
 
-    def __init__(self, members: Members, device: torch.device) -> None:
+    def __init__(self, members: BinaryCSR, device: torch.device) -> None:
         self._n = members.n
         height, width = (-(-size // TILE) * TILE for size in (members.n, members.n_columns))
         self._dense = torch.zeros((height, width), dtype=torch.int8, device=device)
@@ -139,10 +139,10 @@ def _candidates(  # type: ignore[no-untyped-def]
 ):  # fmt: skip
     """One tile: `size` rows from `first` on times `size` columns from `begin` on."""
     down = tl.cdiv(rows, size)
-    place = tl.program_id(0)
+    tile = tl.program_id(0)
     # Neighbouring programs share their columns, which then stay in the cache.
-    row = (place % down) * size + tl.arange(0, size)
-    column = begin + (place // down) * size + tl.arange(0, size)
+    row = (tile % down) * size + tl.arange(0, size)
+    column = begin + (tile // down) * size + tl.arange(0, size)
     inner = tl.arange(0, size)
     left = dense + (first + row).to(tl.int64)[:, None] * width + inner[None, :]
     right = dense + column.to(tl.int64)[None, :] * width + inner[:, None]

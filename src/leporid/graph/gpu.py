@@ -8,7 +8,7 @@ The order is the CPU's: by the similarity as a float32 number, ties to the small
 Jaccard the float32 quotient of two integers below 2^24 is the correctly rounded one, hence equal to
 the rounded float64 quotient of the CPU; the other similarities are computed in float64.
 
-Nothing here is tied to CUDA: `torch.device("cpu")` gives the same graph, for tests.
+`torch.device("cpu")` gives the same graph, for tests.
 """
 
 from __future__ import annotations
@@ -22,9 +22,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from leporid.graph.matrix import Members
 from leporid.graph.similarity import Similarity
-from leporid.graph.types import KnnGraph, Side
+from leporid.graph.types import BinaryCSR, KnnGraph, Side
 from leporid.progress import ProgressLike
 
 HALF_EXACT = 2048
@@ -32,7 +31,7 @@ HALF_EXACT = 2048
 BLOCK_ENTRIES = {"cuda": 2**28, "cpu": 2**22}
 """Pairs of rows compared at once, by kind of device: about 20 bytes each at the peak."""
 DENSE_ENTRIES = {"cuda": 2**33, "cpu": 2**26}
-"""Largest matrix kept dense; a larger one is spread out anew, tile by tile, for each block."""
+"""Largest matrix kept dense; a larger one is made dense tile by tile for each block."""
 
 
 class GraphTensors(NamedTuple):
@@ -44,10 +43,9 @@ class GraphTensors(NamedTuple):
 
 
 class DeviceGraph(KnnGraph):
-    """A `KnnGraph` that stays where it was made.
+    """A `KnnGraph` on a device, where the solver reads its tensors (`tensors_on`).
 
-    The solver on that device reads its tensors (`tensors_on`); the edges come to the host only
-    when somebody asks for them, which takes longer than finding them did.
+    Its edges come to the host on first use.
     """
 
     tensors: GraphTensors
@@ -91,7 +89,7 @@ def tensors_on(graph: KnnGraph, device: torch.device) -> GraphTensors:
 
 
 def knn_graph_on(
-    members: Members,
+    members: BinaryCSR,
     k: int,
     device: str | torch.device,
     similarity: Similarity,
@@ -99,13 +97,13 @@ def knn_graph_on(
     progress: ProgressLike,
 ) -> KnnGraph:
     """`knn_graph` by way of a torch device ("auto" and "cuda" mean the current GPU); 1 <= k < n."""
-    place = torch.device("cuda" if device == "auto" else device)
+    where = torch.device("cuda" if device == "auto" else device)
     n = members.n
-    least = torch.zeros(n, dtype=torch.float32, device=place)
-    last = torch.full((n,), -1, dtype=torch.int64, device=place)
+    least = torch.zeros(n, dtype=torch.float32, device=where)
+    last = torch.full((n,), -1, dtype=torch.int64, device=where)
     sources, targets, weights = [], [], []
     progress.start("neighbours", n)
-    for first, stop, edges, bounds in _blocks(members, k, place, similarity):
+    for first, stop, edges, bounds in _blocks(members, k, where, similarity):
         row, column, weight = edges
         least[first:stop], last[first:stop] = bounds
         sources.append((row + first).int())
@@ -122,31 +120,31 @@ the rows between; rows count from `first`; the k-th is (0, -1) where fewer are p
 
 
 def _blocks(
-    members: Members, k: int, place: torch.device, similarity: Similarity
+    members: BinaryCSR, k: int, where: torch.device, similarity: Similarity
 ) -> Iterator[Block]:
     """The k best of all rows, by one fused kernel where that is possible and worth it."""
-    if place.type == "cuda" and similarity.name == "jaccard" and find_spec("triton"):
+    if where.type == "cuda" and similarity.name == "jaccard" and find_spec("triton"):
         from leporid.graph.fused import FusedSearch, is_worth_it
 
-        if is_worth_it(members, place):
-            return FusedSearch(members, place).blocks(k)
-    return _dense_blocks(members, k, place, similarity)
+        if is_worth_it(members, where):
+            return FusedSearch(members, where).blocks(k)
+    return _dense_blocks(members, k, where, similarity)
 
 
 def _dense_blocks(
-    members: Members, k: int, place: torch.device, similarity: Similarity
+    members: BinaryCSR, k: int, where: torch.device, similarity: Similarity
 ) -> Iterator[Block]:
     """The same from every similarity of a block of rows, by torch alone."""
     n = members.n
-    dense = _Dense(members, place)
+    dense = _Dense(members, where)
     terms = similarity.terms(members.degrees, members.degrees)
     kind = torch.float32 if similarity.name == "jaccard" else torch.float64
-    x, y, b = (torch.from_numpy(t).to(place, kind) for t in (terms.x, terms.y, terms.b))
-    block = max(1, min(n, BLOCK_ENTRIES[place.type] // n))
+    x, y, b = (torch.from_numpy(t).to(where, kind) for t in (terms.x, terms.y, terms.b))
+    block = max(1, min(n, BLOCK_ENTRIES[where.type] // n))
     for first in range(0, n, block):
         stop = min(n, first + block)
         counts = dense.shared(first, stop)
-        rows = torch.arange(stop - first, device=place)
+        rows = torch.arange(stop - first, device=where)
         counts[rows, rows + first] = 0
         if similarity.name == "jaccard":
             # Where nothing is shared the union may be empty; 0 / 1 is the 0 it should be.
@@ -158,7 +156,7 @@ def _dense_blocks(
         chosen, bound = _best(similar, k)
         row, column = chosen.nonzero(as_tuple=True)
         weight = similar[chosen]
-        last = torch.full((stop - first,), -1, dtype=torch.int64, device=place)
+        last = torch.full((stop - first,), -1, dtype=torch.int64, device=where)
         at_bound = weight == bound[row]
         last.scatter_reduce_(0, row[at_bound], column[at_bound], "amax")
         del counts, similar, chosen
@@ -168,7 +166,7 @@ def _dense_blocks(
 class _Dense:
     """The rows as 0/1 blocks, kept whole if they fit, and their products."""
 
-    def __init__(self, members: Members, device: torch.device) -> None:
+    def __init__(self, members: BinaryCSR, device: torch.device) -> None:
         self._kind = torch.float16 if device.type == "cuda" else torch.float32
         self._shape = (members.n, members.n_columns)
         self._indptr = members.indptr
@@ -187,10 +185,10 @@ class _Dense:
         if self._whole is not None:
             return self._whole[first:stop]
         start, end = int(self._indptr[first]), int(self._indptr[stop])
-        place = self._columns.device
-        every = torch.arange(stop - first, device=place)
+        where = self._columns.device
+        every = torch.arange(stop - first, device=where)
         row = every.repeat_interleave(self._degrees[first:stop], output_size=end - start)
-        dense = torch.zeros((stop - first, self._shape[1]), dtype=self._kind, device=place)
+        dense = torch.zeros((stop - first, self._shape[1]), dtype=self._kind, device=where)
         dense[row, self._columns[start:end].long()] = 1
         return dense
 

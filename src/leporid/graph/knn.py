@@ -1,28 +1,34 @@
-"""`knn_graph`: the exact neighbour graph of the rows of an interaction matrix."""
+"""The exact kNN graph of the rows of an interaction matrix, in memory or in files."""
 
 from __future__ import annotations
 
 import ctypes
 import os
+import shutil
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from leporid.errors import GraphError, MissingExtraError
-from leporid.graph.directed import directed_neighbours, usable_k
-from leporid.graph.matrix import members_of
+from leporid.graph.kernels.layout import NeighbourLists
+from leporid.graph.kernels.symmetrise import Limits, add_lacking, merge_rows, row_limits
+from leporid.graph.neighbours import directed_neighbours, usable_k
 from leporid.graph.similarity import Similarity
-from leporid.graph.symmetrise import symmetrise
-from leporid.graph.types import KnnGraph, Side
-from leporid.progress import ProgressLike, make_progress
-from leporid.threads import resolve_threads
+from leporid.graph.types import BinaryCSR, KnnGraph, Side, binary_csr
+from leporid.memory import format_bytes
+from leporid.progress import NullProgress, ProgressLike, make_progress
+from leporid.threads import on_each_share, resolve_threads
 
 SYMMETRIC = ("jaccard", "cosine")
 """Similarities with sim(i, j) = sim(j, i) to the bit."""
 WORTH_A_GPU = 4096
 """Rows from which on the transfer to a GPU pays."""
+EDGE_BYTES = 8
+"""A neighbour: index and weight."""
 
 
 def knn_graph(
@@ -39,13 +45,11 @@ def knn_graph(
 
     Neighbours are ordered by their similarity as a float32 number, then by smaller index, so the
     graph is the same on every run, thread count and device. A similarity of zero is no edge.
-    Memory: two arrays n x k and the graph itself, at most twice that.
 
     Parameters
     ----------
-    X : sparse matrix [n, m], 2-D array, or anything with `.csr()`
-        Rows are sets: nonzero entries are members, repeated entries are summed, explicit zeros
-        are no members. For the graph of the items pass `X.T`.
+    X : sparse matrix [n, m], 2-D array, or anything with `.csr()`; rows are the sets of their
+        nonzero entries. For the graph of the items pass `X.T`.
     k : neighbours of a row, clipped to n - 1.
     side : what the rows are; a label kept in the graph.
     similarity : "jaccard" or "cosine".
@@ -58,7 +62,7 @@ def knn_graph(
             f"knn_graph needs a symmetric similarity ({', '.join(SYMMETRIC)}), not {similarity!r}"
         )
     measure = Similarity(similarity)
-    members = members_of(X)
+    members = binary_csr(X)
     k = usable_k(k, members.n - 1)
     reporter = make_progress(progress)
     if k > 0 and uses_gpu(device, members.n):
@@ -72,6 +76,113 @@ def knn_graph(
     if progress is True:
         reporter.close()
     return graph
+
+
+def stored_knn_graph(
+    members: BinaryCSR,
+    k: int,
+    folder: Path,
+    memory: int,
+    *,
+    side: Side = "rows",
+    threads: int,
+    progress: ProgressLike,
+) -> KnnGraph:
+    """`knn_graph(members, k)` to the bit, with its lists and edges in memory-mapped files.
+
+    `memory`: bytes for the part of the graph that is put together at a time.
+    """
+    n = members.n
+    k = usable_k(k, n - 1)
+    _check_disk(folder, 3 * n * k * EDGE_BYTES)
+
+    def mapped(name: str, dtype: Any, size: int) -> NDArray[Any]:
+        return _new_file(folder / f"{side}-{name}", dtype, size)
+
+    rows, weights = mapped("lists", np.int32, n * k), mapped("list-weights", np.float32, n * k)
+    lists = NeighbourLists(rows.reshape(n, k), weights.reshape(n, k), np.zeros(n, np.int32))
+    jaccard, own = Similarity("jaccard"), np.arange(n)
+    directed_neighbours(members, members, k, jaccard, own, threads, progress, lists)
+    room = max(memory // EDGE_BYTES, 1)
+    graph = symmetrise(lists, k, side, jaccard.name, threads, mapped, room, progress)
+    del lists, rows, weights
+    for name in ("lists", "list-weights"):
+        (folder / f"{side}-{name}").unlink()
+    return graph
+
+
+def _new_file(path: Path, dtype: Any, size: int) -> NDArray[Any]:
+    """A new mapped file of `size` numbers, its disk space reserved where the system can."""
+    try:
+        with open(path, "wb") as file:
+            n_bytes = size * np.dtype(dtype).itemsize
+            if size and hasattr(os, "posix_fallocate"):
+                os.posix_fallocate(file.fileno(), 0, n_bytes)
+            else:
+                file.truncate(n_bytes)
+    except OSError as error:
+        raise GraphError(f"could not write {path}: {error.strerror or error}") from error
+    return np.asarray(np.memmap(path, dtype, "r+")) if size else np.zeros(0, dtype)
+
+
+def _check_disk(folder: Path, needed: int) -> None:
+    free = shutil.disk_usage(folder).free
+    if free < needed:
+        raise GraphError(
+            f"the graph may take {format_bytes(needed)} in {folder}, where "
+            f"{format_bytes(free)} are free: lower k, or choose another folder"
+        )
+
+
+def _in_memory(_name: str, dtype: Any, size: int) -> NDArray[Any]:
+    return np.empty(size, dtype)
+
+
+def symmetrise(
+    lists: NeighbourLists,
+    k: int,
+    side: Side,
+    similarity: str,
+    threads: int,
+    new_array: Callable[[str, Any, int], NDArray[Any]] = _in_memory,
+    edges_at_a_time: int | None = None,
+    progress: ProgressLike | None = None,
+) -> KnnGraph:
+    """OR-symmetrise: W_ij is set if j is in top-K(i) or i in top-K(j).
+
+    The similarity is symmetric to the bit. The arrays of the graph are `new_array(name, dtype,
+    size)`, filled from front to back in parts of `edges_at_a_time` (None: all at once).
+    """
+    n = len(lists.length)
+    limits = Limits.empty(n)
+    on_each_share(lambda _, a, b: row_limits(lists, k, a, b, limits), 0, n, threads)
+    lacking = np.zeros(n, np.int64)
+    none = np.zeros(0, np.int32), np.zeros(0, np.float32)
+
+    def count(_: int, begin: int, end: int) -> None:
+        add_lacking(lists, 0, begin, end, limits, lacking, *none)
+
+    on_each_share(count, 0, n, threads)
+    indptr = np.zeros(n + 1, np.int64)
+    np.cumsum(lists.length + lacking, out=indptr[1:])
+    cursor = indptr[:-1] + lists.length
+    indices = new_array("edges", np.int32, int(indptr[-1]))
+    weights = new_array("weights", np.float32, int(indptr[-1]))
+
+    def fill(_: int, begin: int, end: int) -> None:
+        add_lacking(lists, 0, begin, end, limits, cursor, indices, weights)
+        merge_rows(lists, begin, end, indptr, indices, weights)
+
+    reporter = progress or NullProgress()
+    reporter.start("graph", n)
+    first = 0
+    while first < n:
+        room = int(indptr[-1]) if edges_at_a_time is None else indptr[first] + edges_at_a_time
+        stop = max(first + 1, int(np.searchsorted(indptr, room, side="right")) - 1)
+        on_each_share(fill, first, stop, threads)
+        reporter.advance(stop - first)
+        first = stop
+    return KnnGraph(indptr, indices, weights, side, k, similarity)
 
 
 def uses_gpu(device: str, n: int) -> bool:
@@ -94,7 +205,7 @@ def uses_gpu(device: str, n: int) -> bool:
 
 
 def may_have_gpu() -> bool:
-    """Whether torch could find a GPU; where there is no driver, its import (2 s) is spared."""
+    """Whether torch could find a GPU: without a driver its import (2 s) is left out."""
     if "torch" in sys.modules or Path("/dev/kfd").exists():  # AMD's driver
         return True
     try:

@@ -10,8 +10,7 @@ from scipy import sparse
 
 from leporid.errors import GraphError
 from leporid.graph.kernels.nearest_rows import FittedColumns, Scratch, Sums, sum_neighbours
-from leporid.graph.matrix import members_of
-from leporid.graph.types import KnnGraph
+from leporid.graph.types import KnnGraph, binary_csr
 from leporid.threads import on_each_thread, resolve_threads
 
 BLOCK_ROWS = 1024
@@ -21,24 +20,23 @@ BLOCK_ROWS = 1024
 def choice_thresholds(graph: KnnGraph) -> NDArray[np.float32]:
     """float32[n]: a new row must be more similar than this for row j to choose it.
 
-    Row j of W holds its own top-K and, beyond it, rows that chose j; so its K-th largest weight
-    is the K-th similarity of j, and 0 where j has fewer than K neighbours. A tie goes to the
-    smaller index, hence never to the new row.
+    That is the K-th largest weight of row j of W, and 0 where j has fewer than K neighbours. A tie
+    goes to the smaller index, hence never to the new row.
     """
     thresholds = np.zeros(graph.n, dtype=np.float32)
     for row in np.flatnonzero(np.diff(graph.indptr) >= graph.k):
         weights = graph.weights[graph.indptr[row] : graph.indptr[row + 1]]
-        place = len(weights) - graph.k
-        thresholds[row] = np.partition(weights, place)[place]
+        rank = len(weights) - graph.k
+        thresholds[row] = np.partition(weights, rank)[rank]
     return thresholds
 
 
 class NearestRows:
-    """The fitted rows csr[n, columns], made ready to find the neighbours of new ones.
+    """Finds the neighbours of new rows among the fitted rows csr[n, columns].
 
-    Fitted row j is a neighbour of a new row when it is among that row's own top-K, or when the
-    new row would be among the top-K of j: when it is more similar than `thresholds[j]`, float32[n].
-    Without thresholds only the first counts.
+    Fitted row j is a neighbour of a new row when it is in that row's top-K, or when the new row
+    would be in the top-K of j: more similar than `thresholds[j]`, float32[n], where those are
+    given.
     """
 
     def __init__(
@@ -47,7 +45,7 @@ class NearestRows:
         thresholds: NDArray[np.float32] | None = None,
         threads: int | None = None,
     ) -> None:
-        members = members_of(fitted, "fitted")
+        members = binary_csr(fitted, "fitted")
         if thresholds is None:
             thresholds = np.full(members.n, np.inf, np.float32)
         start = np.zeros(members.n_columns + 1, np.int64)
@@ -65,10 +63,10 @@ class NearestRows:
         k: int,
         without: NDArray[np.int64] | None = None,
     ) -> Iterator[tuple[slice, NDArray[np.float32], NDArray[np.float64]]]:
-        """For block after block of new rows: which rows, sum_j w_j table[j], and sum_j w_j.
+        """For each block of new rows: which rows, sum_j w_j table[j], and sum_j w_j.
 
         float32[rows, d] for `table` float32[n, d], and float64[rows]. Fitted row `without[i]` is
-        no neighbour of new row i. Memory is one block, time is linear in the new rows.
+        no neighbour of new row i.
         """
         count, columns = new.shape
         if columns != len(self._fitted.start) - 1:
@@ -78,7 +76,7 @@ class NearestRows:
             )
         if count == 0:
             return
-        members = members_of(new, "new")
+        members = binary_csr(new, "new")
         skip = np.full(count, -1, np.int64) if without is None else without
         scratch = [Scratch.empty(len(table)) for _ in range(min(self._threads, count))]
         for first in range(0, count, BLOCK_ROWS):
@@ -89,6 +87,6 @@ class NearestRows:
             def work(thread: int, to: Sums = to) -> None:
                 sum_neighbours(members, self._fitted, k, scratch[thread], to)
 
-            # Plain threads and not numba's: a service places people from many of them.
+            # Plain threads and not numba's: a service calls this from many of them.
             on_each_thread(work, len(scratch))
             yield part, to.sums, to.totals

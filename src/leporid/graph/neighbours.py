@@ -1,4 +1,4 @@
-"""`top_k_neighbours`: ranked lists of similar rows, for the KNN recommenders and for new rows."""
+"""`top_k_neighbours`: ranked lists of similar rows; `directed_neighbours`: the search itself."""
 
 from __future__ import annotations
 
@@ -10,12 +10,27 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from leporid.errors import GraphError
-from leporid.graph.directed import directed_neighbours, usable_k
-from leporid.graph.kernels.layout import NeighbourLists
-from leporid.graph.matrix import members_of
+from leporid.graph.kernels.layout import (
+    QUERIES,
+    Fitted,
+    NeighbourLists,
+    fitted_rows,
+    query_rows,
+    rank_columns,
+    scratch_space,
+)
+from leporid.graph.kernels.search import search_rows
 from leporid.graph.similarity import Similarity
+from leporid.graph.types import BinaryCSR, binary_csr
 from leporid.progress import ProgressLike, make_progress
-from leporid.threads import resolve_threads
+from leporid.threads import on_each_thread, resolve_threads
+
+BATCHES = 40
+"""Calls into the kernel; progress is shown, and an interrupt seen, between them."""
+LEAST_BATCH = 1024
+"""Rows in a call, at least."""
+SAMPLE = 1024
+"""Rows from which a first threshold is guessed, at least."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,7 +63,6 @@ def top_k_neighbours(
     asymmetric_alpha: float = 0.5,
     tversky_alpha: float = 1.0,
     tversky_beta: float = 1.0,
-    exclude_self: bool = True,
     threads: int | None = None,
     progress: bool | ProgressLike | None = None,
 ) -> Neighbours:
@@ -58,8 +72,7 @@ def top_k_neighbours(
     ----------
     X : sparse matrix [n, m], 2-D array, or anything with `.csr()`; nonzero entries are members.
     k : neighbours of a row, clipped to the number of rows there are to choose from.
-    against : matrix [f, m] of fitted rows to search instead of X itself (new rows of X have no
-        self among them, so `exclude_self` then has no effect).
+    against : matrix [f, m] of fitted rows to search instead of the other rows of X.
     own : int[n], with `against`: the fitted row that each row of X is itself (-1: none), which is
         no neighbour of it.
     similarity : "jaccard", "cosine", "asymmetric_cosine", "tversky" or "dice";
@@ -69,15 +82,15 @@ def top_k_neighbours(
     progress : True for a bar, or an object of your own (`leporid.progress`).
     """
     measure = Similarity(similarity, shrink, asymmetric_alpha, tversky_alpha, tversky_beta)
-    queries = members_of(X)
-    fitted = queries if against is None else members_of(against, "against")
+    queries = binary_csr(X)
+    fitted = queries if against is None else binary_csr(against, "against")
     if queries.n_columns != fitted.n_columns:
         raise GraphError(
             f"X has {queries.n_columns} columns and the fitted rows have {fitted.n_columns}: "
             "both must use the same columns"
         )
     if against is None:
-        own = np.arange(fitted.n) if exclude_self else None
+        own = np.arange(fitted.n)
     elif own is not None:
         own = np.ascontiguousarray(own, dtype=np.int64)
     k = usable_k(k, fitted.n if own is None else fitted.n - 1)
@@ -93,15 +106,79 @@ def top_k_neighbours(
 def _sort_by_weight(lists: NeighbourLists, block: int = 4096) -> None:
     """Reorder each row in place, best first, and pad it.
 
-    One 64-bit number an entry (weight above, complement of the index below) makes this one plain
-    sort; it is ascending, so the complement is of the weight.
+    The key is one 64-bit number per entry: the complement of the weight, then the index.
     """
-    places = np.arange(lists.rows.shape[1])
+    columns = np.arange(lists.rows.shape[1])
     for first in range(0, len(lists.rows), block):
         rows, weights = lists.rows[first : first + block], lists.weights[first : first + block]
         keys = (~weights.view(np.uint32)).astype(np.uint64) << np.uint64(32)
         keys |= rows.view(np.uint32)
-        keys[places >= lists.length[first : first + block, None]] = np.iinfo(np.uint64).max
+        keys[columns >= lists.length[first : first + block, None]] = np.iinfo(np.uint64).max
         keys.sort(axis=1)
         rows[:] = (keys & np.uint64(0xFFFFFFFF)).astype(np.uint32).view(np.int32)
         weights[:] = (~(keys >> np.uint64(32)).astype(np.uint32)).view(np.float32)
+
+
+def usable_k(k: Any, others: int) -> int:
+    """`k` as an integer of at least 1, and at most the number of other rows."""
+    if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 1:
+        raise GraphError(f"k must be an integer of at least 1, not {k!r}")
+    return min(int(k), others)
+
+
+def directed_neighbours(
+    queries: BinaryCSR,
+    fitted: BinaryCSR,
+    k: int,
+    similarity: Similarity,
+    own: NDArray[np.int64] | None,
+    threads: int,
+    progress: ProgressLike,
+    out: NeighbourLists | None = None,
+) -> NeighbourLists:
+    """The k most similar fitted rows of every query row, by ascending index, in `out` if given.
+
+    `own` int64[queries]: the fitted row that each query is itself (-1: none), which is no neighbour
+    of it; None leaves nothing out. The k best are chosen by similarity as a float32 number, then
+    by smaller index; a similarity of zero is no neighbour.
+    """
+    lists = NeighbourLists.empty(queries.n, k) if out is None else out
+    if k == 0:
+        return lists
+    columns = rank_columns(fitted)
+    terms = similarity.terms(queries.degrees, fitted.degrees)
+    base = fitted_rows(fitted, columns, terms.b)
+    targets = query_rows(queries, columns, terms, own)
+    sample = _sampling(base, fitted.n, k)
+    scratch = [scratch_space(base, targets, k, sample[0]) for _ in range(threads)]
+
+    def search(rows: NDArray[np.int64], sample: tuple[int, int]) -> None:
+        turn = np.zeros(1, np.int64)
+        on_each_thread(
+            lambda i: search_rows(rows, turn, base, targets, scratch[i], k, sample, lists), threads
+        )
+
+    batch = max(-(-queries.n // BATCHES), QUERIES * threads * 4, LEAST_BATCH)
+    progress.start("neighbours", queries.n)
+    for first in range(0, queries.n, batch):
+        part = np.arange(first, min(first + batch, queries.n), dtype=np.int64)
+        search(part, sample)
+        failed = part[lists.length[part] < 0]
+        if len(failed):
+            search(failed, (1, 0))
+        progress.advance(len(part))
+    return lists
+
+
+def _sampling(base: Fitted, rows: int, k: int) -> tuple[int, int]:
+    """Every how many groups to sample, and which rank in the sample to take as the guess.
+
+    The rank is four standard deviations beyond the expected one: a guess that is too high costs a
+    second search.
+    """
+    sampled = max(SAMPLE, rows // 16)
+    stride = base.tile_groups * 16 // sampled
+    if stride < 2:
+        return 1, 0
+    expected = k * (-(-base.tile_groups // stride) * 16) / rows
+    return stride, int(expected + 4 * expected**0.5 + 4)

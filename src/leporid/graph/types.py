@@ -1,21 +1,87 @@
-"""`KnnGraph`, the graph LE and LEPORID are computed from, and `Graph`, what a solver needs."""
+"""Interaction rows as sets (`BinaryCSR`), and graphs: `Graph`, `KnnGraph`, `RemoteGraph`."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from leporid.errors import GraphError
+from leporid.progress import ProgressLike
+
 Side = Literal["users", "items", "rows"]
+
+
+class BinaryCSR(NamedTuple):
+    """Each row as the set of its columns, without repetition, in CSR form."""
+
+    indptr: NDArray[np.int64]
+    columns: NDArray[np.int32]
+    """int32[nnz], ascending within a row."""
+    n_columns: int
+
+    @property
+    def n(self) -> int:
+        """Number of rows."""
+        return len(self.indptr) - 1
+
+    @property
+    def degrees(self) -> NDArray[np.int64]:
+        """int64[n]: size of each row's set."""
+        return np.diff(self.indptr)
+
+    def take(self, rows: NDArray[np.int64]) -> sparse.csr_array:
+        """float32 csr[len(rows), n_columns] of ones."""
+        begins, ends = self.indptr[rows], self.indptr[rows + 1]
+        indptr = np.concatenate([[0], np.cumsum(ends - begins)])
+        positions = np.arange(indptr[-1]) + np.repeat(begins - indptr[:-1], ends - begins)
+        columns = self.columns[positions]
+        parts = np.ones(len(columns), np.float32), columns, indptr
+        return sparse.csr_array(parts, shape=(len(rows), self.n_columns))
+
+
+def binary_csr(X: Any, name: str = "X") -> BinaryCSR:
+    """The nonzero entries of a scipy matrix, a 2-D array or anything with `.csr()`.
+
+    Repeated entries are summed first.
+    """
+    if isinstance(X, BinaryCSR):
+        return X
+    if not sparse.issparse(X) and callable(getattr(X, "csr", None)):
+        X = X.csr()
+    if not sparse.issparse(X):
+        X = np.asarray(X)
+        if X.ndim != 2 or X.dtype.kind not in "bifu":
+            raise GraphError(
+                f"{name} must be a sparse matrix or a 2-D array of numbers, not "
+                f"{X.dtype} with {X.ndim} dimensions"
+            )
+    matrix = sparse.csr_array(X)
+    if matrix.shape[0] == 0 or matrix.shape[1] == 0:
+        raise GraphError(f"{name} is empty (shape {matrix.shape}): it needs a row and a column")
+    if matrix.dtype.kind in "fc" and np.isnan(matrix.data).any():
+        count = int(np.isnan(matrix.data).sum())
+        raise GraphError(f"{name} holds {count} NaN values; remove them first")
+    if not matrix.has_canonical_format:
+        matrix = matrix.copy()
+        matrix.sum_duplicates()
+    if np.count_nonzero(matrix.data) < matrix.nnz:
+        matrix = matrix.copy()
+        matrix.eliminate_zeros()
+    return BinaryCSR(
+        matrix.indptr.astype(np.int64),
+        np.ascontiguousarray(matrix.indices, dtype=np.int32),
+        int(matrix.shape[1]),
+    )
 
 
 @runtime_checkable
 class Graph(Protocol):
-    """A symmetric weighted graph, wherever its edges are: all that an eigensolver asks of it."""
+    """A symmetric weighted graph, as an eigensolver needs it; its edges may be elsewhere."""
 
     @property
     def n(self) -> int:
@@ -44,16 +110,13 @@ class KnnGraph:
     """A `Graph` in CSR form: W_ij = sim(i, j) if j in top-K(i) or i in top-K(j)."""
 
     indptr: NDArray[np.int64]
-    """int64[n + 1]: where each row starts."""
     indices: NDArray[np.int32]
     """int32[nnz]: the neighbours, ascending within a row; never the row itself."""
     weights: NDArray[np.float32]
     """float32[nnz]: their similarities, all positive, symmetric to the bit."""
     side: Side
-    """What the nodes are."""
     k: int
     similarity: str = "jaccard"
-    """Name of the similarity."""
 
     def __repr__(self) -> str:
         return (
@@ -81,7 +144,7 @@ class KnnGraph:
         return row_sums(self.indptr, self.weights)
 
     def product(self, block: NDArray[Any]) -> NDArray[Any]:
-        """float[n, c]: W block; the solver prepares a faster one (`graph.kernels.product`)."""
+        """float[n, c]: W block; `graph.kernels.product` has a faster one."""
         return np.asarray(self.csr().astype(block.dtype, copy=False) @ block)
 
 
@@ -93,3 +156,24 @@ def row_sums(indptr: NDArray[np.int64], weights: NDArray[np.float32]) -> NDArray
     if len(starts):
         sums[filled] = np.add.reduceat(weights, starts, dtype=np.float64)
     return sums
+
+
+class RemoteGraph(Graph, Protocol):
+    """A graph whose edges stay in other processes until `release`."""
+
+    @property
+    def thresholds(self) -> NDArray[np.float32]:
+        """float32[n]: the k-th similarity of each row, 0 where it has fewer neighbours."""
+
+    def release(self) -> None:
+        """Free what the other processes hold; there are no products afterwards."""
+
+
+@runtime_checkable
+class GraphBuilder(Protocol):
+    """Builds the KNN graph of interactions elsewhere."""
+
+    def knn_graph(
+        self, rows: sparse.csr_array, k: int, *, device: str, solver: str, progress: ProgressLike
+    ) -> RemoteGraph:
+        """The KNN graph of the rows of csr[n, m]; settings it cannot honour are refused first."""

@@ -8,10 +8,9 @@ from .catalogue import describe as describe
 from .catalogue import get as get
 from .catalogue import register as register
 from .catalogue import standardizes as standardizes
+from .content import content_edges as content_edges
+from .content import nearest_by_content as nearest_by_content
 from .content import principal_components as principal_components
-from .content_graph import content_edges as content_edges
-from .content_graph import nearest_by_content as nearest_by_content
-from .language_model import text_vectors as text_vectors
+from .leporid import SpectralInitializer as SpectralInitializer
 from .out_of_core import embed_stored as embed_stored
-from .spectral_sides import SpectralInitializer as SpectralInitializer
 from .svd import truncated_svd as truncated_svd

@@ -1,9 +1,8 @@
-"""`Initializer`: training interactions in, starting vectors for users and items out."""
+"""`Initializer`: training interactions in, initial embeddings of users and items out."""
 
 from __future__ import annotations
 
 import abc
-import hashlib
 import json
 import warnings
 from collections.abc import Mapping
@@ -21,12 +20,9 @@ from leporid.errors import ConfigError, DataError, LeporidWarning
 from leporid.progress import ProgressLike, make_progress
 from leporid.spectral import Embedding
 
-_OLD_NAMES = {"ids.utf8": "bytes", "ids.offsets": "offsets"}
-"""What files written before version 0.2 call the arrays of text ids."""
-_FORMAT, _BEFORE = "leporid.embeddings.2", "leporid.embeddings"
-"""The first has a seal; the second, of version 0.2, had none."""
+_FORMAT = "leporid.embeddings.2"
 _ROUNDING = 1e-9
-"""Rows this much shorter than the longest one are what rounding leaves of zero."""
+"""Rows this much shorter than the longest one are rounding errors of zero."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,13 +68,12 @@ class InitialEmbeddings:
     def load(cls, path: str | Path) -> InitialEmbeddings:
         """Read what `save` wrote; a file that was changed since is refused."""
         arrays, metadata = read_arrays(path)
-        if metadata.get("format", _BEFORE) not in (_FORMAT, _BEFORE):
+        if metadata.get("format", _FORMAT) != _FORMAT:
             raise DataError(
-                f"{path} has the format {metadata['format']!r}, this release reads {_BEFORE} and "
-                f"{_FORMAT}: embed again"
+                f"{path} has the format {metadata['format']!r}, this release reads {_FORMAT}: "
+                f"embed again"
             )
-        # Other programs write no metadata at all; what we wrote says its format.
-        if metadata.get("format") == _FORMAT or ("format" not in metadata and metadata):
+        if metadata:  # other programs write none
             check_sealed(path, metadata)
         try:
             provenance = json.loads(metadata.get("provenance", "{}"))
@@ -92,30 +87,18 @@ class InitialEmbeddings:
             raise DataError(f"{path} holds no embeddings: {error}") from None
         if users.dim != items.dim:
             raise DataError(f"{path} has vectors of {users.dim} and of {items.dim} entries")
-        loaded = cls(users, items, user_ids, item_ids)
-        if "checksum" in metadata and metadata["checksum"] != loaded.checksum():
-            raise DataError(f"{path} does not match its checksum")
-        return loaded
-
-    def checksum(self) -> str:
-        """A hash of the vectors and eigenvalues, which cache entries of version 0.2 carry."""
-        hasher = hashlib.sha256()
-        for array in [a for _, side, _ in self.sides() for a in (side.vectors, side.eigenvalues)]:
-            if array is not None:
-                hasher.update(repr((array.shape, str(array.dtype))).encode())
-                hasher.update(np.ascontiguousarray(array).tobytes())
-        return hasher.hexdigest()
+        return cls(users, items, user_ids, item_ids)
 
     def aligned(self, users: IdMap, items: IdMap, seed: int = 0) -> InitialEmbeddings:
         """The vectors of these users and items, by their ids and in their order.
 
-        One without a vector starts close to the mean of the others, a hundredth of their spread
-        away at random; a warning counts them. Where nobody has one, that is a `DataError`. Vectors
-        without ids are taken by position.
+        One without a vector gets the mean of the others plus noise of a hundredth of their
+        spread; a warning counts them. It is a `DataError` if none has a vector. Vectors without
+        ids are taken by position.
         """
         draws = np.random.default_rng(seed)
         pairs = zip(self.sides(), (users, items), strict=True)
-        first, second = (_aligned(side, ids, wanted, draws) for (_, side, ids), wanted in pairs)
+        first, second = (_aligned(side, ids, target, draws) for (_, side, ids), target in pairs)
         return InitialEmbeddings(first, second, users, items)
 
     def sides(self) -> list[tuple[str, Embedding, IdMap | None]]:
@@ -124,22 +107,22 @@ class InitialEmbeddings:
 
 
 def _aligned(
-    embedding: Embedding, ids: IdMap | None, wanted: IdMap, draws: np.random.Generator
+    embedding: Embedding, ids: IdMap | None, target: IdMap, draws: np.random.Generator
 ) -> Embedding:
-    if ids is None or ids == wanted:
+    if ids is None or ids == target:
         return embedding
-    rows = ids.matches(wanted)
+    rows = ids.matches(target)
     missing = np.flatnonzero(rows < 0)
-    if len(missing) == len(wanted):
+    if len(missing) == len(target):
         raise DataError(
-            f"none of the {len(wanted):,} {wanted.kind}s of the training data has a vector: "
-            f"the vectors are those of other {wanted.kind}s, embed this data"
+            f"none of the {len(target):,} {target.kind}s of the training data has a vector: "
+            f"the vectors are those of other {target.kind}s, embed this data"
         )
     vectors = embedding.vectors[rows]
     if len(missing):
         warnings.warn(
-            f"{len(missing):,} of {len(wanted):,} {wanted.kind}s have no initial vector (the first "
-            f"is {wanted.external(missing[0])!r}): they start from small random numbers",
+            f"{len(missing):,} of {len(target):,} {target.kind}s have no initial vector (the first "
+            f"is {target.external(missing[0])!r}): theirs are small random numbers",
             LeporidWarning,
             stacklevel=2,
         )
@@ -152,7 +135,6 @@ def _aligned(
 def _read_side(
     arrays: Mapping[str, NDArray[Any]], side: str, provenance: Any
 ) -> tuple[Embedding, IdMap | None]:
-    """Vectors and ids of a side that belong together and are finite."""
     vectors, values = arrays.get(side), arrays.get(f"{side}.eigenvalues")
     if vectors is None or vectors.ndim != 2 or vectors.dtype.kind != "f":
         raise DataError(f"it has no matrix of floats named {side!r}")
@@ -160,8 +142,8 @@ def _read_side(
         raise DataError(f"{side!r} has NaN or infinite entries")
     if values is not None and (values.shape != vectors.shape[1:] or not np.isfinite(values).all()):
         raise DataError(f"the eigenvalues of {side!r} are not one finite number per column")
-    names = {name: name.removeprefix(f"{side}.") for name in arrays if name.startswith(f"{side}.")}
-    stored = {_OLD_NAMES.get(short, short): arrays[name] for name, short in names.items()}
+    names = [name for name in arrays if name.startswith(f"{side}.")]
+    stored = {name.removeprefix(f"{side}."): arrays[name] for name in names}
     stored.pop("eigenvalues", None)
     ids = IdMap.from_arrays(stored, side[:-1]) if stored else None
     if ids is not None and len(ids) != len(vectors):
@@ -175,8 +157,7 @@ def _read_side(
 def with_empty_rows(side: Embedding, known: NDArray[np.bool_]) -> Embedding:
     """`side` with zeros in the rows that are not `known`, and the number of its rows of zeros.
 
-    What a solver leaves in such rows, and in rows its columns do not reach, is rounding: whether
-    that is exactly zero depends on the processor.
+    Solvers leave rounding errors there that depend on the processor.
     """
     length = np.abs(side.vectors).max(axis=1, initial=0)
     empty = ~known | (length <= _ROUNDING * length.max(initial=0))
@@ -207,7 +188,7 @@ class Initializer(abc.ABC):
     standardize_by_default: ClassVar[bool] = True
     """Whether models should z-score the vectors (random vectors are used as drawn)."""
     leaves_unknown_rows_empty: ClassVar[bool] = True
-    """Whether rows that nothing is known of are zero (random vectors are drawn for all rows)."""
+    """Whether rows without data are zero (random vectors are drawn for all rows)."""
     version: ClassVar[int] = 2
     """Raised whenever a change of the code changes the vectors: old cache entries then expire."""
 
@@ -224,9 +205,9 @@ class Initializer(abc.ABC):
     def fit(
         self, train: Interactions, *, progress: bool | ProgressLike | None = None
     ) -> InitialEmbeddings:
-        """The starting vectors for `train`; the same data and seed give the same bits.
+        """The initial embeddings for `train`; the same data and seed give the same bits.
 
-        Rows without interactions (and, where content places items, without content) are exactly
+        Rows without interactions (and, where the method reads content, without content) are
         zero. `provenance["isolated"]` counts the rows of zeros of each side.
         """
         if len(train) == 0:

@@ -1,13 +1,11 @@
 """`bpr`: matrix factorisation trained to rank a user's items above the others.
 
 Stochastic gradient descent on -ln sigmoid(u . (i - j)) + reg/2 (|u|^2 + |i|^2 + |j|^2) over
-random triples (user, item of the user, other item). `step` multiplies the gradient of one
-triple; an epoch draws as many triples as there are interactions.
+random triples (user, item of the user, other item).
 
-Parallel and yet deterministic: an epoch deals users and items into B random blocks each and runs
-B rounds of B tasks; in one round no two tasks share a user block or an item block, so no row is
-touched by two threads. A negative comes from the positive's own item block, and the blocks are
-dealt anew every epoch, so every pair of items meets.
+Parallel and deterministic: an epoch deals users and items into B random blocks each and runs B
+rounds of B tasks; no two tasks of a round share a user block or an item block. A negative comes
+from the positive's own item block; the blocks are dealt anew every epoch.
 """
 
 from __future__ import annotations
@@ -23,7 +21,7 @@ from leporid.config import setting
 from leporid.data import Interactions
 from leporid.errors import ConfigError
 from leporid.initializers.base import InitialEmbeddings, Initializer, InitializerConfig
-from leporid.initializers.bipartite import in_row
+from leporid.initializers.node2vec import in_row
 from leporid.kernel import kernel
 from leporid.progress import ProgressLike
 from leporid.random_stream import below, next_state, stream, to_bits
@@ -52,7 +50,7 @@ class BPRConfig(InitializerConfig):
 
 
 class BPR(Initializer):
-    """Bayesian personalised ranking; vectors from N(0, 0.1^2 / D) at the start."""
+    """Bayesian personalised ranking; vectors are drawn from N(0, 0.1^2 / D) first."""
 
     name = "bpr"
     config_class = BPRConfig
@@ -94,7 +92,7 @@ def _deal(rng: np.random.Generator, n: int, blocks: int) -> NDArray[np.int32]:
 
 
 def _group(cells: NDArray[np.int32], n_cells: int) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-    """Positions sorted by cell, and int64[n_cells + 1] where each cell begins among them."""
+    """Positions sorted by cell, and int64[n_cells + 1] where each cell begins."""
     order = np.argsort(cells.astype(np.uint16), kind="stable")  # 16 bits: a radix sort
     starts = np.zeros(n_cells + 1, np.int64)
     np.cumsum(np.bincount(cells, minlength=n_cells), out=starts[1:])
@@ -117,7 +115,7 @@ def bpr_update(u: Any, i: Any, j: Any, step: Any, regularization: Any) -> None:
 
 @kernel
 def partner(block: Any, turn: Any, blocks: Any) -> Any:
-    """The item block that user block `block` meets in a round: another one for every task."""
+    """The item block of user block `block` in a round: another one for every task."""
     return (block + turn) % blocks
 
 

@@ -1,7 +1,6 @@
-"""`start`: vectors by name, fitted, or read from disk by what they were computed from.
+"""`initial_embeddings`: fitted by name, or read from the cache.
 
 The key is a hash of the method, its parameters, the training data and the version of the code.
-A second fit with the same four reads the file; a change of any of them never does.
 """
 
 from __future__ import annotations
@@ -29,11 +28,11 @@ def initial_embeddings(
     progress: bool | ProgressLike | None = None,
     **settings: Any,
 ) -> InitialEmbeddings | None:
-    """Starting vectors for the users and items of `train`.
+    """Initial embeddings of the users and items of `train`.
 
-    `source` is the name of an initialiser, vectors that exist already (returned as they are), or
-    None or "none", which leave the model to draw small random numbers. `settings` are the
-    initialiser's, `dim` and `seed` among them. With `cache` vectors fitted before are read again.
+    `source` is the name of an initialiser, embeddings that exist already (returned as they are),
+    or None or "none": the model then draws small random numbers. `settings` are the
+    initialiser's, `dim` and `seed` among them. With `cache` fitted vectors are read again.
     """
     if source is None or source == "none":
         return None
@@ -59,8 +58,8 @@ def cached_fit(
 ) -> InitialEmbeddings:
     """`initializer.fit(train)`, read from the cache where it has been done before.
 
-    A damaged entry is fitted again with a warning; a folder that cannot be written only costs
-    the saving, also with a warning.
+    A damaged entry is fitted again, and a folder that cannot be written is left alone; both with
+    a warning.
     """
     directory = cache_directory() if cache_dir is None else cache_dir
     if directory is None or not use_cache:
@@ -85,9 +84,9 @@ def _warn(message: str) -> None:
 
 def _read(path: Path, initializer: Initializer, train: Interactions) -> InitialEmbeddings:
     embeddings = InitialEmbeddings.load(path)
-    # The file name is a shortened hash: what it stands for is compared in full.
-    wanted = initializer.provenance(train.digest)
-    if any({**side.provenance, **wanted} != side.provenance for _, side, _ in embeddings.sides()):
+    # The file name is a shortened hash: the provenance is compared in full.
+    target = initializer.provenance(train.digest)
+    if any({**side.provenance, **target} != side.provenance for _, side, _ in embeddings.sides()):
         raise DataError(f"{path} was computed from other data or settings")
     sides = zip(embeddings.sides(), (train.users, train.items), strict=True)
     if any(e.vectors.shape != (len(ids), initializer.config.dim) for (_, e, _), ids in sides):

@@ -18,10 +18,10 @@ _registry: Registry[Initializer] = Registry(
         "netmf": "leporid.initializers.netmf:NetMF",
         "node2vec": "leporid.initializers.node2vec:Node2Vec",
         "graph_bert": "leporid.initializers.graph_bert:GraphBert",
-        "le": "leporid.initializers.le:LE",
+        "le": "leporid.initializers.leporid:LE",
         "leporid": "leporid.initializers.leporid:LEPORID",
         "content": "leporid.initializers.content:Content",
-        "leporid_content": "leporid.initializers.leporid_content:LEPORIDContent",
+        "leporid_content": "leporid.initializers.content:LEPORIDContent",
     },
 )
 

@@ -1,22 +1,19 @@
 """`graph_bert`: attention over each node's most intimate nodes, pre-trained to recover intimacy.
 
-A node of the bipartite user-item graph is read as a short sequence: itself, then its k most
-intimate nodes. Each place adds a projection of the node's attributes (random: there is no side
-information), of its role, of its rank by intimacy and of its distance (itself, linked, not
-linked). A small transformer encodes the sequence; the mean of its outputs is the node's vector.
+A node of the bipartite user-item graph is a short sequence: itself, then its k most intimate
+nodes. Each position adds projections of the node's attributes (random: there is no side
+information), role, rank by intimacy and distance (itself, linked, not linked). A small
+transformer encodes the sequence; the mean of its outputs is the node's vector. The role is the
+side and the logarithm of the degree: the original's Weisfeiler-Lehman colours tell nearly all
+nodes of such graphs apart.
 
 Structure recovery: the cosine of two vectors should be their intimacy, relative to the largest
-intimacy of the first node. A batch holds pairs of intimate nodes; the pairs across its lines
-stand for the rest of the graph, whose intimacy is taken as zero. The original's role code comes
-from Weisfeiler-Lehman colours, which tell nearly all nodes of such graphs apart; here the role
-is the side and the logarithm of the degree.
+intimacy of the first node. A batch holds pairs of intimate nodes; pairs across its lines have
+intimacy zero.
 
-Intimacy is PageRank: which nodes a random walk from a node, sent home with chance alpha, meets.
-
-s_v = alpha sum_t (1 - alpha)^t (A D^-1)^t e_v. All pairs would be a dense matrix, so each
-node's row is computed by forward push: mass is pushed on only where at least
-`tolerance` x degree has gathered. What is left unpushed bounds the error:
-0 <= s_v(u) - settled(u), and their sum over u is the unpushed mass.
+Intimacy is personalised PageRank, s_v = alpha sum_t (1 - alpha)^t (A D^-1)^t e_v, computed by
+forward push: mass is pushed on where at least `tolerance` x degree has gathered. The unpushed
+mass bounds the error.
 """
 
 from __future__ import annotations
@@ -35,7 +32,7 @@ from leporid.config import setting
 from leporid.data import Interactions
 from leporid.errors import ConfigError
 from leporid.initializers.base import InitialEmbeddings, Initializer, InitializerConfig
-from leporid.initializers.bipartite import bipartite_adjacency
+from leporid.initializers.node2vec import bipartite_adjacency
 from leporid.kernel import kernel
 from leporid.progress import ProgressLike
 from leporid.threads import kept_torch_threads
@@ -50,8 +47,8 @@ class GraphBertConfig(InitializerConfig):
     alpha: float = setting(0.15, above=0, below=1)
     """Restart probability of PageRank."""
     tolerance: float = setting(1e-6, above=0)
-    """Push tolerance of the intimacy; smaller is more exact and slower. Above about 1 over the
-    product of two typical degrees, the neighbours of a node cannot be told apart."""
+    """Push tolerance of the intimacy. Above about 1 over the product of two typical degrees, the
+    neighbours of a node cannot be told apart."""
     attributes: int = setting(64, at_least=1)
     """Length of the random attribute vector of a node."""
     layers: int = setting(2, at_least=1)
@@ -90,7 +87,6 @@ class GraphBert(Initializer):
         automatic = "cuda" if torch.cuda.is_available() else "cpu"
         device = automatic if config.device == "auto" else config.device
         degrees = np.diff(graph[0])
-        # The role: the side and the binary logarithm of the degree, as one small number.
         size = np.log2(np.maximum(degrees, 1)).astype(np.int64)
         roles = 2 * size + (np.arange(len(degrees)) >= train.n_users)
         encoder = SubgraphEncoder(*_subgraphs(contexts, *graph), roles, config).to(device)
@@ -102,11 +98,11 @@ class GraphBert(Initializer):
         progress.start("structure recovery", config.steps)
         for _ in range(config.steps):
             first = rng.choice(linked, min(config.batch, len(linked)), replace=False)
-            places = rng.integers(0, (contexts[first] >= 0).sum(axis=1))
-            second = contexts[first, places].astype(np.int64)
-            wanted = torch.from_numpy(relative[first, places]).to(device)
+            ranks = rng.integers(0, (contexts[first] >= 0).sum(axis=1))
+            second = contexts[first, ranks].astype(np.int64)
+            target = torch.from_numpy(relative[first, ranks]).to(device)
             one, other = (encoder(torch.from_numpy(nodes)) for nodes in (first, second))
-            loss = recovery_loss(one, other, wanted)
+            loss = recovery_loss(one, other, target)
             optimiser.zero_grad(set_to_none=True)
             loss.backward()  # type: ignore[no-untyped-call]
             optimiser.step()
@@ -125,7 +121,7 @@ class GraphBert(Initializer):
 def _subgraphs(
     contexts: NDArray[np.int32], indptr: NDArray[np.int64], indices: NDArray[np.int32]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Nodes int64[n, k + 1], the node itself first (it also fills empty places), and distances.
+    """Nodes int64[n, k + 1], the node itself first and as padding, and their distances.
 
     Distances int64[n, k + 1]: 0 itself, 1 linked, 2 not linked.
     """
@@ -143,8 +139,8 @@ def recovery_loss(
 ) -> torch.Tensor:
     """Mean squared error of cosines against intimacies.
 
-    `first` and `second` are float[b, d]; pair i has `intimacy[i]`, pairs across lines 0. The two
-    kinds weigh the same: there are b times more of the second.
+    `first` and `second` are float[b, d]; pair i has `intimacy[i]`, pairs across lines 0. Both
+    kinds weigh the same.
     """
     cosine = functional.normalize(first, dim=1) @ functional.normalize(second, dim=1).T
     pairs = (cosine.diagonal() - intimacy).square().mean()
@@ -174,7 +170,7 @@ class SubgraphEncoder(nn.Module):
         buffers = {"attributes": random, "nodes": nodes, "distances": distances, "roles": roles}
         for name, array in buffers.items():
             self.register_buffer(name, torch.from_numpy(array))
-        # Layers draw from torch's global generator when they are built: leave it as it was.
+        # Layers draw from torch's global generator when they are built.
         with torch.random.fork_rng(devices=[]):
             torch.default_generator.manual_seed(config.seed)
             self.from_attributes = nn.Linear(config.attributes, dim)
@@ -217,8 +213,8 @@ def push(
 ) -> Any:  # fmt: skip
     """Forward push from `source`; returns how many nodes are listed in `touched`.
 
-    `settled` and `waiting` (float64[n]) hold the estimates and the mass not pushed yet; they and
-    `queued` must be zero on entry, on the nodes of `touched` they are left for the caller.
+    `settled` and `waiting` (float64[n]) are the estimates and the unpushed mass; they and `queued`
+    are zero on entry, and the caller resets them on `touched`.
     """
     n, n_touched = len(settled), 1
     touched[0] = queue[0] = source
@@ -265,16 +261,16 @@ def _rows(
                 indptr, indices, np.int32(source), alpha, tolerance,
                 settled, waiting, queue, queued, touched,
             )  # fmt: skip
-            for place in range(k):
+            for rank in range(k):
                 best, best_value = -1, 0.0
                 for at in range(count):
                     node = touched[at]
-                    # Unpushed mass counts by the share that would come to rest there.
+                    # Of unpushed mass, the share alpha would settle there.
                     value = settled[node] + alpha * waiting[node]
                     better = value > best_value or (value == best_value and node < best)
                     if better and node != source:
                         best, best_value = node, value
-                nodes[source, place], values[source, place] = best, best_value
+                nodes[source, rank], values[source, rank] = best, best_value
                 if best >= 0:
                     settled[best], waiting[best] = -1.0, 0.0
             for node in touched[:count]:

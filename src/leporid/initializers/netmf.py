@@ -1,4 +1,4 @@
-"""`netmf`: DeepWalk as matrix factorisation, on the user and the item KNN graphs.
+"""`netmf`: DeepWalk as matrix factorisation, on the user and the item kNN graphs.
 
 With P = D^-1 W, window T and b negative samples, DeepWalk implicitly factorises
 log max(1, M), M = vol / (b T) (P + P^2 + ... + P^T) D^-1. For a large window M is taken from
@@ -6,8 +6,7 @@ the top eigenpairs (mu, q) of D^-1/2 W D^-1/2:
 M = vol / b  D^-1/2 Q f(mu) Q^T D^-1/2, f(mu) = (mu + mu^2 + ... + mu^T) / T.
 The embedding is U S^1/2 of the truncated SVD of log max(1, M).
 
-Up to `DENSE_LIMIT` nodes that matrix is formed; above, only blocks of it ever exist: they are
-made, used and dropped inside a block Krylov solver.
+Up to `DENSE_LIMIT` nodes that matrix is formed; above, a block Krylov solver makes blocks of it.
 """
 
 from __future__ import annotations
@@ -22,15 +21,15 @@ from leporid.config import setting
 from leporid.data import Interactions
 from leporid.graph import KnnGraph, knn_graph
 from leporid.initializers.base import InitialEmbeddings, Initializer, InitializerConfig
-from leporid.initializers.svd import column_signs, padded
+from leporid.initializers.svd import padded
 from leporid.progress import ProgressLike
-from leporid.spectral import Embedding, laplacian_eigenpairs
+from leporid.spectral import Embedding, column_signs, laplacian_eigenpairs
 from leporid.threads import on_each_share, resolve_threads
 
 DENSE_LIMIT = 4096
-"""Nodes up to which a dense n x n float64 matrix (134 MB) is formed; never above."""
+"""Nodes up to which a dense n x n float64 matrix (134 MB) is formed."""
 _BLOCK = 2048
-"""Rows and columns of one block: 16 MB of float32, made and dropped."""
+"""Rows and columns of one block: 16 MB of float32."""
 _OVERSAMPLE = 16
 _STEPS = 10
 _TOLERANCE = 1e-4
@@ -41,7 +40,7 @@ class NetMFConfig(InitializerConfig):
     """Settings of `NetMF`."""
 
     k: int = setting(1000, at_least=1)
-    """Neighbours of a node in the KNN graph."""
+    """Neighbours of a node in the kNN graph."""
     window: int = setting(10, at_least=1)
     """T: the length of the walks' context (paper: 10)."""
     negatives: float = setting(1.0, above=0)
@@ -49,7 +48,7 @@ class NetMFConfig(InitializerConfig):
     rank: int = setting(256, at_least=1)
     """Eigenpairs of the graph that approximate M."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
-    """Where the KNN graph and its eigenpairs are computed."""
+    """Where the kNN graph and its eigenpairs are computed."""
 
 
 class NetMF(Initializer):
@@ -71,7 +70,7 @@ class NetMF(Initializer):
             values, vectors, residual = top_singular(
                 operator, dim, dense=dense, seed=config.seed, progress=progress
             )
-            # Such a row of the matrix is zero: what the solver leaves in it is its error.
+            # These rows of the matrix are zero; the solver leaves rounding errors.
             vectors[np.diff(graph.indptr) == 0] = 0.0
             report = {**provenance, "residual": residual}
             return Embedding(padded(vectors * np.sqrt(values), config.dim), None, report)
@@ -90,9 +89,8 @@ def deepwalk_factors(
 ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     """L float32[n, h] and signs float32[h] with M = (L * signs) L^T.
 
-    With h = n this is exactly M; eigenvalues near zero add nothing and f is negative only for
-    negative ones, so the algebraically largest are those that count. `solver` are `seed`,
-    `device` and `progress` of `laplacian_eigenpairs`.
+    With h = n this is exactly M. `solver` are `seed`, `device` and `progress` of
+    `laplacian_eigenpairs`.
     """
     degrees = graph.degrees()
     rank = max(1, min(rank, int(np.count_nonzero(degrees))))
@@ -127,13 +125,13 @@ class LogOperator:
         return out
 
     def dense(self) -> NDArray[np.float64]:
-        """float64[n, n]: Y itself, for graphs below the caller's limit."""
+        """float64[n, n]: Y itself."""
         product = self._left.astype(np.float64) @ self._right.astype(np.float64)
         return np.asarray(np.log(np.maximum(product, 1.0)))
 
 
 def _log_in_place(block: NDArray[np.float32]) -> None:
-    """log max(1, x) of every entry; numpy lets go of the interpreter lock inside."""
+    """log max(1, x) of every entry, on threads: numpy releases the GIL."""
 
     def work(_: int, begin: int, end: int) -> None:
         part = block[begin:end]
@@ -148,8 +146,8 @@ def top_singular(
     """Singular values float64[d], descending, and vectors float32[n, d] of Y, and a residual.
 
     The residual is the largest ||Y u - lambda u|| over the largest singular value. `dense` takes
-    LAPACK (residual 0). Otherwise a block Krylov space grows by one block per step, fully
-    reorthogonalised, until the residual is at most 1e-4, for at most 10 steps.
+    LAPACK (residual 0). Otherwise a block Krylov space grows, fully reorthogonalised, until the
+    residual is at most 1e-4, for at most 10 steps.
     """
     n, width = operator.n, dim + _OVERSAMPLE
     if dense or 3 * width >= n:

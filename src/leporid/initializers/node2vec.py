@@ -1,12 +1,15 @@
 """`node2vec`: random walks on the bipartite user-item graph, then skip-gram, in compiled code.
 
+From `current`, having come from `previous`, a walk goes to a neighbour x with probability
+proportional to 1/p if x is `previous`, 1 if x is a neighbour of `previous`, and 1/q otherwise.
+Rejection sampling: a uniform neighbour is accepted with its weight over the largest weight.
+
 At every position of a walk the nodes within the window (shrunk at random, as in word2vec) are
 inputs; the node itself and a few negatives, shared by the whole window, are targets.
 
-R replicas of the two tables each train on walks of their own for a round; then every row
-becomes the mean of its replicas weighted by how often each one used it. A row that one replica
-used keeps that replica's whole step. R is a setting and not the number of threads, so the same
-seed gives the same bits on any machine of the same kind.
+R replicas of the two tables each train on their own walks for a round; then every row becomes the
+mean of its replicas weighted by how often each one used it. R is a setting, so the bits do not
+depend on the number of threads.
 """
 
 from __future__ import annotations
@@ -17,17 +20,17 @@ from typing import Any
 import numba
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from leporid.config import setting
 from leporid.data import Interactions
 from leporid.initializers.base import InitialEmbeddings, Initializer, InitializerConfig
-from leporid.initializers.bipartite import bipartite_adjacency, count_visits, walk_into
 from leporid.kernel import kernel
 from leporid.progress import ProgressLike
 from leporid.random_stream import below, next_state, stream, to_bits, uniform
 
 _NODES_PER_REPLICA = 4096
-"""Averaging replicas slows learning where every row is busy: small graphs get fewer of them."""
+"""Averaging replicas slows learning: small graphs get fewer of them."""
 _REACH, _CELLS = 8.0, 4096
 """The logistic function is read from a table of this many cells over [-8, 8]."""
 
@@ -52,11 +55,10 @@ class Node2VecConfig(InitializerConfig):
     epochs: int = setting(1, at_least=1)
     """Passes over the walks."""
     step: float = setting(0.025, above=0)
-    """Learning rate at the start; it falls linearly to a thousandth of it."""
+    """Initial learning rate; it falls linearly to a thousandth of it."""
     replicas: int = setting(4, at_least=1)
-    """Copies trained side by side, at most one per 4096 nodes: the most threads used. They are
-    part of the result: other numbers of copies give other vectors, other numbers of threads
-    do not."""
+    """Copies trained side by side, at most one per 4096 nodes, and the most threads used. Another
+    number of copies gives other vectors."""
 
 
 class Node2Vec(Initializer):
@@ -78,8 +80,8 @@ class Node2Vec(Initializer):
         chance, other = alias_table(visits.astype(np.float64) ** 0.75)
 
         replicas = max(1, min(config.replicas, n // _NODES_PER_REPLICA))
-        start = (rng.random((n, config.dim), dtype=np.float32) - np.float32(0.5)) / config.dim
-        inputs = np.repeat(start[None].astype(np.float32), replicas, axis=0)
+        init = (rng.random((n, config.dim), dtype=np.float32) - np.float32(0.5)) / config.dim
+        inputs = np.repeat(init[None].astype(np.float32), replicas, axis=0)
         outputs = np.zeros_like(inputs)
         used_in, used_out = (np.zeros((replicas, n), np.int32) for _ in range(2))
         # Short rounds keep the replicas together; a merge costs a pass over the tables.
@@ -100,6 +102,87 @@ class Node2Vec(Initializer):
                 merge_replicas(outputs, used_out)
             progress.advance()
         return self._embeddings(train, *np.split(inputs[0], [train.n_users]))
+
+
+def bipartite_adjacency(matrix: sparse.csr_array) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    """indptr int64[n + 1] and indices int32: users 0..m-1, then items; neighbours ascending."""
+    transposed = matrix.T.tocsr()
+    transposed.sort_indices()
+    ends = matrix.nnz + transposed.indptr[1:].astype(np.int64)
+    indptr = np.concatenate([matrix.indptr.astype(np.int64), ends])
+    indices = np.concatenate([matrix.indices + matrix.shape[0], transposed.indices])
+    return indptr, indices.astype(np.int32)
+
+
+@kernel
+def in_row(indptr: Any, indices: Any, row: Any, value: Any) -> bool:
+    """Whether `value` is among the ascending indices of a row; by bisection."""
+    low, high = indptr[row], indptr[row + 1]
+    while low < high:
+        middle = (low + high) >> 1
+        if indices[middle] < value:
+            low = middle + 1
+        else:
+            high = middle
+    return bool(low < indptr[row + 1] and indices[low] == value)
+
+
+@kernel
+def biased_step(
+    indptr: Any, indices: Any, previous: Any, current: Any, p: Any, q: Any, state: Any
+) -> Any:
+    """The next node and the new state of the random stream; `current` has neighbours."""
+    start = indptr[current]
+    degree = indptr[current + 1] - start
+    back, out = 1.0 / p, 1.0 / q
+    smallest, largest = min(back, 1.0, out), max(back, 1.0, out)
+    while True:
+        state = next_state(state)
+        candidate = indices[start + below(to_bits(state), degree)]
+        if smallest == largest:
+            return candidate, state
+        state = next_state(state)
+        height = uniform(to_bits(state)) * largest
+        if height < smallest:
+            return candidate, state
+        if candidate == previous:
+            weight = back
+        elif in_row(indptr, indices, previous, candidate):
+            weight = 1.0
+        else:
+            weight = out
+        if height < weight:
+            return candidate, state
+
+
+@kernel
+def walk_into(
+    walk: Any, indptr: Any, indices: Any, start: Any, p: Any, q: Any, seed: Any, name: Any
+) -> None:
+    """Fill int32[length] `walk` from `start`; (seed, name) names its random stream."""
+    state = next_state(stream(seed, name, np.uint64(1)))
+    walk[0] = start
+    degree = indptr[start + 1] - indptr[start]
+    if len(walk) > 1:
+        walk[1] = indices[indptr[start] + below(to_bits(state), degree)]
+    for step in range(2, len(walk)):
+        following, state = biased_step(indptr, indices, walk[step - 2], walk[step - 1], p, q, state)
+        walk[step] = following
+
+
+@kernel(parallel=True)
+def count_visits(
+    indptr: Any, indices: Any, starts: Any, length: Any, p: Any, q: Any, seed: Any, lanes: Any
+) -> Any:
+    """int64[n]: how often each node occurs in all walks (walk w begins at starts[w])."""
+    visits = np.zeros((lanes, len(indptr) - 1), np.int64)
+    for lane in numba.prange(lanes):
+        walk = np.empty(length, np.int32)
+        for w in range(lane, len(starts), lanes):
+            walk_into(walk, indptr, indices, starts[w], p, q, seed, np.uint64(w))
+            for node in walk:
+                visits[lane, node] += 1
+    return visits.sum(axis=0)
 
 
 def alias_table(weights: NDArray[Any]) -> tuple[NDArray[np.float32], NDArray[np.int32]]:
@@ -136,8 +219,7 @@ def update_position(
     scale = np.float32(_CELLS / (2 * _REACH))
     heads, pulls = space[:n_targets], space[n_targets : 2 * n_targets]
     rows = space[2 * n_targets :]
-    # Copying the rows first lets the processor fetch them all at once: half the time of reading
-    # them one by one. Unsigned indices need no test for negative ones.
+    # Copied rows are fetched all at once: half the time. Unsigned indices need no sign test.
     for t in range(n_targets):
         source = np.uint32(targets[t])
         for d in range(dim):
@@ -147,7 +229,7 @@ def update_position(
         for d in range(dim):
             rows[c, d] = inputs[source, d]
     for c in range(n_contexts):
-        place = np.uint32(contexts[c])
+        row = np.uint32(contexts[c])
         for t in range(n_targets):
             score = np.float32(0.0)
             for d in range(dim):
@@ -159,11 +241,11 @@ def update_position(
             for d in range(dim):
                 pulls[t, d] += gain * rows[c, d]
             for d in range(dim):
-                inputs[place, d] += gain * heads[t, d]
+                inputs[row, d] += gain * heads[t, d]
     for t in range(n_targets):
-        place = np.uint32(targets[t])
+        row = np.uint32(targets[t])
         for d in range(dim):
-            outputs[place, d] += pulls[t, d]
+            outputs[row, d] += pulls[t, d]
 
 
 @kernel(parallel=True, fastmath=True)
@@ -187,11 +269,11 @@ def train_round(
                 state = next_state(state)
                 reach = 1 + below(to_bits(state), window)
                 n_contexts = 0
-                for place in range(max(0, position - reach), min(length, position + reach + 1)):
-                    if place != position:
-                        contexts[n_contexts] = walk[place]
+                for near in range(max(0, position - reach), min(length, position + reach + 1)):
+                    if near != position:
+                        contexts[n_contexts] = walk[near]
                         n_contexts += 1
-                        used_in[r, walk[place]] += 1
+                        used_in[r, walk[near]] += 1
                 targets[0], n_targets = walk[position], 1
                 for _ in range(negatives):
                     state = next_state(state)

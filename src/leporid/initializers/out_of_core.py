@@ -1,9 +1,9 @@
 """`embed_stored`: LE and LEPORID vectors of a log that does not fit into memory.
 
-The interactions stream from parquet files into a matrix on disk (`data.stored`), the neighbour
-lists and the graph are files too (`graph.stored`). In memory are the ids, the rows laid out for
-the search, and the solver's basis; before each stage its need is held against the limit. With
-landmarks the graph is theirs alone and lies in memory; the other rows are read a block at a time.
+The interactions stream from parquet files into a matrix on disk (`data.stored`); the neighbour
+lists and the graph are files too (`graph.stored_knn_graph`). In memory are the ids, the rows laid
+out for the search, and the solver's basis; each step checks its need against the limit. With
+landmarks their graph is in memory, and the other rows are read a block at a time.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ import numpy as np
 
 from leporid.data import StoredInteractions, store_interactions, transpose
 from leporid.errors import ConfigError, DataError
-from leporid.graph import BLOCK, Members, Side, members_of, search_bytes, stored_knn_graph
+from leporid.graph import BLOCK, BinaryCSR, Side, binary_csr, search_bytes, stored_knn_graph
 from leporid.initializers.base import InitialEmbeddings, Initializer
-from leporid.initializers.spectral_sides import SpectralInitializer, side_embedding
+from leporid.initializers.leporid import SpectralInitializer, side_embedding
 from leporid.memory import format_bytes, memory_left, parse_memory
 from leporid.progress import ProgressLike, make_progress
 from leporid.spectral import (
@@ -34,7 +34,7 @@ from leporid.spectral import (
 from leporid.threads import resolve_threads
 
 _ENTRY_BYTES = 40
-"""What an interaction of a block of rows takes while the rows are placed."""
+"""Memory per interaction of a block of rows during out-of-sample extension."""
 
 
 def embed_stored(
@@ -49,9 +49,9 @@ def embed_stored(
 ) -> InitialEmbeddings:
     """`initializer.fit(load(source).core(core))` within a memory limit, for `le` and `leporid`.
 
-    `scratch` is where files are put meanwhile, in a folder of their own that is removed in any
-    case; the system's folder for such by default. `log` is how `source` is read, as
-    `store_interactions` takes it: `core`, `user`, `separator` and so on.
+    Temporary files go into a folder of their own in `scratch` (by default the system's), which is
+    removed in any case. `log` are options of `store_interactions`: `core`, `user`, `separator`
+    and so on.
     """
     if not isinstance(initializer, SpectralInitializer):
         raise ConfigError(f"a memory limit works with le and leporid, not {initializer.name}")
@@ -67,71 +67,68 @@ def embed_stored(
     with folder as name:
         stored = store_interactions(source, name, limit, **log)
         provenance = {**initializer.provenance(_digest(stored)), "memory": limit}
-
         common: dict[str, Any] = {"threads": workers, "progress": reporter}
 
-        def embed(members: Members, side: Side, landmarks: Landmarks) -> Embedding:
+        def embed(rows: BinaryCSR, side: Side, landmarks: Landmarks) -> Embedding:
             fitted = initializer.estimator(landmarks).set_params(device="cpu", threads=workers)
-            if landmark_count(landmarks, members.n) < members.n:
-                _check_landmarks(side, members, fitted, limit, workers)
-                fitted.fit(members, progress=reporter)
+            if landmark_count(landmarks, rows.n) < rows.n:
+                _check_landmarks(side, rows, fitted, limit, workers)
+                fitted.fit(rows, progress=reporter)
             else:
-                half = _memory_for(side, members, config.k, config.dim, limit, workers) // 2
+                half = _memory_for(side, rows, config.k, config.dim, limit, workers) // 2
                 folder = stored.folder
-                graph = stored_knn_graph(members, config.k, folder, half, side=side, **common)
+                graph = stored_knn_graph(rows, config.k, folder, half, side=side, **common)
                 fitted.fit_graph(graph, progress=reporter)
             return side_embedding(fitted, config.dim, provenance)
 
         matrix = (stored.indptr, stored.items_of, stored.n_items)
-        users = embed(Members(*matrix), "users", config.landmarks)
+        users = embed(BinaryCSR(*matrix), "users", config.landmarks)
         flipped = transpose(*matrix, stored.folder, stored.block_rows)
-        items = embed(Members(*flipped, stored.n_users), "items", config.item_landmarks)
+        items = embed(BinaryCSR(*flipped, stored.n_users), "items", config.item_landmarks)
     reporter.close()
     return InitialEmbeddings(users, items, stored.users, stored.items)
 
 
-def landmark_bytes(members: Members, fitted: Leporid, threads: int) -> int:
-    """What a fit on landmarks holds: the most of choosing, fitting and placing."""
-    n, dim, count = members.n, fitted.dim, landmark_count(fitted.landmarks, members.n)
+def landmark_bytes(rows: BinaryCSR, fitted: Leporid, threads: int) -> int:
+    """Peak memory of a fit on landmarks: of choosing them, fitting, or extending to the others."""
+    n, dim, count = rows.n, fitted.dim, landmark_count(fitted.landmarks, rows.n)
     k = min(landmark_neighbours(fitted.k, count, n), count - 1)
-    some = members.take(np.linspace(0, n - 1, count).astype(np.int64))  # as many, not the same
-    search = search_bytes(members_of(some), k, threads) + 24 * count * k
+    some = rows.take(np.linspace(0, n - 1, count).astype(np.int64))  # as many, not the same
+    search = search_bytes(binary_csr(some), k, threads) + 24 * count * k
     graph = 16 * count * k
     solver = solver_bytes(count, dim) + graph
-    block = min(len(members.columns), ENTRIES_AT_ONCE)
-    placing = n * (4 * dim + 8) + _ENTRY_BYTES * block + graph
-    return int(8 * some.nnz + max(48 * n, search, solver, placing))
+    block = min(len(rows.columns), ENTRIES_AT_ONCE)
+    extension = n * (4 * dim + 8) + _ENTRY_BYTES * block + graph
+    return int(8 * some.nnz + max(48 * n, search, solver, extension))
 
 
-def _check_landmarks(
-    side: str, members: Members, fitted: Leporid, limit: int, threads: int
-) -> None:
-    left, needed = memory_left(limit), landmark_bytes(members, fitted, threads)
+def _check_landmarks(side: str, rows: BinaryCSR, fitted: Leporid, limit: int, threads: int) -> None:
+    left, needed = memory_left(limit), landmark_bytes(rows, fitted, threads)
     if needed > left:
         enough = format_bytes(1.05 * (limit - left + needed)).replace(" ", "")
         raise ConfigError(
-            f"{members.n:,} {side} by landmarks do not fit into {format_bytes(limit)}: they need "
+            f"{rows.n:,} {side} by landmarks do not fit into {format_bytes(limit)}: they need "
             f"{format_bytes(needed)} beside what is in use; what would fit: --memory {enough}, "
             f"or a smaller --dim or fewer --landmarks"
         )
 
 
 def solver_bytes(n: int, dim: int) -> int:
-    """What the eigensolver holds for `n` rows: its basis, then the float64 check at the end.
+    """Peak memory of the eigensolver for `n` rows: its basis, or the float64 check at the end.
 
-    Measured at dim 64 and 32: 3,575 and 1,996 bytes per row, where this has 3,744 and 2,208.
+    Measured at dim 64 and 32: 3,575 and 1,996 bytes per row; this estimates 3,744 and 2,208.
     """
     basis = 4 * (basis_size(dim, BLOCK)[0] + BLOCK) + 12 * BLOCK
     check = 8 * (6 * dim + 3 * BLOCK) + 8 * 36
     return n * max(basis, check) + 8_000_000
 
 
-def _memory_for(side: str, members: Members, k: int, dim: int, limit: int, threads: int) -> int:
-    """Bytes left; an error that says what would fit where the search or the solver does not."""
-    n, left = members.n, memory_left(limit)
+def _memory_for(side: str, rows: BinaryCSR, k: int, dim: int, limit: int, threads: int) -> int:
+    """Bytes left, or an error that says what would fit."""
+    n, left = rows.n, memory_left(limit)
     if n < 2:
         raise DataError(f"{n} of the {side} is too few: a graph needs at least 2 rows")
-    search, solver = search_bytes(members, k, threads), solver_bytes(n, dim)
+    search, solver = search_bytes(rows, k, threads), solver_bytes(n, dim)
     if max(solver, search) <= left:
         return left
     needed = format_bytes(1.05 * (limit - left + max(solver, search)))

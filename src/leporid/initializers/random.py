@@ -1,4 +1,4 @@
-"""`random`: the usual start, N(0, 0.01^2), that every other initialiser is compared with."""
+"""`random`: N(0, 0.01^2), the usual initialisation and the baseline of all others."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """`svd`: the truncated singular value decomposition of the interaction matrix.
 
-X is about U S V^T; a user's vector is a row of U S^1/2, an item's a row of V S^1/2, so that
-their dot products are the best rank-D approximation of X.
+X is about U S V^T; user vectors are the rows of U S^1/2, item vectors those of V S^1/2: their dot
+products are the best rank-D approximation of X.
 """
 
 from __future__ import annotations
@@ -17,12 +17,13 @@ from scipy.sparse.linalg import ArpackError, svds
 from leporid.data import Interactions
 from leporid.initializers.base import InitialEmbeddings, Initializer, InitializerConfig
 from leporid.progress import ProgressLike
+from leporid.spectral import column_signs
 
 _DENSE_SIDE = 256
 """Up to this many rows or columns the dense decomposition is faster than the sparse solver."""
 _DENSE_CELLS = 1 << 24
 _RESTARTS = 40
-"""After which the sparse solver gives up where the dense one takes seconds."""
+"""Restarts after which the dense solver takes over, where that takes seconds."""
 
 
 def truncated_svd(
@@ -46,16 +47,15 @@ def truncated_svd(
 def largest_triplets(
     operator: Any, rank: int, seed: int, dense: Callable[[], NDArray[np.float64]]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-    """U, s and V^T of a sparse matrix or linear operator, in any order; `dense` is the same array.
+    """U, s and V^T of a sparse matrix or linear operator, in any order; `dense` makes it an array.
 
-    Singular values that repeat, as on very sparse logs, are hard for a solver that begins with one
-    vector: it has one direction of each.
+    Repeated singular values, as on very sparse logs, are hard for ARPACK's single first vector.
     """
-    start = np.random.default_rng(seed).standard_normal(min(operator.shape))
+    v0 = np.random.default_rng(seed).standard_normal(min(operator.shape))
     is_small = operator.shape[0] * operator.shape[1] <= _DENSE_CELLS
     restarts = _RESTARTS if is_small else None
     try:
-        u, s, vt = svds(operator, k=rank, v0=start, maxiter=restarts, solver="arpack")
+        u, s, vt = svds(operator, k=rank, v0=v0, maxiter=restarts, solver="arpack")
     except ArpackError:
         if is_small:
             return np.linalg.svd(dense(), full_matrices=False)
@@ -74,7 +74,7 @@ class SVD(Initializer):
         progress.start("singular vectors", 1)
         u, s, v = truncated_svd(train.csr(), dim, self.config.seed)
         progress.advance()
-        # A singular value at rounding level has arbitrary vectors: they say nothing.
+        # The vectors of a singular value at rounding level are arbitrary.
         kept = np.where(s > 1e-9 * max(s[0], 1e-300), s, 0.0)
         users, items = (padded(vectors * np.sqrt(kept), dim) for vectors in (u, v))
         return self._embeddings(train, users, items, singular_values=[float(x) for x in kept])
@@ -85,9 +85,3 @@ def padded(vectors: NDArray[Any], dim: int) -> NDArray[np.float32]:
     out = np.zeros((len(vectors), dim), dtype=np.float32)
     out[:, : vectors.shape[1]] = vectors
     return out
-
-
-def column_signs(vectors: NDArray[Any]) -> NDArray[Any]:
-    """+1 or -1 per column, by which the entry of largest magnitude becomes positive."""
-    peak = vectors[np.abs(vectors).argmax(axis=0), np.arange(vectors.shape[1])]
-    return np.where(peak < 0, -1, 1).astype(vectors.dtype)

@@ -1,24 +1,24 @@
 """From a graph to vectors: Laplacians, eigensolvers, `Leporid` and `LaplacianEigenmaps`.
 
-`laplacian_eigenpairs` is the function, the estimators remember what it returns and place rows
-that were not in the fit. Graphs come from below, in this process or elsewhere: all that is asked
-of one is `leporid.graph.Graph`.
+Any `leporid.graph.Graph` will do, in this process or elsewhere.
 
-alignment   new eigenvectors with the signs and in the coordinates of old ones
 eigenpairs  `laplacian_eigenpairs`: checks, the choice of a solver, warnings
-embedding   `Embedding`, one vector per row with its provenance; `standardize`
-estimators  `Leporid` and `LaplacianEigenmaps`, in the manner of scikit-learn; their files
-extension   new rows without a refit, among eigenvectors or in a trained table
+embedding   `Embedding`, one vector per row with its provenance; signs and coordinates of vectors
+estimators  `Leporid` and `LaplacianEigenmaps`, with scikit-learn's interface
+extension   out-of-sample extension, of eigenvectors and of a trained table
 gpu         Lanczos on a torch device
-inputs      any matrix becomes interactions or a graph, or a clear error
+inputs      input validation: any matrix becomes interactions or a graph
 lanczos     block Lanczos with thick restart
 landmarks   which rows to fit when not all are, and with how many neighbours
 laplacian   degrees, popularity regularisation, the operator and its product with a block
 panels      the dense algebra of Lanczos in memory
-saved       the folder of a fitted estimator, checked when it is read
+saved       the folder of a fitted estimator
 solvers     the problem, its eigenpairs, the float64 check, LAPACK and ARPACK
 """
 
 import lazy_loader
 
+from leporid._deprecated import deprecated_names
+
 __getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+deprecated_names(__name__, {"TablePlacement": "leporid.spectral.TableExtension"})

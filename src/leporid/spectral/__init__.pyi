@@ -1,11 +1,12 @@
-from .alignment import align_columns as align_columns
-from .alignment import procrustes as procrustes
 from .eigenpairs import laplacian_eigenpairs as laplacian_eigenpairs
 from .embedding import Embedding as Embedding
+from .embedding import align_columns as align_columns
+from .embedding import column_signs as column_signs
+from .embedding import procrustes as procrustes
 from .embedding import standardize as standardize
 from .estimators import LaplacianEigenmaps as LaplacianEigenmaps
 from .estimators import Leporid as Leporid
-from .extension import TablePlacement as TablePlacement
+from .extension import TableExtension as TableExtension
 from .lanczos import basis_size as basis_size
 from .landmarks import ENTRIES_AT_ONCE as ENTRIES_AT_ONCE
 from .landmarks import Landmarks as Landmarks

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from leporid.errors import ConfigError, LeporidWarning
 from leporid.graph import BLOCK, KnnGraph, uses_gpu
 from leporid.progress import ProgressLike, make_progress
+from leporid.spectral.embedding import column_signs
 from leporid.spectral.inputs import as_graph
 from leporid.spectral.lanczos import Lanczos, basis_size
 from leporid.spectral.laplacian import LaplacianOperator, laplacian_operator, wide_product
@@ -52,11 +53,10 @@ def laplacian_eigenpairs(
     the norm; `vectors` are float32, the entry of largest magnitude in each column positive.
 
     `graph` is a `Graph` or a symmetric non-negative scipy matrix. `tol` bounds the residual;
-    float32 arithmetic reaches about 3e-7; `dtype="float64"` goes to 1e-12, and is taken by itself
-    where float32 falls short. `v0` (float[n, any]) is a block to start from, for instance the
-    embedding of yesterday's graph. Where the graph has fewer than `dim` nodes with edges, the last
-    columns are zero with eigenvalue 0, and one warning counts them. The same seed on the same
-    machine gives the same bits.
+    float32 arithmetic reaches about 3e-7, and float64, which also takes over where float32 falls
+    short, 1e-12. `v0` (float[n, any]) initialises the solver, for instance with the embedding of
+    yesterday's graph. Where the graph has fewer than `dim` nodes with edges, the last columns are
+    zero with eigenvalue 0. The same seed on the same machine gives the same bits.
     """
     if dim < 1:
         raise ConfigError(f"dim must be at least 1, not {dim}")
@@ -91,7 +91,7 @@ def _solve(problem: Problem, solver: Solver, device: Device, threads: int | None
     solver = _choose(solver, operator.n_active, dim)
     if dim == 0:
         return Eigenpairs(np.zeros(0), np.zeros((operator.n, 0)), np.zeros(0), 0, solver)
-    # A graph that is elsewhere multiplies there; the rest of the work is done here.
+    # A remote graph multiplies there; the rest of the work is done here.
     here = isinstance(operator.graph, KnnGraph)
     if solver == "lanczos" and here and uses_gpu(device, operator.n):
         from leporid.spectral.gpu import torch_solution
@@ -125,26 +125,16 @@ def _choose(solver: Solver, n: int, dim: int) -> Solver:
 
 
 def _padded(operator: LaplacianOperator, solution: Eigenpairs, dim: int) -> Eigenpairs:
-    """Fix the signs, cast, fill up to `dim` columns with zeros and so the nodes without edges."""
+    """Fixed signs, float32, zeros in missing columns and on nodes without edges."""
     missing = dim - len(solution.values)
     vectors = np.zeros((operator.n, dim), dtype=np.float32)
     vectors[:, : dim - missing] = solution.vectors
     vectors[~operator.active] = 0.0
     if operator.n:
-        vectors *= _signs(vectors)
+        vectors *= column_signs(vectors)
     values = np.pad(solution.values - operator.shift, (0, missing))
     residuals = np.pad(solution.residuals / operator.norm, (0, missing))
     return Eigenpairs(values, vectors, residuals, solution.iterations, solution.solver)
-
-
-def _signs(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
-    """float32[d] of 1 and -1: what makes the entry of largest magnitude in each column positive."""
-    highest, lowest = vectors.max(axis=0), vectors.min(axis=0)
-    signs = np.where(highest >= -lowest, np.float32(1.0), np.float32(-1.0))
-    for column in np.flatnonzero(highest == -lowest):  # both are there: the first one counts
-        values = vectors[:, column]
-        signs[column] = -1.0 if values[np.abs(values).argmax()] < 0.0 else 1.0
-    return signs
 
 
 def _warn(message: str) -> None:

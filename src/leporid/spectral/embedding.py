@@ -1,20 +1,23 @@
-"""`Embedding`: one vector a row, and where it came from."""
+"""`Embedding`: one vector per row and its provenance; signs and coordinates of eigenvectors."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+Vectors = NDArray[np.floating[Any]]
 
 
 def standardize(vectors: NDArray[np.float32], scale: float = 1.0) -> NDArray[np.float32]:
     """Z-score each column and multiply by `scale`; a constant column becomes zero."""
     mean = vectors.mean(axis=0, dtype=np.float64)
     deviation = vectors.std(axis=0, dtype=np.float64)
-    # A column that is constant up to rounding carries nothing; dividing would amplify noise.
+    # Dividing a column that is constant up to rounding would amplify noise.
     constant = deviation <= 1e-7 * np.maximum(np.abs(mean), 1e-30)
     deviation[constant] = np.inf
     return np.ascontiguousarray((vectors - mean) / deviation * scale, dtype=np.float32)
@@ -25,11 +28,10 @@ class Embedding:
     """float32[n, d] vectors with their eigenvalues (where there are any) and provenance."""
 
     vectors: NDArray[np.float32]
-    """float32[n, d]."""
     eigenvalues: NDArray[np.float64] | None = None
     """float64[d], eigenvalues of A in descending order; None for non-spectral methods."""
     provenance: Mapping[str, Any] = field(default_factory=dict)
-    """Method, parameters and data hash: JSON-able."""
+    """Method, parameters and data hash, as JSON values."""
 
     def __repr__(self) -> str:
         method = self.provenance.get("method", "unknown method")
@@ -45,7 +47,7 @@ class Embedding:
 
     @property
     def isolated(self) -> NDArray[np.bool_]:
-        """bool[n]: rows of zeros, which belong to nodes without neighbours."""
+        """bool[n]: rows of zeros: nodes without neighbours."""
         return np.asarray(~self.vectors.any(axis=1))
 
     @property
@@ -56,12 +58,45 @@ class Embedding:
         return float(np.sqrt(squares.sum() / max(known * self.dim, 1)))
 
     def standardized(self, scale: float = 1.0) -> Embedding:
-        """What a model receives: each column z-scored, times `scale`.
-
-        Vectors that are standardised already, perhaps with weighted columns, are only scaled.
-        """
+        """Each column z-scored, times `scale`; vectors standardised before are only scaled."""
         provenance = {**self.provenance, "standardized": True, "scale": scale}
         if self.provenance.get("standardized"):
             factor = np.float32(scale / self.provenance.get("scale", 1.0))
             return replace(self, vectors=self.vectors * factor, provenance=provenance)
         return replace(self, vectors=standardize(self.vectors, scale), provenance=provenance)
+
+
+def column_signs(vectors: NDArray[Any]) -> NDArray[Any]:
+    """+1 or -1 per column, by which the entry of largest magnitude becomes positive."""
+    peak = vectors[np.abs(vectors).argmax(axis=0), np.arange(vectors.shape[1])]
+    return np.where(peak < 0, -1, 1).astype(vectors.dtype)
+
+
+def repeated_values(values: NDArray[np.float64], tol: float) -> list[slice]:
+    """Runs of eigenvalues (descending) that lie within `tol`, as slices; most hold one."""
+    cuts = [0]
+    for column in range(1, len(values)):
+        if values[cuts[-1]] - values[column] > tol:
+            cuts.append(column)
+    return [slice(*run) for run in pairwise([*cuts, len(values)])]
+
+
+def procrustes(new: Vectors, old: Vectors) -> NDArray[np.float64]:
+    """float64[d, d]: the orthogonal R with the smallest ||new R - old|| (both float[n, d])."""
+    left, _, right = np.linalg.svd(new.T.astype(np.float64) @ old.astype(np.float64))
+    return np.asarray(left @ right)
+
+
+def align_columns(
+    new: NDArray[np.float32], values: NDArray[np.float64], old: Vectors, tol: float
+) -> NDArray[np.float32]:
+    """Eigenvectors float32[n, d] with the signs of `old`, float[m, d] with m <= n.
+
+    Vectors whose values lie within `tol` are rotated among themselves; a single one is at most
+    flipped. Residuals change by no more than `tol`.
+    """
+    aligned = new.copy()
+    for run in repeated_values(values, tol):
+        turn = procrustes(new[: len(old), run], old[:, run])
+        aligned[:, run] = new[:, run] @ turn.astype(np.float32)
+    return aligned

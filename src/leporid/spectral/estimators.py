@@ -1,13 +1,10 @@
-"""`Leporid` and `LaplacianEigenmaps`: estimators in the manner of scikit-learn.
-
-The functions compute, the class remembers: `fit` stores what `knn_graph` and
-`laplacian_eigenpairs` return. scikit-learn itself is not needed.
-"""
+"""`Leporid` and `LaplacianEigenmaps`: scikit-learn's interface to `laplacian_eigenpairs`."""
 
 from __future__ import annotations
 
 import hashlib
 import inspect
+import warnings
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self, get_type_hints
@@ -19,19 +16,11 @@ from scipy import sparse
 from leporid.config import checked
 from leporid.distributed import graph_builder
 from leporid.errors import ConfigError, DataError, NotFittedError, UnknownNameError
-from leporid.graph import (
-    Graph,
-    KnnGraph,
-    Members,
-    choice_thresholds,
-    knn_graph,
-    members_of,
-)
+from leporid.graph import BinaryCSR, Graph, KnnGraph, binary_csr, choice_thresholds, knn_graph
 from leporid.progress import ProgressLike, make_progress
-from leporid.spectral.alignment import OldVectors, Vectors, align_columns, procrustes
 from leporid.spectral.eigenpairs import Device, Dtype, Solver, laplacian_eigenpairs
-from leporid.spectral.embedding import Embedding
-from leporid.spectral.extension import Extension, place_rows
+from leporid.spectral.embedding import Embedding, Vectors, align_columns, procrustes
+from leporid.spectral.extension import Extension, OldVectors, extend_rows
 from leporid.spectral.inputs import as_graph, interaction_rows
 from leporid.spectral.landmarks import (
     Landmarks,
@@ -44,7 +33,7 @@ from leporid.spectral.saved import read_fitted, write_fitted
 SOLVER_SETTINGS = ["alpha", "normalized", "solver", "tol", "dtype", "seed", "device", "threads"]
 _FITTED = ("embedding", "eigenvalues", "residuals", "degrees", "rotation", "landmarks")
 ARRAYS = {**{name: f"{name}_" for name in _FITTED}, "thresholds": "_thresholds"}
-"""Names in the file of a fitted estimator, and the attributes they are kept in."""
+"""Names in the file of a fitted estimator, and their attributes."""
 EDGES = ("indptr", "indices", "weights")
 
 
@@ -63,8 +52,8 @@ class Leporid:
     residuals_ : float64[dim], ||A q - mu q||, computed in float64
     degrees_ : float64[n], d = W 1; outside the landmarks, the sum of a row's weights to them
     landmarks_ : int64[m], ascending: the rows that were fitted; None for all of them
-    rotation_ : float64[dim, dim]; `embedding_ @ rotation_` lies in the coordinates of the vectors
-        that the fit started from, the identity where it started from none
+    rotation_ : float64[dim, dim]; `embedding_ @ rotation_` lies in the coordinates of `init`, the
+        identity without `init`
     graph_ : the `KnnGraph`, of the landmarks where there are some; missing after a fit on a
         cluster, and after `load` unless it was saved too
     n_iter_ : products of the eigensolver
@@ -92,14 +81,14 @@ class Leporid:
     threads: int | None = None
     """None for all cores this process may use."""
     landmarks: Landmarks = None
-    """Fit only this many rows (below 1: this share) and place all others among them as new rows
-    are: time linear in the rows, for millions. None for all; "auto" for all while that costs at
-    most four times as much, as measured (benchmarks/records/scale.json)."""
+    """Fit only this many rows (below 1: this share) and extend to all others out of sample, in time
+    linear in the rows. None for all; "auto" for all while that costs at most four times as much
+    (benchmarks/records/scale.json)."""
 
     def _solve(self, graph: Graph, progress: ProgressLike, old: OldVectors | None = None) -> None:
-        """Store the eigenpairs of `graph`; whatever an earlier fit has left is replaced."""
+        """Store the eigenpairs of `graph` and reset all else that a fit sets."""
         settings: dict[str, Any] = {name: getattr(self, name) for name in SOLVER_SETTINGS}
-        v0 = None if old is None else old.start(graph)
+        v0 = None if old is None else old.init(graph)
         pairs = laplacian_eigenpairs(graph, self.dim, progress=progress, v0=v0, **settings)
         self.embedding_: NDArray[np.float32] = pairs.vectors
         self.rotation_: NDArray[np.float64] = np.eye(self.dim)
@@ -121,28 +110,30 @@ class Leporid:
         X: Any,
         y: Any = None,
         *,
-        start: Leporid | Vectors | None = None,
+        init: Leporid | Vectors | None = None,
         client: Any | None = None,
         progress: bool | ProgressLike | None = None,
+        start: Leporid | Vectors | None = None,
     ) -> Self:
         """Embed the rows of X.
 
         X is the interaction matrix (scipy sparse or an array; every non-zero entry is an
-        interaction), `graph.Members`, whose columns may lie in a file, or a `KnnGraph`. A square
-        matrix counts as interactions too, unless `metric="precomputed"` says that it is a graph.
-        `y` is ignored.
+        interaction), a `graph.BinaryCSR`, whose columns may lie in a file, or a `KnnGraph`. With
+        `metric="precomputed"` a square matrix is a graph. `y` is ignored.
 
-        With `start` the solver starts from the vectors of an earlier fit, and the new ones agree
+        `init`, the vectors of an earlier fit, initialises the solver, and the new vectors agree
         with them in sign and through `rotation_`. It is an estimator fitted on the first rows of
-        X, perhaps with fewer interactions and columns; or float[n, dim], the old vector of every
-        row of X, zeros for a row that is new.
+        X, perhaps with fewer interactions and columns; or float[n, dim], zeros for a new row.
 
         With `client`, a `distributed.Client` (or what else `graph_builder` takes), interactions
         are embedded on its cluster: the same vectors, but the graph stays there and `graph_` does
-        not exist afterwards.
+        not exist afterwards. `start` is the old name of `init`.
         """
+        if start is not None:
+            warnings.warn("start= is now init=", DeprecationWarning, stacklevel=2)
+            init = start
         if isinstance(X, KnnGraph) or self.metric == "precomputed":
-            for name, value in (("client", client), ("start", start)):
+            for name, value in (("client", client), ("init", init)):
                 if value is not None:
                     raise ConfigError(f"{name}= takes interactions: a graph is embedded without it")
             if not isinstance(X, KnnGraph):
@@ -150,12 +141,12 @@ class Leporid:
             return self.fit_graph(X, progress=progress)
         if self.metric != "jaccard":
             raise ConfigError(f"metric must be 'jaccard' or 'precomputed', not {self.metric!r}")
-        whole = None if isinstance(X, Members) else interaction_rows(X, type(self).__name__)
-        rows = members_of(X if whole is None else whole)
+        whole = None if isinstance(X, BinaryCSR) else interaction_rows(X, type(self).__name__)
+        rows = binary_csr(X if whole is None else whole)
         n = rows.n
         if n < 2:
             raise DataError(f"{n} sample is too few: a graph needs at least 2 rows")
-        old = None if start is None else self._old_vectors(start, rows)
+        old = None if init is None else self._old_vectors(init, rows)
         count, reporter = landmark_count(self.landmarks, n), make_progress(progress)
         chosen = choose_landmarks(rows, count, self.seed) if count < n else None
         if chosen is None and whole is not None:
@@ -178,7 +169,7 @@ class Leporid:
         self.n_features_in_: int = rows.n_columns
         self._rows = fitted
         if chosen is not None:
-            vectors, degrees = self._place(rows, reporter)
+            vectors, degrees = self._extend(rows, reporter)
             vectors[chosen], degrees[chosen] = self.embedding_, self.degrees_
             self.embedding_, self.degrees_, self.landmarks_ = vectors, degrees, chosen
         return self
@@ -197,52 +188,51 @@ class Leporid:
         """`fit` with the same options, then the embedding of the fitted rows."""
         return self.fit(X, y, **options).embedding_
 
-    def _old_vectors(self, start: Leporid | Vectors, rows: Members) -> OldVectors:
-        """`start` for a fit on `rows`; an error says why it cannot be one."""
+    def _old_vectors(self, init: Leporid | Vectors, rows: BinaryCSR) -> OldVectors:
+        """`init` for a fit on `rows`, checked."""
         n, columns = rows.n, rows.n_columns
         if self.landmarks is not None:
-            raise ConfigError("old vectors start a fit on all rows: leave out landmarks=")
-        if not isinstance(start, Leporid):
-            old = np.asarray(start, dtype=np.float32)
+            raise ConfigError("init= needs a fit on all rows: leave out landmarks=")
+        if not isinstance(init, Leporid):
+            old = np.asarray(init, dtype=np.float32)
             if old.shape != (n, self.dim):
                 shape = " x ".join(map(str, old.shape))
                 raise DataError(f"the old vectors are {shape}, but {n} rows and dim={self.dim}")
             return OldVectors(old, old)
-        start._check_fitted()
-        old = start.embedding_
-        if start._rows is None:
-            raise DataError("start= needs interactions: a fit on a graph has none to compare with")
-        if start.landmarks_ is not None:
-            raise ConfigError("start= needs a fit on all rows: fit without it after landmarks=")
-        if columns < start.n_features_in_:
+        init._check_fitted()
+        old = init.embedding_
+        if init._rows is None:
+            raise DataError("init= needs interactions: a fit on a graph has none to compare with")
+        if init.landmarks_ is not None:
+            raise ConfigError("init= needs a fit on all rows: fit without it after landmarks=")
+        if columns < init.n_features_in_:
             raise DataError(
                 f"X has {columns} features, but {type(self).__name__} is expecting "
-                f"{start.n_features_in_} features as input, or more"
+                f"{init.n_features_in_} features as input, or more"
             )
         if old.shape[1] != self.dim:
-            raise ConfigError(f"dim was {old.shape[1]} and is {self.dim} now: leave out start=")
+            raise ConfigError(f"dim was {old.shape[1]} and is {self.dim} now: leave out init=")
         if n < len(old):
             raise DataError(f"X has {n} rows, but {len(old)} were fitted: keep an empty row too")
-        return OldVectors(old, old.astype(np.float64) @ start.rotation_, start._extension())
+        return OldVectors(old, old.astype(np.float64) @ init.rotation_, init._extension())
 
     @property
     def graph_(self) -> KnnGraph:
-        """The graph of the fitted rows; an error says where it is when it is not here."""
+        """The graph of the fitted rows."""
         self._check_fitted()
         if self._graph is None:
             raise NotFittedError(
-                f"this {type(self).__name__} is without its graph: it was loaded from files that "
-                f"lack it, or fitted on a Dask cluster, where it stayed; fit without client="
+                f"this {type(self).__name__} has no graph: it was loaded from files without one, "
+                f"or fitted on a Dask cluster, where it stayed; fit without client="
             )
         return self._graph
 
     def transform(self, X: Any) -> NDArray[np.float32]:
-        """float32[m, dim]: where new rows lie among the fitted ones, without a refit.
+        """float32[m, dim]: out-of-sample extension to new rows, without a refit.
 
         X has the columns of the fitted matrix; after a fit on a graph, it holds the weights to
-        the n fitted nodes. A row with the same items as a fitted row gets that row's vector
-        (the first such row, unless X is the fitted matrix itself); a row without neighbours
-        gets zeros.
+        the n fitted nodes. A row with the items of a fitted row gets that row's vector (the first
+        such row, unless X is the fitted matrix itself); a row without neighbours gets zeros.
         """
         self._check_fitted()
         rows = interaction_rows(X, type(self).__name__, self.n_features_in_, binary=False)
@@ -256,14 +246,14 @@ class Leporid:
             for part in ("shape", "indptr", "indices")
         ):
             return self.embedding_.copy()
-        return self._place(rows)[0]
+        return self._extend(rows)[0]
 
-    def _place(
-        self, rows: sparse.csr_array | Members, progress: ProgressLike | None = None
+    def _extend(
+        self, rows: sparse.csr_array | BinaryCSR, progress: ProgressLike | None = None
     ) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
-        """Vectors float32[m, dim] and degrees float64[m] of rows, by the fitted rows."""
+        """Vectors float32[m, dim] and degrees float64[m] of new rows."""
         fitted = (self._rows, self._extension(), self._k, self._choice_thresholds())
-        return place_rows(rows, *fitted, self.threads, progress)
+        return extend_rows(rows, *fitted, self.threads, progress)
 
     def _choice_thresholds(self) -> NDArray[np.float32]:
         if self._thresholds is None:
@@ -271,13 +261,12 @@ class Leporid:
         return self._thresholds
 
     def _extension(self) -> Extension:
-        """The formula for new rows, over the rows that were fitted."""
         fitted = slice(None) if self.landmarks_ is None else self.landmarks_
         vectors, degrees = self.embedding_[fitted], self.degrees_[fitted]
         return Extension(vectors, self.eigenvalues_, degrees, self.alpha, self.normalized)
 
     def to_embedding(self) -> Embedding:
-        """The fitted vectors with their eigenvalues and where they came from."""
+        """The fitted vectors with their eigenvalues and provenance."""
         self._check_fitted()
         provenance: dict[str, Any] = {"method": self.method, "parameters": self.get_params()}
         if self._rows is not None:
@@ -289,7 +278,7 @@ class Leporid:
     def save(self, path: str | Path, *, graph: bool = False) -> Path:
         """Write `spectral.safetensors` and `spectral.json` into the directory `path`.
 
-        All `transform` needs is saved; the graph itself, which is far larger, only on request.
+        All `transform` needs is saved; the far larger graph only on request.
         """
         self._check_fitted()
         arrays: dict[str, Any] = {}
@@ -317,7 +306,6 @@ class Leporid:
         about, arrays = read_fitted(path)
         if about.get("estimator") != cls.__name__:
             raise DataError(f"{path} holds a {about.get('estimator')}, not a {cls.__name__}")
-        about["parameters"].pop("neighbours", None)  # a parameter of versions before 0.2
         try:
             estimator = cls(**about["parameters"])
         except TypeError as error:
@@ -325,7 +313,6 @@ class Leporid:
         hints = get_type_hints(cls)
         for name, value in estimator.get_params().items():
             checked(value, hints[name], f"{path}: {name}")
-        arrays.setdefault("rotation", np.eye(arrays["embedding"].shape[1]))
         for name, attribute in ARRAYS.items():
             setattr(estimator, attribute, arrays.get(name))
         estimator.n_features_in_, estimator.n_iter_ = about["n_features"], about["n_iter"]

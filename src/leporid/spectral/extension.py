@@ -1,47 +1,44 @@
-"""New rows without a refit: each is placed by its neighbours among the fitted rows.
+"""Out-of-sample extension: new rows get vectors from their neighbours among the fitted rows.
 
 With neighbour weights w and d_reg_new = (1 - alpha) sum(w) + alpha d_max,
 
     q_new = (1 / mu) * sum_j w_j q_j / sqrt(d_reg_new * d_reg_j),
 
-which is row i of A q = mu q when w is row i of W, and shrinks rows with few or weak neighbours
-towards zero. For the unnormalised Laplacian, row i of (W - D_reg) q = mu q gives
-q_new = sum_j w_j q_j / (d_reg_new + mu).
+which is row i of A q = mu q when w is row i of W. For the unnormalised Laplacian, row i of
+(W - D_reg) q = mu q gives q_new = sum_j w_j q_j / (d_reg_new + mu).
 
-`TablePlacement` does the same in a table of vectors that training has moved away from the
-eigenvectors: a weighted mean of the neighbours' vectors, then stretched column by column. The mean
-is smoother than a row of its own, which the factor 1 / mu undoes above. Trained vectors have no
-eigenvalues, so the factor is measured instead: on fitted rows, placed as if they were new.
+`TableExtension` does the same in a table of trained vectors: a weighted mean of the neighbours'
+vectors, rescaled per column. Trained vectors have no eigenvalues; the scale is measured on fitted
+rows, extended as if they were new.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from leporid.graph import Members, NearestRows, members_of
+from leporid.graph import BinaryCSR, Graph, NearestRows, binary_csr
 from leporid.progress import ProgressLike, make_progress
+from leporid.spectral.embedding import Vectors
 from leporid.spectral.landmarks import row_blocks, row_keys
 from leporid.spectral.laplacian import regularized_degrees
 
 SMALLEST_EIGENVALUE = 1e-6
-"""Components whose eigenvalue is nearer to zero cannot be divided by; new rows get 0 there."""
+"""New rows are 0 in columns whose eigenvalue is nearer to zero."""
 SAMPLE = 512
-"""Fitted rows on which the stretch of each column is measured."""
+"""Fitted rows on which the scale of each column is measured."""
 
 
 @dataclass(frozen=True, eq=False)
 class Extension:
-    """What is needed to embed new rows: the fitted vectors and degrees."""
+    """The fitted vectors float32[n, d], eigenvalues and degrees, which embed new rows."""
 
     vectors: NDArray[np.float32]
-    """float32[n, d]."""
     values: NDArray[np.float64]
-    """float64[d]."""
     degrees: NDArray[np.float64]
     """float64[n]: d = W 1, unregularised."""
     alpha: float
@@ -73,8 +70,26 @@ class Extension:
         return out.astype(np.float32)
 
 
-def place_rows(
-    new: sparse.csr_array | Members,
+class OldVectors(NamedTuple):
+    """The vectors of an earlier fit, which initialise a solver and fix the coordinates."""
+
+    vectors: NDArray[np.float32]
+    """float32[m, d], of the first m rows; zeros for a row that has none."""
+    reference: Vectors
+    """float[m, d]: the same in the target coordinates."""
+    extension: Extension | None = None
+    """For the rows after the first m."""
+
+    def init(self, graph: Graph) -> NDArray[np.float32]:
+        """float32[n, d]: the first block of the solver."""
+        m = len(self.vectors)
+        if self.extension is None or graph.n == m:
+            return self.vectors
+        return np.vstack([self.vectors, self.extension.embed(graph.csr()[m:, :m])])
+
+
+def extend_rows(
+    new: sparse.csr_array | BinaryCSR,
     fitted: sparse.csr_array,
     extension: Extension,
     k: int,
@@ -84,15 +99,14 @@ def place_rows(
 ) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
     """Vectors float32[m, d] and degrees float64[m] of new rows, in streamed blocks.
 
-    A row with exactly the columns of a fitted one gets that one's vector. Sums run in float32;
-    memory is the result and one block.
+    A row with exactly the columns of a fitted one gets its vector. Sums run in float32.
     """
-    members = members_of(new, "new")
-    vectors = np.empty((members.n, extension.vectors.shape[1]), np.float32)
-    degrees, reporter = np.empty(members.n), make_progress(progress)
+    binary = binary_csr(new, "new")
+    vectors = np.empty((binary.n, extension.vectors.shape[1]), np.float32)
+    degrees, reporter = np.empty(binary.n), make_progress(progress)
     nearest: NearestRows | None = None
-    for here in row_blocks(members.indptr):
-        rows = members.take(here)
+    for here in row_blocks(binary.indptr):
+        rows = binary.take(here)
         same = identical_rows(rows, fitted)
         vectors[here] = extension.vectors[np.maximum(same, 0)]
         degrees[here] = extension.degrees[np.maximum(same, 0)]
@@ -100,7 +114,7 @@ def place_rows(
         if not len(fresh):
             continue
         if nearest is None:
-            reporter.start("other rows", members.n)
+            reporter.start("other rows", binary.n)
             table = np.ascontiguousarray(extension.table(), dtype=np.float32)
             nearest = NearestRows(fitted, thresholds, threads)
         for part, sums, totals in nearest.sums(rows[fresh], table, k):
@@ -116,11 +130,11 @@ def identical_rows(new: sparse.csr_array, fitted: sparse.csr_array) -> NDArray[n
     Both have sorted indices. An empty row is identical to nothing.
     """
     same = np.full(new.shape[0], -1, np.int64)
-    ours, theirs = row_keys(members_of(new), 0), row_keys(members_of(fitted), 0)
+    ours, theirs = row_keys(binary_csr(new), 0), row_keys(binary_csr(fitted), 0)
     keys, first = np.unique(theirs, return_index=True)
-    place = np.searchsorted(keys, ours).clip(max=len(keys) - 1)
-    other, sizes = first[place], np.diff(new.indptr)
-    alike = (keys[place] == ours) & (sizes > 0) & (sizes == np.diff(fitted.indptr)[other])
+    at = np.searchsorted(keys, ours).clip(max=len(keys) - 1)
+    other, sizes = first[at], np.diff(new.indptr)
+    alike = (keys[at] == ours) & (sizes > 0) & (sizes == np.diff(fitted.indptr)[other])
     if (some := np.flatnonzero(alike)).size:
         left, right = new[some], fitted[other[some]]
         differ = np.add.reduceat(left.indices != right.indices, left.indptr[:-1])
@@ -128,11 +142,8 @@ def identical_rows(new: sparse.csr_array, fitted: sparse.csr_array) -> NDArray[n
     return same
 
 
-class TablePlacement:
-    """Places new rows in `table` float32[n, d], whose rows belong to those of `fitted`, csr[n, m].
-
-    `k` is the number of similar fitted rows that a new one is made of.
-    """
+class TableExtension:
+    """Extends `table` float32[n, d] of rows `fitted`, csr[n, m], to new rows by k neighbours."""
 
     def __init__(self, fitted: sparse.csr_array, table: NDArray[np.float32], k: int) -> None:
         self._table = np.ascontiguousarray(table, dtype=np.float32)
@@ -145,13 +156,13 @@ class TablePlacement:
         self._center, self._offset = smooth.mean(axis=0), own.mean(axis=0)
         spread = ((smooth - self._center) ** 2).sum(axis=0)
         shared = ((smooth - self._center) * (own - self._offset)).sum(axis=0)
-        self._stretch = np.divide(shared, spread, out=np.zeros_like(shared), where=spread > 0)
+        self._scale = np.divide(shared, spread, out=np.zeros_like(shared), where=spread > 0)
 
-    def place(self, new: sparse.csr_array) -> NDArray[np.float32]:
-        """float32[len(new), d]; a row without any neighbour gets the place of the average row."""
+    def extend(self, new: sparse.csr_array) -> NDArray[np.float32]:
+        """float32[len(new), d]; a row without neighbours gets the vector of the average row."""
         smooth = self._neighbour_mean(new, self._k)
-        placed = self._offset + self._stretch * (smooth - self._center)
-        return np.ascontiguousarray(placed, dtype=np.float32)
+        vectors = self._offset + self._scale * (smooth - self._center)
+        return np.ascontiguousarray(vectors, dtype=np.float32)
 
     def _neighbour_mean(
         self, rows: sparse.csr_array, k: int, own: NDArray[np.int64] | None = None

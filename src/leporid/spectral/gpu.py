@@ -1,7 +1,4 @@
-"""The same Lanczos on a torch device: cuSPARSE for the product, full-precision matrix products.
-
-Small matrices stay in float64 on the host; only they cross the bus in each step.
-"""
+"""Lanczos on a torch device: cuSPARSE and full-precision matrix products."""
 
 from __future__ import annotations
 
@@ -13,18 +10,17 @@ import torch
 from numpy.typing import NDArray
 
 from leporid.graph import KnnGraph, tensors_on
-from leporid.spectral.lanczos import Lanczos, basis_size
+from leporid.spectral.lanczos import Lanczos, Matrix, basis_size
 from leporid.spectral.laplacian import LaplacianOperator
-from leporid.spectral.panels import Matrix
 from leporid.spectral.solvers import Eigenpairs, Problem, finish, precise
 from leporid.threads import one_thread_pool
 
 WIDTH = 32
-"""Columns of a block: a device is fed better by more than the 16 of the CPU."""
+"""Columns of a block; the CPU has 16."""
 
 
 def torch_solution(problem: Problem, device: str) -> Eigenpairs:
-    """Lanczos on a torch device; `device` may be any that torch has."""
+    """Lanczos on any torch device."""
     columns = basis_size(problem.dim, WIDTH)[0] + WIDTH
 
     def solve(problem: Problem) -> Eigenpairs:
@@ -35,7 +31,7 @@ def torch_solution(problem: Problem, device: str) -> Eigenpairs:
     before = torch.get_float32_matmul_precision()
     torch.set_float32_matmul_precision("highest")  # no TF32
     try:
-        # The small dense problems are solved on the host; many BLAS threads only slow them down.
+        # Many BLAS threads slow down the small dense problems on the host.
         with torch.inference_mode(), one_thread_pool(1):
             return precise(solve, problem)
     finally:
@@ -43,7 +39,7 @@ def torch_solution(problem: Problem, device: str) -> Eigenpairs:
 
 
 class TorchEngine:
-    """The methods of `PanelEngine`, on any torch device."""
+    """The `Engine` on any torch device."""
 
     width = WIDTH
     used = 0
@@ -93,7 +89,7 @@ class TorchEngine:
         self.used = kept
 
     def vectors(self, count: int) -> Any:
-        """float[n, count], on the device: what is left to do with them is done there."""
+        """float[n, count], on the device."""
         return self._rows[:count].T.contiguous()
 
     def exact(self, x: torch.Tensor) -> torch.Tensor:

@@ -1,4 +1,4 @@
-"""The door: a matrix becomes interactions or a graph, or an error says why it is neither."""
+"""Input validation: a matrix becomes interactions or a graph, or a clear error."""
 
 from __future__ import annotations
 

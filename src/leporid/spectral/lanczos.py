@@ -1,57 +1,91 @@
 """Block Lanczos with thick restart, for the algebraically largest eigenpairs.
 
 Every step multiplies the newest block of 16 columns by the operator, orthogonalises the image
-against the whole basis (twice: once is not enough, twice is), and appends it. The projected
-matrix is filled with the coefficients of that orthogonalisation. When the basis is full, the
-best Ritz vectors are kept and the newest block couples to them, as in
+against the whole basis twice, and appends it. The coefficients fill the projected matrix. When the
+basis is full, the best Ritz vectors are kept and the newest block couples to them, as in
 
     A V = V T + X R E^T      (E picks the columns of the last block),
 
-so that ||R y_last|| is the residual of the Ritz vector V y at no cost. After a restart the same
-relation holds with V Y in place of V.
+so that ||R y_last|| is the residual of the Ritz vector V y. After a restart the same relation
+holds with V Y for V.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from leporid.spectral.solvers import Eigenpairs, Problem
 
-if TYPE_CHECKING:
-    from leporid.spectral.gpu import TorchEngine
-    from leporid.spectral.panels import PanelEngine
-
+Matrix = NDArray[np.float64]
 MAX_PRODUCTS = 2000
-"""Give up after so many products with a block."""
+"""Products with a block, at most."""
 CHECK_EVERY = 2
-"""Products between two looks at the residuals, at least."""
+"""Products between two checks of the residuals, at least."""
 FASTEST = 3.0
-"""A product divides the residual by no more than this (measured: 2.5); a look that could not end
-the work is not worth its eigenvalue problem."""
+"""A product divides the residual by no more than this (measured: 2.5); checks that cannot end the
+work are left out."""
 CLUSTER = 1e-4
-"""A block finds at most as many copies of an eigenvalue as it has columns; so many values within
-this distance call for a check."""
+"""A block finds at most as many copies of an eigenvalue as it has columns; that many values within
+this distance call for a second search."""
 
 
 def basis_size(dim: int, width: int) -> tuple[int, int]:
-    """(columns of the basis, columns kept at a restart) for `dim` wanted vectors."""
+    """(columns of the basis, columns kept at a restart) for `dim` vectors."""
     kept = -(-3 * dim // (2 * width)) * width
     return kept + max(kept, 6 * width), kept
+
+
+class Engine(Protocol):
+    """What `Lanczos` does to large arrays: an orthonormal basis and the newest block.
+
+    Small matrices are float64 on the host. There is room for a basis of `basis_size` and one more
+    block.
+    """
+
+    width: int
+    """Columns of a block."""
+    used: int
+    """Columns of the basis in use; lowering it forgets the last ones."""
+    precision: float
+    """Machine epsilon of the basis."""
+
+    def load(self, block: Matrix) -> None:
+        """float64[n, width] becomes the newest block."""
+
+    def multiply(self) -> None:
+        """block = M block."""
+
+    def project(self, factor: Matrix) -> Matrix:
+        """block = block factor; returns float64[used, width] = basis^T block."""
+
+    def subtract(self, coefficients: Matrix) -> Matrix:
+        """block = block - basis coefficients; returns float64[width, width] = block^T block."""
+
+    def append(self, factor: Matrix) -> None:
+        """block = block factor, and its columns join the basis."""
+
+    def replace(self, factor: Matrix, weak: NDArray[np.bool_], fresh: Matrix) -> None:
+        """block = block factor, then `fresh` float64[n, weak.sum()] replaces the weak columns."""
+
+    def rotate(self, rotation: Matrix) -> None:
+        """basis = basis rotation."""
+
+    def vectors(self, count: int) -> Any:
+        """float[n, count]: the first columns of the basis."""
 
 
 class Lanczos:
     """The state of one solve: the basis V, the projected matrix T, the newest block X.
 
-    The engine has room for a basis of `basis_size` and one block more, and the graph has more
-    nodes with edges than that.
+    The graph has more nodes with edges than the engine has columns.
     """
 
-    def __init__(self, problem: Problem, engine: PanelEngine | TorchEngine) -> None:
+    def __init__(self, problem: Problem, engine: Engine) -> None:
         self.operator, self.engine, self.progress = problem.operator, engine, problem.progress
-        self.dim, self.tol, self.start = problem.dim, problem.tol, problem.start
+        self.dim, self.tol, self.init = problem.dim, problem.tol, problem.init
         self.random = np.random.default_rng(problem.seed)
         self.capacity, self.kept = basis_size(self.dim, engine.width)
         self.projected = np.zeros((self.capacity, self.capacity))
@@ -84,17 +118,17 @@ class Lanczos:
         return Eigenpairs(values, vectors, residuals, self.products, "lanczos")
 
     def _first_block(self) -> NDArray[np.float64]:
-        """float64[n, width]: random, or random combinations of the vectors to start from."""
+        """float64[n, width]: random, or random combinations of the initial vectors."""
         fresh = self._random(self.engine.width)
-        if self.start is None:
+        if self.init is None:
             return fresh
-        old = np.asarray(self.start, dtype=np.float64).reshape(self.operator.n, -1)
+        old = np.asarray(self.init, dtype=np.float64).reshape(self.operator.n, -1)
         mixed = old @ self.random.standard_normal((old.shape[1], self.engine.width))
         mixed[~self.operator.active] = 0.0
         return np.asarray(mixed + 1e-3 * np.abs(mixed).max(initial=0.0) * fresh)
 
     def _converge(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Steps and restarts; leaves the wanted Ritz vectors in the first columns."""
+        """Steps and restarts; leaves the best Ritz vectors in the first columns."""
         width = self.engine.width
         while True:
             self._step()
@@ -152,7 +186,7 @@ class Lanczos:
             gram = gram / np.outer(lengths, lengths)
             squares, directions = np.linalg.eigh((gram + gram.T) / 2.0)
             # Directions the Gram matrix cannot resolve are stretched by a bounded factor and
-            # judged again in the next turn; `factor` and its inverse stay exact either way.
+            # checked again in the next turn.
             roots = np.sqrt(np.maximum(squares, self.resolution))
             factor = (directions / roots) / lengths[:, None]
             remainder = ((directions * roots).T * lengths) @ remainder

@@ -1,17 +1,10 @@
-"""Landmarks: fit on some rows, place all the others by the out-of-sample formula.
+"""Landmarks: fit on some rows, and extend to all others out of sample.
 
-The rule that chooses them:
-
-1. Rows without interactions are never landmarks.
-2. The others are ordered by activity (their number of items, ties in an order drawn from the seed)
-   and cut into m strata of equal size, give or take one.
-3. One row is drawn from each stratum.
-
-Every row is thus equally likely, and every level of activity has its share of landmarks: the
-idle rows, whose neighbourhoods are their own, as well as the busy ones that hold the graph
-together. K shrinks with the rows (`landmark_neighbours`), so that a neighbourhood covers the same
-part of the data as in the exact graph. All that is drawn comes from the seed and from what is in
-the rows, so the choice does not depend on the order the rows come in.
+Rows with interactions are ordered by activity (their number of items, ties in an order drawn from
+the seed) and cut into m strata of equal size, give or take one; one row is drawn from each. So
+every row is equally likely and every level of activity has its share. K shrinks with the rows
+(`landmark_neighbours`), so that a neighbourhood covers the same part of the data as in the exact
+graph. The choice does not depend on the order of the rows.
 """
 
 from __future__ import annotations
@@ -24,7 +17,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from leporid.errors import ConfigError
-from leporid.graph import Members, members_of
+from leporid.graph import BinaryCSR, binary_csr
 
 Landmarks = int | float | Literal["auto"] | None
 """How many rows to fit on: a number, a share in (0, 1), None for all, or by the number of rows."""
@@ -37,13 +30,13 @@ AUTO_LANDMARKS = 20_000
 """Landmarks beyond: those of that record."""
 
 ENTRIES_AT_ONCE, ROWS_AT_ONCE = 1 << 20, 1 << 16
-"""What is looked at together of rows that may lie in a file."""
+"""Size of a block of rows, which may lie in a file."""
 FEWEST_NEIGHBOURS = 50
 """K among landmarks falls no lower than this (or the K asked for, if that is less)."""
 
 
 def check_landmarks(landmarks: Landmarks) -> None:
-    """Refuse what is neither None, a number of rows nor a share of them."""
+    """Refuse what is neither None, 'auto', a number of rows nor a share of them."""
     if landmarks is None or landmarks == "auto":
         return
     if isinstance(landmarks, float | np.floating):
@@ -64,47 +57,45 @@ def landmark_count(landmarks: Landmarks, n: int) -> int:
         return n
     if landmarks == "auto":
         return AUTO_LANDMARKS
-    wanted = round(landmarks * n) if isinstance(landmarks, float) else int(landmarks)
-    return min(max(wanted, 2), n)
+    count = round(landmarks * n) if isinstance(landmarks, float) else int(landmarks)
+    return min(max(count, 2), n)
 
 
 def landmark_neighbours(k: int, count: int, n: int) -> int:
     """K among `count` landmarks of `n` rows: K count / n, rounded up.
 
-    The nearest K of n rows become the nearest K count / n of the landmarks: the same radius. A
-    larger K joins rows the exact graph keeps apart, and the eigenvectors follow.
+    That keeps the radius of a neighbourhood; a larger K joins rows the exact graph keeps apart.
     """
     if count >= n:
         return k
     return min(k, max(-(-k * count // n), FEWEST_NEIGHBOURS))
 
 
-def choose_landmarks(rows: sparse.csr_array | Members, count: int, seed: int) -> NDArray[np.int64]:
+def choose_landmarks(
+    rows: sparse.csr_array | BinaryCSR, count: int, seed: int
+) -> NDArray[np.int64]:
     """int64[m], ascending: one row from each of `count` strata of activity.
 
     `rows` has sorted indices and no stored zeros. Fewer than `count` are returned where fewer
     rows have interactions.
     """
-    members = members_of(rows)
-    activity = members.degrees
+    binary = binary_csr(rows)
+    activity = binary.degrees
     some = np.flatnonzero(activity)
     count = min(count, len(some))
-    order = some[np.lexsort((row_keys(members, seed)[some], activity[some]))]
+    order = some[np.lexsort((row_keys(binary, seed)[some], activity[some]))]
     edges = np.arange(count + 1, dtype=np.int64) * len(some) // max(count, 1)
     inside = np.random.default_rng(seed).random(count) * np.diff(edges)
     return np.sort(order[edges[:-1] + inside.astype(np.int64)]).astype(np.int64)
 
 
-def row_keys(members: Members, seed: int) -> NDArray[np.uint64]:
-    """uint64[n]: a random number for every set of columns, the same wherever the row lies.
-
-    Each column has one of its own, and a row's is their sum, modulo 2^64.
-    """
-    drawn = np.random.default_rng([seed, 1]).integers(0, 2**64, members.n_columns, np.uint64)
-    keys = np.empty(members.n, np.uint64)
-    for here in row_blocks(members.indptr):
-        indptr = members.indptr[here[0] : here[-1] + 2]
-        numbers = drawn[members.columns[indptr[0] : indptr[-1]]]
+def row_keys(rows: BinaryCSR, seed: int) -> NDArray[np.uint64]:
+    """uint64[n]: a hash of every set of columns: the sum of random numbers, modulo 2^64."""
+    drawn = np.random.default_rng([seed, 1]).integers(0, 2**64, rows.n_columns, np.uint64)
+    keys = np.empty(rows.n, np.uint64)
+    for here in row_blocks(rows.indptr):
+        indptr = rows.indptr[here[0] : here[-1] + 2]
+        numbers = drawn[rows.columns[indptr[0] : indptr[-1]]]
         running = np.concatenate([[np.uint64(0)], np.cumsum(numbers, dtype=np.uint64)])
         keys[here] = np.diff(running[indptr - indptr[0]])
     return keys

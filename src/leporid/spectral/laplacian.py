@@ -1,12 +1,11 @@
-"""Degrees, popularity regularisation, and the operator whose top eigenvectors are wanted.
+"""Degrees, popularity regularisation, and the operator whose top eigenvectors are computed.
 
 With d = W 1 and d_max its largest entry, popularity regularisation replaces the degrees by
 
     d_reg = (1 - alpha) d + alpha d_max,
 
 and the normalised Laplacian becomes L_regsym = I - A with A = D_reg^-1/2 W D_reg^-1/2. Its
-smallest eigenvectors are the algebraically largest of A, which is what the solvers look for.
-Laplacian Eigenmaps is alpha = 0.
+smallest eigenvectors are the algebraically largest of A. Laplacian Eigenmaps is alpha = 0.
 """
 
 from __future__ import annotations
@@ -38,8 +37,7 @@ def regularized_degrees(degrees: NDArray[np.float64], alpha: float) -> NDArray[n
 class LaplacianOperator:
     """M = S W S + diag(diagonal): A itself, or the shifted negative of the unnormalised L_reg.
 
-    W is the graph's own memory: the scaling is applied to the vectors, never to a copy of the
-    edges.
+    The scaling is applied to the vectors, never to a copy of the edges.
     """
 
     graph: Graph
@@ -63,7 +61,7 @@ class LaplacianOperator:
         return int(self.active.sum())
 
     def product(self) -> Product:
-        """M, made ready: by our kernel where the edges are here, else by the graph itself."""
+        """x -> M x, by our kernel where the edges are here, else by the graph itself."""
         if isinstance(self.graph, KnnGraph):
             return partial(BlockProduct(self.graph), self.scale, self.diagonal)
         return self._remote_product

@@ -1,9 +1,8 @@
 """Dense algebra on a tall basis, row panel by row panel, on as many threads as the kernels have.
 
-BLAS runs single-threaded inside each panel. The basis is
-stored as [panels, columns, rows]: the first j columns of a panel are then one contiguous matrix,
-whatever j. Sums over panels are taken in a fixed order in float64: the result does not depend on
-the number of threads.
+BLAS runs single-threaded inside each panel. The basis is stored as [panels, columns, rows], so that
+the first j columns of a panel are one contiguous matrix. Sums over panels are taken in a fixed
+order in float64: the result does not depend on the number of threads.
 """
 
 from __future__ import annotations
@@ -16,25 +15,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leporid.graph import BLOCK, huge_zeros
+from leporid.spectral.lanczos import Matrix
 from leporid.spectral.laplacian import Product
 from leporid.threads import on_each_share
 
-Matrix = NDArray[np.float64]
 ROWS = 2048
 """Rows of a panel: with 192 float32 columns it fills most of a second-level cache."""
 
 
 class PanelEngine:
-    """What `Lanczos` does to large arrays, in memory and on threads.
-
-    The basis holds orthonormal columns, float32 or float64; all small matrices are float64.
-    `gpu.TorchEngine` has the same methods.
-    """
+    """The `Engine` in memory and on threads; the basis is float32 or float64."""
 
     width = BLOCK
-    """Columns of a block."""
     used = 0
-    """Columns of the basis in use; lowering it forgets the last ones."""
 
     def __init__(self, product: Product, n: int, capacity: int, dtype: str) -> None:
         self.product, self.n = product, n
@@ -49,19 +42,16 @@ class PanelEngine:
         self._squares = np.zeros((panels, BLOCK, BLOCK), dtype=dtype)
 
     def load(self, block: Matrix) -> None:
-        """float64[n, width] becomes the newest block."""
         flat = self._block.reshape(-1, BLOCK)
         flat[: self.n] = block
         flat[self.n :] = 0.0
 
     def multiply(self) -> None:
-        """block = M block."""
         arrays = (self._block, self._scaled, self._image)
         self.product(*(array.reshape(-1, BLOCK) for array in arrays))
         self._block, self._image = self._image, self._block
 
     def project(self, factor: Matrix) -> Matrix:
-        """block = block factor; returns float64[used, width] = basis^T block."""
         factor, parts = self._cast(factor), self._parts[:, : self.used]
 
         def project(p: int, columns: NDArray[Any], block: NDArray[Any]) -> None:
@@ -72,7 +62,6 @@ class PanelEngine:
         return np.asarray(parts.sum(axis=0, dtype=np.float64))
 
     def subtract(self, coefficients: Matrix) -> Matrix:
-        """block = block - basis coefficients; returns float64[width, width] = block^T block."""
         coefficients = self._cast(coefficients)
 
         def subtract(p: int, columns: NDArray[Any], block: NDArray[Any]) -> None:
@@ -83,7 +72,6 @@ class PanelEngine:
         return np.asarray(self._squares.sum(axis=0, dtype=np.float64))
 
     def append(self, factor: Matrix) -> None:
-        """block = block factor, and its columns join the basis."""
         factor, self.used = self._cast(factor), self.used + BLOCK
 
         def append(_: int, columns: NDArray[Any], block: NDArray[Any]) -> None:
@@ -93,13 +81,11 @@ class PanelEngine:
         self._on_panels(append)
 
     def replace(self, factor: Matrix, weak: NDArray[np.bool_], fresh: Matrix) -> None:
-        """block = block factor, then `fresh` float64[n, weak.sum()] in place of weak columns."""
         flat = self._block.reshape(-1, BLOCK)
         flat[:] = flat @ self._cast(factor)
         flat[: self.n, weak] = fresh
 
     def rotate(self, rotation: Matrix) -> None:
-        """The basis becomes basis rotation."""
         rows, kept = self._cast(rotation.T), rotation.shape[1]
 
         def rotate(_: int, columns: NDArray[Any], block: NDArray[Any]) -> None:
@@ -109,12 +95,11 @@ class PanelEngine:
         self.used = kept
 
     def vectors(self, count: int) -> NDArray[Any]:
-        """float[n, count]: the first columns of the basis."""
         wide = self._columns[:, :count].transpose(0, 2, 1).reshape(-1, count)
         return np.ascontiguousarray(wide[: self.n])
 
     def _on_panels(self, work: Callable[[int, NDArray[Any], NDArray[Any]], None]) -> None:
-        """`work(p, columns, block)`: the number of a panel, its part of the basis and the block."""
+        """`work(p, columns, block)` for each panel: its number, part of the basis and block."""
 
         def share(_: int, first: int, stop: int) -> None:
             for p in range(first, stop):

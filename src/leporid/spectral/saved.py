@@ -1,4 +1,4 @@
-"""The folder of a fitted estimator, and what must hold before an estimator is made of it."""
+"""The folder of a fitted estimator: written atomically, checked when it is read."""
 
 from __future__ import annotations
 
@@ -22,12 +22,11 @@ from leporid.artifacts import (
 from leporid.errors import DataError
 
 _ARRAYS, _ABOUT = "spectral.safetensors", "spectral.json"
-_FORMAT, _BEFORE = 2, 1
-"""Format 2 has a manifest; 1, of version 0.2, had none and did not say so."""
+_FORMAT = 2
 
 
 def write_fitted(path: str | Path, about: dict[str, Any], arrays: dict[str, Any]) -> Path:
-    """Write the folder; it is replaced as a whole."""
+    """Write the folder, replaced as a whole."""
     with atomic_folder(path) as folder:
         write_arrays(folder / _ARRAYS, arrays)
         write_json(folder / _ABOUT, {"format": _FORMAT, **about})
@@ -36,16 +35,14 @@ def write_fitted(path: str | Path, about: dict[str, Any], arrays: dict[str, Any]
 
 
 def read_fitted(path: str | Path) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-    """Read what `write_fitted` wrote; a folder that is damaged or mixed up is a `DataError`."""
+    """Read what `write_fitted` wrote; a damaged folder is a `DataError`."""
     path = recovered(path)
     about = read_object(path / _ABOUT)
-    stored = about.get("format", _BEFORE)
-    if stored not in (_FORMAT, _BEFORE):
+    if (stored := about.get("format")) != _FORMAT:
         raise DataError(
-            f"{path} has the format {stored!r}, this release reads {_BEFORE} and {_FORMAT}: fit it "
-            f"again"
+            f"{path} has the format {stored!r}, this release reads {_FORMAT}: fit it again"
         )
-    check_manifest(path, "estimator", _ABOUT, _ARRAYS, required=stored == _FORMAT)
+    check_manifest(path, "estimator", _ABOUT, _ARRAYS)
     arrays, _ = read_arrays(path / _ARRAYS)
     try:
         _check(about, arrays)
@@ -79,7 +76,7 @@ def _check(about: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
     shapes = {"eigenvalues": (dim,), "residuals": (dim,), "degrees": (n,), "rotation": (dim, dim)}
     for name, shape in {**shapes, "thresholds": (fitted,)}.items():
         array = arrays.get(name)
-        if array is None and name in ("rotation", "thresholds"):
+        if array is None and name == "thresholds":
             continue
         if array is None or array.dtype.kind != "f" or array.shape != shape:
             raise DataError(f"{name} is not {list(shape)} floats")

@@ -1,4 +1,4 @@
-"""What a solver is asked for and hands back, the float64 check, and LAPACK and ARPACK."""
+"""`Problem` and `Eigenpairs` of a solver, the float64 check, and LAPACK and ARPACK."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ class Problem:
     dtype: str = "float32"
     seed: int = 0
     progress: ProgressLike = field(default_factory=NullProgress)
-    start: NDArray[np.floating[Any]] | None = None
-    """float[n, any]: a block to start from."""
+    init: NDArray[np.floating[Any]] | None = None
+    """float[n, any]: the first block."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +49,7 @@ def precise(solve: Callable[[Problem], Eigenpairs], problem: Problem) -> Eigenpa
     """Solve; where float32 has lost too much to many restarts, again in float64 from there."""
     solution = solve(problem)
     if problem.dtype == "float32" and solution.residuals.max() > problem.tol:
-        again = solve(replace(problem, dtype="float64", start=solution.vectors))
+        again = solve(replace(problem, dtype="float64", init=solution.vectors))
         return replace(again, iterations=again.iterations + solution.iterations)
     return solution
 
@@ -64,7 +64,7 @@ def dense(problem: Problem) -> Eigenpairs:
 
 
 def arpack(product: Product, problem: Problem) -> Eigenpairs:
-    """scipy's `eigsh` around our product: the fall-back and the cross-check."""
+    """scipy's `eigsh` around our product: the cross-check."""
     operator, dim, dtype, tol = problem.operator, problem.dim, problem.dtype, problem.tol
     n, products = operator.n, 0
 
@@ -89,10 +89,10 @@ def arpack(product: Product, problem: Problem) -> Eigenpairs:
         order = np.argsort(-values, kind="stable")
         return values[order], vectors[:, order]
 
-    if problem.start is None:
+    if problem.init is None:
         first = np.random.default_rng(problem.seed).standard_normal(n)
     else:
-        first = np.asarray(problem.start, dtype=np.float64).reshape(n, -1).sum(axis=1)
+        first = np.asarray(problem.init, dtype=np.float64).reshape(n, -1).sum(axis=1)
     values, vectors = largest(multiply, dim, first)
     # A Krylov space of one vector holds one copy of a repeated eigenvalue: search what is
     # orthogonal to the vectors there are, until nothing there is larger.
@@ -122,10 +122,9 @@ def finish(
 ) -> Eigenpairs:
     """Rayleigh-Ritz in the span of the vectors, and the residuals, with the float64 operator.
 
-    One more product improves the eigenvalues to the square of the residual and undoes the
-    rotation that float32 arithmetic leaves among close pairs. The tall matrices are where `put`
-    puts them, as float64, until `take` brings the vectors here; the projected problem
-    V^T M V y = mu V^T V y is solved here.
+    This improves the eigenvalues to the square of the residual and undoes the rotation that
+    float32 leaves among close pairs. `put` moves tall float64 matrices to a device, `take` brings
+    the vectors back; the projected problem V^T M V y = mu V^T V y is solved here.
     """
     vectors = put(solution.vectors)
     image = exact(vectors)

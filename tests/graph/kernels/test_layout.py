@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from leporid.graph import Similarity, binary_csr
 from leporid.graph.kernels import layout
-from leporid.graph.matrix import members_of
-from leporid.graph.similarity import Similarity
 from tests.graph.matrices import skewed
 
 
@@ -21,7 +20,7 @@ def unpacked(words: np.ndarray) -> np.ndarray:
 def test_bits_and_lists_are_the_matrix(panels: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(layout, "TILE_GROUPS", 5)  # tiles of 80 rows
     X = skewed(203, 1300, seed=6)
-    members = members_of(X)
+    members = binary_csr(X)
     columns = layout.Columns(layout.rank_columns(members).rank, panels)
     terms = Similarity().terms(members.degrees, members.degrees)
     fitted = layout.fitted_rows(members, columns, terms.b)
@@ -49,7 +48,7 @@ def test_bits_and_lists_are_the_matrix(panels: int, monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.parametrize("k", [10, 3000])
 def test_the_bytes_of_a_search_are_about_those_it_takes(k: int) -> None:
-    members = members_of(skewed(4000, 1300, seed=2))
+    members = binary_csr(skewed(4000, 1300, seed=2))
     columns = layout.rank_columns(members)
     terms = Similarity().terms(members.degrees, members.degrees)
     fitted = layout.fitted_rows(members, columns, terms.b)

@@ -20,7 +20,7 @@ def test_keep_best_is_a_stable_selection(values: list[int], data: st.DataObject)
     bits[: len(values)] = values
     rows = np.arange(len(bits), dtype=np.uint32) * np.uint32(3)
     least = keep_best(bits, rows, len(values), k, 0)
-    best = sorted(sorted(range(len(values)), key=lambda place: (-values[place], place))[:k])
+    best = sorted(sorted(range(len(values)), key=lambda index: (-values[index], index))[:k])
     np.testing.assert_array_equal(rows[:k], np.array(best) * 3)
     np.testing.assert_array_equal(bits[:k], np.array(values)[best])
     assert least == sorted(values, reverse=True)[k - 1]
@@ -41,7 +41,7 @@ def test_keep_above_is_a_boolean_mask(values: list[int], data: st.DataObject) ->
     bits[: len(values)] = values
     rows = np.arange(len(bits), dtype=np.uint32) * np.uint32(5)
     end = keep_above(bits, rows, first, len(values), floor)
-    kept = [place for place in range(first, len(values)) if values[place] > floor]
+    kept = [index for index in range(first, len(values)) if values[index] > floor]
     np.testing.assert_array_equal(rows[first:end], np.array(kept) * 5)
-    np.testing.assert_array_equal(bits[:end], values[:first] + [values[place] for place in kept])
+    np.testing.assert_array_equal(bits[:end], values[:first] + [values[index] for index in kept])
     assert not bits[end : end + 16].any()

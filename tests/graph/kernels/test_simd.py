@@ -110,8 +110,8 @@ def lowest(word: Any) -> Any:
 
 
 def test_lowest_bit() -> None:
-    for place in (0, 1, 31, 63):
-        assert lowest(np.uint64((1 << place) | (1 << 63))) == place
+    for bit in (0, 1, 31, 63):
+        assert lowest(np.uint64((1 << bit) | (1 << 63))) == bit
 
 
 @kernel

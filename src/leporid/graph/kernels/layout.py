@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from leporid.graph.kernels.simd import LANES, WORDS
-from leporid.graph.matrix import Members
 from leporid.graph.similarity import Terms
+from leporid.graph.types import BinaryCSR
 from leporid.kernel import INNER, kernel
 
 PANEL = 32 * WORDS
@@ -65,7 +65,7 @@ class Fitted(NamedTuple):
 
 
 class Queries(NamedTuple):
-    """The n rows whose neighbours are wanted; similarity = c / (x + y b + g c)."""
+    """The n rows whose neighbours are searched; similarity = c / (x + y b + g c)."""
 
     words: NDArray[np.uint32]
     """uint32[n * panels * 16]: the bits of each row."""
@@ -128,7 +128,7 @@ class Scratch(NamedTuple):
     sample_bits: NDArray[np.uint32]
 
 
-def rank_columns(members: Members) -> Columns:
+def rank_columns(members: BinaryCSR) -> Columns:
     """Rank the columns, and put into panels those for which scattering would cost more."""
     popularity = np.bincount(members.columns, minlength=members.n_columns)
     order = np.argsort(-popularity, kind="stable")
@@ -140,7 +140,7 @@ def rank_columns(members: Members) -> Columns:
     return Columns(rank, int(np.sum(of_panel * SCATTER_COST > float(members.n) ** 2)))
 
 
-def fitted_rows(members: Members, columns: Columns, b: NDArray[np.float64]) -> Fitted:
+def fitted_rows(members: BinaryCSR, columns: Columns, b: NDArray[np.float64]) -> Fitted:
     """The rows to be searched; `b` as in `similarity.Terms`."""
     panels = columns.panels
     groups = -(-members.n // LANES)
@@ -158,9 +158,9 @@ def fitted_rows(members: Members, columns: Columns, b: NDArray[np.float64]) -> F
 
 
 def query_rows(
-    members: Members, columns: Columns, terms: Terms, own: NDArray[np.int64] | None
+    members: BinaryCSR, columns: Columns, terms: Terms, own: NDArray[np.int64] | None
 ) -> Queries:
-    """The rows whose neighbours are wanted; `own` as in `Queries`, None for -1 everywhere."""
+    """The rows whose neighbours are searched; `own` as in `Queries`, None for -1 everywhere."""
     words = np.zeros(max(members.n * columns.panels, 1) * WORDS, np.uint32)
     rare_start = np.zeros(members.n + 1, np.int64)
     rare_columns = _fill_queries(members, columns, words, rare_start)
@@ -169,10 +169,10 @@ def query_rows(
     return Queries(words, rare_start, rare_columns, own, terms.x, terms.y, terms.g)
 
 
-def scratch_space(base: Fitted, wanted: Queries, k: int, stride: int) -> Scratch:
+def scratch_space(base: Fitted, queries: Queries, k: int, stride: int) -> Scratch:
     """Buffers of one thread."""
     # A pair shares at most as many rare columns as the query has: 16 bits nearly always do.
-    most = int(np.diff(wanted.rare_start).max(initial=0)) + PANEL * base.panels
+    most = int(np.diff(queries.rare_start).max(initial=0)) + PANEL * base.panels
     counter = np.uint16 if most <= np.iinfo(np.uint16).max else np.uint32
     counters = np.zeros((QUERIES, base.tile_groups * LANES), counter)
     rows, counts, bits = np.zeros((3, QUERIES, _capacity(k)), np.uint32)
@@ -185,7 +185,7 @@ def scratch_space(base: Fitted, wanted: Queries, k: int, stride: int) -> Scratch
     return Scratch(counters, rows, counts, weights, bits, *state, samples, sample)
 
 
-def search_bytes(members: Members, k: int, threads: int) -> int:
+def search_bytes(members: BinaryCSR, k: int, threads: int) -> int:
     """What the neighbour search holds in memory, apart from the lists it writes."""
     n, columns = members.n, rank_columns(members)
     words = 4 * WORDS * columns.panels * n
@@ -198,7 +198,7 @@ def search_bytes(members: Members, k: int, threads: int) -> int:
     return 2 * words + lists + threads * scratch + 80 * n
 
 
-def _rare_columns(members: Members, panels: int) -> int:
+def _rare_columns(members: BinaryCSR, panels: int) -> int:
     return max(members.n_columns - panels * PANEL, 0)
 
 
@@ -208,7 +208,9 @@ def _capacity(k: int) -> int:
 
 
 @kernel
-def _fill_fitted(members: Members, columns: Columns, shape: Any, bits: Any, list_start: Any) -> Any:
+def _fill_fitted(
+    members: BinaryCSR, columns: Columns, shape: Any, bits: Any, list_start: Any
+) -> Any:
     """Set the bits, and sort the rare entries by tile, strip, column and row."""
     groups, tile_groups, strips = shape
     indptr, popular = members.indptr, uint64(columns.panels * PANEL)
@@ -219,9 +221,9 @@ def _fill_fitted(members: Members, columns: Columns, shape: Any, bits: Any, list
         for position in range(uint64(indptr[row]), uint64(indptr[row + 1])):
             column = uint64(columns.rank[uint64(members.columns[position])])
             if column < popular:
-                panel, place = column // uint64(PANEL), column % uint64(PANEL)
-                word = (panel * uint64(groups) + group) * uint64(WORDS) + (place >> uint64(5))
-                bit = uint32(uint32(1) << uint32(place & uint64(31)))
+                panel, offset = column // uint64(PANEL), column % uint64(PANEL)
+                word = (panel * uint64(groups) + group) * uint64(WORDS) + (offset >> uint64(5))
+                bit = uint32(uint32(1) << uint32(offset & uint64(31)))
                 bits[word * uint64(LANES) + lane] |= bit
             else:
                 list_start[strip, column - popular + uint64(1)] += 1
@@ -251,7 +253,7 @@ def _strip_of(row: int, tile_groups: int, strips: int) -> Any:
 
 
 @kernel
-def _fill_queries(members: Members, columns: Columns, words: Any, rare_start: Any) -> Any:
+def _fill_queries(members: BinaryCSR, columns: Columns, words: Any, rare_start: Any) -> Any:
     """Set the bits of each row, and gather the ranks of its rare columns."""
     indptr, panels = members.indptr, columns.panels
     popular = uint64(panels * PANEL)

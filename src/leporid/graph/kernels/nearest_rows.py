@@ -22,7 +22,7 @@ from leporid.graph.kernels.simd import (
     load_lanes,
     mask_above,
 )
-from leporid.graph.matrix import Members
+from leporid.graph.types import BinaryCSR
 from leporid.kernel import kernel
 
 
@@ -73,18 +73,20 @@ class Sums(NamedTuple):
 
 
 @kernel
-def sum_neighbours(new: Members, fitted: FittedColumns, k: int, scratch: Scratch, to: Sums) -> None:
+def sum_neighbours(
+    new: BinaryCSR, fitted: FittedColumns, k: int, scratch: Scratch, to: Sums
+) -> None:
     """sums[i] = sum_j w_ij table[j] and totals[i] = sum_j w_ij; several threads may share `to`."""
     while True:
-        place = fetch_add(to.turn, int64(1))
-        if place >= len(to.totals):
+        position = fetch_add(to.turn, int64(1))
+        if position >= len(to.totals):
             break
-        row = to.first + place
+        row = to.first + position
         members = new.columns[new.indptr[row] : new.indptr[row + 1]]
         candidates = _count_shared(members, fitted, scratch)
         _weigh(candidates, float64(len(members)), fitted, scratch)
         chosen = _choose(candidates, k, fitted, scratch)
-        to.totals[place] = _add_up(chosen, to.skip[row], scratch, to.table, to.sums[place])
+        to.totals[position] = _add_up(chosen, to.skip[row], scratch, to.table, to.sums[position])
 
 
 @kernel
@@ -95,11 +97,11 @@ def _count_shared(members: NDArray[np.int32], fitted: FittedColumns, scratch: Sc
         for at in range(fitted.start[column], fitted.start[column + 1]):
             counters[uint64(fitted.rows[uint64(at)])] += uint32(1)
     filled: Any = uint64(0)
-    for place in range(uint64(0), uint64(len(fitted.sizes)), uint64(LANES)):
-        lanes = load_lanes(counters, place)
+    for position in range(uint64(0), uint64(len(fitted.sizes)), uint64(LANES)):
+        lanes = load_lanes(counters, position)
         mask = mask_above(lanes, uint32(0))
         compress_lanes(lanes, mask, scratch.counts, filled)
-        compress_lanes(load_lanes(scratch.numbers, place), mask, scratch.rows, filled)
+        compress_lanes(load_lanes(scratch.numbers, position), mask, scratch.rows, filled)
         filled += bits_in(mask)
     counters[:] = uint32(0)
     return filled
@@ -108,12 +110,12 @@ def _count_shared(members: NDArray[np.int32], fitted: FittedColumns, scratch: Sc
 @kernel
 def _weigh(candidates: Any, size: Any, fitted: FittedColumns, scratch: Scratch) -> None:
     """Jaccard similarities, and zeros to a multiple of 16."""
-    for place in range(candidates):
-        count = float64(scratch.counts[place])
-        other = fitted.sizes[uint64(scratch.rows[place])]
-        scratch.weights[place] = float32(count / (size + other - count))
-    for place in range(candidates, candidates + uint64(LANES)):
-        scratch.bits[place] = uint32(0)
+    for position in range(candidates):
+        count = float64(scratch.counts[position])
+        other = fitted.sizes[uint64(scratch.rows[position])]
+        scratch.weights[position] = float32(count / (size + other - count))
+    for position in range(candidates, candidates + uint64(LANES)):
+        scratch.bits[position] = uint32(0)
 
 
 @kernel
@@ -125,16 +127,16 @@ def _choose(candidates: Any, k: int, fitted: FittedColumns, scratch: Scratch) ->
     if candidates > uint64(k):
         bound = uint32(kth_largest(bits, candidates, k, uint32(0), int64(32)))
         ties = uint64(k)
-        for place in range(candidates):
-            ties -= uint64(bits[place] > bound)
+        for position in range(candidates):
+            ties -= uint64(bits[position] > bound)
     filled: Any = uint64(0)
-    for place in range(candidates):
-        own = bits[place] > bound
-        if bits[place] == bound and ties > uint64(0):
+    for position in range(candidates):
+        own = bits[position] > bound
+        if bits[position] == bound and ties > uint64(0):
             own = True
             ties -= uint64(1)
-        if own or weights[place] > fitted.thresholds[uint64(rows[place])]:
-            rows[filled], weights[filled] = rows[place], weights[place]
+        if own or weights[position] > fitted.thresholds[uint64(rows[position])]:
+            rows[filled], weights[filled] = rows[position], weights[position]
             filled += uint64(1)
     return filled
 
@@ -142,8 +144,8 @@ def _choose(candidates: Any, k: int, fitted: FittedColumns, scratch: Scratch) ->
 @kernel
 def _add_up(chosen: Any, skip: int, scratch: Scratch, table: Any, sums: Any) -> Any:
     total = 0.0
-    for place in range(chosen):
-        row, weight = uint64(scratch.rows[place]), scratch.weights[place]
+    for position in range(chosen):
+        row, weight = uint64(scratch.rows[position]), scratch.weights[position]
         if int64(row) != skip:
             total += weight
             for column in range(uint64(len(sums))):

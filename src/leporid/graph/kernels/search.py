@@ -1,15 +1,13 @@
 """The neighbour search: count what two rows share, keep what can still be among the K best.
 
-A block of query rows walks over all fitted rows, tile by tile. For each query the rare columns are
-scattered into a row of counters through the column lists; then, chunk by chunk (the chunk's bits
-stay in the first-level cache while every query of the block passes over it), the popcounts of the
-popular columns are added and the sums are compared with the query's threshold. Only rows that
-may beat it are written to the query's candidate buffer.
+A block of query rows passes over all fitted rows, tile by tile. For each query the rare columns are
+scattered into a row of counters through the column lists; then, chunk by chunk (its bits stay in
+the first-level cache for all queries of the block), the popcounts of the popular columns are added
+and the sums compared with the query's threshold. Only rows that may beat it become candidates.
 
-The threshold starts as a guess from an evenly spaced sample of the rows, so that few candidates are
-written at all, and rises whenever the buffer is full. A guess that proves too high leaves fewer
-than K candidates; such rows are reported and searched again without one, so the result never
-depends on it.
+The first threshold is a guess from an evenly spaced sample of the rows; it rises whenever the
+buffer is full. A guess that is too high leaves fewer than K candidates; such rows are searched
+again without one, so the result never depends on it.
 """
 
 from __future__ import annotations
@@ -50,7 +48,7 @@ _SAFETY = 1.0 - 1e-6
 
 @kernel
 def search_rows(
-    wanted: NDArray[np.int64],
+    targets: NDArray[np.int64],
     turn: NDArray[np.int64],
     fitted: Fitted,
     queries: Queries,
@@ -59,7 +57,7 @@ def search_rows(
     sample: tuple[int, int],
     out: NeighbourLists,
 ) -> None:
-    """Neighbours of the query rows `wanted`, a block of `QUERIES` at a time.
+    """Neighbours of the query rows `targets`, a block of `QUERIES` at a time.
 
     Several threads may run this at once with the same `turn` (int64[1], zero at first: the number
     of the next block) and a scratch each. `sample`: see `_guess`; with a rank of 0 nothing is
@@ -69,9 +67,9 @@ def search_rows(
     most = uint64(CHUNK_GROUPS * 16 + 16)
     while True:
         start = fetch_add(turn, int64(1)) * QUERIES
-        if start >= len(wanted):
+        if start >= len(targets):
             break
-        block = wanted[start : start + QUERIES]
+        block = targets[start : start + QUERIES]
         for slot in range(QUERIES):
             scratch.filled[slot] = scratch.weighed[slot] = uint64(0)
             scratch.bound_bits[slot] = scratch.guessed[slot] = uint32(0)
@@ -144,9 +142,9 @@ def _filter_chunk(
 ) -> None:
     """Complete the counters of a chunk; `masks` says who may beat the threshold.
 
-    The chunk is (first group, number of groups, place of their counters).
+    The chunk is (first group, number of groups, position of their counters).
     """
-    group, groups, place = chunk
+    group, groups, begin = chunk
     counters, masks = scratch.counters[slot], scratch.masks
     panels, row = fitted.panels, group * 16
     # c / (x + y b + g c) >= t, written as c p >= q b + r; never true for c = 0.
@@ -156,10 +154,10 @@ def _filter_chunk(
     for panel in range(panels):
         words = splat_panel(queries.words, uint64((query * panels + panel) * 16))
         bits = uint64((panel * fitted.groups + group) * _GROUP)
-        _add_panel(words, fitted.bits, bits, groups, counters, place)
+        _add_panel(words, fitted.bits, bits, groups, counters, begin)
     # No branch in this loop: one on the mask would be guessed wrong half of the time, and late.
     for step in range(uint64(0), uint64(groups * 16), uint64(16)):
-        counts = load_lanes(counters, uint64(place) + step)
+        counts = load_lanes(counters, uint64(begin) + step)
         masks[step >> uint64(4)] = passing(counts, p, q, r, fitted.term32, uint64(row) + step)
     own = queries.own[query] - row
     if 0 <= own < groups * 16:
@@ -168,17 +166,17 @@ def _filter_chunk(
 
 @kernel(**INNER)
 def _add_panel(
-    words: Any, bits: NDArray[np.uint32], first: Any, groups: int, counters: Any, place: int
+    words: Any, bits: NDArray[np.uint32], first: Any, groups: int, counters: Any, begin: int
 ) -> None:
-    """Add one panel's popcounts of `groups` groups to the counters from `place` on."""
+    """Add one panel's popcounts of `groups` groups to the counters from `begin` on."""
     for step in range(uint64(groups)):
         counts = panel_counts(words, bits, first + step * uint64(_GROUP))
-        at = uint64(place) + step * uint64(16)
+        at = uint64(begin) + step * uint64(16)
         store_counters(add_lanes(counts, load_lanes(counters, at)), counters, at)
 
 
 @kernel(inline="always")
-def _collect(scratch: Scratch, slot: int, place: int, row: int) -> None:
+def _collect(scratch: Scratch, slot: int, begin: int, row: int) -> None:
     """Append the rows named by the masks of a chunk, from `row` on, with their counts."""
     masks, counters = scratch.mask_words, scratch.counters[slot]
     rows, counts = scratch.rows[slot], scratch.counts[slot]
@@ -190,7 +188,7 @@ def _collect(scratch: Scratch, slot: int, place: int, row: int) -> None:
             offset = base + lowest_bit(word)
             word &= word - uint64(1)
             rows[at] = uint32(uint64(row) + offset)
-            counts[at] = uint32(counters[uint64(place) + offset])
+            counts[at] = uint32(counters[uint64(begin) + offset])
             at += uint64(1)
     scratch.filled[slot] = at
 

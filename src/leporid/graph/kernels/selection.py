@@ -21,9 +21,8 @@ def kth_largest(bits: NDArray[np.uint32], count: Any, k: int, low: Any, steps: A
     """A value v with at least k of `bits[:count]` >= v, none of which is below `low`.
 
     `bits` is padded with zeros to a multiple of 16, and 1 <= k <= count. Bisection of the range of
-    the values: counting what lies above the middle is one vector compare for sixteen of them,
-    cheaper than a histogram at this size. After 32 steps v is the k-th largest or has exactly k
-    values not below it; fewer steps give a lower bound.
+    the values is cheaper than a histogram at this size. After 32 steps v is the k-th largest or
+    has exactly k values not below it; fewer steps give a lower bound.
     """
     high = uint32(low)
     for position in range(uint64(count)):
@@ -50,7 +49,7 @@ def keep_above(
 ) -> Any:
     """Of the candidates [first, last) keep those above `floor`, order kept; returns the new end.
 
-    The bits are zero from there to a multiple of 16, as the other selections want them.
+    The bits are zero from there to a multiple of 16.
     """
     for position in range(uint64(last), uint64(last) + uint64(16)):
         bits[position] = uint32(0)

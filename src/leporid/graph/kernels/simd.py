@@ -1,9 +1,8 @@
 """Sixteen lanes at a time, for the kernels of the search and of products.
 
-numba vectorises plain loops but knows no popcount and no compressing store, the two things the
-search lives on, and no gather of whole rows, on which a product does. These functions emit portable
-LLVM vector code: with AVX-512 sixteen lanes are one register and a word of `panel_counts` three
-instructions; elsewhere LLVM splits them as needed.
+numba vectorises plain loops but has no popcount, no compressing store and no gather of whole rows.
+These functions emit portable LLVM vector code: with AVX-512 sixteen lanes are one register and a
+word of `panel_counts` three instructions; elsewhere LLVM splits them as needed.
 
 All indices are unsigned: a signed one costs numba a wrap-around test on each access.
 """

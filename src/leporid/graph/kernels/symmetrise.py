@@ -1,8 +1,7 @@
 """The edges that rows lack: j chose i, and i did not choose j.
 
-Whether i is among the neighbours of j needs no search: j's K-th weight and the last row it
-took at that weight are known. What a row lacks is written at the end of its part of the final
-arrays, and a merge from the front puts the row in order without a second buffer.
+j's K-th weight and the last row it took at that weight decide whether j chose i. What a row lacks
+is written at the end of its part of the final arrays, and a merge from the front puts it in order.
 """
 
 from __future__ import annotations
@@ -42,11 +41,11 @@ def row_limits(lists: NeighbourLists, k: int, first: int, stop: int, limits: Lim
             low = lists.weights[row, 0]
             for position in range(uint64(length)):
                 low = min(low, lists.weights[row, position])
-            place = int64(length) - 1
-            while lists.weights[row, uint64(place)] != low:
-                place -= 1
+            last = int64(length) - 1
+            while lists.weights[row, uint64(last)] != low:
+                last -= 1
             limits.least[row] = low
-            limits.last[row] = lists.rows[row, uint64(place)]
+            limits.last[row] = lists.rows[row, uint64(last)]
 
 
 @kernel
@@ -63,7 +62,7 @@ def add_lacking(
     """Move `cursor[i]` by one for each edge that row i of [begin, end) lacks, by ascending source.
 
     The lists are those of rows `first`, `first` + 1, ...; an edge is written where the cursor was,
-    its source counted from `first`, unless there is no room at all. A list is ascending, so the
+    its source counted from `first`, unless `indices` is empty. A list is ascending, so the
     part of it that names those rows is found by bisection.
     """
     write = len(indices) > 0

@@ -1,6 +1,6 @@
 """`grow`: rows for new items and users inside the tables of a trained model.
 
-A new user is placed by people with shared items (`TablePlacement`). A new item gets the direction
+A new user is placed by people with shared items (`TableExtension`). A new item gets the direction
 of the mean of its neighbours' trained rows: items with shared users and items with like content,
 weighted as in `leporid_content`, so that content counts the more the less is known of who wanted
 it. How its scores compare with those of other items is a matter of `newcomers`. All other numbers
@@ -28,7 +28,7 @@ from leporid.initializers import content_edges
 from leporid.models.shared.newcomers import content_vectors, fit_newcomers
 from leporid.models.shared.row_limits import neighbour_rows
 from leporid.progress import ProgressLike, make_progress
-from leporid.spectral import TablePlacement
+from leporid.spectral import TableExtension
 from leporid.training import train_loop
 
 if TYPE_CHECKING:
@@ -155,8 +155,8 @@ class _Placement:
     def rows(self, side: _Side, table: NDArray[np.float32]) -> NDArray[np.float32]:
         """float32[new, d] for the trained rows float32[before, d]."""
         if side is self._users:
-            fitted = TablePlacement(self._matrix[side.old], table, _USERS)
-            return fitted.place(self._matrix[side.new])
+            fitted = TableExtension(self._matrix[side.old], table, _USERS)
+            return fitted.extend(self._matrix[side.new])
         return neighbour_rows(table, self._edges, self._length)
 
     def content(self) -> NDArray[np.float32]:

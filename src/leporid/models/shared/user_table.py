@@ -22,7 +22,7 @@ from leporid.models.shared.base import Indices
 from leporid.models.shared.dot_product import DotProduct
 from leporid.models.shared.neural import NeuralRecommender
 from leporid.models.shared.ranking_loss import node_bpr_loss, row_penalty
-from leporid.spectral import TablePlacement
+from leporid.spectral import TableExtension
 from leporid.training import Batch, Sampling, TrainingConfig
 
 
@@ -32,7 +32,7 @@ class NewUserRows:
     def __init__(
         self, train: Interactions, table: NDArray[np.float32], neighbours: int = 100
     ) -> None:
-        self._placement = TablePlacement(train.csr(), table, neighbours)
+        self._placement = TableExtension(train.csr(), table, neighbours)
         self._n_items = train.n_items
 
     def place(self, histories: Sequences) -> NDArray[np.float32]:
@@ -41,7 +41,7 @@ class NewUserRows:
         items = histories.items[first:last]
         ones, shape = np.ones(len(items), np.float32), (len(histories), self._n_items)
         rows = sparse.csr_array((ones, items, histories.indptr - first), shape=shape)
-        return self._placement.place(rows)
+        return self._placement.extend(rows)
 
 
 class UserTableRecommender(NeuralRecommender):

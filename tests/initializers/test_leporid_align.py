@@ -12,9 +12,7 @@ import pytest
 
 from leporid.errors import ConfigError, LeporidWarning
 from leporid.initializers import InitialEmbeddings, embed_stored, initial_embeddings
-from leporid.initializers.le import LE
-from leporid.initializers.leporid import LEPORID
-from leporid.initializers.one_space import in_one_space
+from leporid.initializers.leporid import LE, LEPORID, in_one_space
 from leporid.spectral import Embedding, Leporid, standardize
 from tests.initializers.helpers import make_interactions, planted
 
@@ -42,12 +40,12 @@ def test_procrustes_recovers_a_planted_rotation() -> None:
     values, turned = np.linalg.eigh(centred.T @ centred / len(users))
     white = centred @ turned / np.sqrt(values) @ turned.T
     hidden, _ = np.linalg.qr(rng.normal(size=(4, 4)))
-    start = InitialEmbeddings(
+    both = InitialEmbeddings(
         Embedding((white @ hidden).astype(np.float32)), Embedding(items, None, {"method": "le"})
     )
-    made = in_one_space(start, train.csr(), "procrustes", 0.0)
+    made = in_one_space(both, train.csr(), "procrustes", 0.0)
     np.testing.assert_allclose(made.users.vectors, white, atol=1e-3)
-    assert made.items is start.items
+    assert made.items is both.items
 
 
 def test_items_needs_no_user_graph(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,11 +8,9 @@ import numpy as np
 import pytest
 
 from leporid.errors import GraphError
-from leporid.graph.knn import knn_graph
-from leporid.graph.matrix import members_of
-from leporid.graph.stored import stored_knn_graph
+from leporid.graph import binary_csr, knn_graph, stored_knn_graph
 from leporid.progress import NullProgress
-from leporid.spectral.eigenpairs import laplacian_eigenpairs
+from leporid.spectral import laplacian_eigenpairs
 from tests.graph.matrices import adversarial, skewed
 
 
@@ -23,7 +21,7 @@ def test_equal_to_the_graph_in_memory(tmp_path: Any, memory: int, threads: int) 
     cases["skewed"] = (skewed(300, 60, 2), 25)
     for X, k in cases.values():
         made = stored_knn_graph(
-            members_of(X), k, tmp_path, memory, threads=threads, progress=NullProgress()
+            binary_csr(X), k, tmp_path, memory, threads=threads, progress=NullProgress()
         )
         expected = knn_graph(X, k)
         np.testing.assert_array_equal(made.indptr, expected.indptr)
@@ -36,7 +34,7 @@ def test_equal_to_the_graph_in_memory(tmp_path: Any, memory: int, threads: int) 
 def test_eigenvectors_of_both_are_the_same_bits(tmp_path: Any) -> None:
     X = skewed(1300, 90, 5)
     X = X[np.diff(X.indptr) > 2]
-    made = stored_knn_graph(members_of(X), 40, tmp_path, 10**6, threads=2, progress=NullProgress())
+    made = stored_knn_graph(binary_csr(X), 40, tmp_path, 10**6, threads=2, progress=NullProgress())
     settings: Any = {"solver": "lanczos", "device": "cpu", "alpha": 0.5}
     one = laplacian_eigenpairs(made, 8, **settings)
     other = laplacian_eigenpairs(knn_graph(X, 40), 8, **settings)
@@ -49,6 +47,6 @@ def test_a_disk_that_is_too_small_is_refused(
     monkeypatch.setattr("shutil.disk_usage", lambda _: type("Usage", (), {"free": 1000}))
     with pytest.raises(GraphError, match="where 1 kB are free: lower k"):
         stored_knn_graph(
-            members_of(skewed(300, 60, 2)), 25, tmp_path, 10, threads=1, progress=NullProgress()
+            binary_csr(skewed(300, 60, 2)), 25, tmp_path, 10, threads=1, progress=NullProgress()
         )
     assert not list(tmp_path.iterdir())

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from leporid.errors import ConfigError, LeporidWarning
-from leporid.initializers.le import LE
-from leporid.initializers.leporid import LEPORID
+from leporid.initializers.leporid import LE, LEPORID
 from tests.initializers.helpers import make_interactions, planted
 
 
