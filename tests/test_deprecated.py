@@ -65,3 +65,9 @@ def test_an_old_package_has_the_names_of_the_new_one(old: str, new: str, name: s
 def test_an_unknown_package_is_still_not_there() -> None:
     with pytest.raises(ModuleNotFoundError):
         importlib.import_module("leporid.chosing")
+
+
+def test_an_old_limit_of_the_service_sets_the_new_one() -> None:
+    serve = pytest.importorskip("leporid.serve", exc_type=ImportError)
+    with pytest.warns(DeprecationWarning, match="people is now users"):
+        assert serve.ServeLimits.from_dict({"people": 3, "n": 2}) == serve.ServeLimits(users=3, n=2)

@@ -47,6 +47,13 @@ def deprecated_names(module: str, names: Mapping[str, str]) -> None:
     space["__getattr__"] = look_up
 
 
+def renamed_keys(values: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
+    """Settings with the new names of those in `names`."""
+    for old in names.keys() & values.keys():
+        warnings.warn(f"{old} is now {names[old]}: {GOES}", DeprecationWarning, stacklevel=3)
+    return {names.get(key, key): value for key, value in values.items()}
+
+
 class _OldPackages(MetaPathFinder, Loader):
     """Makes the old packages importable; their attributes are those of the new ones."""
 
