@@ -38,7 +38,8 @@ class Address(PurePosixPath):
     """An address such as s3://bucket/key, for messages and for its ending: without passwords."""
 
     def __str__(self) -> str:
-        return super().__str__().replace(":/", "://", 1)
+        text = super().__str__()  # with single slashes; file:// has no host
+        return text.replace(":/", ":///" if text.startswith("file:") else "://", 1)
 
 
 class SourceFile(NamedTuple):

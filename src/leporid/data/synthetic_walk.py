@@ -38,7 +38,7 @@ class _Walker(NamedTuple):
     """One user at a time: what the steps of a path share."""
 
     here: NDArray[np.float64]
-    """float64[d]: the place of the session."""
+    """float64[d]: the position of the session."""
     bound: NDArray[np.float64]
     """float64[communities]: the smallest possible distance^2 / (2 reach^2) of its items."""
     weights: NDArray[np.float64]
@@ -58,7 +58,7 @@ def _draw(state: NDArray[np.uint64]) -> Any:
 
 @kernel
 def _first_above(cumulative: NDArray[np.float64], low: int, high: int, value: float) -> int:
-    """The first place in [low, high) whose cumulative weight exceeds `value`."""
+    """The first index in [low, high) whose cumulative weight exceeds `value`."""
     return int(low + np.searchsorted(cumulative[low : high - 1], value, side="right"))
 
 
@@ -123,16 +123,16 @@ def _nearby(walker: _Walker, items: Catalogue, user: int, sharpness: float) -> i
 
 @kernel
 def _anywhere(walker: _Walker, cumulative: NDArray[np.float64], user: int) -> int:
-    """An unseen item drawn by popularity, else the next one after a random place."""
+    """An unseen item drawn by popularity, else the next one after a random index."""
     seen, state = walker.seen, walker.state
     for _ in range(_TRIES):
         tried = _first_above(cumulative, 0, len(seen), _draw(state) * cumulative[-1])
         if seen[tried] != user:
             return tried
-    place = int(_draw(state) * len(seen))
-    while seen[place] == user:
-        place = (place + 1) % len(seen)
-    return place
+    index = int(_draw(state) * len(seen))
+    while seen[index] == user:
+        index = (index + 1) % len(seen)
+    return index
 
 
 @kernel
@@ -147,10 +147,10 @@ def walk_users(
     reach: float,
     background: float,
     seed: np.uint64,
-    places: NDArray[np.int32],
+    chosen: NDArray[np.int32],
     session: NDArray[np.bool_],
 ) -> None:
-    """Fill `places` (in the catalogue) and `session` for users in [first_user, last_user)."""
+    """Fill `chosen` (catalogue indices) and `session` for users in [first_user, last_user)."""
     groups, d = items.centres.shape
     seen, state = np.full(len(items.positions), -1, np.int64), np.empty(1, np.uint64)
     walker = _Walker(np.empty(d), np.empty(groups), np.empty(groups), seen, state)
@@ -164,10 +164,10 @@ def walk_users(
                 angle = drift * ((row - begin) / (end - begin) - 0.5)
                 towards = math.cos(angle) * home[user], math.sin(angle) * direction[user]
                 _begin_session(walker, items, *towards, sharpness)
-            place = -1
+            index = -1
             if _draw(state) >= background and walker.weights[-1] > 0.0:
-                place = _nearby(walker, items, user, sharpness)
-            if place < 0:
-                place = _anywhere(walker, items.cumulative, user)
-            seen[place] = user
-            places[row] = place
+                index = _nearby(walker, items, user, sharpness)
+            if index < 0:
+                index = _anywhere(walker, items.cumulative, user)
+            seen[index] = user
+            chosen[row] = index
