@@ -11,14 +11,14 @@ from pathlib import Path
 import pytest
 
 import leporid
-from tests.test_rooms import SOURCE, exports
+from tests.test_architecture import SOURCE, exports
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
 LISTED = set(re.findall(r"^::: (\S+)$", PAGE, re.MULTILINE)) | set(
     re.findall(r"`(leporid\.\w+\.\w+)\(", PAGE)
 )
-FOR_OTHER_ROOMS = {
+FOR_OTHER_PACKAGES = {
     "selection": {"format_duration", "parse_duration"},
     "data": {
         "Duplicates",
@@ -58,33 +58,33 @@ FOR_OTHER_ROOMS = {
     },
     "serve": {"merged_log"},
 }
-"""What a room exports for the rooms above it rather than for people. A name that a room exports is
+"""What a package exports for other packages rather than for users. A name that a package exports is
 either there or on the page."""
 
 
 def test_every_name_of_the_library_is_on_the_page() -> None:
-    rooms = {name for name in leporid.__all__ if inspect.ismodule(getattr(leporid, name))}
-    for name in set(leporid.__all__) - rooms:
+    packages = {name for name in leporid.__all__ if inspect.ismodule(getattr(leporid, name))}
+    for name in set(leporid.__all__) - packages:
         assert f"leporid.{name}" in LISTED or f"`leporid.{name}`" in PAGE, name
-    for room in rooms - {"errors"}:
-        assert any(name.startswith(f"leporid.{room}.") for name in LISTED), room
+    for package in packages - {"errors"}:
+        assert any(name.startswith(f"leporid.{package}.") for name in LISTED), package
     assert "leporid.errors" in LISTED
 
 
-@pytest.mark.parametrize("room", sorted(FOR_OTHER_ROOMS))
-def test_every_name_of_a_room_is_on_the_page_or_not_for_people(room: str) -> None:
+@pytest.mark.parametrize("package", sorted(FOR_OTHER_PACKAGES))
+def test_every_name_of_a_package_is_on_the_page_or_not_for_users(package: str) -> None:
     top = set(leporid.__all__)
-    public = exports(SOURCE / room) - FOR_OTHER_ROOMS[room]
-    missing = {name for name in public - top if f"leporid.{room}.{name}" not in LISTED}
-    assert not missing, f"add to docs/api.md, or to FOR_OTHER_ROOMS: {sorted(missing)}"
-    assert FOR_OTHER_ROOMS[room] <= exports(SOURCE / room)
+    public = exports(SOURCE / package) - FOR_OTHER_PACKAGES[package]
+    missing = {name for name in public - top if f"leporid.{package}.{name}" not in LISTED}
+    assert not missing, f"add to docs/api.md, or to FOR_OTHER_PACKAGES: {sorted(missing)}"
+    assert FOR_OTHER_PACKAGES[package] <= exports(SOURCE / package)
 
 
 def test_every_name_on_the_page_exists_under_that_name() -> None:
     for listed in LISTED - {"leporid.errors"}:
         owner, _, name = listed.rpartition(".")
-        room = owner.removeprefix("leporid").lstrip(".")
-        exported = exports(SOURCE / room) if room else set(leporid.__all__)
+        package = owner.removeprefix("leporid").lstrip(".")
+        exported = exports(SOURCE / package) if package else set(leporid.__all__)
         assert name in exported, listed
         assert hasattr(importlib.import_module(owner), name), listed
 

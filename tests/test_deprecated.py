@@ -41,3 +41,33 @@ def test_other_names_are_looked_up_as_before() -> None:
             assert module.old > module.older
     finally:
         del sys.modules[module.__name__]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "name"),
+    [
+        ("choosing", "selection", "choose"),
+        ("ranking", "evaluation", "masked_top_k"),
+        ("runs", "experiments", "RunRecord"),
+        ("tuning", "experiments", "tune"),
+    ],
+)
+def test_an_old_package_has_the_names_of_the_new_one(old: str, new: str, name: str) -> None:
+    sys.modules.pop(f"leporid.{old}", None)
+    with pytest.warns(DeprecationWarning, match=rf"leporid\.{old} is now leporid\.{new}") as caught:
+        package = importlib.import_module(f"leporid.{old}")
+    assert caught[0].filename.endswith("__init__.py")  # importlib's: not the frozen bootstrap
+    assert getattr(package, name) is getattr(importlib.import_module(f"leporid.{new}"), name)
+    with pytest.raises(AttributeError, match="nope"):
+        _ = package.nope
+
+
+def test_an_unknown_package_is_still_not_there() -> None:
+    with pytest.raises(ModuleNotFoundError):
+        importlib.import_module("leporid.chosing")
+
+
+def test_an_old_limit_of_the_service_sets_the_new_one() -> None:
+    serve = pytest.importorskip("leporid.serve", exc_type=ImportError)
+    with pytest.warns(DeprecationWarning, match="people is now users"):
+        assert serve.ServeLimits.from_dict({"people": 3, "n": 2}) == serve.ServeLimits(users=3, n=2)

@@ -1,12 +1,30 @@
-"""Old public names that keep working for one version, with a `DeprecationWarning`."""
+"""Old public names that keep working for one version, with a warning that gives the new name."""
 
 from __future__ import annotations
 
+import importlib
 import pkgutil
 import sys
 import warnings
 from collections.abc import Callable, Mapping
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from types import ModuleType
 from typing import Any
+
+GOES = "the old name goes in the next version"
+_PACKAGES = {
+    "leporid.choosing": "leporid.selection",
+    "leporid.ranking": "leporid.evaluation",
+    "leporid.runs": "leporid.experiments",
+    "leporid.tuning": "leporid.experiments",
+}
+OLD_COMMANDS = {"grow": "extend"}
+OLD_OPTIONS = {
+    ("extend", "--exposure"): "--cold-item-share",
+    ("tune", "--rehearse"): "--inner-validation",
+}
+"""New option by command and old option."""
 
 
 def deprecated_names(module: str, names: Mapping[str, str]) -> None:
@@ -19,7 +37,7 @@ def deprecated_names(module: str, names: Mapping[str, str]) -> None:
 
     def look_up(name: str) -> Any:
         if name in names:
-            text = f"{module}.{name} is now {names[name]}: the old name goes in the next version"
+            text = f"{module}.{name} is now {names[name]}: {GOES}"
             warnings.warn(text, DeprecationWarning, stacklevel=2)
             return pkgutil.resolve_name(names[name])
         if other is None:
@@ -27,3 +45,28 @@ def deprecated_names(module: str, names: Mapping[str, str]) -> None:
         return other(name)
 
     space["__getattr__"] = look_up
+
+
+def renamed_keys(values: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
+    """Settings with the new names of those in `names`."""
+    for old in names.keys() & values.keys():
+        warnings.warn(f"{old} is now {names[old]}: {GOES}", DeprecationWarning, stacklevel=3)
+    return {names.get(key, key): value for key, value in values.items()}
+
+
+class _OldPackages(MetaPathFinder, Loader):
+    """Makes the old packages importable; their attributes are those of the new ones."""
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
+        return ModuleSpec(name, self) if name in _PACKAGES else None
+
+    def exec_module(self, module: ModuleType) -> None:
+        new = importlib.import_module(_PACKAGES[module.__name__])
+        text = f"{module.__name__} is now {new.__name__}: {GOES}"
+        warnings.warn(text, DeprecationWarning, stacklevel=2)
+        vars(module).update(__getattr__=lambda name: getattr(new, name), __doc__=new.__doc__)
+
+
+def deprecated_packages() -> None:
+    """Let old packages be imported; asked last, so that it costs other imports nothing."""
+    sys.meta_path.append(_OldPackages())

@@ -12,7 +12,7 @@ import pytest
 from scipy import sparse
 
 from leporid import load
-from leporid.data import IdMap, read_item_columns
+from leporid.data import IdMap, ItemTable
 from leporid.errors import DataError, LeporidWarning
 from tests.data.strategies import external_rows
 
@@ -160,7 +160,7 @@ def test_an_id_map_of_what_are_no_ids_is_refused(values: object) -> None:
     with pytest.raises(DataError, match="user ids must be 64-bit integers or text"):
         IdMap.from_values(values, "user")
     with pytest.raises(DataError):
-        read_item_columns({"item_id": values, "title": ["x"]})
+        ItemTable.load({"item_id": values, "title": ["x"]})
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from leporid.data import quoting
 
 
 def scanned(text: str, size: int, row: int = -1) -> tuple[bool, list[int]]:
-    state, stopped = quoting.start(), False
+    state, stopped = quoting.initial_state(), False
     raw = np.frombuffer(text.encode(), np.uint8)
     for begin in range(0, len(raw), size):
         if stopped := quoting.scan(raw[begin : begin + size], ord(","), True, row, state):
@@ -41,7 +41,7 @@ def test_rows_lines_and_broken_quotes_are_those_of_strict_csv(text: str, size: i
 
 def test_a_row_in_the_middle_of_a_field() -> None:
     """A quote there is text: the state may start between two chunks."""
-    state = quoting.start(7, within=True)
+    state = quoting.initial_state(7, within=True)
     assert not quoting.scan(np.frombuffer(b'"x\n', np.uint8), ord(","), True, -1, state)
     assert state[quoting.MODE] == quoting.FIELD_START
     assert state[quoting.LINE] == 8

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import reproduction
-from tests.test_rooms import SOURCE, TOP_ROOMS, exports, imports
+from tests.test_architecture import SOURCE, TOP_PACKAGES, exports, imports
 
 FOLDER = Path(reproduction.__file__).parent
 FILES = sorted(FOLDER.glob("*.py"))
@@ -20,7 +20,7 @@ def test_nothing_private_of_leporid_is_imported() -> None:
             if top != "leporid" or not rest:
                 continue
             package, _, inner = rest.partition(".")
-            strangers = set(names) - exports(SOURCE / package) if package in TOP_ROOMS else set()
+            strangers = set(names) - exports(SOURCE / package) if package in TOP_PACKAGES else set()
             if inner or strangers or package.startswith("_"):
                 private.append(f"{path.name}:{line}: {module} {sorted(strangers)}")
     assert private == []

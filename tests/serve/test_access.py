@@ -16,7 +16,7 @@ from leporid.errors import ConfigError
 from leporid.models.shared.base import Recommender
 from leporid.serve import create_app
 from leporid.serve.access import Access
-from leporid.serve.logs import LOG, write_access_log
+from leporid.serve.monitoring import LOG, write_access_log
 from tests.serve.conftest import get, post, run_loop, talk
 
 READ = {"Authorization": "Bearer key"}

@@ -10,9 +10,8 @@ import pytest
 
 from leporid.models.shared.base import Recommender
 from leporid.serve import ServeLimits, create_app
-from leporid.serve.batching import ClientOverloadedError
-from leporid.serve.budget import _CLIENTS, Budget
-from leporid.serve.engine import Person
+from leporid.serve.batching import _CLIENTS, Budget, ClientOverloadedError
+from leporid.serve.engine import UserQuery
 from tests.serve.conftest import get, history_of, post
 
 
@@ -66,7 +65,7 @@ def test_the_clients_remembered_are_bounded() -> None:
 
 def test_the_cost_follows_the_length_of_a_history_and_the_lists_of_items() -> None:
     def cost(**about: Any) -> int:
-        return Person(None, **about).cost  # type: ignore[arg-type]
+        return UserQuery(None, **about).cost  # type: ignore[arg-type]
 
     some = np.arange(20_000, dtype=np.int32)
     assert cost(n=10) == 30

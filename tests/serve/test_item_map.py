@@ -14,9 +14,8 @@ import pytest
 from numpy.typing import NDArray
 
 from benchmarks.map_layouts import kept, principal
-from leporid.serve import layout
-from leporid.serve.item_map import item_map, name_clusters
-from leporid.serve.layout import lay_out
+from leporid.serve import item_map as module
+from leporid.serve.item_map import item_map, lay_out, name_clusters
 
 
 @pytest.fixture
@@ -38,7 +37,7 @@ def test_neighbours_stay_neighbours_and_the_second_time_is_read(
 ) -> None:
     pytest.importorskip("sklearn")
     places, words = lay_out(families)
-    assert words == layout.NEIGHBOURS
+    assert words == module.NEIGHBOURS
     assert places.shape == (275, 2)
     assert np.abs(places).max() <= 1
     assert kept(families, places, 10) > 0.9 > 0.5 > kept(families, principal(families), 10)
@@ -48,7 +47,7 @@ def test_neighbours_stay_neighbours_and_the_second_time_is_read(
         raise AssertionError("computed again")
 
     with monkeypatch.context() as patch:
-        patch.setattr(layout, "_tsne", never)
+        patch.setattr(module, "_tsne", never)
         np.testing.assert_array_equal(lay_out(families)[0], places)
         with pytest.raises(AssertionError, match="computed again"):
             lay_out(families[::-1])
@@ -59,12 +58,12 @@ def test_neighbours_stay_neighbours_and_the_second_time_is_read(
 def test_without_scikit_learn_or_for_few_and_many_rows_it_is_principal_components(
     families: NDArray[np.float32], cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(layout, "_MOST", 150)
-    assert [lay_out(rows)[1] for rows in (families, families[:9])] == [layout.PRINCIPAL] * 2
-    assert lay_out(families[:120, :1])[1] == layout.PRINCIPAL
+    monkeypatch.setattr(module, "_TSNE_MOST", 150)
+    assert [lay_out(rows)[1] for rows in (families, families[:9])] == [module.PRINCIPAL] * 2
+    assert lay_out(families[:120, :1])[1] == module.PRINCIPAL
     monkeypatch.setitem(sys.modules, "sklearn.manifold", None)
     places, words = lay_out(families[:120])
-    assert words == layout.PRINCIPAL
+    assert words == module.PRINCIPAL
     # Apart from the sign and the scale of each axis, the oracle's coordinates.
     expected = principal(families[:120])
     for axis in range(2):
@@ -78,7 +77,7 @@ def test_a_folder_that_cannot_be_written_only_costs_the_saving(
     pytest.importorskip("sklearn")
     (tmp_path / "file").touch()
     monkeypatch.setenv("LEPORID_CACHE", str(tmp_path / "file"))
-    assert lay_out(families[:40])[1] == layout.NEIGHBOURS
+    assert lay_out(families[:40])[1] == module.NEIGHBOURS
 
 
 def test_clusters_are_called_by_what_they_have_more_of() -> None:

@@ -15,7 +15,7 @@ import pytest
 import uvicorn
 
 from leporid.serve import ServeLimits
-from leporid.serve.metrics import Metrics
+from leporid.serve.monitoring import Metrics
 from leporid.serve.server import _listen
 from leporid.serve.timing import _CROWDED, BoundedConnection, TimedServer
 

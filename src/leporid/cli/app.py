@@ -15,14 +15,42 @@ from typing import Annotated, Any
 import typer
 import typer.main
 from typer import Option
+from typer.core import TyperGroup
 
+from leporid._deprecated import GOES, OLD_COMMANDS, OLD_OPTIONS
 from leporid._version import __version__
 from leporid.cli.options import as_command
 from leporid.errors import LeporidError, LeporidWarning
 
+
+class _Commands(TyperGroup):
+    """The commands, which also answer to their old names and take old options."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """The command that is meant, and its arguments in new names."""
+        old = args[0]
+        if old not in self.commands and OLD_COMMANDS.get(old) in self.commands:
+            args = [_renamed(old, OLD_COMMANDS[old]), *args[1:]]
+        resolved: Any = super().resolve_command(ctx, args)
+        name, command, rest = resolved
+        known = {option for parameter in command.params for option in parameter.opts}
+        for position, argument in enumerate(rest):
+            old, *value = argument.split("=", 1)
+            new = OLD_OPTIONS.get((name, old))
+            if new and new in known and old not in known:
+                rest[position] = "=".join([_renamed(old, new), *value])
+        return name, command, rest
+
+
+def _renamed(old: str, new: str) -> str:
+    typer.echo(f"warning: {old} is now {new}: {GOES}", err=True)
+    return new
+
+
 app = typer.Typer(
     name="leporid",
-    help="Where should your embeddings start? Manifold-informed starting vectors for "
+    cls=_Commands,
+    help="Where should your embeddings start? Manifold-informed initial embeddings for "
     "recommenders, the models that use them, and the evaluation that says whether it helped.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -31,16 +59,18 @@ app = typer.Typer(
 )
 
 COMMANDS = (
-    *("demo", "data", "embed", "train", "evaluate", "recommend", "tune", "choose", "grow"),
+    *("demo", "data", "embed", "train", "evaluate", "recommend", "tune", "choose", "extend"),
     *("run", "compare", "inspect", "export", "serve"),
     *("models", "initializers", "doctor"),
 )
-"""Each is a module of this package with a function of its name, or with a `group` of commands."""
+"""Each is a function of its name, or a `group` of commands, in the module of its name."""
+_MODULES = {"extend": "grow"} | dict.fromkeys(("models", "initializers", "doctor"), "catalogue")
+"""Modules of another name."""
 MOVED = ("reproduce", "leaderboard")
 """These only say where they are now."""
 
 for _name in COMMANDS:
-    _module = importlib.import_module(f"leporid.cli.{_name}")
+    _module = importlib.import_module(f"leporid.cli.{_MODULES.get(_name, _name)}")
     if hasattr(_module, "group"):
         app.add_typer(_module.group, name=_name)
     else:
@@ -82,7 +112,7 @@ def _root(
 def run() -> None:
     """Run the command line; an error is one sentence on stderr and an exit code.
 
-    1: an error with a message of ours (or a bug, in one line); 2: the command was misspelt;
+    1: an error with a message of ours (or a bug, in one line); 2: a misspelt command;
     130: interrupted. `--debug` (or LEPORID_DEBUG=1) shows tracebacks instead.
     """
     sys.excepthook = _one_line
@@ -101,7 +131,7 @@ def run() -> None:
 
 
 def _one_line(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-    """What Python calls for an error nobody caught: a bug of ours, or a broken machine."""
+    """Called for an error that nothing caught: a bug of ours, or a broken machine."""
     if os.environ.get("LEPORID_DEBUG"):
         sys.__excepthook__(kind, error, trace)
         return
@@ -110,7 +140,7 @@ def _one_line(kind: type[BaseException], error: BaseException, trace: TracebackT
 
 
 def _one_line_warning(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
-    """Our own warnings are written for people; those of other packages are not shown."""
+    """Show our own warnings; those of other packages only with `--debug`."""
     if issubclass(category, LeporidWarning):
         print(f"warning: {message}", file=sys.stderr)
     elif os.environ.get("LEPORID_DEBUG"):

@@ -13,7 +13,7 @@ from leporid.cli.output import print_files, print_json, show_progress
 from leporid.errors import ConfigError
 
 
-def grow(
+def extend(
     run: Annotated[Path, Argument(help="A run, or the folder of a saved model.")],
     output: Output,
     items: Annotated[Path | None, "Table or vectors of old and new items, by item id."] = None,

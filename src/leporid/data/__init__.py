@@ -7,7 +7,7 @@ columns       Which column is the user, the item, the time, the rating; the tabl
 datasets      The data sets of the paper (and two MovieLens siblings) by name, kept in a cache
 features      `item_features`: one row of numbers per item from the columns of an item table
 id_map        `IdMap`: external ids to contiguous indices and back, also through a file
-interactions  `Interactions` (who touched what, in which order) and `DatasetStats`
+interactions  `Interactions` (which user chose which item, in order) and `DatasetStats`
 item_table    `ItemTable`: what is known of items; titles, genres, and items by a column
 k_core        Only users and items that occur often enough, in memory or a block at a time
 loading       `load` and `write_log`: files, folders, frames, matrices, data sets; `read_ids`
@@ -19,7 +19,7 @@ source_file   Files, pipes and addresses such as s3://; what goes wrong is a `Da
 split         `Split`: train, validation and test parts that share their id maps
 splitting     The protocols: per user by share, by one, at random, by time; cold items
 stored        `store_interactions`: a log larger than memory becomes a binary matrix on disk
-synthetic     Logs whose geometry is known, and how much of it an embedding recovers
+synthetic     Logs whose geometry is known
 synthetic_walk  The kernel of the generator: one user at a time, one item after the other
 text_files    Delimited text through pyarrow's CSV reader
 vector_files  Vectors with their ids, from the files of other tools

@@ -18,7 +18,7 @@ class Asked(NamedTuple):
     """What the caller said of a log."""
 
     columns: Mapping[str, str | int | None]
-    """Role to the name or place of its column, where the caller named one."""
+    """Role to the name or position of its column, where the caller named one."""
     need_rating: bool
     separator: str | None = None
     header: bool | None = None
@@ -40,7 +40,7 @@ USUAL_NAMES: Mapping[str, str] = {
 }
 """Spellings after `normalise`, the surest first."""
 
-_PLACES: Mapping[int, tuple[str, ...]] = {
+_POSITIONS: Mapping[int, tuple[str, ...]] = {
     2: ("user", "item"),
     3: ("user", "item", "rating"),
     4: ("user", "item", "rating", "time"),
@@ -93,8 +93,8 @@ class LoadReport:
 class Columns:
     """The columns of a source that have a role."""
 
-    places: Mapping[str, int]
-    """Role to place, for the columns that have to be read; each column once."""
+    positions: Mapping[str, int]
+    """Role to position, for the columns that have to be read; each column once."""
     names: Mapping[str, str]
     """Role to name; also of ratings that need not be read."""
     guessed: tuple[str, ...]
@@ -115,9 +115,9 @@ class RawTable:
     def of(
         cls, table: pa.Table, columns: Columns, origin: str, kind: str, **layout: Any
     ) -> RawTable:
-        """A table that holds the columns of `columns.places`, in that order."""
+        """A table that holds the columns of `columns.positions`, in that order."""
         report = LoadReport(origin, kind, columns.names, columns.guessed, table.num_rows, **layout)
-        values = dict(zip(columns.places, table.columns, strict=True))
+        values = dict(zip(columns.positions, table.columns, strict=True))
         if "weight" in columns.names:  # a column that is the rating too is read once
             values.setdefault("weight", values.get("rating"))
         return cls(values, report)
@@ -150,39 +150,39 @@ def looks_like_header(fields: Sequence[str]) -> bool:
 def find_columns(
     names: Sequence[str], asked: Asked, origin: str, first_row: Sequence[str] | None = None
 ) -> Columns:
-    """The column of each role, by its place and by its name.
+    """The column of each role, by its position and by its name.
 
     `names` are placeholders where there is no header; then `first_row` is the first line.
     """
-    places = {
-        role: _requested_place(names, column, role, origin)
+    positions = {
+        role: _requested_position(names, column, role, origin)
         for role, column in asked.columns.items()
         if column is not None and role != "weight"
     }
-    by_place, guessed = _guess_by_place(first_row or ()), []
+    by_place, guessed = _guess_by_position(first_row or ()), []
     for role, usual in USUAL_NAMES.items():
-        guess = place_of(names, usual) if first_row is None else by_place.get(role)
-        if guess is not None and role not in places and guess not in places.values():
-            places[role] = guess
+        guess = position_of(names, usual) if first_row is None else by_place.get(role)
+        if guess is not None and role not in positions and guess not in positions.values():
+            positions[role] = guess
             guessed.append(role)
     for role in ("user", "item"):
-        if role not in places:
+        if role not in positions:
             raise DataError(
                 f"{origin} has no column that looks like the {role} (columns found: "
                 f"{listed(names)}): name it with {role}=... (--{role} on the command line)"
             )
     weight = asked.columns.get("weight")
     if weight == "rating" and first_row is not None:  # no column has a name
-        weight = places.get("rating", weight)
+        weight = positions.get("rating", weight)
     if weight is not None:
-        places["weight"] = _requested_place(names, weight, "weight", origin)
-    named = {role: names[places[role]] for role in (*USUAL_NAMES, "weight") if role in places}
-    is_rating = weight is not None and places["weight"] == places.get("rating")
-    if len(set(places.values())) < len(places) - is_rating:
+        positions["weight"] = _requested_position(names, weight, "weight", origin)
+    named = {role: names[positions[role]] for role in (*USUAL_NAMES, "weight") if role in positions}
+    is_rating = weight is not None and positions["weight"] == positions.get("rating")
+    if len(set(positions.values())) < len(positions) - is_rating:
         roles = listed(f"{role}={name}" for role, name in named.items())
         raise DataError(f"{origin}: two roles have the same column: {roles}")
     unread = "rating" if not asked.need_rating else "weight" if is_rating else None
-    read = {role: places[role] for role in named if role != unread}
+    read = {role: positions[role] for role in named if role != unread}
     return Columns(read, named, tuple(guessed))
 
 
@@ -192,21 +192,21 @@ def listed(names: Iterable[str]) -> str:
 
 
 def find_column(names: Sequence[str], role: str, column: str | int | None, origin: str) -> int:
-    """The place of one column: the one the caller named, the only one, or the usual one."""
+    """The position of one column: the one the caller named, the only one, or the usual one."""
     if column is not None:
-        return _requested_place(names, column, role, origin)
+        return _requested_position(names, column, role, origin)
     if len(names) == 1:
         return 0
-    if (place := place_of(names, USUAL_NAMES[role])) is not None:
-        return place
+    if (position := position_of(names, USUAL_NAMES[role])) is not None:
+        return position
     raise DataError(
         f"{origin} has no column that looks like the {role} (columns found: {listed(names)}): "
         f"name it"
     )
 
 
-def _requested_place(names: Sequence[str], column: str | int, role: str, origin: str) -> int:
-    """The place of a column the caller named: exactly, then without its RecBole type."""
+def _requested_position(names: Sequence[str], column: str | int, role: str, origin: str) -> int:
+    """The position of a column the caller named: exactly, then without its RecBole type."""
     if isinstance(column, int) or (column not in names and column.isdigit()):
         if 0 <= int(column) < len(names):
             return int(column)
@@ -220,17 +220,17 @@ def _requested_place(names: Sequence[str], column: str | int, role: str, origin:
     raise DataError(f"{origin} has no column {column!r} for the {role} {found}{hint}")
 
 
-def place_of(names: Sequence[str], wanted: str) -> int | None:
-    """The column with the first of the `wanted` names that there is, in any spelling."""
+def position_of(names: Sequence[str], usual_names: str) -> int | None:
+    """The column with the first of `usual_names` that there is, in any spelling."""
     spelled = [normalise(name) for name in names]
-    usual = (normalise(name) for name in wanted.split())
+    usual = (normalise(name) for name in usual_names.split())
     return next((spelled.index(name) for name in usual if name in spelled), None)
 
 
-def _guess_by_place(first_row: Sequence[str]) -> dict[str, int]:
-    roles = _PLACES.get(len(first_row), ())
+def _guess_by_position(first_row: Sequence[str]) -> dict[str, int]:
+    roles = _POSITIONS.get(len(first_row), ())
     if len(first_row) == 3:
         third = first_row[2].strip()
         if not _NUMBER.fullmatch(third) or float(third) >= _EARLIEST_EPOCH:
             roles = ("user", "item", "time")
-    return {role: place for place, role in enumerate(roles)}
+    return {role: position for position, role in enumerate(roles)}

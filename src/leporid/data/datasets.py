@@ -1,7 +1,7 @@
 """The data sets of the paper (and two MovieLens siblings) by name, kept in a cache directory.
 
 MovieLens comes from its official address and is checked against the MD5 published beside it.
-MovieLens-100K is also inside the Python package `recbole` 1.2.1, for places that can reach a
+MovieLens-100K is also inside the Python package `recbole` 1.2.1, for machines that can reach a
 package index only. Steam and Anime need a licence click, so the user fetches them once.
 Downloads go through pooch: checked, tried again where they break off, and kept only if whole.
 """
@@ -114,13 +114,13 @@ def fetch(name: str, *, progress: bool | ProgressLike | None = None) -> DatasetF
     folder = cache_dir() / "datasets" / name
     if files := _present(dataset, folder):
         return files
-    wanted = {*dataset.interactions, *dataset.items}
+    needed = {*dataset.interactions, *dataset.items}
     if dataset.url is None:
         for archive in sorted(folder.glob("*.zip")):
-            _extract(archive, folder, lambda member: Path(member).name in wanted)
+            _extract(archive, folder, lambda member: Path(member).name in needed)
     else:
         try:
-            _from_archive(dataset.url, folder, wanted, progress)
+            _from_archive(dataset.url, folder, needed, progress)
         except DataError as official:
             if name != "ml-100k":
                 raise
@@ -148,7 +148,7 @@ def _how_to_get(dataset: NamedDataset, folder: Path) -> str:
 
 
 def _from_archive(
-    url: str, folder: Path, wanted: set[str], progress: bool | ProgressLike | None
+    url: str, folder: Path, needed: set[str], progress: bool | ProgressLike | None
 ) -> None:
     md5 = published_md5(url + ".md5")
     archive = download(url, folder / url.rsplit("/", 1)[1], md5=md5, progress=progress)
@@ -158,16 +158,16 @@ def _from_archive(
             LeporidWarning,
             stacklevel=4,
         )
-    _extract(archive, folder, lambda member: Path(member).name in wanted)
+    _extract(archive, folder, lambda member: Path(member).name in needed)
     archive.unlink()
 
 
-def _extract(archive: Path, folder: Path, wanted: Callable[[str], bool]) -> None:
-    """Copy the wanted members into `folder`, flat; zipfile checks their CRC."""
+def _extract(archive: Path, folder: Path, needed: Callable[[str], bool]) -> None:
+    """Copy the needed members into `folder`, flat; zipfile checks their CRC."""
     try:
         with zipfile.ZipFile(archive) as opened:
             # The log last: its presence means that everything is there.
-            for member in sorted(filter(wanted, opened.namelist()), key=_is_log):
+            for member in sorted(filter(needed, opened.namelist()), key=_is_log):
                 with (
                     opened.open(member) as source,
                     atomic_path(folder / Path(member).name) as path,
@@ -184,11 +184,11 @@ def _is_log(member: str) -> bool:
 
 def _from_wheel(folder: Path, official: DataError) -> None:
     """MovieLens-100K out of the RecBole package, through pip and its own settings."""
-    with tempfile.TemporaryDirectory() as place:
+    with tempfile.TemporaryDirectory() as scratch:
         command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps"]
-        command += ["--disable-pip-version-check", "--dest", place, _RECBOLE]
+        command += ["--disable-pip-version-check", "--dest", scratch, _RECBOLE]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
-        wheels = list(Path(place).glob("*.whl"))
+        wheels = list(Path(scratch).glob("*.whl"))
         if done.returncode or not wheels:
             complaint = (done.stderr.strip().splitlines() or ["no wheel"])[-1]
             raise DataError(
@@ -201,15 +201,15 @@ def _from_wheel(folder: Path, official: DataError) -> None:
 def extract_wheel(wheel: Path, folder: Path, sha256: Mapping[str, str]) -> None:
     """Copy the MovieLens-100K members of the RecBole wheel, checked against `sha256`."""
     folder.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=folder) as place:
-        _extract(wheel, Path(place), lambda m: m.removeprefix(_RECBOLE_FOLDER) in sha256)
+    with tempfile.TemporaryDirectory(dir=folder) as scratch:
+        _extract(wheel, Path(scratch), lambda m: m.removeprefix(_RECBOLE_FOLDER) in sha256)
         for name, expected in sha256.items():
-            if not (file := Path(place) / name).is_file():
+            if not (file := Path(scratch) / name).is_file():
                 raise DataError(f"{wheel.name} holds no {_RECBOLE_FOLDER}{name}")
             if (digest := hashlib.sha256(file.read_bytes()).hexdigest()) != expected:
                 raise DataError(f"{name} of {wheel.name} has sha256 {digest}, not {expected}")
         for name in sorted(sha256, key=_is_log):
-            (Path(place) / name).replace(folder / name)
+            (Path(scratch) / name).replace(folder / name)
 
 
 class _Bar:

@@ -55,8 +55,8 @@ def item_features(items: IdMap, *sources: Any, columns: Sequence[str] = ()) -> I
     counted in a `LeporidWarning`. Of an item in several tables the first one counts.
     """
     table = _joined([ItemTable.load(source) for source in sources])
-    place = table.places(items)
-    rows, unused = np.flatnonzero(place >= 0), int(np.count_nonzero(place < 0))
+    index = table.places(items)
+    rows, unused = np.flatnonzero(index >= 0), int(np.count_nonzero(index < 0))
     if not len(rows):
         raise DataError(
             f"{table.name} has content for none of the {len(items):,} items: its ids are such as "
@@ -69,7 +69,7 @@ def item_features(items: IdMap, *sources: Any, columns: Sequence[str] = ()) -> I
         column = table.columns[name].take(pa.array(rows))
         block = _BLOCKS[kind](column, f"{table.name}, column {name}", left_out)
         spread = sparse.csr_array(
-            (np.ones(len(rows)), (place[rows], np.arange(len(rows)))), (len(items), len(rows))
+            (np.ones(len(rows)), (index[rows], np.arange(len(rows)))), (len(items), len(rows))
         )
         blocks.append(spread @ block)
     matrix = _unit_rows(sparse.csr_array(sparse.hstack(blocks, format="csr")))

@@ -87,16 +87,16 @@ class IdMap:
         array = _as_array(values)
         if len(self.ids) == 0:
             return np.full(len(array), -1, dtype=np.int32)
-        places = pc.index_in(array.cast(self.ids.type), value_set=self.ids)
-        return np.asarray(pc.fill_null(places, -1), dtype=np.int32)
+        positions = pc.index_in(array.cast(self.ids.type), value_set=self.ids)
+        return np.asarray(pc.fill_null(positions, -1), dtype=np.int32)
 
     def matches(self, other: IdMap) -> NDArray[np.int32]:
         """The index here of every id of `other`, -1 where there is none; '42' is 42."""
         mine, theirs = self.ids, other.ids
         if mine.type != theirs.type:
             mine, theirs = mine.cast(pa.string()), theirs.cast(pa.string())
-        places = pc.index_in(theirs, value_set=mine)
-        return np.asarray(pc.fill_null(places, -1), dtype=np.int32)
+        positions = pc.index_in(theirs, value_set=mine)
+        return np.asarray(pc.fill_null(positions, -1), dtype=np.int32)
 
     def index(self, external: Any) -> int:
         """The index of one id; '42' finds 42, '042' and ' 42 ' do not.

@@ -309,7 +309,7 @@ def _by_user_and_time(
 
 
 def _stable_order(time: NDArray[np.int64]) -> NDArray[np.int64]:
-    """`argsort(time, kind="stable")`, much faster where time and place fit into one integer."""
+    """`argsort(time, kind="stable")`, much faster where time and position fit into one integer."""
     n, earliest = len(time), int(time.min())
     if (int(time.max()) - earliest + 1) * n >= 2**63:
         return np.argsort(time, kind="stable")

@@ -19,7 +19,7 @@ import pyarrow.parquet as pa_parquet
 from numpy.typing import NDArray
 
 from leporid.artifacts import read_arrays
-from leporid.data.columns import listed, place_of
+from leporid.data.columns import listed, position_of
 from leporid.data.datasets import DATASETS, fetch
 from leporid.data.id_map import IdMap, uuids_as_text
 from leporid.data.source_file import SourceFile, in_words, located, reading, shortened
@@ -91,7 +91,7 @@ class ItemTable:
     def of(cls, table: pa.Table, name: str) -> ItemTable:
         """The column of ids is found by its name."""
         names = [str(column) for column in table.column_names]
-        key = place_of(names, _ID_NAMES)
+        key = position_of(names, _ID_NAMES)
         if key is None:
             raise DataError(
                 f"{name} needs a column of item ids, such as item_id (columns found: "
@@ -124,12 +124,12 @@ class ItemTable:
         if items.is_integer:
             whole = pc.match_substring_regex(text, r"^-?\d{1,18}$")
             text = pc.if_else(whole, text, pa.scalar(None, pa.string())).cast(pa.int64())
-        place = items.encode(text).astype(np.int64)
-        first = np.unique(place, return_index=True)[1]
-        again = np.ones(len(place), bool)
+        index = items.encode(text).astype(np.int64)
+        first = np.unique(index, return_index=True)[1]
+        again = np.ones(len(index), bool)
         again[first] = False
-        place[again] = -1
-        return place
+        index[again] = -1
+        return index
 
     def texts(self, column: str | None = None) -> list[str]:
         """A column (the ids by default) as text: lists with `|` between their parts."""
@@ -143,8 +143,8 @@ class ItemTable:
 
     def find(self, names: str) -> str | None:
         """The column with the first of these names that there is, in any spelling."""
-        place = place_of(list(self.raw), names)
-        return None if place is None else list(self.raw)[place]
+        index = position_of(list(self.raw), names)
+        return None if index is None else list(self.raw)[index]
 
     def genres(self, cell: str) -> list[str]:
         """The parts of a cell that lists several."""
@@ -210,7 +210,7 @@ def items_where(source: Any, column: str, *values: str, among: IdMap | None = No
     name = table.find(f"{column} {column}s")
     if name is None:
         raise UnknownNameError(f"column of {source}:", column, list(table.raw))
-    wanted = {value.casefold().strip() for value in values}
+    accepted = {value.casefold().strip() for value in values}
     ids: list[Any] = []
     present: Counter[str] = Counter()
     for key, cell in zip(table.texts(), table.texts(name), strict=True):
@@ -218,7 +218,7 @@ def items_where(source: Any, column: str, *values: str, among: IdMap | None = No
             continue
         parts = {part.casefold() for part in (cell.strip(), *table.genres(cell))}
         present.update(parts)
-        if wanted & parts:
+        if accepted & parts:
             ids.append(key)
     if not ids:
         known = ", ".join(name for name, _ in present.most_common(10))

@@ -67,10 +67,10 @@ def load(
         of parquet or text files as Spark writes it, each also as s3://bucket/key; 'ml-100k',
         'ml-1m', 'ml-20m', 'steam' or 'anime' (a path of that name wins); a table with named
         columns; a scipy sparse matrix with users as rows, whose positions are the ids.
-    user, item, time, rating : name or place (from 0) of a column that has no usual name
+    user, item, time, rating : name or position (from 0) of a column that has no usual name
     min_rating : keep rows with at least this rating; the others are counted in `.dropped`. 'anime'
         by default leaves out its rows with rating -1, which were seen and not rated
-    weight : name or place of a column that says how much a row counts (a rating, a number of
+    weight : name or position of a column that says how much a row counts (a rating, a number of
         plays), for models that use it (docs/data.md); "value" for the values of a matrix. Rows
         whose weight is missing, or not above 0, are counted in `.dropped`
     duplicates : what becomes of a (user, item) pair that occurs again: "first" keeps the first in
@@ -149,24 +149,26 @@ def _read_frame(source: Any, asked: Asked) -> RawTable:
             source = pa.table(source)
         names = source.column_names if isinstance(source, pa.Table) else list(source)
         columns = find_columns([str(name) for name in names], asked, origin)
-        table = _selected(source, list(columns.places.values()), origin)
+        table = _selected(source, list(columns.positions.values()), origin)
     except (pa.ArrowException, TypeError) as error:
         raise DataError(f"{origin} cannot be read as columns: {error}") from None
     return RawTable.of(table, columns, origin, "frame")
 
 
-def _selected(source: Any, places: list[int], origin: str) -> pa.Table:
-    """Only the columns at these places are converted."""
+def _selected(source: Any, positions: list[int], origin: str) -> pa.Table:
+    """Only the columns at these positions are converted."""
     if isinstance(source, pa.Table):
-        return source.select(places)
+        return source.select(positions)
     names = list(source)
     series = list(source.values()) if isinstance(source, Mapping) else None
-    values = [source.iloc[:, place] if series is None else series[place] for place in places]
-    columns = [
-        _converted(column, f"{origin}, column {names[place]!r}")
-        for place, column in zip(places, values, strict=True)
+    values = [
+        source.iloc[:, position] if series is None else series[position] for position in positions
     ]
-    return pa.table(columns, names=[str(place) for place in places])
+    columns = [
+        _converted(column, f"{origin}, column {names[position]!r}")
+        for position, column in zip(positions, values, strict=True)
+    ]
+    return pa.table(columns, names=[str(position) for position in positions])
 
 
 def _converted(column: Any, where: str) -> pa.Array | pa.ChunkedArray:
@@ -236,10 +238,12 @@ def _ids_of_parquet(file: SourceFile, role: str, column: str | None) -> list[Any
     origin = str(file.path)
     with in_words(origin, "is not a whole parquet file"), file.parquet() as opened:
         names = opened.schema_arrow.names
-        place = find_column(names, role, column, origin)
-        values = opened.read([names[place]]).column(0)
+        position = find_column(names, role, column, origin)
+        values = opened.read([names[position]]).column(0)
         if pa.types.is_nested(values.type):
-            raise DataError(f"{origin}: the column {names[place]!r} has type {values.type}, no id")
+            raise DataError(
+                f"{origin}: the column {names[position]!r} has type {values.type}, no id"
+            )
         return [value for chunk in values.chunks for value in uuids_as_text(chunk).to_pylist()]
 
 
@@ -249,8 +253,8 @@ def _ids_of_text(file: SourceFile, role: str, column: str | None) -> list[str]:
     # A single column of text may begin with an id: only a usual name is taken for one.
     usual = ("id", *USUAL_NAMES[role].split())
     has_names = len(names) > 1 or column in names or normalise(names[0]) in usual
-    place = find_column(names, role, column, str(file.path))
-    return [value.strip() for value in table.column(place).to_pylist()[has_names:]]
+    position = find_column(names, role, column, str(file.path))
+    return [value.strip() for value in table.column(position).to_pylist()[has_names:]]
 
 
 def write_log(data: Interactions, path: str | Path) -> Path:

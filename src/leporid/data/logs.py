@@ -132,7 +132,9 @@ def _read_parquet(source: SourceFile, parts: Sequence[_Part], asked: Asked) -> R
         )
         names = dataset.schema.names
         columns = find_columns(names, asked, origin)
-        table = dataset.to_table(columns=[names[place] for place in columns.places.values()])
+        table = dataset.to_table(
+            columns=[names[position] for position in columns.positions.values()]
+        )
     return RawTable.of(table, columns, origin, "parquet")
 
 
@@ -144,17 +146,17 @@ def _parquet_batches(
         names = opened.schema_arrow.names
     names += [name for name in first.partitions if name not in names]
     columns = find_columns(names, asked, origin)
-    wanted = [names[place] for place in columns.places.values()]
+    needed = [names[position] for position in columns.positions.values()]
 
     def raw(partitions: Partitions, batch: pa.RecordBatch) -> RawTable:
         table = pa.Table.from_batches([batch])
-        for name in set(wanted).intersection(partitions):
+        for name in set(needed).intersection(partitions):
             table = table.append_column(name, _constant(partitions[name], len(batch)))
-        return RawTable.of(table.select(wanted), columns, origin, "parquet")
+        return RawTable.of(table.select(needed), columns, origin, "parquet")
 
     for part in parts:
         with in_words(str(part.file.path), _BROKEN), part.file.parquet() as opened:
-            inside = [name for name in wanted if name not in part.partitions]
+            inside = [name for name in needed if name not in part.partitions]
             if missing := set(inside) - set(opened.schema_arrow.names):
                 raise DataError(
                     f"{part.file.path} has no column {min(missing)!r}, as {first.file.path} has"
@@ -191,10 +193,12 @@ class _TextPlan:
         ids = pa.dictionary(pa.int32(), pa.string())
         types = {"user": ids, "item": ids, "rating": pa.float64(), "weight": pa.float64()}
         types |= {} if inferred else {"time": pa.string()}
-        places = {role: at for role, at in columns.places.items() if at < len(layout.names)}
+        positions = {role: at for role, at in columns.positions.items() if at < len(layout.names)}
         convert = pa_csv.ConvertOptions(
-            include_columns=[f"c{place}" for place in places.values()],
-            column_types={f"c{places[role]}": types[role] for role in places if role in types},
+            include_columns=[f"c{position}" for position in positions.values()],
+            column_types={
+                f"c{positions[role]}": types[role] for role in positions if role in types
+            },
             null_values=list(MISSING),
             strings_can_be_null=True,
             quoted_strings_can_be_null=False,
@@ -204,11 +208,11 @@ class _TextPlan:
     def raw(self, table: pa.Table, origin: str) -> RawTable:
         """The columns as read, and those that the folders of the file name."""
         named = list(self.partitions)
-        for place, at in enumerate(self.columns.places.values()):
+        for position, at in enumerate(self.columns.positions.values()):
             if at >= len(self.layout.names):
                 name = named[at - len(self.layout.names)]
                 column = _constant(self.partitions[name], table.num_rows)
-                table = table.add_column(place, name, column)
+                table = table.add_column(position, name, column)
         text = {"separator": self.layout.separator, "header": self.layout.header}
         return RawTable.of(table, self.columns, origin, "text", **text)
 

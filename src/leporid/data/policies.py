@@ -33,9 +33,9 @@ class KeptRows:
     """The rows that the policies keep, users and items as codes."""
 
     user: NDArray[np.int32]
-    """int32[n]: places in `user_values`."""
+    """int32[n]: positions in `user_values`."""
     item: NDArray[np.int32]
-    """int32[n]: places in `item_values`."""
+    """int32[n]: positions in `item_values`."""
     time: pa.ChunkedArray | None
     """int64[n], no nulls."""
     weight: NDArray[np.float32] | None

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from leporid.kernel import kernel
 
 MODE, LINE, ROW, BEGAN, LENGTH, OPENED, INNER, PREVIOUS = range(8)
-"""Places in the state: the mode, the line (from 1), rows so far, the line where this row began,
+"""Indices into the state: the mode, the line (from 1), rows so far, the line where this row began,
 its bytes so far, the line of the last quote that opened, line breaks inside quotes, and the byte
 before."""
 FIELD_START, IN_FIELD, IN_QUOTES, AFTER_QUOTE, CLOSED = range(5)
@@ -21,7 +21,7 @@ FIELD_START, IN_FIELD, IN_QUOTES, AFTER_QUOTE, CLOSED = range(5)
 _QUOTE, _CR, _LF, _SPACE = 34, 13, 10, 32
 
 
-def start(line: int = 1, within: bool = False) -> NDArray[np.int64]:
+def initial_state(line: int = 1, within: bool = False) -> NDArray[np.int64]:
     """The state at the beginning of `line`, or `within` a field that has no quotes."""
     state = np.zeros(8, np.int64)
     state[LINE] = state[BEGAN] = line

@@ -52,9 +52,9 @@ class Sequences:
 
     def _runs(self, starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> Sequences:
         indptr = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-        places = np.repeat(starts - indptr[:-1], lengths) + np.arange(indptr[-1])
-        weights = None if self.weights is None else self.weights[places]
-        return Sequences(indptr, self.items[places], weights)
+        positions = np.repeat(starts - indptr[:-1], lengths) + np.arange(indptr[-1])
+        weights = None if self.weights is None else self.weights[positions]
+        return Sequences(indptr, self.items[positions], weights)
 
 
 @kernel
@@ -68,9 +68,9 @@ def first_of_pairs(
     first = np.zeros(len(items), np.bool_)
     seen_by = np.full(n_items, -1, np.int64)
     for user in range(len(indptr) - 1):
-        for place in range(known[0][user], known[0][user + 1]):
-            seen_by[known[1][place]] = user
-        for place in range(indptr[user], indptr[user + 1]):
-            first[place] = seen_by[items[place]] != user
-            seen_by[items[place]] = user
+        for position in range(known[0][user], known[0][user + 1]):
+            seen_by[known[1][position]] = user
+        for position in range(indptr[user], indptr[user + 1]):
+            first[position] = seen_by[items[position]] != user
+            seen_by[items[position]] = user
     return first

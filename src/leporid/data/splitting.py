@@ -202,7 +202,7 @@ def _shuffled(data: Interactions, seed: int) -> Interactions:
         raise ConfigError(f"the seed of a split must be at least 0, got {seed}")
     by_item = np.lexsort((data.item, data.user))
     drawn = np.random.default_rng(seed).random(len(data))
-    # Rows are sorted by user, so `by_item` leaves each place to the same user.
+    # Rows are sorted by user, so `by_item` leaves each position to the same user.
     return replace(data.select(by_item[np.lexsort((drawn, data.user))]), time=None)
 
 
@@ -239,9 +239,9 @@ def _shares(train: float, valid: float) -> tuple[Fraction, Fraction]:
 def _cut(
     data: Interactions, train_end: NDArray[Any], valid_end: NDArray[Any], protocol: str
 ) -> Split:
-    """Cut each user's history, `int64[n_users]` places each."""
-    place = np.arange(len(data)) - data.sequences().indptr[data.user]
-    return _parts(data, place < train_end[data.user], place >= valid_end[data.user], protocol)
+    """Cut each user's history, `int64[n_users]` positions each."""
+    position = np.arange(len(data)) - data.sequences().indptr[data.user]
+    return _parts(data, position < train_end[data.user], position >= valid_end[data.user], protocol)
 
 
 def _parts(

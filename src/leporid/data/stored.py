@@ -119,18 +119,18 @@ class _Vocabulary:
         self.counts = np.zeros(0, np.int64)
 
     def add(self, codes: NDArray[np.int32], values: pa.Array) -> NDArray[np.int32]:
-        """The rows of a batch, `codes` into its own `values`, as places in this vocabulary."""
+        """The rows of a batch, `codes` into its own `values`, as positions in this vocabulary."""
         if not len(self.values):
             self.values = self.values.cast(values.type)
         if values.type != self.values.type:  # files that disagree about a column: as text
             values, self.values = values.cast(pa.string()), self.values.cast(pa.string())
-        places = np.array(pc.fill_null(pc.index_in(values, value_set=self.values), -1))
-        new = places < 0
+        positions = np.array(pc.fill_null(pc.index_in(values, value_set=self.values), -1))
+        new = positions < 0
         if new.any():  # else nothing that lives on is allocated amid the blocks of a batch
-            places[new] = len(self.values) + np.arange(np.count_nonzero(new))
+            positions[new] = len(self.values) + np.arange(np.count_nonzero(new))
             self.values = pa.concat_arrays([self.values, values.filter(pa.array(new))])
             self.counts = np.pad(self.counts, (0, len(self.values) - len(self.counts)))
-        rows = places[codes].astype(np.int32, copy=False)
+        rows = positions[codes].astype(np.int32, copy=False)
         self.counts += np.bincount(rows, minlength=len(self.counts))
         return rows
 
@@ -204,11 +204,11 @@ def _sort_into_regions(
             order = np.argsort(region.astype(np.min_scalar_type(len(bounds))), kind="stable")
             grouped, sizes = pairs[order], np.bincount(region, minlength=len(cursor))
             start = 0
-            for place in np.flatnonzero(sizes):
-                part = grouped[start : start + sizes[place]]
-                _write_at(file.fileno(), part.tobytes(), int(cursor[place]) * _PAIR_BYTES)
-                cursor[place] += sizes[place]
-                start += sizes[place]
+            for position in np.flatnonzero(sizes):
+                part = grouped[start : start + sizes[position]]
+                _write_at(file.fileno(), part.tobytes(), int(cursor[position]) * _PAIR_BYTES)
+                cursor[position] += sizes[position]
+                start += sizes[position]
     return bounds
 
 
@@ -228,8 +228,8 @@ def _distinct_rows(
     sizes = np.add.reduceat(counts, bounds[:-1]) if len(counts) else counts
     with open(source, "rb") as file, open(target, "wb") as out:
         for begin, end, size in zip(bounds[:-1], bounds[1:], sizes, strict=True):
-            rows, places = np.fromfile(file, np.int32, 2 * int(size)).reshape(-1, 2).T
-            keys = (rows.astype(np.int64) - begin) * columns + places
+            rows, positions = np.fromfile(file, np.int32, 2 * int(size)).reshape(-1, 2).T
+            keys = (rows.astype(np.int64) - begin) * columns + positions
             keys.sort()  # `np.unique` hashes them, which takes many times as long
             keys = keys[np.diff(keys, prepend=-1) > 0]
             (keys % columns).astype(np.int32).tofile(out)

@@ -1,4 +1,4 @@
-"""Synthetic logs whose geometry is known, so that its recovery can be scored.
+"""Synthetic logs whose geometry is known.
 
 Users and items live on a unit sphere in `dimension` dimensions. Communities are nested at
 several scales: each splits into smaller ones nearer to each other. A user's next item is drawn
@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +25,7 @@ from leporid.config import Config, setting
 from leporid.data.id_map import IdMap
 from leporid.data.interactions import Interactions
 from leporid.data.synthetic_walk import Catalogue, walk_users
-from leporid.errors import ConfigError, DataError
+from leporid.errors import ConfigError
 from leporid.threads import on_each_thread
 
 _SECONDS_PER_DAY = 86_400
@@ -173,7 +173,7 @@ def _spread_out(rng: np.random.Generator, n: int, dimension: int) -> NDArray[np.
 
 
 def _uneven(rng: np.random.Generator, n: int, groups: int) -> NDArray[np.int64]:
-    """Members of groups of uneven sizes, int64[n]."""
+    """int64[n]: groups of uneven sizes."""
     shares = rng.dirichlet(np.full(groups, 3.0))
     return np.asarray(rng.choice(groups, size=n, p=shares))
 
@@ -252,67 +252,3 @@ def _times(
     first = np.repeat(elapsed[indptr[:-1]], counts)
     arrival = _BEGINNING + rng.integers(0, 3 * 365 * _SECONDS_PER_DAY, size=len(counts))
     return np.asarray(elapsed - first + np.repeat(arrival, counts), dtype=np.int64)
-
-
-@dataclass(frozen=True)
-class RecoveryScore:
-    """Neighbourhoods against communities, and distances against distances."""
-
-    purity: tuple[float, ...]
-    """Share of the k nearest rows in the same community, one value per scale, coarsest first."""
-    chance: tuple[float, ...]
-    """The purity that random neighbours would have."""
-    distance_correlation: float
-    """Spearman correlation of the distances between pairs of rows, here and planted."""
-
-    @property
-    def score(self) -> float:
-        """Purity above chance as a share of what is possible, averaged over the scales."""
-        gains = [(p - c) / (1 - c) for p, c in zip(self.purity, self.chance, strict=True) if c < 1]
-        return float(np.mean(gains)) if gains else 0.0
-
-
-def recovery_score(
-    embedding: Any,
-    planted: SyntheticData,
-    *,
-    side: Literal["user", "item"] = "item",
-    k: int = 10,
-    sample: int = 1000,
-    seed: int = 0,
-) -> RecoveryScore:
-    """Score vectors against the geometry of `synthesize_planted`.
-
-    Parameters
-    ----------
-    embedding : float[n, d], or an `Embedding`; rows in the order of the synthetic ids
-    planted : SyntheticData
-    side : which positions and communities to compare with
-    k : neighbours per row, by cosine
-    sample : rows that are scored (all rows are candidates), drawn with `seed`
-    """
-    from scipy.stats import spearmanr
-
-    vectors = np.asarray(getattr(embedding, "vectors", embedding), dtype=np.float64)
-    positions = planted.user_positions if side == "user" else planted.item_positions
-    labels = planted.user_communities if side == "user" else planted.item_communities
-    if vectors.ndim != 2 or len(vectors) != len(positions):
-        raise DataError(
-            f"the embedding has shape {vectors.shape}, the planted data {len(positions)} {side}s"
-        )
-    if (n := len(vectors)) < 3:
-        raise DataError(f"a recovery score needs at least 3 {side}s, got {n}")
-    unit = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
-    rows = np.random.default_rng(seed).permutation(n)[:sample]
-    similarity = unit[rows] @ unit.T
-    similarity[np.arange(len(rows)), rows] = -np.inf
-    nearest = np.argpartition(-similarity, min(k, n - 1) - 1, axis=1)[:, : min(k, n - 1)]
-    purity = [float((label[nearest] == label[rows, None]).mean()) for label in labels.T]
-    peers = [np.bincount(label)[label[rows]] - 1 for label in labels.T]
-    chance = [float((others / (n - 1)).mean()) for others in peers]
-    half = len(rows) // 2
-    one, other = rows[:half], rows[half : 2 * half]
-    embedded = 1 - (unit[one] * unit[other]).sum(axis=1)
-    actual = 1 - (positions[one] * positions[other]).sum(axis=1)
-    spearman = np.nan_to_num(spearmanr(embedded, actual).statistic)
-    return RecoveryScore(tuple(purity), tuple(chance), float(spearman))

@@ -77,7 +77,7 @@ def text_table(
 
     def read(encoding: str) -> pa.Table:
         layout = look(file, separator, header, encoding, quoting)
-        types = {f"c{place}": pa.string() for place in range(len(layout.names))}
+        types = {f"c{position}": pa.string() for position in range(len(layout.names))}
         convert = pa_csv.ConvertOptions(column_types=types, strings_can_be_null=False)
         return table_of(layout, convert).rename_columns(layout.names)
 
@@ -128,7 +128,7 @@ def look(
     fields = [field.strip() for field in fields]
     if header is None:
         header = looks_like_header(fields)
-    names = fields if header else [f"column {place}" for place in range(len(fields))]
+    names = fields if header else [f"column {position}" for position in range(len(fields))]
     if header:
         before, skipped = before + len("".join(taken).encode()), skipped + len(taken)
     about = separator, quoting, header, names, fields
@@ -198,7 +198,7 @@ def _arguments(
 ) -> tuple[Any, ...]:
     """What pyarrow's readers take."""
     read = pa_csv.ReadOptions(
-        column_names=[f"c{place}" for place in range(len(layout.names))],
+        column_names=[f"c{position}" for position in range(len(layout.names))],
         use_threads=not exact,
         block_size=LONGEST_ROW,
     )
@@ -251,7 +251,7 @@ def _checked(chunks: Iterable[bytes], layout: Layout, exact: bool) -> Iterator[b
         if exact or state is not None or (layout.quoting and b'"' in chunk):
             if state is None:
                 within = last not in (ord("\r"), ord("\n"), separator)
-                state = quoting.start(layout.line, within)
+                state = quoting.initial_state(layout.line, within)
             text = np.frombuffer(chunk, np.uint8)
             broken = quoting.scan(text, separator, layout.quoting, -1, state)
             if broken or (state[quoting.INNER] and not exact):
@@ -311,7 +311,7 @@ def _located(layout: Layout, message: str) -> DataError:
 
 def _line_of_row(layout: Layout, row: int) -> int:
     """The line, counting from 1, of pyarrow's row number, which leaves out blank lines."""
-    state, separator = quoting.start(layout.line), ord(_one_byte(layout.separator))
+    state, separator = quoting.initial_state(layout.line), ord(_one_byte(layout.separator))
     with layout.file.open() as file:
         for chunk in _rows(layout, file):
             text = np.frombuffer(chunk, np.uint8)

@@ -40,7 +40,7 @@ class Access:
         self._token = _digest(token, TOKEN)
         self._admin = _digest(admin_token, ADMIN_TOKEN)
         self.reading_is_open = self._token is None or public_reading
-        # Whoever sets one token expects that nothing is written without one.
+        # Setting either token means that nothing is written without one.
         self._local = local and self._token is None and self._admin is None
         self.origins = frozenset(origins)
         for origin in self.origins - {"*"}:
@@ -56,7 +56,7 @@ class Access:
         return self._token is not None or self._local
 
     def sentence(self) -> str:
-        """Who may do what, for people."""
+        """Who may do what, in one sentence."""
         reading = "everyone who reaches the port" if self.reading_is_open else "with the token"
         events = reload = "this machine, without a token"
         if not self._local:

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
+import hashlib
 import logging
+import re
 from collections.abc import AsyncIterator, Iterable
+from importlib import resources
 from pathlib import Path as FilePath
 from typing import Annotated, Any
 
+import fastapi_offline
 from fastapi import FastAPI, Path, Query, Request
 from fastapi.exceptions import RequestValidationError
+from fastapi.openapi.docs import get_swagger_ui_html
 from fastapi.responses import JSONResponse, PlainTextResponse, Response
 from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.exceptions import HTTPException
@@ -21,14 +27,13 @@ from leporid.models import HistoryUnsupportedError
 from leporid.serve import schemas as s
 from leporid.serve.access import ADMIN_TOKEN, TOKEN, Access
 from leporid.serve.batching import HungUpError, OverloadedError
-from leporid.serve.logs import Seldom
-from leporid.serve.middleware import Guard, Ledger, client_of
-from leporid.serve.page import add_page
+from leporid.serve.middleware import POLICY, Guard, RequestLog, client_of
+from leporid.serve.monitoring import LogRateLimit
 from leporid.serve.service import RequestError, Service
 from leporid.serve.store import StoreError, open_store
 
 _LOG = logging.getLogger(__name__)
-_LOG.addFilter(Seldom())
+_LOG.addFilter(LogRateLimit())
 _ABOUT = {
     400: "The body is not JSON.",
     401: "The bearer token is missing or wrong.",
@@ -40,6 +45,8 @@ _ABOUT = {
     503: "Too many requests are waiting.",
 }
 
+_KINDS = {"html": "text/html", "css": "text/css", "js": "text/javascript"}
+_SWAGGER = "swagger-ui-bundle.js", "swagger-ui.css"
 _TEXT_ERRORS = ("string_unicode", "string_too_long")
 
 _Id = Annotated[str, Path(max_length=256)]
@@ -103,7 +110,7 @@ def create_app(
         title="leporid",
         version=__version__,
         description="Recommendations from a trained run.",
-        docs_url=None,  # with scripts from another host; `add_page` has it with our own
+        docs_url=None,  # with scripts from another host; `_add_page` has it with our own
         redoc_url=None,
         lifespan=lifespan,
     )
@@ -121,11 +128,11 @@ def create_app(
             allow_headers=["Authorization", "Content-Type", "X-Request-ID"],
             expose_headers=["Retry-After", "X-Request-ID"],
         )
-    app.add_middleware(Ledger, metrics=service.metrics)
+    app.add_middleware(RequestLog, metrics=service.metrics)
     _add_failures(app)
     _add_reading(app, service, writable=access.writable and store is not None)
     _add_writing(app, service, access)
-    add_page(app)
+    _add_page(app)
     _describe_tokens(app, access)
     _answer_head(app)
     return app
@@ -158,7 +165,7 @@ def _add_reading(app: FastAPI, service: Service, *, writable: bool) -> None:
 
     @app.post("/recommend", response_model=s.RecommendAnswer, responses=_PROBLEMS)
     async def recommend(request: s.RecommendRequest, http: Request) -> Response:
-        """The best items for known users, or for histories of people never seen."""
+        """The best items for known users, or for histories of new users."""
         # Made from our own values: checking each of them again would cost more than scoring.
         # After the body, the next message is that the client has hung up.
         answer = await service.recommend(request, client_of(http.scope), http.receive)
@@ -244,7 +251,7 @@ def _add_failures(app: FastAPI) -> None:
             case HungUpError():
                 status, text = 499, str(error)
             case _:
-                # A path on the server's disk is nobody else's business.
+                # The message may name a path on the server's disk: it goes to the log only.
                 status, text = 500, "the server could not answer; its log says why"
                 _LOG.error("request %s failed: %s", http.state.request_id, error, exc_info=error)
         # A lone surrogate in an id cannot be encoded as UTF-8.
@@ -253,3 +260,41 @@ def _add_failures(app: FastAPI) -> None:
 
     for kind in (LeporidError, HTTPException, RequestValidationError):
         app.add_exception_handler(kind, answer)
+
+
+def _add_page(app: FastAPI) -> None:
+    """The page at /, its files and /docs; the files are read once, and no other host is asked."""
+    own = resources.files("leporid.serve").joinpath("static")
+    swagger = resources.files(fastapi_offline).joinpath("static")
+    for file in (*own.iterdir(), *(swagger.joinpath(name) for name in _SWAGGER)):
+        kind = _KINDS.get(file.name.rpartition(".")[2])
+        if kind is not None:
+            path = "/" if file.name == "index.html" else f"/static/{file.name}"
+            _add_file(app, path, file.read_bytes(), f"{kind}; charset=utf-8")
+
+    @app.get("/docs", include_in_schema=False)
+    async def docs() -> Response:
+        """FastAPI's own page; its one inline script is allowed by its digest."""
+        script, style = (f"static/{name}" for name in _SWAGGER)
+        page = get_swagger_ui_html(
+            openapi_url="openapi.json",
+            title="leporid: endpoints",
+            swagger_js_url=script,
+            swagger_css_url=style,
+            swagger_favicon_url="favicon.ico",
+        )
+        [inside] = re.findall(rb"<script>(.*?)</script>", bytes(page.body), re.DOTALL)
+        digest = base64.b64encode(hashlib.sha256(inside).digest()).decode()
+        page.headers["content-security-policy"] = f"{POLICY}; script-src 'self' 'sha256-{digest}'"
+        return page
+
+    @app.get("/favicon.ico", include_in_schema=False)
+    async def icon() -> Response:
+        return Response(status_code=204)
+
+
+def _add_file(app: FastAPI, path: str, content: bytes, kind: str) -> None:
+    async def file() -> Response:
+        return Response(content, media_type=kind, headers={"Cache-Control": "no-cache"})
+
+    app.add_api_route(path, file, include_in_schema=False)

@@ -1,8 +1,13 @@
-"""`Batcher`: requests that arrive while a batch is worked on make up the next one."""
+"""Work of many clients in one thread.
+
+`Batcher`: requests that arrive during a batch make up the next one. `Budget`: a rate limit per
+client address, as a token bucket in the units of `UserQuery.cost`.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -15,7 +20,9 @@ Job = TypeVar("Job")
 Answer = TypeVar("Answer")
 
 _BATCH_COST = 1000
-"""Work in one batch, in the units of `cost`: whoever comes next waits for no more than that."""
+"""Work in one batch, in the units of `cost`: the next request waits for no more than that."""
+_CLIENTS = 10_000
+"""Clients remembered; the bucket of one forgotten is full again."""
 
 
 class OverloadedError(LeporidError):
@@ -43,8 +50,8 @@ class _Request(Generic[Job, Answer]):
         self.answers: list[Answer | BaseException | None] = [None] * len(jobs)
         self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
-    def answer(self, place: int, answer: Answer | BaseException) -> None:
-        self.answers[place] = answer
+    def answer(self, position: int, answer: Answer | BaseException) -> None:
+        self.answers[position] = answer
         self.left -= 1
         if self.left == 0 and not self.done.done():
             self.done.set_result(None)
@@ -144,11 +151,11 @@ class Batcher(Generic[Job, Answer]):
             requests.popleft()
             self._least = self._done[client]
             if request.waiting:
-                place, job = request.waiting.popleft()
+                position, job = request.waiting.popleft()
                 spent = self._release(request, job)
                 cost += spent
                 self._done[client] += spent
-                taken.append((request, place, job))
+                taken.append((request, position, job))
             if request.waiting:
                 requests.append(request)
             if not requests:
@@ -160,8 +167,8 @@ class Batcher(Generic[Job, Answer]):
         while taken := self._take():
             jobs = [job for _, _, job in taken]
             answers = await loop.run_in_executor(self._thread, self._answers, jobs)
-            for (request, place, _), answer in zip(taken, answers, strict=True):
-                request.answer(place, answer)
+            for (request, position, _), answer in zip(taken, answers, strict=True):
+                request.answer(position, answer)
 
     def _answers(self, jobs: list[Job]) -> Sequence[Answer | BaseException]:
         """What `handle` says; where it fails, each job alone: one never fails another's."""
@@ -175,3 +182,28 @@ class Batcher(Generic[Job, Answer]):
     def close(self) -> None:
         """Finish what is being worked on."""
         self._thread.shutdown(wait=True)
+
+
+class Budget:
+    """Each client may spend `burst` at once, and `rate` per second in the long run."""
+
+    def __init__(
+        self, rate: float, burst: float, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._rate, self._burst, self._clock = rate, burst, clock
+        self._spent: dict[str, tuple[float, float]] = {}  # what is not earned back, and when
+
+    def charge(self, client: str, cost: float) -> None:
+        """Spend, or raise where too little is left; what costs more than all takes all."""
+        now, cost = self._clock(), min(cost, self._burst)
+        spent, then = self._spent.pop(client, (0.0, now))
+        spent = max(spent - (now - then) * self._rate, 0.0)
+        if self._burst - spent >= cost:
+            self._spent[client] = spent + cost, now
+        else:
+            self._spent[client] = spent, now
+            raise ClientOverloadedError(
+                "this address has asked for too much work: try again in a moment"
+            )
+        if len(self._spent) > _CLIENTS:
+            del self._spent[next(iter(self._spent))]  # the one that asked longest ago

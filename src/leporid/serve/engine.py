@@ -1,4 +1,4 @@
-"""`Engine`: a batch of people in, a ranked list for each of them out. Runs in one thread."""
+"""`Engine`: a batch of queries in, a ranked list for each out. Runs in one thread."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ _NO_ITEMS = np.empty(0, np.int32)
 
 
 @dataclass(frozen=True, eq=False)
-class Person:
-    """Someone to recommend to: a user id, or a history of item indices."""
+class UserQuery:
+    """A user to recommend to: an id, or a history of item indices."""
 
     run: LoadedRun
     n: int
@@ -31,7 +31,7 @@ class Person:
     user: str | None = None
     history: NDArray[np.int32] | None = None
     unknown: tuple[int | str, ...] = ()
-    """Items of the history that the model never met."""
+    """Items of the history that the model does not know."""
     excluded: NDArray[np.int32] = field(default_factory=lambda: _NO_ITEMS)
     candidates: NDArray[np.int32] | None = None
     exclude_seen: bool = True
@@ -56,17 +56,17 @@ class Ranked:
     scores: list[float]
     reasons: list[list[tuple[int, float]]] | None
     folded_in: bool
-    """Whether the person was placed from a history rather than read from the user table."""
+    """Whether the user was embedded from a history rather than read from the user table."""
     n_events: int
     """Stored events of the user that counted."""
 
 
 @dataclass(eq=False)
 class _Row:
-    """A person with everything that is known of them."""
+    """A query with what the model and the store know of its user."""
 
-    person: Person
-    place: int  # position in the batch
+    query: UserQuery
+    position: int  # in the batch
     known: int | None  # index in the user table
     history: NDArray[np.int32]
     n_events: int
@@ -78,33 +78,33 @@ class _Row:
     @property
     def hidden(self) -> NDArray[np.int32]:
         """What must not be recommended."""
-        if not self.person.exclude_seen:
-            return self.person.excluded
-        return np.union1d(self.history, self.person.excluded).astype(np.int32)
+        if not self.query.exclude_seen:
+            return self.query.excluded
+        return np.union1d(self.history, self.query.excluded).astype(np.int32)
 
 
 class Engine:
-    """Scores people together who share a run; nothing here depends on HTTP."""
+    """Scores queries of the same run together; nothing here depends on HTTP."""
 
     def __init__(self, limits: ServeLimits, store: EventStore | None = None) -> None:
         self._limits, self._store = limits, store
 
-    def rank(self, people: Sequence[Person]) -> list[Ranked | LeporidError]:
-        """One answer per person, in order; a person's own mistake is an error in their place."""
-        answers: list[Ranked | LeporidError | None] = [None] * len(people)
-        users = list({person.user for person in people if person.user is not None})
+    def rank(self, queries: Sequence[UserQuery]) -> list[Ranked | LeporidError]:
+        """One answer per query, in order; an error for a query with an unknown id."""
+        answers: list[Ranked | LeporidError | None] = [None] * len(queries)
+        users = list({query.user for query in queries if query.user is not None})
         last = self._limits.history_length
         new = self._store.items_of(users, last) if self._store is not None and users else {}
         groups: dict[tuple[int, bool, bool], list[_Row]] = {}
-        for place, person in enumerate(people):
+        for position, query in enumerate(queries):
             try:
-                row = _row(person, place, new)
+                row = _row(query, position, new)
             except UnknownIdError as error:
-                answers[place] = error
+                answers[position] = error
                 continue
             # A list of candidates may miss everything a first stage keeps.
-            all_items = person.candidates is not None
-            groups.setdefault((id(person.run), row.folds_in, all_items), []).append(row)
+            all_items = query.candidates is not None
+            groups.setdefault((id(query.run), row.folds_in, all_items), []).append(row)
         for (_, folds_in, all_items), rows in groups.items():
             try:
                 ranked: Sequence[Ranked | LeporidError] = self._group(rows, folds_in, all_items)
@@ -114,16 +114,16 @@ class Engine:
                 lists = iter(self._group(known, False, all_items) if known else ())
                 ranked = [error if row.known is None else next(lists) for row in rows]
             for row, answer in zip(rows, ranked, strict=True):
-                answers[row.place] = answer
+                answers[row.position] = answer
         return [answer for answer in answers if answer is not None]
 
     def _group(self, rows: list[_Row], folds_in: bool, all_items: bool) -> list[Ranked]:
-        run, limits = rows[0].person.run, self._limits
+        run, limits = rows[0].query.run, self._limits
         hidden = Sequences.from_rows([row.hidden for row in rows])
         # The newest part of a long history says most, and bounds the work.
         recent = [row.history[-limits.history_length :] for row in rows] if folds_in else []
         users = np.asarray([] if folds_in else [row.known for row in rows], np.int32)
-        longest = max(row.person.n for row in rows)
+        longest = max(row.query.n for row in rows)
         use_torch_threads(run.threads)
         top = None
         if limits.two_stage and not all_items:
@@ -141,23 +141,23 @@ class Engine:
         return [_ranked(row, items, values, folds_in) for row, items, values in lists]
 
 
-def _row(person: Person, place: int, new: dict[str, list[str]]) -> _Row:
-    run = person.run
-    if person.user is None:
-        assert person.history is not None
-        return _Row(person, place, None, person.history, 0)
-    events = run.known_items(list(dict.fromkeys(new.get(person.user, []))))
-    known, before = run.user_items(person.user, len(events) > 0)
+def _row(query: UserQuery, position: int, new: dict[str, list[str]]) -> _Row:
+    run = query.run
+    if query.user is None:
+        assert query.history is not None
+        return _Row(query, position, None, query.history, 0)
+    events = run.known_items(list(dict.fromkeys(new.get(query.user, []))))
+    known, before = run.user_items(query.user, len(events) > 0)
     events = events[~np.isin(events, before)]
-    return _Row(person, place, known, np.concatenate([before, events]), len(events))
+    return _Row(query, position, known, np.concatenate([before, events]), len(events))
 
 
 def _among(row: _Row, scores: NDArray[np.float32], folds_in: bool) -> Ranked:
-    """The best of scores float32[n_items] among the person's own candidates."""
+    """The best of scores float32[n_items] among the candidates of the query."""
     allowed = np.zeros(len(scores), np.bool_)
-    allowed[row.person.candidates] = True
+    allowed[row.query.candidates] = True
     hidden = Sequences.from_rows([row.hidden])
-    top = masked_top_k(scores[None], row.person.n, seen=hidden, allowed=allowed)
+    top = masked_top_k(scores[None], row.query.n, seen=hidden, allowed=allowed)
     return _ranked(row, top.items[0], top.scores[0], folds_in)
 
 
@@ -165,9 +165,9 @@ def _ranked(
     row: _Row, items: NDArray[np.int32], scores: NDArray[np.float32], folds_in: bool
 ) -> Ranked:
     present = items >= 0
-    chosen = items[present][: row.person.n]
+    chosen = items[present][: row.query.n]
     reasons = None
-    if row.person.explain:
-        reasons = row.person.run.neighbours.reasons_for(chosen, row.history)
-    values = scores[present][: row.person.n].tolist()
+    if row.query.explain:
+        reasons = row.query.run.neighbours.reasons_for(chosen, row.history)
+    values = scores[present][: row.query.n].tolist()
     return Ranked(chosen.tolist(), values, reasons, folds_in, row.n_events)

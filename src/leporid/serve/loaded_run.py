@@ -34,7 +34,7 @@ class LoadedRun:
 
     path: Path
     label: str
-    """What people call it: model (or members of a blend) and starting vectors."""
+    """Model (or members of a blend) and initialisation, for display."""
     model: Recommender
     ids: tuple[int | str, ...]
     """Of the items."""
@@ -60,7 +60,7 @@ class LoadedRun:
         return {"id": self.ids[index], "title": self.titles[index], "genres": self.genres[index]}
 
     def known_items(self, ids: Sequence[str]) -> NDArray[np.int32]:
-        """Indices of stored item ids; items this model has never met are left out."""
+        """Indices of stored item ids; items the model does not know are left out."""
         return self.model.items.split_known(ids)[0]  # a later training may know the others
 
     def user_items(self, user: str, has_events: bool) -> tuple[int | None, NDArray[np.int32]]:
@@ -142,7 +142,7 @@ def _load(path: Path, items: str | Path | None, like: LoadedRun | None) -> Loade
     layout = item_map(item_vectors(folder, model.known), titles, genres)
     return LoadedRun(
         path=path,
-        label=f"{name}, {record['init']} start" if record.get("init") else name,
+        label=f"{name}, {record['init']} initialisation" if record.get("init") else name,
         model=model,
         ids=ids,
         titles=titles,

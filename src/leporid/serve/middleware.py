@@ -11,14 +11,12 @@ from typing import Any
 from fastapi.responses import JSONResponse
 
 from leporid.serve.access import Access
-from leporid.serve.batching import ClientOverloadedError
-from leporid.serve.budget import Budget
-from leporid.serve.logs import Seldom, log_request, request_id
-from leporid.serve.metrics import Metrics
+from leporid.serve.batching import Budget, ClientOverloadedError
+from leporid.serve.monitoring import LogRateLimit, Metrics, log_request, request_id
 from leporid.serve.schemas import ServeLimits
 
 _LOG = logging.getLogger(__name__)
-_LOG.addFilter(Seldom())
+_LOG.addFilter(LogRateLimit())
 
 _Message = MutableMapping[str, Any]
 _Receive = Callable[[], Awaitable[_Message]]
@@ -36,7 +34,7 @@ _HEADERS = [
 ]
 
 
-class Ledger:
+class RequestLog:
     """Names, counts, times and logs every request, and puts safe headers on its answer."""
 
     def __init__(self, app: Any, *, metrics: Metrics) -> None:
@@ -64,13 +62,13 @@ class Ledger:
         try:
             await self._app(scope, receive, counted)
         except Exception as error:
-            # Not passed on: whoever starts the server would log a traceback per request.
+            # Not raised: uvicorn would log a traceback per request.
             _LOG.error("request %s failed", identity, exc_info=error)
             if not status:
                 text = "the server could not answer; its log says why"
                 await refusal(500, text)(scope, receive, counted)
         finally:
-            # Whatever a client makes up is one label, so there are few of them.
+            # All unknown paths and methods share one label, so there are few labels.
             path = getattr(scope.get("route"), "path", "other")
             method = "other" if path == "other" or status == 405 else scope["method"]
             seconds = time.perf_counter() - began
@@ -81,7 +79,7 @@ class Ledger:
 class Guard:
     """Lets in who may read, and reads a bounded body in bounded time before anything else does.
 
-    Whoever sends a body pays for its size, before it is read where its length is announced.
+    The client's budget is charged for the size of a body, before reading where it is announced.
 
     `hosts` are the names under which the server may be asked, besides the address that the
     connection came to; None lets every name pass.

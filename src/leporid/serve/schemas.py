@@ -5,12 +5,14 @@ The OpenAPI document is generated from these classes.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr, model_validator
 from pydantic_core import PydanticCustomError
 
+from leporid._deprecated import renamed_keys
 from leporid.config import Config, setting
 
 Id = StrictInt | Annotated[StrictStr, Field(max_length=256)]
@@ -34,8 +36,8 @@ class ServeLimits(Config):
     body_bytes: int = setting(1 << 20, at_least=1)
     """Size of a request's body."""
     n: int = setting(200, at_least=1)
-    """Items recommended to one person, or listed at once."""
-    people: int = setting(256, at_least=1, at_most=_MOST)
+    """Items recommended to one user, or listed at once."""
+    users: int = setting(256, at_least=1, at_most=_MOST)
     """Users and histories in one request."""
     history_length: int = setting(1000, at_least=1)
     """Items of one history; of a known user with new events, the last ones."""
@@ -48,7 +50,7 @@ class ServeLimits(Config):
     cost: int = setting(60_000, at_least=1)
     """Work that one request may ask for: 20 + n per user, 4 per explained item."""
     batch: int = setting(64, at_least=1)
-    """People scored at once."""
+    """Users scored at once."""
     waiting: int = setting(400_000, at_least=1)
     """Work that may wait; beyond it requests are turned away with 503, large ones at half of it."""
     waiting_per_client: int = setting(200_000, at_least=1)
@@ -72,6 +74,11 @@ class ServeLimits(Config):
     two_stage: int = setting(200, at_least=0)
     """Items that a model's cheap first stage keeps for the full ranking; 0 ranks all items."""
 
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Self:
+        """Build from a mapping; `people`, the old name of `users`, still works."""
+        return super().from_dict(renamed_keys(values, {"people": "users"}))
+
 
 class _In(BaseModel):
     model_config = ConfigDict(extra="forbid")
@@ -88,16 +95,16 @@ class _In(BaseModel):
 
 
 class RecommendRequest(_In):
-    """Known users, or histories of people never seen (or both)."""
+    """Known users, or histories of new users (or both)."""
 
     users: _Bounded[Id] = Field([], description="User ids, of the log or of sent events.")
     histories: _Bounded[_Bounded[Id]] = Field(
         [], description="Item ids in time order, one list each."
     )
     n: StrictInt = Field(10, ge=1, description="Length of each list.")
-    exclude: _Bounded[Id] = Field([], description="Items nobody should get.")
+    exclude: _Bounded[Id] = Field([], description="Items not to recommend.")
     candidates: _Bounded[Id] | None = Field(None, description="The only items to rank [all].")
-    exclude_seen: StrictBool = Field(True, description="Leave out what a person has already.")
+    exclude_seen: StrictBool = Field(True, description="Leave out items of the history.")
     explain: StrictBool = Field(False, description="Name the items of the history nearest to it.")
     run: RunName = Field("main", description="Which of the two served runs.")
 
@@ -119,7 +126,7 @@ class EventsRequest(_In):
 
 
 class Item(BaseModel):
-    """An item and what people call it."""
+    """An item with its title."""
 
     id: int | str
     title: str
@@ -142,12 +149,14 @@ class Recommendation(Item):
 
 
 class Result(BaseModel):
-    """The list of one person; shorter than n where fewer items remain."""
+    """The list of one user; shorter than n where fewer items remain."""
 
     user: int | str | None
-    folded_in: bool = Field(description="Placed from a history rather than known to the model.")
+    folded_in: bool = Field(description="Embedded from a history rather than known to the model.")
     new_events: int
-    unknown: list[int | str] = Field(description="Items of the history the model never met.")
+    unknown: list[int | str] = Field(
+        description="Items of the history that the model does not know."
+    )
     items: list[Recommendation]
 
 
@@ -165,7 +174,7 @@ class RunInfo(BaseModel):
 
 
 class RecommendAnswer(BaseModel):
-    """One result per person: the users in order, then the histories in order."""
+    """One result per user: the users in order, then the histories in order."""
 
     run: str
     results: list[Result]
@@ -232,10 +241,10 @@ class MapAnswer(BaseModel):
     genre: list[int]
     cluster: list[int]
     clusters: list[str] = Field(description="Names of the clusters.")
-    layout: str = Field(description="How the items were placed, in words.")
+    layout: str = Field(description="How the coordinates were computed.")
 
 
 class Problem(BaseModel):
-    """What went wrong, in words."""
+    """What went wrong, in one sentence."""
 
     error: str

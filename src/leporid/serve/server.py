@@ -45,7 +45,7 @@ def serve_forever(
     except ImportError as error:
         raise MissingExtraError("the service", "serve") from error
     from leporid.serve.access import is_loopback
-    from leporid.serve.logs import Seldom, write_access_log
+    from leporid.serve.monitoring import LogRateLimit, write_access_log
     from leporid.serve.schemas import ServeLimits
 
     with _listen(host, port) as listening:
@@ -85,7 +85,7 @@ def serve_forever(
             timeout_keep_alive=limits.keep_alive_seconds,
             timeout_graceful_shutdown=limits.shutdown_seconds,
         )
-        logging.getLogger("uvicorn.error").addFilter(Seldom())
+        logging.getLogger("uvicorn.error").addFilter(LogRateLimit())
         TimedServer(settings, limits, app.state.service.metrics).run(sockets=[listening])
 
 

@@ -14,11 +14,10 @@ import numpy as np
 from leporid.errors import DataError, LeporidError, UnknownIdError
 from leporid.models import fit_sentence
 from leporid.serve import schemas as s
-from leporid.serve.batching import Batcher
-from leporid.serve.budget import Budget
-from leporid.serve.engine import Engine, Person, Ranked
+from leporid.serve.batching import Batcher, Budget
+from leporid.serve.engine import Engine, Ranked, UserQuery
 from leporid.serve.loaded_run import LoadedRun, load_run
-from leporid.serve.metrics import Metrics
+from leporid.serve.monitoring import Metrics
 from leporid.serve.store import Event, EventStore
 
 _SHOWN = 100
@@ -54,9 +53,9 @@ class Service:
         self._reloading = asyncio.Lock()
         self.budget = Budget(self.limits.client_rate, self.limits.client_burst)
         most = {"waiting": self.limits.waiting, "per_client": self.limits.waiting_per_client}
-        self._scoring: Batcher[Person, bytes] = Batcher(
+        self._scoring: Batcher[UserQuery, bytes] = Batcher(
             self._answers,
-            cost=lambda person: person.cost,
+            cost=lambda query: query.cost,
             batch=self.limits.batch,
             name="scoring",
             **most,
@@ -72,7 +71,7 @@ class Service:
             model_loaded_timestamp_seconds=lambda: self.runs["main"].loaded_at,
             items=lambda: len(self.runs["main"].model.items),
         )
-        self._engine.rank([_first_person(run) for run in self.runs.values()])
+        self._engine.rank([_first_query(run) for run in self.runs.values()])
 
     def _load(self) -> dict[s.RunName, LoadedRun]:
         runs: dict[s.RunName, LoadedRun] = {}
@@ -86,7 +85,7 @@ class Service:
             try:
                 fresh = await asyncio.to_thread(self._load)
                 # The first score of a model prepares what it keeps: before the swap, not after.
-                await self._scoring.submit([_first_person(run) for run in fresh.values()])
+                await self._scoring.submit([_first_query(run) for run in fresh.values()])
             except LeporidError:
                 raise
             except Exception as error:
@@ -103,7 +102,7 @@ class Service:
         return self.runs[name]
 
     def run_infos(self) -> list[s.RunInfo]:
-        """The served runs, for people and monitors."""
+        """The served runs, for GET /health and the log."""
         return [
             s.RunInfo(
                 name=name,
@@ -132,25 +131,27 @@ class Service:
         shared: dict[str, Any] = {"run": run, "n": request.n, "candidates": candidates}
         shared["excluded"] = names.indices(request.exclude)
         shared |= {"exclude_seen": request.exclude_seen, "explain": request.explain}
-        people = []
+        queries = []
         for user in request.users:
             key, length = _known_user(run, user)
-            people.append(Person(asked=user, user=key, length=length, **shared))
+            queries.append(UserQuery(asked=user, user=key, length=length, **shared))
         for history in request.histories:
             known, unknown = names.split_known(history)
             if len(known) == 0:
                 names.index(unknown[0])  # raises: nothing to go by
             distinct = known[np.sort(np.unique(known, return_index=True)[1])]  # in order
             length = len(history)
-            people.append(Person(history=distinct, unknown=tuple(unknown), length=length, **shared))
-        cost = sum(person.cost for person in people)
+            queries.append(
+                UserQuery(history=distinct, unknown=tuple(unknown), length=length, **shared)
+            )
+        cost = sum(query.cost for query in queries)
         self.bound("work (20 + n per user, and more with explain)", cost, self.limits.cost)
         self.budget.charge(client, cost)
         gone = None if hung_up is None else asyncio.ensure_future(hung_up())
         try:
             if gone is not None and cost > _LARGE:
                 await asyncio.wait([gone], timeout=_PAUSE_SECONDS)
-            rows = await self._scoring.submit(people, client, gone)
+            rows = await self._scoring.submit(queries, client, gone)
         finally:
             if gone is not None:
                 gone.cancel()
@@ -160,7 +161,7 @@ class Service:
         limits, asked = self.limits, len(request.users) + len(request.histories)
         if asked == 0:
             raise RequestError("give at least one user or one history")
-        self.bound("people", asked, limits.people)
+        self.bound("users and histories", asked, limits.users)
         self.bound("n", request.n, limits.n)
         named = len(request.exclude) + len(request.candidates or ())
         for number, history in enumerate(request.histories):
@@ -170,11 +171,11 @@ class Service:
             named += len(history)
         self.bound("items named in the request", named, limits.item_list)
 
-    def _answers(self, people: list[Person]) -> list[bytes | LeporidError]:
+    def _answers(self, queries: list[UserQuery]) -> list[bytes | LeporidError]:
         """JSON made in the thread that scores, where it delays nobody else's request."""
         return [
-            ranked if isinstance(ranked, LeporidError) else _json(_result(person, ranked))
-            for person, ranked in zip(people, self._engine.rank(people), strict=True)
+            ranked if isinstance(ranked, LeporidError) else _json(_result(query, ranked))
+            for query, ranked in zip(queries, self._engine.rank(queries), strict=True)
         ]
 
     async def store_events(self, request: s.EventsRequest, client: str = "") -> int:
@@ -237,11 +238,11 @@ class Service:
             self.store.close()
 
 
-def _first_person(run: LoadedRun) -> Person:
-    """Someone every run knows, to score once before it is served."""
+def _first_query(run: LoadedRun) -> UserQuery:
+    """A query that every run can answer, to score once before it is served."""
     if len(run.model.users) == 0 or len(run.model.items) == 0:
         raise DataError(f"the model of {run.path} has no users or no items: nothing to serve")
-    return Person(run, n=1, user=str(run.model.users.external(0)))
+    return UserQuery(run, n=1, user=str(run.model.users.external(0)))
 
 
 def _known_user(run: LoadedRun, user: int | str) -> tuple[str, int]:
@@ -257,8 +258,8 @@ def _json(value: Any) -> bytes:
     return _ENCODER.encode(value).encode()
 
 
-def _result(person: Person, ranked: Ranked) -> dict[str, Any]:
-    run = person.run
+def _result(query: UserQuery, ranked: Ranked) -> dict[str, Any]:
+    run = query.run
     items: list[dict[str, Any]] = [
         {**run.item(index), "score": score, "because": None}
         for index, score in zip(ranked.items, ranked.scores, strict=True)
@@ -268,5 +269,5 @@ def _result(person: Person, ranked: Ranked) -> dict[str, Any]:
             {"id": run.ids[index], "title": run.titles[index], "similarity": similarity}
             for index, similarity in reasons
         ]
-    about = {"user": person.asked, "folded_in": ranked.folded_in, "new_events": ranked.n_events}
-    return {**about, "unknown": person.unknown, "items": items}
+    about = {"user": query.asked, "folded_in": ranked.folded_in, "new_events": ranked.n_events}
+    return {**about, "unknown": query.unknown, "items": items}

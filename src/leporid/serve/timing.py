@@ -9,8 +9,8 @@ from typing import Any
 import uvicorn
 from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
-from leporid.serve.metrics import Metrics
 from leporid.serve.middleware import is_health, refusal
+from leporid.serve.monitoring import Metrics
 from leporid.serve.schemas import ServeLimits
 
 _HEADER_BYTES = 1 << 16
@@ -85,7 +85,7 @@ class TimedServer(uvicorn.Server):
         return await super().on_tick(counter)
 
     def close_late(self) -> None:
-        """Cut off whoever has been in the same state for too long."""
+        """Abort connections that have been in the same state for too long."""
         now, before, self._since = time.monotonic(), self._since, {}
         links: list[Any] = list(self.server_state.connections)
         for link in links:

@@ -1,4 +1,4 @@
-"""The rooms are as ARCHITECTURE.md says: front doors, sizes, imports, and examples that run."""
+"""The packages are as ARCHITECTURE.md says: docstrings, sizes, imports, and examples that run."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from leporid.models.shared import catalogue
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "leporid"
-ROOMS = sorted(path.parent for path in SOURCE.glob("*/**/__init__.py"))
-TOP_ROOMS = {room.name for room in ROOMS if room.parent == SOURCE}
+PACKAGES = sorted(path.parent for path in SOURCE.glob("*/**/__init__.py"))
+TOP_PACKAGES = {package.name for package in PACKAGES if package.parent == SOURCE}
 FILES = sorted(SOURCE.rglob("*.py"))
 
 
@@ -25,14 +25,16 @@ def name_of(path: Path) -> str:
     return str(path.relative_to(SOURCE))
 
 
-def exports(room: Path) -> set[str]:
-    """The names in the room's stub, or in the `__all__` of its front door."""
-    stub = room / "__init__.pyi"
+def exports(package: Path) -> set[str]:
+    """The public names of a package: those of its stub, or of `__all__`."""
+    stub = package / "__init__.pyi"
     if stub.exists():
         tree = ast.parse(stub.read_text(encoding="utf-8"))
         nodes = [node for node in tree.body if isinstance(node, ast.ImportFrom)]
         return {alias.asname or alias.name for node in nodes for alias in node.names}
-    listed = re.search(r"__all__ = (\[.*?\])", (room / "__init__.py").read_text(encoding="utf-8"))
+    listed = re.search(
+        r"__all__ = (\[.*?\])", (package / "__init__.py").read_text(encoding="utf-8")
+    )
     return set(ast.literal_eval(listed[1])) if listed else set()
 
 
@@ -46,33 +48,33 @@ def imports(path: Path) -> Iterator[tuple[str, list[str], int]]:
                 yield alias.name, [], node.lineno
 
 
-@pytest.mark.parametrize("room", ROOMS, ids=name_of)
-def test_a_front_door_names_all_files_and_no_others(room: Path) -> None:
-    text = ast.get_docstring(ast.parse((room / "__init__.py").read_text(encoding="utf-8"))) or ""
+@pytest.mark.parametrize("package", PACKAGES, ids=name_of)
+def test_the_docstring_of_a_package_names_all_files_and_no_others(package: Path) -> None:
+    text = ast.get_docstring(ast.parse((package / "__init__.py").read_text(encoding="utf-8"))) or ""
     listed = {word.rstrip("/") for word in re.findall(r"^(\S+) {2,}\S", text, re.MULTILINE)}
     listed |= set(re.findall(r"^(\S+)/ +\S", text, re.MULTILINE))
-    code = {path.stem for path in room.glob("*.py")} - {"__init__"}
-    inner = {path.parent.name for path in room.glob("*/__init__.py")}
+    code = {path.stem for path in package.glob("*.py")} - {"__init__"}
+    inner = {path.parent.name for path in package.glob("*/__init__.py")}
     assert code | inner <= listed, f"not named: {sorted((code | inner) - listed)}"
-    there = code | {path.name for path in room.iterdir()}
+    there = code | {path.name for path in package.iterdir()}
     assert listed <= there, f"named but absent: {sorted(listed - there)}"
 
 
-def test_the_library_names_its_rooms() -> None:
+def test_the_library_names_its_packages() -> None:
     text = (SOURCE / "__init__.py").read_text(encoding="utf-8")
     table = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
-    for room in TOP_ROOMS:
-        assert re.search(rf"\b{room}\b", text), room
-        assert f"`{room}/`" in table, room
+    for package in TOP_PACKAGES:
+        assert re.search(rf"\b{package}\b", text), package
+        assert f"`{package}/`" in table, package
 
 
-@pytest.mark.parametrize("room", ROOMS, ids=name_of)
-def test_exported_names_exist(room: Path) -> None:
-    if room.name == "distributed":
+@pytest.mark.parametrize("package", PACKAGES, ids=name_of)
+def test_exported_names_exist(package: Path) -> None:
+    if package.name == "distributed":
         pytest.importorskip("distributed")
-    dotted = ".".join(room.relative_to(SOURCE.parent).parts)
+    dotted = ".".join(package.relative_to(SOURCE.parent).parts)
     module = importlib.import_module(dotted)
-    for name in exports(room):
+    for name in exports(package):
         assert hasattr(module, name), f"{dotted}.{name}"
 
 
@@ -90,7 +92,7 @@ def test_no_file_has_more_than_400_lines_and_no_function_more_than_80() -> None:
     assert not long
 
 
-def test_rooms_meet_at_their_front_doors() -> None:
+def test_packages_import_public_names_of_each_other() -> None:
     wrong = []
     for path in FILES:
         parts = path.relative_to(SOURCE).parts
@@ -98,14 +100,14 @@ def test_rooms_meet_at_their_front_doors() -> None:
         for module, names, line in imports(path):
             where = f"{name_of(path)}:{line}: {module}"
             if module == "leporid":
-                # `import leporid` would load the top of the house from below.
-                wrong += [] if set(names) <= TOP_ROOMS and names else [where]
+                # `import leporid` would import from the layers above.
+                wrong += [] if set(names) <= TOP_PACKAGES and names else [where]
             if not module.startswith("leporid."):
                 continue
-            _, room, *inner = module.split(".")
-            if room not in TOP_ROOMS or room == own:
+            _, package, *inner = module.split(".")
+            if package not in TOP_PACKAGES or package == own:
                 continue
-            strangers = set(names) - exports(SOURCE / room)
+            strangers = set(names) - exports(SOURCE / package)
             if inner or strangers:
                 wrong.append(f"{where} {sorted(strangers)}")
     # The entry points load one module by name, before anything else.

@@ -1,0 +1,113 @@
+"""`leporid models`, `initializers`, `doctor`: what there is, and what is installed."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated, Any
+
+import typer
+from typer import Argument
+
+from leporid.cli.options import Json
+from leporid.cli.output import print_json, print_table
+from leporid.errors import MissingExtraError
+
+_YES_OR_NO = {True: "yes", False: "no"}
+
+
+def models(
+    name: Annotated[str | None, Argument(help="One model: also its recipes and settings.")] = None,
+    json_output: Json = False,
+) -> None:
+    """List the models: what they are, whether they take initial embeddings and new users."""
+    from leporid.models import available, describe
+
+    _print(available() if name is None else [name], describe, json_output)
+
+
+def initializers(
+    name: Annotated[str | None, Argument(help="One initialiser: also its settings.")] = None,
+    json_output: Json = False,
+) -> None:
+    """List the initialisers: what they are, and whether models z-score their vectors."""
+    from leporid.initializers import available, describe
+
+    _print(available() if name is None else [name], describe, json_output)
+
+
+def doctor(json_output: Json = False) -> None:
+    """Versions, devices, threads, caches, extras, and a small self-test of the kernels.
+
+    Exit code 0 when every self-test passed; a missing extra is not a failure.
+    """
+    from leporid.diagnostics import examine
+
+    report = examine()
+    if json_output:
+        print_json(report)
+    else:
+        for title in ("versions", "machine", "caches"):
+            rows = [{"what": key, "value": str(value)} for key, value in report[title].items()]
+            print_table(title, rows)
+        print_table("extras", [_extra(row["extra"], row["missing"]) for row in report["extras"]])
+        tests = [
+            {"self-test": row["name"], "result": "ok" if row["ok"] else f"FAILED: {row['detail']}"}
+            for row in report["self_tests"]
+        ]
+        print_table("self-tests", tests)
+    if not all(row["ok"] for row in report["self_tests"]):
+        raise typer.Exit(1)
+
+
+def _extra(name: str, missing: Sequence[str]) -> dict[str, str]:
+    advice = f"missing {', '.join(missing)}: pip install 'leporid[{name}]'"
+    return {"extra": name, "state": advice if missing else "present"}
+
+
+def _print(
+    names: Sequence[str], describe: Callable[[str], Mapping[str, Any]], json_output: bool
+) -> None:
+    """Two lines for each name; a single one with all that is known of it."""
+    entries: list[Mapping[str, Any]] = []
+    for name in names:
+        try:
+            entries.append(describe(name))
+        except MissingExtraError as error:
+            entries.append({"name": name, "what": str(error)})
+    if json_output:
+        print_json(entries)
+    elif len(entries) == 1:
+        _print_one(entries[0])
+    else:
+        width = max(map(len, names)) + 2
+        for entry in entries:
+            _, (_, what), *rest = _summary(entry).items()
+            facts = "; ".join(f"{key}: {value}" for key, value in rest if value)
+            typer.echo(f"{entry['name']:{width}}{what}")
+            typer.echo(f"{'':{width}}{facts}".rstrip())
+
+
+def _print_one(entry: Mapping[str, Any]) -> None:
+    for key, value in {**_summary(entry), "how": entry.get("how", "")}.items():
+        typer.echo(f"{key}: {value}")
+    for recipe, values in entry.get("recipes", {}).items():
+        settings = " ".join(f"{key}={value}" for key, value in values.items())
+        typer.echo(f"recipe {recipe}: {settings or 'the defaults'}")
+    typer.echo("settings (--set NAME=VALUE):")
+    for row in entry.get("settings", []):
+        kind = ", ".join(filter(None, (row["type"], row["range"])))
+        typer.echo(f"  {row['setting']} = {row['default']}  ({kind})")
+        if row["meaning"]:
+            typer.echo(textwrap.indent(textwrap.fill(row["meaning"], 72), "      "))
+
+
+def _summary(entry: Mapping[str, Any]) -> dict[str, str]:
+    """The short values of an entry; of recipes the names."""
+    return {
+        key.replace("_", " "): ", ".join(value)
+        if isinstance(value, Mapping)
+        else _YES_OR_NO.get(value, value)
+        for key, value in entry.items()
+        if key not in ("how", "settings")
+    }
