@@ -37,7 +37,8 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def shown(log: Path) -> str:
     arguments = ["demo", "--data", log, "--core", 5, "--steps", 4, "-o", log.parent / "out"]
-    result = runner.invoke(app, list(map(str, arguments)), catch_exceptions=False)
+    env = {"LEPORID_PROGRESS": "on"}
+    result = runner.invoke(app, list(map(str, arguments)), catch_exceptions=False, env=env)
     assert result.exit_code == 0
     return result.output
 
@@ -83,7 +84,10 @@ def test_the_printed_command_serves_both_runs_side_by_side(shown: str) -> None:
     assert option == "--compare"
     served = create_app(run, compare=other)
     told = get(served, "/health").json()["runs"]
-    assert [row["label"] for row in told] == ["dlr2, leporid start", "dlr2, random start"]
+    assert [row["label"] for row in told] == [
+        "dlr2, leporid initialisation",
+        "dlr2, random initialisation",
+    ]
     history = [row["id"] for row in get(served, "/items?n=3").json()["items"]]
     for name in ("main", "compare"):
         answer = post(served, "/recommend", {"histories": [history], "run": name, "explain": True})

@@ -1,4 +1,4 @@
-"""The one place that says which version this is, and of what it depends on."""
+"""The version of this package, and those of its dependencies."""
 
 __version__ = "0.8.0"
 

@@ -1,9 +1,8 @@
-"""Files that are either wholly there or not there, and known again when they are read.
+"""Files of models, vectors and caches: written atomically (`leporid.atomic`), verified when read.
 
-Everything is written beside its target and put into place in one step, so a full disk, Ctrl-C or
-a kill leaves what was there or what is new, never a mixture. A folder says in `manifest.json`
-which files belong to it, a single file of arrays carries a seal; both are checked before what
-they describe is used. Nothing here can execute code on load.
+A full disk, Ctrl-C or a kill leaves the old file or the new one. A folder lists its files and
+their digests in `manifest.json`, a single file of arrays carries a seal (a digest of itself); both
+are checked before the content is used. Nothing here can execute code on load.
 """
 
 from __future__ import annotations
@@ -161,12 +160,12 @@ def map_arrays(path: str | Path) -> tuple[dict[str, NDArray[Any]], dict[str, str
 
     Processes that map the same file share the memory. The arrays can be written to; changes stay
     in this process and never reach the file. They live on when the file is replaced by a rename,
-    which is how everything here writes; a file that is cut short in place takes the process down.
+    which is how everything here writes; a file that is truncated kills the process.
     """
     while True:
         with _opened(path) as checked, open(path, "rb") as file:
             metadata = checked.metadata() or {}
-            # What was checked must be what is mapped: again if the name changed hands in between.
+            # The file that was checked must be the one that is mapped: again if it was replaced.
             if os.path.samestat(os.fstat(file.fileno()), os.stat(path)):
                 pages = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
                 break
@@ -184,7 +183,7 @@ def _mapped(pages: mmap.mmap, start: int, about: Mapping[str, Any]) -> NDArray[A
     if count == 0:
         return np.empty(shape, dtype)
     flat = np.frombuffer(pages, dtype, count, begin)
-    # Other writers may have packed numbers across the boundaries the processor likes.
+    # Files of other writers may not be aligned.
     return (flat if flat.flags.aligned else flat.copy()).reshape(shape)
 
 
@@ -232,7 +231,7 @@ def check_manifest(folder: str | Path, kind: str, *names: str, required: bool = 
     if not isinstance(files, dict) or not {*names} <= {*files}:
         raise DataError(f"{path} does not describe a {kind} with {' and '.join(names)}")
     for name, about in files.items():
-        with contextlib.suppress(OSError):  # not there, or not to be read: not the same
+        with contextlib.suppress(OSError):  # missing or unreadable
             if isinstance(about, dict) and _matches(folder / name, about):
                 continue
         raise DataError(
@@ -265,7 +264,7 @@ def check_csr(
 ) -> None:
     """Refuse row pointers or column indices that would reach outside a stored sparse matrix.
 
-    Compiled loops do not look: an index that is wrong there ends the process.
+    Compiled loops do not check: a wrong index there ends the process.
     """
     whole = all(part.ndim == 1 and part.dtype.kind == "i" for part in (indptr, indices))
     if not whole or not len(indptr) or not (len(indices),) == values.shape == (indptr[-1],):

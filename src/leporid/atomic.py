@@ -1,8 +1,8 @@
-"""Files and folders that are either wholly there or not there, whenever a process dies.
+"""How `leporid.artifacts` writes: a file or folder is complete or absent, whenever a process dies.
 
-Everything is written beside its target and put into place in one step. What is being written has
-a hidden name with the process in it, and a lock that ends with that process: the next write to the
-same place removes what dead processes left.
+Everything is written beside its target and renamed in one step. What is being written has a hidden
+name with the process id in it, and a lock that ends with that process: the next write to the same
+target removes what dead processes left.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ except ImportError:  # Windows: what dead processes left stays
     fcntl = None  # type: ignore[assignment]
 
 MANIFEST = "manifest.json"
-"""The file that is put into place after all others."""
+"""The file that is renamed after all others."""
 _TEMPORARY = re.compile(r"\.(.+)\.(\d+)\.[0-9a-f]{8}", re.DOTALL)
 """Name of a target, process and random digits: what is being written, and for which target."""
 _SWEEPING = threading.Lock()
@@ -38,7 +38,7 @@ _SWAP = 2
 def atomic_path(target: str | Path) -> Iterator[Path]:
     """Yield a temporary path beside `target`; rename it over `target` on success only."""
     target = Path(target)
-    with _said(target):
+    with _os_errors(target):
         target.parent.mkdir(parents=True, exist_ok=True)
         with _temporary(target, folder=False) as temporary:
             yield temporary
@@ -51,35 +51,35 @@ def atomic_path(target: str | Path) -> Iterator[Path]:
 def atomic_folder(
     target: str | Path, *, copy: bool = False, without: Collection[str] = ()
 ) -> Iterator[Path]:
-    """Yield a folder beside `target` that takes its place on success, and vanishes otherwise.
+    """Yield a folder beside `target` that replaces it on success, and is removed otherwise.
 
-    It starts empty, or with `copy` as `target` is. What else lies in `target` (checkpoints, logs)
-    is taken over in the end, except what `without` names; both as hard links where the file system
-    has them, so files in it must be replaced, not changed. A folder that cannot
-    be renamed (a mount, the working directory) is filled file by file, its manifest last.
+    It is empty at first, or with `copy` a copy of `target`. Other files of `target` (checkpoints,
+    logs) are taken over in the end, except what `without` names; both as hard links where the file
+    system has them, so files in it must be replaced, not changed. A folder that cannot be renamed
+    (a mount, the working directory) is filled file by file, its manifest last.
     """
-    with _said(target):
-        place = Path(target).resolve()
-        if place.exists() and not place.is_dir():
+    with _os_errors(target):
+        path = Path(target).resolve()
+        if path.exists() and not path.is_dir():
             raise DataError(f"could not write {target}: it is a file, choose a folder")
-        place.parent.mkdir(parents=True, exist_ok=True)
-        fixed = _stays(place)
-        with _temporary(place / "folder" if fixed else place, folder=True) as aside:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        fixed = _stays(path)
+        with _temporary(path / "folder" if fixed else path, folder=True) as aside:
             fresh = aside / "new"
             fresh.mkdir()
             if copy:
-                _take_over(place, fresh, without)
+                _take_over(path, fresh, without)
             yield fresh
             if fixed:
-                _fill(place, fresh, without)
+                _fill(path, fresh, without)
                 return
-            _take_over(place, fresh, without)
-            _switch(fresh, place, aside / "old")
+            _take_over(path, fresh, without)
+            _switch(fresh, path, aside / "old")
 
 
 @contextlib.contextmanager
-def _said(target: str | Path) -> Iterator[None]:
-    """What the system refuses, as a sentence."""
+def _os_errors(target: str | Path) -> Iterator[None]:
+    """Turn errors of the system into a `DataError`."""
     try:
         yield
     except OSError as error:
@@ -132,7 +132,7 @@ def _lives(process: int) -> bool:
 
 
 def _lock(path: Path) -> int | None:
-    """A lock that ends with the process, as a file descriptor; None where somebody has it."""
+    """The file descriptor of a lock that ends with the process; None if another one has it."""
     if fcntl is None:
         return None
     with contextlib.suppress(OSError):

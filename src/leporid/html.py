@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from leporid._version import versions
-from leporid.atomic import atomic_path
+from leporid.artifacts import atomic_path
 from leporid.errors import import_extra
 
 

@@ -11,11 +11,11 @@ from numba.extending import intrinsic
 F = TypeVar("F", bound=Callable[..., Any])
 
 _OPTIONS = {"cache": True, "nogil": True, "boundscheck": False, "error_model": "numpy"}
-_OPTIONS |= {"no_cfunc_wrapper": True}  # nobody takes their addresses
+_OPTIONS |= {"no_cfunc_wrapper": True}  # their addresses are never taken
 
 INNER = {"no_cpython_wrapper": True}
-"""Options of a kernel that only kernels call: what would unpack Python's arguments for it takes
-longer to compile than many a loop."""
+"""Options of a kernel that only kernels call: the wrapper that unpacks Python's arguments
+takes longer to compile than most loops."""
 
 
 @overload

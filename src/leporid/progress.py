@@ -119,7 +119,7 @@ class PlainProgress(NullProgress):
 def make_progress(progress: bool | ProgressLike | None) -> ProgressLike:
     """Turn the usual `progress=` argument into something to report to.
 
-    True draws a bar where somebody can watch one, and writes plain lines into a log.
+    True draws a bar on a terminal or in a notebook, and writes plain lines elsewhere.
     """
     if progress is None or isinstance(progress, bool):
         if not progress or os.environ.get("LEPORID_PROGRESS", "").lower() == "off":

@@ -17,12 +17,11 @@ from typing import Any
 
 from leporid.errors import ConfigError
 
-_PAYS = 1.3
-"""Threads wait for each other by spinning, and on few cores what they spin on is needed for the
-requests. All cores must be this much faster than one."""
+_MIN_SPEEDUP = 1.3
+"""All cores must be this much faster than one: waiting threads spin on cores requests need."""
 _REPEATS = 5
 _LOCAL = threading.local()
-_ENOUGH = 1.0
+_TIMING_SECONDS = 1.0
 """Seconds after which no further repeat begins."""
 
 
@@ -69,12 +68,12 @@ def one_thread_pool(threads: int | None = None) -> Iterator[int]:
     if hasattr(_LOCAL, "alone"):
         yield 1
         return
-    wanted = resolve_threads(threads)
+    count = resolve_threads(threads)
     before = numba.get_num_threads()
-    numba.set_num_threads(wanted)
+    numba.set_num_threads(count)
     try:
         with threadpool_limits(limits=1, user_api="blas"):
-            yield wanted
+            yield count
     finally:
         numba.set_num_threads(before)
 
@@ -132,9 +131,9 @@ def choose_torch_threads(score: Callable[[], Any]) -> int | None:
     most: int = torch.get_num_threads()
     if most < 2:
         return most
-    score()  # what a first call compiles and prepares
+    score()  # the first call compiles and fills caches
     spent = {1: float("inf"), most: float("inf")}
-    end = time.perf_counter() + _ENOUGH
+    end = time.perf_counter() + _TIMING_SECONDS
     with kept_torch_threads():
         for _ in range(_REPEATS):
             for threads in spent:
@@ -144,7 +143,7 @@ def choose_torch_threads(score: Callable[[], Any]) -> int | None:
                 spent[threads] = min(spent[threads], time.perf_counter() - began)
             if time.perf_counter() > end:
                 break
-    return most if spent[1] > _PAYS * spent[most] else 1
+    return most if spent[1] > _MIN_SPEEDUP * spent[most] else 1
 
 
 def use_torch_threads(threads: int | None) -> None:

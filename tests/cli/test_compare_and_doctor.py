@@ -86,7 +86,7 @@ def test_people_get_tables(runs: Path) -> None:
     folders = [str(runs / "a"), str(runs / "b")]
     shown = runner.invoke(app, ["compare", *folders], env={"COLUMNS": "300"})
     assert "paired by user" in shown.output
-    assert "has seen" in shown.output
+    assert "history" in shown.output
     assert "95% intervals" in shown.output
 
 

@@ -69,7 +69,9 @@ def test_table_for_people_and_export(log: Path, recommendations: Path, tmp_path:
     assert "HR@10" in output
     assert "NDCG@10" not in output
     assert "tail-users" in output
-    assert "12 users evaluated, 0 of them cold (without training items); 0 left out" in output
+    assert (
+        "12 users evaluated, 0 of them cold (without training interactions); 0 left out" in output
+    )
     assert "cold-users" not in output
     assert export.read_text().startswith('"user","train_interactions","test_items","HR@1"')
 
@@ -171,7 +173,7 @@ def test_repeats_are_judged_where_known_items_may_come_back(tmp_path: Path) -> N
     have = split.train_valid.csr().toarray() > 0
     known = sum(bool(have[pair]) for pair in pairs)
     assert 0 < known < len(pairs)
-    assert f"{known} test items are not judged" in run(*arguments)
+    assert f"{known} test items are not evaluated" in run(*arguments)
     report = json.loads(run(*arguments, "--include-seen", "--json"))
     assert (report["users"], report["repeated"]) == (9, 0)
     table = leporid.evaluate(model, split, exclude_seen=False, metrics=["HR"])

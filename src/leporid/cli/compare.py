@@ -22,7 +22,7 @@ def compare(
     against: Annotated[str | None, "Test all others against this run [every pair]."] = None,
     json_output: Json = False,
 ) -> None:
-    """Metrics of several runs side by side, and whether their difference is more than luck.
+    """Metrics of several runs side by side, and whether they differ by more than chance.
 
     Intervals are 95% t intervals over users. Runs are paired by user; p-values are two-sided and
     Holm-adjusted over all rows. Runs on different data are refused.
@@ -50,7 +50,7 @@ def compare(
 
 def _shown(row: dict[str, Any], metrics: list[str]) -> dict[str, Any]:
     shown = {key: str(row[key]) for key in ("run", "model")} | {"init": row["init"] or "-"}
-    shown["has seen"] = row["seen"]
+    shown["history"] = row["seen"]
     for metric in metrics:
         value = row[metric]
         interval = "" if value["low"] is None else f" [{value['low']:.4f}, {value['high']:.4f}]"

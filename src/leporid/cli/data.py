@@ -1,4 +1,4 @@
-"""`leporid data`: look at a log, split it, fetch one, make one."""
+"""`leporid data`: describe a log, split it, fetch one, make one."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from leporid.data import Interactions
 
 
-group = typer.Typer(help="Look at a log, split it, fetch one or make one.", no_args_is_help=True)
+group = typer.Typer(help="Describe a log, split it, fetch one or make one.", no_args_is_help=True)
 
 OutputFile = Annotated[Path, "Parquet or CSV file to write."]
 
@@ -98,7 +98,7 @@ def synth(
     items: Annotated[int, "Number of items."] = 500,
     interactions: Annotated[int, "Number of distinct pairs."] = 50_000,
     seed: Annotated[int, "The same seed gives the same log."] = 0,
-    drift: Annotated[float, "Radians a user travels."] = 2.2,
+    drift: Annotated[float, "Angle in radians that the taste of a user moves."] = 2.2,
     exponent: Annotated[float, "Of item popularity."] = 2.5,
     json_output: Json = False,
 ) -> None:
@@ -149,7 +149,7 @@ def import_events(
     ] = None,
     json_output: Json = False,
 ) -> None:
-    """Write the events a service has kept as a log for the next training."""
+    """Write the events that a service has stored as a log for the next training."""
     from leporid.serve import merged_log
 
     before = None if source is None else _load(source, log, json_output)

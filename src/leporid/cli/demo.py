@@ -13,7 +13,7 @@ import typer
 
 from leporid.cli.options import Json, Seed
 from leporid.cli.output import print_json, print_table
-from leporid.progress import NullProgress, RichProgress
+from leporid.progress import make_progress
 
 if TYPE_CHECKING:
     from leporid.demo import DemoResult
@@ -35,9 +35,7 @@ def demo(
     """
     from leporid.demo import DemoSettings, run_demo, write_page
 
-    progress = NullProgress()
-    if not json_output:
-        progress = RichProgress() if sys.stdout.isatty() else _Lines()
+    progress = make_progress(not json_output)
     settings = DemoSettings(data=data, core=core, steps=steps, seconds=seconds, seed=seed)
     try:
         result = run_demo(output, settings, progress)
@@ -96,10 +94,3 @@ def program_name() -> str:
         return "leporid"
     here = Path.cwd()
     return shlex.quote(str(beside.relative_to(here) if here in beside.parent.parents else beside))
-
-
-class _Lines(NullProgress):
-    """One line per stage, for logs and continuous integration."""
-
-    def start(self, description: str, total: int | None = None) -> None:
-        typer.echo(f"... {description}")

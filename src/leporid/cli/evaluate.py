@@ -1,4 +1,4 @@
-"""`leporid evaluate`: a saved model, or recommendations from elsewhere, against held-out data."""
+"""`leporid evaluate`: a saved model, or recommendations made elsewhere, on held-out data."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def evaluate(
         list[str] | None, "Also average over this group; may be repeated [tail-users, cold-users]."
     ] = None,
     include_seen: Annotated[
-        bool, "Also rank items a user has already (for repeats, --duplicates all)."
+        bool, "Also rank items of the history (for repeats, --duplicates all)."
     ] = False,
     export: Annotated[Path | None, "Write one row per user to this .csv or .parquet file."] = None,
     json_output: Json = False,
@@ -78,16 +78,16 @@ def evaluate(
 
 
 def _model(path: Path) -> Recommender:
-    """The model to evaluate; says so where the run has another one to deploy."""
+    """The validated model; a note on stderr where the run also has a final one."""
     model = load_model(path, validated=True)
     if (path / "validated" / "model.json").is_file():
-        note = "the validated model is evaluated; the final one has seen the test part"
+        note = "the validated model is evaluated; the final one was fitted on the test part too"
         typer.echo(note, err=True)
     return model
 
 
 def _report(table: MetricTable, strata: list[str]) -> dict[str, Any]:
-    # By default the paper's tail users and those without training items, where there are any.
+    # By default the paper's tail users and cold users, where there are any.
     strata = strata or [name for name in ("tail-users", "cold-users") if table.has_users(name)]
     intervals = table.intervals()
     return {
@@ -114,12 +114,12 @@ def _print(report: dict[str, Any]) -> None:
     print_table(f"{report['part']}, {report['protocol']}", rows)
     typer.echo(
         f"{report['users']:,} users evaluated, {report['cold']:,} of them cold (without training "
-        f"items); {report['skipped']:,} left out because they have no {report['part']} items"
+        f"interactions); {report['skipped']:,} left out because they have no {report['part']} items"
     )
     if report["repeated"]:
         typer.echo(
-            f"{report['repeated']:,} {report['part']} items are not judged, because their users "
-            f"have them already (--include-seen)"
+            f"{report['repeated']:,} {report['part']} items are not evaluated: they are in the "
+            f"history of their users (--include-seen)"
         )
 
 

@@ -1,4 +1,4 @@
-"""Options that several commands share, and what they stand for.
+"""Options that several commands share, and how they are parsed.
 
 A command takes a group of options as one parameter, `log: LogOptions`; `as_command` replaces it
 by the fields of the dataclass. So an option added to `LogOptions` is an option of every command
@@ -66,9 +66,7 @@ class LogOptions:
     time: Annotated[str | None, "Time column; else found by name."] = None
     rating: Annotated[str | None, "Rating column; else found by name."] = None
     min_rating: Annotated[float | None, "Keep rows with at least this rating; else all."] = None
-    weight: Annotated[str | None, "Column that says how much a row counts; else all the same."] = (
-        None
-    )
+    weight: Annotated[str | None, "Column of row weights; else all the same."] = None
     duplicates: Annotated[str, "Of a pair that occurs again keep the first, sum or all."] = "first"
     separator: Annotated[str | None, "Between the fields of a text file; else found."] = None
     header: Annotated[bool | None, "First line holds names; else found."] = None

@@ -14,7 +14,7 @@ from typer import Argument, Option
 from leporid import models
 from leporid.cli.options import Json, load_model, parse_list
 from leporid.cli.output import print_json, print_table, show_progress
-from leporid.errors import ConfigError, DataError, LeporidWarning, UnknownIdError
+from leporid.errors import ConfigError, DataError, LeporidWarning
 
 if TYPE_CHECKING:
     from leporid.models import Recommender
@@ -40,7 +40,7 @@ class FilterOptions:
     include_seen: Annotated[bool, "Also items the user has already."] = False
 
     def by_column(self) -> bool:
-        """Whether a column of the item table is asked for."""
+        """Whether an option names a column of the item table."""
         return any("=" in text for text in [*(self.only or []), *(self.exclude or [])])
 
     def settings(self, model: Recommender, items: Path | None) -> dict[str, Any]:
@@ -63,7 +63,7 @@ def recommend(
     run: Annotated[Path, Argument(help="Folder of a saved model, or of a run with one.")],
     user: Annotated[list[str] | None, "A user's id; may be repeated."] = None,
     history: Annotated[
-        list[str] | None, "Item ids of somebody new, oldest first, separated by commas."
+        list[str] | None, "Item ids of a new user, oldest first, separated by commas."
     ] = None,
     all_users: Annotated[bool, Option("--all", help="Every user of the model, into -o.")] = False,
     users: Annotated[
@@ -72,15 +72,15 @@ def recommend(
     user_column: Annotated[str | None, "Column of --users; else found by name."] = None,
     similar: Annotated[str | None, "The items most like this item instead."] = None,
     n: Annotated[int, Option("-n", help="Length of a list.")] = 10,
-    explain: Annotated[bool, "Add the items of the person that are nearest to each."] = False,
+    explain: Annotated[bool, "Add the items of the history that are nearest to each."] = False,
     filters: FilterOptions = _ALL_ITEMS,
     items: Annotated[Path | None, "File with item ids and titles, to show them."] = None,
     output: Annotated[Path | None, "File to write: .parquet, .csv or .jsonl."] = None,
     json_output: Json = False,
 ) -> None:
-    """The best items for --user, for somebody new with --history, or for --all into a file.
+    """The best items for --user, for a new user with --history, or for --all into a file.
 
-    A run for --all that was broken off goes on where it was when the command is repeated.
+    Repeating the command resumes an interrupted --all.
     """
     if sum(map(bool, (user, history, all_users, users, similar))) != 1:
         raise ConfigError(
@@ -95,8 +95,11 @@ def recommend(
         typer.echo(models.fit_sentence(model), err=True)
     settings = filters.settings(model, items)
     if output is not None:
-        asked = _ids_of_file(model, users, user_column) if users else user
-        _write(model, output, asked, n, settings, json_output)
+        if users is not None:
+            from leporid.data import read_ids
+
+            user = read_ids(users, "user", user_column, model.users)
+        _write(model, output, user, n, settings, json_output)
         return
     titles = _titles(model, items, filters.by_column())
     if similar is not None:
@@ -106,16 +109,16 @@ def recommend(
         _print([{"similar to": similar, "items": near}], "similar to", json_output)
         return
     kind, names = ("user", user) if user else ("history", history or [])
-    people: list[Any] = names if user else [parse_list(text) for text in names]
-    ranked = (model.recommend if user else model.recommend_history)(people, n, **settings)
+    asked: list[Any] = names if user else [parse_list(text) for text in names]
+    ranked = (model.recommend if user else model.recommend_history)(asked, n, **settings)
     lists = []
-    for name, person, *chosen in zip(names, people, *ranked, strict=True):
+    for name, query, *chosen in zip(names, asked, *ranked, strict=True):
         entries = _entries(chosen, "score", titles)
         with warnings.catch_warnings():
             # Unknown items of a history were counted when it was ranked.
             warnings.simplefilter("ignore", LeporidWarning)
             for entry in entries if explain else ():
-                reasons = model.explain(person, entry["item"])
+                reasons = model.explain(query, entry["item"])
                 entry["because"] = _entries(reasons, "similarity", titles)
         lists.append({kind: name, "items": entries})
     _print(lists, kind, json_output)
@@ -166,28 +169,10 @@ def _write(
         numbers = {"users": written.users, "rows": written.rows}
         print_json({"path": str(output), **numbers, "resumed_users": written.resumed_users})
         return
-    again = f", {written.resumed_users:,} of them from before" if written.resumed_users else ""
+    again = (
+        f", {written.resumed_users:,} of them by an earlier run" if written.resumed_users else ""
+    )
     typer.echo(f"wrote {output}: {written.rows:,} rows for {written.users:,} users{again}")
-
-
-def _ids_of_file(model: Recommender, path: Path, column: str | None) -> list[Any]:
-    """The users of a file that the model knows; the others are counted."""
-    from leporid.data import read_ids
-
-    ids = read_ids(path, "user", column)
-    index, unknown = model.users.split_known(ids)
-    if len(index) == 0:
-        raise UnknownIdError(
-            f"the model knows none of the {len(ids):,} users of {path}, the first is {ids[0]!r}"
-        )
-    if unknown:
-        warnings.warn(
-            f"{len(unknown):,} of {len(ids):,} users of {path} are unknown to the model and left "
-            f"out, the first is {unknown[0]!r}",
-            LeporidWarning,
-            stacklevel=2,
-        )
-    return list(model.users.externals(index))
 
 
 def _item_ids(model: Recommender, text: str, option: str, items: Path | None) -> list[Any]:

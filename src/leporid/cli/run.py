@@ -48,7 +48,7 @@ def run(
     data: Annotated[Path | None, "Folder of the logs that the file names by path."] = None,
     json_output: Json = False,
 ) -> None:
-    """Run an experiment grid; what is done already is skipped, what was killed goes on."""
+    """Run an experiment grid; finished cells are skipped, interrupted ones resume."""
     from leporid.experiments import read_experiment
 
     experiments = read_experiment(spec, data)

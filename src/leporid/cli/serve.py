@@ -1,4 +1,4 @@
-"""`leporid serve`: a trained run as a service, and a page to look at it."""
+"""`leporid serve`: a trained run as a service with a page."""
 
 from __future__ import annotations
 
@@ -28,15 +28,16 @@ def serve(
     ] = None,
     public_reading: Annotated[bool, "Reading needs no token."] = False,
     cors: Annotated[
-        list[str] | None, "An origin whose pages may ask, as https://films.example; repeatable."
+        list[str] | None,
+        "An origin whose pages may send requests, as https://films.example; repeatable.",
     ] = None,
     access_log: Annotated[
         str | None, "File for one line of JSON per request; - for standard output."
     ] = None,
     allowed_hosts: Annotated[
         str,
-        "Names the server may be asked by, separated by commas, besides localhost and its address; "
-        "* for all.",
+        "Host names of the server, separated by commas, besides localhost and its address; * for "
+        "any.",
     ] = "",
     limit: Annotated[
         list[str] | None, "A limit to change, as NAME=VALUE: docs/serve.md lists them."

@@ -42,7 +42,7 @@ class _Training:
     device: Device = "auto"
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be, before any data is read."""
+        """Refuse invalid settings before any data is read."""
         _, init_settings = self.settings()
         if (name := self.initialiser()) != "none":
             initializers.get(name).config_class.from_dict(init_settings)
@@ -132,7 +132,7 @@ def _check_tensorboard(model: str) -> None:
 
 
 def _print(record: RunRecord, check: BaselineCheck | None, users: int) -> None:
-    """The run and the baselines, a row each, and the verdict."""
+    """The run and the baselines, a row each, and how they compare."""
     tested = [(record.model, record.metrics, record.seconds)]
     others = check.baselines if check else ()
     tested += [(f"{other.name} (baseline)", other.metrics, other.seconds) for other in others]

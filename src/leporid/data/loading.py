@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
@@ -26,7 +27,7 @@ from leporid.data.columns import (
     normalise,
 )
 from leporid.data.datasets import DATASETS, fetch
-from leporid.data.id_map import uuids_as_text
+from leporid.data.id_map import IdMap, uuids_as_text
 from leporid.data.interactions import Duplicates, Interactions
 from leporid.data.logs import read_log
 from leporid.data.policies import to_interactions
@@ -40,7 +41,14 @@ from leporid.data.source_file import (
 )
 from leporid.data.split import is_split
 from leporid.data.text_files import read_lines, text_table
-from leporid.errors import ConfigError, DataError, UnknownNameError, closest
+from leporid.errors import (
+    ConfigError,
+    DataError,
+    LeporidWarning,
+    UnknownIdError,
+    UnknownNameError,
+    closest,
+)
 
 
 def load(
@@ -212,11 +220,14 @@ def _read_matrix(matrix: Any, weight: str | int | None) -> RawTable:
     return RawTable(columns, report, shape)
 
 
-def read_ids(path: str | Path, role: str = "user", column: str | None = None) -> list[Any]:
+def read_ids(
+    path: str | Path, role: str = "user", column: str | None = None, among: IdMap | None = None
+) -> list[Any]:
     """The ids in a file, in its order, each once.
 
     A parquet, CSV or TSV file has them in `column`, else in its only column or in the one that
-    looks like the `role` ("user" or "item"); any other file has one id per line.
+    looks like the `role` ("user" or "item"); any other file has one id per line. Ids that are not
+    `among` those of a model are left out and counted in a warning.
     """
     path = located(path)
     if not os.path.exists(path):
@@ -231,7 +242,21 @@ def read_ids(path: str | Path, role: str = "user", column: str | None = None) ->
     ids = list(dict.fromkeys(value for value in values if value not in (None, "")))
     if not ids:
         raise DataError(f"{path} holds no {role} ids")
-    return ids
+    if among is None:
+        return ids
+    index, unknown = among.split_known(ids)
+    if len(index) == 0:
+        raise UnknownIdError(
+            f"the model knows none of the {len(ids):,} {role}s of {path}, the first is {ids[0]!r}"
+        )
+    if unknown:
+        warnings.warn(
+            f"{len(unknown):,} of {len(ids):,} {role}s of {path} are unknown to the model and left "
+            f"out, the first is {unknown[0]!r}",
+            LeporidWarning,
+            stacklevel=2,
+        )
+    return list(among.externals(index))
 
 
 def _ids_of_parquet(file: SourceFile, role: str, column: str | None) -> list[Any]:

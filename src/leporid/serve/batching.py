@@ -38,7 +38,7 @@ class ClientOverloadedError(OverloadedError):
 
 
 class HungUpError(LeporidError):
-    """The client is gone: nobody waits for the answer."""
+    """The client has disconnected."""
 
 
 class _Request(Generic[Job, Answer]):
@@ -60,7 +60,7 @@ class _Request(Generic[Job, Answer]):
 class Batcher(Generic[Job, Answer]):
     """One thread that answers jobs in batches; submitted from one event loop.
 
-    Nobody waits for a batch to fill: a job that comes alone is worked on at once. Clients share
+    A batch is not filled up first: a job that comes alone is worked on at once. Clients share
     the thread by fair queueing: the client that had the least work done is next, and of its
     requests one job each in turn. The single thread is also what makes models safe to use here,
     which keep caches and were not written for several threads.
@@ -145,7 +145,7 @@ class Batcher(Generic[Job, Answer]):
             client = min(self._requests, key=self._done.__getitem__)
             requests = self._requests[client]
             request = requests[0]
-            # A large job is a batch of its own: nobody's small one is answered only after it.
+            # A large job is a batch of its own: no small one waits for it.
             if request.waiting and taken and cost + self._cost(request.waiting[0][1]) > _BATCH_COST:
                 break
             requests.popleft()

@@ -158,7 +158,7 @@ def _load(path: Path, items: str | Path | None, like: LoadedRun | None) -> Loade
 
 
 def _map_json(layout: ItemMap, ids: Sequence[int | str], titles: Sequence[str]) -> bytes:
-    """Written once: 200,000 items are 20 MB, and nobody else is answered meanwhile."""
+    """Made once: 200,000 items are 20 MB, and making it would block the event loop."""
     x, y = layout.position.astype(float).round(4).T.tolist()
     answer = {"ids": ids, "titles": titles, "x": x, "y": y}
     answer |= {"genres": layout.genres, "genre": layout.genre.tolist()}

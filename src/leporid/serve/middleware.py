@@ -112,7 +112,7 @@ class Guard:
             await self._app(scope, _replayed(body, receive), send)
 
     def _refused(self, scope: dict[str, Any], headers: dict[bytes, bytes]) -> JSONResponse | None:
-        """What is answered to a request that may not read, or asks somebody else."""
+        """The answer to a request without a token, or for another host."""
         if self._hosts is not None:
             host = _host(headers.get(b"host", b"").decode("latin-1"))
             if host not in self._hosts and host != (scope.get("server") or ("",))[0]:

@@ -104,8 +104,8 @@ class LogRateLimit(logging.Filter):
         key: tuple[object, ...] = (record.msg,)
         error = record.exc_info[1] if record.exc_info else None
         if error is not None:
-            places = [(frame.f_code, line) for frame, line in walk_tb(error.__traceback__)]
-            key += (type(error), *places[-1:])
+            lines = [(frame.f_code, line) for frame, line in walk_tb(error.__traceback__)]
+            key += (type(error), *lines[-1:])
         last, suppressed = self._last.get(key, (-_SECONDS, 0))
         now = time.monotonic()
         if now - last < _SECONDS:

@@ -172,7 +172,7 @@ class Service:
         self.bound("items named in the request", named, limits.item_list)
 
     def _answers(self, queries: list[UserQuery]) -> list[bytes | LeporidError]:
-        """JSON made in the thread that scores, where it delays nobody else's request."""
+        """JSON is made in the scoring thread, off the event loop."""
         return [
             ranked if isinstance(ranked, LeporidError) else _json(_result(query, ranked))
             for query, ranked in zip(queries, self._engine.rank(queries), strict=True)

@@ -54,7 +54,7 @@ def open_store(where: str | Path) -> EventStore:
 class EventStore(abc.ABC):
     """A table of events. `add` and `items_of` run in two different threads."""
 
-    mark: str  # a value's place in a statement
+    mark: str  # stands for a value in a statement
     name: str  # what errors call the store
     failure: type[Exception]  # what the driver raises
 
@@ -84,7 +84,7 @@ class EventStore(abc.ABC):
         """The `last` items of each user that has any, in order of time."""
         query, items = _LAST.format(mark=self.mark), {}
         with self._link("read") as link:
-            # PostgreSQL has no text with a NUL in it, so nobody is called that.
+            # PostgreSQL has no text with a NUL in it, so there is no such user.
             for user in (user for user in users if "\0" not in user):
                 rows = link.execute(query, (user, last)).fetchall()
                 if rows:
@@ -93,7 +93,7 @@ class EventStore(abc.ABC):
 
     def events(self) -> Iterator[Event]:
         """Everything, in the order it was added."""
-        with self._in_words(), contextlib.closing(self._open()) as link:
+        with self._driver_errors(), contextlib.closing(self._open()) as link:
             yield from (self._sound(*row) for row in self._rows(link))
 
     def _sound(self, user: Any, item: Any, time: Any = 0) -> Event:
@@ -107,7 +107,7 @@ class EventStore(abc.ABC):
         )
 
     def close(self) -> None:
-        """Close the connections; waits for whoever uses one."""
+        """Close the connections, after their current use."""
         for use, lock in self._locks.items():
             with lock:
                 if use in self._links:
@@ -116,15 +116,15 @@ class EventStore(abc.ABC):
     @contextlib.contextmanager
     def _link(self, use: str) -> Iterator[Any]:
         """A connection for one thread at a time, opened again where it was lost."""
-        with self._in_words(), self._locks[use]:
+        with self._driver_errors(), self._locks[use]:
             link = self._links.get(use)
             if link is None or getattr(link, "closed", False):
                 link = self._links[use] = self._open()
             yield link
 
     @contextlib.contextmanager
-    def _in_words(self) -> Iterator[None]:
-        """A failing disk or server is reported in words, without SQL."""
+    def _driver_errors(self) -> Iterator[None]:
+        """Turn errors of the driver into a `StoreError` without SQL."""
         try:
             yield
         except self.failure as error:

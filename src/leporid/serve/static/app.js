@@ -121,7 +121,7 @@ function showLists() {
 async function showSimilar(item) {
   const value = await ask(`/similar/${encodeURIComponent(item.id)}?n=12`);
   if (!value) return;
-  $("similar-hint").textContent = value.similar.length ? `Nearest to ${item.title} on the item graph (the share of people who have both):` : `${item.title} shares no user with another item.`;
+  $("similar-hint").textContent = value.similar.length ? `Nearest to ${item.title} on the item graph (the share of users who have both):` : `${item.title} shares no user with another item.`;
   $("similar").replaceChildren(...value.similar.map((near) => make("li", {}, itemButton(near, "Add to history", () => add(near)), make("small", { textContent: near.similarity.toFixed(2) }))));
   showTab($("t-near"));
   $("h-similar").scrollIntoView({ block: "nearest" });
