@@ -5,7 +5,7 @@ python -m benchmarks.choose_logs DATA [--only lastfm,beauty] [--budget 5m] [--de
 python -m benchmarks.choose_logs --table [--records FOLDER]
 
 DATA is a folder with the logs named below. Each log is a process of its own, and its record, with
-every event of the race, is FOLDER/<log>.json. To run logs side by side give each call one log and
+every event of the search, is FOLDER/<log>.json. To run logs side by side give each call one log and
 its own cores (taskset -c 0,1 python -m ...). `--table` makes records/choose.json of all records.
 """
 
@@ -52,10 +52,10 @@ def run(source: Path, core: int, options: argparse.Namespace, folder: Path) -> d
         "machine": machine(),
         "told": done.stderr.splitlines(),
     }
-    journal = folder / "race" / "journal.jsonl"
+    journal = folder / "search" / "journal.jsonl"
     if journal.is_file():
         lines = journal.read_text(encoding="utf-8").splitlines()
-        record["race"] = [json.loads(line) for line in lines]
+        record["search"] = [json.loads(line) for line in lines]
     if done.returncode:
         return {**record, "error": done.stderr.strip()[-4000:]}
     return {**read_json(folder / "chosen.json"), **record}

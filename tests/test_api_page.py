@@ -54,7 +54,7 @@ FOR_OTHER_PACKAGES = {
         *("fit", "fit_and_test", "initialisation_gains", "load_split", "paired_tests"),
         *("paired_gains", "read_experiment", "record_run", "run_cell", "train_to_folder"),
         *("BaselineCheck", "claim", "have_seen", "tune_baselines", "write_final"),
-        "write_record",
+        *("Event", "Journal", "write_record"),
     },
     "serve": {"merged_log"},
 }

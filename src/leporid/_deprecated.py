@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import pkgutil
 import sys
@@ -10,7 +11,10 @@ from collections.abc import Callable, Mapping
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 GOES = "the old name goes in the next version"
 _PACKAGES = {
@@ -70,3 +74,20 @@ class _OldPackages(MetaPathFinder, Loader):
 def deprecated_packages() -> None:
     """Let old packages be imported; asked last, so that it costs other imports nothing."""
     sys.meta_path.append(_OldPackages())
+
+
+def renamed_arguments(**names: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
+    """Let a function take the argument `names[old]` by its old name too."""
+
+    def decorate(function: Callable[P, T]) -> Callable[P, T]:
+        @functools.wraps(function)
+        def call(*args: P.args, **kwargs: P.kwargs) -> T:
+            for old in names.keys() & kwargs.keys():
+                text = f"{old} is now {names[old]}: {GOES}"
+                warnings.warn(text, DeprecationWarning, stacklevel=2)
+                kwargs[names[old]] = kwargs.pop(old)
+            return function(*args, **kwargs)
+
+        return call
+
+    return decorate

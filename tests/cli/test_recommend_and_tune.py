@@ -80,7 +80,7 @@ def test_questions_without_an_answer(run: Path, tmp_path: Path) -> None:
 
 def test_tune_prints_the_best_settings(log: Path, tmp_path: Path) -> None:
     arguments = ["tune", "rp3beta", str(log), "--core", "2", "--trials", "3"]
-    arguments += ["--set", "normalize=true", "--storage", str(tmp_path / "study.journal")]
+    arguments += ["--set", "normalize=true", "--storage", str(tmp_path / "study.jsonl")]
     out = runner.invoke(app, [*arguments, "--json"])
     assert out.exit_code == 0, out.output
     result = json.loads(out.stdout)
@@ -92,14 +92,18 @@ def test_tune_prints_the_best_settings(log: Path, tmp_path: Path) -> None:
     assert "None" not in table.stdout.partition("best:")[2]
 
 
-def test_a_rehearsed_search_is_another_study_and_says_what_it_judged_on(log: Path) -> None:
+def test_inner_validation_is_another_study_and_says_what_it_evaluated_on(log: Path) -> None:
     arguments = ["tune", "ease", str(log), "--core", "2", "--trials", "2", "--set", "l2=3.5"]
     studies = []
-    for more, judge in (([], "on validation"), (["--rehearse"], "on the rehearsed test")):
-        assert judge in " ".join(runner.invoke(app, [*arguments, *more]).stdout.split())
+    inner = "on the inner validation split"
+    for more, part in (([], "on validation"), (["--inner-validation"], inner)):
+        assert part in " ".join(runner.invoke(app, [*arguments, *more]).stdout.split())
         studies.append(json.loads(runner.invoke(app, [*arguments, *more, "--json"]).stdout))
     assert studies[0]["study"] != studies[1]["study"]
     assert studies[1]["best_config"]["l2"] == 3.5
+    old = runner.invoke(app, [*arguments, "--rehearse", "--json"])
+    assert json.loads(old.stdout)["study"] == studies[1]["study"]
+    assert "--rehearse is now --inner-validation" in old.stderr
 
 
 def test_all_baselines_are_recorded_by_one_command(log: Path, tmp_path: Path) -> None:

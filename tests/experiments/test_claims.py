@@ -10,7 +10,7 @@ from pathlib import Path
 
 from filelock import FileLock
 
-from leporid.experiments.claims import claim, is_claimed
+from leporid.experiments.journal import claim, is_claimed
 
 
 def test_only_one_holder_at_a_time(tmp_path: Path) -> None:
@@ -63,7 +63,7 @@ def test_the_claim_of_a_killed_process_is_free_at_once(tmp_path: Path) -> None:
         assert mine
 
 
-def _race(path: Path, barrier: object, won: object) -> None:
+def _compete(path: Path, barrier: object, won: object) -> None:
     barrier.wait()  # type: ignore[attr-defined]
     with claim(path) as mine:
         if mine:
@@ -75,7 +75,7 @@ def test_of_several_processes_one_wins(tmp_path: Path) -> None:
     context = multiprocessing.get_context("spawn")
     barrier, won = context.Barrier(4), context.Queue()
     path = tmp_path / "cell.claim"
-    workers = [context.Process(target=_race, args=(path, barrier, won)) for _ in range(4)]
+    workers = [context.Process(target=_compete, args=(path, barrier, won)) for _ in range(4)]
     for worker in workers:
         worker.start()
     for worker in workers:

@@ -1,16 +1,14 @@
 """Tuning: validation only, a budget that survives a kill and is shared, seeded, resumable.
 
-The ledger is tested here too, by studies that stop, die and share a file, and in test_workers.py.
+Studies that are killed at every step are in test_tuning_workers.py.
 """
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import multiprocessing
 import os
 import signal
-import sqlite3
 import sys
 from pathlib import Path
 from typing import Any, ClassVar
@@ -21,12 +19,12 @@ import pytest
 import leporid
 from leporid.data.split import Split
 from leporid.errors import ConfigError, DataError, LeporidError, MissingExtraError, UnknownNameError
-from leporid.experiments import tune
+from leporid.experiments import Journal, tune
 from leporid.experiments import tuning as study_module
 from leporid.models import train
 from leporid.models.ease import EASE
 from leporid.progress import NullProgress
-from leporid.space import Float, Int
+from leporid.space import Choice, Float, Int
 from tests.selection.clocks import Clock
 from tests.test_contract import make_split
 from tests.training.toy import Dot
@@ -75,22 +73,25 @@ def test_the_test_part_does_not_matter() -> None:
     assert values[0] == values[1]
 
 
-def test_a_rehearsed_study_is_judged_on_the_test_part_of_the_rehearsal() -> None:
+def test_inner_validation_evaluates_on_the_test_part_of_the_inner_split() -> None:
     split = leporid.temporal_split(make_split().train_valid)
     again = leporid.inner_validation_split(split)
-    result = tune("ease", split, trials=3, metric="NDCG@3", seed=1, rehearse=True)
+    result = tune("ease", split, trials=3, metric="NDCG@3", seed=1, inner_validation=True)
     for trial in result.trials:
         model = EASE(**trial["settings"]).fit(again)
         value = leporid.evaluate(model, again, at=(3,), part="test").mean()["NDCG@3"]
         assert trial["value"] == pytest.approx(value)
     assert result.study != tune("ease", split, trials=1, metric="NDCG@3", seed=1).study
+    with pytest.warns(DeprecationWarning, match="rehearse is now inner_validation"):
+        old = tune("ease", split, trials=3, metric="NDCG@3", seed=1, rehearse=True)
+    assert old.study == result.study
 
 
-def test_the_test_part_does_not_matter_to_a_rehearsal_either() -> None:
+def test_the_test_part_does_not_matter_to_inner_validation_either() -> None:
     split = leporid.temporal_split(make_split().train_valid)
     other = split.test.select(np.arange(len(split.test)) % 2 == 0)
     values = [
-        [t["value"] for t in tune("ease", s, trials=3, seed=1, rehearse=True).trials]
+        [t["value"] for t in tune("ease", s, trials=3, seed=1, inner_validation=True).trials]
         for s in (split, Split(split.train, split.valid, other, split.protocol))
     ]
     assert values[0] == values[1]
@@ -131,11 +132,10 @@ def test_fixed_settings_are_kept_and_conditions_obeyed() -> None:
     assert len({trial["settings"]["similarity"] for trial in result.trials}) > 1
 
 
-@pytest.mark.parametrize("storage", ["study.journal", "study.db"])
-def test_a_stored_study_goes_on_as_if_it_had_not_stopped(storage: str, tmp_path: Path) -> None:
+def test_a_stored_study_goes_on_as_if_it_had_not_stopped(tmp_path: Path) -> None:
     split = make_split()
     whole = tune("ease", split, trials=9, seed=2)
-    path = tmp_path / "deep" / storage
+    path = tmp_path / "deep" / "study.jsonl"
     part = tune(Counted, split, trials=5, seed=2, storage=path)
     assert len(part.trials) == len(Counted.fits) == 5
     rest = tune(Counted, split, trials=9, seed=2, storage=path)
@@ -152,7 +152,7 @@ def _tune_and_die(path: Path) -> None:
 
 
 def test_a_killed_study_loses_one_trial_and_repeats_it(tmp_path: Path) -> None:
-    path = tmp_path / "study.journal"
+    path = tmp_path / "study.jsonl"
     child = multiprocessing.get_context("spawn").Process(target=_tune_and_die, args=(path,))
     child.start()
     child.join()
@@ -170,7 +170,7 @@ def _tune_quietly(path: Path) -> None:
 
 @pytest.mark.slow
 def test_processes_share_one_budget(tmp_path: Path) -> None:
-    path = tmp_path / "study.journal"
+    path = tmp_path / "study.jsonl"
     context = multiprocessing.get_context("spawn")
     children = [context.Process(target=_tune_quietly, args=(path,)) for _ in range(2)]
     for child in children:
@@ -237,49 +237,55 @@ def test_a_timeout_begins_no_further_trial() -> None:
             assert [trial["seconds"] for trial in done] == [1.0] * trials
 
 
-@pytest.mark.parametrize("begun", [False, True])
-def test_a_full_disk_is_a_sentence(begun: bool, tmp_path: Path) -> None:
-    from sqlalchemy import Engine, event
+@pytest.mark.parametrize("storage", ["study.db", "study.sqlite3", "postgresql://host/studies"])
+def test_a_database_is_refused_with_what_to_give_instead(storage: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"journal file since 0\.8.*give a file such as study"):
+        tune("ease", make_split(), trials=1, storage=storage)
 
-    path, pages = tmp_path / "study.db", 1
-    if begun:
+
+def test_a_journal_of_optuna_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "study.journal"
+    path.write_text('{"op_code": 0, "worker_id": "a", "study_name": "s"}\n', encoding="utf-8")
+    before = path.read_bytes()
+    with pytest.raises(ConfigError, match=r"journal file since 0\.8"):
         tune("ease", make_split(), trials=1, storage=path)
-        with contextlib.closing(sqlite3.connect(path)) as database:
-            pages = database.execute("PRAGMA page_count").fetchone()[0]
-
-    def fill(connection: Any, _: Any) -> None:
-        connection.execute(f"PRAGMA max_page_count = {pages}")
-
-    event.listen(Engine, "connect", fill)
-    try:
-        with pytest.raises(DataError) as error:
-            tune("ease", make_split(), trials=50, storage=path)
-    finally:
-        event.remove(Engine, "connect", fill)
-    said = f"could not write the study {path}: database or disk is full; make room there"
-    assert said in str(error.value)
-    assert tune("ease", make_split(), trials=2, storage=path).trials, "the same file goes on"
+    assert path.read_bytes() == before
 
 
-def test_a_full_disk_is_a_sentence_for_a_journal_too(
+def test_studies_of_several_models_share_a_file(tmp_path: Path) -> None:
+    path, split = tmp_path / "study.jsonl", make_split()
+    first = tune("ease", split, trials=3, storage=path)
+    tune("rp3beta", split, trials=3, storage=path)
+    assert tune("ease", split, trials=3, storage=path) == first
+
+
+def test_options_that_json_does_not_keep_are_searched(tmp_path: Path) -> None:
+    space = {"window": Choice(None, 5), "l2": Choice(1.0, 50.0)}
+    split, path = make_split(), tmp_path / "study.jsonl"
+    whole = tune("ease", split, trials=10, space=space, seed=3)
+    tune("ease", split, trials=4, space=space, seed=3, storage=path)
+    again = tune("ease", split, trials=10, space=space, seed=3, storage=path)
+    assert [t["settings"] for t in again.trials] == [t["settings"] for t in whole.trials]
+
+
+def test_a_full_disk_is_a_sentence_and_the_study_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from optuna.storages.journal import JournalFileBackend
+    write, written = Journal._write, []
 
-    write, written = JournalFileBackend.append_logs, []
-
-    def full(self: Any, logs: Any) -> None:
-        written.append(logs)
-        if len(written) > 20:
+    def full(self: Journal, *line: Any) -> None:
+        written.append(line)
+        if len(written) > 4:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        write(self, logs)
+        write(self, *line)
 
-    path = tmp_path / "study.journal"
+    path = tmp_path / "study.jsonl"
     with monkeypatch.context() as patch:
-        patch.setattr(JournalFileBackend, "append_logs", full)
-        with pytest.raises(DataError, match=r"could not write the study .*: No space left on dev"):
-            tune("ease", make_split(), trials=20, storage=path)
-    assert len(tune("ease", make_split(), trials=4, storage=path).trials) == 4
+        patch.setattr(Journal, "_write", full)
+        with pytest.raises(DataError, match=r"could not write .*: No space left on dev"):
+            tune(Counted, make_split(), trials=20, storage=path)
+    assert len(tune(Counted, make_split(), trials=5, storage=path).trials) == 5
+    assert len(Counted.fits) == 6, "one was lost and is repeated"
 
 
 def test_progress_shows_the_best_value_so_far() -> None:
@@ -313,7 +319,7 @@ def test_bad_questions_get_a_sentence(tmp_path: Path) -> None:
     empty = split.valid.select(np.zeros(len(split.valid), dtype=bool))
     with pytest.raises(DataError, match="validation part of the split is empty"):
         tune("ease", Split(split.train, empty, split.test, "x"))
-    path = tmp_path / "study.journal"
+    path = tmp_path / "study.jsonl"
     tune("ease", split, trials=1, storage=path, study_name="mine")
     with pytest.raises(ConfigError, match="was made for metric 'NDCG@10', not 'HR@5'"):
         tune("ease", split, trials=1, storage=path, study_name="mine", metric="HR@5")

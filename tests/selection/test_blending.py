@@ -66,7 +66,7 @@ def test_two_that_know_different_things_are_blended() -> None:
     blend = choose_blend(members, [first, second], part, "HR@10")
     assert blend is not None
     assert {m.candidate.model for m in blend.members} == {"a", "b"}
-    assert blend.low > 0
+    assert blend.comparison.outcome == "above"
     assert blend.value == 1.0
     assert [entry["model"] for entry in blend.entries] == [m.candidate.model for m in blend.members]
     with pytest.raises(OutOfTimeError):

@@ -14,20 +14,21 @@ from leporid import models
 from leporid.experiments import classical_models
 from leporid.selection.budget import Timer
 from leporid.selection.candidates import (
+    INITS,
     NETWORKS,
-    STARTS,
     Candidate,
+    Problem,
     classical_candidates,
     first_candidates,
-    from_all_starts,
     log_facts,
     neural_models,
     variant,
+    with_inits,
 )
-from leporid.selection.evaluator import Rehearsal
-from leporid.selection.journal import Journal
-from leporid.selection.schedule import Programme, _race_seconds, plan_steps
-from leporid.selection.search import Race
+from leporid.selection.evaluator import TrialEvaluator
+from leporid.selection.events import open_journal
+from leporid.selection.schedule import Schedule, _search_seconds, plan_steps
+from leporid.selection.search import Search
 
 
 def test_every_classical_model_takes_part_once() -> None:
@@ -61,11 +62,11 @@ def test_an_order_puts_the_models_first_that_read_it() -> None:
     assert sorted(neural_models(ordered)) == sorted(neural_models(shuffled))
 
 
-def test_starts_are_treated_alike() -> None:
-    field = from_all_starts("bpr", {"steps": 7})
-    assert [c.init for c in field] == list(STARTS)
+def test_initialisations_are_treated_alike() -> None:
+    field = with_inits("bpr", {"steps": 7})
+    assert [c.init for c in field] == list(INITS)
     assert all(c.settings == {"steps": 7} for c in field)
-    assert len({c.key for c in field}) == len(STARTS)
+    assert len({c.key for c in field}) == len(INITS)
 
 
 @pytest.mark.parametrize("model", ["ease", "itemknn", "slim", "rp3beta", "sasrec", "toppop"])
@@ -94,41 +95,42 @@ def test_a_candidate_is_the_same_in_every_session() -> None:
     assert Candidate(model="ease", settings={"l2": 4.0, "window": 5}).key != first.key
 
 
-def programme_of(
+def schedule_of(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, speeds: dict[str, float], left: float
-) -> Programme:
-    """A race with `left` seconds and networks of known speed per example."""
+) -> Schedule:
+    """A search with `left` seconds and networks of known speed per example."""
     split = leporid.temporal_split(leporid.synthesize(60, 40, 900, seed=1))
-    judge = Rehearsal(split, split, "NDCG@10", Timer(left, clock=lambda: 0.0), tmp_path)
-    race = Race(judge, Journal(tmp_path / "journal.jsonl", {}), judge.timer)
-    own = Programme(race, judge, log_facts(split), "NDCG@10", lambda event: None)
+    timer = Timer(left, clock=lambda: 0.0)
+    evaluator = TrialEvaluator.of(Problem(split, split, "NDCG@10"), timer, tmp_path)
+    search = Search(evaluator, open_journal(tmp_path, {}), timer)
+    own, estimates = Schedule(search, evaluator, log_facts(split)), evaluator.estimates
 
     def speed(model: str, settings: dict[str, Any]) -> float:
-        judge.speeds[model] = speeds[model] * own._config(model, settings).batch_size
-        return judge.speeds[model]
+        estimates.speeds[model] = speeds[model] * own._config(model, settings).batch_size
+        return estimates.speeds[model]
 
     monkeypatch.setattr(own, "_speed", speed)
-    monkeypatch.setattr(own, "_open_starts", lambda settings: list(STARTS))
+    monkeypatch.setattr(own, "_possible_inits", lambda settings: list(INITS))
     return own
 
 
-def test_more_networks_race_only_where_time_is_plenty(
+def test_more_networks_take_part_only_where_time_is_plenty(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     speeds = dict.fromkeys(NETWORKS, 1e-5)
-    everyone = programme_of(monkeypatch, tmp_path / "a", speeds, 1e5)._plan()
+    everyone = schedule_of(monkeypatch, tmp_path / "a", speeds, 1e5)._plan()
     assert set(everyone) == {"dlr2", "sasrec", "hgn", "lightgcn", "bpr"}
-    few = programme_of(monkeypatch, tmp_path / "b", speeds, 20.0)._plan()
+    few = schedule_of(monkeypatch, tmp_path / "b", speeds, 20.0)._plan()
     assert set(few) == {"dlr2", "sasrec"}
     slow = {**speeds, "dlr2": 1.0}
-    assert set(programme_of(monkeypatch, tmp_path / "c", slow, 20.0)._plan()) == {"sasrec", "hgn"}
+    assert set(schedule_of(monkeypatch, tmp_path / "c", slow, 20.0)._plan()) == {"sasrec", "hgn"}
 
 
 def test_few_steps_become_more_steps_with_smaller_batches(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     speeds = dict.fromkeys(NETWORKS, 1e-4)
-    plan = programme_of(monkeypatch, tmp_path, speeds, 100.0)._plan()
+    plan = schedule_of(monkeypatch, tmp_path, speeds, 100.0)._plan()
     dlr2 = models.get("dlr2").recipes["general"]
     assert 32 <= plan["dlr2"]["batch_size"] < dlr2["batch_size"]
     assert plan["dlr2"]["steps"] >= 500
@@ -145,4 +147,4 @@ def test_a_plan_fits_and_slow_models_do_not_keep_out_quick_ones() -> None:
         assert list(plan) == ["quick", "slow"], "the quickest first"
         assert plan["quick"] == 3000
         assert 100 <= plan["slow"] < 5000
-        assert _race_seconds([seconds[n] * k for n, k in plan.items()]) <= left
+        assert _search_seconds([seconds[n] * k for n, k in plan.items()]) <= left

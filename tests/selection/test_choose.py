@@ -20,12 +20,13 @@ from leporid.data import IdMap, Interactions
 from leporid.errors import ConfigError, DataError, LeporidWarning, UnknownNameError
 from leporid.experiments import read_run
 from leporid.models import Blend, Recommender, find_model
-from leporid.selection import schedule
+from leporid.selection import finalise, schedule
+from leporid.selection.answer import Session
 from leporid.selection.budget import Guard
 from leporid.selection.candidates import Candidate
 from leporid.selection.choice import Choice
-from leporid.selection.finalise import Closing
-from leporid.selection.schedule import Programme
+from leporid.selection.evaluator import TrialEvaluator
+from leporid.selection.schedule import Schedule
 from leporid.serve.loaded_run import load_run
 from tests.selection.clocks import Clock
 
@@ -47,7 +48,7 @@ def log_of(rows: list[tuple[int, int, int]]) -> Interactions:
 
 @pytest.fixture(scope="module")
 def short() -> Iterator[None]:
-    """Two rounds of variants: the race is over before its time, on a busy machine too."""
+    """Two rounds of variants: the search is over before its time, on a busy machine too."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(schedule, "_EARLY_ROUNDS", 1)
         patch.setattr(schedule, "_ROUNDS", 1)
@@ -65,8 +66,8 @@ def chosen(short: None, tmp_path_factory: pytest.TempPathFactory) -> Choice:
 def test_the_answer_is_a_model_a_table_and_reasons(chosen: Choice) -> None:
     assert chosen.model.fitting.final
     assert len(chosen.model.known) == len(planted())
-    judged = {row["model"] for row in chosen.table}
-    assert {"toppop", "itemknn"} <= judged <= set(QUICK)
+    evaluated = {row["model"] for row in chosen.table}
+    assert {"toppop", "itemknn"} <= evaluated <= set(QUICK)
     ended = [row["NDCG@10"] for row in chosen.table if row["came to"] == "the end"]
     assert ended == sorted(ended, reverse=True)
     assert chosen.table[0]["model"] != "toppop"
@@ -86,19 +87,19 @@ def test_the_folder_is_a_run(chosen: Choice) -> None:
     assert run.record.metrics["NDCG@10"] == pytest.approx(chosen.tested[0]["NDCG@10"])
     assert load_run(chosen.folder).metrics == run.record.metrics
     page = (chosen.folder / "report.html").read_text(encoding="utf-8")
-    assert "The race" in page
+    assert "The search" in page
     assert chosen.commands[0].split(" --seed")[0] in page
 
 
 def test_the_same_question_again_is_answered_from_the_folder(chosen: Choice) -> None:
     assert chosen.folder is not None
-    journal = chosen.folder / "race" / "journal.jsonl"
+    journal = chosen.folder / "search" / "journal.jsonl"
     before = journal.read_bytes()
     again = leporid.choose(planted(), 120, models=QUICK, output=chosen.folder, progress=False)
     assert "nothing was written" in again.note
     assert again.to_dict() == chosen.to_dict() == json.loads(json.dumps(chosen.to_dict()))
     assert journal.read_bytes() == before
-    with pytest.raises(ConfigError, match="another metric"):
+    with pytest.raises(ConfigError, match="was made for metric"):
         leporid.choose(planted(), 130, "HR@10", output=chosen.folder, progress=False, clock=Clock())
 
 
@@ -116,15 +117,15 @@ def test_what_is_tested_has_learnt_from_validation_and_not_from_test(chosen: Cho
 def test_a_winner_whose_fit_crashes_gives_its_place_to_the_next(
     short: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    fitted, asked = Closing._fitted, []
+    fitted, asked = finalise.fit_validated, []
 
-    def crash(self: Closing, candidate: Candidate, guard: Guard) -> Recommender:
+    def crash(evaluator: TrialEvaluator, candidate: Candidate, guard: Guard) -> Recommender:
         asked.append(candidate)
         if len(asked) == 1:
             raise np.linalg.LinAlgError("Eigenvalues did not converge")
-        return fitted(self, candidate, guard)
+        return fitted(evaluator, candidate, guard)
 
-    monkeypatch.setattr(Closing, "_fitted", crash)
+    monkeypatch.setattr(finalise, "fit_validated", crash)
     chosen = leporid.choose(
         planted(), 600, models=("toppop", "itemknn"), progress=False, clock=Clock()
     )
@@ -145,11 +146,11 @@ def test_a_final_fit_that_crashes_leaves_the_tested_model(
     def crash(*_: Any) -> Recommender:
         raise MemoryError("too large")
 
-    monkeypatch.setattr(Closing, "_final", crash)
+    monkeypatch.setattr(finalise, "fit_final", crash)
     chosen = leporid.choose(
         planted(), 600, models=("toppop", "itemknn"), progress=False, clock=Clock()
     )
-    assert "No final fit: too large; the model in the folder has not learnt" in chosen.why
+    assert "No final fit: too large; the model in the folder is not fitted" in chosen.why
     assert [row["model"] for row in chosen.tested].count(chosen.winner) == 1
     assert not chosen.model.fitting.final
 
@@ -157,19 +158,17 @@ def test_a_final_fit_that_crashes_leaves_the_tested_model(
 def test_without_time_for_a_blend_or_a_test_there_is_still_an_answer(
     short: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    decide = Closing.decide
+    decide, clock = finalise.decide_or_restore, Clock()
 
-    clock = Clock()
-
-    def too_late(self: Closing) -> None:
+    def too_late(session: Session) -> None:
         clock.advance(10_000)
-        decide(self)
+        decide(session)
 
-    monkeypatch.setattr(Closing, "decide", too_late)
+    monkeypatch.setattr(finalise, "decide_or_restore", too_late)
     models = ("toppop", "itemknn")
     chosen = leporid.choose(planted(), 600, models=models, progress=False, clock=clock)
     assert chosen.winner == "toppop"
-    assert " was ahead with 0." in chosen.why
+    assert " was above it with 0." in chosen.why
     assert "itemknn" not in chosen.commands[0]
 
 
@@ -188,7 +187,7 @@ def test_choosing_never_looks_at_test(short: None) -> None:
     ("rows", "answer"),
     [
         ([(u, (3 * u + 5 * k) % 17, k) for u in range(5) for k in range(8)], ""),
-        ([(u, i, i) for u in range(40) for i in (u % 7, 7 + u % 5)], "too small to judge"),
+        ([(u, i, i) for u in range(40) for i in (u % 7, 7 + u % 5)], "too small to evaluate"),
     ],
     ids=["five users", "two items each"],
 )
@@ -219,7 +218,7 @@ def test_no_time_at_all_still_gives_the_most_popular() -> None:
     chosen = leporid.choose(planted(), 1e-6, progress=False, clock=Clock(0.001))
     assert chosen.folder is None
     assert chosen.winner == "toppop"
-    assert "More time would help" in chosen.why
+    assert "for lack of time" in chosen.why
 
 
 def test_what_cannot_be_is_refused_at_once() -> None:
@@ -232,14 +231,14 @@ def test_what_cannot_be_is_refused_at_once() -> None:
 
 
 def test_an_interrupt_keeps_the_best_so_far(monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupted(self: Programme, phase: str, place: int) -> None:
+    def interrupted(self: Schedule, phase: str, place: int) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(Programme, "_vary", interrupted)
+    monkeypatch.setattr(Schedule, "_vary", interrupted)
     chosen = leporid.choose(
         planted(), 600, models=("toppop", "itemknn"), progress=False, clock=Clock()
     )
-    assert "interrupted" in chosen.why
+    assert "Interrupted: this is the best so far" in chosen.why
     assert chosen.winner.startswith("itemknn")
 
 
@@ -251,18 +250,18 @@ def test_a_metric_made_of_two_means(short: None) -> None:
 
 
 @pytest.mark.slow
-def test_networks_race_from_every_start(short: None, tmp_path: Path) -> None:
+def test_networks_are_trained_with_every_initialisation(short: None, tmp_path: Path) -> None:
     data = leporid.synthesize(200, 90, 6000, seed=2)
     models = ("toppop", "itemknn", "bpr")
     chosen = leporid.choose(
         data, 900, models=models, output=tmp_path / "out", progress=False, clock=Clock(0.001)
     )
-    starts = {row["start"] for row in chosen.table if row["model"] == "bpr"}
-    assert starts == {"random", "svd", "leporid"}
-    assert "The start: bpr" in chosen.why
-    lines = (tmp_path / "out/race/journal.jsonl").read_text(encoding="utf-8").splitlines()
+    inits = {row["init"] for row in chosen.table if row["model"] == "bpr"}
+    assert inits == {"random", "svd", "leporid"}
+    assert "Initialisation: bpr" in chosen.why
+    lines = (tmp_path / "out/search/journal.jsonl").read_text(encoding="utf-8").splitlines()
     events = [json.loads(line) for line in lines]
-    first = [e for e in events if e["event"] == "judged" and e["rung"] == 0 and "steps" in e]
+    first = [e for e in events if e["event"] == "evaluated" and e["rung"] == 0 and "steps" in e]
     assert len({e["steps"] for e in first if "lr" not in e["candidate"]["settings"]}) == 1
 
 
@@ -283,7 +282,7 @@ def test_a_killed_choice_ends_with_the_same_winner(tmp_path: Path) -> None:
         return kept
 
     whole, folder = summary(tmp_path / "whole"), tmp_path / "killed"
-    journal = folder / "race" / "journal.jsonl"
+    journal = folder / "search" / "journal.jsonl"
     ends = [f'"event": "{kind}"'.encode() for kind in ("decided", "fitted", "final fit")]
     for many, line in ((5, b"\n"), (16, b"\n"), *((1, end) for end in ends)):
         many += journal.read_bytes().count(line) if line != b"\n" else 0

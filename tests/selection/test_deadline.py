@@ -15,15 +15,14 @@ from leporid.data import Split
 from leporid.errors import DataError
 from leporid.models.shared import catalogue
 from leporid.selection import evaluator, finalise, runtime_estimates, schedule
-from leporid.selection.answer import Answer
+from leporid.selection.answer import Answer, Session
 from leporid.selection.budget import OutOfTimeError, Timer
-from leporid.selection.candidates import Candidate, with_windows
+from leporid.selection.candidates import Candidate, Problem, with_windows
 from leporid.selection.choice import Choice
-from leporid.selection.evaluator import Rehearsal, stage_of
-from leporid.selection.finalise import Closing
-from leporid.selection.runtime_estimates import predict_seconds, share_of
+from leporid.selection.evaluator import TrialEvaluator
+from leporid.selection.runtime_estimates import RuntimeEstimates, estimate_seconds, share_of
 from leporid.selection.search import FULL
-from leporid.selection.subprocess_runner import run_apart
+from leporid.selection.subprocess_runner import run_in_subprocess
 from tests.selection import slow_model, slow_tasks
 from tests.selection.clocks import Clock
 
@@ -51,22 +50,22 @@ def sleeper(monkeypatch: pytest.MonkeyPatch) -> str:
     return "sleeper"
 
 
-def judge_of(folder: Path, budget: float = math.inf, tick: float = 0.0) -> Rehearsal:
-    split, timer = planted(), Timer(budget, clock=Clock(tick))
-    return Rehearsal(split, stage_of(split) or split, "NDCG@10", timer, folder)
+def evaluator_of(folder: Path, budget: float = math.inf, tick: float = 0.0) -> TrialEvaluator:
+    timer = Timer(budget, clock=Clock(tick))
+    return TrialEvaluator.of(Problem.of(planted(), "NDCG@10"), timer, folder)
 
 
 def test_only_the_last_rung_of_a_network_is_shortened(tmp_path: Path) -> None:
-    judge = judge_of(tmp_path)
+    trials = evaluator_of(tmp_path)
     net = Candidate(model="bpr", init="random", settings={"steps": 900}, kind="neural")
-    judge._steps_done[net.key] = 700
-    assert not judge.shorten(Candidate(model="itemknn"), FULL)
-    assert not judge.shorten(net, FULL - 1)
+    trials.estimates.steps[net.key] = {"done": 700}
+    assert not trials.shorten(Candidate(model="itemknn"), FULL)
+    assert not trials.shorten(net, FULL - 1)
     shorter = []
-    while judge.shorten(net, FULL):
-        shorter.append(judge.stop_step(net, FULL))
+    while trials.shorten(net, FULL):
+        shorter.append(trials.estimates.stop_step(net, FULL))
     assert shorter == [810, 729]
-    assert judge.stop_step(net, FULL) == 900
+    assert trials.estimates.stop_step(net, FULL) == 900
 
 
 def test_what_outlasts_its_time_is_killed(tmp_path: Path) -> None:
@@ -76,17 +75,17 @@ def test_what_outlasts_its_time_is_killed(tmp_path: Path) -> None:
         return 3.0 if pid.is_file() and pid.read_text() else 0.0
 
     with pytest.raises(OutOfTimeError):
-        run_apart(slow_tasks.sleep, 3.0, (), clock, pid=str(pid))
+        run_in_subprocess(slow_tasks.sleep, 3.0, (), clock, pid=str(pid))
     assert not psutil.pid_exists(int(pid.read_text()))
 
 
 def test_what_it_does_is_in_files_and_what_it_refuses_is_said(tmp_path: Path) -> None:
-    run_apart(slow_tasks.write, 60.0, (), Clock(), to=str(tmp_path / "a"), text="é\n")
+    run_in_subprocess(slow_tasks.write, 60.0, (), Clock(), to=str(tmp_path / "a"), text="é\n")
     assert (tmp_path / "a").read_text(encoding="utf-8") == "é\n"
     with pytest.raises(DataError, match=r"^there is nothing to do: leave it$"):
-        run_apart(slow_tasks.refuse, 60.0, (), Clock())
+        run_in_subprocess(slow_tasks.refuse, 60.0, (), Clock())
     with pytest.raises(DataError, match="ValueError: what is this"):
-        run_apart(slow_tasks.crash, 60.0, (), Clock())
+        run_in_subprocess(slow_tasks.crash, 60.0, (), Clock())
 
 
 @pytest.mark.parametrize("power", [1.0, 1.5, 2.0, 3.0])
@@ -101,14 +100,14 @@ def test_seconds_are_foreseen_from_small_shares(
         clock.advance(100.0 * share**power)
 
     linear = 100.0 * (1 / 8) ** (power - 1)
-    expected, worst = predict_seconds(fit, planted(), 1.1 * linear, clock)
+    expected, worst = estimate_seconds(fit, planted(), 1.1 * linear, clock)
     if power < 3:
         assert expected == pytest.approx(100.0)
         assert fitted[-1] == 1 / 4
     assert worst == pytest.approx(100.0 * (1 / fitted[-1]) ** (3 - power))
-    expected, worst = predict_seconds(fit, planted(), math.inf, clock)
+    expected, worst = estimate_seconds(fit, planted(), math.inf, clock)
     assert expected <= 101 <= 2 * worst
-    expected, worst = predict_seconds(fit, planted(), 1e-3, clock)
+    expected, worst = estimate_seconds(fit, planted(), 1e-3, clock)
     assert expected <= 101 <= 2 * worst
     assert fitted[-1] == 1 / 16, "no larger share where the smallest one says enough"
 
@@ -122,79 +121,85 @@ def test_a_share_is_a_log_of_its_own() -> None:
     assert len(share_of(one, 0.01).train) == 1
 
 
-def test_a_slow_model_is_left_out_by_what_its_pilot_took(
+def test_a_slow_model_is_left_out_by_its_runtime_estimate(
     sleeper: str, short: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = Clock()
     monkeypatch.setattr(slow_model.Sleeper, "wait", clock.advance)
     chosen = choose(models=("toppop", "itemknn", sleeper), budget=12, clock=clock)
     assert "itemknn" in chosen.winner
-    assert "not enough for sleeper" in chosen.why
+    assert "Not evaluated, for lack of time: sleeper" in chosen.why
 
 
 def test_a_fit_in_doubt_is_killed_at_its_moment(
     sleeper: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    judge = judge_of(tmp_path, 1000.0, tick=0.1)
+    trials = evaluator_of(tmp_path, 1000.0, tick=0.1)
     candidate = Candidate(model=sleeper)
-    judge._pilots[candidate.unwindowed], judge._apart_seconds = (1.0, 9.0), 0.1
+    trials.estimates.shares[candidate.fit_key] = (1.0, 9.0)
+    trials.estimates.process_seconds = 0.1
     with pytest.raises(OutOfTimeError):
-        judge.evaluate(candidate, FULL, judge.timer.elapsed + 2.0)
-    judge._apart_seconds = 10.0
-    monkeypatch.setattr(evaluator, "run_apart", lambda *_, **how: pytest.fail("it was begun"))
+        trials.evaluate(candidate, FULL, trials.timer.elapsed + 2.0)
+    trials.estimates.process_seconds = 10.0
+    monkeypatch.setattr(
+        evaluator, "run_in_subprocess", lambda *_, **how: pytest.fail("it was begun")
+    )
     with pytest.raises(OutOfTimeError, match="no time to begin"):
-        judge.evaluate(candidate, FULL, judge.timer.elapsed + 2.0)
+        trials.evaluate(candidate, FULL, trials.timer.elapsed + 2.0)
 
 
-def test_near_the_end_a_pilot_is_not_believed(tmp_path: Path) -> None:
-    judge, candidate = judge_of(tmp_path, 100.0), Candidate(model="itemknn")
-    judge._pilots[candidate.unwindowed] = (1.0, 30.0)
-    assert not judge.is_doubtful(candidate, 50.0)
-    assert judge.is_doubtful(candidate, 25.0), "it may outlast its own time"
-    judge._pilots[candidate.unwindowed] = (1.0, 40.0)
-    assert judge.is_doubtful(candidate, 50.0), "if the pilot is wrong, it may outlast the race"
+def test_near_the_end_an_estimate_is_not_believed(tmp_path: Path) -> None:
+    candidate, estimates = Candidate(model="itemknn"), evaluator_of(tmp_path, 100.0).estimates
+    estimates.shares[candidate.fit_key] = (1.0, 30.0)
+    assert not estimates.is_doubtful(candidate, 50.0)
+    assert estimates.is_doubtful(candidate, 25.0), "it may outlast its own time"
+    estimates.shares[candidate.fit_key] = (1.0, 40.0)
+    assert estimates.is_doubtful(candidate, 50.0), (
+        "if the estimate is wrong, it may outlast the search"
+    )
 
 
 def test_a_fit_in_doubt_gives_what_one_without_gives(tmp_path: Path) -> None:
-    here, apart = judge_of(tmp_path / "a"), judge_of(tmp_path / "b", 1000.0)
+    here, away = evaluator_of(tmp_path / "a"), evaluator_of(tmp_path / "b", 1000.0)
     candidate = Candidate(model="itemknn", settings={"window": 5})
     plain = here.evaluate(candidate, FULL, math.inf)
-    apart._pilots[candidate.unwindowed], apart._apart_seconds = (100.0, 900.0), 0.1
-    killed = apart.evaluate(candidate, FULL, apart.timer.elapsed + 200.0)
-    assert apart._held is None, "it was fitted elsewhere"
+    away.estimates.shares[candidate.fit_key] = (100.0, 900.0)
+    away.estimates.process_seconds = 0.1
+    killed = away.evaluate(candidate, FULL, away.timer.elapsed + 200.0)
+    assert away._last_fit is None, "it was fitted elsewhere"
     assert (killed.columns == plain.columns).all()
-    assert (apart.lists(candidate) == here.lists(candidate)).all()
+    assert (away.lists(candidate) == here.lists(candidate)).all()
 
 
 def test_a_window_needs_no_other_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    first, second = judge_of(tmp_path / "a"), judge_of(tmp_path / "b")
+    first, second = evaluator_of(tmp_path / "a"), evaluator_of(tmp_path / "b")
     for plain in (Candidate(model="ease"), Candidate(model="itemknn", settings={"k": 20})):
         first.evaluate(plain, FULL, math.inf)
-        held = first._held
+        held = first._last_fit
         assert held is not None
         for candidate in with_windows(plain):
             reused = first.evaluate(candidate, FULL, math.inf)
-            assert first._held is held
-            second._held = None
+            assert first._last_fit is held
+            second._last_fit = None
             fresh = second.evaluate(candidate, FULL, math.inf)
             assert (reused.columns == fresh.columns).all()
             assert first.finish(candidate) > 0
-        assert first.fit_seconds(candidate) == held[2]
+        assert first.estimates.fit_seconds(candidate) == held[2]
     assert with_windows(Candidate(model="toppop")) == []
 
 
 @pytest.mark.slow
 def test_the_final_fits_may_run_elsewhere(short: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    fit, refitted = Closing.fit, []
+    fit, refitted = finalise.fit_winner, []
 
-    def in_doubt(self: Closing, standing: Answer | None) -> bool:
+    def in_doubt(session: Session, standing: Answer | None) -> Any:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(Rehearsal, "is_doubtful", lambda *_: True)
+            patch.setattr(RuntimeEstimates, "is_doubtful", lambda *_: True)
             patch.setattr(finalise, "fit_on", lambda *_, **how: refitted.append(how))
-            return fit(self, standing)
+            return fit(session, standing)
 
     here = choose()
-    monkeypatch.setattr(Closing, "fit", in_doubt)
+    monkeypatch.setattr(finalise, "fit_winner", in_doubt)
     away = choose()
     assert not refitted, "it was fitted here"
     assert away.model.fitting.final
@@ -206,14 +211,16 @@ def test_the_final_fits_may_run_elsewhere(short: None, monkeypatch: pytest.Monke
 def test_a_baseline_that_fails_does_not_cost_the_choice(
     short: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    fitted = Closing._fitted
+    def broken(*_: Any) -> Any:
+        raise DataError("it broke")
 
-    def only_the_winner(self: Closing, candidate: Candidate, *how: Any) -> Any:
-        if self.tested and candidate.label != self.label:
-            raise DataError("it broke")
-        return fitted(self, candidate, *how)
+    def after_the_winner(session: Session, final: Any) -> None:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(finalise, "fit_validated", broken)
+            test_others(session, final)
 
-    monkeypatch.setattr(Closing, "_fitted", only_the_winner)
+    test_others = finalise.test_others
+    monkeypatch.setattr(finalise, "test_others", after_the_winner)
     choice = choose()
     assert choice.model.fitting.final
     assert "could not be tested: it broke" in choice.why

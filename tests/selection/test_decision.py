@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from leporid.experiments import Journal
 from leporid.selection.budget import Timer
 from leporid.selection.candidates import Candidate
-from leporid.selection.decision import Verdict, prefer_cheaper
-from leporid.selection.journal import Journal
+from leporid.selection.decision import Decision, prefer_faster
 from leporid.selection.runtime_estimates import request_milliseconds
-from leporid.selection.search import FULL, Outcome, Race, Result
+from leporid.selection.search import FULL, Outcome, Result, Search
 from tests.selection.clocks import Clock
 from tests.selection.test_search import World
 
@@ -30,7 +30,7 @@ class Served:
         self._clock.advance(self._milliseconds() / 1000)
 
 
-class Judge(World):
+class TimedEvaluator(World):
     """Candidates that are fitted again in a second, and served with a price."""
 
     clock_: Clock
@@ -54,26 +54,28 @@ def result(name: str, value: float, ms: float = 1.0, **settings: Any) -> Result:
     return Result(Candidate(model=name, settings=settings), FULL, outcome, 0.0)
 
 
-def race_of(folder: Path, judge: Judge, *results: Result, budget: float = 1000.0) -> Race:
-    timer = Timer(budget, clock=judge.clock_)
-    race = Race(judge, Journal(folder / "journal.jsonl", {}), timer)
-    race.results = {(r.candidate.key, FULL): r for r in results}
-    return race
+def search_of(
+    folder: Path, evaluator: TimedEvaluator, *results: Result, budget: float = 1000.0
+) -> Search:
+    timer = Timer(budget, clock=evaluator.clock_)
+    search = Search(evaluator, Journal(folder / "journal.jsonl", {}), timer)
+    search.results = {(r.candidate.key, FULL): r for r in results}
+    return search
 
 
-def judge_of(**milliseconds: float) -> Judge:
-    judge = Judge({}, dict.fromkeys(milliseconds, 1.0))
-    judge.clock_, judge.milliseconds, judge.refits = Clock(), milliseconds, []
-    return judge
+def evaluator_of(**milliseconds: float) -> TimedEvaluator:
+    evaluator = TimedEvaluator({}, dict.fromkeys(milliseconds, 1.0))
+    evaluator.clock_, evaluator.milliseconds, evaluator.refits = Clock(), milliseconds, []
+    return evaluator
 
 
-def winner(race: Race, judge: Any) -> tuple[str, Verdict]:
-    best = race.leader
+def winner(search: Search, evaluator: Any) -> tuple[str, Decision]:
+    best = search.leader
     assert best is not None
-    verdict = Verdict(best, best)
-    prefer_cheaper(race, judge, best, verdict)
-    assert verdict.winner is not None
-    return verdict.winner.candidate.model, verdict
+    decision = Decision(best, best)
+    prefer_faster(search, evaluator, best, decision)
+    assert decision.winner is not None
+    return decision.winner.candidate.model, decision
 
 
 @pytest.mark.parametrize(
@@ -85,35 +87,37 @@ def winner(race: Race, judge: Any) -> tuple[str, Verdict]:
 def test_a_level_candidate_is_taken_where_it_is_clearly_cheaper_now(
     tmp_path: Path, slow: float, quick: float, taken: str, stale: tuple[float, float]
 ) -> None:
-    judge = judge_of(a=slow, b=quick)
-    race = race_of(tmp_path, judge, result("a", 0.5, stale[0]), result("b", 0.499, stale[1]))
-    name, verdict = winner(race, judge)
+    evaluator = evaluator_of(a=slow, b=quick)
+    search = search_of(
+        tmp_path, evaluator, result("a", 0.5, stale[0]), result("b", 0.499, stale[1])
+    )
+    name, decision = winner(search, evaluator)
     assert name == taken
-    times = verdict.milliseconds
+    times = decision.milliseconds
     assert times is None if taken == "a" else times == pytest.approx((slow, quick))
 
 
 def test_the_first_by_value_of_the_cheaper_models_is_taken(tmp_path: Path) -> None:
-    judge = judge_of(a=9.0, b=8.0, c=3.0, d=1.0)
+    evaluator = evaluator_of(a=9.0, b=8.0, c=3.0, d=1.0)
     values = [("a", 0.5), ("b", 0.499), ("c", 0.498), ("d", 0.4979)]
-    race = race_of(tmp_path, judge, *(result(*pair) for pair in values))
-    assert winner(race, judge)[0] == "c"
-    assert judge.refits == ["a", "b", "c"], "each is fitted once, the best too"
+    search = search_of(tmp_path, evaluator, *(result(*pair) for pair in values))
+    assert winner(search, evaluator)[0] == "c"
+    assert evaluator.refits == ["a", "b", "c"], "each is fitted once, the best too"
 
 
 def test_who_is_behind_is_not_taken_however_cheap(tmp_path: Path) -> None:
-    judge = judge_of(a=9.0, b=0.1)
-    race = race_of(tmp_path, judge, result("a", 0.5), result("b", 0.4))
-    assert winner(race, judge)[0] == "a"
-    assert judge.refits == []
+    evaluator = evaluator_of(a=9.0, b=0.1)
+    search = search_of(tmp_path, evaluator, result("a", 0.5), result("b", 0.4))
+    assert winner(search, evaluator)[0] == "a"
+    assert evaluator.refits == []
 
 
 def test_without_time_to_time_them_the_value_decides(tmp_path: Path) -> None:
-    judge = judge_of(a=9.0, b=0.1)
-    race = race_of(tmp_path, judge, result("a", 0.5), result("b", 0.499))
-    judge.clock_.advance(999.5)
-    assert winner(race, judge)[0] == "a"
-    assert judge.refits == []
+    evaluator = evaluator_of(a=9.0, b=0.1)
+    search = search_of(tmp_path, evaluator, result("a", 0.5), result("b", 0.499))
+    evaluator.clock_.advance(999.5)
+    assert winner(search, evaluator)[0] == "a"
+    assert evaluator.refits == []
 
 
 def test_equal_models_on_a_machine_that_slows_down_are_equally_quick() -> None:
@@ -131,8 +135,8 @@ def test_equal_models_on_a_machine_that_slows_down_are_equally_quick() -> None:
 def test_exact_ties_do_not_depend_on_who_comes_first(tmp_path: Path) -> None:
     equal = [result("a", 0.5, window=5), result("a", 0.5), result("a", 0.5, window=9)]
     for place, results in enumerate(permutations(equal)):
-        race = race_of(tmp_path / str(place), judge_of(a=1.0), *results)
-        assert race.leader is equal[1], "the one with fewer settings"
+        search = search_of(tmp_path / str(place), evaluator_of(a=1.0), *results)
+        assert search.leader is equal[1], "the one with fewer settings"
     keyed = sorted([equal[0], equal[2]], key=lambda r: r.candidate.key)
     for place, results in enumerate(permutations(keyed)):
-        assert race_of(tmp_path / f"b{place}", judge_of(a=1.0), *results).leader is keyed[0]
+        assert search_of(tmp_path / f"b{place}", evaluator_of(a=1.0), *results).leader is keyed[0]

@@ -12,13 +12,12 @@ import pytest
 import leporid
 from leporid.artifacts import read_object
 from leporid.errors import DataError
-from leporid.experiments import read_run
+from leporid.experiments import Journal, read_run
 from leporid.models import Recommender, find_model
-from leporid.selection import choice, finalise, schedule
+from leporid.selection import finalise, report, schedule
+from leporid.selection.answer import FinalModel
 from leporid.selection.choice import Choice
-from leporid.selection.evaluator import Rehearsal
-from leporid.selection.finalise import Closing
-from leporid.selection.journal import Journal
+from leporid.selection.runtime_estimates import RuntimeEstimates
 from tests.selection.clocks import Clock
 from tests.selection.test_choose import log_of
 from tests.selection.test_search import Killed
@@ -26,19 +25,19 @@ from tests.selection.test_search import Killed
 BUDGET, MORE, LOADING = 200.0, 300.0, 60.0
 """Seconds of a search, of a longer one, and before a session has read the log."""
 STEPS: list[tuple[Any, str, int]] = [
-    (Closing, "decide", 1),
-    (Closing, "learn_curve", 1),
-    (Closing, "_fitted", 1),
-    (Closing, "_test", 1),
+    (finalise, "decide_or_restore", 1),
+    (finalise, "learning_curve", 1),
+    (finalise, "fit_validated", 1),
+    (finalise, "test_winner", 1),
     (finalise, "write_run", 1),
-    (choice, "write_json", 1),
-    (Closing, "_final", 1),
+    (report, "write_json", 1),
+    (finalise, "fit_final", 1),
     (finalise, "write_final", 1),
-    (choice, "write_page", 2),
-    (choice, "write_json", 2),
-    (Closing, "test_others", 1),
-    (choice, "write_page", 3),
-    (choice, "write_json", 3),
+    (report, "write_page", 2),
+    (report, "write_json", 2),
+    (finalise, "test_others", 1),
+    (report, "write_page", 3),
+    (report, "write_json", 3),
     (Journal, "append", -1),
 ]
 """Where the end is killed: before this call of this function (-1: the last line)."""
@@ -58,7 +57,7 @@ def choose(folder: Path, budget: float = BUDGET, spent: float = 0.0) -> Choice:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Recommender, "fit", timed)
-        patch.setattr(Rehearsal, "is_doubtful", lambda *_: False)  # no process of its own
+        patch.setattr(RuntimeEstimates, "is_doubtful", lambda *_: False)  # no process of its own
         return leporid.choose(
             split,
             budget,
@@ -101,7 +100,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 def searched(whole: Path) -> Path:
     """A search that was killed before its end."""
     folder = whole.parent / "searched"
-    killed(folder, Closing, "decide", 1)
+    killed(folder, finalise, "decide_or_restore", 1)
     assert find_model(folder) is None
     return folder
 
@@ -111,8 +110,8 @@ def longer(whole: Path) -> Path:
     """A finished search that went on with more time and was killed before its second end."""
     folder = whole.parent / "longer"
     shutil.copytree(whole, folder)
-    killed(folder, Closing, "decide", 1, MORE)
-    assert files(folder).items() > {(n, d) for n, d in files(whole).items() if "race" not in n}
+    killed(folder, finalise, "decide_or_restore", 1, MORE)
+    assert files(folder).items() > {(n, d) for n, d in files(whole).items() if "search" not in n}
     return folder
 
 
@@ -177,7 +176,7 @@ def test_with_more_time_and_a_kill_the_answer_is_no_worse(
 ) -> None:
     folder, before = tmp_path / "out", summary(whole)
     shutil.copytree(longer, folder)
-    if owner is choice:
+    if owner is report:
         call -= 1  # an earlier answer is not replaced before the final fit
     if call:
         killed(folder, owner, name, call, MORE)
@@ -195,19 +194,19 @@ def test_a_worse_fallback_does_not_replace_the_answer(
 ) -> None:
     folder = tmp_path / "out"
     shutil.copytree(longer, folder)
-    before = {n: data for n, data in files(folder).items() if not n.startswith("race/")}
-    fitted = Closing._fitted
+    before = {n: data for n, data in files(folder).items() if not n.startswith("search/")}
+    fitted = finalise.fit_validated
 
-    def only_the_fallback(self: Closing, candidate: Any, *how: Any) -> Any:
+    def only_the_fallback(evaluator: Any, candidate: Any, guard: Any) -> Any:
         if candidate.model != "toppop":
             raise DataError("it broke")
-        return fitted(self, candidate, *how)
+        return fitted(evaluator, candidate, guard)
 
-    monkeypatch.setattr(Closing, "_fitted", only_the_fallback)
+    monkeypatch.setattr(finalise, "fit_validated", only_the_fallback)
     again = choose(folder, MORE)
     assert again.winner == summary(whole)["winner"]
     assert "nothing better could be fitted in time" in again.note
-    after = {n: data for n, data in files(folder).items() if not n.startswith("race/")}
+    after = {n: data for n, data in files(folder).items() if not n.startswith("search/")}
     assert after == before
 
 
@@ -221,7 +220,8 @@ def test_an_answer_of_an_older_version_is_not_replaced_by_a_worse_one(
         folder / "chosen.json",
         {k: v for k, v in kept.items() if k not in ("key", "value", "complete")},
     )
-    monkeypatch.setattr(Closing, "_order", lambda self: iter([("toppop", [], None)]))
+    fallback = FinalModel("toppop", [], None)
+    monkeypatch.setattr(finalise, "_finalists", lambda session: iter([fallback]))
     assert choose(folder, MORE).winner == kept["winner"]
 
 
@@ -239,7 +239,7 @@ def test_a_log_too_small_for_a_search_is_answered_once(tmp_path: Path) -> None:
     tiny = log_of([(u, i, i) for u in range(40) for i in (u % 7, 7 + u % 5)])
     how: dict[str, Any] = {"output": tmp_path / "out", "progress": False, "clock": Clock()}
     first = leporid.choose(tiny, 20, models=["toppop"], **how)
-    assert "too small to judge" in first.why
+    assert "too small to evaluate" in first.why
     before = files(tmp_path / "out")
     again = leporid.choose(tiny, 30, models=["toppop"], **how)
     assert first.winner == again.winner == "toppop"

@@ -1,4 +1,4 @@
-"""The journal: whole lines only, one question per folder."""
+"""The journal: whole lines only, one question per folder, and events of 0.7."""
 
 from __future__ import annotations
 
@@ -10,16 +10,17 @@ import pytest
 
 import leporid
 from leporid.errors import ConfigError, DataError, LeporidWarning
-from leporid.selection.journal import Journal
+from leporid.experiments import Journal
+from leporid.selection.events import open_journal, search_folder, seconds_spent
 
 EASE: dict[str, Any] = {"model": "ease", "settings": {}}
 LATE: dict[str, Any] = {"key": "a", "rung": 0, "candidate": EASE, "needs": 1.0}
 LINES: dict[str, dict[str, Any]] = {
     "late": LATE,
-    "judged": {"key": "a", "rung": 2, "candidate": EASE, "value": 0.5, "seconds": 1.0},
+    "evaluated": {"key": "a", "rung": 2, "candidate": EASE, "value": 0.5, "seconds": 1.0},
     "failed": {"key": "a", "rung": 2, "candidate": EASE, "why": "it broke"},
     "left out": {"model": "ease", "why": "it is slow"},
-    "plan": {"settings": {}, "speeds": {}, "starts": []},
+    "plan": {"settings": {}, "speeds": {}, "inits": []},
     "round": {"phase": "early", "candidates": [EASE]},
     "chosen": {"label": "ease", "budget": 60.0},
     "decided": {
@@ -30,30 +31,29 @@ LINES: dict[str, dict[str, Any]] = {
 
 
 def test_events_come_back_and_the_time_spent_with_them(tmp_path: Path) -> None:
-    path = tmp_path / "race" / "journal.jsonl"
-    journal = Journal(path, {"metric": "HR@10"})
+    journal = open_journal(tmp_path / "search", {"metric": "HR@10"})
     assert not journal.is_resumed
     for place, (kind, fields) in enumerate(LINES.items()):
         journal.append(kind, at=1.5 * place, **fields)
-    again = Journal(path, {"metric": "HR@10"})
+    again = open_journal(tmp_path / "search", {"metric": "HR@10"})
     assert again.is_resumed
     assert again.events == journal.events
-    assert [e["event"] for e in again.of("judged")] == ["judged"]
+    assert [e["event"] for e in again.of("evaluated")] == ["evaluated"]
 
 
 def test_the_time_of_the_end_is_not_spent_on_the_search(tmp_path: Path) -> None:
-    journal = Journal(tmp_path / "journal.jsonl", {})
+    journal = open_journal(tmp_path, {})
     journal.append("late", at=50.0, **LATE)
     for kind in ("decided", "fitted", "final fit", "tested", "chosen"):
         journal.append(kind, at=59.0, **LINES.get(kind, {}))
-    assert journal.spent == 50.0
+    assert seconds_spent(journal) == 50.0
 
 
 def test_a_line_cut_short_by_a_kill_is_left_out_and_swallows_nothing(tmp_path: Path) -> None:
     path = tmp_path / "journal.jsonl"
     Journal(path, {}).append("late", at=1, **LATE)
     with open(path, "a", encoding="utf-8") as file:
-        file.write('{"event": "judged", "at": 2, "ke')
+        file.write('{"event": "evaluated", "at": 2, "ke')
     again = Journal(path, {})
     assert len(again.events) == 2
     again.append("late", at=3, **{**LATE, "key": "b"})
@@ -65,13 +65,13 @@ def test_a_line_cut_short_by_a_kill_is_left_out_and_swallows_nothing(tmp_path: P
 )
 def test_a_damaged_line_is_named_and_skipped(tmp_path: Path, kind: str, name: str) -> None:
     path = tmp_path / "journal.jsonl"
-    Journal(path, {}).append("late", at=1, **LATE)
+    open_journal(tmp_path, {}).append("late", at=1, **LATE)
     whole = {"event": kind, "at": 2.0, **LINES[kind]}
     lacking = {key: value for key, value in whole.items() if key != name}
     with open(path, "a", encoding="utf-8") as file:
         file.write(json.dumps(lacking) + "\n" + json.dumps({**whole, name: None}) + "\n")
     with pytest.warns(LeporidWarning) as seen:
-        again = Journal(path, {})
+        again = open_journal(tmp_path, {})
     said = [str(warning.message) for warning in seen]
     assert all(f"{path}, line {n} is damaged" in text for n, text in enumerate(said, 3))
     assert f"it has no '{name}'" in said[0]
@@ -91,10 +91,10 @@ def test_a_line_that_is_no_event_is_named_and_skipped(tmp_path: Path, line: str)
 
 
 def test_a_journal_without_its_question_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "race" / "journal.jsonl"
+    path = tmp_path / "journal.jsonl"
     Journal(path, {}).append("late", at=1, **LATE)
     path.write_text(path.read_text(encoding="utf-8").split("\n", 1)[1], encoding="utf-8")
-    with pytest.raises(DataError, match="line 'question' is lost; remove"):
+    with pytest.raises(DataError, match=r"line 'question' of .* is lost"):
         Journal(path, {})
 
 
@@ -102,9 +102,10 @@ def test_choose_goes_on_behind_damaged_lines(tmp_path: Path) -> None:
     split = leporid.temporal_split(leporid.synthesize(60, 40, 900, seed=1))
     folder = tmp_path / "out"
     question = {"data": split.digest, "protocol": split.protocol, "metric": "NDCG@10", "seed": 0}
-    journal = Journal(folder / "race" / "journal.jsonl", question)
-    with open(journal.path, "a", encoding="utf-8") as file:
-        for kind, lost in (("judged", "key"), ("late", "at"), ("chosen", "budget")):
+    path = open_journal(folder / "search", question).path
+    assert path is not None
+    with open(path, "a", encoding="utf-8") as file:
+        for kind, lost in (("evaluated", "key"), ("late", "at"), ("chosen", "budget")):
             fields = {"event": kind, "at": 1.0, **LINES[kind]}
             file.write(json.dumps({k: v for k, v in fields.items() if k != lost}) + "\n")
     with pytest.warns(LeporidWarning, match="is damaged"):
@@ -114,11 +115,28 @@ def test_choose_goes_on_behind_damaged_lines(tmp_path: Path) -> None:
 
 def test_another_question_is_refused(tmp_path: Path) -> None:
     Journal(tmp_path / "journal.jsonl", {"metric": "HR@10"})
-    with pytest.raises(ConfigError, match="another metric"):
+    with pytest.raises(ConfigError, match="was made for metric 'HR@10', not 'NDCG@10'"):
         Journal(tmp_path / "journal.jsonl", {"metric": "NDCG@10"})
 
 
 def test_a_folder_that_cannot_be_written_is_a_sentence(tmp_path: Path) -> None:
-    (tmp_path / "race").write_text("a file", encoding="utf-8")
+    (tmp_path / "search").write_text("a file", encoding="utf-8")
     with pytest.raises(DataError, match="could not write"):
-        Journal(tmp_path / "race" / "journal.jsonl", {})
+        open_journal(tmp_path / "search", {})
+
+
+def test_a_journal_of_0_7_is_read_with_the_names_of_today(tmp_path: Path) -> None:
+    (tmp_path / "race").mkdir()
+    old: list[dict[str, Any]] = [
+        {"event": "question", "at": 0.0, "metric": "HR@10"},
+        {"event": "judged", "at": 2.0, **LINES["evaluated"]},
+        {"event": "plan", "at": 3.0, "settings": {}, "speeds": {}, "starts": ["svd"]},
+    ]
+    lines = "".join(json.dumps(event) + "\n" for event in old)
+    (tmp_path / "race" / "journal.jsonl").write_text(lines, encoding="utf-8")
+    journal = open_journal(search_folder(tmp_path), {"metric": "HR@10"})
+    assert journal.is_resumed
+    assert journal.of("evaluated")[0]["value"] == 0.5
+    assert journal.of("plan")[0]["inits"] == ["svd"]
+    assert seconds_spent(journal) == 3.0
+    assert search_folder(tmp_path / "new") == tmp_path / "new" / "search"

@@ -1,4 +1,4 @@
-"""The engine of the race, with synthetic candidates and a clock of its own."""
+"""The engine of the search, with synthetic candidates and a clock of its own."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from leporid.errors import DataError, TrainingInterruptedError
 from leporid.selection.budget import OutOfTimeError, Timer
 from leporid.selection.candidates import Candidate
-from leporid.selection.journal import Journal
-from leporid.selection.search import FULL, RUNGS, Outcome, Race
+from leporid.selection.events import open_journal, seconds_spent
+from leporid.selection.search import FULL, RUNGS, Outcome, Search
 
 USERS = 60
 
@@ -39,6 +39,7 @@ class World:
     broken: frozenset[str] = frozenset()
     patient: frozenset[str] = frozenset()
     workers: Any = None
+    metric: str = "NDCG@10"
 
     def clock(self) -> float:
         return self.now
@@ -87,9 +88,9 @@ def field_of(world: World) -> list[Candidate]:
     return [Candidate(model=name, kind="neural") for name in world.quality]
 
 
-def race_of(world: World, folder: Path, budget: float = 1e6, **how: Any) -> Race:
-    journal = Journal(folder / "race" / "journal.jsonl", {})
-    return Race(world, journal, Timer(budget, journal.spent, world.clock), **how)
+def search_of(world: World, folder: Path, budget: float = 1e6, **how: Any) -> Search:
+    journal = open_journal(folder / "search", {})
+    return Search(world, journal, Timer(budget, seconds_spent(journal), world.clock), **how)
 
 
 qualities = st.lists(st.floats(0.05, 0.95), min_size=1, max_size=9, unique=True)
@@ -110,39 +111,39 @@ no_limits = settings(
 @given(worlds)
 def test_with_time_enough_the_best_candidate_leads(world: World) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        race = race_of(world, Path(folder))
-        race.bracket(field_of(world))
-        assert race.leader is not None
-        assert race.leader.candidate.model == max(world.quality, key=lambda m: world.quality[m])
+        search = search_of(world, Path(folder))
+        search.bracket(field_of(world))
+        assert search.leader is not None
+        assert search.leader.candidate.model == max(world.quality, key=lambda m: world.quality[m])
 
 
 @no_limits
 @given(worlds, st.floats(5, 200))
 def test_the_time_of_the_winner_is_always_left(world: World, budget: float) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        race = race_of(world, Path(folder), budget, reserve=1.0)
+        search = search_of(world, Path(folder), budget, reserve=1.0)
         first, *others = field_of(world)
-        race.heat([first])  # the first answer is given whatever it takes
+        search.round([first])  # the first answer is given whatever it takes
         begun = world.now
-        race.bracket(others)
-        assert race.leader is not None
+        search.bracket(others)
+        assert search.leader is not None
         if begun + 1 + world.finish(first) <= budget:
-            assert world.now + 1 + world.finish(race.leader.candidate) <= budget + 1e-6
+            assert world.now + 1 + world.finish(search.leader.candidate) <= budget + 1e-6
 
 
 @no_limits
 @given(worlds, st.integers(0, 12))
-def test_a_killed_race_ends_as_one_that_was_not(world: World, dies_after: int) -> None:
+def test_a_killed_search_ends_as_one_that_was_not(world: World, dies_after: int) -> None:
     plain = World(world.quality, world.price)
     with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory() as other:
-        unbroken = race_of(plain, Path(other))
+        unbroken = search_of(plain, Path(other))
         unbroken.bracket(field_of(plain))
         world.dies_after = dies_after
         try:
-            race_of(world, Path(folder)).bracket(field_of(world))
+            search_of(world, Path(folder)).bracket(field_of(world))
         except Killed:
             world.dies_after = math.inf
-        resumed = race_of(world, Path(folder))
+        resumed = search_of(world, Path(folder))
         resumed.bracket(field_of(world))
         assert list(resumed.results) == list(unbroken.results)
         assert resumed.leader is not None
@@ -155,77 +156,79 @@ def test_a_killed_race_ends_as_one_that_was_not(world: World, dies_after: int) -
 def test_a_last_rung_without_time_is_shortened(tmp_path: Path, patient: bool) -> None:
     world = World({"quick": 0.3, "net": 0.8}, {"quick": 0.1, "net": 30.0})
     world.patient = frozenset(["net"] if patient else [])
-    race = race_of(world, tmp_path, 75.0)
+    search = search_of(world, tmp_path, 75.0)
     quick, net = field_of(world)
-    race.heat([quick])
-    race.bracket([net])
-    assert race.leader is not None
-    assert race.leader.candidate.model == ("net" if patient else "quick")
-    assert (net.key in race.late) is not patient
-    assert world.now + world.finish(race.leader.candidate) <= 75.0
+    search.round([quick])
+    search.bracket([net])
+    assert search.leader is not None
+    assert search.leader.candidate.model == ("net" if patient else "quick")
+    assert (net.key in search.late) is not patient
+    assert world.now + world.finish(search.leader.candidate) <= 75.0
 
 
-def test_every_start_gets_the_same_before_anyone_is_dropped(tmp_path: Path) -> None:
+def test_every_initialisation_gets_the_same_before_anyone_is_dropped(tmp_path: Path) -> None:
     names = [f"m{i}" for i in range(1, 10)]
     world = World({n: 0.01 * len(n) for n in names}, dict.fromkeys(names, 1.0))
-    race = race_of(world, tmp_path)
-    race.bracket(field_of(world))
+    search = search_of(world, tmp_path)
+    search.bracket(field_of(world))
     by_rung = Counter(rung for _, rung in world.done)
     assert by_rung == {0: 9, 1: 3, 2: 1}
 
 
-def test_a_start_that_is_clearly_behind_goes_even_if_there_is_room_for_it(tmp_path: Path) -> None:
+def test_an_initialisation_that_is_clearly_behind_goes_even_if_there_is_room_for_it(
+    tmp_path: Path,
+) -> None:
     others = {f"b{i}": 0.05 for i in range(3)}
     world = World({"leporid": 0.9, "svd": 0.5, "random": 0.9, **others}, {"a": 1.0, **others})
-    race = race_of(world, tmp_path)
+    search = search_of(world, tmp_path)
     best, behind, level = [
         Candidate(model="a", init=name, kind="neural") for name in ("leporid", "svd", "random")
     ]
     slower = [Candidate(model=name, kind="neural") for name in others]
-    results = race.heat([best, behind, *slower])
-    assert race.survivors(results) == results[:1]
-    results = race.heat([best, level, *slower])
-    assert {*race.survivors(results)} == {*results[:2]}, "level starts both go on"
-    assert race.level_with(results[0])[:2] == results[:2]
+    results = search.round([best, behind, *slower])
+    assert search.survivors(results) == results[:1]
+    results = search.round([best, level, *slower])
+    assert {*search.survivors(results)} == {*results[:2]}, "level initialisations both go on"
+    assert search.level_with(results[0])[:2] == results[:2]
 
 
 def test_one_that_cannot_be_fitted_is_noted_and_not_tried_again(tmp_path: Path) -> None:
     world = World({"a": 0.3, "b": 0.2}, {"a": 1.0, "b": 1.0}, broken=frozenset({"a"}))
-    race = race_of(world, tmp_path)
-    race.heat(field_of(world))
-    assert race.leader is not None
-    assert race.leader.candidate.model == "b"
-    [failed] = race.journal.of("failed")
+    search = search_of(world, tmp_path)
+    search.round(field_of(world))
+    assert search.leader is not None
+    assert search.leader.candidate.model == "b"
+    [failed] = search.journal.of("failed")
     assert failed["why"] == "it cannot be fitted"
-    again = race_of(World(world.quality, world.price), tmp_path)
-    again.heat(field_of(world))
+    again = search_of(World(world.quality, world.price), tmp_path)
+    again.round(field_of(world))
     assert len(again.journal.of("failed")) == 1
     assert len(again.finished) == 1
 
 
 def test_a_crash_of_one_candidate_is_noted_and_an_interrupt_is_not(tmp_path: Path) -> None:
     world = World({"a": 0.3, "b": 0.2}, {"a": 1.0, "b": 1.0})
-    race = race_of(world, tmp_path)
+    search = search_of(world, tmp_path)
     world.quality.pop("a")
-    race.heat([Candidate(model="a"), Candidate(model="b")])
-    assert race.journal.of("failed")[0]["why"] == "KeyError 'a'"
-    assert len(race.finished) == 1
+    search.round([Candidate(model="a"), Candidate(model="b")])
+    assert search.journal.of("failed")[0]["why"] == "KeyError 'a'"
+    assert len(search.finished) == 1
 
     def interrupted(*_: object, **how: object) -> Outcome:
         raise TrainingInterruptedError("Ctrl-C")
 
     world.evaluate = interrupted  # type: ignore[method-assign]
     with pytest.raises(TrainingInterruptedError):
-        race.heat([Candidate(model="b", init="svd")])
+        search.round([Candidate(model="b", init="svd")])
 
 
 def test_too_late_is_said_and_tried_again_with_more_time(tmp_path: Path) -> None:
     world = World({"a": 0.3, "slow": 0.9}, {"a": 1.0, "slow": 50.0})
-    race = race_of(world, tmp_path, budget=30)
-    race.heat(field_of(world))
-    assert [c.model for c in race.late.values()] == ["slow"]
-    more = race_of(world, tmp_path, budget=300)
-    more.heat(field_of(world))
+    search = search_of(world, tmp_path, budget=30)
+    search.round(field_of(world))
+    assert [c.model for c in search.late.values()] == ["slow"]
+    more = search_of(world, tmp_path, budget=300)
+    more.round(field_of(world))
     assert more.leader is not None
     assert more.leader.candidate.model == "slow"
     assert not more.late
@@ -233,10 +236,10 @@ def test_too_late_is_said_and_tried_again_with_more_time(tmp_path: Path) -> None
 
 def test_two_processes_share_the_work(tmp_path: Path) -> None:
     world = World({"a": 0.3, "b": 0.4}, {"a": 1.0, "b": 1.0})
-    first, second = race_of(world, tmp_path), race_of(world, tmp_path)
-    first.heat(field_of(world)[:1])
-    second.heat(field_of(world))
-    first.heat(field_of(world))
+    first, second = search_of(world, tmp_path), search_of(world, tmp_path)
+    first.round(field_of(world)[:1])
+    second.round(field_of(world))
+    first.round(field_of(world))
     assert set(Counter(world.done).values()) == {1}
     assert len(first.finished) == len(second.finished) == 2
 

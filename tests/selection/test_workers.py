@@ -1,4 +1,4 @@
-"""Candidates judged elsewhere: by a pool, by a Dask cluster, by several processes."""
+"""Candidates evaluated elsewhere: by a pool, by a Dask cluster, by several processes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from leporid.selection import schedule
 from leporid.selection.choice import Choice
 from leporid.selection.search import Workers
 from tests.selection.clocks import Clock
-from tests.selection.test_search import World, field_of, race_of
+from tests.selection.test_search import World, field_of, search_of
 
 MODELS = ("toppop", "itemknn", "p3alpha")
 
@@ -38,7 +38,7 @@ def choose(folder: Path | None = None, workers: Workers | None = None) -> Choice
     return leporid.choose(planted(), 900, models=MODELS, **how)
 
 
-def judged(choice: Choice) -> dict[tuple[str, str], float]:
+def evaluated(choice: Choice) -> dict[tuple[str, str], float]:
     return {(row["model"], row["settings"]): row["NDCG@10"] for row in choice.table}
 
 
@@ -58,7 +58,7 @@ def test_workers_find_what_one_process_finds() -> None:
         together = choose(workers=pool)
     assert pool.sent >= len(together.table) > len(MODELS)
     assert together.winner == alone.winner
-    assert judged(together) == judged(alone)
+    assert evaluated(together) == evaluated(alone)
 
 
 class Busy(Future[Any]):
@@ -85,13 +85,13 @@ class Never(Executor):
 
 def test_who_has_no_answer_at_the_deadline_is_late(tmp_path: Path) -> None:
     world = World({"a": 0.3, "b": 0.9}, {"a": 1.0, "b": 1.0})
-    race = race_of(world, tmp_path, 30.0)
-    race.heat(field_of(world)[:1])
+    search = search_of(world, tmp_path, 30.0)
+    search.round(field_of(world)[:1])
     world.workers, world.now = Never(world), 0.0
-    race.heat(field_of(world))
-    assert [c.model for c in race.late.values()] == ["b"]
-    assert race.leader is not None
-    assert race.leader.candidate.model == "a"
+    search.round(field_of(world))
+    assert [c.model for c in search.late.values()] == ["b"]
+    assert search.leader is not None
+    assert search.leader.candidate.model == "a"
 
 
 @pytest.fixture
@@ -108,27 +108,27 @@ def test_a_cluster_finds_what_one_process_finds(client: Any, tmp_path: Path) -> 
     from leporid.distributed import Workers as DaskWorkers
 
     together = choose(tmp_path / "out", DaskWorkers(client))
-    assert judged(together) == judged(choose())
-    lines = (tmp_path / "out/race/journal.jsonl").read_text(encoding="utf-8").splitlines()
+    assert evaluated(together) == evaluated(choose())
+    lines = (tmp_path / "out/search/journal.jsonl").read_text(encoding="utf-8").splitlines()
     assert not [line for line in lines if json.loads(line)["event"] == "failed"]
 
 
-def test_two_races_on_one_folder_share_the_work(tmp_path: Path) -> None:
+def test_two_searches_on_one_folder_share_the_work(tmp_path: Path) -> None:
     answers: list[Choice | Exception] = []
 
-    def race() -> None:
+    def search() -> None:
         try:
             answers.append(choose(tmp_path / "out"))
         except leporid.errors.DataError as error:
             answers.append(error)
 
-    threads = [threading.Thread(target=race) for _ in range(2)]
+    threads = [threading.Thread(target=search) for _ in range(2)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    lines = (tmp_path / "out/race/journal.jsonl").read_text(encoding="utf-8").splitlines()
+    lines = (tmp_path / "out/search/journal.jsonl").read_text(encoding="utf-8").splitlines()
     events = [json.loads(line) for line in lines]
-    places = [(e["key"], e["rung"]) for e in events if e["event"] == "judged"]
+    places = [(e["key"], e["rung"]) for e in events if e["event"] == "evaluated"]
     assert len(places) == len(set(places)), "an evaluation was repeated"
     assert any(isinstance(answer, Choice) for answer in answers)

@@ -1,4 +1,4 @@
-"""`leporid choose`: which model and start for a log, within a time, ending in a run to deploy."""
+"""`leporid choose`: which model and initialisation for a log, ending in a run to deploy."""
 
 from __future__ import annotations
 
@@ -25,17 +25,19 @@ def choose(
     seed: Seed = 0,
     device: Device = "auto",
     dataset: Annotated[str | None, "Name of the data in the record [the file's name]."] = None,
-    scheduler: Annotated[str | None, "Dask cluster to judge them: tcp://host:port."] = None,
+    scheduler: Annotated[
+        str | None, "Dask cluster that evaluates candidates: tcp://host:port."
+    ] = None,
     json_output: Json = False,
 ) -> None:
-    """Race models and starts on DATA, and leave the best, fitted on everything, in the folder.
+    """Search models and initialisations for DATA; the best, fitted on everything, is the output.
 
-    Candidates are judged on a rehearsal of the test, which is itself read once, at the end. Ctrl-C
-    ends the race and keeps the best so far. The same command goes on with a race that was killed;
+    Candidates are evaluated on an inner validation split; test is read once, at the end. Ctrl-C
+    ends the search and keeps the best so far. The same command goes on with a killed search;
     several processes may share a folder. Then: leporid serve FOLDER.
     """
     begun = _clock()
-    from leporid.selection import choose as run_race
+    from leporid.selection import choose as run_search
     from leporid.selection import parse_duration
 
     seconds = parse_duration(budget)
@@ -46,7 +48,7 @@ def choose(
             from leporid.distributed import Workers, connect
 
             workers = Workers(stack.enter_context(connect(scheduler)))
-        chosen = run_race(
+        chosen = run_search(
             split,
             seconds,
             metric,
@@ -65,9 +67,9 @@ def choose(
     if json_output:
         print_json(chosen.to_dict())
         return
-    shown = ("model", "start", "settings", metric, "seconds", "ms per request", "memory")
+    shown = ("model", "init", "settings", metric, "seconds", "ms per request", "memory")
     rows = [{key: row[key] for key in shown} for row in chosen.table if row["came to"] == "the end"]
-    print_table(f"{metric} on a rehearsal of the test", rows[:10])
+    print_table(f"{metric} on the inner validation split", rows[:10])
     typer.echo(chosen.why)
     print_files([output, output / "report.html"])
     for command in chosen.commands:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from typer import Argument
+from typer import Argument, Option
 
 from leporid.cli.options import Json, SplitOptions, SplitSource, parse_list, parse_settings
 from leporid.cli.output import print_json, print_rows, print_table, show_progress
@@ -28,9 +28,7 @@ class _Study:
     trials: Annotated[int, "Budget of the whole study."] = 20
     metric: Annotated[str, "What to maximise on validation."] = "NDCG@10"
     seed: Annotated[int, "Seed of the search and of every fit."] = 0
-    storage: Annotated[Path | None, "Study file (.db: SQLite, else journal); can be resumed."] = (
-        None
-    )
+    storage: Annotated[Path | None, "Journal of the study, such as study.jsonl; resumable."] = None
 
 
 @dataclass(frozen=True)
@@ -43,9 +41,10 @@ class _OneModel:
     recipe: Annotated[str | None, "Recipe, for neural models [general]."] = None
     device: Annotated[str | None, "Device, for neural models."] = None
     timeout: Annotated[float | None, "Begin no further trial after this many seconds."] = None
-    rehearse: Annotated[
-        bool, "Judge on a cut as far from its training data as test is, not on validation."
+    inner_validation: Annotated[
+        bool, "Evaluate on an inner split as far from its training data as test is."
     ] = False
+    rehearse: Annotated[bool, Option("--rehearse", hidden=True)] = False
 
 
 @dataclass(frozen=True)
@@ -70,7 +69,7 @@ def tune(
     log: SplitOptions,
     json_output: Json = False,
 ) -> None:
-    """Search the settings of MODEL on DATA, judged on validation only.
+    """Search the settings of MODEL on DATA, evaluated on validation only.
 
     A study with --storage can be stopped and taken up again, or run by several processes at
     once: finished trials are never repeated. Test data are not looked at, except that
@@ -79,8 +78,8 @@ def tune(
     if model == _ALL:
         if one != _OneModel():
             raise ConfigError(
-                f"--study, --set, --init, --recipe, --device, --timeout and --rehearse go with one "
-                f"model, not with {_ALL}"
+                f"--study, --set, --init, --recipe, --device, --timeout and --inner-validation go "
+                f"with one model, not with {_ALL}"
             )
         split = log.split(data, quiet=json_output)
         _tune_baselines(split, study, baselines, baselines.dataset or Path(data).stem, json_output)
@@ -100,6 +99,9 @@ def _tune_model(
     options = {**vars(study), **vars(one)}
     options |= {"study_name": options.pop("study"), **parse_settings(options.pop("set"))}
     options["recipe"] = one.recipe or models.DEFAULT_RECIPE
+    if options.pop("rehearse"):
+        typer.echo("--rehearse is now --inner-validation: the old name goes soon", err=True)
+        options["inner_validation"] = True
     split = log.split(data, quiet=json_output)
     result = run_study(model, split, progress=show_progress(json_output), **options)
     if json_output:
@@ -115,8 +117,8 @@ def _tune_model(
         }
         for trial in best
     ]
-    judge = "the rehearsed test" if one.rehearse else "validation"
-    title = f"{model}: the best of {len(result.trials)} trials, by {study.metric} on {judge}"
+    part = "the inner validation split" if options["inner_validation"] else "validation"
+    title = f"{model}: the best of {len(result.trials)} trials, by {study.metric} on {part}"
     print_table(title, rows)
     # None, "all" for a window, is what a setting is when it is left out.
     chosen = {key: result.best_config[key] for key in searched}

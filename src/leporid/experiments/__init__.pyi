@@ -4,7 +4,6 @@ from .baselines import against_baselines as against_baselines
 from .cell import Cell as Cell
 from .cell import load_split as load_split
 from .cell import run_cell as run_cell
-from .claims import claim as claim
 from .comparison import compare_runs as compare_runs
 from .comparison import have_seen as have_seen
 from .comparison import initialisation_gains as initialisation_gains
@@ -18,6 +17,9 @@ from .fit_and_test import record_run as record_run
 from .fit_and_test import train_to_folder as train_to_folder
 from .grid import GridStatus as GridStatus
 from .grid import run_grid as run_grid
+from .journal import Event as Event
+from .journal import Journal as Journal
+from .journal import claim as claim
 from .record import Meter as Meter
 from .record import RunRecord as RunRecord
 from .run_folder import Run as Run

@@ -75,7 +75,8 @@ def fit_and_test(
     """Fit a model (`fit` says how), test it once, and record it."""
     with Meter() as meter:
         fitted = fit(model, split, init, seed=seed, recipe=recipe, **how)
-    spec = {"dataset": dataset, "experiment": experiment, "seed": seed, "recipe": recipe}
+    spec: dict[str, Any] = {"dataset": dataset, "experiment": experiment, "seed": seed}
+    spec["recipe"] = recipe
     return record_run(fitted, split, meter, init=_init_name(init), at=at, extra=extra, **spec)
 
 
@@ -196,7 +197,8 @@ def train_to_folder(
             about: dict[str, Any] = {"seed": seed, "recipe": recipe, "checkpoint": checkpoint}
             fitted = fit(model, split, init, **about, **how, **settings)
         if first:
-            spec = {"dataset": dataset, "experiment": experiment, "seed": seed, "recipe": recipe}
+            spec: dict[str, Any] = {"dataset": dataset, "experiment": experiment, "seed": seed}
+            spec["recipe"] = recipe
             _, record, table = record_run(fitted, split, meter, init=_init_name(init), **spec)
             write_run(folder, fitted, record, table, tensorboard=tensorboard)
             if baselines:

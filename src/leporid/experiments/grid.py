@@ -19,7 +19,7 @@ from leporid._version import versions
 from leporid.artifacts import write_json
 from leporid.errors import LeporidError
 from leporid.experiments.cell import Cell, run_cell
-from leporid.experiments.claims import claim, is_claimed
+from leporid.experiments.journal import claim, is_claimed
 from leporid.experiments.record import RunRecord
 from leporid.experiments.spec import ExperimentSpec
 from leporid.experiments.store import Results

@@ -1,24 +1,24 @@
-"""Which model, from which start, for this log, by then: a race that ends in a run to deploy.
+"""Which model and initialisation for a log: a search within a budget of time, ending in a run.
 
-Candidates are judged on a rehearsal of the test, in rungs of more and more users and steps. A
-journal makes a killed race go on; the time the winner needs to the end is kept from the start.
+Candidates are evaluated on an inner validation split, in rungs of more and more users and steps. A
+journal makes a killed search go on; the time for the final fits is kept from the beginning.
 
-answer      The answer that a folder holds: what it is, and what may replace it
-subprocess_runner  Work in a process of its own, which is killed where it outlasts its time
-blending    Which finished candidates make a blend that is better than the best of them
-budget      Time: durations, the timer, and what stops work that outlasts it
-candidates  Who takes part, in which order, and variants of their settings
-choice      `choose` and its answer
-finalise  From the race to a model to deploy: choose, test once, fit on everything
-decision    Which candidate: the best value, a cheaper one that is level, or a blend
-journal     One JSON line per event, on disk before the race goes on
-evaluator  Judging candidates on the rehearsal, and predicting what that costs
-progress_messages  What a race says while it runs
-runtime_estimates  What a fit will take, from fits on small shares of the log, and a request
-schedule  What is run in which order, and how many steps networks get
-search  Heats and rungs, by paired differences; knows no model
-report      The race as one HTML page
-summary  The answer in words, and the table behind it
+answer             What a session works with, what it fitted, what a folder already holds
+blending           Which finished candidates make a blend that is above the best of them
+budget             Durations, the timer of a budget, and the guard that stops work at a deadline
+candidates         The problem, and candidates in their order, with variants of their settings
+choice             `choose` and its answer
+decision           Which candidate: the best value, a faster one that is level, or a blend
+evaluator          `TrialEvaluator`: fits a candidate and evaluates it on the inner split
+events             The events of a search in its journal
+finalise           From the search to a deployed model: decide, test once, fit on everything
+progress_messages  What is shown while a search runs
+report             The files that describe an answer: chosen.json and an HTML page
+runtime_estimates  Seconds of fits, from small shares of the log and from earlier trials
+schedule           What is run in which order, and how many steps networks get
+search             Rounds and rungs, by paired differences; knows no model
+subprocess_runner  Runs a task in a process that is killed at its deadline
+summary            Why this model, the table of candidates, and commands
 """
 
 import lazy_loader

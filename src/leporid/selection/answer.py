@@ -1,46 +1,97 @@
-"""The answer that a folder holds: what it is, and what may replace it."""
+"""The answer of a search: what a session fits, and what its folder already holds."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from leporid.artifacts import check_manifest, read_object
 from leporid.errors import DataError
-from leporid.models import find_model
+from leporid.evaluation import Comparison, MetricTable
+from leporid.experiments import FittedRun
+from leporid.models import Recommender, find_model
 from leporid.selection.candidates import Candidate
-from leporid.selection.search import Result
+from leporid.selection.decision import Decision
+from leporid.selection.evaluator import TrialEvaluator
+from leporid.selection.search import Result, Search
 
 SUMMARY = "chosen.json"
-_PARTS = ("winner", "metric", "why", "table", "tested", "commands", "elapsed")
+PARTS = ("winner", "metric", "why", "table", "tested", "commands", "elapsed")
+
+
+@dataclass
+class Session:
+    """One call of `choose`."""
+
+    search: Search
+    evaluator: TrialEvaluator
+    folder: Path
+    dataset: str
+    source: str
+    """The log on the command line."""
+    facts: Mapping[str, Any]
+    """Of the log."""
+    decision: Decision = field(default_factory=Decision)
+    is_interrupted: bool = False
+
+
+@dataclass(frozen=True)
+class Tested:
+    """A fitted model on the test part."""
+
+    label: str
+    table: MetricTable
+    seconds: float
+    comparison: Comparison | None = None
+    """The chosen model (a) with this one (b)."""
+
+
+@dataclass
+class FinalModel:
+    """What was fitted: one candidate, or the members of a blend."""
+
+    label: str
+    members: list[Candidate]
+    value: float | None
+    """The metric in the search; None for a candidate that was not evaluated."""
+    model: Recommender | None = None
+    run: FittedRun | None = None
+    """The validated model and its record."""
+    tested: list[Tested] = field(default_factory=list)
+    """The chosen model first."""
+    is_written: bool = False
+    is_complete: bool = False
+
+    @property
+    def key(self) -> str:
+        """Of the candidate, or of the members."""
+        return "+".join(member.key for member in self.members)
 
 
 @dataclass(frozen=True)
 class Answer:
-    """An answer that was written with its model."""
+    """An answer that an earlier session wrote into a folder."""
 
     model: Path
     parts: dict[str, Any]
     """Those of a `Choice`, but for the model."""
     key: str
-    """Of the candidate, or of the members of a blend."""
     value: float | None
-    """The metric in the race; None where it was not judged, or where an older version wrote it."""
+    """None for a candidate that was not evaluated, or in folders before 0.7.1."""
     budget: float
     is_complete: bool
-    """Whether the end came to its last line."""
 
-    def gives_way_to(self, members: Sequence[Candidate], value: float | None) -> bool:
-        """Whether this may take its place: the same again, or one with a higher value."""
-        if self.value is None or self.key == "+".join(member.key for member in members):
+    def gives_way_to(self, final: FinalModel) -> bool:
+        """Whether `final` may replace it: the same candidate, or one with a higher value."""
+        if self.value is None or self.key == final.key:
             return True
-        return value is not None and value > self.value
+        return final.value is not None and final.value > self.value
 
 
-def known_from(answer: Answer, finished: Sequence[Result]) -> Answer:
-    """The answer of an older version with what the race knows of its candidate."""
+def with_value(answer: Answer, finished: Sequence[Result]) -> Answer:
+    """The answer of an older version with the value of its candidate in the search."""
     for result in finished if answer.value is None else ():
         if result.candidate.label == answer.parts["winner"]:
             return replace(answer, key=result.candidate.key, value=result.value)
@@ -62,9 +113,13 @@ def read_answer(folder: Path) -> Answer | None:
         return None
     kept = read_object(path)
     try:
-        parts = {name: kept[name] for name in _PARTS}
+        parts = {name: kept[name] for name in PARTS}
+        parts["table"] = [
+            {"init" if key == "start" else key: value for key, value in row.items()}  # 0.7
+            for row in kept["table"]
+        ]
         value, budget = kept.get("value"), float(kept["budget"])
-    except (KeyError, TypeError, ValueError) as error:
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise DataError(
             f"{path} is damaged ({error}): remove it, and the same command writes it again"
         ) from None

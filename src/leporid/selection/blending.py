@@ -1,7 +1,7 @@
 """Which finished candidates make a blend that is better than the best of them.
 
-Members are picked greedily, with repetition. Whether that is better is asked crosswise: each half
-of the judged users is asked about the blend that the other half picks.
+Members are picked greedily, with repetition. The gain is cross-validated: each half of the users
+evaluates the blend that the other half picks.
 """
 
 from __future__ import annotations
@@ -15,28 +15,32 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leporid.data import Split
-from leporid.evaluation import TopK, combine, compare, evaluate, ingredients, parse_metric
+from leporid.evaluation import (
+    Comparison,
+    TopK,
+    combine,
+    compare,
+    evaluate,
+    ingredients,
+    parse_metric,
+)
 from leporid.selection.budget import Guard
 from leporid.selection.search import Result
 
 _DAMPING = 60.0
-_MOST_PICKS = 5
-"""A member may be picked more than once."""
-_MOST_USERS = 5_000
-FINALISTS = 6
-"""Finished candidates that may be members."""
+_MAX_PICKS = 5
+_MAX_USERS = 5_000
+MAX_MEMBERS = 6
 
 
 @dataclass(frozen=True)
 class BlendChoice:
-    """Members with their weights, and how far ahead the blend is of the best single one."""
+    """Members with their weights, and the blend compared with its best member."""
 
     members: tuple[Result, ...]
     weights: tuple[int, ...]
     value: float
-    difference: float
-    low: float
-    high: float
+    comparison: Comparison
 
     @property
     def entries(self) -> list[dict[str, Any]]:
@@ -46,7 +50,7 @@ class BlendChoice:
 
     @property
     def label(self) -> str:
-        """For people."""
+        """For users."""
         return "blend of " + ", ".join(member.candidate.label for member in self.members)
 
 
@@ -59,12 +63,11 @@ def choose_blend(
 ) -> BlendChoice | None:
     """The greedy blend of the finalists (best first); None where no second member helps.
 
-    `lists` are those of the users with test items in `part`, in their order. What a blend is worth
-    is asked crosswise: one picked on either half of the users answers the other half. `guard` ends
-    the search when its time is over.
+    `lists` are those of the users with test items in `part`, in their order. `guard` ends the
+    search at its deadline.
     """
     users = np.unique(part.test.user)
-    some = slice(None, None, -(-len(users) // _MOST_USERS))
+    some = slice(None, None, -(-len(users) // _MAX_USERS))
     part = replace(part, test=part.test.select(np.isin(part.test.user, users[some])))
     lists = [top[some] for top in lists]
     even = np.arange(len(lists[0])) % 2 == 0
@@ -75,7 +78,7 @@ def choose_blend(
         if key not in known:
             if guard is not None:
                 guard.advance()
-            known[key] = _judged(fuse([lists[place] for place in key]), part, metric)
+            known[key] = _evaluated(fuse([lists[member] for member in key]), part, metric)
         return known[key]
 
     picked = _pick(columns, len(lists), slice(None))
@@ -84,15 +87,12 @@ def choose_blend(
     single, crosswise = columns([0]), np.empty_like(columns([0]))
     for half in (even, ~even):
         crosswise[~half] = columns(_pick(columns, len(lists), half))[~half]
-    found = compare(crosswise, single, metric)
     counts = Counter(picked)
     return BlendChoice(
-        members=tuple(finalists[place] for place in counts),
+        members=tuple(finalists[member] for member in counts),
         weights=tuple(counts.values()),
         value=_value(columns(picked)),
-        difference=found.difference,
-        low=found.low,
-        high=found.high,
+        comparison=compare(crosswise, single, metric, name_a="the blend", name_b="its best member"),
     )
 
 
@@ -102,17 +102,17 @@ def _pick(
     """Members one by one, with repetition, as long as these users gain."""
     picked = [0]
     best = _value(columns(picked)[users])
-    while len(picked) < _MOST_PICKS:
+    while len(picked) < _MAX_PICKS:
         trials = [(_value(columns([*picked, i])[users]), -i) for i in range(finalists)]
-        value, place = max(trials)
+        value, member = max(trials)
         if value <= best:
             break
-        best, picked = value, [*picked, -place]
+        best, picked = value, [*picked, -member]
     return picked
 
 
 def fuse(lists: Sequence[NDArray[np.int32]]) -> NDArray[np.int32]:
-    """int32[m, k]: the items of several lists of k by the sum of 1 / (damping + place)."""
+    """int32[m, k]: the items of several lists of k by the sum of 1 / (damping + rank)."""
     k = lists[0].shape[1]
     weight = 1 / (_DAMPING + np.arange(k))
     items = np.hstack(lists)
@@ -120,17 +120,17 @@ def fuse(lists: Sequence[NDArray[np.int32]]) -> NDArray[np.int32]:
     order = np.argsort(items, axis=1, kind="stable")
     items, votes = (np.take_along_axis(a, order, axis=1) for a in (items, votes))
     total = votes.copy()
-    for apart in range(1, len(lists)):
-        same = items[:, :-apart] == items[:, apart:]
-        total[:, :-apart] += np.where(same, votes[:, apart:], 0)
-    total[:, 1:][items[:, 1:] == items[:, :-1]] = -np.inf  # counted at its first place
+    for shift in range(1, len(lists)):
+        same = items[:, :-shift] == items[:, shift:]
+        total[:, :-shift] += np.where(same, votes[:, shift:], 0)
+    total[:, 1:][items[:, 1:] == items[:, :-1]] = -np.inf  # counted once
     best = np.argsort(-total, axis=1, kind="stable")[:, :k]
     fused = np.take_along_axis(items, best, axis=1)
     return np.where(np.isinf(np.take_along_axis(total, best, axis=1)), -1, fused).astype(np.int32)
 
 
-def _judged(lists: NDArray[np.int32], part: Split, metric: str) -> NDArray[np.float64]:
-    """float64[m, c]: what the metric is made of, for each user."""
+def _evaluated(lists: NDArray[np.int32], part: Split, metric: str) -> NDArray[np.float64]:
+    """float64[m, c]: what the metric is made of, per user."""
     cut = parse_metric(metric)[1]
     top = np.full((part.n_users, cut), -1, np.int32)
     top[np.unique(part.test.user)] = lists[:, :cut]

@@ -1,4 +1,4 @@
-"""Time: how a budget is written, how much of it is left, and what stops work that outlasts it."""
+"""Durations, the timer of a budget, and the guard that stops work at a deadline."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from leporid.progress import NullProgress
 
 
 class OutOfTimeError(LeporidError):
-    """Work was stopped because its time was over."""
+    """Work was stopped at its deadline."""
 
 
 def parse_duration(text: str | float) -> float:
@@ -30,7 +30,7 @@ def parse_duration(text: str | float) -> float:
         parts = zip(found.groups(), (3600.0, 60.0, 1.0), strict=True)
         seconds = sum(float(number) * unit for number, unit in parts if number)
     if not 0 < seconds < float("inf"):
-        raise ConfigError(f"a budget must be longer than nothing, not {text!r}")
+        raise ConfigError(f"a budget must be longer than 0 seconds, not {text!r}")
     return seconds
 
 
@@ -44,7 +44,7 @@ def format_duration(seconds: float) -> str:
 
 
 class Timer:
-    """Seconds of a budget; those that earlier sittings spent count too."""
+    """Seconds of a budget; those that earlier sessions spent count too."""
 
     def __init__(
         self, budget: float, spent: float = 0.0, clock: Callable[[], float] = time.monotonic
@@ -63,29 +63,29 @@ class Timer:
         return self.budget - self.elapsed
 
     def keep(self, seconds: float) -> None:
-        """Count less time as spent, so that at least so many seconds of the budget are left."""
+        """Count less time as spent, so that at least `seconds` of the budget are left."""
         earliest = self.clock() + min(seconds, self.budget) - self.budget
         self._begin = max(self._begin, earliest)
 
 
 class Guard(NullProgress):
-    """Progress that nobody sees and that ends the work at a moment of the timer.
+    """Silent progress that raises `OutOfTimeError` at a deadline.
 
-    Whatever reports progress (iterations, chunks of users, blocks of a graph) can be stopped by it.
+    It stops whatever reports progress: iterations, chunks of users, blocks of a graph.
     """
 
     def __init__(self, timer: Timer, until: float) -> None:
         self._timer, self.until = timer, until
 
     def start(self, description: str, total: int | None = None) -> None:
-        """Stop before a stage that would begin too late."""
+        """Stop before work that would begin too late."""
         self.advance(0)
 
     def advance(self, steps: int = 1, **fields: Any) -> None:
-        """Stop where the time is over."""
+        """Stop after the deadline."""
         if self.is_over():
-            raise OutOfTimeError("stopped: its time was over")
+            raise OutOfTimeError("stopped at its deadline")
 
     def is_over(self) -> bool:
-        """Whether the moment has passed."""
+        """Whether the deadline has passed."""
         return self._timer.elapsed >= self.until

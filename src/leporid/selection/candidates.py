@@ -1,8 +1,7 @@
-"""Who takes part: models, starts and settings, in the order in which they get their turn.
+"""What is searched: the problem, and candidates (models, initialisations, settings) in their order.
 
-The facts of a log only order the candidates; they never exclude one. The rule: where the log has an
-order, models that read it go first (SASRec and DLR2 lead in results/README.md); where it has none,
-they go last.
+Properties of a log only order the candidates; they never exclude one. If the log has an order,
+sequential models go first (SASRec and DLR2 lead in results/README.md); otherwise they go last.
 """
 
 from __future__ import annotations
@@ -10,34 +9,74 @@ from __future__ import annotations
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from leporid import models
 from leporid.config import Config, canonical_hash
-from leporid.data import Interactions, Split
+from leporid.data import Interactions, Split, inner_validation_split
 from leporid.errors import MissingExtraError
+from leporid.evaluation import parse_metric
 from leporid.space import Choice, Int, SearchSpace, active
 
 FIRST = ("toppop", "itemknn", "turbocf", "gfcf", "ease")
-"""What answers within seconds on most logs."""
-STARTS = ("random", "svd", "leporid")
+"""Fitted within seconds on most logs."""
+INITS = ("random", "svd", "leporid")
 _ORDERED = ("dlr2", "sasrec", "hgn", "lightgcn", "bpr")
 _UNORDERED = ("lightgcn", "bpr", "dlr2", "sasrec", "hgn")
 NETWORKS = ("bpr", "ncf", "ngcf", "dgcf", "hgn", "lightgcn", "sasrec", "dlr2")
-"""Not even looked at among the classical models: that would load torch."""
+"""Not imported with the classical models: that would load torch."""
 _RECIPE = "general"
-"""Of networks that have one of this name: the settings that were made for more than one log."""
-_SMALL, _STEPS = 200_000, 3_000
-"""Below so many training interactions patience ends nearly every run within these steps."""
-_NEARBY = 0.15
-"""Share of a range that a setting moves in a small step."""
+_SMALL_LOG, _SMALL_LOG_STEPS = 200_000, 3_000
+"""On logs with fewer training interactions patience ends nearly every run within these steps."""
+_SMALL_MOVE = 0.15
+"""Standard deviation of a small change of a setting, as a share of its range."""
+_MAX_USERS = 10_000
+"""Users of the last rung at most."""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A log, the inner validation split that candidates are evaluated on, and how."""
+
+    split: Split
+    inner: Split
+    metric: str
+    seed: int = 0
+    device: str = "auto"
+
+    @classmethod
+    def of(cls, split: Split, metric: str, **how: Any) -> Problem:
+        """With an inner split, on a tiny log with validation alone, else with `split` itself."""
+        nothing = split.train.select(np.empty(0, np.int64))
+        validation = Split(split.train, nothing, split.valid, split.protocol)
+        inner = (inner_validation_split(split), validation)
+        used = next((part for part in inner if len(part.train) and len(part.test)), split)
+        return cls(split, used, metric, **how)
+
+    @property
+    def cutoff(self) -> int:
+        """10 of NDCG@10."""
+        return parse_metric(self.metric)[1]
+
+    @cached_property
+    def known(self) -> Split:
+        """What is known before the test."""
+        return with_validation(self.split)
+
+    @cached_property
+    def users(self) -> NDArray[np.int32]:
+        """int32[m]: the users to evaluate on in a seeded order; each rung takes the first."""
+        users = np.unique(self.inner.test.user)
+        return np.random.default_rng(self.seed).permutation(users)[:_MAX_USERS].astype(np.int32)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Candidate(Config):
-    """A model, where it starts, and the settings that differ from its defaults."""
+    """A model, its initialisation, and the settings that differ from its defaults."""
 
     model: str
     init: str | None = None
@@ -50,14 +89,14 @@ class Candidate(Config):
         return canonical_hash([self.model, self.init, self.settings], 12)
 
     @property
-    def unwindowed(self) -> tuple[str, str]:
-        """What its fit depends on."""
+    def fit_key(self) -> tuple[str, str]:
+        """What its fit depends on: the model and all settings but the window."""
         others = {name: value for name, value in self.settings.items() if name != "window"}
         return self.model, canonical_hash(others)
 
     @property
     def label(self) -> str:
-        """For people: 'sasrec from leporid', 'ease l2=300'."""
+        """For users: 'sasrec from leporid', 'ease l2=300'."""
         cls, hidden = models.get(self.model), {"steps", "eval_every", "eval_users", "metric"}
         known = [cls.recipes.get(_RECIPE, {}), *cls.general_by_kind.values()] if self.init else []
         changed = [
@@ -74,8 +113,14 @@ class Candidate(Config):
         return about | ({"init": self.init} if self.init else {})
 
 
+def with_validation(split: Split) -> Split:
+    """The split with validation in its training part: models are refitted before the test."""
+    nothing = split.train.select(np.empty(0, np.int64))
+    return Split(split.train_valid, nothing, split.test, split.protocol)
+
+
 def log_facts(split: Split) -> dict[str, Any]:
-    """What orders the candidates, and what the report says of the log."""
+    """The properties of a log that order the candidates and that the report shows."""
     known = split.train_valid
     return {
         "users": split.n_users,
@@ -110,7 +155,7 @@ def with_windows(candidate: Candidate) -> list[Candidate]:
 
 
 def neural_models(facts: Mapping[str, Any]) -> list[str]:
-    """The networks in the order of their turns; none where torch is not installed."""
+    """The networks in their order; none where torch is not installed."""
     names = _ORDERED if facts["has an order"] else _UNORDERED
     try:
         return [n for n in names if n in models.available() and models.get(n)]
@@ -122,15 +167,17 @@ def neural_settings(model: str, train: Interactions, metric: str, users: int) ->
     """The settings of a network before its steps are planned."""
     cls = models.get(model)
     settings = cls.recipe_settings(_RECIPE if _RECIPE in cls.recipes else None, train)
-    if len(train) < _SMALL:
-        settings["steps"] = min(settings.get("steps", _STEPS), _STEPS)
+    if len(train) < _SMALL_LOG:
+        settings["steps"] = min(settings.get("steps", _SMALL_LOG_STEPS), _SMALL_LOG_STEPS)
     return {**settings, "metric": metric, "eval_users": users}
 
 
-def from_all_starts(model: str, settings: Mapping[str, Any]) -> list[Candidate]:
-    """The same network and settings from each start: equal treatment."""
+def with_inits(
+    model: str, settings: Mapping[str, Any], inits: Sequence[str] = INITS
+) -> list[Candidate]:
+    """The same network and settings with each initialisation: equal treatment."""
     return [
-        Candidate(model=model, init=init, settings=dict(settings), kind="neural") for init in STARTS
+        Candidate(model=model, init=init, settings=dict(settings), kind="neural") for init in inits
     ]
 
 
@@ -161,7 +208,7 @@ def _drawn(space: SearchSpace, name: str, now: Any, rng: np.random.Generator) ->
     low, high = np.log(ends) if dimension.log else ends
     if rng.random() < 0.5 and now in dimension:
         centre = np.log(now) if dimension.log else now
-        drawn = float(np.clip(rng.normal(centre, _NEARBY * (high - low)), low, high))
+        drawn = float(np.clip(rng.normal(centre, _SMALL_MOVE * (high - low)), low, high))
     else:
         drawn = float(rng.uniform(low, high))
     value = float(np.exp(drawn)) if dimension.log else drawn

@@ -1,353 +1,313 @@
-"""From the race to a model to deploy: choose, test once, fit on everything.
+"""From the search to a deployed model: decide, test once, fit on everything.
 
-The time for this was kept during the race. Where a prediction was wrong, the next candidate that
-can still end in time takes the place, and that is said. An answer that the folder holds already is
-replaced only by one with a higher value.
+The time for this was kept during the search. If a fit overruns its estimate, the next-best
+candidate that still fits the budget is used, and the summary says so. An answer that the folder
+already holds is replaced only by one with a higher value.
 """
 
 from __future__ import annotations
 
 import tempfile
 import warnings
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from functools import cached_property
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from leporid import models
 from leporid.artifacts import atomic_folder
 from leporid.data import Split
 from leporid.errors import LeporidError, LeporidWarning, TrainingInterruptedError
-from leporid.evaluation import MetricTable, combine, compare, evaluate, ingredients
+from leporid.evaluation import MetricTable, compare, evaluate
 from leporid.experiments import (
     BASELINES,
     CUTOFFS,
+    Event,
+    Journal,
     Meter,
-    RunRecord,
     record_run,
     write_final,
     write_run,
 )
 from leporid.models import Blend, Recommender, continued, everything
-from leporid.selection import decision
-from leporid.selection.answer import Answer
+from leporid.selection.answer import Answer, FinalModel, Session, Tested
 from leporid.selection.budget import Guard, OutOfTimeError
-from leporid.selection.candidates import Candidate
-from leporid.selection.decision import Verdict
-from leporid.selection.evaluator import GOES_ON, Rehearsal
-from leporid.selection.journal import Event
-from leporid.selection.search import FULL, Race, Result, by_value
+from leporid.selection.candidates import Candidate, with_validation
+from leporid.selection.decision import decide, learning_curve
+from leporid.selection.evaluator import TrialEvaluator
+from leporid.selection.report import describe
+from leporid.selection.runtime_estimates import CONTINUED_STEPS
+from leporid.selection.search import FULL, by_value
 from leporid.training import StopWhen
 
 _GRACE = 0.03
-"""Share of the budget that the final fits may be late by: a good answer is worth that much."""
-_STRATA = ("tail-users", "cold-users")
+"""The final fits may overrun the budget by this share rather than be lost."""
+_TEST_SHARE = 0.02
+"""Share of the budget that testing one more model must leave."""
 
 
-@dataclass
-class Tested:
-    """A fitted model on the test part."""
+def finalise(
+    session: Session, standing: Answer | None
+) -> tuple[Recommender, dict[str, Any]] | None:
+    """Decide, fit, test and write the answer; the model and the parts of a `Choice`.
 
-    label: str
-    metrics: dict[str, float]
-    strata: dict[str, float]
-    """The metric among tail and new users."""
-    columns: Any
-    seconds: float
-    low: float = 0.0
-    high: float = 0.0
-    """95% interval of the chosen model's metric minus this one's."""
+    None where the standing answer of the folder stays, since nothing better could be fitted.
+    """
+    search = session.search
+    decide_or_restore(session)
+    learning_curve(search, session.evaluator, session.decision)
+    final = fit_winner(session, standing)
+    if final is None:
+        return None
+    test_others(session, final)
+    final.is_complete = True
+    parts = describe(session, final, session.folder)
+    search.note("chosen", label=final.label, budget=search.timer.budget)
+    assert final.model is not None
+    return final.model, parts
 
 
-@dataclass
-class Closing:
-    """The end of a race."""
+def last_decision(journal: Journal) -> Event | None:
+    """The decision of an earlier session, unless a trial was finished since."""
+    events = journal.of("decided", "evaluated")
+    events = [e for e in events if e["event"] == "decided" or e["rung"] == FULL]
+    last = events[-1] if events else None
+    return last if last and last["event"] == "decided" and not last["interrupted"] else None
 
-    race: Race
-    judge: Rehearsal
-    split: Split
-    metric: str
-    folder: Path
-    dataset: str
-    tell: Callable[[dict[str, Any]], None]
-    describe: Callable[[Closing, Path], dict[str, Any]]
-    """Writes the summary and the report of the answer into a folder; the parts of a `Choice`."""
-    verdict: Verdict = field(default_factory=Verdict)
-    tested: list[Tested] = field(default_factory=list)
-    record: RunRecord | None = None
-    outcomes: MetricTable | None = None
-    model: Recommender | None = None
-    label: str = ""
-    members: list[Candidate] = field(default_factory=list)
-    """What was fitted: one candidate, or those of a blend."""
-    value: float | None = None
-    """The metric of that in the race; None where it was not judged."""
-    is_interrupted: bool = False
-    is_written: bool = False
-    is_complete: bool = False
 
-    @property
-    def key(self) -> str:
-        """Of what was fitted."""
-        return "+".join(member.key for member in self.members)
+def decide_or_restore(session: Session) -> None:
+    """Decide as an earlier session did with the same results, or anew."""
+    search, decision, timer = session.search, session.decision, session.search.timer
+    before = last_decision(search.journal)
+    if search.journal.is_resumed:
+        # The end has its time again, whatever an earlier one or loading the log took.
+        timer.keep(max(search.reserve(), before["left"] if before else 0.0))
+    if before is not None and decision.restore(before, search):
+        return
+    decide(search, session.evaluator, decision)
+    if decision.winner is not None:
+        about = {**decision.to_event(), "interrupted": session.is_interrupted}
+        search.note("decided", budget=timer.budget, left=timer.left, **about)
 
-    @property
-    def _budget(self) -> float:
-        return self.race.timer.budget
 
-    def decided(self) -> Event | None:
-        """The decision of an earlier session, unless something was judged since."""
-        events = self.race.journal.of("decided", "judged")
-        events = [e for e in events if e["event"] == "decided" or e["rung"] == FULL]
-        last = events[-1] if events else None
-        return last if last and last["event"] == "decided" and not last["interrupted"] else None
+def fit_winner(session: Session, standing: Answer | None) -> FinalModel | None:
+    """Fit the winner, test it, fit it on everything; or the next one that still fits the budget.
 
-    def decide(self) -> None:
-        """Decide as an earlier session did with the same results, or anew."""
-        race, verdict, before = self.race, self.verdict, self.decided()
-        if race.journal.is_resumed:
-            # The end has its time again, whatever an earlier one or loading the log took.
-            race.timer.keep(max(race.reserve(), before["left"] if before else 0.0))
-        if before is not None and verdict.restore(before, race):
-            return
-        decision.decide(race, self.judge, self.metric, verdict)
-        if verdict.winner is not None:
-            about = {**verdict.to_event(), "interrupted": self.is_interrupted}
-            self._say("decided", budget=self._budget, left=race.timer.left, **about)
+    None where the standing answer stays.
+    """
+    notes = session.decision.notes
+    for final in _finalists(session):
+        last = final.label == "toppop"
+        if standing is not None and not standing.gives_way_to(final):
+            return None
+        until = float("inf") if last else (1 + _GRACE) * session.search.timer.budget
+        try:
+            _fit_and_write(session, final, until, is_first=standing is None)
+        except (OutOfTimeError, MemoryError):
+            notes.append(f"{final.label} could not be fitted in the time left")
+        except Exception as error:  # the next candidate is used instead
+            if last or final.is_written or isinstance(error, TrainingInterruptedError):
+                raise
+            notes.append(f"{final.label} could not be fitted: {error}")
+        else:
+            return final
+    return None
 
-    def learn_curve(self) -> None:
-        """The winner with fewer users, where that takes next to no time."""
-        decision.learning_curve(self.race, self.judge, self.verdict)
 
-    @cached_property
-    def known(self) -> Split:
-        """What the chosen model learns from before the test."""
-        return tested_on(self.split)
+def _finalists(session: Session) -> Iterator[FinalModel]:
+    """What is fitted first, and what instead of it."""
+    decision, search = session.decision, session.search
+    winner, blend, best = decision.winner, decision.blend, decision.best
+    if decision.takes_blend and blend is not None and best is not None:
+        # Its value on users that it was not picked on.
+        value = best.value + blend.comparison.difference
+        yield FinalModel(blend.label, [m.candidate for m in blend.members], value)
+        decision.takes_blend = False
+    ranked = sorted(search.finished, key=by_value)
+    if winner is not None:
+        for result in dict.fromkeys([winner, *ranked]):
+            candidate = result.candidate
+            if result is winner or session.evaluator.finish(candidate) < search.timer.left:
+                if result is not winner:
+                    decision.winner, decision.milliseconds = result, None
+                yield FinalModel(candidate.label, [candidate], result.value)
+    plain = Candidate(model="toppop")
+    decision.winner = next((r for r in ranked if r.candidate == plain), None)
+    known = decision.winner
+    yield FinalModel(plain.label, [plain], None if known is None else known.value)
 
-    def fit(self, standing: Answer | None = None) -> bool:
-        """Fit the winner, test it, fit it on everything; or the next one that can end in time.
 
-        False where the `standing` answer of the folder stays, since nothing better can be fitted.
-        """
-        verdict = self.verdict
-        for label, members, result in self._order():
-            last, value = label == "toppop", self._value(members, result)
-            if standing is not None and not standing.gives_way_to(members, value):
-                return False
-            self.label, self.members, self.value = label, members, value
-            try:
-                until = float("inf") if last else (1 + _GRACE) * self._budget
-                self._fit_one(until, is_first=standing is None)
-            except (OutOfTimeError, MemoryError):
-                verdict.notes.append(f"{label} could not be fitted in the time left")
-            except Exception as error:  # whatever one model does, the next one takes its place
-                if last or self.is_written or isinstance(error, TrainingInterruptedError):
-                    raise
-                verdict.notes.append(f"{label} could not be fitted: {error}")
-            else:
-                return True
+def _fit_and_write(session: Session, final: FinalModel, until: float, *, is_first: bool) -> None:
+    guard, evaluator = Guard(session.search.timer, until), session.evaluator
+    with Meter() as meter:
+        fitted = [fit_validated(evaluator, member, guard) for member in final.members]
+        final.model = validated = _combined(session, fitted)
+    session.search.note("fitted", label=final.label, seconds=meter.seconds)
+    if len(evaluator.problem.split.test):
+        test_winner(session, final, meter, guard)
+        if is_first:  # an earlier answer is not replaced before the final fit
+            _write(session, final, validated, 0.0)
+    with Meter() as meter:
+        try:
+            pairs = zip(final.members, fitted, strict=True)
+            last = [fit_final(evaluator, member, model, guard) for member, model in pairs]
+            final.model = _combined(session, last)
+        except TrainingInterruptedError:
+            raise
+        except Exception as error:  # the validated model was tested: it is the answer
+            late = isinstance(error, OutOfTimeError)
+            why = "there was no time for the final fit" if late else f"no final fit: {error}"
+            session.decision.notes.append(
+                f"{why}; the model in the folder is not fitted on the test part"
+            )
+    _write(session, final, validated, meter.seconds)
+    session.search.note("final fit", label=final.label, seconds=meter.seconds)
+
+
+def _combined(session: Session, fitted: list[Recommender]) -> Recommender:
+    """The model itself, or the blend of several."""
+    blend = session.decision.blend
+    return Blend.of(fitted, blend.entries) if blend and len(fitted) > 1 else fitted[0]
+
+
+def _write(session: Session, final: FinalModel, validated: Recommender, seconds: float) -> None:
+    """Put the answer into the folder: model, record, summary and report in one step."""
+    assert final.model is not None
+    with atomic_folder(session.folder, without=("validated", "history.csv")) as fresh:
+        if final.run is None:
+            final.model.save(fresh / "model")
+        else:
+            write_run(fresh, validated, final.run.record, final.run.table)
+            if final.model is not validated:
+                write_final(fresh, final.model, validated, final.run.record, seconds)
+        describe(session, final, fresh)
+    final.is_written = True
+
+
+def fit_validated(evaluator: TrialEvaluator, candidate: Candidate, guard: Guard) -> Recommender:
+    """A candidate fitted on train and validation."""
+    if candidate.kind == "classical":
+        return _fit_classical(evaluator, candidate, guard, final=False)
+    model, split = evaluator.trained(candidate), evaluator.problem.known
+    if not evaluator.estimates.is_retrained(candidate):
+        return _continued(evaluator, model, split, guard)
+    again = model.refit(split.train, **_training_options(evaluator, guard))
+    again.fitting = again.fitting.replace(final=False)
+    return again
+
+
+def fit_final(
+    evaluator: TrialEvaluator, candidate: Candidate, model: Recommender, guard: Guard
+) -> Recommender:
+    """The same candidate fitted on everything."""
+    if candidate.kind == "classical":
+        return _fit_classical(evaluator, candidate, guard, final=True)
+    again = _continued(evaluator, model, everything(evaluator.problem.split), guard)
+    again.fitting = again.fitting.replace(final=True)
+    return again
+
+
+def _continued(
+    evaluator: TrialEvaluator, model: Recommender, split: Split, guard: Guard
+) -> Recommender:
+    with warnings.catch_warnings(action="ignore", category=LeporidWarning):
+        options = _training_options(evaluator, guard)
+        return continued(model, split, CONTINUED_STEPS, **options)
+
+
+def _training_options(evaluator: TrialEvaluator, guard: Guard) -> dict[str, Any]:
+    def stop(step: int) -> bool:
+        guard.advance(0)  # a network asks after every step
         return False
 
-    def _value(self, members: list[Candidate], result: Result | None) -> float | None:
-        """The metric in the race; of a blend on users that it was not picked on."""
-        best, blend = self.verdict.best, self.verdict.blend
-        if len(members) > 1 and best is not None and blend is not None:
-            return best.value + blend.difference
-        return None if result is None else result.value
-
-    def _order(self) -> Iterator[tuple[str, list[Candidate], Result | None]]:
-        """Who is fitted first, and who in their place: label, members, what the race says of it."""
-        verdict, timer = self.verdict, self.race.timer
-        winner, blend = verdict.winner, verdict.blend
-        if verdict.takes_blend and blend is not None:
-            yield blend.label, [m.candidate for m in blend.members], winner
-            verdict.takes_blend = False
-        ranked = sorted(self.race.finished, key=by_value)
-        if winner is not None:
-            for result in dict.fromkeys([winner, *ranked]):
-                if result is winner or self.judge.finish(result.candidate) < timer.left:
-                    if result is not winner:
-                        verdict.winner, verdict.milliseconds = result, None
-                    yield result.candidate.label, [result.candidate], result
-        plain = Candidate(model="toppop")
-        verdict.winner = next((r for r in ranked if r.candidate == plain), None)
-        yield plain.label, [plain], verdict.winner
-
-    def _fit_one(self, until: float, *, is_first: bool) -> None:
-        guard, members = Guard(self.race.timer, until), self.members
-        with Meter() as meter:
-            fitted = [self._fitted(candidate, guard) for candidate in members]
-            self.model = validated = self._as_one(fitted)
-        self._say("fitted", seconds=meter.seconds)
-        if len(self.split.test):
-            self._test(validated, meter, guard)
-            if is_first:  # an earlier answer is not replaced before the final fit
-                self._write(validated, 0.0)
-        with Meter() as meter:
-            try:
-                pairs = zip(members, fitted, strict=True)
-                self.model = self._as_one([self._final(c, m, guard) for c, m in pairs])
-            except TrainingInterruptedError:
-                raise
-            except Exception as error:  # it was tested, so this is the answer, whatever happens
-                late = isinstance(error, OutOfTimeError)
-                why = "there was no time for the final fit" if late else f"no final fit: {error}"
-                self.verdict.notes.append(
-                    f"{why}; the model in the folder has not learnt from the test part"
-                )
-        self._write(validated, meter.seconds)
-        self._say("final fit", seconds=meter.seconds)
-
-    def _write(self, validated: Recommender, seconds: float) -> None:
-        """Put the answer into the folder: model, record, summary and report in one step."""
-        assert self.model is not None
-        with atomic_folder(self.folder, without=("validated", "history.csv")) as fresh:
-            if self.record is None or self.outcomes is None:
-                self.model.save(fresh / "model")
-            else:
-                write_run(fresh, validated, self.record, self.outcomes)
-                if self.model is not validated:
-                    write_final(fresh, self.model, validated, self.record, seconds)
-            self.describe(self, fresh)
-        self.is_written = True
-
-    def _as_one(self, fitted: list[Recommender]) -> Recommender:
-        """The model itself, or the blend of several."""
-        blend = self.verdict.blend
-        return Blend.of(fitted, blend.entries) if blend and len(fitted) > 1 else fitted[0]
-
-    def _fitted(self, candidate: Candidate, guard: Guard) -> Recommender:
-        """A candidate fitted on what is known before the test."""
-        if candidate.kind == "classical":
-            return self._fit_classical(candidate, guard, final=False)
-        model = self.judge.trained(candidate)
-        if not self.judge.begins_anew(candidate):
-            return self._continued(model, self.known, guard)
-        again = model.refit(self.known.train, **self._how(guard))
-        again.fitting = again.fitting.replace(final=False)
-        return again
-
-    def _final(self, candidate: Candidate, model: Recommender, guard: Guard) -> Recommender:
-        """The same on everything."""
-        if candidate.kind == "neural":
-            again = self._continued(model, everything(self.split), guard)
-            again.fitting = again.fitting.replace(final=True)
-            return again
-        return self._fit_classical(candidate, guard, final=True)
-
-    def _continued(self, model: Recommender, split: Split, guard: Guard) -> Recommender:
-        with warnings.catch_warnings(action="ignore", category=LeporidWarning):
-            return continued(model, split, GOES_ON, **self._how(guard))
-
-    def _how(self, guard: Guard) -> dict[str, Any]:
-        def stop(step: int) -> bool:
-            guard.advance(0)  # a network asks after every step
-            return False
-
-        return {"device": self.judge.device, "callbacks": [StopWhen(stop)], "progress": guard}
-
-    def _fit_classical(self, candidate: Candidate, guard: Guard, *, final: bool) -> Recommender:
-        about, seed = candidate.to_dict(), self.judge.seed
-        job: dict[str, Any] = {"candidate": about, "seed": seed, "final": final}
-        if self.judge.is_doubtful(candidate, guard.until):
-            with tempfile.TemporaryDirectory(dir=self.judge.folder) as folder:
-                to = Path(folder) / "model"
-                self.judge.apart(fit_alone, guard.until, candidate.model, to=str(to), **job)
-                return Recommender.load(to)
-        with warnings.catch_warnings(action="ignore", category=LeporidWarning):
-            return fit_on(self.split, **job, progress=guard)
-
-    def _test(self, model: Recommender, meter: Meter, guard: Guard) -> None:
-        """The only look at the test part for the chosen model; its record."""
-        table = self._evaluated(model, guard)
-        _, self.record, self.outcomes = record_run(
-            model,
-            self.known,
-            meter,
-            table=table,
-            at=table.at,
-            dataset=self.dataset,
-            experiment="choose",
-            init=self.members[0].init if len(self.members) == 1 else None,
-            recipe=None,
-            seed=self.judge.seed,
-            extra={
-                "choose": {"metric": self.metric, "budget": self._budget, "label": self.label},
-                "data_digest": self.split.digest,
-                "learnt": "train and validation",
-            },
-        )
-        self.tested = [self._tested(self.label, table, meter.seconds)]
-
-    def test_others(self) -> None:
-        """Runner-up and baselines on test, as far as there is time."""
-        if not self.tested:
-            return
-        entries = [self.verdict.runner_up.candidate] if self.verdict.runner_up else []
-        judged = {r.candidate.model for r in self.race.finished}
-        entries += [Candidate(model=name) for name in BASELINES if name in judged]
-        for candidate in {c.key: c for c in entries}.values():
-            if candidate.label == self.label:
-                continue
-            needed = 0.75 * self.judge.finish(candidate) + 0.02 * self._budget
-            if needed > self.race.timer.left:
-                self.verdict.notes.append(f"no time was left to test {candidate.label}")
-                continue
-            guard = Guard(self.race.timer, self._budget)
-            try:
-                with Meter() as meter:
-                    model = self._fitted(candidate, guard)
-                table = self._evaluated(model, guard)
-            except (OutOfTimeError, MemoryError):
-                self.verdict.notes.append(f"no time was left to test {candidate.label}")
-                continue
-            except LeporidError as error:  # the choice is made and must not be lost
-                self.verdict.notes.append(f"{candidate.label} could not be tested: {error}")
-                continue
-            other = self._tested(candidate.label, table, meter.seconds)
-            found = compare(self.tested[0].columns, other.columns, self.metric)
-            other.low, other.high = found.low, found.high
-            self.tested.append(other)
-            self._say("tested", label=candidate.label, value=other.metrics[self.metric])
-
-    def _evaluated(self, model: Recommender, guard: Guard) -> MetricTable:
-        cuts = tuple(sorted({*CUTOFFS, self.judge.cut}))
-        return evaluate(model, self.known, at=cuts, progress=guard)
-
-    def _tested(self, label: str, table: MetricTable, seconds: float) -> Tested:
-        columns = np.column_stack([table.per_user(name) for name in ingredients(self.metric)])
-        means = table.mean()
-        means[self.metric] = float(combine(list(columns.mean(axis=0))))
-        strata = {
-            name: table.mean(stratum=name)[self.metric] for name in _STRATA if table.has_users(name)
-        }
-        return Tested(label, means, strata, columns, seconds)
-
-    def _say(self, event: str, **fields: Any) -> None:
-        about = {"label": self.label, **fields}
-        self.tell(self.race.journal.append(event, at=self.race.timer.elapsed, **about))
+    device = evaluator.problem.device
+    return {"device": device, "callbacks": [StopWhen(stop)], "progress": guard}
 
 
-def tested_on(split: Split) -> Split:
-    """The split with validation, which chose the model, in its training part as well."""
-    nothing = split.train.select(np.empty(0, np.int64))
-    return Split(split.train_valid, nothing, split.test, split.protocol)
+def _fit_classical(
+    evaluator: TrialEvaluator, candidate: Candidate, guard: Guard, *, final: bool
+) -> Recommender:
+    seed = evaluator.problem.seed
+    job: dict[str, Any] = {"candidate": candidate.to_dict(), "seed": seed, "final": final}
+    if evaluator.estimates.is_doubtful(candidate, guard.until):
+        with tempfile.TemporaryDirectory(dir=evaluator.folder) as folder:
+            to = Path(folder) / "model"
+            job["to"] = str(to)
+            evaluator.run_in_subprocess(fit_to_folder, guard.until, candidate.model, **job)
+            return Recommender.load(to)
+    with warnings.catch_warnings(action="ignore", category=LeporidWarning):
+        return fit_on(evaluator.problem.split, **job, progress=guard)
+
+
+def test_winner(session: Session, final: FinalModel, meter: Meter, guard: Guard) -> None:
+    """The only evaluation of the chosen model on the test part; its record."""
+    problem, model = session.evaluator.problem, final.model
+    assert model is not None
+    table = _tested_on(session.evaluator, model, guard)
+    budget = session.search.timer.budget
+    final.run = record_run(
+        model,
+        problem.known,
+        meter,
+        table=table,
+        at=table.at,
+        dataset=session.dataset,
+        experiment="choose",
+        init=final.members[0].init if len(final.members) == 1 else None,
+        recipe=None,
+        seed=problem.seed,
+        extra={
+            "choose": {"metric": problem.metric, "budget": budget, "label": final.label},
+            "data_digest": problem.split.digest,
+            "learnt": "train and validation",
+        },
+    )
+    final.tested = [Tested(final.label, table, meter.seconds)]
+
+
+def test_others(session: Session, final: FinalModel) -> None:
+    """Runner-up and baselines on test, as far as there is time."""
+    if not final.tested:
+        return
+    evaluator, decision, timer = session.evaluator, session.decision, session.search.timer
+    entries = [decision.runner_up.candidate] if decision.runner_up else []
+    evaluated = {result.candidate.model for result in session.search.finished}
+    entries += [Candidate(model=name) for name in BASELINES if name in evaluated]
+    chosen, metric = final.tested[0].table, evaluator.metric
+    for candidate in {c.key: c for c in entries if c.label != final.label}.values():
+        label, guard = candidate.label, Guard(timer, timer.budget)
+        try:
+            if 0.75 * evaluator.finish(candidate) + _TEST_SHARE * timer.budget > timer.left:
+                raise OutOfTimeError(label)
+            with Meter() as meter:
+                model = fit_validated(evaluator, candidate, guard)
+            table = _tested_on(evaluator, model, guard)
+        except (OutOfTimeError, MemoryError):
+            decision.notes.append(f"no time was left to test {label}")
+        except LeporidError as error:  # the answer must not be lost
+            decision.notes.append(f"{label} could not be tested: {error}")
+        else:
+            found = compare(chosen, table, metric, name_a=final.label, name_b=label)
+            final.tested.append(Tested(label, table, meter.seconds, found))
+            session.search.note("tested", label=label, value=table.mean()[metric])
+
+
+def _tested_on(evaluator: TrialEvaluator, model: Recommender, guard: Guard) -> MetricTable:
+    problem = evaluator.problem
+    cuts = tuple(sorted({*CUTOFFS, problem.cutoff}))
+    return evaluate(model, problem.known, at=cuts, progress=guard)
 
 
 def fit_on(
     split: Split, candidate: dict[str, Any], seed: int, final: bool, **how: Any
 ) -> Recommender:
-    """Fit a classical candidate on what is known before the test, or on everything."""
+    """Fit a classical candidate on train and validation, or on everything."""
     own = Candidate.from_dict(candidate)
-    part = everything(split) if final else tested_on(split)
+    part = everything(split) if final else with_validation(split)
     model = models.get(own.model)(**own.settings).fit(part, seed=seed, **how)
     model.fitting = model.fitting.replace(final=final)
     return model
 
 
-def fit_alone(split: str, to: str, **job: Any) -> None:
-    """The same of a saved split; the model is saved."""
+def fit_to_folder(split: str, to: str, **job: Any) -> None:
+    """The same on a saved split; the model is saved."""
     fit_on(Split.load(split), **job).save(to)

@@ -1,4 +1,4 @@
-"""What a race says while it runs: a live table on a terminal, one line per event in a log."""
+"""Progress messages: a live table on a terminal, one line per event in a log."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from leporid.experiments import Event
 from leporid.selection.budget import Timer, format_duration
 from leporid.selection.candidates import Candidate
-from leporid.selection.journal import Event
 from leporid.selection.search import RUNGS
 
 _ROWS = 12
@@ -22,12 +22,12 @@ class LiveTable:
     def __init__(self, timer: Timer, metric: str) -> None:
         self._timer, self._metric = timer, metric
         self._best: dict[str, tuple[int, float, str]] = {}
-        self._last = "starting"
+        self._last = "loading"
 
     def __call__(self, event: Event) -> None:
         """Take in the event."""
-        self._last = event_words(event, self._metric) or self._last
-        if event["event"] == "judged":
+        self._last = event_message(event, self._metric) or self._last
+        if event["event"] == "evaluated":
             label = Candidate.from_dict(event["candidate"]).label
             self._best[event["key"]] = (event["rung"], event["value"], label)
 
@@ -47,11 +47,13 @@ class LiveTable:
 
 
 @contextmanager
-def narrator(progress: bool | None, timer: Timer, metric: str) -> Iterator[Callable[[Event], None]]:
-    """Who tells of the race, as `progress=` has it everywhere else."""
+def progress_messages(
+    progress: bool | None, timer: Timer, metric: str
+) -> Iterator[Callable[[Event], None]]:
+    """What shows events, as `progress=` asks for everywhere else."""
 
     def say(event: Event) -> None:
-        if line := event_words(event, metric):
+        if line := event_message(event, metric):
             left = format_duration(max(timer.left, 0.0))
             print(f"[{left} left] {line}", file=sys.stderr, flush=True)
 
@@ -70,17 +72,17 @@ def narrator(progress: bool | None, timer: Timer, metric: str) -> Iterator[Calla
         yield table
 
 
-def event_words(event: Event, metric: str) -> str:
-    """An event in a line; empty for those nobody needs to hear of."""
+def event_message(event: Event, metric: str) -> str:
+    """An event in a line; empty for events that are not shown."""
     kind = event["event"]
     label = event.get("label", "")
     if "candidate" in event:
         label = Candidate.from_dict(event["candidate"]).label
-    if kind == "judged":
+    if kind == "evaluated":
         rung = f", rung {event['rung'] + 1}" if event["rung"] < len(RUNGS) - 1 else ""
         return f"{label}: {metric} {event['value']:.4f} in {event['seconds']:.1f} s{rung}"
     if kind == "late":
-        return f"{label}: left out, it needs about {format_duration(event['needs'])} to the end"
+        return f"{label}: left out, its trial and final fits need {format_duration(event['needs'])}"
     if kind == "failed":
         return f"{label}: {event['why']}"
     if kind == "left out":

@@ -1,59 +1,185 @@
-"""What a fit will take: seconds measured on small shares of the users and items."""
+"""Runtime estimates: of fits, from fits on small shares of the log and from earlier trials."""
 
 from __future__ import annotations
 
-import contextlib
 import math
 import time
 import warnings
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
-from leporid.data import Interactions, Split
+from leporid import models
+from leporid.data import Split
 from leporid.errors import LeporidError, LeporidWarning
-from leporid.initializers import initial_embeddings
 from leporid.models import Recommender
+from leporid.selection.budget import Timer
+from leporid.selection.candidates import Candidate, Problem
+from leporid.selection.search import FULL, MAX_TRIAL_SHARE, RUNGS
 
-_TINY, _SMALL, _LARGER = 1 / 16, 1 / 8, 1 / 4
-_PATIENCE = 4.0
-"""Seconds: a fit is timed again while all took less."""
-_FEW = 100
-"""Users of vectors that nobody wants."""
-_STEEPEST = 3.0
-"""The power of the share that fits grow with at most: a dense inverse of the items, or pairs of
-items in histories."""
+CONTINUED_STEPS = 1 / 3
+"""Share of its steps for which a network is trained on more data, unless it is retrained."""
+RETRAIN_BELOW = 0.2
+"""Retrain from scratch before testing if training takes less than this share of the budget."""
+SAFETY = 1.2
+"""Factor on estimates."""
+_DOUBT = 3.0
+"""A fit may take this much longer than measured, or than the worst estimate."""
+_SUBPROCESS_ABOVE = 0.02
+"""Final fits that take more than this share of the budget probably run in a subprocess."""
+_SUBPROCESS_SECONDS = 4.0
+"""Time to begin a subprocess, until it has been measured."""
+_SHARES = 1 / 16, 1 / 8, 1 / 4
+_REPEAT_BELOW = 4.0
+"""A fit on a small share is timed up to three times while all took less than these seconds."""
+_MAX_POWER = 3.0
+"""Fits grow at most with this power of the share: a dense inverse, or pairs of items."""
 
 
-def predict_seconds(
+@dataclass
+class RuntimeEstimates:
+    """Seconds of trials and final fits, updated by every trial."""
+
+    problem: Problem
+    timer: Timer
+    speeds: dict[str, float] = field(default_factory=dict)
+    """Seconds per step of each network."""
+    init_seconds: dict[str, float] = field(default_factory=dict)
+    """Of each initialisation."""
+    process_seconds: float = _SUBPROCESS_SECONDS
+    shares: dict[tuple[str, str], tuple[float, float]] = field(default_factory=dict)
+    """Expected and worst seconds by fit, measured on small shares of the log."""
+    steps: dict[str, dict[str, int]] = field(default_factory=dict)
+    """Steps of each network: `done`, `best`, and `last` where its last rung was shortened."""
+    _seconds: dict[str, dict[str, float]] = field(default_factory=dict)
+    """`fit` and `ranking` of all users, by candidate, and by model for the last candidate."""
+
+    def cost(self, candidate: Candidate, rung: int, is_fitted: bool) -> float:
+        """Estimated seconds of a trial; 0 where nothing is known."""
+        ranking = self._before(candidate).get("ranking", 0.0) * RUNGS[rung].users
+        if candidate.kind == "neural":
+            done = self.steps.get(candidate.key, {}).get("done", 0)
+            steps = self.stop_step(candidate, rung) - done
+            return SAFETY * self.speeds.get(candidate.model, 0.0) * steps + ranking
+        return SAFETY * (0.0 if is_fitted else self.fit_seconds(candidate)) + ranking
+
+    def fit_seconds(self, candidate: Candidate) -> float:
+        """Estimated seconds of the fit of a classical model on the inner split."""
+        before = self._before(candidate)
+        return before["fit"] if "fit" in before else self._by_shares(candidate)[0]
+
+    def finish(self, candidate: Candidate, is_trained_here: bool) -> float:
+        """Estimated seconds of two fits (before the test, on everything), a test and a save."""
+        split, problem = self.problem.split, self.problem
+        per_user = self._before(candidate).get("ranking", 0.0) / max(len(problem.users), 1)
+        ranking = 1.5 * len(np.unique(split.test.user)) * per_user + 0.2
+        if candidate.kind == "neural":
+            whole = self.training_seconds(candidate)
+            first = whole if self.is_retrained(candidate) else CONTINUED_STEPS * whole
+            again = 0.0 if is_trained_here else whole
+            return SAFETY * (first + CONTINUED_STEPS * whole + again + 1.0) + ranking
+        fit = self.fit_seconds(candidate)
+        is_long = fit > _SUBPROCESS_ABOVE * self.timer.budget
+        growth = (len(split.train_valid) + len(split.test)) / max(len(problem.inner.train), 1)
+        processes = 2 * self.process_seconds if is_long else 0.0
+        return SAFETY * fit * (1 + growth) + ranking + processes
+
+    def is_retrained(self, candidate: Candidate) -> bool:
+        """Whether a network is retrained before the test, or continued from the search."""
+        return self.training_seconds(candidate) < RETRAIN_BELOW * self.timer.budget
+
+    def training_seconds(self, candidate: Candidate) -> float:
+        """Of a network's initialisation and its best steps, as far as they are known."""
+        steps = self.steps.get(candidate.key, {}).get("best") or self.stop_step(candidate, FULL)
+        init = self.init_seconds.get(str(candidate.init), 0.0)
+        return self.speeds.get(candidate.model, 0.0) * steps + init
+
+    def stop_step(self, candidate: Candidate, rung: int) -> int:
+        """The step at which a rung evaluates a network."""
+        last = self.steps.get(candidate.key, {}).get("last")
+        if rung == FULL and last is not None:
+            return last
+        config: Any = models.get(candidate.model).config_class.from_dict(candidate.settings)
+        return math.ceil(RUNGS[rung].steps * int(config.steps))
+
+    def shorten(self, candidate: Candidate) -> bool:
+        """Plan the last rung of a network a tenth shorter; False where it has come that far."""
+        steps = self.steps.setdefault(candidate.key, {})
+        last = math.floor(0.9 * self.stop_step(candidate, FULL))
+        if "done" in steps and last >= steps["done"]:
+            steps["last"] = last
+            return True
+        steps.pop("last", None)
+        return False
+
+    def is_doubtful(self, candidate: Candidate, until: float) -> bool:
+        """Whether a fit that cannot be stopped might end after `until`."""
+        left = until - self.timer.elapsed
+        if known := self._seconds.get(candidate.key):
+            return _DOUBT * known["fit"] > left
+        worst = self._by_shares(candidate)[1]
+        return worst > left or _DOUBT * worst > self.timer.left
+
+    def update(self, candidate: Candidate, rung: int, facts: dict[str, Any]) -> None:
+        """Learn from a trial."""
+        if candidate.kind == "neural":
+            steps = self.steps.setdefault(candidate.key, {})
+            new = int(facts["steps"]) - steps.get("done", 0)
+            if new > 0:  # with its validations: better than the few steps it was planned with
+                self.speeds[candidate.model] = facts["fit_seconds"] / new
+            steps["done"] = int(facts["steps"])
+            if rung == FULL:
+                steps["best"] = int(facts["best_step"])
+        ranking = facts["ranking_seconds"] / RUNGS[rung].users
+        seconds = {"fit": facts["fit_seconds"], "ranking": ranking}
+        self._seconds[candidate.key] = self._seconds[candidate.model] = seconds
+
+    def _before(self, candidate: Candidate) -> dict[str, float]:
+        """Seconds of this candidate, or of the last one of the same model."""
+        return self._seconds.get(candidate.key) or self._seconds.get(candidate.model, {})
+
+    def _by_shares(self, candidate: Candidate) -> tuple[float, float]:
+        """Expected and worst seconds of settings that have not been fitted yet."""
+        if candidate.fit_key not in self.shares:
+
+            def fit(part: Split) -> object:
+                return models.get(candidate.model)(**candidate.settings).fit(part)
+
+            enough = MAX_TRIAL_SHARE * self.timer.budget
+            try:
+                with warnings.catch_warnings(action="ignore", category=LeporidWarning):
+                    seconds = estimate_seconds(fit, self.problem.inner, enough, self.timer.clock)
+            except LeporidError:  # the model refuses so few items
+                seconds = 0.0, 0.0
+            self.shares[candidate.fit_key] = seconds
+        return self.shares[candidate.fit_key]
+
+
+def estimate_seconds(
     fit: Callable[[Split], object],
-    stage: Split,
+    split: Split,
     enough: float,
     clock: Callable[[], float] = time.perf_counter,
 ) -> tuple[float, float]:
-    """Seconds that `fit(stage)` is expected to take, and may take at worst.
+    """Expected and worst seconds of `fit(split)`, from small shares of the users and items.
 
-    Where even those are less than `enough`, or a small share takes a good part of it, nothing more
-    is measured.
+    No larger share is measured if even the worst is less than `enough`, or if a small share
+    already takes a good part of it.
     """
-    fit(share_of(stage, _TINY))  # loads or compiles what the model needs
-    tiny = _timed(fit, share_of(stage, _TINY), clock)
+    tiny_share, small_share, larger_share = _SHARES
+    fit(share_of(split, tiny_share))  # loads or compiles what the model needs
+    tiny = _timed(fit, share_of(split, tiny_share), clock)
     if tiny >= enough / 2:
-        return tiny / _TINY, tiny / _TINY**_STEEPEST
-    small = _timed(fit, share_of(stage, _SMALL), clock)
-    at_worst = small / _SMALL**_STEEPEST
-    if at_worst <= enough or small / _SMALL >= enough:
-        return small / _SMALL, at_worst
-    larger = _timed(fit, share_of(stage, _LARGER), clock)
-    power = max(math.log(larger / small) / math.log(_LARGER / _SMALL), 1.0)
-    return larger / _LARGER ** min(power, _STEEPEST), larger / _LARGER**_STEEPEST
-
-
-def prepare_start(split: str | Interactions, name: str) -> None:
-    """Vectors of a few users, so that the loops behind them are compiled."""
-    train = split if isinstance(split, Interactions) else Split.load(split).train
-    with contextlib.suppress(LeporidError):
-        initial_embeddings(name, train.select(train.user < _FEW), cache=False, dim=4)
+        return tiny / tiny_share, tiny / tiny_share**_MAX_POWER
+    small = _timed(fit, share_of(split, small_share), clock)
+    worst = small / small_share**_MAX_POWER
+    if worst <= enough or small / small_share >= enough:
+        return small / small_share, worst
+    larger = _timed(fit, share_of(split, larger_share), clock)
+    power = max(math.log(larger / small) / math.log(larger_share / small_share), 1.0)
+    return larger / larger_share ** min(power, _MAX_POWER), larger / larger_share**_MAX_POWER
 
 
 def share_of(split: Split, share: float) -> Split:
@@ -63,9 +189,9 @@ def share_of(split: Split, share: float) -> Split:
         rng.permutation(n) < math.ceil(share * n) for n in (train.n_users, train.n_items)
     )
     few = train.select(users[train.user] & items[train.item])
-    if len(few) == 0:  # a log this small is no question of time
+    if len(few) == 0:
         few = train.select(np.arange(1))
-    # Users are left out, which is meant.
+    # Users are left out on purpose.
     with warnings.catch_warnings(action="ignore", category=LeporidWarning):
         few = few.core(1)
     nothing = few.select(np.empty(0, np.int64))
@@ -73,9 +199,9 @@ def share_of(split: Split, share: float) -> Split:
 
 
 def _timed(fit: Callable[[Split], object], split: Split, clock: Callable[[], float]) -> float:
-    """The best of three, as long as they are quick: a busy machine makes any of them too long."""
+    """The shortest of up to three fits: a busy machine makes any of them longer."""
     times: list[float] = []
-    while len(times) < 3 and sum(times) < _PATIENCE:
+    while len(times) < 3 and sum(times) < _REPEAT_BELOW:
         begun = clock()
         fit(split)
         times.append(clock() - begun)
@@ -83,15 +209,15 @@ def _timed(fit: Callable[[Split], object], split: Split, clock: Callable[[], flo
 
 
 def request_milliseconds(
-    models: Sequence[Recommender], clock: Callable[[], float], rounds: int = 5
+    fitted: Sequence[Recommender], clock: Callable[[], float], repeats: int = 5
 ) -> list[float]:
     """The quickest request (ten items, one user) of each model.
 
-    The models take turns, so that whatever else the machine does slows all of them.
+    The models take turns, so that other load on the machine slows all of them.
     """
-    one, best = np.zeros(1, np.int32), [math.inf] * len(models)
-    for _ in range(rounds):
-        for place, model in enumerate(models):
+    one, best = np.zeros(1, np.int32), [math.inf] * len(fitted)
+    for _ in range(repeats):
+        for place, model in enumerate(fitted):
             begun = clock()
             model.top_k(one, 10)
             best[place] = min(best[place], 1000 * (clock() - begun))

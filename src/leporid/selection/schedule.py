@@ -1,13 +1,13 @@
-"""What is run in which order: first answers, classical models, networks, then variants of the best.
+"""The schedule of a search: classical models, networks, then variants of the best.
 
-A few steps of a network are timed, and all that take part get the same time: `plan_steps`.
+A few steps of each network are timed, and all networks get the same time: `plan_steps`.
 """
 
 from __future__ import annotations
 
 import statistics
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,75 +17,75 @@ from leporid import models
 from leporid.errors import ConfigError, DataError, GraphError, LeporidWarning
 from leporid.selection.budget import Guard, OutOfTimeError
 from leporid.selection.candidates import (
+    INITS,
     NETWORKS,
-    STARTS,
     Candidate,
     classical_candidates,
     first_candidates,
-    from_all_starts,
     neural_models,
     neural_settings,
     variant,
+    with_inits,
     with_windows,
 )
-from leporid.selection.evaluator import GOES_ON, Rehearsal
-from leporid.selection.search import FULL, RUNGS, Race, by_value, entrants_kept
+from leporid.selection.evaluator import TrialEvaluator
+from leporid.selection.runtime_estimates import CONTINUED_STEPS
+from leporid.selection.search import FULL, RUNGS, Search, by_value, entrants_kept
 from leporid.training import StopWhen
 
-LEAST_SECONDS = 15.0
-"""With less time left networks are not begun: loading them alone takes a good part of it."""
-_LEAST = 100
-"""Steps: with fewer a network is not begun."""
+_MIN_SECONDS = 15.0
+"""With less time left no network is begun: loading torch alone takes a good part of it."""
+_MIN_STEPS = 100
+"""With fewer steps a network is left out."""
 _TIMED_STEPS, _TIMED_SECONDS = 8, 1.0
-_QUICKEST = 1e-6
-"""Seconds of a step at least: a coarse clock sees none."""
+_MIN_STEP_SECONDS = 1e-6
+"""A coarse clock may measure 0."""
 _VALIDATIONS = 9
-"""Of a training, so that every rung ends with one."""
+"""Per training, so that every rung ends with one."""
 _VALIDATION_USERS = 1_000
-_MARGIN = 1.25
+_PLAN_MARGIN = 1.25
 """For validations and preparations, which the timed steps do not have."""
-_FIELD, _WHOLE = 2, 0.5
-"""Networks that take part in any case; others only while all have this share of their steps."""
-_FEW, _SMALLEST = 1_000, 32
-"""A network with fewer steps gets smaller batches, and more of them; a batch at least."""
-_ATTEMPTS = 200
+_MIN_NETWORKS, _MIN_STEP_SHARE = 2, 0.5
+"""Further networks are added only while all have this share of their steps."""
+_SHORT_TRAINING, _MIN_BATCH = 1_000, 32
+"""A network with fewer steps gets smaller batches, and more of them."""
+_PLAN_ATTEMPTS = 200
 """Each with trainings a twentieth shorter."""
-_QUICK = 0.02
-"""Of the budget: a model that is fitted in less is tried with every window."""
-_EARLY_SHARE, _EARLY_SHARE_UNORDERED = 0.2, 0.5
-"""Of the budget: when networks are begun, however many variants there were before. Where there is
-no order to read, classical models are ahead (docs/leaderboard.md, Anime)."""
-_FAMILIES = 3
-"""Models whose settings are varied at the same time."""
+_WINDOWS_BELOW = 0.02
+"""A model whose fit takes less than this share of the budget is evaluated with every window."""
+_NETWORKS_AFTER, _NETWORKS_AFTER_UNORDERED = 0.2, 0.5
+"""Share of the budget after which networks begin. Without an order in the log classical models are
+above networks (docs/leaderboard.md, Anime)."""
+_VARIED_MODELS = 3
+"""Models whose settings are varied in one round."""
 _WIDE_ROUNDS = 3
-"""First rounds of variants, of all classical models: defaults say little of what a model can do."""
+"""First rounds, which vary all classical models: defaults say little about a model."""
 _EARLY_ROUNDS, _ROUNDS = 10, 30
-"""Of variants, before the networks and after them: more would fit the rehearsal, not the log."""
+"""Rounds of variants before and after the networks: more would overfit the inner split."""
 
 
 @dataclass
-class Programme:
-    """One race on one log."""
+class Schedule:
+    """The rounds of one search."""
 
-    race: Race
-    judge: Rehearsal
+    search: Search
+    evaluator: TrialEvaluator
     facts: Mapping[str, Any]
-    metric: str
-    tell: Callable[[dict[str, Any]], None]
     only: Sequence[str] | None = None
     """The models that take part; None for all."""
 
     def run(self) -> None:
         """Everything there is time for."""
-        race, timer = self.race, self.race.timer
+        search, timer = self.search, self.search.timer
         first = [c for c in first_candidates() if self._takes_part(c.model)]
         everyone = [*first, *classical_candidates(self.only)]
         # One after the other here, since the windows of a model need no second fit.
-        for group in [[c] for c in everyone] if self.judge.workers is None else [everyone]:
-            race.heat(group)
+        for group in [[c] for c in everyone] if self.evaluator.workers is None else [everyone]:
+            search.round(group)
             self._try_windows(group)
         networks = self._may_train()
-        early = _EARLY_SHARE if self.facts["has an order"] else _EARLY_SHARE_UNORDERED
+        ordered = self.facts["has an order"]
+        early = _NETWORKS_AFTER if ordered else _NETWORKS_AFTER_UNORDERED
         for place in range(_EARLY_ROUNDS):
             begun = place < len(self._rounds("early"))
             if networks and not begun and timer.elapsed >= early * timer.budget:
@@ -93,9 +93,9 @@ class Programme:
             if not self._vary("early", place):
                 break
         planned = self._plan() if networks else {}
-        race.bracket([c for model, own in planned.items() for c in self._field(model, own)])
-        for model, own in planned.items():  # those that have not come to the end, with time enough
-            race.bracket(self._field(model, own))
+        search.bracket([c for model, own in planned.items() for c in self._with_inits(model, own)])
+        for model, own in planned.items():  # those that were dropped, if there is time
+            search.bracket(self._with_inits(model, own))
         phases = ["classical", *(["neural"] if planned else [])]
         for place in range(_ROUNDS):
             phases = [phase for phase in phases if self._vary(phase, place)]
@@ -104,73 +104,81 @@ class Programme:
         return self.only is None or model in self.only
 
     def _try_windows(self, candidates: Sequence[Candidate]) -> None:
-        """Profiles of the newest items, which the same fit can answer; the best of them in full."""
+        """Windows of the newest items, which need no other fit; the best of them in full."""
         if not self.facts["has an order"]:
             return
-        limit, judged = _QUICK * self.race.timer.budget, self.race.results
-        known = (c for c in candidates if (c.key, FULL) in judged)
-        quick = [c for c in known if self.judge.fit_seconds(c) <= limit]
+        limit = _WINDOWS_BELOW * self.search.timer.budget
+        known = (c for c in candidates if (c.key, FULL) in self.search.results)
+        quick = [c for c in known if self.evaluator.estimates.fit_seconds(c) <= limit]
         field = [c for own in quick if (others := with_windows(own)) for c in (own, *others)]
         best: dict[str, Candidate] = {}
-        for result in sorted(self.race.heat(field, rung=0), key=by_value):
+        for result in sorted(self.search.round(field, rung=0), key=by_value):
             best.setdefault(result.candidate.model, result.candidate)
-        self.race.heat(best.values())
+        self.search.round(best.values())
 
     def _may_train(self) -> bool:
         if not any(self._takes_part(name) for name in NETWORKS):
             return False
-        known = bool(self.race.journal.of("plan"))
-        enough = known or self.race.timer.left - self.race.reserve() > LEAST_SECONDS
+        known = bool(self.search.journal.of("plan"))
+        enough = known or self.search.timer.left - self.search.reserve() > _MIN_SECONDS
         if not enough:
-            self._note("left out", model="networks", why="there is too little time for them")
+            self.search.note("left out", model="networks", why="there is too little time for them")
         return enough
 
     def _plan(self) -> dict[str, dict[str, Any]]:
         """Settings of the networks that take part, in order; from the journal where it has them."""
-        race, judge = self.race, self.judge
-        if done := race.journal.of("plan"):
-            judge.speeds = {**done[-1]["speeds"], **judge.speeds}
+        search, evaluator = self.search, self.evaluator
+        if done := search.journal.of("plan"):
+            speeds = {**done[-1]["speeds"], **evaluator.estimates.speeds}
+            evaluator.estimates.speeds = speeds
             return dict(done[-1]["settings"])
         settings = {
-            name: neural_settings(name, judge.stage.train, self.metric, _VALIDATION_USERS)
+            name: neural_settings(
+                name, evaluator.problem.inner.train, evaluator.metric, _VALIDATION_USERS
+            )
             for name in neural_models(self.facts)
             if self._takes_part(name)
         }
-        starts = self._open_starts(settings)
-        planned = self._take_part(settings) if starts else {}
+        inits = self._possible_inits(settings)
+        planned = self._take_part(settings) if inits else {}
         for name, n in planned.items():
-            if n < _FEW:
-                size = self._config(name, settings[name]).batch_size * n // _FEW
-                settings[name]["batch_size"] = max(2 ** max(size, 1).bit_length() // 2, _SMALLEST)
-                judge.speeds.pop(name)
+            if n < _SHORT_TRAINING:
+                size = self._config(name, settings[name]).batch_size * n // _SHORT_TRAINING
+                settings[name]["batch_size"] = max(2 ** max(size, 1).bit_length() // 2, _MIN_BATCH)
+                evaluator.estimates.speeds.pop(name)
         planned = self._take_part({name: settings[name] for name in planned})
         chosen = {
             name: {**settings[name], "steps": n, "eval_every": max(1, n // _VALIDATIONS)}
             for name, n in planned.items()
         }
-        self._note("plan", settings=chosen, speeds=judge.speeds, starts=starts)
+        self.search.note("plan", settings=chosen, speeds=evaluator.estimates.speeds, inits=inits)
         return chosen
 
     def _take_part(self, settings: Mapping[str, dict[str, Any]]) -> dict[str, int]:
-        """The steps of those that race: the first of the order, and more where time is plenty."""
-        race = self.race
+        """The steps of the networks that take part: the first two, and more if there is time."""
+        search = self.search
         steps: dict[str, int] = {}
         planned: dict[str, int] = {}
         for name, own in settings.items():
-            if race.timer.left - race.reserve() < LEAST_SECONDS / 2:
+            if search.timer.left - search.reserve() < _MIN_SECONDS / 2:
                 break
             try:
                 whole, _ = self._config(name, own).steps, self._speed(name, own)
             except (DataError, ConfigError, GraphError, OutOfTimeError) as error:
-                self._note("left out", model=name, why=str(error))
+                self.search.note("left out", model=name, why=str(error))
                 continue
             more = {**{n: steps[n] for n in planned}, name: whole}
-            new = plan_steps(more, self.judge.speeds, race.timer.left - race.reserve())
-            if len(planned) >= _FIELD and any(new.get(n, 0) < _WHOLE * more[n] for n in more):
+            left = search.timer.left - search.reserve()
+            new = plan_steps(more, self.evaluator.estimates.speeds, left)
+            if len(planned) >= _MIN_NETWORKS and any(
+                new.get(n, 0) < _MIN_STEP_SHARE * more[n] for n in more
+            ):
                 break
             steps, planned = more, new
         for name in (n for n in settings if n not in planned):
-            self._note("left out", model=name, why="its training does not fit into the time left")
+            self.search.note(
+                "left out", model=name, why="its training does not fit into the time left"
+            )
         return planned
 
     def _config(self, model: str, settings: Mapping[str, Any]) -> Any:
@@ -181,45 +189,45 @@ class Programme:
         at: list[float] = []
 
         def stop(step: int) -> bool:
-            at.append(self.race.timer.clock())
+            at.append(self.search.timer.clock())
             return step >= _TIMED_STEPS or (step > 1 and at[-1] - at[0] > _TIMED_SECONDS)
 
-        judge, race = self.judge, self.race
-        if model not in judge.speeds:
+        search, problem = self.search, self.evaluator.problem
+        speeds = self.evaluator.estimates.speeds
+        if model not in speeds:
             network: Any = models.get(model)(**{**settings, "eval_every": 0})
-            guard = Guard(race.timer, race.timer.budget - race.reserve())
-            how = {"device": judge.device, "progress": guard, "callbacks": [StopWhen(stop)]}
+            guard = Guard(search.timer, search.timer.budget - search.reserve())
+            how = {"device": problem.device, "progress": guard, "callbacks": [StopWhen(stop)]}
             with warnings.catch_warnings(action="ignore", category=LeporidWarning):
-                network.fit(judge.stage, seed=judge.seed, **how)
+                network.fit(problem.inner, seed=problem.seed, **how)
             seconds = statistics.median(np.diff(at).tolist())
-            judge.speeds[model] = max(seconds, _QUICKEST)
-        return judge.speeds[model]
+            speeds[model] = max(seconds, _MIN_STEP_SECONDS)
+        return speeds[model]
 
-    def _open_starts(self, settings: Mapping[str, dict[str, Any]]) -> list[str]:
-        """The starts whose vectors there is time for; they are computed here, for all networks."""
-        open_to, timer = [], self.race.timer
-        for name in STARTS if settings else ():
+    def _possible_inits(self, settings: Mapping[str, dict[str, Any]]) -> list[str]:
+        """The initialisations there is time for; they are computed here, for all networks."""
+        possible, timer = [], self.search.timer
+        for name in INITS if settings else ():
             model, own = next(iter(settings.items()))
             candidate = Candidate(model=model, init=name, settings=own, kind="neural")
-            guard = Guard(timer, timer.elapsed + (timer.left - self.race.reserve()) / 3)
+            guard = Guard(timer, timer.elapsed + (timer.left - self.search.reserve()) / 3)
             try:
-                self.judge.vectors(candidate, guard)
-                open_to.append(name)
+                self.evaluator.embeddings(candidate, guard)
+                possible.append(name)
             except (DataError, ConfigError, GraphError, OutOfTimeError) as error:
-                self._note("left out", model=f"the start {name}", why=str(error))
-        return open_to
+                self.search.note("left out", model=f"initialisation {name}", why=str(error))
+        return possible
 
-    def _field(self, model: str, settings: Mapping[str, Any]) -> list[Candidate]:
-        """A network from all starts that take part."""
-        starts = self.race.journal.of("plan")[-1]["starts"]
-        return [c for c in from_all_starts(model, settings) if c.init in starts]
+    def _with_inits(self, model: str, settings: Mapping[str, Any]) -> list[Candidate]:
+        """A network with all initialisations that take part."""
+        return with_inits(model, settings, self.search.journal.of("plan")[-1]["inits"])
 
     def _vary(self, phase: str, place: int) -> bool:
         """One round of variants; whether there was time for any of them.
 
-        A round is in the journal before it begins, so that a killed race goes on with the same.
+        A round is in the journal before it begins, so that a killed search goes on with the same.
         """
-        self.race.journal.reload()
+        self.search.journal.reload()
         rounds = self._rounds(phase)
         if place < len(rounds):
             field = [Candidate.from_dict(about) for about in rounds[place]["candidates"]]
@@ -228,34 +236,36 @@ class Programme:
             field = self._new_neural() if phase == "neural" else self._new_classical(wide)
             if not field:
                 return False
-            self._note("round", phase=phase, candidates=[c.to_dict() for c in field])
+            self.search.note("round", phase=phase, candidates=[c.to_dict() for c in field])
         if phase == "neural":
-            self.race.bracket(field)
-            return any(self.race.is_settled(candidate, 0) for candidate in field[:-1])
-        self.race.heat(field)
-        return any(self.race.is_settled(candidate, FULL) for candidate in field)
+            self.search.bracket(field)
+            return any(self.search.is_settled(candidate, 0) for candidate in field[:-1])
+        self.search.round(field)
+        return any(self.search.is_settled(candidate, FULL) for candidate in field)
 
     def _rounds(self, phase: str) -> list[dict[str, Any]]:
-        return [event for event in self.race.journal.of("round") if event["phase"] == phase]
+        return [event for event in self.search.journal.of("round") if event["phase"] == phase]
 
     def _new_classical(self, wide: bool) -> list[Candidate]:
         """A new variant of each leading classical model, or of all of them."""
-        field, late = [], {candidate.model for candidate in self.race.late.values()}
-        for model, best in list(self._best("classical").items())[: None if wide else _FAMILIES]:
+        field, late = [], {candidate.model for candidate in self.search.late.values()}
+        for model, best in list(self._best("classical").items())[
+            : None if wide else _VARIED_MODELS
+        ]:
             if model not in late and (settings := self._new(model, best.settings)) is not None:
                 field.append(Candidate(model=model, settings=settings))
         return field
 
     def _new_neural(self) -> list[Candidate]:
-        """A new variant of the leading network, from every start, and that network itself."""
+        """A new variant of the leading network with every initialisation, and that network."""
         for model, best in self._best("neural").items():
             if (settings := self._new(model, best.settings)) is not None:
-                return [*self._field(model, settings), best]
+                return [*self._with_inits(model, settings), best]
         return []
 
     def _best(self, kind: str) -> dict[str, Candidate]:
         """The best finished candidate of each model of a kind, the best model first."""
-        ranked = sorted(self.race.finished, key=by_value)
+        ranked = sorted(self.search.finished, key=by_value)
         best: dict[str, Candidate] = {}
         for result in ranked:
             if result.candidate.kind == kind and models.get(result.candidate.model).search_space:
@@ -263,19 +273,15 @@ class Programme:
         return best
 
     def _new(self, model: str, base: Mapping[str, Any]) -> dict[str, Any] | None:
-        """Settings of this model that nobody has tried; None where none come up."""
-        drawn = [c for event in self.race.journal.of("round") for c in event["candidates"]]
+        """Settings of this model that were not tried; None where 20 draws find none."""
+        drawn = [c for event in self.search.journal.of("round") for c in event["candidates"]]
         tried = [c["settings"] for c in drawn if c["model"] == model]
-        tried += [r.candidate.settings for r in self.race.finished if r.candidate.model == model]
+        tried += [r.candidate.settings for r in self.search.finished if r.candidate.model == model]
         for attempt in range(20):
-            settings = variant(model, base, 20 * len(tried) + attempt, self.judge.seed)
+            settings = variant(model, base, 20 * len(tried) + attempt, self.evaluator.problem.seed)
             if settings not in tried:
                 return settings
         return None
-
-    def _note(self, event: str, **fields: Any) -> None:
-        at = self.race.timer.elapsed
-        self.tell(self.race.journal.append(event, at=at, **fields))
 
 
 def plan_steps(
@@ -283,26 +289,26 @@ def plan_steps(
 ) -> dict[str, int]:
     """How many steps each network gets, at most its `steps`; the quickest training first.
 
-    `seconds` are those of one step. Every network gets the same time for a training, the longest
-    with which the race and its end fit into what is `left`; who has too few steps by then stays
-    out.
+    `seconds` are those of one step. Every network gets the same time for a training: the longest
+    with which the search and the final fits fit into what is `left`. A network with too few steps
+    is left out.
     """
     longest = max((steps[name] * seconds[name] for name in steps), default=0.0)
-    for _ in range(_ATTEMPTS):
+    for _ in range(_PLAN_ATTEMPTS):
         planned = {name: min(n, int(longest / seconds[name])) for name, n in steps.items()}
-        planned = {name: n for name, n in planned.items() if n >= min(_LEAST, steps[name])}
+        planned = {name: n for name, n in planned.items() if n >= min(_MIN_STEPS, steps[name])}
         full = {name: n * seconds[name] for name, n in planned.items()}
-        if _race_seconds(list(full.values())) <= left:
+        if _search_seconds(list(full.values())) <= left:
             return dict(sorted(planned.items(), key=lambda pair: full[pair[0]]))
         longest *= 0.95
     return {}
 
 
-def _race_seconds(full: Sequence[float]) -> float:
-    """A bracket of these trainings from every start, and the end of the race, at worst."""
-    entrants = sorted([*full] * len(STARTS), reverse=True)
+def _search_seconds(full: Sequence[float]) -> float:
+    """A bracket of these trainings with every initialisation, and the final fits, at worst."""
+    entrants = sorted([*full] * len(INITS), reverse=True)
     done, total = 0.0, 0.0
     for rung in RUNGS:
         total += (rung.steps - done) * sum(entrants)
         entrants, done = entrants[: entrants_kept(len(entrants))], rung.steps
-    return _MARGIN * (total + 2 * GOES_ON * max(full, default=0.0))
+    return _PLAN_MARGIN * (total + 2 * CONTINUED_STEPS * max(full, default=0.0))

@@ -1,7 +1,7 @@
-"""Work in a process of its own, which is killed where it outlasts its time.
+"""Run a task in a subprocess that is killed at its deadline.
 
-A closed form (EASE inverts a matrix) does not look up while it computes, and nothing inside a
-process can end it, on any system. Results come back in files that the job names.
+A closed form (EASE inverts a matrix) cannot be stopped inside its process. Results come back in
+files that the job names.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from importlib import import_module
 from typing import Any
 
 from leporid.errors import DataError, LeporidError
 from leporid.selection.budget import OutOfTimeError
 
-_LOOK_EVERY = 0.05
-"""Seconds between two looks at the clock."""
+_POLL_SECONDS = 0.05
 
 
-def run_apart(
+def run_in_subprocess(
     task: Callable[..., object],
     seconds: float,
     modules: Iterable[str] = (),
@@ -34,48 +34,41 @@ def run_apart(
 ) -> None:
     """`task(**job)` in a new process; `OutOfTimeError` if it is not done after `seconds`.
 
-    `task` is a function of a module and `job` has plain values. `modules` are imported first: those
-    of models that are not in the catalogue.
+    `task` is a function of a module and `job` has plain values. `modules` are imported first: they
+    register models that are not in the catalogue.
     """
     order = {"modules": [task.__module__, *modules], "task": task.__qualname__, "job": job}
     paths = os.pathsep.join(path or os.getcwd() for path in sys.path)
     begun = clock()
-    with tempfile.TemporaryFile("w+", encoding="utf-8") as said:
+    with tempfile.TemporaryFile("w+", encoding="utf-8") as stderr:
         process = subprocess.Popen(
             [sys.executable, "-m", __name__],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
-            stderr=said,
+            stderr=stderr,
             env={**os.environ, "PYTHONPATH": paths},
         )
         assert process.stdin is not None
         try:
             process.stdin.write(json.dumps(order).encode() + b"\n")
             process.stdin.flush()  # left open: the process ends with this one
-            while _runs(process):
+            while process.poll() is None:
                 if clock() - begun >= seconds:
-                    raise OutOfTimeError("stopped: its time was over")
+                    raise OutOfTimeError("stopped at its deadline")
+                with suppress(subprocess.TimeoutExpired):
+                    process.wait(timeout=_POLL_SECONDS)
         finally:
             process.kill()
             process.stdin.close()
             process.wait()
         if process.returncode:
-            said.seek(0)
-            lines = said.read().strip().splitlines()
+            stderr.seek(0)
+            lines = stderr.read().strip().splitlines()
             raise DataError(lines[-1] if lines else f"its process ended with {process.returncode}")
 
 
-def _runs(process: subprocess.Popen[bytes]) -> bool:
-    """Whether it still runs after a moment."""
-    try:
-        process.wait(timeout=_LOOK_EVERY)
-    except subprocess.TimeoutExpired:
-        return True
-    return False
-
-
 def _work() -> None:
-    """What the new process does: read the order, carry it out, end when the other one ends."""
+    """Read the order from stdin and carry it out; end when the parent process ends."""
     order = json.loads(sys.stdin.readline())
     threading.Thread(target=lambda: os.read(0, 1) or os._exit(1), daemon=True).start()
     task, *_ = [import_module(name) for name in order["modules"]]

@@ -1,0 +1,174 @@
+"""One journal of finished work, and claims that give one piece of work to one process.
+
+A killed search or study reads its journal and goes on. The operating system releases the claim of
+a process that dies. Hosts can share a folder on any file system that has locks (NFS has them).
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock, Timeout
+
+from leporid.errors import ConfigError, DataError, LeporidWarning
+
+Event = dict[str, Any]
+Form = Any
+"""What an event must hold: a type (float: any finite number), `[form]`, or `{name: form}`."""
+
+_PATIENCE_SECONDS = 0.1
+"""`is_claimed` holds the lock for a moment: a worker that meets it there tries again."""
+
+
+@contextmanager
+def claim(path: Path, patience: float = _PATIENCE_SECONDS) -> Iterator[bool]:
+    """Try to claim; yields True to exactly one worker, which holds it until the block ends."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    lock = FileLock(path)
+    try:
+        lock.acquire(timeout=patience, poll_interval=0.01)
+    except Timeout:
+        yield False
+        return
+    try:
+        yield True
+    finally:
+        # Removed while it is locked: whoever creates it anew finds the finished work.
+        # (Windows refuses to remove an open file; there, releasing the lock removes it.)
+        with suppress(OSError):
+            path.unlink()
+        lock.release()
+
+
+def is_claimed(path: Path) -> bool:
+    """Whether a living worker holds the claim `path`."""
+    if not path.exists():
+        return False
+    with claim(path, patience=0) as free:
+        return not free
+
+
+class Journal:
+    """JSON lines of one search or study, each on disk before the work goes on.
+
+    `question` says what was asked: a journal that was asked something else is refused. Several
+    studies may share a file. Without a path the journal is in memory.
+    """
+
+    def __init__(
+        self,
+        path: Path | None,
+        question: Mapping[str, Any],
+        *,
+        study: str = "",
+        forms: Mapping[str, Form] | None = None,
+        upgrade: Callable[[Event], Event] = lambda event: event,
+    ) -> None:
+        self.path, self._study, self._forms, self._upgrade = path, study, forms or {}, upgrade
+        self.events: list[Event] = []
+        self._skipped: set[int] = set()
+        self.reload()
+        self.is_resumed = bool(self.events)
+        """Whether an earlier session has written into it."""
+        if self.events and not self.of("question"):
+            raise DataError(
+                f"the line 'question' of {path} is lost, so what was asked is not known: remove "
+                f"the file, or choose another"
+            )
+        asked, *_ = self.of("question") or [self.append("question", **question)]
+        for key, value in question.items():
+            if asked.get(key) != value:
+                raise ConfigError(
+                    f"{path} was made for {key} {asked.get(key)!r}, not {value!r}: choose another "
+                    f"output folder, storage file or study name"
+                )
+
+    def claim(self, name: str) -> AbstractContextManager[bool]:
+        """Claim a piece of work that this journal tells of."""
+        return nullcontext(True) if self.path is None else claim(self._claims / name)
+
+    @property
+    def _claims(self) -> Path:
+        assert self.path is not None
+        return self.path.with_name(f"{self.path.name}.claims")
+
+    def append(self, event: str, **fields: Any) -> Event:
+        """Write an event; it is on disk when this returns."""
+        row = {"event": event, **({"study": self._study} if self._study else {}), **fields}
+        if self.path is not None:
+            try:
+                self._write(self.path, json.dumps(row, ensure_ascii=False))
+            except OSError as error:
+                raise DataError(
+                    f"could not write {self.path}: {error.strerror or error}; what is finished is "
+                    f"kept, and the same command goes on once there is room"
+                ) from error
+        self.events.append(row)
+        return row
+
+    def _write(self, path: Path, line: str) -> None:
+        self._claims.mkdir(parents=True, exist_ok=True)
+        with FileLock(self._claims / "append"), open(path, "ab+") as file:
+            # A line that a kill cut short must not swallow this one.
+            file.seek(max(file.seek(0, os.SEEK_END) - 1, 0))
+            torn = file.read() not in (b"", b"\n")
+            file.write((b"\n" if torn else b"") + line.encode() + b"\n")
+            file.flush()
+            os.fsync(file.fileno())
+
+    def reload(self) -> None:
+        """Take in what other processes have appended; a damaged line is named once and skipped."""
+        if self.path is None:
+            return
+        self.events = []
+        text = ""
+        if self.path.is_file():
+            text = self.path.read_text(encoding="utf-8", errors="replace")
+        for number, line in enumerate(text.split("\n"), 1):
+            try:
+                event = json.loads(line)
+            except (json.JSONDecodeError, RecursionError):
+                continue  # cut short by a kill: what it told is done again
+            fault = _fault(event, {"event": str})
+            if not fault:
+                event = self._upgrade(event)
+                fault = _fault(event, self._forms.get(event["event"], {}))
+            if fault and number not in self._skipped:
+                self._skipped.add(number)
+                warnings.warn(
+                    f"{self.path}, line {number} is damaged ({fault}): it is skipped, and what it "
+                    f"told is done again",
+                    LeporidWarning,
+                    stacklevel=3,
+                )
+            elif not fault and event.get("study", "") == self._study:
+                self.events.append(event)
+
+    def of(self, *kinds: str) -> list[Event]:
+        """The events of these kinds, in order."""
+        return [event for event in self.events if event["event"] in kinds]
+
+
+def _fault(value: Any, form: Form, name: str = "it") -> str:
+    """What is wrong with a value; empty where it has the form."""
+    if isinstance(form, dict) and isinstance(value, dict):
+        for key, own in form.items():
+            if key not in value:
+                return f"{name} has no {key!r}"
+            if fault := _fault(value[key], own, f"its {key!r}"):
+                return fault
+        return ""
+    if isinstance(form, list) and isinstance(value, list):
+        return next(filter(None, (_fault(each, form[0], "an entry") for each in value)), "")
+    if form is float and isinstance(value, int | float) and not isinstance(value, bool):
+        return "" if math.isfinite(value) else f"{name} is {value!r}"
+    kind = type(form) if isinstance(form, dict | list) else form
+    right = isinstance(value, kind) and not (kind is int and isinstance(value, bool))
+    return "" if right else f"{name} is {value!r}"

@@ -1,0 +1,51 @@
+"""The events of a search in its journal, and the time that they account for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from leporid.experiments import Event, Journal
+
+_END = {"decided", "fitted", "final fit", "tested", "chosen"}
+"""Events after the search: their time does not count as time spent on it."""
+_CANDIDATE = {"model": str, "settings": dict}
+_TRIAL = {"at": float, "key": str, "rung": int, "candidate": _CANDIDATE}
+_FORMS: dict[str, Any] = {
+    "evaluated": {**_TRIAL, "value": float, "seconds": float},
+    "failed": {**_TRIAL, "why": str},
+    "late": {**_TRIAL, "needs": float},
+    "left out": {"at": float, "model": str, "why": str},
+    "plan": {"at": float, "settings": dict, "speeds": dict, "inits": list},
+    "round": {"at": float, "phase": str, "candidates": [_CANDIDATE]},
+    "decided": {"at": float, "budget": float, "left": float}
+    | dict.fromkeys(("taken", "winner"), str)
+    | dict.fromkeys(("takes_blend", "interrupted"), bool),
+    "chosen": {"at": float, "label": str, "budget": float},
+}
+
+
+def search_folder(output: Path) -> Path:
+    """Where a search keeps its journal; `race` in folders of 0.7."""
+    old = output / "race"
+    return old if old.is_dir() else output / "search"
+
+
+def open_journal(folder: Path, question: dict[str, Any]) -> Journal:
+    """The journal of the search in a folder."""
+    return Journal(folder / "journal.jsonl", question, forms=_FORMS, upgrade=_upgrade)
+
+
+def _upgrade(event: Event) -> Event:
+    """An event of 0.7 with the names of today."""
+    if event["event"] == "judged":
+        return {**event, "event": "evaluated"}
+    if event["event"] == "plan" and "starts" in event:
+        return {**event, "inits": event["starts"]}
+    return event
+
+
+def seconds_spent(journal: Journal) -> float:
+    """Seconds of the search up to its last event of any session."""
+    events = [event for event in journal.events if event["event"] not in _END]
+    return max((float(event.get("at", 0.0)) for event in events), default=0.0)
