@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import leporid
-from leporid.models.shared.base import Recommender
+from leporid.models import Recommender
 from leporid.serve import create_app
 from leporid.serve.loaded_run import load_run
 from tests.serve.conftest import post

@@ -20,7 +20,7 @@ from leporid.initializers import initial_embeddings
 from leporid.models import Recommender, train
 from leporid.progress import ProgressLike, make_progress
 
-CUTS = (1, 5, 10)
+CUTS: tuple[int, ...] = (1, 5, 10)
 """The list lengths a run is judged at."""
 
 
@@ -139,7 +139,7 @@ def judge(
         "protocol": split.protocol,
         "data_digest": split.digest,
         "train": split.train.stats().as_dict(),
-        "seen": fitted.sees,
+        "seen": "train and validation" if fitted.reads_history else "train only",
         "skipped_users": test.skipped,
         "cold_users": test.cold,
         "confidence_95": {name: list(test.confidence(name)[1:]) for name in bounded},

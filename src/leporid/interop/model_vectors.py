@@ -39,7 +39,7 @@ class ModelVectors:
         """The vectors of a fitted model; `VectorsUnsupportedError` where it has none."""
         seen = model.known.sequences()
         everyone = np.arange(len(model.users), dtype=np.int32)
-        users = model.person_vectors(seen, everyone)
+        users = model.user_vectors(seen, everyone)
         return cls(users, model.item_vectors(), model.users, model.items, seen)
 
     @property

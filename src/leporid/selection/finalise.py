@@ -336,7 +336,7 @@ def fit_on(
     """Fit a classical candidate on what is known before the test, or on everything."""
     own = Candidate.from_dict(candidate)
     part = everything(split) if final else tested_on(split)
-    model = models.get(own.model)(**own.settings).fit(part, seed=seed, **how)
+    model: Recommender = models.get(own.model)(**own.settings).fit(part, seed=seed, **how)
     model.fitting = model.fitting.replace(final=final)
     return model
 
