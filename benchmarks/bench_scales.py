@@ -84,7 +84,7 @@ def _default_scale(name: str, recipe: str | None) -> float:
     cls: Any = models.get(name)
     model = cls.from_recipe(recipe)
     scale = model.config.init_scale
-    return float(model.start_size if scale == "auto" else scale)
+    return float(model.init_size if scale == "auto" else scale)
 
 
 def _validated(

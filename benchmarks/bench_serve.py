@@ -22,8 +22,8 @@ import leporid
 from benchmarks.harness import write_record
 from leporid.data.interactions import Sequences
 from leporid.data.synthetic import synthesize
+from leporid.models import Recommender
 from leporid.models.dlr2.model import DLR2
-from leporid.models.shared.base import Recommender
 from leporid.serve import ServeLimits
 
 MODELS = ("sasrec", "dlr2")

@@ -35,7 +35,7 @@ from leporid.errors import LeporidWarning
 from leporid.evaluation import compare, evaluate, masked_top_k
 from leporid.initializers import initial_embeddings
 from leporid.models import ContentNeighbours, train
-from leporid.models.shared import newcomers
+from leporid.models.shared import cold_start
 
 CORES = {"lastfm": 1, "movietweetings-100k": 10, "beauty": 1, "toys": 1, "ml-1m-r3": 20}
 SMALL = {"batch_size": 64, "lr": 4e-3, "eval_users": 300}
@@ -120,22 +120,22 @@ class Job:
         cold = np.setdiff1d(np.arange(split.train.n_items), split.train_valid.item)
         base, _ = self.trained(without(split, cold), "leporid")
         about = self.about(split)
-        reference = base.grow(about, exposure=0)
+        reference = base.extend(about, cold_item_share=0)
         yield "grown, no places", reference, split, {}
         neighbours = ContentNeighbours(split.items, self.table)
         yield "content neighbours", neighbours, split, {}
         as_many = places(neighbours, split, cold) / (len(cold) / len(split.items))
         how: tuple[tuple[str, dict[str, float]], ...] = (
             ("grown", {}),
-            ("grown, exposure 1.5", {"exposure": 1.5}),
-            ("grown, places as content neighbours", {"exposure": as_many}),
+            ("grown, exposure 1.5", {"cold_item_share": 1.5}),
+            ("grown, places as content neighbours", {"cold_item_share": as_many}),
             ("grown, length 1", {"length": 1.0}),
         )
         for name, settings in how:
-            grown, seconds = self.timed(base.grow, about, **settings)
+            grown, seconds = self.timed(base.extend, about, **settings)
             yield name, grown, split, {"seconds": seconds}
-        with mock.patch.object(newcomers, "CONTENT_WEIGHT", 0.0):
-            grown, seconds = self.timed(base.grow, about)
+        with mock.patch.object(cold_start, "CONTENT_WEIGHT", 0.0):
+            grown, seconds = self.timed(base.extend, about)
         yield "grown, content places rows alone", grown, split, {"seconds": seconds}
         for name in ("none", "leporid", "content", "leporid_content"):
             model, seconds = self.trained(split, name)
@@ -156,7 +156,7 @@ class Job:
             ("grown by content and interactions", first, 0),
             ("grown by content and interactions, 300 steps", first, 300),
         ):
-            grown, seconds = self.timed(base.grow, about, log, steps=steps, progress=False)
+            grown, seconds = self.timed(base.extend, about, log, steps=steps, progress=False)
             yield name, grown, whole, {"seconds": seconds, "new": new}
 
     def warm(self) -> Iterator[tuple[str, Any, Split, dict[str, Any]]]:
@@ -165,7 +165,7 @@ class Job:
             model, seconds = self.trained(split, name)
             yield f"start {name}", model, split, {"seconds": seconds}
             if "content" in name:
-                model.newcomers = None
+                model.cold_items = None
                 yield f"start {name}, places as they come", model, split, {}
 
     def rows(self, task: str) -> Iterator[dict[str, Any]]:

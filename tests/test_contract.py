@@ -25,8 +25,7 @@ from leporid.errors import (
     NotFittedError,
     UnknownIdError,
 )
-from leporid.models.shared.base import HistoryUnsupportedError, Recommender
-from leporid.models.shared.neural import GENERAL
+from leporid.models import GENERAL, HistoryUnsupportedError, Recommender
 
 _NEURAL = {"dim": 8, "steps": 6, "batch_size": 24, "lr": 0.02, "eval_every": 3}
 
@@ -217,7 +216,7 @@ def test_users_beyond_one_chunk_of_memory_get_the_same_lists(
     some: Recommender, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = some.top_k(ALL, 4)
-    monkeypatch.setattr("leporid.models.shared.recommending.chunk_rows", lambda *_: 3)
+    monkeypatch.setattr("leporid.models.shared.lists.chunk_rows", lambda *_: 3)
     parts = some.top_k(ALL, 4)
     np.testing.assert_array_equal(whole.items, parts.items)
     np.testing.assert_allclose(whole.scores, parts.scores, rtol=1e-4, atol=1e-6)
@@ -288,7 +287,7 @@ def test_a_folder_of_an_older_format_says_what_to_do(some: Recommender, tmp_path
     path = some.save(tmp_path / "run")
     meta = json.loads((path / "model.json").read_text())
     (path / "model.json").write_text(json.dumps({**meta, "format": 1}))
-    with pytest.raises(DataError, match="format 1, this version reads formats 2 and 3: train"):
+    with pytest.raises(DataError, match="format 1, this version reads format 3: train"):
         Recommender.load(path)
 
 

@@ -16,7 +16,7 @@ from leporid import initializers, models
 from leporid.data.split import Split
 from leporid.errors import TrainingInterruptedError
 from leporid.initializers.base import InitialEmbeddings
-from leporid.models.shared.neural import NeuralRecommender
+from leporid.models import NeuralRecommender
 from leporid.progress import NullProgress
 from leporid.spectral.embedding import Embedding, standardize
 from tests.test_contract import N_ITEMS, N_USERS, SETTINGS, make, make_split
@@ -86,7 +86,7 @@ def test_every_neural_model_is_here() -> None:
 def test_the_initial_vectors_are_there_at_the_first_step(name: str) -> None:
     init = vectors(dim=8)
     model = neural(name, steps=1, lr=STILL).fit(make_split(), init=init, device="cpu", seed=1)
-    scale = model.start_size if model.config.init_scale == "auto" else model.config.init_scale
+    scale = model.init_size if model.config.init_scale == "auto" else model.config.init_scale
     users, items = (standardize(e.vectors, scale) for e in (init.users, init.items))
     assert model.tables
     for table in model.tables:

@@ -76,6 +76,18 @@ def deprecated_packages() -> None:
     sys.meta_path.append(_OldPackages())
 
 
+class renamed:  # noqa: N801 (used like `property`)
+    """A method that answers as another one: `grow = renamed("grow", "extend")`."""
+
+    def __init__(self, old: str, new: str) -> None:
+        self.old, self.new = old, new
+
+    def __get__(self, instance: Any, owner: type) -> Any:
+        text = f"{self.old} is now {self.new}: {GOES}"
+        warnings.warn(text, DeprecationWarning, stacklevel=2)
+        return getattr(owner if instance is None else instance, self.new)
+
+
 def renamed_arguments(**names: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
     """Let a function take the argument `names[old]` by its old name too."""
 

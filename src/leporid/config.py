@@ -20,7 +20,7 @@ import typing
 from collections.abc import Mapping
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from leporid.errors import ConfigError, DataError, closest
 
@@ -65,6 +65,9 @@ def read_toml(path: str | Path) -> dict[str, Any]:
 class Config:
     """Base class of all settings. Subclasses are frozen keyword-only dataclasses."""
 
+    renamed: ClassVar[Mapping[str, str]] = {}
+    """Old names of settings, as saved models and TOML files may still have them."""
+
     def __post_init__(self) -> None:
         hints = typing.get_type_hints(type(self))
         for field in dataclasses.fields(self):
@@ -83,6 +86,7 @@ class Config:
         """Build from a mapping; an unknown key is an error that names the closest one."""
         if not isinstance(values, Mapping):
             raise ConfigError(f"{cls.__name__} takes settings by name, not {values!r}")
+        values = {cls.renamed.get(key, key): value for key, value in values.items()}
         known = {field.name for field in dataclasses.fields(cls)}
         for key in values:
             if key not in known:

@@ -199,7 +199,7 @@ async def dawdle(target: Target, connections: int, patience: float) -> int:
 
 def main(run: Path, seconds: float = 8.0) -> None:
     """Attack a server of our own and print the outcome."""
-    from leporid.models.shared.base import Recommender
+    from leporid.models import Recommender
     from leporid.serve import open_store
     from tests.serve.test_kill import server
 

@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 
 from leporid.artifacts import read_arrays, write_arrays
 from leporid.errors import LeporidError
-from leporid.models import Recommender
-from leporid.models.shared.base import HistoryUnsupportedError, VectorsUnsupportedError
+from leporid.models import HistoryUnsupportedError, Recommender, VectorsUnsupportedError
 from tests.attack.tamper_artifacts import resealed
 
 
@@ -58,7 +57,7 @@ def use_model(path: Path, *, mapped: bool = False) -> None:
     for ask in (
         lambda: model.recommend_history([model.items.external(0), model.items.external(1)], n=3),
         model.item_vectors,
-        lambda: model.person_vectors(model.known.sequences(), users),
+        lambda: model.user_vectors(model.known.sequences(), users),
     ):
         with contextlib.suppress(HistoryUnsupportedError, VectorsUnsupportedError):
             ask()

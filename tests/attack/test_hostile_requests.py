@@ -15,7 +15,7 @@ import pytest
 
 import leporid
 from leporid.data.synthetic import synthesize
-from leporid.models.shared.base import Recommender
+from leporid.models import Recommender
 from leporid.serve import open_store
 from tests.attack.hostile_requests import (
     Outcome,

@@ -131,7 +131,7 @@ def test_export_converts(embedded: Path, tmp_path: Path) -> None:
 
 def test_export_reads_trained_models(log: Path, tmp_path: Path) -> None:
     import leporid
-    from leporid.models.shared.saved import read_trained
+    from leporid.models import read_trained
 
     split = leporid.temporal_split(leporid.load(str(log)))
     model = leporid.train("bpr", split, init="svd", seed=0, steps=2, dim=8, device="cpu")

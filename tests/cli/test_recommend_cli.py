@@ -146,13 +146,13 @@ def test_the_catalogues_say_what_each_takes() -> None:
     listed = json.loads(runner.invoke(app, ["models", "--json"]).stdout)
     assert [entry["name"] for entry in listed] == models.available()
     by_name = {entry["name"]: entry for entry in listed}
-    assert by_name["dlr2"]["starting_vectors"]
-    assert not by_name["ease"]["starting_vectors"]
+    assert by_name["dlr2"]["initial_embeddings"]
+    assert not by_name["ease"]["initial_embeddings"]
     assert {"paper", "softmax", "general", "authors", "general (large)"} < set(
         by_name["dlr2"]["recipes"]
     )
-    assert by_name["sasrec"]["new_people"]
-    assert by_name["toppop"]["new_people"]
+    assert by_name["sasrec"]["new_users"]
+    assert by_name["toppop"]["new_users"]
     l2 = next(row for row in by_name["ease"]["settings"] if row["setting"] == "l2")
     assert (l2["type"], l2["default"], l2["range"]) == ("float", 1000.0, "above 0")
     assert "ridge" in l2["meaning"]

@@ -17,7 +17,7 @@ from leporid.cli.app import app
 from leporid.errors import ConfigError, DataError, LeporidError
 from leporid.evaluation.comparison import Comparison
 from leporid.experiments.record import RunRecord
-from leporid.models.shared.base import Recommender
+from leporid.models import Recommender
 
 
 @pytest.fixture(scope="module")
@@ -105,7 +105,7 @@ def test_a_run_stopped_in_its_final_fit_is_a_run(
     def stopped(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("leporid.models.shared.base.refit", stopped)
+    monkeypatch.setattr(Recommender, "refit", stopped)
     call("train", log, "--model", "ease", "-o", tmp_path / "r", "--final", fails=True)
     assert "final" not in RunRecord.read(tmp_path / "r" / "record.json").extra
     assert not Recommender.load(tmp_path / "r" / "model").fitting.final

@@ -12,7 +12,7 @@ from scipy import sparse
 import leporid
 from leporid.data import Interactions, Split, inner_validation_split, split_by, write_log
 from leporid.errors import DataError, LeporidWarning, UnknownNameError
-from leporid.models.shared.refitting import everything
+from leporid.models import everything
 
 LOG = "user,item,rating,timestamp,plays\n" + "".join(
     f"{u},{i},{1 + (u * i) % 5},{100 * u + 7 * i % 31},{1 + u + 10 * i}\n"

@@ -20,7 +20,7 @@ from leporid.experiments import Cell, classical_models, load_split, run_cell, tu
 from leporid.experiments.record import RunRecord
 from leporid.experiments.spec import read_experiment
 from leporid.experiments.store import Results
-from leporid.models.shared.fitting import train
+from leporid.models import train
 from tests.experiments.records import record as old_record
 
 FACTS = {"protocol", "data_digest", "skipped_users", "cold_users", "seen", "confidence_95"}

@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from leporid.errors import ConfigError
-from leporid.models.itemknn import ItemKNN
-from leporid.models.shared.neighbourhood import KNNConfig, neighbour_weights, weigh
+from leporid.models.itemknn import ItemKNN, KNNConfig, neighbour_weights, weigh
 from leporid.models.shared.sparse import canonical
 from leporid.models.userknn import UserKNN
 from tests.test_contract import make_split

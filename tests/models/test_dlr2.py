@@ -18,12 +18,17 @@ from leporid.data.interactions import Interactions, Sequences
 from leporid.data.split import Split
 from leporid.errors import ConfigError, LeporidWarning
 from leporid.initializers.base import InitialEmbeddings
-from leporid.models.dlr2.features import FeatureNetwork, ResNet, ReversibleBlock, Stem
-from leporid.models.dlr2.heads import Discriminative
+from leporid.models import BuildContext
 from leporid.models.dlr2.model import DLR2
-from leporid.models.shared.neural import BuildContext
-from leporid.models.shared.user_table import NewUserRows
-from leporid.spectral.embedding import Embedding
+from leporid.models.dlr2.network import (
+    Discriminative,
+    FeatureNetwork,
+    ResNet,
+    ReversibleBlock,
+    Stem,
+)
+from leporid.models.shared.sparse import history_rows
+from leporid.spectral import Embedding, TableExtension
 from leporid.training.data import TrainingData
 from leporid.training.sampler import Batch, Sampler
 from tests.models.rankings import check_ranking
@@ -105,7 +110,7 @@ def test_few_channels_on_one_thread_stay_within_their_memory() -> None:
     """oneDNN's gradient of a strided 1x1 convolution does not; the allocator checks itself here."""
     program = (
         "import torch; torch.set_num_threads(1)\n"
-        "from leporid.models.dlr2.features import ResNet\n"
+        "from leporid.models.dlr2.network import ResNet\n"
         "net = ResNet(shortcuts=True, channels=2).to(memory_format=torch.channels_last)\n"
         "for _ in range(40):\n"
         "    net(torch.randn(32, 6, 8, requires_grad=True)).square().mean().backward()\n"
@@ -220,7 +225,7 @@ def test_hard_negatives_are_those_g_ranks_highest(split: Split) -> None:
     batch, net = batch_of(model, split), model.network.eval()
     assert batch.negatives.shape == (12, 6)
     with torch.no_grad():
-        g = net.wanted(net.state(net.users(batch.users), batch.history))
+        g = net.target(net.state(net.users(batch.users), batch.history))
         chosen = model._negatives(batch, g)
         scores = net.generative_scores(g)
     for row in range(12):
@@ -404,7 +409,7 @@ def test_an_untrained_g_with_a_shortcut_points_to_the_rows_it_reads(split: Split
         profile = (rows[4] + rows[2] + rows[7]) / 3**0.5
         read = torch.stack([profile, rows[4], rows[2], rows[7]])
         expected = (net.history_weights[:, None] * read).sum(0) / size
-        g = net.wanted(net.state(net.users.weight[:1], recent))
+        g = net.target(net.state(net.users.weight[:1], recent))
     torch.testing.assert_close(g[0], expected)
     fresh = DLR2.from_recipe("general", **GENERAL)
     fresh.fit(split, seed=3, device="cpu", init=None)
@@ -450,9 +455,9 @@ def test_new_people_are_placed_near_those_with_the_same_taste() -> None:
 
     train = Interactions.from_arrays(user, item, None, IdMap.range(40), IdMap.range(20))
     table = np.stack([np.where(np.arange(40) < 25, 3.0, -2.0), rng.normal(size=40)], axis=1)
-    rows = NewUserRows(train, table.astype(np.float32), neighbours=8).place(
-        Sequences.from_rows([np.array(h, np.int32) for h in ([1, 2, 3], [12, 15], [])])
-    )
+    histories = Sequences.from_rows([np.array(h, np.int32) for h in ([1, 2, 3], [12, 15], [])])
+    placement = TableExtension(train.csr(), table.astype(np.float32), 8)
+    rows = placement.extend(history_rows(histories, 20))
     assert rows.shape == (3, 2)
     assert rows.dtype == np.float32
     np.testing.assert_allclose(rows[:2, 0], [3.0, -2.0], atol=0.05)

@@ -11,8 +11,7 @@ import torch
 from leporid.data.split import Split
 from leporid.errors import ConfigError, DataError
 from leporid.initializers.base import InitialEmbeddings
-from leporid.models.dlr2.heads import hinge
-from leporid.models.dlr2.model import DLR2
+from leporid.models.dlr2.model import DLR2, hinge
 from leporid.spectral.embedding import Embedding
 from leporid.training.data import TrainingData
 from leporid.training.sampler import Sampler, Sampling
@@ -105,7 +104,7 @@ def test_g_is_trained_by_squares_and_ranks_by_absolute_differences(split: Split)
     scores = model.score(users)
     recent = model._recent(split.train_valid.sequences(), users)
     with torch.no_grad():
-        g = net.wanted(net.state(net.users(torch.arange(3)), recent))
+        g = net.target(net.state(net.users(torch.arange(3)), recent))
         distance = (g[:, None] - net.items.weight[None]).abs().mean(-1)
         squares = (g[:, None] - net.items.weight[None]).square().mean(-1)
     np.testing.assert_allclose(scores, -distance.numpy(), rtol=1e-4, atol=1e-6)

@@ -9,7 +9,7 @@ import pytest
 
 from leporid import models
 from leporid.models import Recommender, VectorsUnsupportedError
-from leporid.models.shared.base import Scores
+from leporid.models.shared.lists import Scores
 from tests.models.neural_data import initial_vectors, small_split
 
 SMALL = {"dim": 4, "steps": 4, "batch_size": 8, "eval_every": 0, "init_scale": 1.0}
@@ -58,11 +58,11 @@ def test_products_are_scores_but_for_a_number_per_person(
     # User 5 has no items at all: iALS then gives popular items, which no vector says.
     users = np.setdiff1d(np.arange(13, dtype=np.int32), [5] if name == "ials" else [])
     known = model.known.sequences().take(users)
-    products = model.person_vectors(known, users) @ model.item_vectors().T
+    products = model.user_vectors(known, users) @ model.item_vectors().T
     assert_same_but_for_a_shift(products, model.score(users))
 
     histories = [np.array([4, 1, 7], np.int32), np.array([2], np.int32)]
-    strangers = model.person_vectors(type(known).from_rows(histories)) @ model.item_vectors().T
+    strangers = model.user_vectors(type(known).from_rows(histories)) @ model.item_vectors().T
     assert_same_but_for_a_shift(strangers, model.score_histories(histories))
 
 
@@ -74,7 +74,7 @@ def test_other_models_say_that_they_have_no_such_vectors(
     with pytest.raises(VectorsUnsupportedError, match="dot product"):
         model.item_vectors()
     with pytest.raises(VectorsUnsupportedError, match="dot product"):
-        model.person_vectors(model.known.sequences(), np.arange(13, dtype=np.int32))
+        model.user_vectors(model.known.sequences(), np.arange(13, dtype=np.int32))
 
 
 def test_a_model_that_judges_what_it_retrieved_says_so() -> None:

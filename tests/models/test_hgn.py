@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from leporid.errors import ConfigError
+from leporid.models import BuildContext
 from leporid.models.hgn import HGN, HGNConfig, HGNNetwork
-from leporid.models.shared.neural import BuildContext
 from leporid.training.sampler import Batch
 from tests.models.neural_data import DIM, N_ITEMS, N_USERS, initial_vectors, small_split
 

@@ -8,7 +8,7 @@ import pytest
 from leporid.errors import ConfigError
 from leporid.models.lightgcn import LightGCN
 from tests.models.neural_data import DIM, N_USERS, initial_vectors, small_split
-from tests.models.test_graph_propagation import dense_normalized
+from tests.models.test_graph_layers import dense_normalized
 
 
 @pytest.mark.parametrize("layers", [0, 1, 3])

@@ -11,7 +11,7 @@ import torch
 from leporid.errors import ConfigError
 from leporid.models.ngcf import NGCF, _drop_nodes
 from tests.models.neural_data import DIM, N_USERS, initial_vectors, small_split
-from tests.models.test_graph_propagation import dense_normalized
+from tests.models.test_graph_layers import dense_normalized
 
 ALL = np.arange(N_USERS, dtype=np.int32)
 

@@ -12,8 +12,8 @@ import leporid
 from leporid.data.id_map import IdMap
 from leporid.data.interactions import Interactions
 from leporid.experiments.store import Results
-from leporid.models.shared.log_kinds import KINDS, kinds_of
-from leporid.models.shared.neural import NeuralRecommender
+from leporid.models import NeuralRecommender
+from leporid.models.shared.recipes import KINDS, kinds_of
 from tests.training.toy import make_split
 
 RESULTS = Results(Path(__file__).resolve().parents[2] / "results")

@@ -15,10 +15,9 @@ import pytest
 
 from leporid.data import load, temporal_split
 from leporid.errors import ConfigError, DataError
-from leporid.models import write_recommendations
+from leporid.models import Recommender, write_recommendations
 from leporid.models.ease import EASE
 from leporid.models.shared import recommendation_file
-from leporid.models.shared.base import Recommender
 from tests.test_contract import make_split
 
 

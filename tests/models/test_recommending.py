@@ -13,9 +13,9 @@ import pytest
 from leporid.data import Interactions, Split, load, random_split
 from leporid.errors import ConfigError, DataError, LeporidWarning, UnknownIdError
 from leporid.initializers.svd import SVD
+from leporid.models import Recommender
 from leporid.models.ease import EASE
 from leporid.models.itemknn import ItemKNN
-from leporid.models.shared.base import Recommender
 from tests.test_contract import make_split
 
 
@@ -44,7 +44,7 @@ def test_a_frame_holds_the_lists_of_recommend(
         assert group["item"].tolist() == kept
         assert group["rank"].tolist() == list(range(1, len(kept) + 1))
         np.testing.assert_array_equal(group["score"], scores[row][: len(kept)])
-    monkeypatch.setattr("leporid.models.shared.recommending.chunk_rows", lambda *_: 4)
+    monkeypatch.setattr("leporid.models.shared.lists.chunk_rows", lambda *_: 4)
     assert model.recommend_frame(n=20).equals(whole)
     some = model.recommend_frame(["u07", "u02"], n=2, exclude_seen=False)
     assert pl.from_arrow(some)["user"].to_list() == ["u07", "u07", "u02", "u02"]

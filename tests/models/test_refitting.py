@@ -9,15 +9,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from leporid.artifacts import write_manifest
 from leporid.data.interactions import Interactions
 from leporid.data.split import Split
 from leporid.errors import DataError, NotFittedError
 from leporid.evaluation.evaluator import evaluate
 from leporid.initializers.svd import SVD
+from leporid.models import Recommender, continued, everything, train
 from leporid.models.ease import EASE
-from leporid.models.shared.base import Recommender
-from leporid.models.shared.fitting import train
-from leporid.models.shared.refitting import continued, everything
 from tests.models.neural_data import initial_vectors, small_split
 from tests.training.toy import make_split
 
@@ -64,8 +63,8 @@ def test_a_network_goes_on_with_more_data(split: Split, name: str) -> None:
     np.testing.assert_allclose(same.score(users, history), model.score(users, history), rtol=1e-5)
     assert not np.allclose(later.score(users, history), model.score(users, history))
     assert len(later.train) == len(split.train_valid)
-    assert (later.fitting.start, later.fitting.best_step) == (
-        model.fitting.start,
+    assert (later.fitting.init, later.fitting.best_step) == (
+        model.fitting.init,
         model.fitting.best_step,
     )
     with pytest.raises(DataError, match="same users and items"):
@@ -120,14 +119,14 @@ def test_passes_are_counted_by_the_validated_run(split: Split) -> None:
 def test_initial_vectors_are_computed_again_on_everything(split: Split) -> None:
     options = {**QUICK, "steps": 2, "freeze_steps": -1, "seed": 6}
     final: Any = train("bpr", split, init="svd", final=True, **options)
-    whole = SVD(dim=4, seed=6).fit(everything(split).train).standardized(final.start_size)
+    whole = SVD(dim=4, seed=6).fit(everything(split).train).standardized(final.init_size)
     np.testing.assert_allclose(final.net.items.weight.detach(), whole.items.vectors, rtol=1e-5)
 
 
 def test_vectors_from_elsewhere_must_be_given_again() -> None:
     split, vectors = small_split(), initial_vectors()
     final: Any = train("bpr", split, init=vectors, final=True, steps=2, **QUICK)
-    assert final.fitting.start == {}
+    assert final.fitting.init == {}
     with pytest.raises(DataError, match="came from elsewhere"):
         final.refit(split)
     final.refit(split, init=vectors, device="cpu")
@@ -142,8 +141,8 @@ def test_a_saved_model_can_be_refitted(split: Split, tmp_path: Path) -> None:
     np.testing.assert_array_equal(loaded.refit(split, device="cpu").score(users), expected)
     meta = json.loads((tmp_path / "m" / "model.json").read_text())
     del meta["fitting"]
-    (tmp_path / "m" / "model.json").write_text(json.dumps({**meta, "format": 2}))
-    (tmp_path / "m" / "manifest.json").unlink()
+    (tmp_path / "m" / "model.json").write_text(json.dumps(meta))
+    write_manifest(tmp_path / "m", "model", "model.json", "weights.safetensors")
     with pytest.raises(DataError, match="older version"):
         Recommender.load(tmp_path / "m").refit(split)
 

@@ -28,7 +28,7 @@ def distances(model: Any, init: InitialEmbeddings) -> list[Any]:
     found = []
     for table in model.tables:
         side = init.users if table.num_embeddings == init.users.n else init.items
-        start = standardize(side.vectors, model.start_size)
+        start = standardize(side.vectors, model.init_size)
         length = np.sqrt(np.mean(np.sum(start**2, axis=1)))
         found.append(np.linalg.norm(table.weight.detach().numpy() - start, axis=1) / length)
     return found
@@ -90,14 +90,14 @@ def test_untrained_rows_get_a_quarter_of_their_share() -> None:
     init = InitialEmbeddings(*sides, vectors.user_ids, vectors.item_ids)
     how: dict[str, Any] = {"dim": 8, "steps": 150, "eval_every": 0, "recipe": None, "lr": 0.02}
     model: Any = train("bpr", split, init, seed=1, device="cpu", progress=False, **how)
-    assert model.newcomers.items.tolist() == cold.tolist()
+    assert model.cold_items.items.tolist() == cold.tolist()
 
     def places() -> float:
         top = model.top_k(np.arange(80, dtype=np.int32), 10).items
         return float(np.isin(top, cold).mean())
 
     assert abs(places() - 0.1 / 4) < 0.008
-    model.newcomers = None
+    model.cold_items = None
     assert places() > 0.13, "without it they take more"
 
 

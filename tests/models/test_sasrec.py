@@ -14,8 +14,8 @@ from torch.nn import functional
 import leporid
 from leporid.data import IdMap, Interactions
 from leporid.errors import ConfigError
+from leporid.models import GENERAL
 from leporid.models.sasrec import SASRec, SASRecConfig, to_front
-from leporid.models.shared.neural import GENERAL
 from leporid.training.sampler import Batch
 from tests.models.neural_data import DIM, N_ITEMS, N_USERS, initial_vectors, small_split
 

@@ -16,7 +16,7 @@ import pytest
 import leporid
 from leporid.data.interactions import Interactions
 from leporid.data.synthetic import synthesize
-from leporid.models.shared.base import Recommender
+from leporid.models import Recommender
 
 
 @pytest.fixture(scope="session", autouse=True)

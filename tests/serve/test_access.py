@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from leporid.errors import ConfigError
-from leporid.models.shared.base import Recommender
+from leporid.models import Recommender
 from leporid.serve import create_app
 from leporid.serve.access import Access
 from leporid.serve.monitoring import LOG, write_access_log

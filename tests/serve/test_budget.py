@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from leporid.models.shared.base import Recommender
+from leporid.models import Recommender
 from leporid.serve import ServeLimits, create_app
 from leporid.serve.batching import _CLIENTS, Budget, ClientOverloadedError
 from leporid.serve.engine import UserQuery

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from leporid.errors import DataError
-from leporid.models.shared.base import Recommender
+from leporid.models import Recommender
 from leporid.serve import ServeLimits, create_app
 from tests.serve.conftest import get, history_of, post, talk
 

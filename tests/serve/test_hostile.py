@@ -14,8 +14,7 @@ import pytest
 from pydantic import ValidationError
 
 from leporid.errors import ConfigError, DataError
-from leporid.models.shared.base import Recommender
-from leporid.models.shared.item_neighbours import ItemNeighbours
+from leporid.models import ItemNeighbours, Recommender
 from leporid.serve import ServeLimits, create_app, open_store
 from leporid.serve import schemas as s
 from leporid.serve.batching import HungUpError

@@ -14,7 +14,7 @@ import pytest
 
 import leporid
 from leporid.errors import DataError
-from leporid.models.shared.base import Recommender
+from leporid.models import Recommender
 from leporid.serve import create_app, loaded_run
 from tests.serve.conftest import post
 from tests.test_artifacts import mappings

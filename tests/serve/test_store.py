@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 import leporid
 from leporid.cli.app import app as command
 from leporid.errors import DataError, MissingExtraError
-from leporid.models.shared.base import Recommender
+from leporid.models import Recommender
 from leporid.serve import Event, create_app, open_store
 from tests.serve.conftest import get, post
 from tests.serve.postgres import Cluster, cluster, why_not

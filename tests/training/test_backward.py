@@ -10,7 +10,7 @@ from torch import Tensor
 
 import leporid
 from leporid.errors import LeporidError
-from leporid.models.shared.neural import NeuralRecommender
+from leporid.models import NeuralRecommender
 from leporid.training import Batch, Sampler, TrainingData, backward_of, own_generators, seed_default
 from leporid.training.backward import Eager, Recorded
 

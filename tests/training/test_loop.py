@@ -29,8 +29,8 @@ from leporid.errors import (
     UnknownNameError,
 )
 from leporid.initializers.base import InitialEmbeddings
+from leporid.models import Recommender
 from leporid.models.dlr2.model import DLR2
-from leporid.models.shared.base import Recommender
 from leporid.spectral.embedding import Embedding
 from leporid.training import Batch, TrainingConfig, learning_rate, loop
 from leporid.training.config import averaging
@@ -165,7 +165,7 @@ def test_a_model_that_overwrites_its_vectors_is_caught(split: Split) -> None:
             torch.nn.init.normal_(net.items.weight)
             return net
 
-    with pytest.raises(LeporidError, match="overwrote initial vectors"):
+    with pytest.raises(LeporidError, match="overwrote initial embeddings"):
         Careless(dim=4).fit(split, init=vectors(split), device="cpu")
 
 

@@ -15,8 +15,8 @@ from torch import Tensor, nn
 from leporid.data.id_map import IdMap
 from leporid.data.interactions import Interactions
 from leporid.data.split import Split
+from leporid.models import BuildContext, NeuralRecommender
 from leporid.models.dlr2.model import DLR2
-from leporid.models.shared.neural import BuildContext, NeuralRecommender
 from leporid.training import Batch, Sampling, TrainingConfig
 
 TINY: dict[str, Any] = {"dim": 4, "batch_size": 12, "length": 3, "eval_every": 0}

@@ -109,7 +109,7 @@ def record_run(
         "protocol": split.protocol,
         "data_digest": split.digest,
         "train": split.train.stats().as_dict(),
-        "seen": fitted.sees,
+        "seen": "train and validation" if fitted.reads_history else "train only",
         "skipped_users": test.skipped,
         "cold_users": test.cold,
         "confidence_95": {name: list(test.confidence(name)[1:]) for name in bounded},

@@ -126,5 +126,5 @@ def _own_lists(model: Recommender, users: Positions, n: int) -> Positions:
     if model.vectors_rank == "everything":
         return model.top_k(users, n).items
     histories = model.known.sequences().take(users)
-    products = model.person_vectors(histories, users) @ model.item_vectors().T
+    products = model.user_vectors(histories, users) @ model.item_vectors().T
     return masked_top_k(products, n, seen=histories).items

@@ -65,7 +65,7 @@ class OnnxEncoder:
                 rows = user
                 if user is not None:
                     rows = model.user_table()[user.clamp(min=0)] * (user >= 0)[:, None]
-                return model.encode_people(rows, history, history)
+                return model.encode_users(rows, history, history)
 
         zeros = (torch.zeros(2, length, dtype=torch.int64), torch.zeros(2, dtype=torch.int64))
         before = model.device

@@ -46,7 +46,7 @@ class ModelVectors:
     def of(cls, model: Recommender) -> ModelVectors:
         """The vectors of a fitted model; `VectorsUnsupportedError` where it has none."""
         seen = model.known.sequences()
-        users = model.person_vectors(seen, np.arange(len(model.users), dtype=np.int32))
+        users = model.user_vectors(seen, np.arange(len(model.users), dtype=np.int32))
         return cls(users, model.item_vectors(), model.users, model.items, seen)
 
     @property

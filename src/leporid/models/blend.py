@@ -16,8 +16,9 @@ from leporid.errors import ConfigError, DataError
 from leporid.evaluation import masked_top_k
 from leporid.initializers import initial_embeddings
 from leporid.models.shared import catalogue
-from leporid.models.shared.base import HistoryUnsupportedError, Indices, Recommender, Scores
-from leporid.models.shared.refitting import Fitting, everything
+from leporid.models.shared.fitting import Fitting, everything
+from leporid.models.shared.lists import HistoryUnsupportedError, Indices, Scores
+from leporid.models.shared.recommender import Recommender
 from leporid.progress import ProgressLike
 
 _PARTS: dict[str, Any] = {"model": str, "settings": dict, "init": str | None, "weight": float}
@@ -31,9 +32,9 @@ class BlendConfig(Config):
     """For each member its `model`, and where they differ from the defaults its `settings`, `init`
     and `weight`."""
     damping: float = setting(60.0, above=0)
-    """How little the first places count more than the next ones."""
+    """How little the first ranks count more than the next ones."""
     depth: int = setting(200, at_least=1)
-    """Places of a member's list that are told apart; all items behind them have the next one."""
+    """Ranks of a member's list that are told apart; all items behind them have the next one."""
 
     def validate(self) -> None:
         if not self.members:
@@ -50,13 +51,13 @@ class BlendConfig(Config):
 class Blend(Recommender):
     """Score of an item: the sum over members of weight / (damping + rank).
 
-    The rank of an item is the number of items the person does not have that the member prefers.
+    The rank of an item is the number of items without history that the member prefers.
     """
 
     name = "blend"
     config_class = BlendConfig
     config: BlendConfig
-    sees = "train and validation"
+    reads_history = True
     combines: ClassVar[bool] = True
     members: tuple[Recommender, ...] = ()
 
@@ -97,9 +98,9 @@ class Blend(Recommender):
         return self._fuse([m.score(users, history) for m in self.members], self._weights, seen)
 
     def score_histories(self, histories: Sequence[Indices]) -> Scores:
-        """float32[len(histories), n_items] by the members that answer people never seen."""
+        """float32[len(histories), n_items] by the members that support new users."""
         pairs = zip(self.members, self._weights, strict=True)
-        able = [(member, weight) for member, weight in pairs if member.answers_new_people()]
+        able = [(member, weight) for member, weight in pairs if member.supports_new_users()]
         if not able:
             raise HistoryUnsupportedError(self.name)
         scores = [member.score_histories(histories) for member, _ in able]
@@ -115,15 +116,15 @@ class Blend(Recommender):
         votes = (1 / (self.config.damping + np.arange(depth)) - behind).astype(np.float32)
         for weight, own in zip(weights, scores, strict=True):
             top = masked_top_k(own, depth, seen=seen).items
-            rows, places = np.nonzero(top >= 0)
-            fused[rows, top[rows, places]] += np.float32(weight) * votes[places]
+            rows, ranks = np.nonzero(top >= 0)
+            fused[rows, top[rows, ranks]] += np.float32(weight) * votes[ranks]
             fused += np.float32(weight * behind)
         return fused
 
     def _arrays(self) -> dict[str, NDArray[Any]]:
         arrays = {
-            f"{place}.{key}": array
-            for place, member in enumerate(self.members)
+            f"{number}.{key}": array
+            for number, member in enumerate(self.members)
             for key, array in member._arrays().items()
         }
         text = json.dumps([member.fitting.to_dict() for member in self.members])
@@ -137,10 +138,10 @@ class Blend(Recommender):
             raise DataError(f"fittings is not valid JSON: {error}") from None
         if not isinstance(fittings, list) or len(fittings) != len(self.config.members):
             raise DataError(f"fittings does not describe {len(self.config.members)} members")
-        for place, (about, fitting) in enumerate(zip(self.config.members, fittings, strict=True)):
+        for number, (about, fitting) in enumerate(zip(self.config.members, fittings, strict=True)):
             member = catalogue.get(about["model"])(**about.get("settings", {}))
             member._train, member._known = self._train, self._known
-            member.fitting, prefix = Fitting.from_dict(fitting), f"{place}."
+            member.fitting, prefix = Fitting.from_dict(fitting), f"{number}."
             own = {k.removeprefix(prefix): a for k, a in arrays.items() if k.startswith(prefix)}
             member._restore(own)
             members.append(member)

@@ -18,10 +18,10 @@ import torch
 from torch import Tensor, nn
 
 from leporid.config import setting
-from leporid.models.shared.dot_product import DotProduct
-from leporid.models.shared.neural import GENERAL, BuildContext
-from leporid.models.shared.ranking_loss import table_bpr_loss
-from leporid.models.shared.user_table import UserTableRecommender
+from leporid.models.shared.losses import table_bpr_loss
+from leporid.models.shared.neural_kinds import DotProduct, UserTableRecommender
+from leporid.models.shared.recipes import GENERAL
+from leporid.models.shared.tables import BuildContext
 from leporid.space import Choice, Float, SearchSpace
 from leporid.training import Batch, Sampling, TrainingConfig
 

@@ -28,9 +28,10 @@ from torch.nn import functional
 
 from leporid.config import setting
 from leporid.errors import ConfigError
-from leporid.models.shared.graph_propagation import EdgeProducts
-from leporid.models.shared.neural import GENERAL, BuildContext
-from leporid.models.shared.user_table import GraphConfig, GraphRecommender
+from leporid.models.shared.layers import EdgeProducts
+from leporid.models.shared.neural_kinds import GraphConfig, GraphRecommender
+from leporid.models.shared.recipes import GENERAL
+from leporid.models.shared.tables import BuildContext
 from leporid.space import Choice, Float, Int, SearchSpace
 
 

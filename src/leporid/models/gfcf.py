@@ -21,8 +21,9 @@ from scipy import sparse
 from leporid.config import setting
 from leporid.data import Interactions, Split
 from leporid.initializers import truncated_svd
-from leporid.models.shared.base import FittedArray, Indices, Scores
+from leporid.models.shared.lists import Indices, Scores
 from leporid.models.shared.profiles import WINDOW_SPACE, ProfileConfig, ProfileRecommender
+from leporid.models.shared.saved import FittedArray
 from leporid.models.shared.sparse import item_counts, normalised, rows_there_and_back
 from leporid.progress import ProgressLike
 from leporid.space import Float, Int, SearchSpace

@@ -23,10 +23,10 @@ import torch
 from torch import Tensor, nn
 
 from leporid.config import setting
-from leporid.models.shared.dot_product import DotProduct, with_constant
-from leporid.models.shared.neural import GENERAL, BuildContext
-from leporid.models.shared.ranking_loss import bpr_loss, row_penalty
-from leporid.models.shared.user_table import UserTableRecommender
+from leporid.models.shared.losses import bpr_loss, row_penalty
+from leporid.models.shared.neural_kinds import DotProduct, UserTableRecommender, with_constant
+from leporid.models.shared.recipes import GENERAL
+from leporid.models.shared.tables import BuildContext
 from leporid.space import Choice, Float, Int, SearchSpace
 from leporid.training import Batch, Sampling, TrainingConfig
 
@@ -96,7 +96,7 @@ class HGN(UserTableRecommender, DotProduct):
     config_class = HGNConfig
     config: HGNConfig
     network_class = HGNNetwork
-    sees = "train and validation"
+    reads_history = True
     default_init_scale: ClassVar[float] = 0.1
     recordable: ClassVar[bool] = True
     recipes: ClassVar[dict[str, dict[str, Any]]] = {
@@ -141,20 +141,20 @@ class HGN(UserTableRecommender, DotProduct):
         return loss
 
     def row_scores(self, rows: Tensor, recent: Tensor | None) -> Tensor:
-        """r_uj for every item; the gates read the history of new people too."""
-        scores = torch.mm(self._wanted(rows, recent), self.net.outputs.weight.T)
+        """r_uj for every item; the gates read the history of new users too."""
+        scores = torch.mm(self._next(rows, recent), self.net.outputs.weight.T)
         return scores if self.net.bias is None else scores + self.net.bias
 
-    def _wanted(self, rows: Tensor | None, recent: Tensor | None) -> Tensor:
+    def _next(self, rows: Tensor | None, recent: Tensor | None) -> Tensor:
         assert recent is not None
-        # Someone without any history has only their own row.
+        # A user without history has only a row of the user table.
         items = self.net.items(recent.clamp(min=0)) * (recent >= 0)[..., None]
         return cast(Tensor, self.net(rows, items))
 
     def encode(self, rows: Tensor | None, recent: Tensor | None) -> Tensor:
-        """What is wanted, and a 1 for the bias of an item."""
-        wanted = self._wanted(rows, recent)
-        return wanted if self.net.bias is None else with_constant(wanted)
+        """The user's vector, and a 1 for the bias of an item."""
+        target = self._next(rows, recent)
+        return target if self.net.bias is None else with_constant(target)
 
     def item_outputs(self) -> Tensor:
         """q_j, and its bias."""

@@ -21,8 +21,9 @@ from scipy import sparse
 from leporid.config import setting
 from leporid.data import Sequences, Split
 from leporid.kernel import INNER, kernel
-from leporid.models.shared.base import FittedArray, Indices, Scores
+from leporid.models.shared.lists import Indices, Scores
 from leporid.models.shared.profiles import WINDOW_SPACE, ProfileConfig, ProfileRecommender
+from leporid.models.shared.saved import FittedArray
 from leporid.models.shared.sparse import canonical, csr_parts, unit_size
 from leporid.progress import ProgressLike
 from leporid.space import Float, Int, SearchSpace
@@ -104,8 +105,8 @@ class IALS(ProfileRecommender):
         """q."""
         return self.item_factors
 
-    def person_vectors(self, histories: Sequences, users: Indices | None = None) -> Scores:
-        """p, folded in; zeros for someone of whom nothing is known."""
+    def user_vectors(self, histories: Sequences, users: Indices | None = None) -> Scores:
+        """p, folded in; zeros for a user without history."""
         return self._fold_in(self._profiles(histories))
 
 

@@ -6,8 +6,8 @@ He, Liao, Zhang, Nie, Hu, Chua: Neural Collaborative Filtering. WWW 2017.
     phi_mlp = a_L(W_L(... a_2(W_2 [p'_u; q'_i] + b_2) ...) + b_L)  (Eqs. 10, 12)
     y_ui = sigmoid(h . [phi_gmf; phi_mlp])                         (Eq. 12)
 
-Each tower has its own user and item vectors; all four tables take the initial vectors. Trained by
-the log loss (Eq. 7) with sampled negatives. The perceptron halves its width from layer to layer.
+Each tower has its own user and item vectors; all four tables take the initial embeddings. Trained
+by the log loss (Eq. 7) with sampled negatives. The perceptron halves its width from layer to layer.
 """
 
 from __future__ import annotations
@@ -22,8 +22,9 @@ from torch.nn import functional
 
 from leporid.config import setting
 from leporid.errors import ConfigError
-from leporid.models.shared.neural import GENERAL, BuildContext
-from leporid.models.shared.user_table import UserTableRecommender
+from leporid.models.shared.neural_kinds import UserTableRecommender
+from leporid.models.shared.recipes import GENERAL
+from leporid.models.shared.tables import BuildContext
 from leporid.space import Choice, Float, Int, SearchSpace
 from leporid.training import Batch, Sampling, TrainingConfig
 
@@ -90,15 +91,15 @@ class NCFNetwork(nn.Module):
 
 
 class NCF(UserTableRecommender):
-    """NeuMF with both towers started from the initial vectors."""
+    """NeuMF whose towers both have the initial embeddings."""
 
     name = "ncf"
     config_class = NCFConfig
     config: NCFConfig
     network_class = NCFNetwork
     default_init_scale: ClassVar[float] = 0.1
-    start_size = 0.01
-    """Small: rows of items with few interactions never leave a larger start."""
+    init_size = 0.01
+    """Small: rows of items with few interactions never leave larger initial embeddings."""
     recordable: ClassVar[bool] = True
     recipes: ClassVar[dict[str, dict[str, Any]]] = {
         "general": GENERAL | {"dropout": 0.5},

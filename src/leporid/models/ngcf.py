@@ -23,9 +23,10 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from leporid.config import setting
-from leporid.models.shared.graph_propagation import Propagation
-from leporid.models.shared.neural import GENERAL, BuildContext
-from leporid.models.shared.user_table import GraphConfig, GraphRecommender
+from leporid.models.shared.layers import Propagation
+from leporid.models.shared.neural_kinds import GraphConfig, GraphRecommender
+from leporid.models.shared.recipes import GENERAL
+from leporid.models.shared.tables import BuildContext
 from leporid.space import Choice, Float, SearchSpace
 
 _SLOPE = 0.2

@@ -9,7 +9,7 @@ Kang, McAuley: Self-Attentive Sequential Recommendation. ICDM 2018.
     r_{i,t} = F_t . M_i                                            (Eq. 6)
 
 Every position of a sequence is trained at once: position t predicts item t + 1. There are no user
-vectors: of the initial vectors SASRec takes those of the items and ignores those of the users.
+vectors: of the initial embeddings SASRec takes those of the items alone.
 
 The paper's loss (`loss="sampled"`) is binary cross-entropy with sampled negatives (Eq. 7). The
 default is cross-entropy over all items, which is stronger; `recipe="paper"` has the former. With
@@ -33,10 +33,11 @@ from torch.nn import functional
 from leporid.config import setting
 from leporid.data import Sequences
 from leporid.errors import ConfigError
-from leporid.models.shared.all_items_loss import in_closed_form, softmax_loss
-from leporid.models.shared.dot_product import DotProduct
-from leporid.models.shared.masks import causal_attention, dropout
-from leporid.models.shared.neural import GENERAL, BuildContext
+from leporid.models.shared.layers import causal_attention, dropout
+from leporid.models.shared.losses import in_closed_form, softmax_loss
+from leporid.models.shared.neural_kinds import DotProduct
+from leporid.models.shared.recipes import GENERAL
+from leporid.models.shared.tables import BuildContext
 from leporid.space import Choice, Float, Int, SearchSpace
 from leporid.training import Batch, Sampling, TrainingConfig
 
@@ -159,13 +160,13 @@ class SASRecNetwork(nn.Module):
         weight = torch.from_numpy(popularity.astype(np.float32) ** config.negative_power)
         self.register_buffer("log_chance", (weight / weight.sum()).log(), persistent=False)
 
-    def forward(self, history: Tensor, place: Tensor) -> Tensor:
+    def forward(self, history: Tensor, position: Tensor) -> Tensor:
         """[B, n, D]: the state after each item.
 
-        history: int64[B, n], items oldest first, then -1; place: their rows in the position
+        history: int64[B, n], items oldest first, then -1; position: their rows in the position
         table. What is missing stands after the items, so the causal mask alone hides it.
         """
-        x = self.items(history.clamp(min=0)) * self.input_scale + self.positions(place)
+        x = self.items(history.clamp(min=0)) * self.input_scale + self.positions(position)
         x = dropout(x * (history >= 0)[..., None], self.dropout, self.training)
         for block in self.blocks:
             x = block(x)
@@ -180,8 +181,8 @@ def to_front(history: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """
     length = history.shape[1]
     count = (history >= 0).sum(dim=1)
-    place = (torch.arange(length, device=history.device) - count[:, None]) % length
-    return history.gather(1, place), place, count
+    position = (torch.arange(length, device=history.device) - count[:, None]) % length
+    return history.gather(1, position), position, count
 
 
 class SASRec(DotProduct):
@@ -191,7 +192,7 @@ class SASRec(DotProduct):
     config_class = SASRecConfig
     config: SASRecConfig
     network_class = SASRecNetwork
-    sees = "train and validation"
+    reads_history = True
     default_init_scale: ClassVar[float] = 0.1
     recordable: ClassVar[bool] = True
     recipes: ClassVar[dict[str, dict[str, Any]]] = {
@@ -230,12 +231,12 @@ class SASRec(DotProduct):
         """All positions of all sequences at once; the mean over those with a next item."""
         net, config = self.net, self.config
         assert batch.history is not None
-        history, place, _ = to_front(batch.history)
-        state = net(history, place)
-        positives, negatives = batch.positives.gather(1, place), batch.negatives
+        history, position, _ = to_front(batch.history)
+        state = net(history, position)
+        positives, negatives = batch.positives.gather(1, position), batch.negatives
         per = config.shared or "position"
         if per == "position":
-            negatives = negatives.gather(1, place[..., None].expand_as(negatives))
+            negatives = negatives.gather(1, position[..., None].expand_as(negatives))
         if state.device.type == "cpu" and per != "sequence":
             # Leaving the padding out saves work; on a GPU it would wait for the device.
             known = positives >= 0
@@ -247,8 +248,8 @@ class SASRec(DotProduct):
         if in_closed_form(state):
             return softmax_loss(state, net.items.weight, positives, label_smoothing=smoothing)
         logits = (state.flatten(0, -2) @ net.items.weight.T).float()
-        wanted = positives.flatten()
-        return functional.cross_entropy(logits, wanted, ignore_index=-1, label_smoothing=smoothing)
+        targets = positives.flatten()
+        return functional.cross_entropy(logits, targets, ignore_index=-1, label_smoothing=smoothing)
 
     def _sampled(self, state: Tensor, positives: Tensor, negatives: Tensor) -> Tensor:
         """One of the losses with sampled negatives; one that must not count has the score -inf.
@@ -266,9 +267,9 @@ class SASRec(DotProduct):
             negative = (state.unsqueeze(-2) @ rows.mT).squeeze(-2)
         negative = negative.float()
         if config.shared:
-            # Drawn from all items, a negative may be the item that is wanted here.
-            wanted = negatives == positives[..., None]
-            negative = negative.masked_fill(wanted, -torch.inf)
+            # Drawn from all items, a negative may be the target itself.
+            is_target = negatives == positives[..., None]
+            negative = negative.masked_fill(is_target, -torch.inf)
         if config.loss == "sampled_softmax":
             if config.correction:
                 negative = negative - net.log_chance[negatives] - math.log(config.sampled)
@@ -297,14 +298,14 @@ class SASRec(DotProduct):
     def encode(self, rows: Tensor | None, recent: Tensor | None) -> Tensor:
         """F after the newest item."""
         assert recent is not None
-        history, place, count = to_front(recent)
+        history, position, count = to_front(recent)
         newest = (count - 1).clamp(min=0)[:, None, None].expand(-1, 1, self.config.dim)
-        return cast(Tensor, self.net(history, place).gather(1, newest).squeeze(1))
+        return cast(Tensor, self.net(history, position).gather(1, newest).squeeze(1))
 
     def item_outputs(self) -> Tensor:
         """M_i."""
         return cast(Tensor, self.net.items.weight)
 
     def history_scores(self, recent: Tensor | None, histories: Sequences) -> Tensor:
-        """The same: a history is all this model knows of anyone."""
+        """The same: the history is all that this model reads of a user."""
         return self.scores(torch.empty(0), recent)

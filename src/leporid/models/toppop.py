@@ -10,7 +10,9 @@ from numpy.typing import NDArray
 
 from leporid.config import Config
 from leporid.data import Sequences, Split
-from leporid.models.shared.base import FittedArray, Indices, Recommender, Scores
+from leporid.models.shared.lists import Indices, Scores
+from leporid.models.shared.recommender import Recommender
+from leporid.models.shared.saved import FittedArray
 from leporid.progress import ProgressLike
 
 

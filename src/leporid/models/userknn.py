@@ -8,8 +8,8 @@ import numpy as np
 from scipy import sparse
 
 from leporid.data import Interactions, Split
-from leporid.models.shared.base import Indices, Scores
-from leporid.models.shared.neighbourhood import NEIGHBOUR_SPACE, KNNConfig, neighbour_weights, weigh
+from leporid.models.itemknn import NEIGHBOUR_SPACE, KNNConfig, neighbour_weights, weigh
+from leporid.models.shared.lists import Indices, Scores
 from leporid.models.shared.profiles import ProfileRecommender
 from leporid.models.shared.sparse import rows_times
 from leporid.progress import ProgressLike
@@ -20,7 +20,7 @@ class UserKNN(ProfileRecommender):
     """Scores S X: S_uv the similarity of the profile of u to the training row of v.
 
     The K most similar rows count. A user's own training row is not among them: its items are the
-    user's already, and would take a neighbour's place. New people have no row of their own.
+    user's already, and would take a neighbour's place. New users have no row of their own.
     """
 
     name = "userknn"

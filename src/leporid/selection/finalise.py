@@ -303,7 +303,7 @@ def fit_on(
     """Fit a classical candidate on train and validation, or on everything."""
     own = Candidate.from_dict(candidate)
     part = everything(split) if final else with_validation(split)
-    model = models.get(own.model)(**own.settings).fit(part, seed=seed, **how)
+    model: Recommender = models.get(own.model)(**own.settings).fit(part, seed=seed, **how)
     model.fitting = model.fitting.replace(final=final)
     return model
 

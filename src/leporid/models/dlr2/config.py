@@ -7,10 +7,10 @@ from typing import Any, Literal
 
 from leporid.config import setting
 from leporid.errors import ConfigError
-from leporid.models.dlr2.features import Architecture
-from leporid.models.shared.neural import GENERAL
+from leporid.models.shared.recipes import GENERAL
 from leporid.training import TrainingConfig
 
+Architecture = Literal["resnet", "revnet", "only_conv", "no_conv"]
 Branch = Literal["discriminative", "generative", "mixture"]
 
 

@@ -2,7 +2,7 @@
 
 S of all users and items is nearly a matrix of low rank, for it is a smooth function of two short
 vectors. The scores of some users show which items (the anchors) determine a row, and how the rest
-of it follows from them; anybody's row is then a small matrix product. After
+of it follows from them; the row of any user is then a small matrix product. After
 
     Yadav et al.: Efficient Nearest Neighbor Search for Cross-Encoder Models using Matrix
     Factorization. EMNLP 2022.
@@ -10,7 +10,7 @@ of it follows from them; anybody's row is then a small matrix product. After
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import NamedTuple, cast
 
 import numpy as np
 import torch
@@ -19,20 +19,17 @@ from torch import Tensor
 
 from leporid.data import Sequences
 from leporid.evaluation import TopK, masked_top_k
-from leporid.models.shared.base import Indices
-from leporid.models.shared.recommending import Allowed, check_n
-from leporid.models.shared.user_table import UserTableRecommender
-
-if TYPE_CHECKING:
-    from leporid.models.dlr2.config import DLR2Config
-    from leporid.models.dlr2.model import DLR2Network
+from leporid.models.dlr2.config import DLR2Config
+from leporid.models.dlr2.network import DLR2Network
+from leporid.models.shared.lists import Allowed, Indices, check_n
+from leporid.models.shared.neural_kinds import UserTableRecommender
 
 ANCHORS = 32
 USERS = 96
 """Users whose full scores the anchors are found from."""
 CANDIDATES = 200
 _WORTH_ANCHORS = 4 * USERS
-"""Lists for fewer people come sooner from full scores."""
+"""Lists of fewer users come sooner from full scores."""
 _STATES_AT_ONCE = 256
 _USERS_AT_ONCE = 16
 """Users whose candidates are scored at a time: their hidden layers stay in a cache."""
@@ -76,7 +73,7 @@ class TwoStages(UserTableRecommender):
     @property
     def network(self) -> DLR2Network:
         """The network, with its own type."""
-        return cast("DLR2Network", self.net)
+        return cast(DLR2Network, self.net)
 
     def weights_changed(self) -> None:
         """Forget the anchors too."""
@@ -86,26 +83,26 @@ class TwoStages(UserTableRecommender):
     def anchors(self) -> Anchors:
         """Those of the present weights."""
         if self._anchors is None:
-            people = self.train.n_users
-            users = np.unique(np.linspace(0, people - 1, min(USERS, people)).astype(np.int32))
+            n_users = self.train.n_users
+            users = np.unique(np.linspace(0, n_users - 1, min(USERS, n_users)).astype(np.int32))
             index = torch.from_numpy(users.astype(np.int64)).to(self.device)
             with self._scoring():
                 s = self._states(self.user_table()[index], self._recent(None, users))
-                judged = self.network.discriminative.all_items(s, self.prepared())
-            self._anchors = Anchors.of(judged.float())
+                scored = self.network.discriminative.all_items(s, self.prepared())
+            self._anchors = Anchors.of(scored.float())
         return self._anchors
 
-    def _mixed(self, judged: Tensor, generated: Tensor | None) -> Tensor:
+    def _mixed(self, scored: Tensor, generated: Tensor | None) -> Tensor:
         """What S says, or with G's scores the mixture of both."""
         config = self.config
         # With margins S is a distance; its value before the last ReLU ranks without ties.
-        judged = -judged if config.objective == "margin" else judged
+        scored = -scored if config.objective == "margin" else scored
         if generated is None:
-            return judged
-        return config.mixture * judged + (1 - config.mixture) * generated
+            return scored
+        return config.mixture * scored + (1 - config.mixture) * generated
 
     def _states(self, rows: Tensor, recent: Tensor | None) -> Tensor:
-        """s of everyone, some at a time."""
+        """s of all users, some at a time."""
         assert recent is not None
         parts = torch.split(rows, _STATES_AT_ONCE), torch.split(recent, _STATES_AT_ONCE)
         return torch.cat([self.network.state(*part) for part in zip(*parts, strict=True)])
@@ -131,7 +128,7 @@ class TwoStages(UserTableRecommender):
         hidden: Sequences,
     ) -> TopK | None:
         """Two stages, where S alone ranks and there are more items than candidates."""
-        by_s = self.config.inference != "generative" and self.newcomers is None
+        by_s = self.config.inference != "generative" and self.cold_items is None
         if not by_s or not 0 < candidates < self.train.n_items:
             return None
         if histories is not None:
@@ -156,7 +153,7 @@ class TwoStages(UserTableRecommender):
         """
         sequences = self.known.sequences() if history is None else history
         hidden = sequences.take(users) if hidden is None else hidden
-        if self.newcomers is not None:  # S alone does not rank
+        if self.cold_items is not None:  # S alone does not rank
             return masked_top_k(self.score(users, history), n, seen=hidden)
         index = torch.from_numpy(np.asarray(users, dtype=np.int64)).to(self.device)
         with self._scoring():
@@ -171,9 +168,9 @@ class TwoStages(UserTableRecommender):
         *,
         hidden: Sequences | None = None,
     ) -> TopK:
-        """`two_stage` for people never seen; `hidden` is by default what is in the histories."""
+        """`two_stage` for new users; `hidden` is by default what is in the histories."""
         hidden = histories if hidden is None else hidden
-        if self.newcomers is not None:
+        if self.cold_items is not None:
             rows = [histories.of(row) for row in range(len(histories))]
             return masked_top_k(self.score_histories(rows), n, seen=hidden)
         recent = self._recent(histories, np.arange(len(histories), dtype=np.int32))
@@ -196,20 +193,20 @@ class TwoStages(UserTableRecommender):
         net, branch = self.network, self.config.inference
         generated = None
         if branch != "discriminative":
-            generated = net.generative_scores(net.wanted(s)).float()
+            generated = net.generative_scores(net.target(s)).float()
             if branch == "generative":
                 return masked_top_k(generated.cpu().numpy(), n, seen=hidden)
-        judge, halves, anchors = net.discriminative, self.prepared(), self.anchors()
-        judged = judge.some_items(s, halves[anchors.items].unsqueeze(0)).float()
-        estimates = self._mixed(anchors.estimate(judged), generated)
+        head, halves, anchors = net.discriminative, self.prepared(), self.anchors()
+        scored = head.some_items(s, halves[anchors.items].unsqueeze(0)).float()
+        estimates = self._mixed(anchors.estimate(scored), generated)
         count = min(candidates, self.train.n_items)
         kept = masked_top_k(estimates.cpu().numpy(), count, seen=hidden)
         # Equal scores go to the smaller index, as in a full ranking.
         index = torch.from_numpy(np.sort(kept.items, axis=1).astype(np.int64)).to(self.device)
-        place, missing = index.clamp(min=0), index < 0
-        judged = judge.some_items(s, halves[place]).float()
-        scores = self._mixed(judged, None if generated is None else generated.gather(1, place))
-        off = (scores - estimates.gather(1, place)).masked_fill(missing, 0.0).abs().amax(dim=1)
+        known, missing = index.clamp(min=0), index < 0
+        scored = head.some_items(s, halves[known]).float()
+        scores = self._mixed(scored, None if generated is None else generated.gather(1, known))
+        off = (scores - estimates.gather(1, known)).masked_fill(missing, 0.0).abs().amax(dim=1)
         scores = scores.masked_fill(missing, -torch.inf)
         value, order = scores.sort(dim=1, descending=True, stable=True)
         items = index.gather(1, order)[:, :n].to(torch.int32).cpu().numpy()
@@ -224,7 +221,7 @@ class TwoStages(UserTableRecommender):
         unsure = np.flatnonzero(left_out & (count < self.train.n_items))
         if n <= count and len(unsure):
             rows = torch.from_numpy(unsure).to(self.device)
-            full = judge.all_items(s[rows], halves).float()
+            full = head.all_items(s[rows], halves).float()
             full = self._mixed(full, None if generated is None else generated[rows])
             again = masked_top_k(full.cpu().numpy(), n, seen=hidden.take(unsure))
             top.items[unsure], top.scores[unsure] = again.items, again.scores

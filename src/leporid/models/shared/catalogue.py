@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from leporid.registry import Registry
 
-if TYPE_CHECKING:
-    from leporid.models.shared.base import Recommender
-
-_registry: Registry[Recommender] = Registry(
+# Of `Recommender`s, which look up their own class here and so cannot be imported.
+_registry: Registry[Any] = Registry(
     "model",
     {
         "toppop": "leporid.models.toppop:TopPop",
@@ -44,8 +42,8 @@ def describe(name: str) -> dict[str, Any]:
     cls = get(name)
     return {
         **_registry.describe(name),
-        "starting_vectors": cls.takes_initial_vectors,
-        "new_people": cls.answers_new_people(),
+        "initial_embeddings": cls.takes_initial_vectors,
+        "new_users": cls.supports_new_users(),
         "recipes": cls.recipes
         | {f"general ({kind})": change for kind, change in cls.general_by_kind.items()},
         "settings": cls.config_class.describe(),

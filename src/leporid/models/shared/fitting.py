@@ -1,102 +1,87 @@
-"""`train`: a model by name, an initialiser by name, a split; a fitted model comes back."""
+"""`Fitting`: how a model was fitted, which is what it takes to fit it again; `everything`."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
-from leporid.data import Split
-from leporid.errors import ConfigError
+import numpy as np
+
+from leporid.config import Config
+from leporid.data import Interactions, Split
+from leporid.errors import DataError
 from leporid.initializers import InitialEmbeddings, initial_embeddings
-from leporid.models.shared import catalogue
-from leporid.models.shared.base import Recommender
-from leporid.progress import ProgressLike, make_progress
-
-if TYPE_CHECKING:
-    import torch
-
-    from leporid.training import Callback
+from leporid.progress import ProgressLike
 
 
-class _DefaultName(str):
-    """A name that nobody typed."""
+@dataclass(frozen=True, kw_only=True)
+class Fitting(Config):
+    """How a model was fitted. Saved with it."""
+
+    renamed: ClassVar[dict[str, str]] = {"start": "init"}
+    seed: int = 0
+    init: dict[str, Any] | None = None
+    """`method` and `parameters` of the initialiser; empty for other vectors, None for small random
+    numbers."""
+    steps: int = 0
+    """Steps the learning rate was spread over; 0 for models without a training loop."""
+    best_step: int = 0
+    """The step whose weights were kept."""
+    final: bool = False
+    """Whether it was fitted on everything, the test part included."""
+
+    def schedule(self, model: str) -> dict[str, Any]:
+        """Training settings that repeat the steps up to the best one, without validation."""
+        if not self.steps:
+            raise DataError(
+                f"this {model} does not say how many steps it needs: it was saved by an older "
+                f"version, train it again"
+            )
+        return {"steps": self.steps, "stop_at": self.best_step, "passes": 0.0, "eval_every": 0}
+
+    def initial_again(
+        self, model: str, split: Split, progress: bool | ProgressLike | None
+    ) -> InitialEmbeddings | None:
+        """The initial embeddings of the fit, computed again on another training part."""
+        if self.init is None:
+            return None
+        if not self.init:
+            raise DataError(
+                f"the initial embeddings of this {model} came from elsewhere and cannot be "
+                f"computed again: give vectors for all users and items, refit(data, init=vectors)"
+            )
+        how = {"cache": False, "progress": progress, **self.init["parameters"]}
+        return initial_embeddings(self.init["method"], split.train, **how)
 
 
-DEFAULT_INIT = _DefaultName("leporid")
-"""LEPORID for models with embedding tables; quietly nothing for those without."""
-DEFAULT_RECIPE = _DefaultName("general")
-"""`general` for models that have it; the settings' own defaults for others."""
+def provenance(vectors: InitialEmbeddings | None) -> dict[str, Any] | None:
+    """What `Fitting.init` keeps of initial embeddings."""
+    if vectors is None:
+        return None
+    known = vectors.items.provenance
+    # Only an initialiser notes the version of its code; scaled by hand is not as it made them.
+    again = "code" in known and "scale" not in known
+    return {key: known[key] for key in ("method", "parameters")} if again else {}
 
 
-def named_recipe(cls: type[Recommender], recipe: str | None) -> str | None:
-    """The recipe that is meant: nobody asked a model without recipes for `general`."""
-    return None if recipe is DEFAULT_RECIPE and recipe not in cls.recipes else recipe
+def check_split(split: Any) -> None:
+    """Refuse what a model cannot be fitted on."""
+    if not isinstance(split, Split):
+        kind = type(split).__name__
+        raise DataError(f"fit takes a Split, not {kind}: use leporid.temporal_split(data)")
+    if len(split.train) == 0:
+        raise DataError("the training part of the split is empty: nothing to fit on")
 
 
-def train(
-    name: str | type[Recommender],
-    split: Split,
-    init: str | InitialEmbeddings | None = DEFAULT_INIT,
-    *,
-    seed: int = 123,
-    recipe: str | None = DEFAULT_RECIPE,
-    device: str | torch.device = "auto",
-    progress: bool | ProgressLike | None = True,
-    checkpoint: str | Path | None = None,
-    resume: bool = False,
-    final: bool = False,
-    callbacks: Sequence[Callback] = (),
-    **settings: Any,
-) -> Recommender:
-    """Fit the model `name` (or a class of your own) on `split`, from the vectors of `init`.
-
-    Parameters
-    ----------
-    init : the name of an initialiser, vectors already computed, or None (or "none")
-        None starts a neural model from small random numbers. Classical models have no tables
-        to fill and take no `init`.
-    seed : seeds the initialiser and the training
-    recipe : a named set of settings of the model; "general", the default of neural models, fits
-        some of them to the training part, "paper" has those of the model's own paper; None takes
-        the defaults of the settings
-    device : "auto", "cpu", "cuda", "cuda:1"
-    progress : a bar, or plain lines where nobody can watch one; False (or the environment variable
-        LEPORID_PROGRESS=off) says nothing
-    checkpoint : a folder; the run can then be stopped and taken up by `resume=True`
-    final : fit once more on everything (`Recommender.refit`) and return that model, to be deployed;
-        the one to evaluate is its `validated`
-    callbacks : told of steps and validations of a neural model, and may end its training; a `final`
-        fit, which has as many steps, does not ask them again
-    settings : settings of the model, over those of the recipe
-    """
-    cls: Any = catalogue.get(name) if isinstance(name, str) else name
-    tables = cls.takes_initial_vectors
-    if not tables and init is not None and init != "none" and init is not DEFAULT_INIT:
-        raise ConfigError(f"{cls.name} has no embedding tables to fill: leave `init` out")
-    if not tables and callbacks:
-        raise ConfigError(f"{cls.name} has no training loop: leave `callbacks` out")
-    recipe = named_recipe(cls, recipe)
-    model: Recommender = cls(**{**cls.recipe_settings(recipe, split.train), **settings})
-    reporter = make_progress(progress)
-    how: dict[str, Any] = {"progress": reporter}
-    try:
-        if tables:
-            about: Any = model.config
-            shared = {"cache": False, "progress": reporter, "dim": about.dim, "seed": seed}
-            how |= {"init": initial_embeddings(init, split.train, **shared), "device": device}
-            how |= {"checkpoint": checkpoint, "resume": resume, "callbacks": callbacks}
-        model.fit(split, seed=seed, **how)
-        if not final:
-            return model
-        if tables:
-            # Vectors from elsewhere are used as they are, all others are computed again.
-            how["init"] = None if model.fitting.start else how["init"]
-            how["checkpoint"] = None if checkpoint is None else Path(checkpoint) / "final"
-            how["callbacks"] = ()
-        deployed = model.refit(split, **how)
-        deployed.validated = model
-        return deployed
-    finally:
-        if reporter is not progress:
-            reporter.close()
+def everything(data: Interactions | Split) -> Split:
+    """All interactions as one training part, in time order per user; nothing held out."""
+    if isinstance(data, Split):
+        whole = Interactions.joined(data.train, data.valid, data.test)
+        # Where times are equal or unknown, what was held out comes last.
+        keys = (whole.user,) if whole.time is None else (whole.time, whole.user)
+        data = whole.select(np.lexsort(keys))
+    elif not isinstance(data, Interactions):
+        kind = type(data).__name__
+        raise DataError(f"refit takes Interactions or a Split, not {kind}: use leporid.load(...)")
+    nothing = data.select(np.empty(0, dtype=np.int64))
+    return Split(data, nothing, nothing, "everything")

@@ -1,4 +1,4 @@
-"""`NeuralRecommender`: what a neural model says of itself; everything else is done here once.
+"""`NeuralRecommender`: the base class of neural models.
 
 A model says four things: its network (`build`), what a batch holds (`sampling`), its loss on a
 batch (`loss`) and its scores (`scores`). Training is `leporid.training.loop`.
@@ -18,17 +18,16 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from leporid._deprecated import renamed, renamed_arguments
 from leporid.data import Interactions, Sequences, Split
 from leporid.errors import LeporidError, LeporidWarning
 from leporid.initializers import InitialEmbeddings
-from leporid.models.shared.base import HistoryUnsupportedError, Indices, Recommender, Scores
-from leporid.models.shared.build_context import BuildContext as BuildContext
-from leporid.models.shared.build_context import sketched
-from leporid.models.shared.growing import grow
-from leporid.models.shared.newcomers import Newcomers, fit_newcomers
-from leporid.models.shared.refitting import Fitting, origin
-from leporid.models.shared.row_limits import RowLimits
-from leporid.models.shared.start_size import sized
+from leporid.models.shared.cold_start import ColdItems, fit_cold_items
+from leporid.models.shared.extension import Extension, item_tables
+from leporid.models.shared.fitting import Fitting, provenance
+from leporid.models.shared.lists import HistoryUnsupportedError, Indices, Scores
+from leporid.models.shared.recommender import Recommender
+from leporid.models.shared.tables import BuildContext, RowLimits, sized, sketched
 from leporid.progress import ProgressLike, make_progress
 from leporid.training import (
     Batch,
@@ -49,15 +48,9 @@ from leporid.training import (
 )
 
 _NEWEST = 50
-"""Items that tell the content of a person, where the model reads none."""
-_UNTRAINED = 0.25
-"""Exposure of items that training has not touched: a start is no request to show them."""
-
-GENERAL: dict[str, Any] = {
-    "schedule": "inverse-root", "ema_share": 0.1, "steps": 10_000, "passes": 0.0,
-    "eval_every": 125, "patience": 4,
-}  # fmt: skip
-"""The recipe `general`: patience on validation ends a run, on any log."""
+"""Items that give a user's content, where the model reads none."""
+_COLD_ITEM_SHARE = 0.25
+"""Of items without training interactions: initial embeddings alone do not ask to show them."""
 
 
 class NeuralRecommender(Recommender):
@@ -65,10 +58,9 @@ class NeuralRecommender(Recommender):
 
     config: TrainingConfig
     network_class: ClassVar[type[nn.Module]]
-    """The network, made from a `BuildContext` and the settings; or override `build`."""
+    """Made from a `BuildContext` and the settings; or override `build`."""
     default_init_scale: ClassVar[float] = 1.0
-    """Scale of z-scored initial vectors where the settings say None, as in older records and
-    saved models."""
+    """Scale of z-scored initial embeddings where `init_scale` is None, as in older records."""
     takes_initial_vectors: ClassVar[bool] = True
     recordable: ClassVar[bool] = False
     """As `Trainable` says it."""
@@ -80,10 +72,10 @@ class NeuralRecommender(Recommender):
         self.tables: list[nn.Embedding] = []
         self._prepared: Any = None
         self._drift: list[float] = []
-        self._start_size: list[float] = []
+        self._initial_rms: list[float] = []
         self._isolated: dict[str, int] = {}
         self._limits: list[RowLimits] = []
-        self.newcomers: Newcomers | None = None
+        self.cold_items: ColdItems | None = None
         """How items that training has not seen are scored."""
 
     @classmethod
@@ -94,12 +86,12 @@ class NeuralRecommender(Recommender):
         return cls(**{**cls.recipe_settings(recipe, train), **settings})
 
     @property
-    def start_size(self) -> float:
-        """Root mean square of the entries of initial vectors with `init_scale="auto"`."""
+    def init_size(self) -> float:
+        """Root mean square of the entries of initial embeddings with `init_scale="auto"`."""
         return 0.03
 
     def build(self, context: BuildContext) -> nn.Module:
-        """The network. Initial vectors come in `context.user_table()` / `.item_table()`."""
+        """The network. Initial embeddings come in `context.user_table()` / `.item_table()`."""
         return self.network_class(context, self.config)
 
     @abc.abstractmethod
@@ -108,7 +100,7 @@ class NeuralRecommender(Recommender):
 
     @abc.abstractmethod
     def loss(self, batch: Batch) -> Tensor:
-        """Scalar: the mean over the rows of the batch. Called in training mode."""
+        """The mean over the rows of the batch, in training mode."""
 
     @abc.abstractmethod
     def scores(self, users: Tensor, recent: Tensor | None) -> Tensor:
@@ -120,11 +112,11 @@ class NeuralRecommender(Recommender):
         """
 
     def history_scores(self, recent: Tensor | None, histories: Sequences) -> Tensor:
-        """`scores` for people who were not in the training data; optional."""
+        """`scores` for users who were not in the training data; optional."""
         raise HistoryUnsupportedError(self.name)
 
     @classmethod
-    def answers_new_people(cls) -> bool:
+    def supports_new_users(cls) -> bool:
         """Whether the model has `history_scores` of its own."""
         return cls.history_scores is not NeuralRecommender.history_scores
 
@@ -146,35 +138,31 @@ class NeuralRecommender(Recommender):
         after: Self | None = None,
         first_step: int = 0,
     ) -> Self:
-        """Train on the training part from the vectors of `init`; returns self.
+        """Train on the training part; returns self. Without `init` the tables are drawn.
 
-        Without `init` the tables start random. With `checkpoint` (a folder) the run can be
-        stopped and taken up again by `resume=True`. `callbacks` are told of steps and validations,
-        and may end it. `after` gives all weights, `first_step` the place in the schedule.
+        With `checkpoint` (a folder) the run can be stopped and resumed by `resume=True`.
+        `callbacks` are told of steps and validations, and may end it. `after` gives all weights,
+        `first_step` the position in the schedule.
         """
         self._begin(split)
         if split.train.time is None and self.sampling().kind != "pairs":
             warnings.warn(
                 f"{self.name} learns from the order of each user's items, and the training part "
-                f"has no times: it sees no order",
+                f"has no times: it reads no order",
                 LeporidWarning,
                 stacklevel=2,
             )
-        loop: dict[str, Any] = {"seed": seed, "progress": make_progress(progress)}
-        loop |= {"checkpoint": None if checkpoint is None else Path(checkpoint), "resume": resume}
-        loop |= {"callbacks": callbacks, "first_step": first_step}
+        folder = None if checkpoint is None else Path(checkpoint)
+        loop: dict[str, Any] = {"checkpoint": folder, "resume": resume, "callbacks": callbacks}
+        loop |= {"seed": seed, "progress": make_progress(progress), "first_step": first_step}
         self._fit(split, init=init, device=resolve_device(device), after=after, **loop)
         self._known, done = split.train_valid, self.history
         for held in (limits.held for limits in self._limits if limits.side == "items"):
             if held.any():
-                share = _UNTRAINED * held.mean()
-                self.newcomers = fit_newcomers(self, np.flatnonzero(held), share=share)
-        self.fitting = Fitting(
-            seed=seed,
-            start=after.fitting.start if after is not None else origin(init),
-            steps=done.steps,
-            best_step=done.best_step,
-        )
+                share = _COLD_ITEM_SHARE * held.mean()
+                self.cold_items = fit_cold_items(self, np.flatnonzero(held), share=share)
+        first = provenance(init) if after is None else after.fitting.init
+        self.fitting = Fitting(seed=seed, init=first, steps=done.steps, best_step=done.best_step)
         return self
 
     def _fit(
@@ -191,12 +179,12 @@ class NeuralRecommender(Recommender):
         if init is not None:
             train = split.train
             init = init.aligned(train.users, train.items, derive_seed(seed, "missing vectors"))
-            init = sized(init, self.config, self.start_size, self.default_init_scale)
+            init = sized(init, self.config, self.init_size, self.default_init_scale)
         bound = self.config.max_delta if self.config.freeze == "bounded" else None
         self._build(BuildContext(split.train, self.config.dim, init, max_delta=bound), seed)
         if after is not None:
             self.net.load_state_dict(after.net.state_dict())
-        start = [table.weight.detach().clone() for table in self.tables]
+        initial = [table.weight.detach().clone() for table in self.tables]
         self.net.to(device)
         self._limits = [limits.to(self.device) for limits in self._limits]
         self.history = train_loop(self, split, seed=seed, progress=progress, **loop)
@@ -204,24 +192,24 @@ class NeuralRecommender(Recommender):
             limits.settle()
         self.net.eval()
         self.weights_changed()
-        self._start_size = [float(b.square().mean().sqrt()) for b in start]
-        # How far each table moved: ||now - start|| / ||start||.
+        self._initial_rms = [float(b.square().mean().sqrt()) for b in initial]
+        # How far each table moved: ||now - initial|| / ||initial||.
         self._drift = [
             float((table.weight.detach().float().cpu() - b).norm() / b.norm().clamp(min=1e-12))
-            for table, b in zip(self.tables, start, strict=True)
+            for table, b in zip(self.tables, initial, strict=True)
         ]
 
     def training_summary(self) -> dict[str, Any]:
         """What a record keeps of the training: steps, the best validation, speed, drift."""
-        rows = self.history.rows
+        done, last = self.history, self.history.rows[-1] if self.history.rows else {}
         return {
-            "steps": rows[-1]["step"] if rows else 0,
-            "best_step": self.history.best_step,
-            "best_metric": self.history.best_metric,
-            "examples_per_second": rows[-1]["examples_per_second"] if rows else None,
+            "steps": last.get("step", 0),
+            "best_step": done.best_step,
+            "best_metric": done.best_metric,
+            "examples_per_second": last.get("examples_per_second"),
             "drift": self._drift,
-            "start": self.fitting.start,
-            "start_size": self._start_size,
+            "start": self.fitting.init,
+            "start_size": self._initial_rms,
             "isolated": self._isolated,
         }
 
@@ -232,16 +220,13 @@ class NeuralRecommender(Recommender):
             self.module = self.build(context)
         for table, vectors in context.tables:
             if not torch.equal(table.weight, vectors):
-                raise LeporidError(f"{self.name} overwrote initial vectors in build()")
+                raise LeporidError(f"{self.name} overwrote initial embeddings in build()")
         self.tables = [table for table, _ in context.tables]
-        self._isolated, self._limits, self.newcomers = context.isolated, context.limits, None
+        self._isolated, self._limits, self.cold_items = context.isolated, context.limits, None
         if context.isolated:
             counts = ", ".join(f"{n:,} of the {side}" for side, n in context.isolated.items())
-            warnings.warn(
-                f"rows without an initial vector start from small random numbers: {counts}",
-                LeporidWarning,
-                stacklevel=2,
-            )
+            text = f"rows without an initial embedding are small random numbers: {counts}"
+            warnings.warn(text, LeporidWarning, stacklevel=2)
         self.weights_changed()
 
     @property
@@ -257,7 +242,7 @@ class NeuralRecommender(Recommender):
     def to(self, device: str | torch.device) -> Self:
         """Move the network; returns self."""
         self.net.to(resolve_device(device))
-        self.newcomers = self.newcomers and self.newcomers.to(self.device)
+        self.cold_items = self.cold_items and self.cold_items.to(self.device)
         self.weights_changed()
         return self
 
@@ -266,7 +251,7 @@ class NeuralRecommender(Recommender):
         return mixed_precision(self.config.precision, self.device)
 
     def keep_near_start(self) -> None:
-        """After a step: back within `max_delta` of the initial vectors, where they are bounded."""
+        """After a step: back within `max_delta` of the initial embeddings, if bounded."""
         for limits in self._limits:
             limits.enforce()
 
@@ -293,25 +278,25 @@ class NeuralRecommender(Recommender):
         return cast(Scores, self.score_tensor(users, history).cpu().numpy())
 
     def score_histories(self, histories: Sequence[Indices]) -> Scores:
-        """float32[len(histories), n_items] for people never seen."""
+        """float32[len(histories), n_items] for new users."""
         sequences = Sequences.from_rows(histories)
-        people = np.arange(len(histories), dtype=np.int32)
+        rows = np.arange(len(histories), dtype=np.int32)
         with self._scoring():
-            scores = self.history_scores(self._recent(sequences, people), sequences)
-            return cast(Scores, self._comparable(scores, sequences, people).cpu().numpy())
+            scores = self.history_scores(self._recent(sequences, rows), sequences)
+            return cast(Scores, self._comparable(scores, sequences, rows).cpu().numpy())
 
-    def _comparable(self, scores: Tensor, sequences: Sequences | None, people: Indices) -> Tensor:
-        """The scores as float32; of a grown model, with those of new items on the others' scale."""
-        if self.newcomers is None:
+    def _comparable(self, scores: Tensor, sequences: Sequences | None, users: Indices) -> Tensor:
+        """The scores as float32, with those of cold items on the others' scale."""
+        if self.cold_items is None:
             return scores.float()
-        return self.newcomers.adjust(scores.float(), self.newest(sequences, people))
+        return self.cold_items.adjust(scores.float(), self.newest(sequences, users))
 
-    def newest(self, sequences: Sequences | None, people: Indices) -> Tensor:
+    def newest(self, sequences: Sequences | None, users: Indices) -> Tensor:
         """int64[m, l] on the model's device: what `scores` reads of the newest items, or some."""
-        recent = self._recent(sequences, people)
+        recent = self._recent(sequences, users)
         if recent is None:
             rows = self.known.sequences() if sequences is None else sequences
-            recent = recent_items(rows, people, _NEWEST, False).to(self.device)
+            recent = recent_items(rows, users, _NEWEST, False).to(self.device)
         return recent
 
     def _recent(self, sequences: Sequences | None, users: Indices) -> Tensor | None:
@@ -327,8 +312,7 @@ class NeuralRecommender(Recommender):
     def _scoring(self) -> Iterator[None]:
         """Evaluation mode without gradients; training mode comes back after it."""
         was_training = self.net.training
-        # Switching walks through all layers: for a single user that is time that counts.
-        if was_training:
+        if was_training:  # switching walks through all layers
             self.net.eval()
         try:
             with torch.no_grad():
@@ -337,14 +321,15 @@ class NeuralRecommender(Recommender):
             if was_training:
                 self.net.train()
 
-    def grow(
+    @renamed_arguments(exposure="cold_item_share")
+    def extend(
         self,
         items: Any = None,
         interactions: Any = None,
         *,
         columns: tuple[str, ...] = (),
         length: float | None = None,
-        exposure: float = 1.0,
+        cold_item_share: float = 1.0,
         steps: int = 0,
         progress: bool | ProgressLike | None = None,
     ) -> Self:
@@ -353,39 +338,62 @@ class NeuralRecommender(Recommender):
         Parameters
         ----------
         items : a file or table about items (`leporid.data.ItemTable.load`); all it names that
-            the model does not know are added. It names old items too, unless the model started
-            from a table that does
+            the model does not know are added. It names old items too, unless the initial
+            embeddings came from a table that does
         interactions : a log (`leporid.load`) or `Interactions` with new items or new users
         columns : of the table, as for the initialiser `content`
-        exposure : places that new items get among the first ten of people the model knows, in
-            units of their share of the catalogue (at most half of the places in all)
+        cold_item_share : how often cold items appear in the first ten ranks of known users, in
+            units of their share of all items (at most half of the ranks in all)
         length : of the new items' rows, in units of the median of the old ones: their scores are
-            then the network's own, and `exposure` is not looked at
+            then the network's own, and `cold_item_share` is not looked at
         steps : of training, by which only the new rows move, on the histories that hold them
         """
-        how: dict[str, Any] = {"columns": columns, "length": length, "exposure": exposure}
-        return grow(self, items, interactions, steps=steps, progress=progress, **how)
+        initial = (self.fitting.init or {}).get("parameters", {}).get("items")
+        tables = item_tables(self.items, items, initial)
+        extension = Extension(self.known, tables, interactions, columns, length)
+        model = type(self)(self.config)
+        model._known = model._train = extension.merged
+        model.fitting = self.fitting
+        model._adopt(self, extension.tensor)
+        model.net.eval()
+        if steps:
+            extension.train(model, steps, self.fitting.seed, make_progress(progress))
+        cold, n_items = extension.items.new, extension.items.after
+        earlier = self.cold_items and self.cold_items.among(extension.items.old, n_items)
+        if length is not None or not len(cold):
+            model.cold_items = earlier
+            return model
+        content = extension.content()
+        if earlier is not None:
+            cold = np.union1d(cold, earlier.items.cpu().numpy())
+            content = content if tables else earlier.content.cpu().numpy()
+        model.cold_items = fit_cold_items(
+            model, cold, content, extension.content_weight(cold),
+            share=cold_item_share * len(cold) / n_items,
+        )  # fmt: skip
+        return model
 
-    def _adopt(self, old: Self, grown: Callable[[str, Tensor, tuple[int, ...]], Tensor]) -> None:
-        """Build the network and fill it with `grown(name, old tensor, new shape)`."""
+    grow = renamed("grow", "extend")
+
+    def _adopt(self, old: Self, extended: Callable[[str, Tensor, tuple[int, ...]], Tensor]) -> None:
+        """Build the network and fill it with `extended(name, old tensor, new shape)`."""
         self._build(BuildContext(self.train, self.config.dim), seed=0)
-        before = old.net.state_dict()
-        fresh = self.net.state_dict()
-        tensors = {name: grown(name, before[name], tuple(fresh[name].shape)) for name in fresh}
+        before, fresh = old.net.state_dict(), self.net.state_dict()
+        tensors = {name: extended(name, before[name], tuple(fresh[name].shape)) for name in fresh}
         self.net.load_state_dict(tensors)
         self.to(old.device)
 
     def _arrays(self) -> dict[str, NDArray[Any]]:
-        new = {} if self.newcomers is None else self.newcomers.arrays()
-        return to_arrays(self.net.state_dict()) | new
+        cold = {} if self.cold_items is None else self.cold_items.arrays()
+        return to_arrays(self.net.state_dict()) | cold
 
     def _restore(self, arrays: dict[str, NDArray[Any]]) -> None:
         where = f"the saved {self.name}"
-        newcomers = Newcomers.taken_from(arrays, self.train.n_items)
+        cold_items = ColdItems.taken_from(arrays, self.train.n_items)
         # Settings that do not go with the arrays are refused before anything is allocated.
         if (sketch := sketched(self.build, self.train, self.config.dim)) is not None:
             check_tensors(sketch, arrays, where)
         self._build(BuildContext(self.train, self.config.dim), seed=0)
         adopt_tensors(self.net, arrays, where)
-        self.newcomers = newcomers
+        self.cold_items = cold_items
         self.net.eval()

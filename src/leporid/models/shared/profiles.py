@@ -1,4 +1,4 @@
-"""What the classical models have in common: they score from profiles, the items of a person."""
+"""What the classical models have in common: they score from profiles, the items of a user."""
 
 from __future__ import annotations
 
@@ -14,8 +14,10 @@ from scipy import sparse
 from leporid.config import Config, setting
 from leporid.data import Interactions, Sequences
 from leporid.errors import UnknownIdError
-from leporid.models.shared.base import FittedArray, Indices, Recommender, Scores
-from leporid.models.shared.sparse import canonical, rows_times
+from leporid.models.shared.lists import Indices, Scores
+from leporid.models.shared.recommender import Recommender
+from leporid.models.shared.saved import FittedArray
+from leporid.models.shared.sparse import canonical, history_rows, rows_times
 from leporid.space import Choice, SearchSpace
 
 
@@ -24,7 +26,7 @@ class ProfileConfig(Config):
     """Settings of every model that scores from a profile."""
 
     window: int | None = setting(None, at_least=1)
-    """How many of a person's newest items are the profile; None for all."""
+    """How many of a user's newest items are the profile; None for all."""
 
 
 WINDOW_SPACE: SearchSpace = {"window": Choice(None, 5, 10, 20)}
@@ -36,11 +38,10 @@ class ProfileRecommender(Recommender):
     Rows are binary; those of a model with `uses_weights` hold the sums of the weights of each
     pair's events, where the log has weights. The profile of a user is what is known when the user
     is scored (`history`, by default train and validation), or the newest `window` items of it. X
-    stays the training part. Someone of whom nothing is known gets the items by their popularity
-    in X.
+    stays the training part. A user without history gets the items by their popularity in X.
     """
 
-    sees = "train and validation"
+    reads_history = True
     config: ProfileConfig
     _rows: sparse.csr_array | None = None
 
@@ -61,14 +62,14 @@ class ProfileRecommender(Recommender):
         return self._score_sequences(known.take(users), users)
 
     def score_histories(self, histories: Sequence[Indices]) -> Scores:
-        """float32[len(histories), n_items], from the items of people never seen."""
+        """float32[len(histories), n_items], from the items of new users."""
         n_items, rows = self.known.n_items, Sequences.from_rows(histories)
         if len(rows.items) and (rows.items.min() < 0 or rows.items.max() >= n_items):
             raise UnknownIdError(f"a history has an item index outside 0 .. {n_items - 1}")
         return self._score_sequences(rows, None)
 
     def _score_sequences(self, histories: Sequences, users: Indices | None) -> Scores:
-        """`_score_profiles`, and popularity for those of whom nothing is known."""
+        """`_score_profiles`, and popularity for users without history."""
         scores = self._score_profiles(self._profiles(histories), users)
         blank = np.diff(histories.indptr) == 0
         if blank.any():
@@ -79,15 +80,10 @@ class ProfileRecommender(Recommender):
         """float32[len(histories), n_items]: a row for the items of each window, as in X."""
         if self.config.window is not None:
             histories = histories.last(self.config.window)
-        first, last = histories.indptr[[0, -1]]
-        items, weights = histories.items[first:last].copy(), None
-        if self.uses_weights and self.train.has_weights:
-            weights = histories.weights
-        values = np.ones(len(items), np.float32) if weights is None else weights[first:last].copy()
-        rows = sparse.csr_array(
-            (values, items, histories.indptr - first), shape=(len(histories), self.known.n_items)
-        )
-        rows.sum_duplicates()  # a new person may have an item twice
+        weighted = self.uses_weights and self.train.has_weights
+        weights = histories.weights if weighted else None
+        rows = history_rows(histories, self.known.n_items, weights)
+        rows.sum_duplicates()  # a new user may have an item twice
         if weights is None:
             rows.data.fill(1.0)
         return canonical(rows)
@@ -96,7 +92,7 @@ class ProfileRecommender(Recommender):
     def _score_profiles(self, profiles: sparse.csr_array, users: Indices | None) -> Scores:
         """float32[m, n_items] for rows [m, n_items] such as those of X.
 
-        `users` int32[m] is whose they are; None for people never seen.
+        `users` int32[m] is whose they are; None for new users.
         """
 
     def _restore(self, arrays: dict[str, NDArray[Any]]) -> None:

@@ -13,7 +13,7 @@ import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -24,11 +24,9 @@ from leporid.artifacts import atomic_path, read_json, write_json
 from leporid.config import canonical_hash
 from leporid.errors import ConfigError, DataError
 from leporid.evaluation import chunk_rows
-from leporid.models.shared.recommending import Ids, check_n
+from leporid.models.shared.lists import Ids, allowed_items, check_n, frame_schema
+from leporid.models.shared.recommender import Recommender
 from leporid.progress import ProgressLike, make_progress
-
-if TYPE_CHECKING:
-    from leporid.models.shared.base import Recommender
 
 _ROWS = 2**17
 """Rows of a part, at least (but for one batch that is larger): a row group of the file."""
@@ -73,7 +71,7 @@ def write_recommendations(
         known = ", ".join(_FORMATS)
         raise ConfigError(f"{target}: the suffix is the format, choose one of {known}")
     check_n(n)
-    index, allowed = model._all_or(users), model._allowed(only, exclude)
+    index, allowed = model._all_or(users), allowed_items(model.items, only, exclude)
     folder = target.with_name(f"{target.name}.parts")
     plan = {
         "model": _model_hash(model),
@@ -100,7 +98,7 @@ def write_recommendations(
         with atomic_path(part) as path:
             pyarrow.parquet.write_table(pa.concat_tables(tables), path)
     reporter.close()
-    rows = _join(parts, target, model.frame_schema)
+    rows = _join(parts, target, frame_schema(model.users, model.items))
     shutil.rmtree(folder)
     return WrittenRecommendations(target, len(index), rows, resumed)
 

@@ -1,20 +1,21 @@
-"""A saved model as a folder, and what must hold before a model is made of it.
+"""A saved model as a folder: its fitted arrays, and what must hold before a model is made of it.
 
 `weights.safetensors` has the learnt arrays, the ids and the interactions of the fit; `model.json`
-the name and the settings; `manifest.json` says that the two belong together. The vectors of a
-trained model can be read from it without building the model.
+the name and the settings; `manifest.json` says that the two belong together.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from leporid.artifacts import (
     atomic_folder,
+    check_csr,
     check_manifest,
     map_arrays,
     read_arrays,
@@ -27,13 +28,83 @@ from leporid.artifacts import (
 from leporid.data import IdMap, Interactions
 from leporid.errors import ConfigError, DataError, UnknownNameError
 from leporid.initializers import InitialEmbeddings
+from leporid.models.shared.sparse import canonical, csr_parts
 from leporid.spectral import Embedding
 
-_FORMAT, _BEFORE = 3, 2
-"""Format 3 has a manifest; 2, of version 0.2, had none; 1 had the ids in parquet files."""
+_FORMAT = 3
 _WEIGHTS, _ABOUT = "weights.safetensors", "model.json"
 
 Arrays = dict[str, NDArray[Any]]
+T = TypeVar("T")
+
+
+class FittedArray(Generic[T]):
+    """What `fit` learns: an array or a square CSR matrix, which `save` writes under `key`.
+
+    The key is by default the attribute's name. Reading it before `fit` is a `NotFittedError`.
+    A saved model is refused where it is not float32 of the `shape`, such as `("users", "dim")`: a
+    size is "users", "items", a setting, or None for any.
+    """
+
+    def __init__(
+        self, key: str | None = None, *, shape: tuple[str | None, ...], sparse: bool = False
+    ) -> None:
+        self.key, self.shape, self.sparse = key or "", shape, sparse
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.key, self._slot = self.key or name, f"_{name}"
+
+    def __get__(self, model: Any, owner: type | None = None) -> T:
+        model.known  # noqa: B018 (says "not fitted" where it is not)
+        value: T = getattr(model, self._slot)
+        return value
+
+    def __set__(self, model: Any, value: T) -> None:
+        setattr(model, self._slot, value)
+
+
+def _declared(model: object) -> dict[str, FittedArray[Any]]:
+    """Attributes declared as `FittedArray`; of two declarations that of the subclass."""
+    declared = {k: v for cls in reversed(type(model).__mro__) for k, v in vars(cls).items()}
+    return {name: value for name, value in declared.items() if isinstance(value, FittedArray)}
+
+
+def arrays_of(model: object) -> Arrays:
+    """The fitted arrays of a model by key; of a sparse matrix its three parts."""
+    arrays: Arrays = {}
+    for attribute, fitted in _declared(model).items():
+        value = getattr(model, attribute)
+        if sparse.issparse(value):
+            parts = zip(("indptr", "indices", "data"), csr_parts(value), strict=True)
+            arrays |= {f"{fitted.key}.{part}": array for part, array in parts}
+        else:
+            arrays[fitted.key] = value
+    return arrays
+
+
+def restore(model: object, arrays: Arrays, sizes: dict[str, Any]) -> None:
+    """The inverse of `arrays_of`; `sizes` are what a `FittedArray` names in its shape."""
+    for attribute, fitted in _declared(model).items():
+        key, stored = fitted.key, f"{fitted.key}.indptr" in arrays
+        if stored or fitted.sparse:
+            names = ("data", "indices", "indptr")
+            data, indices, indptr = (arrays[f"{key}.{part}"] for part in names)
+            n, dtype = max(indptr.size - 1, 0), data.dtype
+            check_csr(indptr, indices, data, n, key)
+            value = canonical(sparse.csr_array((data, indices, indptr), shape=(n, n)))
+        else:
+            value, dtype = arrays[key], arrays[key].dtype
+        shape = [None if size is None else sizes[size] for size in fitted.shape]
+        fits = len(shape) == value.ndim and all(
+            size in (None, actual) for size, actual in zip(shape, value.shape, strict=True)
+        )
+        if not fits or dtype != np.float32:
+            words = ", ".join("any" if size is None else str(size) for size in shape)
+            raise DataError(
+                f"{key} is {dtype} of shape {list(value.shape)}, the model needs float32 of "
+                f"[{words}]"
+            )
+        setattr(model, attribute, value)
 
 
 class Saved(NamedTuple):
@@ -72,12 +143,12 @@ def read_saved(path: str | Path, *, mapped: bool = False) -> Saved:
     named = isinstance(about.get("model"), str)
     if not named or not all(isinstance(about.get(k, {}), dict) for k in ("config", "fitting")):
         raise DataError(f"{path / _ABOUT} does not describe a model")
-    if about.get("format") not in (_FORMAT, _BEFORE):
+    if about.get("format") != _FORMAT:
         raise DataError(
-            f"{path} was saved in format {about.get('format')}, this version reads formats "
-            f"{_BEFORE} and {_FORMAT}: train the model again and save it"
+            f"{path} was saved in format {about.get('format')}, this version reads format "
+            f"{_FORMAT}: train the model again and save it"
         )
-    check_manifest(path, "model", _ABOUT, _WEIGHTS, required=about["format"] == _FORMAT)
+    check_manifest(path, "model", _ABOUT, _WEIGHTS)
     arrays, _ = (map_arrays if mapped else read_arrays)(path / _WEIGHTS)
     try:
         users = IdMap.from_arrays(_part(arrays, "users."), "user")
@@ -100,8 +171,8 @@ def _train_part(known: Interactions, lengths: NDArray[Any] | None) -> Interactio
         raise DataError("it does not say which interactions were for training")
     if (lengths < 0).any() or (lengths > np.diff(indptr)).any():
         raise DataError("it has more interactions for training than there are")
-    place = np.arange(len(known)) - indptr[:-1][known.user]
-    return known.select(place < lengths[known.user])
+    position = np.arange(len(known)) - indptr[:-1][known.user]
+    return known.select(position < lengths[known.user])
 
 
 def _part(arrays: Arrays, prefix: str) -> Arrays:
@@ -115,8 +186,8 @@ def find_model(path: str | Path, *, validated: bool = False) -> Path | None:
     A run with a final model has two: the one to deploy, and with `validated` the one to evaluate.
     """
     path = recovered(path)
-    places = [path, path / "validated", path / "model"] if validated else [path, path / "model"]
-    return next((p for p in places if (recovered(p) / "model.json").is_file()), None)
+    folders = [path, path / "validated", path / "model"] if validated else [path, path / "model"]
+    return next((p for p in folders if (recovered(p) / _ABOUT).is_file()), None)
 
 
 def read_trained(
@@ -148,13 +219,12 @@ def _table(
         and value.shape[0] == len(ids)
         and np.issubdtype(value.dtype, np.floating)
     }
-    wanted = name or (side if side in fitting else None)
-    if wanted is None:
+    chosen = name or (side if side in fitting else None)
+    if chosen is None:
         if len(fitting) != 1:
             held = f"several: {', '.join(fitting)}; name one" if fitting else "none"
             raise ConfigError(f"{path} must have one table of {side}, it has {held}")
-        wanted = next(iter(fitting))
-    if wanted.removesuffix(".weight") not in fitting:
-        raise UnknownNameError(f"{side} table", wanted, fitting)
-    table = fitting[wanted.removesuffix(".weight")]
-    return np.array(table, dtype=np.float32)
+        chosen = next(iter(fitting))
+    if chosen.removesuffix(".weight") not in fitting:
+        raise UnknownNameError(f"{side} table", chosen, fitting)
+    return np.array(fitting[chosen.removesuffix(".weight")], dtype=np.float32)

@@ -9,6 +9,7 @@ from numba import prange
 from numpy.typing import NDArray
 from scipy import sparse
 
+from leporid.data import Sequences
 from leporid.graph import Neighbours
 from leporid.kernel import kernel
 from leporid.threads import one_thread_pool
@@ -37,6 +38,17 @@ def unit_size(matrix: sparse.csr_array) -> tuple[sparse.csr_array, float]:
     out.data = (matrix.data / power).astype(np.float32)
     out.indices, out.indptr = matrix.indices, matrix.indptr
     return out, power
+
+
+def history_rows(
+    histories: Sequences, n_items: int, weights: NDArray[np.float32] | None = None
+) -> sparse.csr_array:
+    """float32[len(histories), n_items]: a row per history, of ones or of `weights` per event."""
+    first, last = histories.indptr[[0, -1]]
+    items = histories.items[first:last].copy()
+    values = np.ones(len(items), np.float32) if weights is None else weights[first:last].copy()
+    shape = (len(histories), n_items)
+    return sparse.csr_array((values, items, histories.indptr - first), shape=shape)
 
 
 def csr_parts(matrix: sparse.csr_array) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:

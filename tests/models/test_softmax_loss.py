@@ -6,13 +6,13 @@ import pytest
 import torch
 from torch.nn import functional
 
-from leporid.models.shared import all_items_loss as module
+from leporid.models.shared import losses as module
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.2])
 @pytest.mark.parametrize("at_once", [7, 1 << 20])
 def test_loss_and_gradients_are_those_of_cross_entropy(monkeypatch, smoothing, at_once):
-    monkeypatch.setattr(module, "_AT_ONCE", at_once)
+    monkeypatch.setattr(module, "_SCORES_AT_ONCE", at_once)
     torch.manual_seed(0)
     states, items = torch.randn(11, 5) * 3, torch.randn(6, 5)
     bias, positives = torch.randn(6), torch.randint(6, (11,))

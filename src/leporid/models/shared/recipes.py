@@ -1,4 +1,4 @@
-"""Kinds of log a recipe may tell apart, by numbers of the training part alone.
+"""Recipes: the settings of `general`, and the kinds of log that it tells apart.
 
 The seven logs the limits were set on, and what each limit decides, are in docs/models.md.
 """
@@ -6,8 +6,15 @@ The seven logs the limits were set on, and what each limit decides, are in docs/
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from leporid.data import Interactions
+
+GENERAL: dict[str, Any] = {
+    "schedule": "inverse-root", "ema_share": 0.1, "steps": 10_000, "passes": 0.0,
+    "eval_every": 125, "patience": 4,
+}  # fmt: skip
+"""The recipe `general` of neural models: patience on validation ends a run, on any log."""
 
 _SHORT, _LONG = 25, 50
 """Training interactions per user, on average."""

@@ -10,8 +10,7 @@ import pytest
 from leporid import models
 from leporid.errors import ConfigError, LeporidWarning
 from leporid.initializers import InitialEmbeddings
-from leporid.models import train
-from leporid.models.shared.neural import NeuralRecommender
+from leporid.models import NeuralRecommender, train
 from leporid.spectral import Embedding, standardize
 from tests.models.neural_data import DIM, initial_vectors, small_split
 
@@ -39,7 +38,7 @@ def test_auto_gives_every_table_the_size_of_the_model(name: str) -> None:
     init = initial_vectors()
     for table in tables(init, name):
         side = init.users if len(table) == init.users.n else init.items
-        np.testing.assert_allclose(table, standardize(side.vectors, made.start_size), rtol=1e-5)
+        np.testing.assert_allclose(table, standardize(side.vectors, made.init_size), rtol=1e-5)
 
 
 @pytest.mark.parametrize("standardized", [True, False])

@@ -17,8 +17,8 @@ from leporid.cli.app import app
 from leporid.data import IdMap
 from leporid.data.split import Split
 from leporid.errors import ConfigError, DataError, LeporidWarning, UnknownNameError
-from leporid.models.shared.base import Recommender
-from leporid.models.shared.fitting import DEFAULT_INIT, train
+from leporid.models import Recommender
+from leporid.models.shared.train import DEFAULT_INIT, train
 from tests.training.toy import Dot, make_split
 
 QUICK = {"dim": 4, "steps": 2, "batch_size": 8, "length": 3}
@@ -149,4 +149,4 @@ def test_a_model_of_sequences_says_that_it_sees_no_order(
             train(name, untimed, init=None, device="cpu", **settings)
     said = [str(w.message) for w in caught if issubclass(w.category, LeporidWarning)]
     assert len(said) == int(reads_order)
-    assert all(name in text and "sees no order" in text for text in said)
+    assert all(name in text and "reads no order" in text for text in said)

@@ -20,7 +20,7 @@ N_USERS, N_ITEMS, NEW = 40, 31, [14, 38]
 
 
 def log(users: IdMap | None = None) -> Interactions:
-    """Two communities of people and items."""
+    """Two communities of users and items."""
     rng = np.random.default_rng(3)
     own = np.arange(N_USERS)[:, None] % 2 == np.arange(N_ITEMS)[None, :] % 2
     user, item = np.nonzero(rng.random((N_USERS, N_ITEMS)) < np.where(own, 0.5, 0.03))
@@ -51,39 +51,39 @@ def fitted(name: str = "bpr", **settings: Any) -> Any:
 @pytest.mark.parametrize("name", NEURAL)
 def test_old_rows_and_weights_keep_every_bit(name: str, tmp_path: Path) -> None:
     model = fitted(name, steps=3)
-    grown = model.grow(
+    extended = model.extend(
         table(model.known),
         {"user_id": ["new", "new", "u03"], "item_id": [14, 10, 38], "time": [9000, 9001, 9002]},
     )
-    assert (len(grown.users), len(grown.items)) == (N_USERS + 1, N_ITEMS + 2)
-    places = {len(ids): grown.users.encode(ids.ids) for ids in [model.users]}
-    places |= {len(ids): grown.items.encode(ids.ids) for ids in [model.items]}
-    after = grown.net.state_dict()
+    assert (len(extended.users), len(extended.items)) == (N_USERS + 1, N_ITEMS + 2)
+    ranks = {len(ids): extended.users.encode(ids.ids) for ids in [model.users]}
+    ranks |= {len(ids): extended.items.encode(ids.ids) for ids in [model.items]}
+    after = extended.net.state_dict()
     for key, before in model.net.state_dict().items():
         same = after[key]
         if before.shape != same.shape:
-            same = same[torch.tensor(places[len(before)]).long()]
+            same = same[torch.tensor(ranks[len(before)]).long()]
         assert torch.equal(before, same), key
     everyone = np.arange(N_USERS + 1, dtype=np.int32)
-    scores = grown.score(everyone)
+    scores = extended.score(everyone)
     assert scores.shape == (N_USERS + 1, N_ITEMS + 2)
     assert np.isfinite(scores).all()
-    again = Recommender.load(grown.save(tmp_path / "grown"))
+    again = Recommender.load(extended.save(tmp_path / "extended"))
     np.testing.assert_allclose(again.score(everyone), scores, atol=1e-5)
 
 
 @pytest.mark.parametrize("name", ["bpr", "sasrec"])
-def test_new_items_find_the_people_of_their_genre(name: str) -> None:
+def test_new_items_find_the_users_of_their_genre(name: str) -> None:
     model = fitted(name, steps=80)
-    grown = model.grow(table(model.known))
-    columns = [grown.items.index(item) for item in NEW]
-    scores = grown.score(np.arange(N_USERS, dtype=np.int32))[:, columns]
+    extended = model.extend(table(model.known))
+    columns = [extended.items.index(item) for item in NEW]
+    scores = extended.score(np.arange(N_USERS, dtype=np.int32))[:, columns]
     mean = np.array([scores[parity::2].mean(axis=0) for parity in (0, 1)])
     assert mean.argmax(axis=0).tolist() == [0, 1]
 
 
 @pytest.mark.parametrize("name", ["bpr", "sasrec"])
-def test_new_items_get_their_share_of_the_first_places(name: str) -> None:
+def test_new_items_get_their_share_of_the_first_ranks(name: str) -> None:
     data = synthesize(60, 150, 1200, seed=4)
     how: dict[str, Any] = {"length": 20, "layers": 1} if name == "sasrec" else {}
     how |= {"dim": 8, "steps": 20, "eval_every": 0, "recipe": None, "lr": 0.02}
@@ -93,37 +93,41 @@ def test_new_items_get_their_share_of_the_first_places(name: str) -> None:
     first = {"user_id": list(range(40)), "item_id": [1000 + n % 15 for n in range(40)]}
     first["time"] = [10**9] * 40
     # Twenty steps of SASRec rank the same items for all: trained rows come in all at once.
-    for exposure, steps in ((1.0, 0), (2.5, 0), *([(1.0, 40)] if name == "bpr" else [])):
-        grown = model.grow(about, first if steps else None, exposure=exposure, steps=steps)
-        new = np.setdiff1d(np.arange(len(grown.items)), grown.items.encode(model.items.ids))
-        top = grown.top_k(np.arange(60, dtype=np.int32), 10).items
-        wanted = exposure * 15 / len(grown.items)
-        assert abs(np.isin(top, new).mean() - wanted) < 0.2 * wanted
+    for share_of, steps in ((1.0, 0), (2.5, 0), *([(1.0, 40)] if name == "bpr" else [])):
+        extended = model.extend(
+            about, first if steps else None, cold_item_share=share_of, steps=steps
+        )
+        new = np.setdiff1d(np.arange(len(extended.items)), extended.items.encode(model.items.ids))
+        top = extended.top_k(np.arange(60, dtype=np.int32), 10).items
+        expected = share_of * 15 / len(extended.items)
+        assert abs(np.isin(top, new).mean() - expected) < 0.2 * expected
 
 
 def test_a_length_that_is_given_is_taken() -> None:
     model = fitted(steps=60)
-    grown = model.grow(table(model.known), length=1.5)
-    rows = np.linalg.norm(grown.net.items.weight.detach().numpy(), axis=1)
+    extended = model.extend(table(model.known), length=1.5)
+    rows = np.linalg.norm(extended.net.items.weight.detach().numpy(), axis=1)
     usual = np.median(np.linalg.norm(model.net.items.weight.detach().numpy(), axis=1))
-    new = [grown.items.index(item) for item in NEW]
+    new = [extended.items.index(item) for item in NEW]
     np.testing.assert_allclose(rows[new], 1.5 * usual, rtol=1e-5)
 
 
 def test_shared_users_place_an_item_without_a_table() -> None:
     model = fitted(steps=150)
     even = [f"u{n:02d}" for n in range(0, 20, 2)]
-    grown = model.grow(interactions={"user_id": even, "item_id": [14] * 10, "time": [9000] * 10})
-    scores = grown.score(np.arange(N_USERS, dtype=np.int32))[:, grown.items.index(14)]
+    extended = model.extend(
+        interactions={"user_id": even, "item_id": [14] * 10, "time": [9000] * 10}
+    )
+    scores = extended.score(np.arange(N_USERS, dtype=np.int32))[:, extended.items.index(14)]
     assert scores[20::2].mean() > scores[21::2].mean()
-    assert grown.items.index(14) in grown.known.sequences().items
+    assert extended.items.index(14) in extended.known.sequences().items
 
 
 def test_steps_move_the_new_rows_alone() -> None:
     model = fitted("sasrec")
     news = {"user_id": ["u00", "u02", "u04"], "item_id": [14] * 3, "time": [9000] * 3}
-    still = model.grow(table(model.known), news)
-    moved = model.grow(table(model.known), news, steps=5)
+    still = model.extend(table(model.known), news)
+    moved = model.extend(table(model.known), news, steps=5)
     new = [still.items.index(item) for item in NEW]
     before, after = still.net.state_dict(), moved.net.state_dict()
     for key in before:
@@ -135,22 +139,22 @@ def test_steps_move_the_new_rows_alone() -> None:
     assert all(parameter.requires_grad for parameter in moved.net.parameters())
 
 
-def test_what_cannot_grow_is_said_in_a_sentence() -> None:
+def test_what_cannot_be_extended_is_said_in_a_sentence() -> None:
     model = fitted(steps=2)
     with pytest.raises(DataError, match="nothing is new"):
-        model.grow({"item_id": [10, 12], "genres": [["a"], ["a"]]})
+        model.extend({"item_id": [10, 12], "genres": [["a"], ["a"]]})
     with pytest.raises(DataError, match="names none of the model's 31 items"):
-        model.grow({"item_id": [14], "genres": [["a"]]})
+        model.extend({"item_id": [14], "genres": [["a"]]})
     ids = [str(item) for item in table(model.known)["item_id"][:-1]]
     with pytest.raises(DataError, match="whole numbers"):
-        model.grow({**table(model.known), "item_id": [*ids, "x"]})
+        model.extend({**table(model.known), "item_id": [*ids, "x"]})
     with pytest.raises(DataError, match="have no times"):
-        model.grow(interactions={"user_id": ["u00"], "item_id": [14]})
+        model.extend(interactions={"user_id": ["u00"], "item_id": [14]})
     with pytest.raises(ConfigError, match="steps need interactions"):
-        model.grow(table(model.known), steps=3)
+        model.extend(table(model.known), steps=3)
     lonely = table(model.known)
     lonely["genres"][-1] = ["nothing like it"]
     with pytest.warns(LeporidWarning) as caught:
-        model.grow(lonely)
+        model.extend(lonely)
     assert "1 items without content" in str(caught[0].message)
     assert "1 new items share neither users nor content" in str(caught[1].message)

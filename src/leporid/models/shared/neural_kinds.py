@@ -1,7 +1,8 @@
-"""What models with a user table share: known users have a row, new people get one.
+"""Three kinds of neural models, which a model may combine.
 
-`UserTableRecommender` scores from a person's row; `GraphRecommender` (LightGCN, NGCF, DGCF) has
-the rows of a graph network and is trained by BPR.
+`DotProduct` ranks by the product of a user's vector with an item's. `UserTableRecommender` scores
+from a user's row of a table; new users get one. `GraphRecommender` (LightGCN, NGCF, DGCF) has the
+rows of a graph network and is trained by BPR.
 """
 
 from __future__ import annotations
@@ -12,46 +13,83 @@ from typing import ClassVar, cast
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
-from scipy import sparse
 from torch import Tensor
 
 from leporid.config import setting
-from leporid.data import Interactions, Sequences
-from leporid.models.shared.base import Indices
-from leporid.models.shared.dot_product import DotProduct
+from leporid.data import Sequences
+from leporid.models.shared.lists import Indices, Scores
+from leporid.models.shared.losses import node_bpr_loss, row_penalty
 from leporid.models.shared.neural import NeuralRecommender
-from leporid.models.shared.ranking_loss import node_bpr_loss, row_penalty
+from leporid.models.shared.sparse import history_rows
 from leporid.spectral import TableExtension
 from leporid.training import Batch, Sampling, TrainingConfig
 
+_USERS_AT_ONCE = 256
 
-class NewUserRows:
-    """Places people never seen in a trained user table, float32[n_users, D]."""
 
-    def __init__(
-        self, train: Interactions, table: NDArray[np.float32], neighbours: int = 100
-    ) -> None:
-        self._placement = TableExtension(train.csr(), table, neighbours)
-        self._n_items = train.n_items
+class DotProduct(NeuralRecommender):
+    """What such a model says of its vectors; indexes and databases outside then rank as it does."""
 
-    def place(self, histories: Sequences) -> NDArray[np.float32]:
-        """float32[len(histories), D]; a history without any neighbour gets the average place."""
-        first, last = histories.indptr[[0, -1]]
-        items = histories.items[first:last]
-        ones, shape = np.ones(len(items), np.float32), (len(histories), self._n_items)
-        rows = sparse.csr_array((ones, items, histories.indptr - first), shape=shape)
-        return self._placement.extend(rows)
+    def encode(self, rows: Tensor | None, recent: Tensor | None) -> Tensor:
+        """[m, width]: `user_vectors`, by default the rows themselves.
+
+        rows: [m, D] of the user table, if the model has one. It must be traceable: nothing in it
+        may depend on how many users there are.
+        """
+        return cast(Tensor, rows)
+
+    @abc.abstractmethod
+    def item_outputs(self) -> Tensor:
+        """[n_items, width]: `item_vectors`."""
+
+    def user_rows(self, histories: Sequences, users: Indices | None) -> Tensor | None:
+        """[m, D]: what `encode` reads of the user table; None where there is no such table."""
+        return None
+
+    def item_vectors(self) -> Scores:
+        """float32[n_items, width] on the CPU."""
+        with self._scoring():
+            vectors = self.item_outputs().float()
+            if self.cold_items is not None and self.vectors_rank == "everything":
+                vectors = self.cold_items.item_vectors(vectors)
+            return cast(Scores, vectors.cpu().numpy())
+
+    def user_vectors(self, histories: Sequences, users: Indices | None = None) -> Scores:
+        """float32[len(histories), width] on the CPU."""
+        parts = []
+        with self._scoring():
+            for first in range(0, len(histories), _USERS_AT_ONCE):
+                part = np.arange(first, min(first + _USERS_AT_ONCE, len(histories)))
+                some, rows_here = histories.take(part), np.arange(len(part), dtype=np.int32)
+                rows = self.user_rows(some, None if users is None else users[part])
+                recent = self._recent(some, rows_here)
+                newest = None if self.cold_items is None else self.newest(some, rows_here)
+                parts.append(self.encode_users(rows, recent, newest).float().cpu())
+        return cast(Scores, torch.cat(parts).numpy())
+
+    def encode_users(
+        self, rows: Tensor | None, recent: Tensor | None, newest: Tensor | None
+    ) -> Tensor:
+        """`encode`, with what the scores of cold items need; newest: int64[m, l], -1 for none."""
+        vectors = self.encode(rows, recent)
+        if self.cold_items is None or newest is None or self.vectors_rank != "everything":
+            return vectors
+        return self.cold_items.user_vectors(vectors.float(), newest)
+
+
+def with_constant(vectors: Tensor) -> Tensor:
+    """A column of ones after the vectors: the last entry of an item's vector is then its bias."""
+    return torch.nn.functional.pad(vectors, (0, 1), value=1.0)
 
 
 class UserTableRecommender(NeuralRecommender):
-    """A model that knows a person by a row of numbers (and perhaps by recent items)."""
+    """A model that has a row per user (and perhaps reads recent items)."""
 
-    _new_users: NewUserRows | None = None
+    _new_users: TableExtension | None = None
 
     @property
     def neighbours(self) -> int:
-        """Fitted users that place a new person's row."""
+        """Fitted users whose rows give a new user's row."""
         return 100
 
     def user_table(self) -> Tensor:
@@ -67,19 +105,20 @@ class UserTableRecommender(NeuralRecommender):
         return self.row_scores(self.user_table()[users], recent)
 
     def history_scores(self, recent: Tensor | None, histories: Sequences) -> Tensor:
-        """`row_scores` of new people, whose rows are placed by similar fitted users."""
+        """`row_scores` of new users, whose rows come from similar fitted users."""
         return self.row_scores(self.new_rows(histories), recent)
 
     def new_rows(self, histories: Sequences) -> Tensor:
-        """float32[len(histories), width] on the table's device."""
+        """float32[len(histories), width] on the table's device: means of similar fitted users."""
         table = self.user_table().detach()
         if self._new_users is None:
             rows = table.float().cpu().numpy()
-            self._new_users = NewUserRows(self.train, rows, self.neighbours)
-        return torch.from_numpy(self._new_users.place(histories)).to(table)
+            self._new_users = TableExtension(self.train.csr(), rows, self.neighbours)
+        placed = self._new_users.extend(history_rows(histories, self.train.n_items))
+        return torch.from_numpy(placed).to(table)
 
-    def person_rows(self, histories: Sequences, users: Indices | None) -> Tensor:
-        """The rows of known users, or placed ones."""
+    def user_rows(self, histories: Sequences, users: Indices | None) -> Tensor:
+        """The rows of known users, or those of new ones."""
         if users is None:
             return self.new_rows(histories)
         return self.user_table()[torch.from_numpy(users.astype(np.int64)).to(self.device)]

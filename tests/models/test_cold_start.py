@@ -1,7 +1,7 @@
-"""`Newcomers`: the scores of new items follow the formula, wherever a grown model is asked.
+"""`ColdItems`: the scores of cold items follow the formula, wherever a extended model is asked.
 
-The formula against plain numpy, the share of the first places, the weight of content, vectors whose
-products are the scores, saved models and their tampered copies, and growth upon growth.
+The formula against plain numpy, the share of the first ranks, the weight of content, vectors whose
+products are the scores, saved models and their tampered copies, and extension upon extension.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from leporid.evaluation import masked_top_k
 from leporid.interop import export_model
 from leporid.models import Recommender, everything, train
 from leporid.models.dlr2 import two_stages
-from leporid.models.shared import growing, newcomers
-from leporid.models.shared.newcomers import Newcomers
+from leporid.models.shared import cold_start, extension
+from leporid.models.shared.cold_start import ColdItems
 from tests.models.rankings import check_ranking
-from tests.models.test_growing import N_USERS, NEW, fitted, log, table
+from tests.models.test_extension import N_USERS, NEW, fitted, log, table
 
 EVERYONE = np.arange(60, dtype=np.int32)
 OLD = np.arange(N_USERS, dtype=np.int32)
@@ -48,13 +48,13 @@ def trained(name: str, data: Interactions, **settings: Any) -> Any:
 
 @functools.cache
 def many(name: str, **settings: Any) -> Any:
-    """A model of 60 people and 150 items."""
+    """A model of 60 users and 150 items."""
     return trained(name, synthesize(60, 150, 1200, seed=4), **settings)
 
 
 @functools.cache
 def small() -> Any:
-    """The model of `test_growing`."""
+    """The model of `test_extension`."""
     return fitted(steps=40)
 
 
@@ -65,24 +65,24 @@ def about(model: Any, *new: int) -> dict[str, Any]:
 
 
 def had(items: dict[int, int]) -> dict[str, list[Any]]:
-    """A log in which as many of the first people as the values say have had each item."""
+    """A log in which as many of the first users as the values say have had each item."""
     pairs = [(f"u{n:02d}", item) for item, count in items.items() for n in range(count)]
     user, item = ([pair[side] for pair in pairs] for side in (0, 1))
     return {"user_id": user, "item_id": item, "time": [9000] * len(pairs)}
 
 
-def person_content(content: NDArray[Any], newest: NDArray[Any]) -> NDArray[Any]:
-    """The mean content of each person's newest items, person by person."""
+def user_content(content: NDArray[Any], newest: NDArray[Any]) -> NDArray[Any]:
+    """The mean content of each user's newest items, user by user."""
     means = np.zeros((len(newest), content.shape[1]))
-    for person, items in enumerate(newest):
+    for user, items in enumerate(newest):
         rows = [content[item] for item in items if item >= 0 and content[item].any()]
         if rows:
-            means[person] = np.mean(rows, axis=0)
+            means[user] = np.mean(rows, axis=0)
     return means
 
 
 def share(model: Any, new: NDArray[Any]) -> float:
-    """Of the first ten places of everyone, what some items have."""
+    """Of the first ten ranks of everyone, what some items have."""
     return float(np.isin(model.top_k(EVERYONE, 10).items, new).mean())
 
 
@@ -100,57 +100,57 @@ def test_new_columns_follow_the_formula_and_old_ones_keep_every_bit() -> None:
     items, a, c = np.array([3, 7, 11]), 1.7, np.array([0.4, 0.0, 1.1])
     mean, t = 0.3, 0.05
     parts = [content, [a], a * c, mean - a * (mean + c * t)]
-    new = Newcomers(torch.from_numpy(items), *(torch.tensor(p).float() for p in parts))
+    new = ColdItems(torch.from_numpy(items), *(torch.tensor(p).float() for p in parts))
     given = torch.from_numpy(scores).float()
     before = given.clone()
     adjusted = new.adjust(given, torch.from_numpy(newest))
-    like = person_content(content, newest) @ content[items].T
-    wanted = mean + a * (scores[:, items] - mean + c * (like - t))
-    np.testing.assert_allclose(adjusted[:, items], wanted, atol=1e-5)
+    like = user_content(content, newest) @ content[items].T
+    expected = mean + a * (scores[:, items] - mean + c * (like - t))
+    np.testing.assert_allclose(adjusted[:, items], expected, atol=1e-5)
     old = np.setdiff1d(np.arange(12), items)
     assert torch.equal(adjusted[:, old], given[:, old])
     assert torch.equal(given, before)
 
 
-def test_the_numbers_of_a_grown_model_are_those_of_the_formula() -> None:
+def test_the_numbers_of_a_extended_model_are_those_of_the_formula() -> None:
     """Content has a quarter of the spread of scores, less with interactions, none from ten on."""
     model = fitted(steps=80)
     words = table(model.known)
     words = {"item_id": [*words["item_id"], 5], "genres": [*words["genres"], ["g0", "s1"]]}
-    grown = model.grow(words, had({5: 5, 14: 10}), exposure=5.0)
-    new = grown.newcomers
-    items = np.array([grown.items.index(item) for item in (5, 14, 38)])
+    extended = model.extend(words, had({5: 5, 14: 10}), cold_item_share=5.0)
+    new = extended.cold_items
+    items = np.array([extended.items.index(item) for item in (5, 14, 38)])
     np.testing.assert_array_equal(new.items, items)
-    scores, grown.newcomers = grown.score(OLD), None
-    s, content = grown.score(OLD).astype(np.float64), new.content.numpy()
+    scores, extended.cold_items = extended.score(OLD), None
+    s, content = extended.score(OLD).astype(np.float64), new.content.numpy()
     mean = np.delete(s, items, axis=1).mean()
-    like = person_content(content, grown.newest(None, OLD).numpy()) @ content[items].T
+    like = user_content(content, extended.newest(None, OLD).numpy()) @ content[items].T
     c = np.array([0.5, 0.0, 1.0]) * 0.25 * s[:, items].std() / like.std()
     a = float(new.scale)
     np.testing.assert_allclose(new.weight, a * c, rtol=1e-4)
-    wanted = mean + a * (s[:, items] - mean + c * (like - like.mean()))
-    np.testing.assert_allclose(scores[:, items], wanted, atol=1e-5)
+    expected = mean + a * (s[:, items] - mean + c * (like - like.mean()))
+    np.testing.assert_allclose(scores[:, items], expected, atol=1e-5)
 
 
-def test_content_decides_between_items_with_the_same_people() -> None:
+def test_content_decides_between_items_with_the_same_users() -> None:
     model = fitted(steps=80)
-    with mock.patch.object(growing, "_ALIKE", 0):  # rows by people alone
-        grown = model.grow(table(model.known), had(dict.fromkeys(NEW, 4)))
-        with mock.patch.object(newcomers, "CONTENT_WEIGHT", 0.0):
-            without = model.grow(table(model.known), had(dict.fromkeys(NEW, 4)))
-    first, second = (grown.items.index(item) for item in NEW)
-    scores = grown.score(OLD)
+    with mock.patch.object(extension, "_CONTENT_NEIGHBOURS", 0):  # rows by users alone
+        extended = model.extend(table(model.known), had(dict.fromkeys(NEW, 4)))
+        with mock.patch.object(cold_start, "CONTENT_WEIGHT", 0.0):
+            without = model.extend(table(model.known), had(dict.fromkeys(NEW, 4)))
+    first, second = (extended.items.index(item) for item in NEW)
+    scores = extended.score(OLD)
     apart = scores[:, first] - scores[:, second]
     assert apart[::2].mean() > 0 > apart[1::2].mean()
     scores = without.score(OLD)
     np.testing.assert_allclose(scores[:, first], scores[:, second], atol=1e-6)
 
 
-# -- the share of the first places --------------------------------------------------------
+# -- the share of the first ranks --------------------------------------------------------
 
 
 def best_scores() -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Of 80 people: the best four new items, and the first ten old ones, each best first."""
+    """Of 80 users: the best four new items, and the first ten old ones, each best first."""
     rng = np.random.default_rng(5)
     parts = rng.normal(0.5, 0.6, (80, 4)), rng.uniform(0.5, 3, (80, 10))
     new, old = (-np.sort(-part, axis=1).astype(np.float32) for part in parts)
@@ -158,41 +158,41 @@ def best_scores() -> tuple[NDArray[np.float32], NDArray[np.float32]]:
 
 
 def taken(a: float, new: NDArray[np.float32], old: NDArray[np.float32]) -> float:
-    """The share of the first ten places that new items have when all are sorted."""
+    """The share of the first ten ranks that new items have when all are sorted."""
     order = np.argsort(-np.concatenate([a * new, old], axis=1), axis=1)[:, :10]
     return float((order < new.shape[1]).mean())
 
 
-@pytest.mark.parametrize("wanted", [0.02, 0.1, 0.2])
-def test_the_scale_is_the_largest_below_the_share(wanted: float) -> None:
+@pytest.mark.parametrize("expected", [0.02, 0.1, 0.2])
+def test_the_scale_is_the_largest_below_the_share(expected: float) -> None:
     grid = np.exp(np.linspace(np.log(0.1), np.log(5), 4000))
     shares = np.array([taken(a, *best_scores()) for a in grid])
-    assert shares[0] < wanted < shares[-1]
-    last = int(np.flatnonzero(shares < wanted)[-1])
-    found = newcomers._scale_for(wanted, *best_scores())
+    assert shares[0] < expected < shares[-1]
+    last = int(np.flatnonzero(shares < expected)[-1])
+    found = cold_start._scale_for(expected, *best_scores())
     assert grid[last] * 0.99999 <= found <= grid[last + 1] * 1.00001
 
 
-def test_places_that_no_scale_takes_away_are_taken_by_a_shift() -> None:
+def test_ranks_that_no_scale_takes_away_are_taken_by_a_shift() -> None:
     model, words = small(), table(small().known)
-    for exposure, most in ((0.0, 0.0), (0.5, 0.5 * 2 / 33 + 1 / 400)):  # rounding: a place
-        grown = model.grow(words, exposure=exposure)
-        top = grown.top_k(OLD, 10).items
-        assert np.isin(top, grown.newcomers.items).mean() <= most
+    for share_of, most in ((0.0, 0.0), (0.5, 0.5 * 2 / 33 + 1 / 400)):  # rounding: a rank
+        extended = model.extend(words, cold_item_share=share_of)
+        top = extended.top_k(OLD, 10).items
+        assert np.isin(top, extended.cold_items.items).mean() <= most
 
 
-def test_no_share_is_no_place() -> None:
-    assert taken(newcomers._scale_for(0.0, *best_scores()), *best_scores()) == 0
+def test_no_share_is_no_rank() -> None:
+    assert taken(cold_start._scale_for(0.0, *best_scores()), *best_scores()) == 0
 
 
 def test_scores_below_zero_leave_new_items_their_share() -> None:
     """Where S is a distance, multiplying scores would push new items the wrong way."""
     model = many("dlr2", recipe="paper", architecture="no_conv", steps=60, lr=0.003, batch_size=32)
-    for exposure in (1.0, 2.5):
-        grown = model.grow(about(model, *range(1000, 1015)), exposure=exposure)
-        assert (grown.score(EVERYONE) < 0).all()
-        wanted = exposure * 15 / 165
-        assert abs(share(grown, grown.newcomers.items.numpy()) - wanted) < 0.2 * wanted
+    for share_of in (1.0, 2.5):
+        extended = model.extend(about(model, *range(1000, 1015)), cold_item_share=share_of)
+        assert (extended.score(EVERYONE) < 0).all()
+        expected = share_of * 15 / 165
+        assert abs(share(extended, extended.cold_items.items.numpy()) - expected) < 0.2 * expected
 
 
 # -- vectors and lists --------------------------------------------------------------------
@@ -203,17 +203,17 @@ def test_products_of_vectors_are_the_scores(
     name: str, settings: dict[str, Any], tmp_path: Path
 ) -> None:
     model = many(name, **settings)
-    grown = model.grow(about(model, *range(1000, 1015)), exposure=2.0)
-    assert grown.vectors_rank == "everything"
-    scores, items = grown.score(EVERYONE), grown.item_vectors()
+    extended = model.extend(about(model, *range(1000, 1015)), cold_item_share=2.0)
+    assert extended.vectors_rank == "everything"
+    scores, items = extended.score(EVERYONE), extended.item_vectors()
     near = 1e-5 * float(np.ptp(scores))
-    products = grown.person_vectors(grown.known.sequences(), EVERYONE) @ items.T
+    products = extended.user_vectors(extended.known.sequences(), EVERYONE) @ items.T
     np.testing.assert_allclose(products, scores, atol=near)
-    new = int(grown.newcomers.items[0])
+    new = int(extended.cold_items.items[0])
     histories = [np.array(h, np.int32) for h in ([4, 1, 7], [2], [9, new, 30])]
-    strangers = grown.person_vectors(Sequences.from_rows(histories)) @ items.T
-    np.testing.assert_allclose(strangers, grown.score_histories(histories), atol=near)
-    parity = export_model(grown, tmp_path / "out", to="parquet")
+    strangers = extended.user_vectors(Sequences.from_rows(histories)) @ items.T
+    np.testing.assert_allclose(strangers, extended.score_histories(histories), atol=near)
+    parity = export_model(extended, tmp_path / "out", to="parquet")
     assert parity is not None
     assert (parity.users, parity.equal) == (60, 60)
 
@@ -223,28 +223,28 @@ def test_onnxruntime_gives_the_lists(name: str, settings: dict[str, Any], tmp_pa
     pytest.importorskip("onnxruntime")
     pytest.importorskip("onnx")
     model = many(name, **settings)
-    grown = model.grow(about(model, *range(1000, 1015)), exposure=2.0)
-    parity = export_model(grown, tmp_path / "out", to="onnx")
+    extended = model.extend(about(model, *range(1000, 1015)), cold_item_share=2.0)
+    parity = export_model(extended, tmp_path / "out", to="onnx")
     assert parity is not None
     assert (parity.users, parity.equal) == (60, 60)
 
 
-def test_vectors_traced_for_two_people_are_right_for_all() -> None:
+def test_vectors_traced_for_two_users_are_right_for_all() -> None:
     """ONNX files are made so."""
-    model = small().grow(table(small().known))
+    model = small().extend(table(small().known))
     given = torch.from_numpy(model.score(OLD)), model.newest(None, OLD)
     with warnings.catch_warnings(action="ignore"):
         some = tuple(part[:2] for part in given)
-        traced: Any = torch.jit.trace(model.newcomers.person_vectors, some)
-    torch.testing.assert_close(traced(*given), model.newcomers.person_vectors(*given))
+        traced: Any = torch.jit.trace(model.cold_items.user_vectors, some)
+    torch.testing.assert_close(traced(*given), model.cold_items.user_vectors(*given))
 
 
 def test_a_history_is_scored_as_the_user_who_has_it() -> None:
     model = many("sasrec", length=12, layers=1)
-    grown = model.grow(about(model, *range(1000, 1015)))
-    known = grown.known.sequences()
-    scores = grown.score_histories([known.of(user) for user in range(60)])
-    np.testing.assert_allclose(scores, grown.score(EVERYONE), atol=1e-5)
+    extended = model.extend(about(model, *range(1000, 1015)))
+    known = extended.known.sequences()
+    scores = extended.score_histories([known.of(user) for user in range(60)])
+    np.testing.assert_allclose(scores, extended.score(EVERYONE), atol=1e-5)
 
 
 def test_lists_of_many_by_s_are_those_of_full_scores(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -255,21 +255,23 @@ def test_lists_of_many_by_s_are_those_of_full_scores(monkeypatch: pytest.MonkeyP
     hidden = model.known.sequences()
     assert len(users) >= two_stages._WORTH_ANCHORS
     assert model.retrieve(users, 10, 40, hidden=hidden) is not None
-    grown = model.grow(about(model, *range(1000, 1012)), exposure=2.0)
-    assert grown.retrieve(users, 10, 40, hidden=hidden) is None
-    scores = grown.score(users)
-    full = masked_top_k(scores, 10, seen=grown.known.sequences())
-    assert np.isin(full.items, grown.newcomers.items).any()
-    check_ranking(grown.top_k(users, 10).items, full.items, scores)
-    listed = grown.recommend_frame(progress=False)["item"].to_pylist()
-    check_ranking(grown.items.encode(listed).reshape(400, 10), full.items, scores)
-    check_ranking(grown.two_stage(users, 10, 40).items, full.items, scores)
-    some = grown.known.sequences().take(users[:20])
-    scores = grown.score_histories([some.of(n) for n in range(20)])
+    extended = model.extend(about(model, *range(1000, 1012)), cold_item_share=2.0)
+    assert extended.retrieve(users, 10, 40, hidden=hidden) is None
+    scores = extended.score(users)
+    full = masked_top_k(scores, 10, seen=extended.known.sequences())
+    assert np.isin(full.items, extended.cold_items.items).any()
+    check_ranking(extended.top_k(users, 10).items, full.items, scores)
+    listed = extended.recommend_frame(progress=False)["item"].to_pylist()
+    check_ranking(extended.items.encode(listed).reshape(400, 10), full.items, scores)
+    check_ranking(extended.two_stage(users, 10, 40).items, full.items, scores)
+    some = extended.known.sequences().take(users[:20])
+    scores = extended.score_histories([some.of(n) for n in range(20)])
     theirs = masked_top_k(scores, 10, seen=some)
-    check_ranking(grown.two_stage_histories(some, 10, 40).items, theirs.items, scores)
-    with pytest.raises(ConfigError, match="choose the branch before the model is fitted or grown"):
-        grown.infer_by("generative")
+    check_ranking(extended.two_stage_histories(some, 10, 40).items, theirs.items, scores)
+    with pytest.raises(
+        ConfigError, match="choose the branch before the model is fitted or extended"
+    ):
+        extended.infer_by("generative")
 
 
 # -- saved models -------------------------------------------------------------------------
@@ -279,12 +281,12 @@ def test_lists_of_many_by_s_are_those_of_full_scores(monkeypatch: pytest.MonkeyP
 @pytest.mark.parametrize("name", ["bpr", "sasrec"])
 def test_a_loaded_model_gives_the_same_bits(name: str, mapped: bool, tmp_path: Path) -> None:
     model = fitted(name, steps=5)
-    grown = model.grow(table(model.known))
-    again = Recommender.load(grown.save(tmp_path / "grown"), mapped=mapped)
-    np.testing.assert_array_equal(again.score(OLD), grown.score(OLD))
-    people = model.grow(interactions=had({14: 3}))  # without content
-    again = Recommender.load(people.save(tmp_path / "people"), mapped=mapped)
-    np.testing.assert_array_equal(again.score(OLD), people.score(OLD))
+    extended = model.extend(table(model.known))
+    again = Recommender.load(extended.save(tmp_path / "extended"), mapped=mapped)
+    np.testing.assert_array_equal(again.score(OLD), extended.score(OLD))
+    users = model.extend(interactions=had({14: 3}))  # without content
+    again = Recommender.load(users.save(tmp_path / "users"), mapped=mapped)
+    np.testing.assert_array_equal(again.score(OLD), users.score(OLD))
 
 
 @pytest.mark.parametrize(
@@ -300,20 +302,20 @@ def test_a_loaded_model_gives_the_same_bits(name: str, mapped: bool, tmp_path: P
         ("scale", lambda array: np.repeat(array, 2), "do not go with 33 items"),
         ("weight", lambda array: array[:1], "do not go with 33 items"),
         ("shift", lambda array: array * np.nan, "NaN or infinite"),
-        ("shift", None, "lack the array 'newcomers.shift'"),
-        ("items", None, "lack the array 'newcomers.items'"),
-        ("more", np.zeros, "unexpected or missing newcomers.more"),
+        ("shift", None, "lack the array 'cold_items.shift'"),
+        ("items", None, "lack the array 'cold_items.items'"),
+        ("more", np.zeros, "unexpected or missing cold_items.more"),
     ],
 )
 def test_what_was_tampered_with_is_refused(
     part: str, change: Any, says: str, tmp_path: Path
 ) -> None:
     model = small()
-    path = model.grow(table(model.known)).save(tmp_path / "grown")
+    path = model.extend(table(model.known)).save(tmp_path / "extended")
     arrays, _ = read_arrays(path / "weights.safetensors")
-    before = arrays.pop(f"model.newcomers.{part}", 3)
+    before = arrays.pop(f"model.cold_items.{part}", 3)
     if change is not None:
-        arrays[f"model.newcomers.{part}"] = np.ascontiguousarray(change(before))
+        arrays[f"model.cold_items.{part}"] = np.ascontiguousarray(change(before))
     write_arrays(path / "weights.safetensors", arrays)
     write_manifest(path, "model", "model.json", "weights.safetensors")
     with pytest.raises(DataError, match=says) as refused:
@@ -321,64 +323,64 @@ def test_what_was_tampered_with_is_refused(
     assert "\n" not in str(refused.value)
 
 
-# -- growth upon growth -------------------------------------------------------------------
+# -- extension upon extension -------------------------------------------------------------------
 
 
-def test_earlier_new_items_stay_newcomers_and_share_the_places() -> None:
+def test_earlier_new_items_stay_cold_and_share_the_ranks() -> None:
     model = many("bpr")
-    once = model.grow(about(model, *range(1000, 1010)), exposure=2.0)
-    twice = once.grow(about(once, *range(500, 510)), exposure=2.0)
+    once = model.extend(about(model, *range(1000, 1010)), cold_item_share=2.0)
+    twice = once.extend(about(once, *range(500, 510)), cold_item_share=2.0)
     both = [[twice.items.index(first + n) for n in range(10)] for first in (500, 1000)]
-    np.testing.assert_array_equal(twice.newcomers.items, np.sort(np.ravel(both)))
-    wanted = 2 * 20 / 170
-    assert abs(share(twice, np.ravel(both)) - wanted) < 0.2 * wanted
-    assert all(share(twice, np.array(part)) > 0.1 * wanted for part in both)
+    np.testing.assert_array_equal(twice.cold_items.items, np.sort(np.ravel(both)))
+    expected = 2 * 20 / 170
+    assert abs(share(twice, np.ravel(both)) - expected) < 0.2 * expected
+    assert all(share(twice, np.array(part)) > 0.1 * expected for part in both)
 
 
 def test_content_outlives_a_growth_without_a_table() -> None:
-    once = small().grow(table(small().known))
-    twice = once.grow(interactions=had({5: 3}))
+    once = small().extend(table(small().known))
+    twice = once.extend(interactions=had({5: 3}))
     moved = twice.items.encode(once.items.ids)
-    content = np.zeros((34, once.newcomers.content.shape[1]), np.float32)
-    content[moved] = once.newcomers.content
-    np.testing.assert_array_equal(twice.newcomers.content, content)
-    assert (twice.newcomers.weight[1:] > 0).all()
+    content = np.zeros((34, once.cold_items.content.shape[1]), np.float32)
+    content[moved] = once.cold_items.content
+    np.testing.assert_array_equal(twice.cold_items.content, content)
+    assert (twice.cold_items.weight[1:] > 0).all()
 
 
 @pytest.mark.parametrize("name", ["bpr", "sasrec"])
 def test_new_users_alone_change_no_score(name: str) -> None:
     model = fitted(name, steps=5)
-    once = model.grow(table(model.known))
+    once = model.extend(table(model.known))
     news = {"user_id": ["a", "a", "z"], "item_id": [14, 10, 38], "time": [9000, 9001, 9002]}
-    more = once.grow(interactions=news)
+    more = once.extend(interactions=news)
     assert len(more.users) == N_USERS + 2
     old = more.users.encode(once.users.ids)
     np.testing.assert_allclose(more.score(old), once.score(OLD), rtol=1e-5, atol=1e-6)
-    for now, before in zip(*(vars(m.newcomers).values() for m in (more, once)), strict=True):
+    for now, before in zip(*(vars(m.cold_items).values() for m in (more, once)), strict=True):
         assert torch.equal(now, before)
 
 
 def test_a_length_leaves_the_scores_to_the_network() -> None:
     model = small()
-    grown = model.grow(table(model.known), length=1.0)
-    assert grown.newcomers is None
-    product = grown.net.users.weight @ grown.net.items.weight.T
-    np.testing.assert_allclose(grown.score(OLD), product.detach(), atol=1e-6)
-    # After it the newcomers of an earlier growth are where their items have moved to.
-    once = model.grow(table(model.known))
+    extended = model.extend(table(model.known), length=1.0)
+    assert extended.cold_items is None
+    product = extended.net.users.weight @ extended.net.items.weight.T
+    np.testing.assert_allclose(extended.score(OLD), product.detach(), atol=1e-6)
+    # After it the cold items of an earlier extension are where their items have moved to.
+    once = model.extend(table(model.known))
     words = table(once.known)
     words = {"item_id": [5, *words["item_id"][:-2]], "genres": [["g1"], *words["genres"][:-2]]}
-    twice = once.grow(words, length=1.0)
+    twice = once.extend(words, length=1.0)
     assert twice.items.index(5) == 0
     np.testing.assert_allclose(twice.score(OLD)[:, 1:], once.score(OLD), atol=1e-6)
     product = twice.net.users.weight @ twice.net.items.weight[0]
     np.testing.assert_allclose(twice.score(OLD)[:, 0], product.detach(), atol=1e-6)
 
 
-def test_another_fit_forgets_the_newcomers() -> None:
-    grown = fitted(steps=5).grow(table(log()))
-    assert grown.newcomers is not None
-    grown.fit(everything(grown.known), seed=1, device="cpu", progress=False)
-    assert grown.newcomers is None
-    product = grown.net.users.weight @ grown.net.items.weight.T
-    np.testing.assert_allclose(grown.score(OLD), product.detach(), atol=1e-6)
+def test_another_fit_forgets_the_cold_items() -> None:
+    extended = fitted(steps=5).extend(table(log()))
+    assert extended.cold_items is not None
+    extended.fit(everything(extended.known), seed=1, device="cpu", progress=False)
+    assert extended.cold_items is None
+    product = extended.net.users.weight @ extended.net.items.weight.T
+    np.testing.assert_allclose(extended.score(OLD), product.detach(), atol=1e-6)

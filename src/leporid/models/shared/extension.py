@@ -1,0 +1,260 @@
+"""`Extension`: rows for new items and users in the tables of a trained model.
+
+A new user gets the mean of the rows of users with shared items (`TableExtension`). A new item gets
+the direction of the mean of its neighbours' trained rows: items with shared users and items with
+similar content, weighted as in `leporid_content`, so that content counts the more the fewer
+interactions the item has. How its scores compare with those of other items is in `cold_start`.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy import sparse
+from torch import Tensor
+
+from leporid.data import IdMap, Interactions, ItemTable, Split, item_features, load
+from leporid.errors import ConfigError, DataError, LeporidError, LeporidWarning
+from leporid.graph import top_k_neighbours
+from leporid.initializers import content_edges
+from leporid.models.shared.cold_start import content_vectors
+from leporid.models.shared.tables import neighbour_rows
+from leporid.progress import ProgressLike
+from leporid.spectral import TableExtension
+from leporid.training import Trainable, train_loop
+
+_USER_NEIGHBOURS, _ITEM_NEIGHBOURS = 50, 100
+"""Neighbours by shared users of a new item, and neighbours by shared items of a new user."""
+_CONTENT_NEIGHBOURS = 5
+"""Neighbours by content of a new item."""
+_MIN_INTERACTIONS = 10
+"""Of an item, from which on content no longer counts."""
+
+
+@dataclass(frozen=True)
+class Side:
+    """The users or the items before and after."""
+
+    kind: str
+    before: int
+    old: NDArray[np.int64]
+    """int64[before]: the row that each old one has now."""
+    new: NDArray[np.int64]
+    """The rows that were not there, ascending."""
+
+    @classmethod
+    def of(cls, before: IdMap, after: IdMap) -> Side:
+        """From the ids of both."""
+        old = after.encode(before.ids).astype(np.int64)
+        return cls(before.kind, len(before), old, np.setdiff1d(np.arange(len(after)), old))
+
+    @property
+    def after(self) -> int:
+        """Rows there are now."""
+        return self.before + len(self.new)
+
+
+class Extension:
+    """The log of a model with more users and items, and the rows that these get in its tables."""
+
+    def __init__(
+        self,
+        known: Interactions,
+        tables: list[ItemTable],
+        interactions: Any,
+        columns: tuple[str, ...],
+        length: float | None,
+    ) -> None:
+        if interactions is not None and not isinstance(interactions, Interactions):
+            interactions = load(interactions)
+        listed = tables[0].ids.to_pylist() if tables else []
+        self.merged = merged = _merged(known, interactions, listed)
+        self.users = Side.of(known.users, merged.users)
+        self.items = items = Side.of(known.items, merged.items)
+        if not len(self.users.new) and not len(items.new):
+            raise DataError("nothing is new: the model knows all of these items and users already")
+        self._length, self._features = length, None
+        self._matrix = sparse.csr_array(merged.csr())
+        self._counts = np.bincount(merged.item, minlength=merged.n_items)
+        if not len(items.new):
+            return
+        by_item = sparse.csr_array(self._matrix.T.tocsr())
+        sample = items.old[np.unique(np.linspace(0, items.before - 1, 512).astype(np.int64))]
+        mean_degree = float(_shared_users(by_item, items, sample).sum(axis=1).mean()) or 1.0
+        self._edges = _shared_users(by_item, items, items.new)
+        if tables:
+            self._features = item_features(merged.items, *tables, columns=columns).matrix
+            is_old = np.isin(np.arange(items.after), items.old)
+            content = content_edges(
+                self._features, self._counts, mean_degree, _CONTENT_NEIGHBOURS, 1.0,
+                _MIN_INTERACTIONS, items.new, is_old,
+            )  # fmt: skip
+            self._edges = sparse.csr_array(self._edges + content[:, items.old])
+        if lonely := int(np.count_nonzero(self._edges.sum(axis=1) == 0)):
+            warnings.warn(
+                f"{lonely:,} new items share neither users nor content with another: their rows "
+                f"are the mean of all items",
+                LeporidWarning,
+                stacklevel=4,
+            )
+
+    def tensor(self, name: str, old: Tensor, shape: tuple[int, ...]) -> Tensor:
+        """A tensor of the larger network from that of the old one."""
+        side = self._side(name, old, shape)
+        if side is None:
+            return old
+        extended = torch.empty(shape, dtype=old.dtype)
+        flat = old.detach().float().cpu().reshape(len(old), -1).numpy()
+        extended[side.old] = old.cpu()
+        rows = torch.from_numpy(self._new_rows(side, flat)).reshape(len(side.new), *shape[1:])
+        extended[side.new] = rows.to(old.dtype)
+        return extended
+
+    def _side(self, name: str, old: Tensor, shape: tuple[int, ...]) -> Side | None:
+        """Whose rows a tensor holds; None where its shape stays."""
+        if tuple(old.shape) == shape:
+            return None
+        sides = (self.users, self.items)
+        fitting = [s for s in sides if (len(old), shape[0]) == (s.before, s.after)]
+        if len(fitting) == 2:
+            fitting = [s for s in fitting if s.kind in name] or fitting
+        if old.shape[1:] != shape[1:] or len(fitting) != 1:
+            raise ConfigError(
+                f"cannot extend {name!r} from {list(old.shape)} to {list(shape)}: "
+                f"train the model again"
+            )
+        return fitting[0]
+
+    def _new_rows(self, side: Side, table: NDArray[np.float32]) -> NDArray[np.float32]:
+        """float32[new, d] for the trained rows float32[before, d]."""
+        if side is self.users:
+            placement = TableExtension(self._matrix[side.old], table, _ITEM_NEIGHBOURS)
+            return placement.extend(self._matrix[side.new])
+        return neighbour_rows(table, self._edges, self._length)
+
+    def content(self) -> NDArray[np.float32]:
+        """float32[n_items, k]: what the tables say of every item."""
+        if self._features is None:
+            return np.zeros((len(self._counts), 0), np.float32)
+        return content_vectors(self._features)
+
+    def content_weight(self, items: NDArray[np.int64]) -> NDArray[np.float64]:
+        """1 for an item without interactions, 0 from `_MIN_INTERACTIONS` on."""
+        return np.maximum(0, 1 - self._counts[items] / _MIN_INTERACTIONS)
+
+    def _histories(self) -> Split:
+        """The histories of new users and of those who had a new item, as a training part."""
+        merged = self.merged
+        new = np.isin(merged.user, self.users.new) | np.isin(merged.item, self.items.new)
+        part = merged.select(np.isin(merged.user, merged.user[new]))
+        if not len(part):
+            raise ConfigError("steps need interactions with the new items: give interactions=")
+        nothing = merged.select(np.zeros(len(merged), bool))
+        return Split(part, nothing, nothing, "new rows")
+
+    def train(self, model: Trainable, steps: int, seed: int, progress: ProgressLike) -> None:
+        """Train the new rows of the extended model, and nothing else."""
+        config = model.config
+        model.config = config.replace(
+            steps=steps, stop_at=0, passes=0.0, eval_every=0, weight_decay=0.0, freeze_steps=0,
+            ema_decay=0.0, ema_share=0.0, cuda_graph=False, compile=False,
+        )  # fmt: skip
+        model.tables = []  # the loop would make them trainable as a whole
+        with self._only_new_rows(model.net):
+            train_loop(model, self._histories(), seed=seed, progress=progress)
+        model.config = config
+        model.net.eval()
+        model.weights_changed()
+
+    @contextmanager
+    def _only_new_rows(self, net: Any) -> Iterator[None]:
+        """Training moves the new rows and nothing else."""
+        hooks, sides = [], [side for side in (self.users, self.items) if len(side.new)]
+        try:
+            for parameter in net.parameters():
+                rows = parameter.shape[0] if parameter.dim() else 0
+                side = next((side for side in sides if side.after == rows), None)
+                if side is None:
+                    parameter.requires_grad_(False)
+                    continue
+                mask = torch.zeros(rows, *[1] * (parameter.dim() - 1))
+                mask[side.new] = 1
+                mask = mask.to(parameter)
+                hooks.append(parameter.register_hook(lambda gradient, mask=mask: gradient * mask))
+            yield
+        finally:
+            for hook in hooks:
+                hook.remove()
+            for parameter in net.parameters():
+                parameter.requires_grad_(True)
+
+
+def item_tables(known: IdMap, items: Any, initial: Any) -> list[ItemTable]:
+    """The table of new items, and the `initial` one of the fit where it still exists."""
+    if items is None:
+        return []
+    tables = [ItemTable.load(items)]
+    if initial:
+        try:
+            tables.append(ItemTable.load(initial))
+        except LeporidError as error:
+            warnings.warn(
+                f"the item table of the initial embeddings is not read: {error}",
+                LeporidWarning,
+                stacklevel=4,
+            )
+    if not any((table.places(known) >= 0).any() for table in tables):
+        raise DataError(
+            f"{tables[0].name} names none of the model's {len(known):,} items, so that "
+            f"content has nothing to compare with: give a table of the old and the new items"
+        )
+    return tables
+
+
+def _shared_users(
+    by_item: sparse.csr_array, items: Side, rows: NDArray[np.int64]
+) -> sparse.csr_array:
+    """csr[len(rows), before]: Jaccard with the nearest old items, the item itself left out."""
+    own = np.full(items.after, -1)
+    own[items.old] = np.arange(items.before)
+    old = by_item[items.old]
+    found = top_k_neighbours(by_item[rows], _USER_NEIGHBOURS, against=old, own=own[rows])
+    return sparse.csr_array(found.csr())
+
+
+def _merged(old: Interactions, new: Interactions | None, listed: list[Any]) -> Interactions:
+    """All interactions, in one order, with the ids of both and of the listed items."""
+    items = _more_ids(old.items, [*listed, *([] if new is None else new.items.ids.to_pylist())])
+    users = _more_ids(old.users, [] if new is None else new.users.ids.to_pylist())
+    parts = [old] if new is None or not len(new) else [old, new]
+    if old.time is not None and any(part.time is None for part in parts):
+        raise DataError("the new interactions have no times, and those of the model have")
+    user = np.concatenate([_rows(users, part.users)[part.user] for part in parts])
+    item = np.concatenate([_rows(items, part.items)[part.item] for part in parts])
+    rows = Interactions.joined(*parts)
+    return Interactions.from_arrays(
+        user, item, rows.time, users, items, weight=rows.weight,
+        duplicates="all" if old.repeats else "first",
+    )  # fmt: skip
+
+
+def _rows(ids: IdMap, part: IdMap) -> NDArray[np.int32]:
+    """The rows that the ids of a part have now, in whichever type it has them."""
+    return ids.encode(part.ids.cast(ids.ids.type))
+
+
+def _more_ids(old: IdMap, new: list[Any]) -> IdMap:
+    kind: Any = int if old.is_integer else str
+    try:
+        more = [kind(value) for value in new if value is not None]
+    except ValueError as error:
+        raise DataError(f"the model's {old.kind} ids are whole numbers: {error}") from None
+    both = IdMap.from_values([*old.ids.to_pylist(), *more], old.kind)
+    return IdMap(both.ids, old.kind, old.dropped, old.core)

@@ -1,0 +1,169 @@
+"""From questions in external ids to ranked lists: what `Recommender`'s `recommend*` are made of."""
+
+from __future__ import annotations
+
+import uuid
+import warnings
+from collections.abc import Callable, Iterable
+from typing import Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from leporid.data import IdMap, Sequences
+from leporid.errors import ConfigError, DataError, LeporidError, LeporidWarning, UnknownIdError
+from leporid.evaluation import TopK, chunk_rows, masked_top_k
+
+Indices: TypeAlias = NDArray[np.int32]
+"""int32[m]: users or items by their row in an `IdMap`."""
+Scores: TypeAlias = NDArray[np.float32]
+"""float32[m, n_items]: higher is better."""
+Ids: TypeAlias = Iterable[Any] | None
+"""External ids, or one of them."""
+Lists: TypeAlias = tuple[NDArray[Any], NDArray[np.float32]]
+"""Item ids and their scores, best first: [n] for one question, [m, n] for several."""
+Allowed: TypeAlias = NDArray[np.bool_] | None
+"""bool[n_items]: which items may be recommended; None where all may."""
+
+
+class HistoryUnsupportedError(LeporidError, TypeError):
+    """This model cannot score users who were not in its training data."""
+
+    def __init__(self, model: str) -> None:
+        super().__init__(
+            f"{model} cannot recommend from a history alone; "
+            f"refit it with these users, or choose a model that can (dlr2, sasrec, itemknn)"
+        )
+
+
+class VectorsUnsupportedError(LeporidError, TypeError):
+    """This model does not rank by dot products."""
+
+    def __init__(self, model: str) -> None:
+        super().__init__(
+            f"{model} does not rank by the dot product of two vectors: serve it with "
+            f"`leporid serve`, or choose a model that does (bpr, dgcf, hgn, ials, lightgcn, ngcf, "
+            f"sasrec, or dlr2 with a trained G and its squared distance)"
+        )
+
+
+def check_n(n: int) -> None:
+    """Refuse a length of lists that is not a whole number of at least 1."""
+    if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 1:
+        raise ConfigError(f"n must be a whole number of at least 1, not {n!r}")
+
+
+def is_id(value: Any) -> bool:
+    """Whether a value is one external id, not several."""
+    return isinstance(value, str | int | np.integer | uuid.UUID | pa.Scalar)
+
+
+def check_users(users: Any, n_users: int) -> Indices:
+    """User indices as int32; one that does not exist is an `UnknownIdError`."""
+    rows = np.atleast_1d(np.asarray(users))
+    if rows.size == 0:
+        return np.empty(0, dtype=np.int32)
+    if not np.issubdtype(rows.dtype, np.integer):
+        raise UnknownIdError(f"user indices must be whole numbers, not {rows.dtype}")
+    wrong = rows[(rows < 0) | (rows >= n_users)]
+    if len(wrong):
+        raise UnknownIdError(f"no user has the index {wrong[0]}: the model knows {n_users}")
+    return np.ascontiguousarray(rows, dtype=np.int32)
+
+
+def user_indices(users: IdMap, asked: Any) -> Indices:
+    """Indices of one user id or of several."""
+    if is_id(asked):
+        asked = [asked]
+    elif not isinstance(asked, Iterable):
+        raise DataError(f"users must be one id or a list of ids, not {asked!r}")
+    return users.indices(asked)
+
+
+def history_indices(items: IdMap, histories: Iterable[Any], model: str) -> list[Indices]:
+    """Item indices of each history; items the model does not know are counted in a warning."""
+    rows, unknown = [], []
+    for number, history in enumerate(histories):
+        row, strange = items.split_known(history)
+        if len(row) == 0 and strange:
+            raise UnknownIdError(
+                f"history {number} has no item that {model} knows: {strange[0]!r} is none "
+                f"of its {len(items):,} items"
+            )
+        if len(row) == 0:
+            raise DataError(f"history {number} is empty: give at least one item id")
+        rows.append(row)
+        unknown += strange
+    if unknown:
+        warnings.warn(
+            f"{len(unknown):,} of {len(unknown) + sum(map(len, rows)):,} history items are "
+            f"unknown to {model} and left out, the first is {unknown[0]!r}",
+            LeporidWarning,
+            stacklevel=3,
+        )
+    return rows
+
+
+def allowed_items(items: IdMap, only: Ids, exclude: Ids, candidates: Ids = None) -> Allowed:
+    """Which items may be recommended; `candidates` is another name of `only`."""
+    if only is not None and candidates is not None:
+        raise ConfigError("`only` and `candidates` are two names of one thing: give one of them")
+    only = candidates if only is None else only
+    if only is None and exclude is None:
+        return None
+    allowed = np.full(len(items), only is None)
+    for ids, may in ((only, True), (exclude, False)):
+        if ids is not None:
+            allowed[items.indices([ids] if is_id(ids) else ids)] = may
+    return allowed
+
+
+def rank(
+    score: Callable[[slice], Scores],
+    count: int,
+    n: int,
+    n_items: int,
+    seen: Sequences | None,
+    allowed: Allowed,
+    batch: int | None = None,
+) -> TopK:
+    """The best `n` items of `count` users, scored chunk by chunk."""
+    check_n(n)
+    step = chunk_rows(n_items, batch)
+    items, scores = [np.empty((0, n), np.int32)], [np.empty((0, n), np.float32)]
+    for first in range(0, count, step):
+        rows = np.arange(first, min(first + step, count))
+        hidden = None if seen is None else seen.take(rows)
+        best = masked_top_k(score(slice(first, first + step)), n, seen=hidden, allowed=allowed)
+        items.append(best.items)
+        scores.append(best.scores)
+    return TopK(np.concatenate(items), np.concatenate(scores))
+
+
+def frame_schema(users: IdMap, items: IdMap) -> pa.Schema:
+    """The columns of `Recommender.recommend_frame`."""
+    types = {"user": users.ids.type, "rank": pa.int32(), "item": items.ids.type}
+    return pa.schema({**types, "score": pa.float32()})
+
+
+def frame(users: IdMap, items: IdMap, index: Indices, top: TopK) -> pa.Table:
+    """The lists of some users as a table, a row per recommendation."""
+    row, rank = np.nonzero(top.items >= 0)
+    columns = [
+        users.ids.take(pa.array(index[row], pa.int32())),
+        pa.array(rank + 1, pa.int32()),
+        items.ids.take(pa.array(top.items[row, rank], pa.int32())),
+        pa.array(top.scores[row, rank], pa.float32()),
+    ]
+    return pa.table(columns, schema=frame_schema(users, items))
+
+
+def padded(pairs: list[list[tuple[int, float]]], n: int) -> TopK:
+    """Lists of (item index, score) as arrays; -1 and -inf fill the short ones."""
+    items = np.full((len(pairs), n), -1, np.int32)
+    scores = np.full((len(pairs), n), -np.inf, np.float32)
+    for row, found in enumerate(pairs):
+        for rank, (item, score) in enumerate(found):
+            items[row, rank], scores[row, rank] = item, score
+    return TopK(items, scores)

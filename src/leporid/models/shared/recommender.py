@@ -1,0 +1,400 @@
+"""`Recommender`: the one interface of every model, classical or neural.
+
+A model implements `_fit` and `score`; optionally `score_histories` for users it was not fitted on
+and `retrieve` where it has a cheap first stage. What it learns is declared as `FittedArray`, or
+comes from `_arrays` and goes back by `_restore`.
+"""
+
+from __future__ import annotations
+
+import abc
+import warnings
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, ClassVar, Literal, Self, TypeVar
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from leporid._deprecated import renamed
+from leporid.config import Config
+from leporid.data import IdMap, Interactions, Sequences, Split
+from leporid.errors import ConfigError, DataError, LeporidWarning, NotFittedError, UnknownNameError
+from leporid.evaluation import TopK, chunk_rows
+from leporid.models.shared import catalogue, lists
+from leporid.models.shared.fitting import Fitting, check_split, everything
+from leporid.models.shared.lists import (
+    Allowed,
+    HistoryUnsupportedError,
+    Ids,
+    Indices,
+    Lists,
+    Scores,
+    VectorsUnsupportedError,
+)
+from leporid.models.shared.neighbours import ItemNeighbours
+from leporid.models.shared.recipes import kinds_of
+from leporid.models.shared.saved import Saved, arrays_of, read_saved, restore, write_saved
+from leporid.progress import ProgressLike, make_progress
+from leporid.space import SearchSpace
+
+T = TypeVar("T")
+
+
+class Recommender(abc.ABC):
+    """Base class of all models. Scores are float32, higher is better.
+
+    In all `recommend*`, `only` names the items that may be recommended, `exclude` those that may
+    not, and `exclude_seen` hides what a user has already. An unknown id is an `UnknownIdError`; in
+    a history it is left out and counted in a `LeporidWarning`.
+    """
+
+    name: ClassVar[str]
+    """The registry name."""
+    config_class: ClassVar[type[Config]]
+    takes_initial_vectors: ClassVar[bool] = False
+    """Whether the model has embedding tables that an initialiser can fill."""
+    combines: ClassVar[bool] = False
+    """Whether the model is made of other models."""
+    uses_weights: ClassVar[bool] = False
+    """Whether the model learns from the weights of interactions; one that does not says so."""
+    reads_history: ClassVar[bool] = False
+    """Whether `score` reads `history`; otherwise the scores rest on the training part alone."""
+    search_space: ClassVar[SearchSpace] = {}
+    """What `leporid.tune` may try, by setting."""
+    recipes: ClassVar[dict[str, dict[str, Any]]] = {}
+    """Named settings, chosen with `recipe=`."""
+    general_by_kind: ClassVar[dict[str, dict[str, Any]]] = {}
+    """What the recipe `general` changes for a kind of log (`recipes.KINDS`)."""
+
+    def __init__(self, config: Config | None = None, **settings: Any) -> None:
+        if config is None:
+            config = self.config_class.from_dict(settings)
+        elif settings:
+            config = config.replace(**settings)
+        if not isinstance(config, self.config_class):
+            raise ConfigError(f"{self.name} takes a {self.config_class.__name__}, not {config!r}")
+        self.config = config
+        self._known: Interactions | None = None
+        self._train: Interactions | None = None
+        self.fitting = Fitting()
+        self.validated: Recommender | None = None  # by train(..., final=True): what to evaluate
+
+    def __repr__(self) -> str:
+        state = "not fitted"
+        if self._known is not None:
+            state = f"fitted on {len(self.users):,} users, {len(self.items):,} items"
+        parts = filter(None, [self.config.changed_words(), state])
+        return f"{type(self).__name__}({'; '.join(parts)})"
+
+    @classmethod
+    def recipe_settings(
+        cls, recipe: str | None, train: Interactions | None = None
+    ) -> dict[str, Any]:
+        """The settings of a named recipe, fitted to the training part; none for None."""
+        if recipe is not None and recipe not in cls.recipes:
+            if not cls.recipes:
+                raise ConfigError(f"{cls.name} has no recipes: leave `recipe` out")
+            raise UnknownNameError(f"recipe of {cls.name}", recipe, cls.recipes)
+        settings = {} if recipe is None else dict(cls.recipes[recipe])
+        for kind in kinds_of(train) if recipe == "general" and train is not None else ():
+            settings |= cls.general_by_kind.get(kind, {})
+        return settings
+
+    @abc.abstractmethod
+    def _fit(self, split: Split, *, seed: int, progress: ProgressLike) -> None:
+        """Learn from `split.train` (and select on `split.valid`, never on `split.test`)."""
+
+    @abc.abstractmethod
+    def score(self, users: Indices, history: Sequences | None = None) -> Scores:
+        """float32[len(users), n_items] scores of every item for user indices.
+
+        `history` is what is known of all users at that moment, in time order; None means
+        everything the model was fitted with (train and validation). Nothing is masked here.
+        """
+
+    def score_histories(self, histories: Sequence[Indices]) -> Scores:
+        """float32[len(histories), n_items] scores for new users, from item indices."""
+        raise HistoryUnsupportedError(self.name)
+
+    @classmethod
+    def supports_new_users(cls) -> bool:
+        """Whether `recommend_history` has an answer."""
+        return cls.score_histories is not Recommender.score_histories
+
+    def retrieve(
+        self,
+        users: Indices | None,
+        n: int,
+        candidates: int,
+        *,
+        histories: Sequences | None = None,
+        hidden: Sequences,
+    ) -> TopK | None:
+        """The best `n` items by a cheap first stage that keeps only `candidates` of them.
+
+        None where there is no such stage, or where it would not be cheaper. With `users=None` the
+        `histories` are those of new users. `hidden` has one row per user: items not to return.
+        """
+        return None
+
+    def item_vectors(self) -> Scores:
+        """float32[n_items, width]: their products with a user's vector rank as the scores do."""
+        raise VectorsUnsupportedError(self.name)
+
+    def user_vectors(self, histories: Sequences, users: Indices | None = None) -> Scores:
+        """float32[len(histories), width] of these users, or with None of new users.
+
+        `histories` has one row per user: all that is known of them, in time order.
+        """
+        raise VectorsUnsupportedError(self.name)
+
+    answers_new_people = renamed("answers_new_people", "supports_new_users")
+    person_vectors = renamed("person_vectors", "user_vectors")
+
+    @property
+    def vectors_rank(self) -> Literal["everything", "first stage"]:
+        """Whether products of the vectors are all there is to a score."""
+        return "everything"
+
+    def fit(
+        self, split: Split, *, seed: int = 0, progress: bool | ProgressLike | None = None
+    ) -> Self:
+        """Fit on the training part; returns self. A second call starts afresh."""
+        self._begin(split)
+        self._fit(split, seed=seed, progress=make_progress(progress))
+        self._known, self.fitting = split.train_valid, Fitting(seed=seed)
+        return self
+
+    def refit(
+        self, data: Interactions | Split, *, progress: bool | ProgressLike | None = None, **how: Any
+    ) -> Self:
+        """A new model to deploy: the same settings, fitted on everything in `data`.
+
+        A neural model stops at the step whose weights validation kept, with the learning rates of
+        the same schedule; the number of steps is not raised with the data. Its initial embeddings
+        are computed again, or are those of `init`. `how` goes to `fit`.
+        """
+        whole, config, fitting = everything(data), self.config, self.fitting
+        self._if_fitted(self._known)
+        if self.takes_initial_vectors:
+            config = config.replace(**fitting.schedule(self.name))
+            how["init"] = how.get("init") or fitting.initial_again(self.name, whole, progress)
+        again = type(self)(config).fit(whole, seed=fitting.seed, progress=progress, **how)
+        again.fitting = again.fitting.replace(final=True)
+        return again
+
+    def _begin(self, split: Split) -> None:
+        """Check the split, and forget what was learnt before."""
+        check_split(split)
+        ignores = not (self.uses_weights or self.combines or split.protocol == "everything")
+        if ignores and split.train.has_weights:  # a final fit comes after one that has said so
+            text = f"{self.name} cannot use weights: every interaction counts the same (ease, "
+            warnings.warn(
+                f"{text}ials, itemknn and userknn use them)", LeporidWarning, stacklevel=4
+            )
+        self._known, self._train = None, split.train
+
+    @property
+    def known(self) -> Interactions:
+        """Train and validation interactions of the fit: seen items, and recent history."""
+        return self._if_fitted(self._known)
+
+    @property
+    def train(self) -> Interactions:
+        """The training part of the fit."""
+        return self._if_fitted(self._train)
+
+    @property
+    def users(self) -> IdMap:
+        """External user ids of the fit."""
+        return self.known.users
+
+    @property
+    def items(self) -> IdMap:
+        """External item ids of the fit."""
+        return self.known.items
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of everything learnt."""
+        return sum(array.nbytes for array in self._arrays().values())
+
+    def _if_fitted(self, value: T | None) -> T:
+        if value is None:
+            raise NotFittedError(f"{self.name} is not fitted yet: call fit(split) first")
+        return value
+
+    def _arrays(self) -> dict[str, NDArray[Any]]:
+        """Everything learnt, as named arrays: what is declared as `FittedArray`."""
+        return arrays_of(self)
+
+    def _restore(self, arrays: dict[str, NDArray[Any]]) -> None:
+        """The inverse of `_arrays`; `known` and `train` are set already."""
+        sizes = {**vars(self.config), "users": self.train.n_users, "items": self.train.n_items}
+        restore(self, arrays, sizes)
+
+    def save(self, path: str | Path) -> Path:
+        """Write the directory `path`, which is replaced as a whole; a crash leaves the old one."""
+        config, fitting = self.config.to_dict(), self.fitting.to_dict()
+        about = {"model": self.name, "config": config, "fitting": fitting}
+        return write_saved(path, Saved(about, self._arrays(), self.known, self.train))
+
+    @classmethod
+    def load(cls, path: str | Path, *, mapped: bool = False) -> Self:
+        """Read what `save` wrote. Called on `Recommender`, it finds the class by name.
+
+        With `mapped` the weights stay in the file and are paged in when used; processes that
+        serve the same folder share them.
+        """
+        saved = read_saved(path, mapped=mapped)
+        name, actual = saved.about["model"], catalogue.get(saved.about["model"])
+        if not issubclass(actual, cls):
+            raise DataError(f"{path} holds a {name} model, not a {cls.__name__}")
+        model: Self = actual(actual.config_class.from_dict(saved.about.get("config", {})))
+        model.fitting = Fitting.from_dict(saved.about.get("fitting", {}))
+        model._known, model._train = saved.known, saved.train
+        try:
+            model._restore(saved.learnt)
+        except KeyError as error:
+            raise DataError(f"the weights in {path} lack the array {error}") from None
+        except DataError as error:
+            raise DataError(f"{path} does not hold a sound {name}: {error}") from None
+        return model
+
+    def recommend(
+        self,
+        users: Any,
+        n: int = 10,
+        exclude_seen: bool = True,
+        candidates: Ids = None,
+        *,
+        only: Ids = None,
+        exclude: Ids = None,
+    ) -> Lists:
+        """The best `n` items for known users, by external id.
+
+        Returns `(items, scores)`, of shape [n] for one id and [m, n] for several; where fewer than
+        n items remain, None and -inf fill the row. `candidates` is another name of `only`.
+        """
+        index = lists.user_indices(self.users, users)
+        allowed = lists.allowed_items(self.items, only, exclude, candidates)
+        return self._external(self._top_k(index, n, exclude_seen, allowed), lists.is_id(users))
+
+    def recommend_history(
+        self,
+        histories: Sequence[Any],
+        n: int = 10,
+        exclude_seen: bool = True,
+        candidates: Ids = None,
+        *,
+        only: Ids = None,
+        exclude: Ids = None,
+    ) -> Lists:
+        """The best `n` items for new users, from lists of item ids in time order, or one list.
+
+        A history of which the model knows no item is an `UnknownIdError`.
+        """
+        if isinstance(histories, str):
+            raise DataError(f"a history is a list of item ids, not the text {histories!r}")
+        single = len(histories) > 0 and lists.is_id(histories[0])
+        asked = [histories] if single else histories
+        rows = lists.history_indices(self.items, asked, self.name)
+        allowed = lists.allowed_items(self.items, only, exclude, candidates)
+        seen = Sequences.from_rows(rows) if exclude_seen else None
+        shape = len(rows), n, self.known.n_items
+        top = lists.rank(lambda part: self.score_histories(rows[part]), *shape, seen, allowed)
+        return self._external(top, single)
+
+    def recommend_frame(
+        self,
+        users: Any = None,
+        n: int = 10,
+        exclude_seen: bool = True,
+        *,
+        only: Ids = None,
+        exclude: Ids = None,
+        progress: bool | ProgressLike | None = None,
+    ) -> pa.Table:
+        """The lists of many users (None: of all) as one table: `user`, `rank`, `item`, `score`.
+
+        `write_recommendations` writes the same rows into a file, however many there are.
+        """
+        index = self._all_or(users)
+        reporter = make_progress(progress)
+        reporter.start("recommending", len(index))
+        allowed = lists.allowed_items(self.items, only, exclude)
+        tables = [lists.frame_schema(self.users, self.items).empty_table()]
+        for count, table in self._tables(index, n, exclude_seen, allowed):
+            tables.append(table)
+            reporter.advance(count)
+        reporter.close()
+        return pa.concat_tables(tables)
+
+    def similar_items(self, items: Any, n: int = 10) -> Lists:
+        """The `n` items most like an item, or like each of several: those with the same users.
+
+        The similarity is the Jaccard index of the two sets of users, whatever the model. Shaped
+        as in `recommend`; items that share no user are never similar.
+        """
+        lists.check_n(n)
+        single = lists.is_id(items)
+        index = self.items.indices([items] if single else items)
+        near = ItemNeighbours(self.known, n, index.tolist())
+        found = [near.similar(int(item), n) for item in index]
+        return self._external(lists.padded(found, n), single)
+
+    def explain(self, user: Any, item: Any, n: int = 3) -> Lists:
+        """Why an item: at most `n` items of a user that share most users with it, nearest first.
+
+        `user` is an id, or a history as a list of item ids. The scores are Jaccard similarities:
+        what lies near what in the data, not how the model computed its score.
+        """
+        lists.check_n(n)
+        if lists.is_id(user):
+            history = self.known.sequences().of(self.users.index(user))
+        else:
+            [history] = lists.history_indices(self.items, [user], self.name)
+        index = self.items.index(item)
+        reasons = ItemNeighbours(self.known, items=[index, *history]).reasons(index, history, n)
+        return self._external(lists.padded([reasons], len(reasons)), True)
+
+    def top_k(
+        self, users: Indices, n: int, *, exclude_seen: bool = True, only: Ids = None,
+        exclude: Ids = None,
+    ) -> TopK:  # fmt: skip
+        """`recommend` on user indices, returning item indices."""
+        users, allowed = self._check_users(users), lists.allowed_items(self.items, only, exclude)
+        return self._top_k(users, n, exclude_seen, allowed)
+
+    def _top_k(
+        self, users: Indices, n: int, exclude_seen: bool, allowed: Allowed, batch: int | None = None
+    ) -> TopK:
+        seen = self.known.sequences().take(users) if exclude_seen else None
+        shape = len(users), n, self.known.n_items
+        return lists.rank(lambda part: self.score(users[part]), *shape, seen, allowed, batch)
+
+    def _tables(
+        self, users: Indices, n: int, exclude_seen: bool, allowed: Allowed, batch: int | None = None
+    ) -> Iterator[tuple[int, pa.Table]]:
+        """Number of users and their table, `batch` of them at a time."""
+        lists.check_n(n)
+        step = chunk_rows(self.known.n_items, batch)
+        for first in range(0, len(users), step):
+            some = users[first : first + step]
+            top = self._top_k(some, n, exclude_seen, allowed, step)
+            yield len(some), lists.frame(self.users, self.items, some, top)
+
+    def _all_or(self, users: Any) -> Indices:
+        """Indices of these user ids, and for None of all users."""
+        if users is None:
+            return np.arange(len(self.users), dtype=np.int32)
+        return lists.user_indices(self.users, users)
+
+    def _check_users(self, users: Any) -> Indices:
+        return lists.check_users(users, self.train.n_users)
+
+    def _external(self, top: TopK, single: bool) -> Lists:
+        items = self.items.externals(top.items)
+        return (items[0], top.scores[0]) if single else (items, top.scores)

@@ -1,0 +1,230 @@
+"""Embedding tables: what a network is built from, the size of initial embeddings, row limits.
+
+`init_scale="auto"` goes by size, not by a factor: the root mean square of the entries becomes what
+the model was built for, whatever the initialiser's norms. Training moves an entry by about the
+learning rate per step, however large it is; an initialisation that is too large for the steps a
+rare item gets is never left.
+
+`freeze="bounded"` keeps every row within a ball around its initial embedding. A row that does not
+occur in the training part has nothing to learn from but being pushed away as a negative. Where its
+initial embedding comes from content it stays there meanwhile, and then follows the rows that were
+its nearest neighbours: it gets the direction of their mean.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy import sparse
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
+
+from leporid.data import Interactions
+from leporid.errors import ConfigError, DataError, LeporidError
+from leporid.initializers import InitialEmbeddings, nearest_by_content, standardizes
+from leporid.spectral import Embedding
+from leporid.training import TrainingConfig
+
+_RANDOM_SCALE = 0.01
+"""Without initial embeddings the tables are drawn from N(0, 0.01^2), as in the paper."""
+_NEIGHBOURS = 30
+"""Rows that one which was never trained follows."""
+
+
+@dataclass
+class BuildContext:
+    """What a network is built from."""
+
+    train: Interactions
+    """The training part: graph models derive their adjacency from it."""
+    dim: int
+    """D."""
+    init: InitialEmbeddings | None = None
+    """The initial embeddings as they go into the tables (standardised and scaled already)."""
+    tables: list[tuple[nn.Embedding, Tensor]] = field(default_factory=list)
+    """Every table made here, with the vectors it was given."""
+    max_delta: float | None = None
+    """How far training may move a row, in units of the length of the initial rows; None: freely."""
+    limits: list[RowLimits] = field(default_factory=list)
+    """Of the tables whose rows may not move freely."""
+    isolated: dict[str, int] = field(default_factory=dict)
+    """Rows of each side without an initial embedding, which are drawn."""
+    sketch: bool = False
+    """Whether only shapes are asked for, on the device "meta", where tensors take no memory."""
+
+    def user_table(self) -> nn.Embedding:
+        """A trainable float32[n_users, D] table that holds the initial user embeddings."""
+        return self._table("users", self.train.n_users, self.init.users if self.init else None)
+
+    def item_table(self) -> nn.Embedding:
+        """A trainable float32[n_items, D] table that holds the initial item embeddings."""
+        return self._table("items", self.train.n_items, self.init.items if self.init else None)
+
+    def _table(self, side: str, rows: int, initial: Embedding | None) -> nn.Embedding:
+        if self.sketch:
+            return nn.Embedding(rows, self.dim, _weight=torch.empty(rows, self.dim))
+        vectors = (
+            torch.randn(rows, self.dim) * _RANDOM_SCALE
+            if initial is None
+            else torch.from_numpy(np.array(initial.vectors, dtype=np.float32))
+        )
+        if tuple(vectors.shape) != (rows, self.dim):
+            raise ConfigError(
+                f"the initial embeddings have shape {list(vectors.shape)}, the model needs "
+                f"{[rows, self.dim]}: fit the initialiser on this training part with "
+                f"dim={self.dim}"
+            )
+        if initial is not None and (empty := torch.from_numpy(initial.isolated)).any():
+            self.isolated[side] = int(empty.sum())
+            vectors[empty] = torch.randn(self.isolated[side], self.dim) * _RANDOM_SCALE
+        table = nn.Embedding(rows, self.dim, _weight=vectors)
+        self.tables.append((table, vectors.clone()))
+        if initial is not None:
+            touched = self.train.user if side == "users" else self.train.item
+            trained = torch.from_numpy(np.bincount(touched, minlength=rows) > 0)
+            if (limit := row_limit(initial, self.max_delta, trained)) is not None:
+                trained &= ~torch.from_numpy(initial.isolated)
+                self.limits.append(RowLimits(table, vectors.clone(), limit, trained, side))
+        return table
+
+
+class _NothingDrawn(TorchFunctionMode):
+    """Leaves out random numbers: "meta" tensors hold none, yet torch prepares a lot."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        if getattr(func, "__name__", "") in ("normal_", "uniform_"):
+            return args[0] if args else kwargs["tensor"]
+        return func(*args, **kwargs)
+
+
+def sketched(
+    build: Callable[[BuildContext], nn.Module], train: Interactions, dim: int
+) -> nn.Module | None:
+    """The network without memory for its weights; None where `build` looks into them."""
+    try:
+        with torch.device("meta"), _NothingDrawn():
+            return build(BuildContext(train, dim, sketch=True))
+    except RuntimeError:
+        return None
+    except LeporidError:
+        raise
+    except (ArithmeticError, AssertionError, LookupError, TypeError, ValueError) as error:
+        reason = str(error).partition("\n")[0]
+        raise DataError(f"its settings do not give a network: {reason}") from None
+
+
+def sized(
+    init: InitialEmbeddings, config: TrainingConfig, size: float, factor: float
+) -> InitialEmbeddings:
+    """The vectors with root mean square `size` (auto), or times `factor` (None).
+
+    Isolated rows stay zero. Vectors that are used as drawn keep the size they were drawn with.
+    """
+    as_drawn = not standardizes(init.items.provenance.get("method"), otherwise=True)
+    standardize = not as_drawn if config.standardize is None else config.standardize
+
+    def scaled(side: Embedding, scale: float) -> Embedding:
+        if standardize:
+            ready = side.standardized(scale)
+        else:
+            ready = replace(side, vectors=side.vectors * np.float32(scale))
+        # The z-scores of a zero row are not zero.
+        vectors = np.where(side.isolated[:, None], np.float32(0), ready.vectors)
+        return replace(ready, vectors=vectors)
+
+    def initial(side: Embedding) -> Embedding:
+        if config.init_scale != "auto":
+            default = factor if standardize else 1.0
+            return scaled(side, default if config.init_scale is None else config.init_scale)
+        if as_drawn and not standardize:
+            return side
+        return scaled(side, size / (scaled(side, 1.0).size or 1.0))
+
+    return replace(init, users=initial(init.users), items=initial(init.items))
+
+
+@dataclass(frozen=True)
+class RowLimits:
+    """A table, its initial rows float[n, d] and the largest distance from them, float[n, 1]."""
+
+    table: nn.Embedding
+    initial: Tensor
+    limit: Tensor
+    trained: Tensor
+    """bool[n]: rows with an initial vector that occur in the training part."""
+    side: str
+    """Whose rows: "users" or "items"."""
+
+    @torch.no_grad()
+    def enforce(self) -> None:
+        """Move rows that are too far back to the edge of their ball; others keep every bit."""
+        delta = self.table.weight - self.initial
+        length = torch.linalg.vector_norm(delta, dim=1, keepdim=True)
+        edge = self.initial + delta * (self.limit / length.clamp(min=1e-30))
+        self.table.weight.copy_(torch.where(length > self.limit, edge, self.table.weight))
+
+    def to(self, device: torch.device) -> RowLimits:
+        """The same on the device of the network."""
+        initial, limit, trained = (t.to(device) for t in (self.initial, self.limit, self.trained))
+        return RowLimits(self.table, initial, limit, trained, self.side)
+
+    @property
+    def held(self) -> NDArray[np.bool_]:
+        """bool[n]: rows that training leaves where they are; none where it moves no row at all."""
+        return ((self.limit == 0).ravel() & self.trained.any()).cpu().numpy()
+
+    @torch.no_grad()
+    def settle(self) -> None:
+        """After training: rows that were held follow the nearest rows that were not."""
+        held, trained = self.held, self.trained.cpu().numpy()
+        if not held.any():
+            return
+        initial = self.initial.float().cpu().numpy()
+        unit = initial / np.maximum(np.linalg.norm(initial, axis=1, keepdims=True), 1e-30)
+        same = np.zeros(len(initial), np.int64)
+        near = nearest_by_content(
+            sparse.csr_array(unit), np.flatnonzero(held), _NEIGHBOURS, same, trained
+        )
+        weight = self.table.weight
+        rows = neighbour_rows(weight.float().cpu().numpy()[trained], near[:, trained])
+        weight[torch.from_numpy(held).to(weight.device)] = torch.from_numpy(rows).to(weight)
+
+
+def neighbour_rows(
+    table: NDArray[np.float32], edges: sparse.csr_array, length: float | None = 1.0
+) -> NDArray[np.float32]:
+    """float32[m, d]: the mean of each row's neighbours by weights csr[m, n], of a usual length.
+
+    `length` is in units of the median length of the table's rows; None is half way (geometrically)
+    between that and the mean's own, which is the shorter the less the neighbours agree. A column
+    of single numbers is averaged as it is. Without neighbours a row is the mean of all.
+    """
+    total = np.asarray(edges.sum(axis=1)).reshape(-1, 1)
+    mean = np.where(total > 0, edges @ table / np.where(total > 0, total, 1), table.mean(axis=0))
+    if table.shape[1] > 1:
+        own = np.linalg.norm(mean, axis=1, keepdims=True)
+        usual = np.median(np.linalg.norm(table, axis=1))
+        scale = usual / np.maximum(own, 1e-30)
+        scale = np.sqrt(scale) if length is None else scale * length
+        mean = mean * np.where((total > 0) & (own > 0), scale, 1)
+    return np.ascontiguousarray(mean, dtype=np.float32)
+
+
+def row_limit(initial: Embedding, max_delta: float | None, trained: Tensor) -> Tensor | None:
+    """float[n, 1], in units of the entries; None where no row has a limit.
+
+    `max_delta` is in units of the root mean square length of the initial rows. `trained` bool[n]
+    says which rows occur in the training part. Rows without an initial vector have no limit.
+    """
+    length = initial.size * initial.dim**0.5
+    limit = torch.full((initial.n, 1), torch.inf if max_delta is None else max_delta * length)
+    if initial.provenance.get("content"):
+        limit[~trained] = 0
+    limit[torch.from_numpy(initial.isolated)] = torch.inf
+    return limit if limit.isfinite().any() else None

@@ -1,0 +1,139 @@
+"""`train`: a model by name, an initialiser by name, a split; a fitted model comes back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from leporid.data import Split
+from leporid.errors import ConfigError, DataError
+from leporid.initializers import InitialEmbeddings, initial_embeddings
+from leporid.models.shared import catalogue
+from leporid.models.shared.recommender import Recommender
+from leporid.progress import ProgressLike, make_progress
+
+if TYPE_CHECKING:
+    import torch
+
+    from leporid.training import Callback
+
+Model = TypeVar("Model", bound=Recommender)
+
+
+class _DefaultName(str):
+    """A name that nobody typed."""
+
+
+DEFAULT_INIT = _DefaultName("leporid")
+"""LEPORID for models with embedding tables; nothing for those without."""
+DEFAULT_RECIPE = _DefaultName("general")
+"""`general` for models that have it; the settings' own defaults for others."""
+
+
+def named_recipe(cls: type[Recommender], recipe: str | None) -> str | None:
+    """The recipe that is meant: nobody asked a model without recipes for `general`."""
+    return None if recipe is DEFAULT_RECIPE and recipe not in cls.recipes else recipe
+
+
+def train(
+    name: str | type[Recommender],
+    split: Split,
+    init: str | InitialEmbeddings | None = DEFAULT_INIT,
+    *,
+    seed: int = 123,
+    recipe: str | None = DEFAULT_RECIPE,
+    init_settings: Mapping[str, Any] | None = None,
+    device: str | torch.device = "auto",
+    progress: bool | ProgressLike | None = True,
+    checkpoint: str | Path | None = None,
+    resume: bool = False,
+    final: bool = False,
+    callbacks: Sequence[Callback] = (),
+    **settings: Any,
+) -> Recommender:
+    """Fit the model `name` (or a class of your own) on `split`, with the initial embeddings `init`.
+
+    Parameters
+    ----------
+    init : the name of an initialiser, vectors already computed, or None (or "none"), which draws
+        small random numbers. Classical models have no tables to fill and take no `init`.
+    seed : seeds the initialiser and the training
+    recipe : a named set of settings of the model; "general", the default of neural models, fits
+        some of them to the training part, "paper" has those of the model's own paper; None takes
+        the defaults of the settings
+    init_settings : settings of the initialiser over the model's `dim` and the `seed`; `cache=True`
+        reads vectors that were computed before
+    device : "auto", "cpu", "cuda", "cuda:1"
+    progress : a bar, or plain lines where nobody can watch one; False (or the environment variable
+        LEPORID_PROGRESS=off) says nothing
+    checkpoint : a folder; the run can then be stopped and taken up by `resume=True`
+    final : fit once more on everything (`Recommender.refit`) and return that model, to be deployed;
+        the one to evaluate is its `validated`
+    callbacks : told of steps and validations of a neural model, and may end its training; a `final`
+        fit, which has as many steps, does not ask them again
+    settings : settings of the model, over those of the recipe
+    """
+    cls: Any = catalogue.get(name) if isinstance(name, str) else name
+    _check(cls, init, init_settings, callbacks)
+    recipe = named_recipe(cls, recipe)
+    model: Recommender = cls(**{**cls.recipe_settings(recipe, split.train), **settings})
+    reporter = make_progress(progress)
+    how: dict[str, Any] = {"progress": reporter}
+    try:
+        if cls.takes_initial_vectors:
+            config: Any = model.config
+            vectors = {"cache": False, "dim": config.dim, "seed": seed, **(init_settings or {})}
+            how["init"] = initial_embeddings(init, split.train, progress=reporter, **vectors)
+            how |= {"device": device, "checkpoint": checkpoint, "resume": resume}
+            how["callbacks"] = callbacks
+        model.fit(split, seed=seed, **how)
+        if not final:
+            return model
+        if cls.takes_initial_vectors:
+            # Vectors from elsewhere are used as they are, all others are computed again.
+            how["init"] = None if model.fitting.init else how["init"]
+            how["checkpoint"] = None if checkpoint is None else Path(checkpoint) / "final"
+            how["callbacks"] = ()
+        deployed = model.refit(split, **how)
+        deployed.validated = model
+        return deployed
+    finally:
+        if reporter is not progress:
+            reporter.close()
+
+
+def _check(cls: Any, init: Any, init_settings: Any, callbacks: Sequence[Callback]) -> None:
+    """Refuse what a model has no use for."""
+    if init_settings and not isinstance(init, str):
+        raise ConfigError("init_settings are those of an initialiser: give its name as `init`")
+    if cls.takes_initial_vectors:
+        return
+    if (init not in (None, "none") and init is not DEFAULT_INIT) or init_settings:
+        raise ConfigError(f"{cls.name} has no embedding tables to fill: leave `init` out")
+    if callbacks:
+        raise ConfigError(f"{cls.name} has no training loop: leave `callbacks` out")
+
+
+def continued(model: Model, split: Split, share: float, **how: Any) -> Model:
+    """A new model: the weights of a fitted network, trained on for the last `share` of its steps.
+
+    `split` has the same users and items and more interactions; nothing is validated. The rate is
+    that of the schedule's last steps. `how` goes to `fit`.
+    """
+    if (split.train.users, split.train.items) != (model.users, model.items):
+        raise DataError("a network goes on with the same users and items only: refit it instead")
+    done = model.fitting
+    how |= {"after": model, "first_step": round((1 - share) * done.best_step)}
+    config = model.config.replace(**done.schedule(model.name))
+    return type(model)(config).fit(split, seed=done.seed, **how)
+
+
+def fit_sentence(model: Recommender) -> str:
+    """What a model was fitted on and what it is good for."""
+    if model.fitting.final:
+        return f"final model, fitted on all {len(model.known):,} interactions"
+    return (
+        f"validated model, fitted on {len(model.train):,} interactions without the test part: it "
+        f"may recommend items users already have; train with --final to deploy"
+    )
