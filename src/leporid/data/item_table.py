@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import compress
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,7 +22,7 @@ from leporid.artifacts import read_arrays
 from leporid.data.columns import listed, position_of
 from leporid.data.datasets import DATASETS, fetch
 from leporid.data.id_map import IdMap, uuids_as_text
-from leporid.data.source_file import SourceFile, in_words, located, reading, shortened
+from leporid.data.source_file import Address, SourceFile, in_words, located, reading, shortened
 from leporid.data.text_files import read_lines, text_table
 from leporid.data.vector_files import VECTOR_READERS
 from leporid.errors import DataError, UnknownNameError
@@ -273,7 +273,7 @@ def _read(file: SourceFile) -> pa.Table:
     return text_table(file, separator, quoting=file.suffix != ".item", header=True)
 
 
-def _movielens(path: PurePath, fields: list[str]) -> list[str]:
+def _movielens(path: Path | Address, fields: list[str]) -> list[str]:
     """Item, title and genres; those of u.item are flags in the order of `_ML_100K_GENRES`."""
     flags = fields[5:]
     if path.suffix == ".dat" and len(fields) >= 3:

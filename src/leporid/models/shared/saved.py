@@ -43,11 +43,15 @@ class FittedArray(Generic[T]):
 
     The key is by default the attribute's name. Reading it before `fit` is a `NotFittedError`.
     A saved model is refused where it is not float32 of the `shape`, such as `("users", "dim")`: a
-    size is "users", "items", a setting, or None for any.
+    size is "users", "items", a setting, or None for any. Without a shape nothing is checked.
     """
 
     def __init__(
-        self, key: str | None = None, *, shape: tuple[str | None, ...], sparse: bool = False
+        self,
+        key: str | None = None,
+        *,
+        shape: tuple[str | None, ...] | None = None,
+        sparse: bool = False,
     ) -> None:
         self.key, self.shape, self.sparse = key or "", shape, sparse
 
@@ -94,6 +98,9 @@ def restore(model: object, arrays: Arrays, sizes: dict[str, Any]) -> None:
             value = canonical(sparse.csr_array((data, indices, indptr), shape=(n, n)))
         else:
             value, dtype = arrays[key], arrays[key].dtype
+        setattr(model, attribute, value)
+        if fitted.shape is None:
+            continue
         shape = [None if size is None else sizes[size] for size in fitted.shape]
         fits = len(shape) == value.ndim and all(
             size in (None, actual) for size, actual in zip(shape, value.shape, strict=True)
@@ -104,7 +111,6 @@ def restore(model: object, arrays: Arrays, sizes: dict[str, Any]) -> None:
                 f"{key} is {dtype} of shape {list(value.shape)}, the model needs float32 of "
                 f"[{words}]"
             )
-        setattr(model, attribute, value)
 
 
 class Saved(NamedTuple):
