@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import math
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,7 @@ from leporid.selection.evaluator import TrialEvaluator
 from leporid.selection.runtime_estimates import RuntimeEstimates, estimate_seconds, share_of
 from leporid.selection.search import FULL
 from leporid.selection.subprocess_runner import run_in_subprocess
-from tests.selection import slow_model, slow_tasks
+from tests.selection import slow_tasks
 from tests.selection.clocks import Clock
 
 
@@ -47,6 +48,8 @@ def short(monkeypatch: pytest.MonkeyPatch) -> None:
 def sleeper(monkeypatch: pytest.MonkeyPatch) -> str:
     paths = {**catalogue._registry._paths, "sleeper": "tests.selection.slow_model:Sleeper"}
     monkeypatch.setattr(catalogue._registry, "_paths", paths)
+    # Imported only now: where its name is unknown, the module registers it for good.
+    importlib.import_module("tests.selection.slow_model")
     return "sleeper"
 
 
@@ -125,7 +128,7 @@ def test_a_slow_model_is_left_out_by_its_runtime_estimate(
     sleeper: str, short: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = Clock()
-    monkeypatch.setattr(slow_model.Sleeper, "wait", clock.advance)
+    monkeypatch.setattr("tests.selection.slow_model.Sleeper.wait", clock.advance)
     chosen = choose(models=("toppop", "itemknn", sleeper), budget=12, clock=clock)
     assert "itemknn" in chosen.winner
     assert "Not evaluated, for lack of time: sleeper" in chosen.why

@@ -148,7 +148,7 @@ class ItemTable:
 
     def genres(self, cell: str) -> list[str]:
         """The parts of a cell that lists several."""
-        separator = " " if PurePath(self.name).suffix == ".item" else "|"
+        separator = " " if Path(self.name).suffix == ".item" else "|"
         if separator not in cell and ", " in cell:
             separator = ","
         return [part.strip() for part in cell.split(separator) if part.strip()]
