@@ -2,14 +2,16 @@ from __future__ import annotations
 
 import gzip
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
+import pyarrow.csv as pa_csv
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from leporid import load
-from leporid.data import write_log
+from leporid.data import text_files, write_log
 from leporid.data.text_files import replaced
 from leporid.errors import ConfigError, DataError, LeporidWarning
 from tests.data.strategies import Row, external_rows, rows
@@ -149,6 +151,22 @@ def test_broken_files_are_refused_with_their_place(
 ) -> None:
     with pytest.raises(DataError, match=message):
         load(write(tmp_path / "a.csv", text))
+
+
+@pytest.mark.parametrize(("threads", "used"), [(1, False), (2, True)])
+def test_one_thread_is_not_asked_to_wait_for_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, threads: int, used: bool
+) -> None:
+    asked: list[bool] = []
+
+    def read_csv(file: Any, read: Any, *options: Any) -> Any:
+        asked.append(read.use_threads)
+        return pa_csv.open_csv(file, read, *options).read_all()
+
+    monkeypatch.setattr(text_files.pa, "cpu_count", lambda: threads)
+    monkeypatch.setattr(text_files.pa_csv, "read_csv", read_csv)
+    assert len(load(write(tmp_path / "a.csv", "user,item\n1,2\n"))) == 1
+    assert asked == [used]
 
 
 def test_a_rating_that_is_no_number_is_located(tmp_path: Path) -> None:

@@ -199,7 +199,8 @@ def _arguments(
     """What pyarrow's readers take."""
     read = pa_csv.ReadOptions(
         column_names=[f"c{position}" for position in range(len(layout.names))],
-        use_threads=not exact,
+        # In a pool of one thread, pyarrow up to 22 at least may wait for ever after a broken file.
+        use_threads=not exact and pa.cpu_count() > 1,
         block_size=LONGEST_ROW,
     )
     parse = pa_csv.ParseOptions(
