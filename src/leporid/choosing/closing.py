@@ -109,7 +109,8 @@ class Closing:
         decision.decide(race, self.judge, self.metric, verdict)
         if verdict.winner is not None:
             about = {**verdict.to_event(), "interrupted": self.is_interrupted}
-            self._say("decided", budget=self._budget, left=race.timer.left, **about)
+            about |= {"label": verdict.winner.candidate.label, "left": race.timer.left}
+            self._say("decided", budget=self._budget, **about)
 
     def learn_curve(self) -> None:
         """The winner with fewer users, where that takes next to no time."""
