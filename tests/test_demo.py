@@ -56,7 +56,7 @@ def test_it_prints_the_table_the_list_and_the_report(shown: str, log: Path) -> N
 
 
 def test_it_names_every_stage(shown: str) -> None:
-    stages = ["neighbours", "measuring", "fitting TopPop", "testing ItemKNN",
+    stages = ["neighbours", "measuring", "fitting TopPop", "fitting ItemKNN",
               "training DLR2, random init", "training DLR2, LEPORID init", "report"]  # fmt: skip
     positions = [shown.index(stage) for stage in stages]
     assert positions == sorted(positions)
