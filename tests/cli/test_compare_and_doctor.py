@@ -80,7 +80,7 @@ def test_one_run_can_be_the_reference(runs: Path) -> None:
     assert tests[0]["difference"] < 0 < -tests[0]["low"]
 
 
-def test_people_get_tables(runs: Path) -> None:
+def test_without_json_there_are_tables(runs: Path) -> None:
     shown = runner.invoke(app, ["compare", "a", "b"], env={"COLUMNS": "160"})
     assert isinstance(shown.exception, DataError)
     folders = [str(runs / "a"), str(runs / "b")]

@@ -62,7 +62,7 @@ def test_recommendations_as_json(log: Path, recommendations: Path) -> None:
     assert report["warnings"] == []
 
 
-def test_table_for_people_and_export(log: Path, recommendations: Path, tmp_path: Path) -> None:
+def test_table_and_export(log: Path, recommendations: Path, tmp_path: Path) -> None:
     export = tmp_path / "users.csv"
     arguments = ["--recommendations", recommendations, "--data", log, "--metrics", "HR, F1"]
     output = run(*arguments, "--export", export, "--protocol", "leave-last-out", "--core", 2)
@@ -158,7 +158,7 @@ def test_help_loads_nothing_heavy() -> None:
     subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.DEVNULL)
 
 
-def test_repeats_are_judged_where_known_items_may_come_back(tmp_path: Path) -> None:
+def test_repeats_are_evaluated_where_known_items_may_come_back(tmp_path: Path) -> None:
     rng = np.random.default_rng(2)
     lines = [f"u{u},i{rng.integers(6)},{t},{1 + t % 3}" for u in range(9) for t in range(20)]
     (tmp_path / "log.csv").write_text("\n".join(["user,item,time,plays", *lines, ""]))

@@ -146,7 +146,9 @@ def test_a_log_without_a_terminal_says_what_is_going_on(log: Path, tmp_path: Pat
 
 
 @pytest.mark.slow
-def test_the_deployed_model_recommends_nothing_people_have(real_data: Path, tmp_path: Path) -> None:
+def test_the_deployed_model_recommends_nothing_of_the_history(
+    real_data: Path, tmp_path: Path
+) -> None:
     source = real_data / "lastfm.parquet"
     done = call("train", source, "--model", "ease", "--final", "-o", tmp_path / "r")
     assert "ItemKNN (baseline)" in done.stdout

@@ -54,7 +54,7 @@ def test_an_event_counts_for_the_next_recommendation(
     assert get(app, f"/users/{user}").json()["new_events"] == 2
 
 
-def test_a_person_known_only_by_events_gets_recommendations(
+def test_a_user_known_only_by_events_gets_recommendations(
     run_dir: Path, model: Recommender, tmp_path: Path
 ) -> None:
     app = serve(run_dir, tmp_path / "events.db")

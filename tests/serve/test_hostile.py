@@ -125,7 +125,7 @@ def test_known_items_of_a_history_are_used_and_unknown_ones_named(
     assert first["items"] == second["items"]
 
 
-def test_work_is_bounded_by_people_times_items(run_dir: Path, model: Recommender) -> None:
+def test_work_is_bounded_by_users_times_items(run_dir: Path, model: Recommender) -> None:
     app = create_app(run_dir, limits=ServeLimits(cost=1000))
     users = [model.users.external(i) for i in range(20)]
     assert post(app, "/recommend", {"users": users, "n": 30}).status_code == 200

@@ -26,9 +26,7 @@ def listed(page: Page, where: str) -> list[str]:
     return found
 
 
-def test_a_person_finds_clicks_and_sees(
-    page: Page, run_dir: Path, tmp_path: Path, pictures: Path
-) -> None:
+def test_a_user_finds_and_clicks(page: Page, run_dir: Path, tmp_path: Path, pictures: Path) -> None:
     other = run_dir.parent / "toppop"
     with server(run_dir, tmp_path / "events.db", "--compare", str(other)) as (process, address):
         page.size(1280, 1400)

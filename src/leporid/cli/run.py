@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from contextlib import nullcontext
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,45 +14,37 @@ from leporid.cli.options import Device, Json
 from leporid.cli.output import make_table, print_rows
 
 if TYPE_CHECKING:
-    from leporid.experiments import Cell, ExperimentSpec, GridStatus
-
-
-@dataclass(frozen=True)
-class GridOptions:
-    """Where and how a grid runs."""
-
-    root: Annotated[Path, "Where records are kept."] = Path("results")
-    workers: Annotated[int, Option(min=1, help="Processes that share grid and device.")] = 1
-    device: Device = "auto"
-    retry_failed: Annotated[bool, "Run cells again that failed before."] = False
-
-    def run(self, specs: list[ExperimentSpec], *, quiet: bool) -> GridStatus:
-        """Run grids, with a live table on a terminal unless `quiet`."""
-        from rich.console import Console
-        from rich.live import Live
-
-        from leporid.experiments import run_grid
-
-        cells = [cell for spec in specs for cell in spec.cells()]
-        live = not quiet and sys.stderr.isatty()
-        view = Live(console=Console(stderr=True), refresh_per_second=2)
-        with view if live else nullcontext():
-            update = (lambda status: view.update(_live_table(cells, status))) if live else None
-            return run_grid(specs, on_poll=update, **vars(self))
+    from leporid.experiments import Cell, GridStatus
 
 
 def run(
     spec: Annotated[Path, Argument(help="Experiment file (TOML).")],
-    grid: GridOptions,
+    root: Annotated[Path, "Where records are kept."] = Path("results"),
+    workers: Annotated[int, Option(min=1, help="Processes that share grid and device.")] = 1,
+    device: Device = "auto",
+    retry_failed: Annotated[bool, "Run cells again that failed before."] = False,
     data: Annotated[Path | None, "Folder of the logs that the file names by path."] = None,
     json_output: Json = False,
 ) -> None:
     """Run an experiment grid; finished cells are skipped, interrupted ones resume."""
-    from leporid.experiments import read_experiment
+    from rich.console import Console
+    from rich.live import Live
+
+    from leporid.experiments import read_experiment, run_grid
 
     experiments = read_experiment(spec, data)
     cells = [cell for experiment in experiments for cell in experiment.cells()]
-    status = grid.run(experiments, quiet=json_output)
+    live = not json_output and sys.stderr.isatty()
+    view = Live(console=Console(stderr=True), refresh_per_second=2)
+    with view if live else nullcontext():
+        status = run_grid(
+            experiments,
+            root=root,
+            workers=workers,
+            device=device,
+            retry_failed=retry_failed,
+            on_poll=(lambda status: view.update(_live_table(cells, status))) if live else None,
+        )
     done = status.count("done")
     title = f"{spec.stem}: {done} of {len(cells)} cells done"
     print_rows(title, _status_rows(cells, status), json_output)
