@@ -14,7 +14,7 @@ from leporid.data import IdMap, Interactions, Split
 from leporid.selection.blending import choose_blend, fuse
 from leporid.selection.budget import Guard, OutOfTimeError, Timer
 from leporid.selection.candidates import Candidate
-from leporid.selection.search import FULL, Outcome, Result
+from leporid.selection.trial import FULL, Outcome, Result
 
 
 def result(name: str, value: float, users: int) -> Result:

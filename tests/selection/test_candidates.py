@@ -103,7 +103,7 @@ def schedule_of(
     timer = Timer(left, clock=lambda: 0.0)
     evaluator = TrialEvaluator.of(Problem(split, split, "NDCG@10"), timer, tmp_path)
     search = Search(evaluator, open_journal(tmp_path, {}), timer)
-    own, estimates = Schedule(search, evaluator, log_facts(split)), evaluator.estimates
+    own, estimates = Schedule(search, log_facts(split)), evaluator.estimates
 
     def speed(model: str, settings: dict[str, Any]) -> float:
         estimates.speeds[model] = speeds[model] * own._config(model, settings).batch_size

@@ -22,8 +22,8 @@ from leporid.selection.candidates import Candidate, Problem, with_windows
 from leporid.selection.choice import Choice
 from leporid.selection.evaluator import TrialEvaluator
 from leporid.selection.runtime_estimates import RuntimeEstimates, estimate_seconds, share_of
-from leporid.selection.search import FULL
 from leporid.selection.subprocess_runner import run_in_subprocess
+from leporid.selection.trial import FULL
 from tests.selection import slow_tasks
 from tests.selection.clocks import Clock
 

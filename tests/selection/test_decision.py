@@ -15,7 +15,8 @@ from leporid.selection.budget import Timer
 from leporid.selection.candidates import Candidate
 from leporid.selection.decision import Decision, prefer_faster
 from leporid.selection.runtime_estimates import request_milliseconds
-from leporid.selection.search import FULL, Outcome, Result, Search
+from leporid.selection.search import Search
+from leporid.selection.trial import FULL, Outcome, Result
 from tests.selection.clocks import Clock
 from tests.selection.test_search import World
 
@@ -73,7 +74,7 @@ def winner(search: Search, evaluator: Any) -> tuple[str, Decision]:
     best = search.leader
     assert best is not None
     decision = Decision(best, best)
-    prefer_faster(search, evaluator, best, decision)
+    prefer_faster(search, best, decision)
     assert decision.winner is not None
     return decision.winner.candidate.model, decision
 

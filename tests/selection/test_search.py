@@ -18,7 +18,8 @@ from leporid.errors import DataError, TrainingInterruptedError
 from leporid.selection.budget import OutOfTimeError, Timer
 from leporid.selection.candidates import Candidate
 from leporid.selection.events import open_journal, seconds_spent
-from leporid.selection.search import FULL, RUNGS, Outcome, Search
+from leporid.selection.search import Search
+from leporid.selection.trial import FULL, RUNGS, Outcome
 
 USERS = 60
 

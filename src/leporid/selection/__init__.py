@@ -16,9 +16,10 @@ progress_messages  What is shown while a search runs
 report             The files that describe an answer: chosen.json and an HTML page
 runtime_estimates  Seconds of fits, from small shares of the log and from earlier trials
 schedule           What is run in which order, and how many steps networks get
-search             Rounds and rungs, by paired differences; knows no model
+search             Rounds and rungs, by paired differences
 subprocess_runner  Runs a task in a process that is killed at its deadline
 summary            Why this model, the table of candidates, and commands
+trial              One candidate, fitted and evaluated at one rung
 """
 
 import lazy_loader

@@ -15,7 +15,8 @@ from leporid.models import Recommender, find_model
 from leporid.selection.candidates import Candidate
 from leporid.selection.decision import Decision
 from leporid.selection.evaluator import TrialEvaluator
-from leporid.selection.search import Result, Search
+from leporid.selection.search import Search
+from leporid.selection.trial import Result
 
 SUMMARY = "chosen.json"
 PARTS = ("winner", "metric", "why", "table", "tested", "commands", "elapsed")
@@ -26,7 +27,6 @@ class Session:
     """One call of `choose`."""
 
     search: Search
-    evaluator: TrialEvaluator
     folder: Path
     dataset: str
     source: str
@@ -35,6 +35,11 @@ class Session:
     """Of the log."""
     decision: Decision = field(default_factory=Decision)
     is_interrupted: bool = False
+
+    @property
+    def evaluator(self) -> TrialEvaluator:
+        """Of the search."""
+        return self.search.evaluator
 
 
 @dataclass(frozen=True)

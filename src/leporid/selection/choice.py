@@ -30,7 +30,8 @@ from leporid.selection.events import open_journal, search_folder, seconds_spent
 from leporid.selection.finalise import finalise, last_decision
 from leporid.selection.progress_messages import progress_messages
 from leporid.selection.schedule import Schedule
-from leporid.selection.search import Search, Workers
+from leporid.selection.search import Search
+from leporid.selection.trial import Workers
 
 _RESERVE_SHARE, _RESERVE_SECONDS = 0.03 + TIMING_SHARE, 1.0
 """Kept for timing requests of level candidates, and for the report and other files."""
@@ -136,14 +137,14 @@ def choose(
         problem = Problem.of(split, metric, seed=seed, device=device)
         evaluator = TrialEvaluator.of(problem, timer, kept, workers)
         search = Search(evaluator, journal, timer, reserve=_reserve(timer), tell=tell)
-        session = Session(search, evaluator, folder, name, source, log_facts(split))
+        session = Session(search, folder, name, source, log_facts(split))
         if standing is not None and standing.is_complete and timer.left <= search.reserve():
             return _kept(standing, folder, "no time is left to search for a better one")
         if problem.inner is split:
             session.decision.notes.append(_TOO_SMALL)
         elif (before := last_decision(journal)) is None or before["budget"] < seconds:
             try:
-                Schedule(search, evaluator, session.facts, models).run()
+                Schedule(search, session.facts, models).run()
             except (KeyboardInterrupt, TrainingInterruptedError):
                 # Ctrl-C once: the best so far is fitted; twice: nothing is.
                 session.decision.notes.append("interrupted: this is the best so far")

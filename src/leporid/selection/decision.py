@@ -20,7 +20,8 @@ from leporid.selection.budget import Guard, OutOfTimeError
 from leporid.selection.candidates import Candidate
 from leporid.selection.evaluator import TrialEvaluator
 from leporid.selection.runtime_estimates import request_milliseconds
-from leporid.selection.search import FULL, Result, Search, by_value
+from leporid.selection.search import Search
+from leporid.selection.trial import FULL, Result, by_value
 
 _CURVE_SHARES = (0.25, 0.5)
 _MIN_SPEEDUP, _MIN_MS_SAVED = 2.0, 1.0
@@ -88,14 +89,14 @@ class Decision:
         return True
 
 
-def decide(search: Search, evaluator: TrialEvaluator, decision: Decision) -> None:
+def decide(search: Search, decision: Decision) -> None:
     """Fill in the decision: by values, and by requests that are timed now."""
     decision.best = decision.winner = best = search.leader
     if best is None:
         return
-    prefer_faster(search, evaluator, best, decision)
+    prefer_faster(search, best, decision)
     decision.runner_up = _runner_up(search, decision.winner or best)
-    _blend(search, evaluator, decision)
+    _blend(search, decision)
 
 
 def _runner_up(search: Search, winner: Result) -> Result | None:
@@ -104,15 +105,14 @@ def _runner_up(search: Search, winner: Result) -> Result | None:
     return next(iter(others), None)
 
 
-def prefer_faster(
-    search: Search, evaluator: TrialEvaluator, best: Result, decision: Decision
-) -> None:
+def prefer_faster(search: Search, best: Result, decision: Decision) -> None:
     """Take the first model, by value, that is level with the best and clearly faster.
 
     Both are timed here, in turns: milliseconds of different moments do not compare. Without time
     for that the best stays.
     """
-    timer, contenders = search.timer, dict[str, Result]()
+    timer, evaluator = search.timer, search.evaluator
+    contenders: dict[str, Result] = {}
     for result in sorted(search.level_with(best), key=by_value):
         contenders.setdefault(result.candidate.model, result)
     contenders.pop(best.candidate.model)
@@ -135,9 +135,9 @@ def prefer_faster(
             return
 
 
-def _blend(search: Search, evaluator: TrialEvaluator, decision: Decision) -> None:
+def _blend(search: Search, decision: Decision) -> None:
     """Blend the finalists: the best of each model, as far as all can be fitted in time."""
-    timer, left = search.timer, search.timer.left
+    timer, evaluator, left = search.timer, search.evaluator, search.timer.left
     finalists: list[Result] = []
     for result in sorted(search.finished, key=by_value):
         needed = evaluator.finish(result.candidate)
@@ -162,9 +162,9 @@ def _blend(search: Search, evaluator: TrialEvaluator, decision: Decision) -> Non
         decision.takes_blend = needed < 0.9 * timer.left
 
 
-def learning_curve(search: Search, evaluator: TrialEvaluator, decision: Decision) -> None:
+def learning_curve(search: Search, decision: Decision) -> None:
     """The metric of a classical winner that is fitted on fewer users, if there is time."""
-    winner, timer = decision.winner, search.timer
+    winner, timer, evaluator = decision.winner, search.timer, search.evaluator
     if winner is None or winner.candidate.kind == "neural" or evaluator.problem.inner.n_users < 40:
         return
     curve: list[tuple[float, float]] = []

@@ -31,8 +31,8 @@ from leporid.models import Recommender
 from leporid.selection.budget import Guard, OutOfTimeError, Timer
 from leporid.selection.candidates import Candidate, Problem
 from leporid.selection.runtime_estimates import SAFETY, RuntimeEstimates, request_milliseconds
-from leporid.selection.search import FULL, RUNGS, Outcome, Task, Workers
 from leporid.selection.subprocess_runner import run_in_subprocess
+from leporid.selection.trial import FULL, RUNGS, Outcome, Workers
 from leporid.training import StopWhen
 
 LIST_LENGTH = 50
@@ -144,8 +144,8 @@ class TrialEvaluator:
         """The task of a worker, which shares no disk with this process."""
         return evaluate_to_bytes, self.problem.split, self._about, candidate, rung
 
-    def receive(self, candidate: Candidate, rung: int, task: Task | None) -> Outcome:
-        """Keep the result of a worker as if it had been computed here."""
+    def receive(self, candidate: Candidate, rung: int, task: Any) -> Outcome:
+        """Keep the result of a worker as if it had been computed here; None: it came too late."""
         if task is None:
             raise OutOfTimeError("no answer in time")
         self.file(candidate, rung).write_bytes(task.result())

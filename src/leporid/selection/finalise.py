@@ -36,7 +36,7 @@ from leporid.selection.decision import decide, learning_curve
 from leporid.selection.evaluator import TrialEvaluator
 from leporid.selection.report import describe
 from leporid.selection.runtime_estimates import CONTINUED_STEPS
-from leporid.selection.search import FULL, by_value
+from leporid.selection.trial import FULL, by_value
 from leporid.training import StopWhen
 
 _GRACE = 0.03
@@ -54,7 +54,7 @@ def finalise(
     """
     search = session.search
     decide_or_restore(session)
-    learning_curve(search, session.evaluator, session.decision)
+    learning_curve(search, session.decision)
     final = fit_winner(session, standing)
     if final is None:
         return None
@@ -83,7 +83,7 @@ def decide_or_restore(session: Session) -> None:
         timer.keep(max(search.reserve(), before["left"] if before else 0.0))
     if before is not None and decision.restore(before, search):
         return
-    decide(search, session.evaluator, decision)
+    decide(search, decision)
     if decision.winner is not None:
         about = {**decision.to_event(), "interrupted": session.is_interrupted}
         search.note("decided", budget=timer.budget, left=timer.left, **about)

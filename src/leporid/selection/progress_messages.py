@@ -11,7 +11,7 @@ from typing import Any
 from leporid.experiments import Event
 from leporid.selection.budget import Timer, format_duration
 from leporid.selection.candidates import Candidate
-from leporid.selection.search import RUNGS
+from leporid.selection.trial import RUNGS
 
 _ROWS = 12
 

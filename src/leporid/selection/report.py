@@ -12,8 +12,9 @@ from leporid.artifacts import write_json
 from leporid.errors import MissingExtraError
 from leporid.html import figure_html, new_figure, rows_html, write_report
 from leporid.selection.answer import SUMMARY, FinalModel, Session, Tested
-from leporid.selection.search import FULL, Result, Search
+from leporid.selection.search import Search
 from leporid.selection.summary import commands, explain, search_table
+from leporid.selection.trial import FULL, Result
 
 _STRATA = ("tail-users", "cold-users")
 _FIGURE_SECONDS = 0.5

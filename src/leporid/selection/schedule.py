@@ -30,7 +30,8 @@ from leporid.selection.candidates import (
 )
 from leporid.selection.evaluator import TrialEvaluator
 from leporid.selection.runtime_estimates import CONTINUED_STEPS
-from leporid.selection.search import FULL, RUNGS, Search, by_value, entrants_kept
+from leporid.selection.search import Search, entrants_kept
+from leporid.selection.trial import FULL, RUNGS, by_value
 from leporid.training import StopWhen
 
 _MIN_SECONDS = 15.0
@@ -69,10 +70,14 @@ class Schedule:
     """The rounds of one search."""
 
     search: Search
-    evaluator: TrialEvaluator
     facts: Mapping[str, Any]
     only: Sequence[str] | None = None
     """The models that take part; None for all."""
+
+    @property
+    def evaluator(self) -> TrialEvaluator:
+        """Of the search."""
+        return self.search.evaluator
 
     def run(self) -> None:
         """Everything there is time for."""

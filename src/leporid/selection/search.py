@@ -1,8 +1,7 @@
 """`Search`: rounds of candidates over rungs of users and steps, compared by paired differences.
 
-It knows no model: an `Evaluator` estimates the cost of a trial and runs it. Every decision follows
-from the trials in the journal and a fixed order, so a killed search goes on as if it had not been.
-The clock only decides whether there is time for the next trial.
+Every decision follows from the trials in the journal and a fixed order, so a killed search goes on
+as if it had not been. The clock only decides whether there is time for the next trial.
 """
 
 from __future__ import annotations
@@ -11,122 +10,29 @@ import math
 import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, ExitStack, suppress
-from dataclasses import dataclass
-from functools import cached_property, partial
-from typing import Any, Protocol
-
-import numpy as np
-from numpy.typing import NDArray
+from functools import partial
+from typing import Any
 
 from leporid.errors import DataError, LeporidError, TrainingInterruptedError
-from leporid.evaluation import Comparison, combine, compare
+from leporid.evaluation import Comparison, compare
 from leporid.experiments import Event, Journal
 from leporid.selection.budget import OutOfTimeError, Timer
 from leporid.selection.candidates import Candidate
+from leporid.selection.evaluator import TrialEvaluator
+from leporid.selection.trial import (
+    FULL,
+    MAX_TRIAL_SHARE,
+    RUNGS,
+    Outcome,
+    Result,
+    Workers,
+    by_value,
+)
 
-MAX_TRIAL_SHARE = 0.06
-"""Share of the budget that a trial of a classical model may take."""
 _POLL_WORKERS, _POLL_PROCESSES = 0.05, 0.2
 """Seconds between two looks at what workers, or other processes, have done."""
-TIE = 0.01
+_TIE = 0.01
 """Two candidates are level only if their values differ by less than this share."""
-
-
-@dataclass(frozen=True)
-class Rung:
-    """How much a trial sees."""
-
-    users: float
-    """Share of the users to evaluate on."""
-    steps: float
-    """Share of the steps of a full training."""
-
-
-RUNGS = (Rung(0.25, 1 / 9), Rung(0.5, 1 / 3), Rung(1.0, 1.0))
-FULL = len(RUNGS) - 1
-
-
-@dataclass(frozen=True, eq=False)
-class Outcome:
-    """What a trial gave."""
-
-    columns: NDArray[np.float64]
-    """float64[m, c]: the metric per user, or what it is made of (F1)."""
-    seconds: float
-    facts: dict[str, Any]
-    """Milliseconds per request, bytes, steps."""
-
-    @cached_property
-    def value(self) -> float:
-        """The metric."""
-        return float(combine(list(self.columns.mean(axis=0))))
-
-
-class Task(Protocol):
-    """Work of a worker."""
-
-    def done(self) -> bool:
-        """Whether it is over, also where it failed."""
-
-    def result(self) -> Any:
-        """What it returned, or raises what it raised."""
-
-    def cancel(self) -> Any:
-        """Its result is not needed any more."""
-
-
-class Workers(Protocol):
-    """What evaluates candidates in parallel: a cluster, a pool of processes."""
-
-    def submit(self, function: Callable[..., Any], *arguments: Any) -> Task:
-        """Begin `function(*arguments)` on a worker."""
-
-
-class Evaluator(Protocol):
-    """What the search needs to know and to run."""
-
-    workers: Workers | None
-    """None: trials run in this process, one after the other."""
-
-    @property
-    def metric(self) -> str:
-        """What candidates are evaluated by."""
-
-    def cost(self, candidate: Candidate, rung: int) -> float:
-        """Estimated seconds of a trial; 0 where nothing is known."""
-
-    def finish(self, candidate: Candidate) -> float:
-        """Estimated seconds from the end of the search to a deployed model, if this one wins."""
-
-    def shorten(self, candidate: Candidate, rung: int) -> bool:
-        """Plan a shorter trial; whether that is possible."""
-
-    def evaluate(self, candidate: Candidate, rung: int, until: float) -> Outcome:
-        """Run a trial; `OutOfTimeError` where it would end after `until`."""
-
-    def recall(self, candidate: Candidate, rung: int) -> Outcome:
-        """The outcome of a trial that the journal names."""
-
-    def order(self, candidate: Candidate, rung: int) -> tuple[Callable[..., Any], *tuple[Any, ...]]:
-        """The task of a worker: a function and its arguments."""
-
-    def receive(self, candidate: Candidate, rung: int, task: Task | None) -> Outcome:
-        """The outcome of a worker; `OutOfTimeError` where there is none."""
-
-
-@dataclass(frozen=True, eq=False)
-class Result:
-    """A candidate, its rung, and the outcome of that trial."""
-
-    candidate: Candidate
-    rung: int
-    outcome: Outcome
-    at: float
-
-    @property
-    def value(self) -> float:
-        """The metric."""
-        return self.outcome.value
 
 
 class Search:
@@ -134,7 +40,7 @@ class Search:
 
     def __init__(
         self,
-        evaluator: Evaluator,
+        evaluator: TrialEvaluator,
         journal: Journal,
         timer: Timer,
         *,
@@ -196,8 +102,8 @@ class Search:
         return compare(a.outcome.columns, b.outcome.columns, self.evaluator.metric)
 
     def level_with(self, best: Result) -> list[Result]:
-        """Finished results within `TIE` of the best and not below it."""
-        near = [r for r in self.finished if best.value - r.value <= TIE * abs(best.value)]
+        """Finished results within 1% of the best and not below it."""
+        near = [r for r in self.finished if best.value - r.value <= _TIE * abs(best.value)]
         return [r for r in near if r is best or self.compare(r, best).outcome != "below"]
 
     def reserve(self) -> float:
@@ -223,7 +129,7 @@ class Search:
     def _send(self, candidates: Sequence[Candidate], rung: int, workers: Workers) -> None:
         """Let workers evaluate all at once; those without an answer at the deadline are late."""
         with ExitStack() as claims:
-            sent: dict[Task, Candidate] = {}
+            sent: dict[Any, Candidate] = {}
             for candidate in candidates:
                 if not self.is_settled(candidate, rung) and claims.enter_context(
                     self._claim(candidate, rung)
@@ -311,14 +217,6 @@ class Search:
 
 def _about(candidate: Candidate, rung: int) -> dict[str, Any]:
     return {"key": candidate.key, "rung": rung, "candidate": candidate.to_dict()}
-
-
-def by_value(result: Result) -> tuple[float, int, str]:
-    """Sorts the best first; of equals the one with fewer settings, then the one with the lower key.
-
-    The order in which workers answer must not matter.
-    """
-    return -result.value, len(result.candidate.settings), result.candidate.key
 
 
 def entrants_kept(entrants: int) -> int:

@@ -13,7 +13,8 @@ from leporid.selection.answer import FinalModel, Session, Tested
 from leporid.selection.budget import format_duration
 from leporid.selection.candidates import INITS
 from leporid.selection.decision import Decision
-from leporid.selection.search import FULL, Result, Search
+from leporid.selection.search import Search
+from leporid.selection.trial import FULL, Result
 
 
 def search_table(search: Search) -> list[dict[str, Any]]:
