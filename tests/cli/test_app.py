@@ -13,7 +13,7 @@ import pytest
 import typer.main
 from typer.testing import CliRunner
 
-from leporid.cli.app import COMMANDS, MOVED, app
+from leporid.cli.app import ALIASES, COMMANDS, MOVED, app
 
 runner = CliRunner()
 ISSUE = "data embed train evaluate recommend tune run compare inspect export doctor"
@@ -46,7 +46,7 @@ def commands() -> dict[str, Any]:
 def test_every_command_is_there() -> None:
     root: Any = typer.main.get_command(app)
     assert set(ISSUE.split()) <= set(root.commands)
-    assert set(root.commands) == {*COMMANDS, *MOVED}
+    assert set(root.commands) == {*COMMANDS, *ALIASES, *MOVED}
 
 
 @pytest.mark.parametrize("name", sorted(commands()))

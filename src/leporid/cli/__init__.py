@@ -11,8 +11,8 @@ doctor        `leporid doctor`: what is installed, and whether the kernels work
 embed         `leporid embed`: an interaction log in, starting vectors with ids out
 evaluate      `leporid evaluate`: a model, or recommendations from elsewhere, against held-out data
 export        `leporid export`: embeddings in another format, or a model into another system
-grow          `leporid grow`: rows for new items and users in a trained model
 initializers  `leporid initializers`: the ways to start, with their settings
+extend        `leporid extend`: rows for new items and users in a trained model
 inspect       `leporid inspect`: what an embedding holds, and what training did to it
 models        `leporid models`: the models, what each takes and can do
 recommend     `leporid recommend`: lists from a saved model, similar items, files for all users

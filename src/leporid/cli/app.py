@@ -31,11 +31,13 @@ app = typer.Typer(
 )
 
 COMMANDS = (
-    *("demo", "data", "embed", "train", "evaluate", "recommend", "tune", "choose", "grow"),
+    *("demo", "data", "embed", "train", "evaluate", "recommend", "tune", "choose", "extend"),
     *("run", "compare", "inspect", "export", "serve"),
     *("models", "initializers", "doctor"),
 )
 """Each is a module of this package with a function of its name, or with a `group` of commands."""
+ALIASES = {"grow": "extend"}
+"""Old names of commands."""
 MOVED = ("reproduce", "leaderboard")
 """These only say where they are now."""
 
@@ -45,6 +47,10 @@ for _name in COMMANDS:
         app.add_typer(_module.group, name=_name)
     else:
         app.command(_name)(as_command(getattr(_module, _name)))
+
+for _name, _command in ALIASES.items():
+    _module = importlib.import_module(f"leporid.cli.{_command}")
+    app.command(_name, hidden=True)(as_command(getattr(_module, _command)))
 
 
 def _moved(context: typer.Context) -> None:

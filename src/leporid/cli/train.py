@@ -48,11 +48,11 @@ class _Training:
     def __post_init__(self) -> None:
         """Refuse what cannot be, before any data is read."""
         _, init_settings = self.settings()
-        if (name := self.start()) != "none":
+        if (name := self.initializer()) != "none":
             initializers.get(name).config_class.from_dict(init_settings)
         self.named_recipe()
 
-    def start(self) -> str:
+    def initializer(self) -> str:
         """The initialiser's name, or "none"."""
         takes = models.get(self.model).takes_initial_vectors
         if self.init not in (None, "none") and not takes:
@@ -71,20 +71,15 @@ class _Training:
         return settings, parse_settings(self.init_set, "--init-set")
 
     def fit(self, split: Split, progress: ProgressLike, **checkpoint: Any) -> Recommender:
-        """The fitted model; its starting vectors come from the cache where they are there."""
+        """The fitted model; its initial embeddings come from the cache where they are there."""
         settings, init_settings = self.settings()
-        vectors, name = None, self.start()
-        if name != "none":
-            model: Any = models.get(self.model)
-            dim = model.from_recipe(self.named_recipe(), split.train, **settings).config.dim
-            init_settings = {"dim": dim, "seed": self.seed, **init_settings}
-            vectors = initializers.initial_embeddings(
-                name, split.train, progress=progress, **init_settings
-            )
-        shared: dict[str, Any] = {"seed": self.seed, "device": self.device}
-        shared["recipe"] = self.named_recipe()
-        shared |= {"init": vectors, "progress": progress, **checkpoint}
-        return models.train(self.model, split, **shared, **settings)
+        how: dict[str, Any] = {"seed": self.seed, "device": self.device, "progress": progress}
+        how |= {"recipe": self.named_recipe(), **checkpoint}
+        if (name := self.initializer()) != "none":
+            how |= {"init": name, "init_settings": {"cache": True, **init_settings}}
+        else:
+            how["init"] = None
+        return models.train(self.model, split, **how, **settings)
 
 
 def train(
@@ -120,7 +115,7 @@ def train(
     )
     from leporid.progress import make_progress
 
-    init, check = training.start(), None
+    init, check = training.initializer(), None
     split = log.split(data, quiet=json_output)
     reporter = make_progress(show_progress(json_output))
     checkpoint = output / "checkpoint"
