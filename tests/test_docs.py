@@ -46,7 +46,7 @@ def test_a_new_film_finds_the_right_people(tmp_path: Path, monkeypatch: pytest.M
     *parts, last = blocks(ROOT / "docs" / "tutorial-new-item.md", "python")
     for number, block in enumerate(parts, 1):
         exec(compile(block, f"tutorial-new-item.md, block {number}", "exec"), names)
-    above = [np.median(names["place"][names["kind"] == kind]) for kind in range(3)]
+    above = [np.median(names["rank"][names["kind"] == kind]) for kind in range(3)]
     assert above[0] < 10
     assert min(above[1:]) > 15
     assert "eve" in names["later"].users.ids.to_pylist()

@@ -158,3 +158,29 @@ def test_what_cannot_be_extended_is_said_in_a_sentence() -> None:
         model.extend(lonely)
     assert "1 items without content" in str(caught[0].message)
     assert "1 new items share neither users nor content" in str(caught[1].message)
+
+
+def test_steps_move_the_new_rows_of_a_network_with_single_numbers() -> None:
+    """The temperature of DLR2's softmax is a tensor without rows."""
+    model = fitted("dlr2", steps=2, objective="softmax", channels=4)
+    news = {"user_id": ["u00", "u02", "u04"], "item_id": [14] * 3, "time": [9000] * 3}
+    moved = model.extend(table(model.known), news, steps=2)
+    for name in ("log_temperature", "discriminative.first.weight"):
+        assert torch.equal(model.net.state_dict()[name], moved.net.state_dict()[name])
+
+
+def test_the_old_names_warn_and_answer() -> None:
+    model, words = fitted(steps=2), table(fitted(steps=2).known)
+    everyone = np.arange(N_USERS, dtype=np.int32)
+    with pytest.warns(DeprecationWarning, match="grow is now extend"):
+        old = model.grow(words)
+    np.testing.assert_array_equal(old.score(everyone), model.extend(words).score(everyone))
+    with pytest.warns(DeprecationWarning, match="exposure is now cold_item_share"):
+        old = model.extend(words, exposure=3.0)
+    new = model.extend(words, cold_item_share=3.0)
+    np.testing.assert_array_equal(old.score(everyone), new.score(everyone))
+    with pytest.warns(DeprecationWarning, match="answers_new_people is now supports_new_users"):
+        assert type(model).answers_new_people()
+    with pytest.warns(DeprecationWarning, match="person_vectors is now user_vectors"):
+        vectors = model.person_vectors(model.known.sequences(), everyone)
+    np.testing.assert_array_equal(vectors, model.user_vectors(model.known.sequences(), everyone))

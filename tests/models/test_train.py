@@ -68,6 +68,19 @@ def test_the_seed_reaches_initialiser_and_training(split: Split) -> None:
     assert not np.array_equal(scores[0], scores[2])
 
 
+def test_init_settings_are_those_of_the_initialiser(split: Split) -> None:
+    how: dict[str, Any] = {"recipe": "paper", "freeze_steps": -1, "device": "cpu", **QUICK}
+    model: Any = train("dlr2", split, "leporid", seed=5, init_settings={"k": 3, "seed": 7}, **how)
+    made = leporid.initializers.get("leporid")(dim=4, seed=7, k=3).fit(split.train)
+    expected = made.standardized(1.0).items.vectors
+    np.testing.assert_allclose(model.net.items.weight.detach(), expected, rtol=1e-5)
+    assert model.fitting.init["parameters"]["k"] == 3
+    with pytest.raises(ConfigError, match="give its name as `init`"):
+        train("dlr2", split, made, init_settings={"k": 3}, **how)
+    with pytest.raises(ConfigError, match="no embedding tables to fill"):
+        train("ease", split, init_settings={"k": 3})
+
+
 def test_classical_models_take_no_initial_vectors(split: Split) -> None:
     assert DEFAULT_INIT == "leporid"
     for init in (DEFAULT_INIT, None, "none"):

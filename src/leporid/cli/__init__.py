@@ -11,7 +11,7 @@ demo       `leporid demo`: LEPORID against random initial embeddings, in a few m
 embed      `leporid embed`: an interaction log in, initial embeddings with ids out
 evaluate   `leporid evaluate`: a model, or recommendations made elsewhere, on held-out data
 export     `leporid export`: embeddings in another format, or a model into another system
-grow       `leporid grow`: rows for new items and users in a trained model
+extend     `leporid extend`: rows for new items and users in a trained model
 inspect    `leporid inspect`: measures of embeddings, and how training changed them
 recommend  `leporid recommend`: lists from a saved model, similar items, files for all users
 run        `leporid run`: an experiment grid from a TOML file

@@ -64,7 +64,7 @@ COMMANDS = (
     *("models", "initializers", "doctor"),
 )
 """Each is a function of its name, or a `group` of commands, in the module of its name."""
-_MODULES = {"extend": "grow"} | dict.fromkeys(("models", "initializers", "doctor"), "catalogue")
+_MODULES = dict.fromkeys(("models", "initializers", "doctor"), "catalogue")
 """Modules of another name."""
 MOVED = ("reproduce", "leaderboard")
 """These only say where they are now."""

@@ -16,7 +16,7 @@ from leporid.evaluation import MetricTable, evaluate
 from leporid.experiments.baselines import BaselineCheck, against_baselines
 from leporid.experiments.record import Meter, RunRecord
 from leporid.experiments.run_folder import write_final, write_record, write_run
-from leporid.initializers import InitialEmbeddings, initial_embeddings
+from leporid.initializers import InitialEmbeddings
 from leporid.models import Recommender
 from leporid.progress import ProgressLike, make_progress
 
@@ -50,13 +50,9 @@ def fit(
     """
     if isinstance(model, Recommender):
         return model.fit(split, seed=seed, **how)
-    cls: Any = models.get(model) if isinstance(model, str) else model
-    settings = dict(settings or {})
     if isinstance(init, str) and init != "none":
-        dim = cls.from_recipe(recipe, split.train, **settings).config.dim
-        about = {"dim": dim, "seed": seed, **(init_settings or {})}
-        init = initial_embeddings(init, split.train, progress=how.get("progress"), **about)
-    return models.train(cls, split, init, seed=seed, recipe=recipe, **how, **settings)
+        how["init_settings"] = {"cache": True, **(init_settings or {})}
+    return models.train(model, split, init, seed=seed, recipe=recipe, **how, **(settings or {}))
 
 
 def fit_and_test(

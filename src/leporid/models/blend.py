@@ -14,11 +14,11 @@ from leporid.config import Config, checked, setting
 from leporid.data import Interactions, Sequences, Split
 from leporid.errors import ConfigError, DataError
 from leporid.evaluation import masked_top_k
-from leporid.initializers import initial_embeddings
 from leporid.models.shared import catalogue
 from leporid.models.shared.fitting import Fitting, everything
 from leporid.models.shared.lists import HistoryUnsupportedError, Indices, Scores
 from leporid.models.shared.recommender import Recommender
+from leporid.models.shared.train import train
 from leporid.progress import ProgressLike
 
 _PARTS: dict[str, Any] = {"model": str, "settings": dict, "init": str | None, "weight": float}
@@ -70,17 +70,13 @@ class Blend(Recommender):
         return blend
 
     def _fit(self, split: Split, *, seed: int, progress: ProgressLike) -> None:
-        members = []
-        for about in self.config.members:
-            model: Any = catalogue.get(about["model"])(**about.get("settings", {}))
-            how: dict[str, Any] = {"seed": seed, "progress": progress}
-            if model.takes_initial_vectors:
-                vectors = {"dim": model.config.dim, "seed": seed, "progress": progress}
-                how["init"] = initial_embeddings(
-                    about.get("init"), split.train, cache=False, **vectors
-                )
-            members.append(model.fit(split, **how))
-        self.members = tuple(members)
+        self.members = tuple(
+            train(
+                about["model"], split, about.get("init"), seed=seed, recipe=None,
+                progress=progress, **about.get("settings", {}),
+            )
+            for about in self.config.members
+        )  # fmt: skip
 
     def refit(self, data: Interactions | Split, **how: Any) -> Self:
         """Each member refitted on everything; `how` goes to those that are networks."""

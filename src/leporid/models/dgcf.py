@@ -2,7 +2,7 @@
 
 Wang, Jin, Zhang, He, Xu, Chua: Disentangled Graph Collaborative Filtering. SIGIR 2020.
 
-The D columns are K chunks, one per intent. With S = 1 on every edge at the start, each layer
+The D columns are K chunks, one per intent. With S = 1 on every edge at first, each layer
 repeats, t = 1 .. T:
 
     S~_k = softmax over k of S_k                                   (Eq. 7)

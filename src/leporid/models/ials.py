@@ -59,7 +59,7 @@ class IALSConfig(ProfileConfig):
 
 
 class IALS(ProfileRecommender):
-    """Scores p . q_i; whoever is scored, p is solved from the items of the profile (fold-in)."""
+    """Scores p . q_i; p is solved from the items of the profile (fold-in), of any user."""
 
     name = "ials"
     uses_weights = True
@@ -159,20 +159,20 @@ class Columns:
     def solve(
         self,
         matrix: sparse.csr_array,
-        start: NDArray[np.float32] | None = None,
+        initial: NDArray[np.float32] | None = None,
         threads: int = 1,
     ) -> NDArray[np.float32]:
         """float32[n, D]: factors of every row of a matrix [n, m], whose entries are weights.
 
         Each row p minimises sum_seen w (p.q - 1)^2 + alpha_0 sum_all (p.q)^2 + lambda_p |p|^2.
-        From a `start` float32[n, D] a few steps are taken towards the solution, else all.
+        From `initial` float32[n, D] a few steps are taken towards the solution, else all.
         """
         n, dim = matrix.shape[0], self.turned.shape[1]
-        found = np.zeros((n, dim), np.float32) if start is None else start @ self.basis
+        found = np.zeros((n, dim), np.float32) if initial is None else initial @ self.basis
         matrix, power = unit_size(matrix)
         config = self.config
         settings = config.unobserved_weight, config.l2, config.frequency_exponent, power
-        most = 2 * dim + 10 if start is None else _STEPS
+        most = 2 * dim + 10 if initial is None else _STEPS
         blocks = iter(range(min(_BLOCKS, n)))
 
         def work(_thread: int) -> None:

@@ -44,11 +44,11 @@ class LightGCNNetwork(nn.Module):
 
     def forward(self) -> Tensor:
         """float32[n_users + n_items, D]: the mean of all layers."""
-        start = torch.cat([self.users.weight, self.items.weight])
+        initial = torch.cat([self.users.weight, self.items.weight])
         # Horner's rule: the mean of A^l E needs L products and one buffer.
-        total = start
+        total = initial
         for _ in range(self.layers):
-            total = start + self.graph(total)
+            total = initial + self.graph(total)
         return total / (self.layers + 1)
 
 

@@ -139,9 +139,9 @@ def _dense_part(gram: Any, members: Any, position: Any) -> Any:
         position[members[c]] = c
     for c in range(size):
         for p in range(ptr[members[c]], ptr[members[c] + 1]):
-            place = position[idx[p]]
-            if place >= 0:
-                part[c, place] = val[p]
+            column = position[idx[p]]
+            if column >= 0:
+                part[c, column] = val[p]
     for c in range(size):
         position[members[c]] = -1
     return part

@@ -20,7 +20,7 @@ class UserKNN(ProfileRecommender):
     """Scores S X: S_uv the similarity of the profile of u to the training row of v.
 
     The K most similar rows count. A user's own training row is not among them: its items are the
-    user's already, and would take a neighbour's place. New users have no row of their own.
+    user's already, and would displace a neighbour. New users have no row of their own.
     """
 
     name = "userknn"

@@ -37,14 +37,14 @@ class DLR2Config(TrainingConfig):
     """A history shorter than l repeats its first item, or leaves rows of the image blank; or is not
     trained on at all, and repeats when it is scored."""
     circular: bool = False
-    """Read a history as a circle: an example sees the items after it as well as those before, so
+    """Read a history as a circle: an example reads the items after it as well as those before, so
     that training reads as much as a request does. For logs without order."""
     profile: int = setting(0, at_least=0)
     """One more row of the image: the sum of this many recent items over the root of their number.
     0 leaves it out."""
     gain: bool = False
-    """Multiply the image by a learnt number, which starts where item rows have unit size: small
-    starting vectors then reach the network as well as large ones do."""
+    """Multiply the image by a learnt number, at first the one that gives item rows unit size: small
+    initial embeddings then reach the network as well as large ones do."""
     shortcut: bool = False
     """Softmax: G corrects a learnt average of the rows it reads, so that an untrained G already
     points to the neighbourhood of what the user had last."""
@@ -84,16 +84,16 @@ class DLR2Config(TrainingConfig):
     item_bias: bool = False
     """Softmax: a learnt bias for each item in G's scores."""
     temperature: float = setting(1.0, above=0)
-    """Softmax: G's scores are multiplied by this at the start; it is learnt."""
+    """Softmax: initial factor of G's scores; it is learnt."""
     label_smoothing: float = setting(0.0, at_least=0, below=1)
     """Softmax: smoothing of L_G's targets."""
     mixture: float = setting(0.5, at_least=0, at_most=1)
     """Weight of S when `inference` is `mixture`; G has the rest."""
     new_people: Literal["auto", "blank", "placed"] = "auto"
-    """The row of somebody never seen: blank, as `user_dropout` rehearses it, or placed among
-    similar fitted users. `auto` is blank where half of the examples or more were."""
+    """The row of a new user: blank, as `user_dropout` trains it, or placed: the mean of similar
+    fitted users. `auto` is blank where half of the examples or more were."""
     neighbours: int = setting(100, at_least=1)
-    """Fitted users that place a new user's row."""
+    """Fitted users whose rows give a new user's row."""
 
     def validate(self) -> None:
         if self.relu_on_negatives and not self.last_relu:

@@ -222,13 +222,13 @@ class Discriminative(nn.Module):
         out = users.new_empty((len(users), len(items)))
         buffers = [users.new_empty((_TILE, width)) for width in (256, 256, 128)]
         for row, user in zip(out, users, strict=True):
-            for start in range(0, len(items), _TILE):
-                tile = items[start : start + _TILE]
+            for first in range(0, len(items), _TILE):
+                tile = items[first : first + _TILE]
                 a, b, c = (buffer[: len(tile)] for buffer in buffers)
                 torch.add(tile, user, out=a).relu_()
                 torch.addmm(self.second.bias, a, second, out=b).relu_()
                 torch.addmm(self.third.bias, b, third, out=c).relu_()
-                torch.addmv(shift.expand(len(tile)), c, last, out=row[start : start + len(tile)])
+                torch.addmv(shift.expand(len(tile)), c, last, out=row[first : first + len(tile)])
         return out
 
 
@@ -247,7 +247,7 @@ class DLR2Network(nn.Module):
         self.generative = generative(config.dim)
         if config.objective == "margin" and config.last_relu:
             # Small vectors give every pair nearly the same S; were it negative, the last ReLU
-            # would be dead from the start. Half the margin is the best constant distance.
+            # would be dead at once. Half the margin is the best constant distance.
             nn.init.constant_(self.discriminative.last.bias, config.margin / 2)
         if config.objective == "softmax":
             self.log_temperature = nn.Parameter(torch.tensor(math.log(config.temperature)))

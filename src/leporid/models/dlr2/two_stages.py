@@ -181,9 +181,9 @@ class TwoStages(UserTableRecommender):
     def _two_stage(self, s: Tensor, n: int, candidates: int, hidden: Sequences) -> TopK:
         check_n(n)
         items, values = [np.empty((0, n), np.int32)], [np.empty((0, n), np.float32)]
-        for start in range(0, len(s), _USERS_AT_ONCE):
-            rows = np.arange(start, min(start + _USERS_AT_ONCE, len(s)))
-            part = s[start : start + _USERS_AT_ONCE]
+        for first in range(0, len(s), _USERS_AT_ONCE):
+            rows = np.arange(first, min(first + _USERS_AT_ONCE, len(s)))
+            part = s[first : first + _USERS_AT_ONCE]
             top = self._some_lists(part, n, candidates, hidden.take(rows))
             items.append(top.items)
             values.append(top.scores)

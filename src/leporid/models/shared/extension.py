@@ -177,8 +177,9 @@ class Extension:
     def _only_new_rows(self, net: Any) -> Iterator[None]:
         """Training moves the new rows and nothing else."""
         hooks, sides = [], [side for side in (self.users, self.items) if len(side.new)]
+        trainable = [parameter for parameter in net.parameters() if parameter.requires_grad]
         try:
-            for parameter in net.parameters():
+            for parameter in trainable:
                 rows = parameter.shape[0] if parameter.dim() else 0
                 side = next((side for side in sides if side.after == rows), None)
                 if side is None:
@@ -192,7 +193,7 @@ class Extension:
         finally:
             for hook in hooks:
                 hook.remove()
-            for parameter in net.parameters():
+            for parameter in trainable:
                 parameter.requires_grad_(True)
 
 

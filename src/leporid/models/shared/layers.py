@@ -185,8 +185,8 @@ def _chunked_dots(a: Tensor, b: Tensor, intents: int, edges: EdgeProducts) -> Te
 
 def _gathered_dots(a: Tensor, b: Tensor, intents: int, edges: EdgeProducts) -> Tensor:
     out = torch.empty(intents, len(edges.tail), device=a.device)
-    for start in range(0, len(edges.tail), _EDGES):
-        part = slice(start, start + _EDGES)
+    for first in range(0, len(edges.tail), _EDGES):
+        part = slice(first, first + _EDGES)
         product = a.index_select(0, edges.head[part]) * b.index_select(0, edges.tail[part])
         out[:, part] = product.view(len(product), intents, -1).sum(dim=2).T
     return out

@@ -58,8 +58,8 @@ class ItemNeighbours:
         near, weight = self._lists(history)
         row, column = np.nonzero(np.isin(near, items))
         order = np.argsort(items)
-        place = order[np.searchsorted(items, near[row, column], sorter=order)]
-        joined[place, row] = weight[row, column]
+        rank = order[np.searchsorted(items, near[row, column], sorter=order)]
+        joined[rank, row] = weight[row, column]
         reasons: list[list[tuple[int, float]]] = [[] for _ in items]
         each = np.arange(len(items))
         for _ in range(min(n, len(history))):

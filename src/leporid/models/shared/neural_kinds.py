@@ -112,10 +112,10 @@ class UserTableRecommender(NeuralRecommender):
         """float32[len(histories), width] on the table's device: means of similar fitted users."""
         table = self.user_table().detach()
         if self._new_users is None:
-            rows = table.float().cpu().numpy()
-            self._new_users = TableExtension(self.train.csr(), rows, self.neighbours)
-        placed = self._new_users.extend(history_rows(histories, self.train.n_items))
-        return torch.from_numpy(placed).to(table)
+            fitted = table.float().cpu().numpy()
+            self._new_users = TableExtension(self.train.csr(), fitted, self.neighbours)
+        rows = self._new_users.extend(history_rows(histories, self.train.n_items))
+        return torch.from_numpy(rows).to(table)
 
     def user_rows(self, histories: Sequences, users: Indices | None) -> Tensor:
         """The rows of known users, or those of new ones."""

@@ -82,7 +82,7 @@ def write_recommendations(
     }
     step = _agree(folder, plan, chunk_rows(model.known.n_items))
     size = step * max(1, -(-_ROWS // (step * n)))
-    parts = [folder / f"{start:012d}.parquet" for start in range(0, len(index), size)]
+    parts = [folder / f"{first:012d}.parquet" for first in range(0, len(index), size)]
     reporter, resumed = make_progress(progress), 0
     reporter.start("recommending", len(index))
     for number, part in enumerate(parts):

@@ -112,13 +112,13 @@ def top_k_products(
     n, width = left.shape[0], right.shape[1]
     own = np.arange(n, dtype=np.int32) if own is None else own
     k = max(1, min(k, width))
-    places = np.full((n, k), -1, dtype=np.int32)
+    found = np.full((n, k), -1, dtype=np.int32)
     values = np.zeros((n, k), dtype=np.float32)
     a, b = csr_parts(left), csr_parts(right)
     with one_thread_pool() as threads:
         below = rows, columns, shrink
-        _top_k_products(a, b, below, own, places, values, threads * 8)
-    return canonical(Neighbours(places, values, width).csr())
+        _top_k_products(a, b, below, own, found, values, threads * 8)
+    return canonical(Neighbours(found, values, width).csr())
 
 
 def top_k_of_columns(matrix: sparse.csr_array, k: int) -> sparse.csr_array:
@@ -160,8 +160,8 @@ def _there_and_back(a: Any, turned: Any, b: Any, out: Any, blocks: int, width: i
                         touched[count] = middle
                         count += 1
                     sums[middle] += a_val[p] * t_val[q]
-            for place in range(count):
-                middle = touched[place]
+            for position in range(count):
+                middle = touched[position]
                 for q in range(b_ptr[middle], b_ptr[middle + 1]):
                     out[row, b_idx[q]] += sums[middle] * b_val[q]
                 sums[middle] = 0.0
@@ -195,6 +195,6 @@ def _top_k_products(
             entries = sums[reached] / (row_scale[row] * column_scale[reached] + shrink)
             sums[reached] = 0.0
             order = np.argsort(-entries, kind="mergesort")[:k]
-            for place, p in enumerate(order):
-                columns[row, place] = reached[p]
-                values[row, place] = entries[p]
+            for rank, p in enumerate(order):
+                columns[row, rank] = reached[p]
+                values[row, rank] = entries[p]

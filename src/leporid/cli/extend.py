@@ -1,4 +1,4 @@
-"""`leporid grow`: rows for new items and users in a trained model, without training it again."""
+"""`leporid extend`: rows for new items and users in a trained model, without training it again."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from typer import Argument
+from typer import Argument, Option
 
 from leporid.cli.options import Json, Output, load_model, parse_list
 from leporid.cli.output import print_files, print_json, show_progress
@@ -19,40 +19,47 @@ def extend(
     items: Annotated[Path | None, "Table or vectors of old and new items, by item id."] = None,
     interactions: Annotated[Path | None, "Log with new items or new users."] = None,
     columns: Annotated[str, "Columns of the table, such as title,year:categories [all]."] = "",
-    exposure: Annotated[float, "Places for new items, in units of their catalogue share."] = 1.0,
+    cold_item_share: Annotated[
+        float,
+        Option(
+            "--cold-item-share",
+            "--exposure",
+            help="How often cold items are listed, in units of their share of all items.",
+        ),
+    ] = 1.0,
     length: Annotated[float | None, "Of new items' rows, in units of the old ones' median."] = None,
     steps: Annotated[int, "Training steps that move the new rows alone."] = 0,
     json_output: Json = False,
 ) -> None:
-    """Add the items and users that RUN does not know, placed by content and by shared people.
+    """Add the items and users that RUN does not know, by content and by shared users.
 
-    Everything the model has learnt stays as it is. The grown model is written to OUTPUT/model.
+    All other weights stay as they are. The extended model is written to OUTPUT/model.
     """
     if items is None and interactions is None:
         raise ConfigError("say what is new: --items FILE, --interactions FILE or both")
     model = load_model(run)
-    if not hasattr(model, "grow"):
-        raise ConfigError(f"{model.name} has no embedding tables to grow: train it again instead")
-    grown = model.grow(
+    if not model.takes_initial_vectors:
+        raise ConfigError(f"{model.name} has no embedding tables to extend: train it again instead")
+    extended = model.extend(  # type: ignore[attr-defined]
         items,
         interactions,
         columns=tuple(parse_list(columns)),
         length=length,
-        exposure=exposure,
+        cold_item_share=cold_item_share,
         steps=steps,
         progress=show_progress(json_output),
     )
     new = {
-        "new_users": len(grown.users) - len(model.users),
-        "new_items": len(grown.items) - len(model.items),
+        "new_users": len(extended.users) - len(model.users),
+        "new_items": len(extended.items) - len(model.items),
     }
-    folder = grown.save(output / "model")
+    folder = extended.save(output / "model")
     if json_output:
-        counts = {"users": len(grown.users), "items": len(grown.items)}
-        print_json({"model": grown.name, **counts, **new, "files": [str(folder)]})
+        counts = {"users": len(extended.users), "items": len(extended.items)}
+        print_json({"model": extended.name, **counts, **new, "files": [str(folder)]})
         return
     typer.echo(
-        f"{grown.name}: {new['new_items']:,} items and {new['new_users']:,} users are new, "
-        f"{len(grown.items):,} and {len(grown.users):,} in all"
+        f"{extended.name}: {new['new_items']:,} items and {new['new_users']:,} users are new, "
+        f"{len(extended.items):,} and {len(extended.users):,} in all"
     )
     print_files([folder])
