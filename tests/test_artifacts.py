@@ -20,7 +20,7 @@ from leporid.artifacts import (
     user_cache_directory,
     write_arrays,
 )
-from leporid.data.datasets import cache_dir
+from leporid.data import cache_dir
 from leporid.errors import DataError
 
 KINDS = ["?", "i1", "u2", "i4", "i8", "u8", "f2", "f4", "f8"]

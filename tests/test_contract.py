@@ -15,9 +15,7 @@ import numpy as np
 import pytest
 
 from leporid import models
-from leporid.data.id_map import IdMap
-from leporid.data.interactions import Interactions
-from leporid.data.split import Split
+from leporid.data import IdMap, Interactions, Split
 from leporid.errors import (
     ConfigError,
     DataError,

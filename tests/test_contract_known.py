@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from leporid.data.interactions import Interactions, Sequences
-from leporid.data.split import Split
-from leporid.evaluation.evaluator import evaluate
+from leporid.data import Interactions, Sequences, Split
+from leporid.evaluation import evaluate
 from leporid.models import Recommender
 from leporid.models.shared.profiles import ProfileRecommender
 from tests.test_contract import ALL, N_ITEMS, SETTINGS, fit, make, make_split, shared

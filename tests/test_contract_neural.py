@@ -13,12 +13,12 @@ import torch
 
 import leporid
 from leporid import initializers, models
-from leporid.data.split import Split
+from leporid.data import Split
 from leporid.errors import TrainingInterruptedError
-from leporid.initializers.base import InitialEmbeddings
+from leporid.initializers import InitialEmbeddings
 from leporid.models import NeuralRecommender
 from leporid.progress import NullProgress
-from leporid.spectral.embedding import Embedding, standardize
+from leporid.spectral import Embedding, standardize
 from tests.test_contract import N_ITEMS, N_USERS, SETTINGS, make, make_split
 
 NEURAL = [key for key in SETTINGS if "steps" in SETTINGS[key]]

@@ -9,7 +9,8 @@ import sys
 
 import pytest
 
-from leporid.graph.knn import may_have_gpu, uses_gpu
+from leporid.graph import uses_gpu
+from leporid.graph.knn import may_have_gpu
 
 HEAVY = {
     "numpy", "scipy", "numba", "pyarrow", "torch", "pandas", "polars", "optuna", "matplotlib",

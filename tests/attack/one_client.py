@@ -28,7 +28,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import leporid
-from leporid.data.synthetic import synthesize
+from leporid.data import synthesize
 from leporid.models import Recommender
 from tests.attack.hostile_requests import Target, read_status, request
 from tests.serve.test_kill import server

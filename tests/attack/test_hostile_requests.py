@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 import leporid
-from leporid.data.synthetic import synthesize
+from leporid.data import synthesize
 from leporid.models import Recommender
 from leporid.serve import open_store
 from tests.attack.hostile_requests import (

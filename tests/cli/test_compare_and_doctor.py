@@ -13,10 +13,8 @@ import leporid
 from leporid.cli.app import app
 from leporid.data import write_log
 from leporid.errors import ConfigError, DataError, UnknownNameError
-from leporid.evaluation.comparison import Comparison, compare_all
-from leporid.experiments.comparison import paired_tests
-from leporid.experiments.record import RunRecord
-from leporid.experiments.run_folder import read_run
+from leporid.evaluation import Comparison, compare_all
+from leporid.experiments import RunRecord, paired_tests, read_run
 
 runner = CliRunner()
 

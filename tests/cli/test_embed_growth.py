@@ -12,8 +12,7 @@ from typer.testing import CliRunner
 
 from leporid import Interactions
 from leporid.cli.app import app
-from leporid.data import write_log
-from leporid.data.synthetic import synthesize
+from leporid.data import synthesize, write_log
 from leporid.interop import read_embeddings
 
 runner = CliRunner()

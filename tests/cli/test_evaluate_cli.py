@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 import leporid
 from leporid.cli.app import app
 from leporid.errors import ConfigError, DataError, UnknownIdError, UnknownNameError
-from leporid.evaluation.recommendations import Recommendations
+from leporid.evaluation import Recommendations
 
 
 @pytest.fixture

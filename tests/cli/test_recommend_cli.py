@@ -13,8 +13,7 @@ from typer.testing import CliRunner
 
 from leporid import initializers, models
 from leporid.cli.app import app
-from leporid.data import Interactions, Split
-from leporid.data.id_map import IdMap
+from leporid.data import IdMap, Interactions, Split
 from leporid.errors import ConfigError, DataError, LeporidWarning, UnknownIdError, UnknownNameError
 from leporid.models.ease import EASE
 from tests.test_contract import make_split

@@ -15,8 +15,8 @@ from typer.testing import CliRunner
 import leporid
 from leporid.cli.app import app
 from leporid.errors import ConfigError, DataError, LeporidError
-from leporid.evaluation.comparison import Comparison
-from leporid.experiments.record import RunRecord
+from leporid.evaluation import Comparison
+from leporid.experiments import RunRecord
 from leporid.models import Recommender
 
 

@@ -15,8 +15,8 @@ import pytest
 from hypothesis import given, settings
 
 from leporid import load
+from leporid.data import store_interactions, transpose
 from leporid.data import stored as stored_module
-from leporid.data.stored import store_interactions, transpose
 from leporid.errors import ConfigError, DataError, LeporidWarning
 
 PLENTY = "100GB"

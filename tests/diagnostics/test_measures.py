@@ -13,7 +13,7 @@ from leporid.data import IdMap, synthesize
 from leporid.diagnostics import inspect_embeddings, movement, summarize
 from leporid.diagnostics.measures import flat_map, nearest, norms_by_degree
 from leporid.errors import DataError
-from leporid.spectral.embedding import Embedding, standardize
+from leporid.spectral import Embedding, standardize
 
 
 def test_summary_of_known_vectors() -> None:

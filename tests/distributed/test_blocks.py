@@ -23,11 +23,8 @@ from leporid.distributed.blocks import (
     reverse_edges,
     writable,
 )
-from leporid.graph.kernels.product import column_bounds
-from leporid.graph.kernels.symmetrise import Limits
-from leporid.graph.nearest_rows import choice_thresholds
-from leporid.graph.types import KnnGraph, binary_csr
-from leporid.spectral.laplacian import laplacian_operator
+from leporid.graph import KnnGraph, Limits, binary_csr, choice_thresholds, column_bounds
+from leporid.spectral import laplacian_operator
 from tests.spectral.graphs import jaccard_graph
 
 pytest.importorskip("distributed")

@@ -6,9 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from leporid.data.id_map import IdMap
-from leporid.data.interactions import Interactions, Sequences
-from leporid.data.split import Split
+from leporid.data import IdMap, Interactions, Sequences, Split
 
 
 def sequences(rows: Sequence[Sequence[int]]) -> Sequences:

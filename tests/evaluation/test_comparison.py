@@ -11,9 +11,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from leporid.errors import ConfigError, DataError, UnknownNameError
-from leporid.evaluation.comparison import Comparison, compare, compare_all, holm
-from leporid.evaluation.evaluator import evaluate
-from leporid.evaluation.metric_table import MetricTable
+from leporid.evaluation import Comparison, MetricTable, compare, compare_all, evaluate, holm
 from tests.evaluation.helpers import random_split
 
 Values = NDArray[np.float64]

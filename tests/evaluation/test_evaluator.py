@@ -10,12 +10,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from leporid.data.id_map import IdMap
-from leporid.data.split import Split
+from leporid.data import IdMap, Split
 from leporid.errors import ConfigError, DataError, UnknownNameError
+from leporid.evaluation import TopK, evaluate, masked_top_k, masked_top_k_torch
 from leporid.evaluation import evaluator as evaluate_module
-from leporid.evaluation.evaluator import evaluate
-from leporid.evaluation.ranking import TopK, masked_top_k, masked_top_k_torch
 from tests.evaluation.helpers import make_split, random_split
 
 

@@ -12,9 +12,8 @@ import pytest
 from scipy import stats
 
 from leporid.errors import ConfigError, DataError, UnknownNameError
-from leporid.evaluation.evaluator import evaluate
-from leporid.evaluation.metric_table import MetricTable
-from leporid.evaluation.strata import popularity_class, user_stratum
+from leporid.evaluation import MetricTable, evaluate, user_stratum
+from leporid.evaluation.strata import popularity_class
 from tests.evaluation.helpers import make_split, random_split
 
 

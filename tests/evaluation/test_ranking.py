@@ -10,9 +10,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from leporid.data.interactions import Sequences
+from leporid.data import Sequences
 from leporid.errors import ConfigError, DataError
-from leporid.evaluation.ranking import NanScoreError, TopK, masked_top_k, masked_top_k_torch
+from leporid.evaluation import NanScoreError, TopK, masked_top_k, masked_top_k_torch
 from tests.evaluation.helpers import sequences
 
 

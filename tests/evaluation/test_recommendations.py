@@ -11,9 +11,7 @@ import pyarrow.parquet
 import pytest
 
 from leporid.errors import DataError, LeporidWarning, UnknownIdError, UnknownNameError
-from leporid.evaluation.evaluator import evaluate
-from leporid.evaluation.ranking import masked_top_k
-from leporid.evaluation.recommendations import Recommendations
+from leporid.evaluation import Recommendations, evaluate, masked_top_k
 from tests.evaluation.helpers import make_split, random_split
 
 

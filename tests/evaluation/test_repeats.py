@@ -9,8 +9,7 @@ import pytest
 
 from leporid.data import IdMap, Interactions, Split
 from leporid.errors import DataError
-from leporid.evaluation import MetricTable, evaluate
-from leporid.evaluation.ranking import TopK
+from leporid.evaluation import MetricTable, TopK, evaluate
 
 USERS, ITEMS = IdMap.range(4, "user"), IdMap.range(6, "item")
 

@@ -8,12 +8,11 @@ import numpy as np
 import pytest
 
 import leporid
-from leporid.data.split import Split
+from leporid.data import Split
 from leporid.errors import ConfigError
-from leporid.evaluation.comparison import Comparison, compare
-from leporid.evaluation.evaluator import evaluate
-from leporid.experiments import baselines
-from leporid.experiments.baselines import Baseline, BaselineCheck, against_baselines
+from leporid.evaluation import Comparison, compare, evaluate
+from leporid.experiments import BaselineCheck, against_baselines, baselines
+from leporid.experiments.baselines import Baseline
 from leporid.models.ease import EASE
 from leporid.models.itemknn import ItemKNN
 from leporid.models.toppop import TopPop

@@ -9,17 +9,19 @@ import pytest
 from typer.testing import CliRunner
 
 from leporid.cli.app import app
-from leporid.data import write_log
-from leporid.data.loading import load
-from leporid.data.splitting import temporal_split
-from leporid.data.synthetic import synthesize
+from leporid.data import load, synthesize, temporal_split, write_log
 from leporid.errors import UnknownNameError
-from leporid.evaluation.evaluator import evaluate
-from leporid.evaluation.metric_table import MetricTable
-from leporid.experiments import Cell, classical_models, load_split, run_cell, tune_baselines
-from leporid.experiments.record import RunRecord
-from leporid.experiments.spec import read_experiment
-from leporid.experiments.store import Results
+from leporid.evaluation import MetricTable, evaluate
+from leporid.experiments import (
+    Cell,
+    Results,
+    RunRecord,
+    classical_models,
+    load_split,
+    read_experiment,
+    run_cell,
+    tune_baselines,
+)
 from leporid.models import train
 from tests.experiments.records import record as old_record
 

@@ -10,7 +10,8 @@ from pathlib import Path
 
 from filelock import FileLock
 
-from leporid.experiments.journal import claim, is_claimed
+from leporid.experiments import claim
+from leporid.experiments.journal import is_claimed
 
 
 def test_only_one_holder_at_a_time(tmp_path: Path) -> None:

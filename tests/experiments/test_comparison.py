@@ -7,11 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from leporid.evaluation.comparison import compare
-from leporid.evaluation.metric_table import MetricTable
-from leporid.experiments.comparison import initialisation_gains
-from leporid.experiments.record import RunRecord
-from leporid.experiments.store import Results
+from leporid.evaluation import MetricTable, compare
+from leporid.experiments import Results, RunRecord, initialisation_gains
 from tests.experiments.records import record
 
 USERS = np.arange(40, dtype=np.int32)

@@ -8,11 +8,9 @@ import pytest
 
 import leporid
 from leporid.data import write_log
-from leporid.evaluation.metric_table import MetricTable
-from leporid.experiments.grid import grid_status, run_grid, work
-from leporid.experiments.record import RunRecord
-from leporid.experiments.spec import ExperimentSpec
-from leporid.experiments.store import Results
+from leporid.evaluation import MetricTable
+from leporid.experiments import ExperimentSpec, Results, RunRecord, run_grid
+from leporid.experiments.grid import grid_status, work
 
 
 @pytest.fixture(scope="module")

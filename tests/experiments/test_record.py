@@ -11,7 +11,7 @@ import pytest
 
 from leporid._version import __version__, versions
 from leporid.errors import DataError
-from leporid.experiments.record import Meter, RunRecord
+from leporid.experiments import Meter, RunRecord
 
 
 def _fields(**changes: Any) -> dict[str, Any]:

@@ -10,10 +10,8 @@ import numpy as np
 import pytest
 
 from leporid.errors import DataError
-from leporid.evaluation.metric_table import MetricTable
-from leporid.experiments.record import RunRecord
-from leporid.experiments.run_folder import read_run
-from leporid.experiments.store import Results
+from leporid.evaluation import MetricTable
+from leporid.experiments import Results, RunRecord, read_run
 from tests.experiments.records import record
 
 EXPERIMENT = ("ml-1m-r3", ["initialisers"])

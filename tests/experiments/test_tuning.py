@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 import leporid
-from leporid.data.split import Split
+from leporid.data import Split
 from leporid.errors import ConfigError, DataError, LeporidError, MissingExtraError, UnknownNameError
 from leporid.experiments import Journal, tune
 from leporid.experiments import tuning as study_module

@@ -67,9 +67,8 @@ def test_small_tiles_and_samples_change_nothing(monkeypatch: pytest.MonkeyPatch)
 
 @pytest.mark.parametrize("panels", [0, 1, 2])
 def test_the_number_of_panels_changes_nothing(panels: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    from leporid.graph import neighbours
+    from leporid.graph import BinaryCSR, neighbours
     from leporid.graph.kernels.layout import Columns, rank_columns
-    from leporid.graph.types import BinaryCSR
 
     def fixed(members: BinaryCSR) -> Columns:
         return Columns(rank_columns(members).rank, panels)

@@ -6,8 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from leporid.data.id_map import IdMap
-from leporid.data.interactions import Interactions
+from leporid.data import IdMap, Interactions
 
 
 def make_interactions(

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from leporid.artifacts import cache_directory
-from leporid.data.interactions import Interactions
+from leporid.data import Interactions
 from leporid.errors import LeporidWarning
 from leporid.initializers import InitialEmbeddings, cached_fit
 from leporid.initializers.cache import cache_path

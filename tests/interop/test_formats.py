@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from leporid.data.id_map import IdMap
+from leporid.data import IdMap
 from leporid.errors import DataError, UnknownNameError
-from leporid.initializers.base import InitialEmbeddings
+from leporid.initializers import InitialEmbeddings
 from leporid.interop import FORMATS, read_embeddings, write_embeddings
-from leporid.spectral.embedding import Embedding
+from leporid.spectral import Embedding
 
 
 def make(n_users: int = 5, n_items: int = 3, dim: int = 4, ids: Any = None) -> InitialEmbeddings:

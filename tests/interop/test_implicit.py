@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import threadpoolctl
 
-from leporid.data.interactions import Interactions
+from leporid.data import Interactions
 from leporid.errors import ConfigError
 from leporid.initializers.svd import SVD
 from leporid.interop import to_implicit

@@ -18,8 +18,7 @@ from typer.testing import CliRunner
 import leporid
 from leporid import models
 from leporid.cli.app import app
-from leporid.data import IdMap, Sequences, temporal_split
-from leporid.data.interactions import Interactions
+from leporid.data import IdMap, Interactions, Sequences, temporal_split
 from leporid.errors import ConfigError, UnknownNameError
 from leporid.interop import ModelVectors, export_model
 from leporid.interop.model_export import compare

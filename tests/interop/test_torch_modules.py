@@ -11,10 +11,10 @@ import torch
 from torch import nn
 
 import leporid
-from leporid.data.id_map import IdMap
+from leporid.data import IdMap
 from leporid.errors import ConfigError, DataError, LeporidError, UnknownIdError
-from leporid.initializers.base import InitialEmbeddings
-from leporid.spectral.embedding import Embedding, standardize
+from leporid.initializers import InitialEmbeddings
+from leporid.spectral import Embedding, standardize
 
 DIM = 4
 

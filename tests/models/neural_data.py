@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from leporid.data.id_map import IdMap
-from leporid.data.interactions import Interactions
-from leporid.data.split import Split
-from leporid.initializers.base import InitialEmbeddings
-from leporid.spectral.embedding import Embedding
+from leporid.data import IdMap, Interactions, Split
+from leporid.initializers import InitialEmbeddings
+from leporid.spectral import Embedding
 
 N_USERS, N_ITEMS, DIM = 13, 9, 4
 

@@ -6,12 +6,10 @@ import numpy as np
 import pytest
 import torch
 
-from leporid.data.id_map import IdMap
-from leporid.data.interactions import Interactions
-from leporid.data.split import Split
+from leporid.data import IdMap, Interactions, Split
 from leporid.errors import ConfigError
 from leporid.models.bpr import BPR
-from leporid.training.sampler import Batch
+from leporid.training import Batch
 from tests.models.neural_data import DIM, N_USERS, initial_vectors, small_split
 
 

@@ -14,7 +14,7 @@ from scipy import sparse
 
 import leporid
 from leporid import models
-from leporid.data.synthetic import synthesize_planted
+from leporid.data import synthesize_planted
 from leporid.errors import ConfigError, DataError
 from leporid.models.gfcf import GFCF
 from leporid.models.shared.sparse import canonical, normalised, rows_there_and_back

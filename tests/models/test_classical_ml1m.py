@@ -8,7 +8,7 @@ import pytest
 
 import leporid
 from leporid import models
-from leporid.data.split import Split
+from leporid.data import Split
 
 
 @pytest.fixture(scope="module")

@@ -14,10 +14,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from leporid.data.interactions import Interactions, Sequences
-from leporid.data.split import Split
+from leporid.data import Interactions, Sequences, Split
 from leporid.errors import ConfigError, LeporidWarning
-from leporid.initializers.base import InitialEmbeddings
+from leporid.initializers import InitialEmbeddings
 from leporid.models import BuildContext
 from leporid.models.dlr2.model import DLR2
 from leporid.models.dlr2.network import (
@@ -29,8 +28,7 @@ from leporid.models.dlr2.network import (
 )
 from leporid.models.shared.sparse import history_rows
 from leporid.spectral import Embedding, TableExtension
-from leporid.training.data import TrainingData
-from leporid.training.sampler import Batch, Sampler
+from leporid.training import Batch, Sampler, TrainingData
 from tests.models.rankings import check_ranking
 from tests.training.toy import make_split
 
@@ -451,7 +449,7 @@ def test_new_people_are_placed_near_those_with_the_same_taste() -> None:
     matrix[25:, 10:] = rng.random((15, 10)) < 0.6
     matrix[:, 0] |= ~matrix.any(axis=1)
     user, item = np.nonzero(matrix)
-    from leporid.data.id_map import IdMap
+    from leporid.data import IdMap
 
     train = Interactions.from_arrays(user, item, None, IdMap.range(40), IdMap.range(20))
     table = np.stack([np.where(np.arange(40) < 25, 3.0, -2.0), rng.normal(size=40)], axis=1)

@@ -8,13 +8,12 @@ import numpy as np
 import pytest
 import torch
 
-from leporid.data.split import Split
+from leporid.data import Split
 from leporid.errors import ConfigError, DataError
-from leporid.initializers.base import InitialEmbeddings
+from leporid.initializers import InitialEmbeddings
 from leporid.models.dlr2.model import DLR2, hinge
-from leporid.spectral.embedding import Embedding
-from leporid.training.data import TrainingData
-from leporid.training.sampler import Sampler, Sampling
+from leporid.spectral import Embedding
+from leporid.training import Sampler, Sampling, TrainingData
 from tests.training.toy import make_split
 
 TINY: dict[str, Any] = {"dim": 6, "steps": 4, "batch_size": 12, "length": 3, "eval_every": 2}

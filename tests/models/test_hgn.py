@@ -11,7 +11,7 @@ import torch
 from leporid.errors import ConfigError
 from leporid.models import BuildContext
 from leporid.models.hgn import HGN, HGNConfig, HGNNetwork
-from leporid.training.sampler import Batch
+from leporid.training import Batch
 from tests.models.neural_data import DIM, N_ITEMS, N_USERS, initial_vectors, small_split
 
 ALL = np.arange(N_USERS, dtype=np.int32)

@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 
 import leporid
-from leporid.data.id_map import IdMap
-from leporid.data.interactions import Interactions
-from leporid.experiments.store import Results
+from leporid.data import IdMap, Interactions
+from leporid.experiments import Results
 from leporid.models import NeuralRecommender
 from leporid.models.shared.recipes import KINDS, kinds_of
 from tests.training.toy import make_split

@@ -10,10 +10,9 @@ import numpy as np
 import pytest
 
 from leporid.artifacts import write_manifest
-from leporid.data.interactions import Interactions
-from leporid.data.split import Split
+from leporid.data import Interactions, Split
 from leporid.errors import DataError, NotFittedError
-from leporid.evaluation.evaluator import evaluate
+from leporid.evaluation import evaluate
 from leporid.initializers.svd import SVD
 from leporid.models import Recommender, continued, everything, train
 from leporid.models.ease import EASE

@@ -16,7 +16,7 @@ from leporid.data import IdMap, Interactions
 from leporid.errors import ConfigError
 from leporid.models import GENERAL
 from leporid.models.sasrec import SASRec, SASRecConfig, to_front
-from leporid.training.sampler import Batch
+from leporid.training import Batch
 from tests.models.neural_data import DIM, N_ITEMS, N_USERS, initial_vectors, small_split
 
 ALL = np.arange(N_USERS, dtype=np.int32)

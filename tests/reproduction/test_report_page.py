@@ -6,11 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from leporid.data import write_log
-from leporid.data.synthetic import synthesize
-from leporid.experiments.grid import run_grid
-from leporid.experiments.spec import ExperimentSpec
-from leporid.experiments.store import Results
+from leporid.data import synthesize, write_log
+from leporid.experiments import ExperimentSpec, Results, run_grid
 from reproduction.outputs import write_outputs
 from tests.chromium import Page, find_chromium
 

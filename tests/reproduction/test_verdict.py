@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from leporid.artifacts import write_json
-from leporid.evaluation.metric_table import MetricTable
-from leporid.experiments.record import RunRecord
+from leporid.evaluation import MetricTable
+from leporid.experiments import RunRecord
 from leporid.initializers.leporid import LEPORIDConfig
 from reproduction.verdict import (
     Claim,

@@ -20,11 +20,10 @@ from leporid.data import IdMap, Interactions
 from leporid.errors import ConfigError, DataError, LeporidWarning, UnknownNameError
 from leporid.experiments import read_run
 from leporid.models import Blend, Recommender, find_model
-from leporid.selection import finalise, schedule
+from leporid.selection import Choice, finalise, schedule
 from leporid.selection.answer import Session
 from leporid.selection.budget import Guard
 from leporid.selection.candidates import Candidate
-from leporid.selection.choice import Choice
 from leporid.selection.evaluator import TrialEvaluator
 from leporid.selection.schedule import Schedule
 from leporid.serve.loaded_run import load_run

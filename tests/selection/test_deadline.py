@@ -15,11 +15,10 @@ import leporid
 from leporid.data import Split
 from leporid.errors import DataError
 from leporid.models.shared import catalogue
-from leporid.selection import evaluator, finalise, runtime_estimates, schedule
+from leporid.selection import Choice, evaluator, finalise, runtime_estimates, schedule
 from leporid.selection.answer import Answer, Session
 from leporid.selection.budget import OutOfTimeError, Timer
 from leporid.selection.candidates import Candidate, Problem, with_windows
-from leporid.selection.choice import Choice
 from leporid.selection.evaluator import TrialEvaluator
 from leporid.selection.runtime_estimates import RuntimeEstimates, estimate_seconds, share_of
 from leporid.selection.subprocess_runner import run_in_subprocess

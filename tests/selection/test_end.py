@@ -14,9 +14,8 @@ from leporid.artifacts import read_object
 from leporid.errors import DataError
 from leporid.experiments import Journal, read_run
 from leporid.models import Recommender, find_model
-from leporid.selection import finalise, report, schedule
+from leporid.selection import Choice, finalise, report, schedule
 from leporid.selection.answer import FinalModel
-from leporid.selection.choice import Choice
 from leporid.selection.runtime_estimates import RuntimeEstimates
 from tests.selection.clocks import Clock
 from tests.selection.test_choose import log_of

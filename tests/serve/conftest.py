@@ -14,8 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import leporid
-from leporid.data.interactions import Interactions
-from leporid.data.synthetic import synthesize
+from leporid.data import Interactions, synthesize
 from leporid.models import Recommender
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import leporid
-from leporid.data.interactions import Sequences
+from leporid.data import Sequences
 from leporid.models.dlr2.model import DLR2
 from leporid.serve import ServeLimits, create_app
 from tests.serve.conftest import post

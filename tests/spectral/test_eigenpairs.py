@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from leporid.errors import ConfigError, GraphError, LeporidWarning
-from leporid.graph import Similarity, binary_csr
+from leporid.graph import BlockProduct, Similarity, binary_csr
 from leporid.graph.gpu import DeviceGraph, knn_graph_on
-from leporid.graph.kernels.product import BlockProduct
 from leporid.progress import NullProgress
 from leporid.spectral import (
     column_signs,

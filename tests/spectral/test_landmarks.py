@@ -16,15 +16,9 @@ from benchmarks.harness import RECORDS
 from leporid import LaplacianEigenmaps, Leporid, initializers
 from leporid.errors import ConfigError
 from leporid.graph import choice_thresholds
+from leporid.spectral import landmark_count, landmark_neighbours
 from leporid.spectral.extension import Extension, extend_rows
-from leporid.spectral.landmarks import (
-    AUTO_LANDMARKS,
-    EXACT_IS_WORTH,
-    EXACT_UP_TO,
-    choose_landmarks,
-    landmark_count,
-    landmark_neighbours,
-)
+from leporid.spectral.landmarks import AUTO_LANDMARKS, EXACT_IS_WORTH, EXACT_UP_TO, choose_landmarks
 from tests.graph.matrices import skewed
 from tests.spectral.graphs import largest_angle, neighbour_weights
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 import torch
 
-from leporid.data.split import Split
+from leporid.data import Split
 from tests.training.toy import make_split
 
 

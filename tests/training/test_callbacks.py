@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import leporid
-from leporid.data.split import Split
+from leporid.data import Split
 from leporid.errors import ConfigError, TrainingInterruptedError
 from leporid.models.dlr2.model import DLR2
 from leporid.training import Callback, StopWhen

@@ -20,7 +20,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from leporid.data.split import Split
+from leporid.data import Split
 from leporid.errors import (
     ConfigError,
     DataError,
@@ -28,10 +28,10 @@ from leporid.errors import (
     TrainingInterruptedError,
     UnknownNameError,
 )
-from leporid.initializers.base import InitialEmbeddings
+from leporid.initializers import InitialEmbeddings
 from leporid.models import Recommender
 from leporid.models.dlr2.model import DLR2
-from leporid.spectral.embedding import Embedding
+from leporid.spectral import Embedding
 from leporid.training import Batch, TrainingConfig, learning_rate, loop
 from leporid.training.config import averaging
 from tests.training.toy import KILLED, SHARED, TINY, Dot, assert_same_bits, weights

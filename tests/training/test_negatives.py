@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from leporid.data.id_map import IdMap
-from leporid.data.interactions import Interactions
+from leporid.data import IdMap, Interactions
 from leporid.training import NegativeSampler, TrainingData
 
 CPU = torch.device("cpu")

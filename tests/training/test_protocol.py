@@ -9,8 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from leporid.data.interactions import Sequences
-from leporid.data.split import Split
+from leporid.data import Sequences, Split
 from leporid.progress import NullProgress
 from leporid.training import Batch, Sampling, Trainable, TrainingConfig, train_loop
 

@@ -12,9 +12,7 @@ import pytest
 import torch
 from scipy import stats
 
-from leporid.data.id_map import IdMap
-from leporid.data.interactions import Interactions, Sequences
-from leporid.data.split import Split
+from leporid.data import IdMap, Interactions, Sequences, Split
 from leporid.errors import DataError
 from leporid.training import Batch, Sampler, Sampling, TrainingData, recent_items
 

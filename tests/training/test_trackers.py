@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from leporid.data.split import Split
+from leporid.data import Split
 from leporid.errors import MissingExtraError
 from leporid.training import Callback, MLflow, WeightsAndBiases
 from tests.training.toy import Dot

@@ -12,9 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from leporid.data.id_map import IdMap
-from leporid.data.interactions import Interactions
-from leporid.data.split import Split
+from leporid.data import IdMap, Interactions, Split
 from leporid.models import BuildContext, NeuralRecommender
 from leporid.models.dlr2.model import DLR2
 from leporid.training import Batch, Sampling, TrainingConfig

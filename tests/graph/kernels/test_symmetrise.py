@@ -6,8 +6,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from leporid.graph.kernels.layout import NeighbourLists
-from leporid.graph.kernels.symmetrise import Limits, add_lacking, merge_rows, row_limits
+from leporid.graph import Limits, NeighbourLists, add_lacking, row_limits
+from leporid.graph.kernels.symmetrise import merge_rows
 from tests.graph import oracle
 
 
