@@ -259,7 +259,7 @@ def test_studies_of_several_models_share_a_file(tmp_path: Path) -> None:
     assert tune("ease", split, trials=3, storage=path) == first
 
 
-def test_options_that_json_does_not_keep_are_searched(tmp_path: Path) -> None:
+def test_a_choice_is_searched_alike_after_a_resume(tmp_path: Path) -> None:
     space = {"window": Choice(None, 5), "l2": Choice(1.0, 50.0)}
     split, path = make_split(), tmp_path / "study.jsonl"
     whole = tune("ease", split, trials=10, space=space, seed=3)
