@@ -46,7 +46,14 @@ FOR_OTHER_PACKAGES = {
     },
     "interop": {"BENCHMARK_LINES", "CONFIG_LINES", "FORMATS", "TARGETS"},
     "models": {
-        *("BuildContext", "DEFAULT_RECIPE", "ItemNeighbours", "everything", "find_model"),
+        *(
+            "BuildContext",
+            "DEFAULT_RECIPE",
+            "GENERAL",
+            "ItemNeighbours",
+            "everything",
+            "find_model",
+        ),
         *("continued", "fit_sentence", "named_recipe", "neighbour_rows"),
     },
     "experiments": {

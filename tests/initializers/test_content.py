@@ -118,8 +118,11 @@ def test_settings_without_a_file_about_the_items_are_refused(name: str) -> None:
         leporid.train("bpr", leporid.temporal_split(planted()), init=name, progress=False)
 
 
-@pytest.mark.parametrize("name", [".", "/", "..", "missing.csv"])
-def test_a_place_without_a_file_about_the_items_is_refused(name: str) -> None:
+@pytest.mark.parametrize("name", [".", "missing.csv"])
+def test_a_place_without_a_file_about_the_items_is_refused(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
     with pytest.raises(DataError):
         initial_embeddings("content", planted(), dim=4, items=name)
 
