@@ -131,7 +131,7 @@ def test_a_cluster_gives_what_one_machine_gives(
     assert not hasattr(there, "graph_")
     with pytest.raises(NotFittedError, match="on a Dask cluster, where it stayed"):
         _ = there.graph_
-    with pytest.raises(NotFittedError, match="without its graph"):
+    with pytest.raises(NotFittedError, match="has no graph"):
         there.save(tmp_path, graph=True)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from typer import Argument, Option
+from typer import Argument
 
 from leporid.cli.options import Json, SplitOptions, SplitSource, parse_list, parse_settings
 from leporid.cli.output import print_json, print_rows, print_table, show_progress
@@ -44,7 +44,6 @@ class _OneModel:
     inner_validation: Annotated[
         bool, "Evaluate on an inner split as far from its training data as test is."
     ] = False
-    rehearse: Annotated[bool, Option("--rehearse", hidden=True)] = False
 
 
 @dataclass(frozen=True)
@@ -99,9 +98,6 @@ def _tune_model(
     options = {**vars(study), **vars(one)}
     options |= {"study_name": options.pop("study"), **parse_settings(options.pop("set"))}
     options["recipe"] = one.recipe or models.DEFAULT_RECIPE
-    if options.pop("rehearse"):
-        typer.echo("--rehearse is now --inner-validation: the old name goes soon", err=True)
-        options["inner_validation"] = True
     split = log.split(data, quiet=json_output)
     result = run_study(model, split, progress=show_progress(json_output), **options)
     if json_output:
