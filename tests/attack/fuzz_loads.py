@@ -237,7 +237,7 @@ def attack_odd_columns(random_: random.Random, folder: Path) -> None:
     rating = random_.choice([None, 1.0])
     reads: list[Callable[[], Any]] = [
         lambda: load(path, min_rating=rating),
-        lambda: store_interactions(path, folder / "stored", "1GB", min_rating=rating),
+        lambda: store_interactions(path, folder / "stored", "100GB", min_rating=rating),
         lambda: load_items(path),
         lambda: read_ids(path),
         lambda: read_ids(path, "item"),
@@ -251,7 +251,7 @@ def attack_streamed(random_: random.Random, folder: Path) -> None:
     content = parquet_file(random_, rows)
     (folder / "log.parquet").write_bytes(content if whole else broken(random_, content))
     with readable(whole):
-        stored = store_interactions(folder / "log.parquet", folder / "stored", "1GB")
+        stored = store_interactions(folder / "log.parquet", folder / "stored", "100GB")
     if whole:
         data = load(folder / "log.parquet")
         assert stored.users == data.users
@@ -308,7 +308,7 @@ def attack_path(random_: random.Random, folder: Path) -> None:
         lambda: load(path),
         lambda: load_items(path),
         lambda: read_ids(path),
-        lambda: store_interactions(path, folder / "stored", "1GB"),
+        lambda: store_interactions(path, folder / "stored", "100GB"),
         lambda: Split.load(path),
     ]
     random_.choice(reads)()

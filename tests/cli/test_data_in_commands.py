@@ -103,7 +103,7 @@ def test_embed_can_leave_the_future_out(log: Path, folder: Path, tmp_path: Path)
     with pytest.raises(UnknownNameError, match="unknown part 'test'"):
         call("embed", log, "-o", tmp_path / "part", "--part", "test")
     with pytest.raises(ConfigError, match="--memory streams a whole log"):
-        call("embed", folder, "-o", tmp_path / "part", "--memory", "1GB")
+        call("embed", folder, "-o", tmp_path / "part", "--memory", "100GB")
 
 
 @pytest.mark.parametrize("name", [None, "toy"])

@@ -205,7 +205,7 @@ def test_what_s3_does_not_have_is_one_sentence(monkeypatch: pytest.MonkeyPatch) 
     address = os.environ["AWS_ENDPOINT_URL"].removeprefix("http://")
     monkeypatch.delenv("AWS_ENDPOINT_URL")
     assert len(load(f"s3://logs/one.csv?scheme=http&endpoint_override={address}")) == 2
-    for read in (load, lambda address: store_interactions(address, "x", "1GB")):
+    for read in (load, lambda address: store_interactions(address, "x", "100GB")):
         with pytest.raises(DataError, match=r"nowhere://logs/one\.csv") as caught:
             read("nowhere://logs/one.csv")
         assert "\n" not in str(caught.value)

@@ -47,13 +47,13 @@ def piped(tmp_path: Path) -> Iterator[Callable[..., Path]]:
                 for _ in range(times):
                     file.write(content)
 
-        threads.append(threading.Thread(target=write))
+        threads.append(threading.Thread(target=write, daemon=True))
         threads[-1].start()
         return path
 
     yield pipe
     for thread in threads:
-        thread.join()
+        thread.join(60)  # a pipe that nothing has opened is left to the end of the process
 
 
 @pytest.fixture
@@ -66,7 +66,7 @@ def test_a_pipe_loses_nothing(piped: Callable[..., Path], parquet: bytes, tmp_pa
     assert len(load(piped(_LOG.encode()))) == _ROWS
     assert len(load(piped(gzip.compress(_LOG.encode()), "zipped"))) == _ROWS
     assert len(load(piped(parquet, "table"))) == _ROWS
-    stored = store_interactions(piped(parquet, "streamed"), tmp_path / "stored", "1GB")
+    stored = store_interactions(piped(parquet, "streamed"), tmp_path / "stored", "100GB")
     assert len(stored) == _ROWS
     assert read_ids(piped(b"bea\nal\n", "ids")) == ["bea", "al"]
     assert load_items(piped(b"item,title\n1,Ran\n", "items")) == {1: ("Ran", ())}
@@ -95,7 +95,7 @@ def test_a_pipe_without_end_is_refused(piped: Callable[..., Path]) -> None:
 
 @pytest.mark.parametrize(
     "read",
-    [load, load_items, read_ids, Split.load, lambda path: store_interactions(path, "x", "1GB")],
+    [load, load_items, read_ids, Split.load, lambda path: store_interactions(path, "x", "100GB")],
 )
 @pytest.mark.parametrize("path", ["~nobody-here/a", "x" * 5000, "a\0b", "/dev/zero", "/dev/null/x"])
 def test_paths_that_lead_nowhere(read: Callable[[str], Any], path: str) -> None:

@@ -126,7 +126,7 @@ def test_a_file_without_a_column_of_the_others_is_refused(tmp_path: Any) -> None
     pq.write_table(pa.table({"user": [1], "item": [2]}), tmp_path / "log" / "a.parquet")
     pq.write_table(pa.table({"user": [1], "film": [2]}), tmp_path / "log" / "b.parquet")
     with pytest.raises(DataError, match=r"b\.parquet has no column 'item', as .*a\.parquet has"):
-        store_interactions(tmp_path / "log", tmp_path / "stored", "1GB")
+        store_interactions(tmp_path / "log", tmp_path / "stored", "100GB")
 
 
 def test_a_full_disk_is_one_error(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
