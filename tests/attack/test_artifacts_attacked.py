@@ -26,7 +26,7 @@ from tests.attack.kill_saves import killed_at_every_step, leftovers
 linux = pytest.mark.skipif(sys.platform != "linux", reason="kills forked processes")
 
 
-@pytest.mark.parametrize("each", [300, pytest.param(2000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("each", [100, pytest.param(2000, marks=pytest.mark.slow)])
 def test_no_changed_artifact_ends_the_process_or_is_taken_for_the_real_one(each: int) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "tests.attack.tamper_artifacts", "--each", str(each)],
