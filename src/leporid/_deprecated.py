@@ -8,8 +8,6 @@ import pkgutil
 import sys
 import warnings
 from collections.abc import Callable, Mapping
-from importlib.abc import Loader, MetaPathFinder
-from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any, ParamSpec, TypeVar
 
@@ -58,22 +56,18 @@ def renamed_keys(values: Mapping[str, Any], names: Mapping[str, str]) -> dict[st
     return {names.get(key, key): value for key, value in values.items()}
 
 
-class _OldPackages(MetaPathFinder, Loader):
-    """Makes the old packages importable; their attributes are those of the new ones."""
-
-    def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
-        return ModuleSpec(name, self) if name in _PACKAGES else None
-
-    def exec_module(self, module: ModuleType) -> None:
-        new = importlib.import_module(_PACKAGES[module.__name__])
-        text = f"{module.__name__} is now {new.__name__}: {GOES}"
-        warnings.warn(text, DeprecationWarning, stacklevel=2)
-        vars(module).update(__getattr__=lambda name: getattr(new, name), __doc__=new.__doc__)
-
-
 def deprecated_packages() -> None:
-    """Let old packages be imported; asked last, so that it costs other imports nothing."""
-    sys.meta_path.append(_OldPackages())
+    """Let old packages be imported; their attributes are those of the new ones."""
+    for old, new in _PACKAGES.items():
+        sys.modules[old] = ModuleType(old, f"{old} is now {new}.")
+        vars(sys.modules[old])["__getattr__"] = functools.partial(_of_new_package, old, new)
+
+
+def _of_new_package(old: str, new: str, name: str) -> Any:
+    if name.startswith("__"):  # what the import system asks for
+        raise AttributeError(f"module {old!r} has no attribute {name!r}")
+    warnings.warn(f"{old} is now {new}: {GOES}", DeprecationWarning, stacklevel=2)
+    return getattr(importlib.import_module(new), name)
 
 
 class renamed:  # noqa: N801 (used like `property`)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from leporid import (
@@ -170,6 +170,7 @@ def test_files_that_do_not_belong_together_are_refused(tmp_path: Path) -> None:
 
 
 @quietly
+@example(log=[(0, 0, 2), (0, 1, 2), (0, 2, 2), (0, 3, 3)], protocol="global-time")
 @given(rows, st.sampled_from(["temporal", "leave-last-out", "global-time", "random"]))
 @settings(deadline=None, max_examples=80)
 def test_an_inner_split_is_the_protocol_on_what_is_known_before_test(

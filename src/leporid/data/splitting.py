@@ -118,8 +118,10 @@ def inner_validation_split(split: Split) -> Split:
     if name == "leave-random-out" and numbers:
         return _leave_random_out(known, int(numbers.removeprefix("seed=")))
     if name == "global-time" and numbers:
+        # Times that tie may leave the training part empty; a share of it may not be.
         n = len(known) + len(split.test)
-        return global_time_split(known, train=len(split.train) / n, valid=len(split.valid) / n)
+        train = max(len(split.train), 1) / n
+        return global_time_split(known, train=train, valid=min(len(split.valid) / n, 1 - train))
     raise ConfigError(
         f"an inner validation split repeats the protocol of the split, and {split.protocol!r} is "
         f"none of {', '.join(PROTOCOLS)}"
