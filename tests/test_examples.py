@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 FOLDER = Path(__file__).parents[1] / "examples"
+SLOW = ("which-start", "from-log-to-service")
 NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
 
 
@@ -19,7 +20,10 @@ def test_the_four_notebooks_are_there() -> None:
     assert [path.stem for path in NOTEBOOKS] == names
 
 
-@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "path",
+    [pytest.param(p, marks=[pytest.mark.slow] * (p.stem in SLOW), id=p.stem) for p in NOTEBOOKS],
+)
 def test_a_notebook_runs(path: Path, tmp_path: Path) -> None:
     pytest.importorskip("torch")
     notebook = json.loads(path.read_text(encoding="utf-8"))

@@ -223,6 +223,7 @@ def test_the_loss_of_all_data_is_made_good(
         assert_same_fit(there, here)
 
 
+@pytest.mark.slow
 def test_the_loss_of_every_worker_ends_in_a_sentence(
     tmp_path: Path, X: sparse.csr_array, monkeypatch: pytest.MonkeyPatch
 ) -> None:

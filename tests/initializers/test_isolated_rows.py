@@ -49,7 +49,11 @@ def test_every_initializer_but_random_is_asked() -> None:
     assert {*SETTINGS, "random"} == set(initializers.available())
 
 
-@pytest.mark.parametrize("core", CORES)
+@pytest.mark.parametrize(
+    # `make test-portable` runs the others with all tests.
+    "core",
+    ["Prescott", *(pytest.param(core, marks=pytest.mark.slow) for core in CORES[:-1])],
+)
 def test_rows_without_interactions_are_zero_on_every_processor(core: str) -> None:
     found = run(core, 60, 50)
     check(found)

@@ -130,6 +130,7 @@ def run_limited(
     assert sorted(file.name for file in (tmp_path / "out").iterdir()) == ["made.safetensors"]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="RLIMIT_DATA counts mappings on Linux only")
 def test_a_log_larger_than_the_limit_of_the_process(tmp_path: Path) -> None:
     run_limited(tmp_path, users=2000, items=300, rows=4_000_000, extra=80_000_000)
