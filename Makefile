@@ -8,11 +8,11 @@ INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check $(PIP
 
 .PHONY: help env browser outside demo test test-portable test-all lint bench bench-scale bench-serve docs pictures reproduce clean
 help:
-	@echo "make demo      set up and show LEPORID against a random start, on MovieLens-100K"
+	@echo "make demo      set up and show LEPORID against random initial embeddings, on MovieLens-100K"
 	@echo "make test      set up and run the fast tests"
 	@echo "make test-portable  the fast tests under other processors, orders and loads"
 	@echo "make test-all  also the slow tests and those on real data"
-	@echo "make lint      ruff, mypy --strict and the import contracts of the rooms"
+	@echo "make lint      ruff, mypy --strict and the import contracts of the packages"
 	@echo "make bench     speed against peers, as ratios in one run"
 	@echo "make bench-scale  growth from 50,000 to a million users (half an hour)"
 	@echo "make bench-serve  the service under load, on loopback"
