@@ -162,3 +162,12 @@ def test_the_deployed_model_recommends_nothing_of_the_history(
     asked = users[:, None] * np.int64(data.n_items) + validated
     owned = np.isin(asked, data.user * np.int64(data.n_items) + data.item).any(axis=1)
     assert owned.sum() > 100
+
+
+@pytest.mark.parametrize("init", [["--model", "toppop"], ["--init", "none"]])
+def test_settings_of_no_initialiser_are_refused(init: list[str], tmp_path: Path) -> None:
+    done = CliRunner().invoke(
+        app, ["train", "log.csv", "-o", str(tmp_path), *init, "--init-set", "k=5"]
+    )
+    assert isinstance(done.exception, ConfigError)
+    assert "--init-set needs an initialiser" in str(done.exception)

@@ -46,6 +46,8 @@ class _Training:
         _, init_settings = self.settings()
         if (name := self.initialiser()) != "none":
             initializers.get(name).config_class.from_dict(init_settings)
+        elif init_settings:
+            raise ConfigError("--init-set needs an initialiser: name one with --init")
         self.named_recipe()
 
     def initialiser(self) -> str:
