@@ -113,7 +113,7 @@ def test_linear_models_score_known_rows_times_weights() -> None:
         )
 
 
-@pytest.mark.parametrize("n", [63, 64, 65, 200])
+@pytest.mark.parametrize("n", [63, 64, 65, 201])
 def test_ease_fills_every_tile(n: int) -> None:
     x = matrix(seed=n, users=50, items=n)
     inverse = np.linalg.inv(x.T @ x + 7.0 * np.eye(n))

@@ -101,9 +101,11 @@ def ease_weights(profiles: sparse.csr_array, l2: float) -> NDArray[np.float32]:
         with np.errstate(over="ignore"):  # what float32 cannot hold is for float64
             matrix[np.diag_indices_from(matrix)] += l2
         factorise, invert = linalg.get_lapack_funcs(("potrf", "potri"), dtype=kind)
-        matrix, failed = factorise(matrix, lower=1, clean=0, overwrite_a=1)
+        # The upper triangle: OpenBLAS 0.3.31 crashes on the lower one for processors without AVX
+        # (float32, an odd number of items).
+        matrix, failed = factorise(matrix, lower=0, clean=0, overwrite_a=1)
         if not failed:
-            matrix, failed = invert(matrix, lower=1, overwrite_c=1)
+            matrix, failed = invert(matrix, lower=0, overwrite_c=1)
         if not failed and _residual(profiles, l2, matrix) <= _TOLERANCE:
             weights = matrix.T
             _mirror(weights, np.diag(weights).copy())
@@ -113,17 +115,17 @@ def ease_weights(profiles: sparse.csr_array, l2: float) -> NDArray[np.float32]:
 
 
 def _residual(profiles: sparse.csr_array, l2: float, inverse: NDArray[Any]) -> float:
-    """|(X'X + lambda I) P v - v| / |v| for a vector v of random signs; P is a lower triangle."""
+    """|(X'X + lambda I) P v - v| / |v| for a vector v of random signs; P is an upper triangle."""
     signs = np.random.default_rng(0).choice([-1.0, 1.0], len(inverse))
     product = linalg.get_blas_funcs("symv", dtype=inverse.dtype)
-    image = product(1.0, inverse, signs.astype(inverse.dtype), lower=1).astype(np.float64)
+    image = product(1.0, inverse, signs.astype(inverse.dtype), lower=0).astype(np.float64)
     error = profiles.T @ (profiles @ image) + l2 * image - signs
     return float(np.linalg.norm(error) / np.linalg.norm(signs))
 
 
 @kernel(parallel=True)
 def _mirror(matrix: Any, diagonal: Any) -> None:
-    """From the upper triangle of P to B, in place: tiles, so that both triangles stay in cache."""
+    """From the lower triangle of P to B, in place: tiles, so that both triangles stay in cache."""
     n = len(matrix)
     tiles = (n + _TILE - 1) // _TILE
     for turn in prange(tiles):
@@ -132,7 +134,7 @@ def _mirror(matrix: Any, diagonal: Any) -> None:
         for left in range(top, n, _TILE):
             for i in range(top, min(top + _TILE, n)):
                 for j in range(max(left, i + 1), min(left + _TILE, n)):
-                    value = -matrix[i, j]
+                    value = -matrix[j, i]
                     matrix[i, j] = value / diagonal[j]
                     matrix[j, i] = value / diagonal[i]
         for i in range(top, min(top + _TILE, n)):
