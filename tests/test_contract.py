@@ -357,8 +357,9 @@ def test_histories_with_errors_are_refused(some: Recommender) -> None:
     np.testing.assert_array_equal(items, some.recommend_history([[3]])[0])
     with pytest.raises(DataError, match="history 1 is empty"):
         some.recommend_history([[3], []])
-    with pytest.raises(DataError, match="not the text"):
-        some.recommend_history("318")
+    for wrong in ("318", [None], [float("nan")], 5, [[3], "318"]):
+        with pytest.raises(DataError, match="a history is a list of item ids, not"):
+            some.recommend_history(wrong)
 
 
 def test_bad_questions_get_a_sentence(some: Recommender) -> None:

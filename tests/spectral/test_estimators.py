@@ -289,6 +289,7 @@ EXEMPT = {
 
 @pytest.mark.parametrize("estimator", [Leporid(dim=2, k=5), LaplacianEigenmaps(dim=2, k=5)])
 def test_sklearn_estimator_checks(estimator):
+    pytest.importorskip("sklearn", "1.6", reason="earlier versions cannot exempt a check")
     from sklearn.exceptions import SkipTestWarning
     from sklearn.utils.estimator_checks import check_estimator
 

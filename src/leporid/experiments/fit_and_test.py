@@ -51,7 +51,8 @@ def fit(
     if isinstance(model, Recommender):
         return model.fit(split, seed=seed, **how)
     if isinstance(init, str) and init != "none":
-        how["init_settings"] = {"cache": True, **(init_settings or {})}
+        init_settings = {"cache": True, **(init_settings or {})}
+    how["init_settings"] = init_settings
     return models.train(model, split, init, seed=seed, recipe=recipe, **how, **(settings or {}))
 
 

@@ -81,10 +81,17 @@ def user_indices(users: IdMap, asked: Any) -> Indices:
     return users.indices(asked)
 
 
+def check_list(history: Any) -> None:
+    """A history is an iterable of ids."""
+    if isinstance(history, str | bytes) or not isinstance(history, Iterable):
+        raise DataError(f"a history is a list of item ids, not {history!r}")
+
+
 def history_indices(items: IdMap, histories: Iterable[Any], model: str) -> list[Indices]:
     """Item indices of each history; items the model does not know are counted in a warning."""
     rows, unknown = [], []
     for number, history in enumerate(histories):
+        check_list(history)
         row, strange = items.split_known(history)
         if len(row) == 0 and strange:
             raise UnknownIdError(

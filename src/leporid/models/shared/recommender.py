@@ -296,8 +296,7 @@ class Recommender(abc.ABC):
 
         A history of which the model knows no item is an `UnknownIdError`.
         """
-        if isinstance(histories, str):
-            raise DataError(f"a history is a list of item ids, not the text {histories!r}")
+        lists.check_list(histories)
         single = len(histories) > 0 and lists.is_id(histories[0])
         asked = [histories] if single else histories
         rows = lists.history_indices(self.items, asked, self.name)
