@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,6 +16,17 @@ os.environ.setdefault("LEPORID_PROGRESS", "off")
 # A slow machine is no failure.
 settings.register_profile("leporid", deadline=None)
 settings.load_profile("leporid")
+
+
+@pytest.fixture(autouse=True)
+def _torch_keeps_its_threads() -> Iterator[None]:
+    """Sums over another number of threads round differently: tests that follow would see it."""
+    before = sys.modules["torch"].get_num_threads() if "torch" in sys.modules else None
+    yield
+    if before is not None:
+        now = sys.modules["torch"].get_num_threads()
+        sys.modules["torch"].set_num_threads(before)
+        assert now == before, f"torch had {before} threads before this test and has {now} after it"
 
 
 @pytest.fixture(scope="session")

@@ -146,7 +146,16 @@ def choose_torch_threads(score: Callable[[], Any]) -> int | None:
     return most if spent[1] > _MIN_SPEEDUP * spent[most] else 1
 
 
-def use_torch_threads(threads: int | None) -> None:
-    """Set torch's threads for what the calling thread does next."""
-    if threads is not None and sys.modules["torch"].get_num_threads() != threads:
-        sys.modules["torch"].set_num_threads(threads)
+@contextmanager
+def torch_threads(threads: int | None) -> Iterator[None]:
+    """Torch uses this many threads within the block; None leaves it alone."""
+    if threads is None:
+        yield
+        return
+    torch = sys.modules["torch"]
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

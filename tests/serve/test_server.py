@@ -15,7 +15,7 @@ from leporid import threads
 from leporid.serve.batching import Batcher
 from leporid.serve.server import _listen, _settle
 from leporid.serve.service import Service
-from leporid.threads import choose_torch_threads, one_thread_pool, use_torch_threads
+from leporid.threads import choose_torch_threads, one_thread_pool, torch_threads
 
 
 def test_an_answer_in_two_parts_does_not_wait_for_an_acknowledgement() -> None:
@@ -56,10 +56,11 @@ def test_more_threads_are_used_where_they_pay(
         chosen = choose_torch_threads(score)
         assert chosen == {"all": 3, "one": 1}[expected]
         assert torch.get_num_threads() == 3
-        use_torch_threads(chosen)
-        assert torch.get_num_threads() == chosen
-        use_torch_threads(None)
-        assert torch.get_num_threads() == chosen
+        with torch_threads(chosen):
+            assert torch.get_num_threads() == chosen
+            with torch_threads(None):
+                assert torch.get_num_threads() == chosen
+        assert torch.get_num_threads() == 3
     finally:
         torch.set_num_threads(before)
 

@@ -15,7 +15,7 @@ from leporid.models import HistoryUnsupportedError
 from leporid.serve.loaded_run import LoadedRun
 from leporid.serve.schemas import ServeLimits
 from leporid.serve.store import EventStore
-from leporid.threads import use_torch_threads
+from leporid.threads import torch_threads
 
 _NO_ITEMS = np.empty(0, np.int32)
 
@@ -106,13 +106,14 @@ class Engine:
             all_items = query.candidates is not None
             groups.setdefault((id(query.run), row.folds_in, all_items), []).append(row)
         for (_, folds_in, all_items), rows in groups.items():
-            try:
-                ranked: Sequence[Ranked | LeporidError] = self._group(rows, folds_in, all_items)
-            except HistoryUnsupportedError as error:
-                # The model knows only its users: those get their list, less their new items.
-                known = [row for row in rows if row.known is not None]
-                lists = iter(self._group(known, False, all_items) if known else ())
-                ranked = [error if row.known is None else next(lists) for row in rows]
+            with torch_threads(rows[0].query.run.threads):
+                try:
+                    ranked: Sequence[Ranked | LeporidError] = self._group(rows, folds_in, all_items)
+                except HistoryUnsupportedError as error:
+                    # The model knows only its users: those get their list, less their new items.
+                    known = [row for row in rows if row.known is not None]
+                    lists = iter(self._group(known, False, all_items) if known else ())
+                    ranked = [error if row.known is None else next(lists) for row in rows]
             for row, answer in zip(rows, ranked, strict=True):
                 answers[row.position] = answer
         return [answer for answer in answers if answer is not None]
@@ -124,7 +125,6 @@ class Engine:
         recent = [row.history[-limits.history_length :] for row in rows] if folds_in else []
         users = np.asarray([] if folds_in else [row.known for row in rows], np.int32)
         longest = max(row.query.n for row in rows)
-        use_torch_threads(run.threads)
         top = None
         if limits.two_stage and not all_items:
             histories = Sequences.from_rows(recent) if folds_in else None
