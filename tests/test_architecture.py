@@ -7,6 +7,7 @@ import importlib
 import re
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -176,3 +177,13 @@ assert vectors.items.vectors.shape == (60, 8)
         [sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=tmp_path
     )
     assert done.returncode == 0, done.stderr
+
+
+def test_every_package_has_a_contract_against_cycles() -> None:
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    [acyclic] = [
+        contract["ancestors"]
+        for contract in settings["tool"]["importlinter"]["contracts"]
+        if contract["type"] == "acyclic_siblings"
+    ]
+    assert acyclic == sorted(".".join(path.relative_to(ROOT / "src").parts) for path in PACKAGES)
