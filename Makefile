@@ -6,10 +6,11 @@ BIN := $(VENV)/bin
 PIP_FLAGS ?=
 INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check $(PIP_FLAGS) --constraint constraints.txt --editable
 
-.PHONY: help env browser outside demo test test-portable test-all lint bench bench-scale bench-serve docs pictures reproduce clean
+.PHONY: help env browser outside demo test test-unit test-portable test-all lint bench bench-scale bench-serve docs pictures reproduce clean
 help:
 	@echo "make demo      set up and show LEPORID against random initial embeddings, on MovieLens-100K"
 	@echo "make test      set up and run the fast tests"
+	@echo "make test-unit those of them that start no command, process or service"
 	@echo "make test-portable  the fast tests under other processors, orders and loads"
 	@echo "make test-all  also the slow tests and those on real data"
 	@echo "make lint      ruff, mypy --strict and the import contracts of the packages"
@@ -42,6 +43,9 @@ demo: $(VENV)/.demo-ready
 # Tests come in random order, whose seed is printed, on two processes.
 test: env
 	$(BIN)/python -m pytest -n 2 --dist worksteal
+
+test-unit: env
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m 'not slow and not functional'
 
 # The same as other machines would run them; ROUNDS=3 runs every row three times.
 ROUNDS ?= 1

@@ -21,6 +21,16 @@ settings.register_profile("leporid", deadline=None)
 settings.load_profile("leporid")
 
 
+FUNCTIONAL = ("attack", "cli", "reproduction", "serve", "test_demo.py", "test_examples.py")
+"""Folders and files of tests that run whole commands, processes or a service."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.path.relative_to(Path(__file__).parent).parts[0] in FUNCTIONAL:
+            item.add_marker("functional")
+
+
 @pytest.fixture(autouse=True)
 def _torch_keeps_its_threads() -> Iterator[None]:
     """Sums over another number of threads round differently, and numba sets it when it starts."""
