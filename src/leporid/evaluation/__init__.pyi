@@ -11,6 +11,8 @@ from .metrics import FAMILIES as FAMILIES
 from .metrics import combine as combine
 from .metrics import ingredients as ingredients
 from .metrics import parse_metric as parse_metric
+from .probe import Probe as Probe
+from .probe import probe as probe
 from .ranking import NanScoreError as NanScoreError
 from .ranking import TopK as TopK
 from .ranking import chunk_rows as chunk_rows
