@@ -1,5 +1,6 @@
 """Initialisers: training interactions in, one vector for each user and item out.
 
+adaptive     Row lengths, and the choice of `alpha` and `lengths` by a probe
 base         `Initializer` and its settings; `InitialEmbeddings`: vectors, ids and provenance
 bpr          `bpr`: matrix factorisation trained to rank a user's items above the others
 cache        `initial_embeddings`: by name, fitted or read from disk

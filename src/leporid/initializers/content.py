@@ -34,7 +34,7 @@ from leporid.data import IdMap, Interactions, ItemFeatures, item_features
 from leporid.errors import ConfigError, LeporidWarning, NotFittedError
 from leporid.graph import knn_graph
 from leporid.initializers.base import InitialEmbeddings, Initializer, InitializerConfig
-from leporid.initializers.leporid import LEPORIDConfig, SpectralInitializer, item_means
+from leporid.initializers.leporid import SpectralConfig, SpectralInitializer, item_means
 from leporid.initializers.svd import largest_triplets, padded
 from leporid.progress import ProgressLike
 from leporid.spectral import Embedding, Leporid, column_signs
@@ -189,9 +189,11 @@ def nearest_by_content(
 
 
 @dataclass(frozen=True, kw_only=True)
-class LEPORIDContentConfig(LEPORIDConfig):
+class LEPORIDContentConfig(SpectralConfig):
     """Settings of `LEPORIDContent`."""
 
+    alpha: float = setting(0.5, at_least=0, at_most=1)
+    """Popularity regularisation, as for `leporid`."""
     items: str = ""
     """The file about the items, as for `content`."""
     columns: tuple[str, ...] = ()

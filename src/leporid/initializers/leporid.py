@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from leporid.config import setting
 from leporid.data import IdMap, Interactions
 from leporid.errors import ConfigError, DataError
+from leporid.initializers.adaptive import Lengths, choose_settings, with_lengths
 from leporid.initializers.base import (
     InitialEmbeddings,
     Initializer,
@@ -66,8 +67,23 @@ class SpectralConfig(InitializerConfig):
 class LEPORIDConfig(SpectralConfig):
     """Settings of `LEPORID`."""
 
-    alpha: float = setting(0.5, at_least=0, at_most=1)
-    """How much of a node's degree is replaced by the largest degree; 0 is plain LE."""
+    alpha: float | Literal["auto"] = setting(0.5, at_least=0, at_most=1)
+    """How much of a node's degree is replaced by the largest degree; 0 is plain LE. 'auto' chooses
+    by a probe inside the training data."""
+    lengths: Lengths | Literal["auto"] = "as-is"
+    """Rows as the solver gives them; of unit length; or items as sums of their users' unit vectors,
+    longer the more popular they are, in one space with the users. 'auto' chooses by the probe."""
+    popularity_power: float = setting(0.6, at_least=0, at_most=1)
+    """With `popularity`, sums are divided by the item's interactions to this power (1: a mean).
+    Chosen too where `lengths` is 'auto'."""
+
+    def validate(self) -> None:
+        """Refuse two ways to scale at once."""
+        super().validate()
+        if self.lengths != "as-is" and (self.align != "none" or self.eigenvalue_power):
+            raise ConfigError(
+                "lengths, align and eigenvalue_power each scale rows: use one of them"
+            )
 
 
 class SpectralInitializer(Initializer):
@@ -135,7 +151,38 @@ class LEPORID(SpectralInitializer):
 
     name = "leporid"
     config_class = LEPORIDConfig
+    config: LEPORIDConfig
     estimator_class = Leporid
+
+    def _fit(self, train: Interactions, progress: ProgressLike) -> InitialEmbeddings:
+        config = self.config
+        given = {"alpha": config.alpha, "lengths": config.lengths}
+        fixed = {name: value for name, value in given.items() if value != "auto"}
+        if len(fixed) == len(given):
+            return self._scaled(train, progress)
+
+        def fit(part: Interactions, **settings: Any) -> InitialEmbeddings:
+            return LEPORID(config.replace(**settings))._scaled(part, progress)
+
+        chosen, tried = choose_settings(fit, train, fixed)
+        both = self._like(config.replace(**chosen))._scaled(train, progress)
+        about = {**self.provenance(train.digest), "chosen": chosen, "candidates": tried}
+        users, items = (
+            replace(side, provenance={**side.provenance, **about})
+            for side in (both.users, both.items)
+        )
+        return replace(both, users=users, items=items)
+
+    def _like(self, config: LEPORIDConfig) -> LEPORID:
+        other = LEPORID(config)
+        other.client, other.previous = self.client, self.previous
+        return other
+
+    def _scaled(self, train: Interactions, progress: ProgressLike) -> InitialEmbeddings:
+        """The embeddings of settings without 'auto'."""
+        lengths, power = self.config.lengths, self.config.popularity_power
+        assert lengths != "auto"
+        return with_lengths(super()._fit(train, progress), train.csr(), lengths, power)
 
 
 def side_embedding(

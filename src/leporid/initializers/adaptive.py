@@ -1,0 +1,104 @@
+"""Row lengths of spectral embeddings, and the choice of `alpha` and `lengths` by a probe.
+
+The probe never sees validation or test: the newest tenth of each user's training interactions is
+held out, every candidate is fitted on the rest, and its item vectors predict what was held out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from leporid.data import Interactions, Split, random_split, temporal_split
+from leporid.evaluation import probe
+from leporid.initializers.base import InitialEmbeddings
+from leporid.spectral import Embedding
+
+Lengths = Literal["as-is", "unit", "popularity"]
+ALPHAS = (0.0, 0.5)
+POWERS = (0.5, 0.6, 0.75)
+"""Candidates of `popularity_power`."""
+_TRAIN_SHARE = 0.9
+
+
+def with_lengths(
+    both: InitialEmbeddings, matrix: Any, lengths: Lengths, power: float
+) -> InitialEmbeddings:
+    """`both` with rows of other lengths; `matrix` is csr[n_users, n_items] of the interactions.
+
+    unit: every row of length one. popularity: items are the sum of their users' unit vectors, each
+    over the square root of the user's interactions, divided by the item's interactions to `power`;
+    popular items are longer, and inner products of users and items have a meaning.
+    """
+    if lengths == "as-is":
+        return both
+    users = replace(both.users, vectors=_unit(both.users.vectors))
+    if lengths == "unit":
+        items = replace(both.items, vectors=_unit(both.items.vectors))
+    else:
+        summed = item_sums(users.vectors, matrix, power)
+        items = Embedding(summed, None, both.users.provenance)
+    return replace(both, users=_ready(users), items=_ready(items))
+
+
+def item_sums(users: NDArray[np.float32], matrix: Any, power: float) -> NDArray[np.float32]:
+    """float32[n_items, d]: D_i^-power X^T D_u^-1/2 U for unit vectors U; zeros without users."""
+    per_user = np.maximum(np.diff(matrix.indptr), 1)
+    per_item = np.maximum(np.bincount(matrix.indices, minlength=matrix.shape[1]), 1)
+    weights = np.repeat(1 / np.sqrt(per_user), np.diff(matrix.indptr)).astype(np.float32)
+    weighted = sparse.csr_array((weights, matrix.indices, matrix.indptr), shape=matrix.shape)
+    return np.asarray((weighted.T @ users) / per_item[:, None] ** power, dtype=np.float32)
+
+
+def _unit(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
+    length = np.linalg.norm(vectors, axis=1, keepdims=True)
+    scaled = np.divide(vectors, length, out=np.zeros_like(vectors), where=length > 0)
+    return np.asarray(scaled)
+
+
+def _ready(side: Embedding) -> Embedding:
+    """Entries of a root mean square of one; z-scoring the columns would undo the lengths."""
+    about = {**side.provenance, "standardized": True}
+    return replace(side, vectors=side.vectors / np.float32(side.size or 1.0), provenance=about)
+
+
+def choose_settings(
+    fit: Callable[..., InitialEmbeddings], train: Interactions, fixed: dict[str, Any]
+) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """The candidate whose item vectors predict held-out training items best, and all candidates.
+
+    `fit(train, **settings)` gives embeddings; `fixed` are settings the user has given. Equal
+    candidates: the first.
+    """
+    split = inner_split(train)
+    matrix = split.train.csr()
+    tried: list[dict[str, Any]] = []
+    for alpha in [fixed["alpha"]] if "alpha" in fixed else ALPHAS:
+        plain = fit(split.train, alpha=alpha, lengths="as-is")
+        for lengths, power in _shapes(fixed):
+            both = with_lengths(plain, matrix, lengths, power)
+            found = probe((None, both.items.vectors), split).value()["items"]
+            settings = {"alpha": alpha, "lengths": lengths, "popularity_power": power}
+            tried.append({**settings, "NDCG@10": found})
+    best = max(tried, key=lambda row: row["NDCG@10"])
+    return {name: value for name, value in best.items() if name != "NDCG@10"}, tried
+
+
+def _shapes(fixed: dict[str, Any]) -> list[tuple[Lengths, float]]:
+    given = fixed.get("popularity_power", POWERS[1])
+    if "lengths" in fixed:
+        return [(fixed["lengths"], given)]
+    return [("as-is", given), ("unit", given), *(("popularity", power) for power in POWERS)]
+
+
+def inner_split(train: Interactions) -> Split:
+    """Training data with the newest tenth of each user held out for validation, and no test."""
+    share = 1 - _TRAIN_SHARE
+    if train.has_order:
+        return temporal_split(train, _TRAIN_SHARE, share)
+    return random_split(train, _TRAIN_SHARE, share)

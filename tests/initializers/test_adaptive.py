@@ -1,0 +1,92 @@
+"""Row lengths of LEPORID, and settings chosen by a probe inside the training data."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import leporid
+from leporid.errors import ConfigError
+from leporid.evaluation import probe
+from leporid.initializers import get
+from leporid.initializers.adaptive import inner_split, item_sums
+from leporid.initializers.cache import cached_fit
+
+
+@pytest.fixture(scope="module")
+def train() -> leporid.Interactions:
+    return leporid.temporal_split(leporid.synthesize(90, 60, 2500, seed=4)).train
+
+
+def test_popular_items_are_the_sum_of_their_users() -> None:
+    train = leporid.synthesize(30, 20, 300, seed=3)
+    matrix = train.csr()
+    users = np.random.default_rng(1).standard_normal((train.n_users, 3)).astype(np.float32)
+    dense = matrix.toarray() > 0
+    expected = np.zeros((train.n_items, 3))
+    for item in range(train.n_items):
+        having = np.flatnonzero(dense[:, item])
+        for user in having:
+            expected[item] += users[user] / np.sqrt(dense[user].sum())
+        expected[item] /= max(len(having), 1) ** 0.6
+    np.testing.assert_allclose(item_sums(users, matrix, 0.6), expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("lengths", ["unit", "popularity"])
+def test_rows_have_the_lengths_that_were_asked_for(train, lengths) -> None:
+    both = get("leporid")(dim=6, k=20, lengths=lengths).fit(train)
+    plain = get("leporid")(dim=6, k=20).fit(train)
+    sides = [(both.users, plain.users), (both.items, plain.items)]
+    for side, before in sides[: 1 if lengths == "popularity" else 2]:
+        norms = np.linalg.norm(side.vectors[~side.isolated], axis=1)
+        np.testing.assert_allclose(norms, np.sqrt(6), rtol=1e-5)
+        cosine = (side.vectors * before.vectors).sum(axis=1)[~side.isolated]
+        cosine /= norms * np.linalg.norm(before.vectors[~side.isolated], axis=1)
+        np.testing.assert_allclose(cosine, 1, rtol=1e-5)
+    for side in (both.users, both.items):
+        assert side.size == pytest.approx(1, rel=1e-5)
+        # Models only scale them: z-scored columns would have other lengths.
+        np.testing.assert_allclose(side.standardized(0.5).vectors, side.vectors / 2, rtol=1e-6)
+    if lengths == "popularity":
+        unit = both.users.vectors / np.sqrt(np.float32(6))
+        sums = item_sums(unit, train.csr(), 0.6)
+        factor = np.sqrt((both.items.vectors**2).sum() / (sums**2).sum())
+        np.testing.assert_allclose(both.items.vectors, factor * sums, rtol=1e-4, atol=1e-5)
+
+
+def test_auto_takes_what_predicts_held_out_training_items_best(train, tmp_path: Path) -> None:
+    initializer = get("leporid")(dim=6, k=20, alpha="auto", lengths="auto")
+    both = initializer.fit(train)
+    about = both.items.provenance
+    values = [row["NDCG@10"] for row in about["candidates"]]
+    assert len(values) == 10
+    best = {**about["candidates"][int(np.argmax(values))]}
+    del best["NDCG@10"]
+    assert about["chosen"] == best
+    settled = get("leporid")(dim=6, k=20, **best).fit(train)
+    np.testing.assert_array_equal(both.items.vectors, settled.items.vectors)
+    np.testing.assert_array_equal(both.users.vectors, settled.users.vectors)
+    held_out = inner_split(train)
+    again = get("leporid")(dim=6, k=20, **best).fit(held_out.train)
+    assert probe(again, held_out).value()["items"] == pytest.approx(max(values), abs=1e-9)
+    for _ in range(2):
+        cached = cached_fit(initializer, train, cache_dir=tmp_path)
+        np.testing.assert_array_equal(cached.items.vectors, both.items.vectors)
+
+
+def test_a_setting_that_is_given_is_kept(train) -> None:
+    both = get("leporid")(dim=4, k=20, alpha=0.3, lengths="auto").fit(train)
+    assert {row["alpha"] for row in both.items.provenance["candidates"]} == {0.3}
+    both = get("leporid")(dim=4, k=20, alpha="auto", lengths="unit").fit(train)
+    assert both.items.provenance["chosen"]["lengths"] == "unit"
+
+
+def test_two_ways_to_scale_are_refused() -> None:
+    with pytest.raises(ConfigError, match="each scale rows"):
+        get("leporid")(lengths="unit", align="items")
+    with pytest.raises(ConfigError, match="alpha"):
+        get("leporid")(alpha="automatic")
+    with pytest.raises(ConfigError):
+        get("leporid_content")(alpha="auto")
