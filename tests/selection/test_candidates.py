@@ -19,8 +19,6 @@ from leporid.selection.candidates import (
     Candidate,
     Problem,
     classical_candidates,
-    first_candidates,
-    log_facts,
     neural_models,
     variant,
     with_inits,
@@ -32,7 +30,7 @@ from leporid.selection.search import Search
 
 
 def test_every_classical_model_takes_part_once() -> None:
-    named = [c.model for c in (*first_candidates(), *classical_candidates())]
+    named = [c.model for c in classical_candidates()]
     assert sorted(named) == sorted(classical_models())
     assert named[0] == "toppop"
 
@@ -44,8 +42,8 @@ def test_networks_are_those_with_initial_vectors() -> None:
 def test_the_first_answers_need_no_torch() -> None:
     code = """
 import sys
-from leporid.selection.candidates import classical_candidates, first_candidates
-assert first_candidates() and classical_candidates()
+from leporid.selection.candidates import classical_candidates
+assert classical_candidates()
 assert "torch" not in sys.modules
 """
     subprocess.run([sys.executable, "-c", code], check=True)
@@ -53,13 +51,11 @@ assert "torch" not in sys.modules
 
 def test_an_order_puts_the_models_first_that_read_it() -> None:
     data = leporid.synthesize(60, 40, 900, seed=1)
-    ordered = log_facts(leporid.temporal_split(data))
-    shuffled = log_facts(leporid.random_split(data))
-    assert ordered["has an order"]
-    assert not shuffled["has an order"]
-    assert neural_models(ordered)[:2] == ["dlr2", "sasrec"]
-    assert neural_models(shuffled)[0] == "lightgcn"
-    assert sorted(neural_models(ordered)) == sorted(neural_models(shuffled))
+    assert Problem.of(leporid.temporal_split(data), "NDCG@10").has_order
+    assert not Problem.of(leporid.random_split(data), "NDCG@10").has_order
+    assert neural_models(has_order=True)[:2] == ["dlr2", "sasrec"]
+    assert neural_models(has_order=False)[0] == "lightgcn"
+    assert sorted(neural_models(has_order=True)) == sorted(neural_models(has_order=False))
 
 
 def test_initialisations_are_treated_alike() -> None:
@@ -103,7 +99,7 @@ def schedule_of(
     timer = Timer(left, clock=lambda: 0.0)
     evaluator = TrialEvaluator.of(Problem(split, split, "NDCG@10"), timer, tmp_path)
     search = Search(evaluator, open_journal(tmp_path, {}), timer)
-    own, estimates = Schedule(search, log_facts(split)), evaluator.estimates
+    own, estimates = Schedule(search), evaluator.estimates
 
     def speed(model: str, settings: dict[str, Any]) -> float:
         estimates.speeds[model] = speeds[model] * own._config(model, settings).batch_size

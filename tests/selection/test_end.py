@@ -25,7 +25,6 @@ BUDGET, MORE, LOADING = 200.0, 300.0, 60.0
 """Seconds of a search, of a longer one, and before a session has read the log."""
 STEPS: list[tuple[Any, str, int]] = [
     (finalise, "decide_or_restore", 1),
-    (finalise, "learning_curve", 1),
     (finalise, "fit_validated", 1),
     (finalise, "test_winner", 1),
     (finalise, "write_run", 1),

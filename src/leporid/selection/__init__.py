@@ -10,9 +10,8 @@ candidates         The problem, and candidates in their order, with variants of 
 choice             `choose` and its answer
 decision           Which candidate: the best value, a faster one that is level, or a blend
 evaluator          `TrialEvaluator`: fits a candidate and evaluates it on the inner split
-events             The events of a search in its journal
+events             The events of a search in its journal, and a progress line for each
 finalise           From the search to a deployed model: decide, test once, fit on everything
-progress_messages  What is shown while a search runs
 report             The files that describe an answer: chosen.json and an HTML page
 runtime_estimates  Seconds of fits, from small shares of the log and from earlier trials
 schedule           What is run in which order, and how many steps networks get

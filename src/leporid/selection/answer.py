@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from leporid.artifacts import check_manifest, read_object
 from leporid.errors import DataError
-from leporid.evaluation import Comparison, MetricTable
 from leporid.experiments import FittedRun
 from leporid.models import Recommender, find_model
 from leporid.selection.candidates import Candidate
@@ -31,8 +30,6 @@ class Session:
     dataset: str
     source: str
     """The log on the command line."""
-    facts: Mapping[str, Any]
-    """Of the log."""
     decision: Decision = field(default_factory=Decision)
     is_interrupted: bool = False
 
@@ -40,17 +37,6 @@ class Session:
     def evaluator(self) -> TrialEvaluator:
         """Of the search."""
         return self.search.evaluator
-
-
-@dataclass(frozen=True)
-class Tested:
-    """A fitted model on the test part."""
-
-    label: str
-    table: MetricTable
-    seconds: float
-    comparison: Comparison | None = None
-    """The chosen model (a) with this one (b)."""
 
 
 @dataclass
@@ -64,8 +50,8 @@ class FinalModel:
     model: Recommender | None = None
     run: FittedRun | None = None
     """The validated model and its record."""
-    tested: list[Tested] = field(default_factory=list)
-    """The chosen model first."""
+    tested: list[dict[str, Any]] = field(default_factory=list)
+    """A row per model on the test part, the chosen one first."""
     is_written: bool = False
     is_complete: bool = False
 

@@ -62,6 +62,11 @@ class Problem:
         """10 of NDCG@10."""
         return parse_metric(self.metric)[1]
 
+    @property
+    def has_order(self) -> bool:
+        """Whether users have an order in time."""
+        return bool(self.split.train_valid.has_order)
+
     @cached_property
     def known(self) -> Split:
         """What is known before the test."""
@@ -119,28 +124,10 @@ def with_validation(split: Split) -> Split:
     return Split(split.train_valid, nothing, split.test, split.protocol)
 
 
-def log_facts(split: Split) -> dict[str, Any]:
-    """The properties of a log that order the candidates and that the report shows."""
-    known = split.train_valid
-    return {
-        "users": split.n_users,
-        "items": split.n_items,
-        "interactions": len(known) + len(split.test),
-        "density": len(known) / max(split.n_users * split.n_items, 1),
-        "mean history": len(known) / max(split.n_users, 1),
-        "has an order": bool(known.has_order),
-    }
-
-
-def first_candidates() -> list[Candidate]:
-    """The quick ones, with their default settings."""
-    return [Candidate(model=name) for name in FIRST if name in models.available()]
-
-
 def classical_candidates(only: Sequence[str] | None = None) -> list[Candidate]:
-    """All other classical models (or only some), with their default settings."""
-    names = [n for n in models.available() if n not in (*FIRST, *NETWORKS)]
-    names = [n for n in names if only is None or n in only]
+    """All classical models (or only some) with their default settings, the quick ones first."""
+    others = (name for name in models.available() if name not in (*FIRST, *NETWORKS))
+    names = [name for name in (*FIRST, *others) if name in (only or models.available())]
     classes = {name: models.get(name) for name in names}
     alone = [n for n, c in classes.items() if not (c.takes_initial_vectors or c.combines)]
     return [Candidate(model=name) for name in alone]
@@ -154,9 +141,9 @@ def with_windows(candidate: Candidate) -> list[Candidate]:
     return [candidate.replace(settings={**candidate.settings, "window": n}) for n in others]
 
 
-def neural_models(facts: Mapping[str, Any]) -> list[str]:
+def neural_models(has_order: bool) -> list[str]:
     """The networks in their order; none where torch is not installed."""
-    names = _ORDERED if facts["has an order"] else _UNORDERED
+    names = _ORDERED if has_order else _UNORDERED
     try:
         return [n for n in names if n in models.available() and models.get(n)]
     except MissingExtraError:
@@ -176,9 +163,8 @@ def with_inits(
     model: str, settings: Mapping[str, Any], inits: Sequence[str] = INITS
 ) -> list[Candidate]:
     """The same network and settings with each initialisation: equal treatment."""
-    return [
-        Candidate(model=model, init=init, settings=dict(settings), kind="neural") for init in inits
-    ]
+    how: dict[str, Any] = {"model": model, "kind": "neural"}
+    return [Candidate(init=init, settings=dict(settings), **how) for init in inits]
 
 
 def variant(model: str, base: Mapping[str, Any], place: int, seed: int) -> dict[str, Any]:

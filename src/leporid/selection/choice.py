@@ -23,12 +23,16 @@ from leporid.html import new_figure
 from leporid.models import Recommender, available
 from leporid.selection.answer import PARTS, Answer, Session, read_answer, with_value
 from leporid.selection.budget import Timer, format_duration, parse_duration
-from leporid.selection.candidates import Problem, log_facts
+from leporid.selection.candidates import Problem
 from leporid.selection.decision import TIMING_SHARE
 from leporid.selection.evaluator import TrialEvaluator
-from leporid.selection.events import open_journal, search_folder, seconds_spent
+from leporid.selection.events import (
+    open_journal,
+    progress_lines,
+    search_folder,
+    seconds_spent,
+)
 from leporid.selection.finalise import finalise, last_decision
-from leporid.selection.progress_messages import progress_messages
 from leporid.selection.schedule import Schedule
 from leporid.selection.search import Search
 from leporid.selection.trial import Workers
@@ -106,7 +110,7 @@ def choose(
     protocol : how a log is split, one of "temporal", "leave-last-out", "global-time", "random"
     seed : of every random choice
     device : where networks are trained
-    progress : a live table on a terminal, otherwise one line per event
+    progress : one line per trial and fit on stderr
     dataset : name of the data in the record
     spent : seconds of the budget that are gone already (loading the log, say)
     workers : what evaluates candidates in parallel: an object with `submit(function, *arguments)`,
@@ -133,18 +137,18 @@ def choose(
         if standing is not None and standing.is_complete and standing.budget >= seconds:
             return _kept(standing, folder, f"the answer for {format_duration(standing.budget)}")
         timer = Timer(seconds, seconds_spent(journal) + spent + clock() - begun, clock)
-        tell = stack.enter_context(progress_messages(progress, timer, metric))
+        tell = progress_lines(progress, timer, metric)
         problem = Problem.of(split, metric, seed=seed, device=device)
         evaluator = TrialEvaluator.of(problem, timer, kept, workers)
         search = Search(evaluator, journal, timer, reserve=_reserve(timer), tell=tell)
-        session = Session(search, folder, name, source, log_facts(split))
+        session = Session(search, folder, name, source)
         if standing is not None and standing.is_complete and timer.left <= search.reserve():
             return _kept(standing, folder, "no time is left to search for a better one")
         if problem.inner is split:
             session.decision.notes.append(_TOO_SMALL)
         elif (before := last_decision(journal)) is None or before["budget"] < seconds:
             try:
-                Schedule(search, session.facts, models).run()
+                Schedule(search, models).run()
             except (KeyboardInterrupt, TrainingInterruptedError):
                 # Ctrl-C once: the best so far is fitted; twice: nothing is.
                 session.decision.notes.append("interrupted: this is the best so far")

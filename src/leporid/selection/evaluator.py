@@ -12,9 +12,7 @@ import shutil
 import tempfile
 import warnings
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -23,9 +21,9 @@ from numpy.typing import NDArray
 
 from leporid import models
 from leporid.artifacts import read_arrays, write_arrays
-from leporid.data import Interactions, Split, is_split
-from leporid.errors import LeporidError, LeporidWarning
-from leporid.evaluation import evaluate, ingredients, parse_metric
+from leporid.data import Split, is_split
+from leporid.errors import LeporidWarning
+from leporid.evaluation import evaluate, ingredients
 from leporid.initializers import InitialEmbeddings, initial_embeddings
 from leporid.models import Recommender
 from leporid.selection.budget import Guard, OutOfTimeError, Timer
@@ -39,8 +37,6 @@ LIST_LENGTH = 50
 """Items of each list that are kept for blends."""
 _MIN_USERS = 500
 """Users of any rung at least, as far as there are so many."""
-_COMPILE_SECONDS = 60.0
-"""Compiling an initialiser may take this long after an installation."""
 
 
 @dataclass
@@ -70,13 +66,9 @@ class TrialEvaluator:
 
     def part(self, rung: int) -> Split:
         """The inner split with the test part of the users of a rung."""
-        return self._first(max(math.ceil(RUNGS[rung].users * len(self.problem.users)), _MIN_USERS))
-
-    def _first(self, n: int) -> Split:
-        """The inner split with the test part of the first `n` users."""
-        inner = self.problem.inner
-        chosen = np.isin(inner.test.user, self.problem.users[:n])
-        return replace(inner, test=inner.test.select(chosen))
+        inner, users = self.problem.inner, self.problem.users
+        n = max(math.ceil(RUNGS[rung].users * len(users)), _MIN_USERS)
+        return replace(inner, test=inner.test.select(np.isin(inner.test.user, users[:n])))
 
     def cost(self, candidate: Candidate, rung: int) -> float:
         """Estimated seconds of a trial."""
@@ -96,17 +88,15 @@ class TrialEvaluator:
         can_stop = candidate.kind == "neural" or math.isinf(until) or self._is_fitted(candidate)
         if not can_stop and self.estimates.is_doubtful(candidate, until):
             return self._evaluate_in_subprocess(candidate, rung, until)
-        self._warm_up  # noqa: B018 (computed once)
-        begun, guard = self.timer.clock(), Guard(self.timer, until)
+        guard = Guard(self.timer, until)
         with warnings.catch_warnings(action="ignore", category=LeporidWarning):
             model, fit_seconds = self.fit(candidate, rung, guard)
             guard.advance(0)
-            ranking = self.timer.clock()
+            begun = self.timer.clock()
             columns, lists = self._rank(model, rung, guard)
-        seconds = self.timer.clock() - begun
         facts = {
             "fit_seconds": fit_seconds,
-            "ranking_seconds": self.timer.clock() - ranking,
+            "ranking_seconds": self.timer.clock() - begun,
             "ms": request_milliseconds([model], self.timer.clock)[0],
             "bytes": model.nbytes,
         }
@@ -115,8 +105,7 @@ class TrialEvaluator:
             facts["best_step"] = model.fitting.best_step
         arrays = {"columns": columns} | ({"lists": lists} if rung == FULL else {})
         write_arrays(self.file(candidate, rung), arrays, {k: str(v) for k, v in facts.items()})
-        self.estimates.update(candidate, rung, facts)
-        return Outcome(columns, seconds, facts)
+        return self.recall(candidate, rung)
 
     def run_in_subprocess(
         self, task: Callable[..., object], until: float, model: str, /, **job: Any
@@ -133,9 +122,9 @@ class TrialEvaluator:
 
     def _evaluate_in_subprocess(self, candidate: Candidate, rung: int, until: float) -> Outcome:
         begun = self.timer.clock()
-        job = {"about": self._about, "folder": str(self.folder), "rung": rung}
-        job["candidate"] = candidate.to_dict()
-        self.run_in_subprocess(evaluate_to_file, until, candidate.model, **job)
+        job = {"about": self._about, "candidate": candidate.to_dict(), "rung": rung}
+        folder = str(self.folder)
+        self.run_in_subprocess(evaluate_to_file, until, candidate.model, folder=folder, **job)
         outcome = self.recall(candidate, rung)
         self.estimates.process_seconds = max(self.timer.clock() - begun - outcome.seconds, 0.1)
         return outcome
@@ -230,25 +219,13 @@ class TrialEvaluator:
         key = (name, int(config.dim))
         if key in self._embeddings:
             return self._embeddings[key]
+        begun = self.timer.clock()
         with warnings.catch_warnings(action="ignore", category=LeporidWarning):
-            if name not in self.estimates.init_seconds:
-                # Compiling is not what the next computation will take, and cannot be stopped here.
-                if name != "random" and guard.until - self.timer.elapsed < _COMPILE_SECONDS:
-                    self.run_in_subprocess(compile_init, guard.until, candidate.model, name=name)
-                compile_init(train, name)
-            begun = self.timer.clock()
             self._embeddings[key] = initial_embeddings(
                 name, train, dim=config.dim, seed=self.problem.seed, progress=guard
             )
-            self.estimates.init_seconds[name] = self.timer.clock() - begun
+        self.estimates.init_seconds[name] = self.timer.clock() - begun
         return self._embeddings[key]
-
-    @cached_property
-    def _warm_up(self) -> None:
-        """Load the compiled loops of the evaluation, so that no trial is charged for them."""
-        family, cutoff = parse_metric(self.metric)
-        model = models.get("toppop")().fit(self.problem.inner)
-        evaluate(model, self._first(1), at=(cutoff,), metrics=[family])
 
     def _rank(
         self, model: Recommender, rung: int, guard: Guard
@@ -266,13 +243,6 @@ class TrialEvaluator:
 
     def _network(self, candidate: Candidate) -> Path:
         return self.folder / "networks" / candidate.key
-
-
-def compile_init(split: str | Interactions, name: str) -> None:
-    """Compute the embeddings of a few users, so that the loops are compiled."""
-    train = split if isinstance(split, Interactions) else Split.load(split).train
-    with suppress(LeporidError):
-        initial_embeddings(name, train.select(train.user < 100), cache=False, dim=4)
 
 
 def evaluate_to_file(

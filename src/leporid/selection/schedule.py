@@ -21,7 +21,6 @@ from leporid.selection.candidates import (
     NETWORKS,
     Candidate,
     classical_candidates,
-    first_candidates,
     neural_models,
     neural_settings,
     variant,
@@ -70,7 +69,6 @@ class Schedule:
     """The rounds of one search."""
 
     search: Search
-    facts: Mapping[str, Any]
     only: Sequence[str] | None = None
     """The models that take part; None for all."""
 
@@ -82,14 +80,13 @@ class Schedule:
     def run(self) -> None:
         """Everything there is time for."""
         search, timer = self.search, self.search.timer
-        first = [c for c in first_candidates() if self._takes_part(c.model)]
-        everyone = [*first, *classical_candidates(self.only)]
+        everyone = classical_candidates(self.only)
         # One after the other here, since the windows of a model need no second fit.
         for group in [[c] for c in everyone] if self.evaluator.workers is None else [everyone]:
             search.round(group)
             self._try_windows(group)
         networks = self._may_train()
-        ordered = self.facts["has an order"]
+        ordered = self.evaluator.problem.has_order
         early = _NETWORKS_AFTER if ordered else _NETWORKS_AFTER_UNORDERED
         for place in range(_EARLY_ROUNDS):
             begun = place < len(self._rounds("early"))
@@ -110,7 +107,7 @@ class Schedule:
 
     def _try_windows(self, candidates: Sequence[Candidate]) -> None:
         """Windows of the newest items, which need no other fit; the best of them in full."""
-        if not self.facts["has an order"]:
+        if not self.evaluator.problem.has_order:
             return
         limit = _WINDOWS_BELOW * self.search.timer.budget
         known = (c for c in candidates if (c.key, FULL) in self.search.results)
@@ -124,11 +121,11 @@ class Schedule:
     def _may_train(self) -> bool:
         if not any(self._takes_part(name) for name in NETWORKS):
             return False
-        known = bool(self.search.journal.of("plan"))
-        enough = known or self.search.timer.left - self.search.reserve() > _MIN_SECONDS
-        if not enough:
-            self.search.note("left out", model="networks", why="there is too little time for them")
-        return enough
+        search = self.search
+        if search.journal.of("plan") or search.timer.left - search.reserve() > _MIN_SECONDS:
+            return True
+        search.note("left out", model="networks", why="there is too little time for them")
+        return False
 
     def _plan(self) -> dict[str, dict[str, Any]]:
         """Settings of the networks that take part, in order; from the journal where it has them."""
@@ -141,7 +138,7 @@ class Schedule:
             name: neural_settings(
                 name, evaluator.problem.inner.train, evaluator.metric, _VALIDATION_USERS
             )
-            for name in neural_models(self.facts)
+            for name in neural_models(evaluator.problem.has_order)
             if self._takes_part(name)
         }
         inits = self._possible_inits(settings)
@@ -181,9 +178,7 @@ class Schedule:
                 break
             steps, planned = more, new
         for name in (n for n in settings if n not in planned):
-            self.search.note(
-                "left out", model=name, why="its training does not fit into the time left"
-            )
+            search.note("left out", model=name, why="its training does not fit into the time left")
         return planned
 
     def _config(self, model: str, settings: Mapping[str, Any]) -> Any:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from leporid.evaluation import Comparison
 from leporid.experiments import BASELINES
 from leporid.memory import format_bytes
-from leporid.selection.answer import FinalModel, Session, Tested
+from leporid.selection.answer import FinalModel, Session
 from leporid.selection.budget import format_duration
 from leporid.selection.candidates import INITS
 from leporid.selection.decision import Decision
@@ -53,11 +53,22 @@ def explain(session: Session, final: FinalModel, elapsed: float) -> str:
         blend = decision.blend if decision.takes_blend else None
         shown = winner.value if blend is None else blend.value
         lines.append(f"{metric} {shown:.4f}, on {users}; {_against_default(search, winner)}.")
-        lines += _ties(search, decision, best, winner)
-        lines += _about_blend(decision)
+        if winner is not best:
+            lines.append(_against_best(search, decision, best, winner))
+        if decision.blend is not None:
+            compared = decision.blend.comparison
+            taken = "It is taken." if decision.takes_blend else "It is not taken."
+            lines.append(
+                f"A {decision.blend.label}, on users it was not picked on, is {compared.outcome} "
+                f"its best member: {_gap(compared)}. {taken}"
+            )
         lines += _about_inits(search)
-    lines += _about_test(final.tested, metric)
-    lines += _about_limits(search, decision)
+    lines.append(_about_test(final.tested, metric))
+    evaluated = {result.candidate.model for result in search.finished}
+    late = [event["candidate"]["model"] for event in search.journal.of("late")]
+    late += [event["model"] for event in search.journal.of("left out")]
+    if names := [name for name in dict.fromkeys(late) if name not in evaluated]:
+        lines.append(f"Not evaluated, for lack of time: {', '.join(names)}.")
     lines += [f"{note[0].upper()}{note[1:]}." for note in dict.fromkeys(decision.notes)]
     return "\n".join(lines)
 
@@ -93,76 +104,43 @@ def _against_default(search: Search, winner: Result) -> str:
     return "no baseline was evaluated"
 
 
-def _ties(search: Search, decision: Decision, best: Result, winner: Result) -> list[str]:
-    level = search.level_with(best)
-    others = [result for result in level if result is not winner]
-    if winner not in level:
-        return [f"{best.candidate.label} was above it with {best.value:.4f}."]
-    if winner is not best:
-        faster = ""
-        if decision.milliseconds is not None:
-            slow, quick = decision.milliseconds
-            faster = f", and faster: {quick:.2f} ms per request instead of {slow:.2f}"
-        return [f"Level with {best.candidate.label} ({best.value:.4f}){faster}."]
-    names = ", ".join(dict.fromkeys(result.candidate.model for result in others))
-    return [f"Level with it: {len(others)} more ({names})."] if others else []
-
-
-def _about_blend(decision: Decision) -> list[str]:
-    blend = decision.blend
-    if blend is None:
-        return []
-    gap = _gap(blend.comparison)
-    if decision.takes_blend:
-        return [f"The blend is above its best member: {gap}, on users it was not picked on."]
-    if blend.comparison.outcome == "above":
-        return [f"A {blend.label} was above: {gap}; it could not be fitted in the time left."]
-    return [f"A {blend.label} is {blend.comparison.outcome} its best member: {gap}."]
+def _against_best(search: Search, decision: Decision, best: Result, winner: Result) -> str:
+    if winner not in search.level_with(best):
+        return f"{best.candidate.label} was above it with {best.value:.4f}."
+    faster = ""
+    if decision.milliseconds is not None:
+        slow, quick = decision.milliseconds
+        faster = f", and faster: {quick:.2f} ms per request instead of {slow:.2f}"
+    return f"Level with {best.candidate.label} ({best.value:.4f}){faster}."
 
 
 def _about_inits(search: Search) -> list[str]:
     """The leading network with each initialisation, at the last rung that all reached."""
-    reached: dict[tuple[str, str], dict[str, Result]] = {}
+    reached: dict[str, dict[str | None, Result]] = {}
     for result in search.results.values():
         c = result.candidate
-        if c.init:
-            key = (c.model, json.dumps([c.settings, result.rung], sort_keys=True))
-            reached.setdefault(key, {})[c.init] = result
-    complete = [inits for inits in reached.values() if set(inits) == set(INITS)]
+        key = json.dumps([c.model, c.settings, result.rung], sort_keys=True)
+        reached.setdefault(key, {})[c.init] = result
+    complete = [inits for inits in reached.values() if inits.keys() == {*INITS}]
     if not complete:
         return []
     inits = max(complete, key=lambda own: (own["random"].rung, max(r.value for r in own.values())))
     best, random = max(inits.values(), key=lambda r: r.value), inits["random"]
     values = ", ".join(f"{name} {inits[name].value:.4f}" for name in INITS)
-    steps = int(best.outcome.facts.get("steps", 0))
     gap = "" if best is random else f": {_gap(search.compare(best, random))} against random"
     return [
-        f"Initialisation: {best.candidate.model} after {steps:,} steps has {values}; "
-        f"{best.candidate.init} is best{gap}."
+        f"Initialisation: {best.candidate.model} after {int(best.outcome.facts['steps']):,} steps "
+        f"has {values}; {best.candidate.init} is best{gap}."
     ]
 
 
-def _about_test(tested: Sequence[Tested], metric: str) -> list[str]:
+def _about_test(tested: Sequence[Mapping[str, Any]], metric: str) -> str:
     if not tested:
-        return ["The log is too small for a test part: nothing was tested."]
-    parts = [f"On test, read once: {metric} {tested[0].table.mean()[metric]:.4f}"]
-    for other in tested[1:]:
-        if other.comparison is not None:
-            value = other.table.mean()[metric]
-            parts.append(f"{other.label} {value:.4f} ({_gap(other.comparison)})")
-    return ["; ".join(parts) + "."]
-
-
-def _about_limits(search: Search, decision: Decision) -> list[str]:
-    """Models that had no time, and the learning curve."""
-    evaluated = {result.candidate.model for result in search.finished}
-    late = [event["candidate"]["model"] for event in search.journal.of("late")]
-    left_out = [event["model"] for event in search.journal.of("left out")]
-    names = [name for name in dict.fromkeys([*left_out, *late]) if name not in evaluated]
-    lines = [f"Not evaluated, for lack of time: {', '.join(names)}."] if names else []
-    if len(curve := decision.curve) > 1:
-        (_, before), (_, now) = curve[-2:]
-        gain = (now - before) / max(before, 1e-9)
-        points = ", ".join(f"{share:.0%} of the users {value:.4f}" for share, value in curve)
-        lines.append(f"Learning curve: {points}; the last doubling of the users adds {gain:+.1%}.")
-    return lines
+        return "The log is too small for a test part: nothing was tested."
+    chosen, *others = tested
+    parts = [f"On test, read once: {metric} {chosen[metric]:.4f}"]
+    for row in others:
+        low, high = row["chosen minus this"]
+        gap = f"{chosen[metric] - row[metric]:+.4f} [{low:+.4f}, {high:+.4f}]"
+        parts.append(f"{row['model']} {row[metric]:.4f} ({gap})")
+    return "; ".join(parts) + "."

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,14 +17,11 @@ MAX_TRIAL_SHARE = 0.06
 """Share of the budget that a trial of a classical model may take."""
 
 
-@dataclass(frozen=True)
-class Rung:
-    """How much a trial sees."""
+class Rung(NamedTuple):
+    """How much a trial sees: shares of the users to evaluate on, and of the steps of a training."""
 
     users: float
-    """Share of the users to evaluate on."""
     steps: float
-    """Share of the steps of a full training."""
 
 
 RUNGS = (Rung(0.25, 1 / 9), Rung(0.5, 1 / 3), Rung(1.0, 1.0))
@@ -41,11 +38,6 @@ class Outcome:
     facts: dict[str, Any]
     """Milliseconds per request, bytes, steps."""
 
-    @cached_property
-    def value(self) -> float:
-        """The metric."""
-        return float(combine(list(self.columns.mean(axis=0))))
-
 
 @dataclass(frozen=True, eq=False)
 class Result:
@@ -56,10 +48,10 @@ class Result:
     outcome: Outcome
     at: float
 
-    @property
+    @cached_property
     def value(self) -> float:
         """The metric."""
-        return self.outcome.value
+        return float(combine(list(self.outcome.columns.mean(axis=0))))
 
 
 def by_value(result: Result) -> tuple[float, int, str]:
