@@ -33,7 +33,7 @@ from leporid.selection.events import (
     seconds_spent,
 )
 from leporid.selection.finalise import finalise, last_decision
-from leporid.selection.schedule import Schedule
+from leporid.selection.schedule import run_schedule
 from leporid.selection.search import Search
 from leporid.selection.trial import Workers
 
@@ -148,7 +148,7 @@ def choose(
             session.decision.notes.append(_TOO_SMALL)
         elif (before := last_decision(journal)) is None or before["budget"] < seconds:
             try:
-                Schedule(search, models).run()
+                run_schedule(search, models)
             except (KeyboardInterrupt, TrainingInterruptedError):
                 # Ctrl-C once: the best so far is fitted; twice: nothing is.
                 session.decision.notes.append("interrupted: this is the best so far")

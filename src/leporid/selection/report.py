@@ -34,7 +34,8 @@ def describe(session: Session, final: FinalModel, folder: Path) -> dict[str, Any
     # Loading matplotlib takes seconds: `choose` does so where there is time.
     is_loaded = "matplotlib.figure" in sys.modules
     has_time = final.is_complete and is_loaded and timer.left >= _FIGURE_SECONDS
-    write_page(folder / "report.html", parts, _figure(search) if has_time else "")
+    figure = _figure(search) if has_time and search.results else ""
+    write_page(folder / "report.html", parts, figure)
     write_json(folder / SUMMARY, {**parts, **about, "complete": final.is_complete})
     return parts
 
