@@ -6,10 +6,6 @@ run it, write the record atomically. More processes or machines on one directory
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
-import time
 import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -96,15 +92,14 @@ def run_grid(
     specs: Sequence[ExperimentSpec],
     root: str | Path,
     *,
-    workers: int = 1,
     device: str = "auto",
     retry_failed: bool = False,
     progress: bool | ProgressLike | None = None,
     on_poll: Callable[[GridStatus], None] | None = None,
 ) -> GridStatus:
-    """Run experiments; with several workers, as many processes share the grid.
+    """Run experiments; several processes with the same `root` share the cells.
 
-    Every worker gets the same `device`: several small models on one accelerator are the point.
+    `on_poll` is told the state of the grid before the first cell and after each one.
     """
     cells = [cell for spec in specs for cell in spec.cells()]
 
@@ -112,36 +107,6 @@ def run_grid(
         if on_poll:
             on_poll(grid_status(cells, root))
 
-    if workers <= 1:
-        poll()
-        work(cells, root, device=device, retry_failed=retry_failed, progress=progress, on_done=poll)
-        return grid_status(cells, root)
-    options = {"root": str(root), "device": device, "retry_failed": retry_failed}
-    task = json.dumps({"cells": [cell.to_dict() for cell in cells], "options": options})
-    processes = [
-        subprocess.Popen([sys.executable, "-c", _WORKER], stdin=subprocess.PIPE, text=True)
-        for _ in range(workers)
-    ]
-    try:
-        for process in processes:
-            assert process.stdin is not None
-            with process.stdin as pipe:
-                pipe.write(task)
-        while any(process.poll() is None for process in processes):
-            poll()
-            time.sleep(1.0)
-    finally:
-        for process in processes:
-            process.terminate()
-        for process in processes:
-            process.wait()
+    poll()
+    work(cells, root, device=device, retry_failed=retry_failed, progress=progress, on_done=poll)
     return grid_status(cells, root)
-
-
-_WORKER = "from leporid.experiments.grid import work_from_stdin; work_from_stdin()"
-
-
-def work_from_stdin() -> None:
-    """One worker process: `{"cells": [...], "options": {...}}` as JSON says what to do."""
-    task = json.load(sys.stdin)
-    work([Cell.from_dict(values) for values in task["cells"]], **task["options"])

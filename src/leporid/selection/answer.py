@@ -52,8 +52,6 @@ class FinalModel:
     """The validated model and its record."""
     tested: list[dict[str, Any]] = field(default_factory=list)
     """A row per model on the test part, the chosen one first."""
-    is_written: bool = False
-    is_complete: bool = False
 
     @property
     def key(self) -> str:
@@ -70,9 +68,8 @@ class Answer:
     """Those of a `Choice`, but for the model."""
     key: str
     value: float | None
-    """None for a candidate that was not evaluated, or in folders before 0.7.1."""
+    """None for a candidate that was not evaluated, or in folders of 0.7.0."""
     budget: float
-    is_complete: bool
 
     def gives_way_to(self, final: FinalModel) -> bool:
         """Whether `final` may replace it: the same candidate, or one with a higher value."""
@@ -114,5 +111,5 @@ def read_answer(folder: Path) -> Answer | None:
         raise DataError(
             f"{path} is damaged ({error}): remove it, and the same command writes it again"
         ) from None
-    key, complete = str(kept.get("key", "")), bool(kept.get("complete", True))
-    return Answer(model, parts, key, None if value is None else float(value), budget, complete)
+    key, value = str(kept.get("key", "")), None if value is None else float(value)
+    return Answer(model, parts, key, value, budget)

@@ -134,7 +134,7 @@ def choose(
         kept = search_folder(folder)
         journal = open_journal(kept, question | {"seed": seed})
         standing = read_answer(folder)
-        if standing is not None and standing.is_complete and standing.budget >= seconds:
+        if standing is not None and standing.budget >= seconds:
             return _kept(standing, folder, f"the answer for {format_duration(standing.budget)}")
         timer = Timer(seconds, seconds_spent(journal) + spent + clock() - begun, clock)
         tell = progress_lines(progress, timer, metric)
@@ -142,7 +142,7 @@ def choose(
         evaluator = TrialEvaluator.of(problem, timer, kept, workers)
         search = Search(evaluator, journal, timer, reserve=_reserve(timer), tell=tell)
         session = Session(search, folder, name, source)
-        if standing is not None and standing.is_complete and timer.left <= search.reserve():
+        if standing is not None and timer.left <= search.reserve():
             return _kept(standing, folder, "no time is left to search for a better one")
         if problem.inner is split:
             session.decision.notes.append(_TOO_SMALL)
@@ -175,7 +175,7 @@ def _finalised(session: Session) -> Choice:
         standing = read_answer(folder)  # another process may have written it meanwhile
         if standing is not None:
             standing = with_value(standing, search.finished)
-            if standing.is_complete and _is_current(standing, search):
+            if _is_current(standing, search):
                 return _kept(standing, folder, "the search has found no better candidate")
         done = finalise(session, standing)
         if done is None:

@@ -52,15 +52,15 @@ def finalise(
 
     None where the standing answer of the folder stays, since nothing better could be fitted.
     """
+    search = session.search
     decide_or_restore(session)
     with warnings.catch_warnings(action="ignore", category=LeporidWarning):
         final = fit_winner(session, standing)
         if final is None or final.model is None:
             return None
         test_others(session, final)
-    final.is_complete = True
     parts = describe(session, final, session.folder)
-    session.search.note("chosen", label=final.label, budget=session.search.timer.budget)
+    search.note("chosen", label=final.label, budget=search.timer.budget)
     return final.model, parts
 
 
@@ -99,11 +99,11 @@ def fit_winner(session: Session, standing: Answer | None) -> FinalModel | None:
             return None
         until = float("inf") if last else (1 + _GRACE) * session.search.timer.budget
         try:
-            _fit_and_write(session, final, until, is_first=standing is None)
+            _fit_and_test(session, final, Guard(session.search.timer, until))
         except (OutOfTimeError, MemoryError):
             notes.append(f"{final.label} could not be fitted in the time left")
         except Exception as error:  # the next candidate is used instead
-            if last or final.is_written or isinstance(error, TrainingInterruptedError):
+            if last or isinstance(error, TrainingInterruptedError):
                 raise
             notes.append(f"{final.label} could not be fitted: {error}")
         else:
@@ -134,16 +134,15 @@ def _finalists(session: Session) -> Iterator[FinalModel]:
     yield FinalModel(plain.label, [plain], None if known is None else known.value)
 
 
-def _fit_and_write(session: Session, final: FinalModel, until: float, *, is_first: bool) -> None:
-    guard, evaluator = Guard(session.search.timer, until), session.evaluator
+def _fit_and_test(session: Session, final: FinalModel, guard: Guard) -> None:
+    """Fit on train and validation, test, fit on everything, and put the answer into the folder."""
+    evaluator = session.evaluator
     with Meter() as meter:
         fitted = [fit_validated(evaluator, member, guard) for member in final.members]
         final.model = validated = _combined(session, fitted)
     session.search.note("fitted", label=final.label, seconds=meter.seconds)
     if len(evaluator.problem.split.test):
         test_winner(session, final, meter, guard)
-        if is_first:  # an earlier answer is not replaced before the final fit
-            _write(session, final, validated, 0.0)
     with Meter() as meter:
         try:
             pairs = zip(final.members, fitted, strict=True)
@@ -157,7 +156,14 @@ def _fit_and_write(session: Session, final: FinalModel, until: float, *, is_firs
             session.decision.notes.append(
                 f"{why}; the model in the folder is not fitted on the test part"
             )
-    _write(session, final, validated, meter.seconds)
+    with atomic_folder(session.folder, without=("validated", "history.csv")) as fresh:
+        if final.run is None:
+            final.model.save(fresh / "model")
+        else:
+            write_run(fresh, validated, final.run.record, final.run.table)
+            if final.model is not validated:
+                write_final(fresh, final.model, validated, final.run.record, meter.seconds)
+        describe(session, final, fresh)
     session.search.note("final fit", label=final.label, seconds=meter.seconds)
 
 
@@ -165,20 +171,6 @@ def _combined(session: Session, fitted: list[Recommender]) -> Recommender:
     """The model itself, or the blend of several."""
     blend = session.decision.blend
     return Blend.of(fitted, blend.entries) if blend and len(fitted) > 1 else fitted[0]
-
-
-def _write(session: Session, final: FinalModel, validated: Recommender, seconds: float) -> None:
-    """Put the answer into the folder: model, record, summary and report in one step."""
-    assert final.model is not None
-    with atomic_folder(session.folder, without=("validated", "history.csv")) as fresh:
-        if final.run is None:
-            final.model.save(fresh / "model")
-        else:
-            write_run(fresh, validated, final.run.record, final.run.table)
-            if final.model is not validated:
-                write_final(fresh, final.model, validated, final.run.record, seconds)
-        describe(session, final, fresh)
-    final.is_written = True
 
 
 def fit_validated(evaluator: TrialEvaluator, candidate: Candidate, guard: Guard) -> Recommender:

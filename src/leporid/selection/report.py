@@ -33,10 +33,10 @@ def describe(session: Session, final: FinalModel, folder: Path) -> dict[str, Any
     about = {"key": final.key, "value": final.value, "budget": timer.budget}
     # Loading matplotlib takes seconds: `choose` does so where there is time.
     is_loaded = "matplotlib.figure" in sys.modules
-    has_time = final.is_complete and is_loaded and timer.left >= _FIGURE_SECONDS
+    has_time = is_loaded and timer.left >= _FIGURE_SECONDS
     figure = _figure(search) if has_time and search.results else ""
     write_page(folder / "report.html", parts, figure)
-    write_json(folder / SUMMARY, {**parts, **about, "complete": final.is_complete})
+    write_json(folder / SUMMARY, {**parts, **about})
     return parts
 
 
