@@ -65,16 +65,15 @@ def fit_and_test(
     experiment: str,
     seed: int,
     recipe: str | None = None,
-    at: tuple[int, ...] = CUTOFFS,
     extra: dict[str, Any] | None = None,
     **how: Any,
 ) -> FittedRun:
     """Fit a model (`fit` says how), test it once, and record it."""
     with Meter() as meter:
         fitted = fit(model, split, init, seed=seed, recipe=recipe, **how)
-    spec: dict[str, Any] = {"dataset": dataset, "experiment": experiment, "seed": seed}
-    spec["recipe"] = recipe
-    return record_run(fitted, split, meter, init=_init_name(init), at=at, extra=extra, **spec)
+    spec: dict[str, Any] = {"seed": seed, "recipe": recipe, "init": _init_name(init)}
+    spec |= {"dataset": dataset, "experiment": experiment}
+    return record_run(fitted, split, meter, extra=extra, **spec)
 
 
 def _init_name(init: str | InitialEmbeddings | None) -> str | None:
@@ -119,14 +118,13 @@ def record_run(
         for stratum in ("cold-items", "warm-items"):
             facts[f"{stratum[:4]}_item_metrics"] = test.mean(stratum=stratum)
     if split.users.core or split.items.core:
-        gone = {
-            f"dropped_{side}": len(getattr(split, side).dropped or ())
-            for side in ("users", "items")
+        facts["core"] = {
+            "k": max(split.users.core, split.items.core),
+            "dropped_users": len(split.users.dropped or ()),
+            "dropped_items": len(split.items.dropped or ()),
         }
-        facts["core"] = {"k": max(split.users.core, split.items.core), **gone}
-    summary = getattr(fitted, "training_summary", None)
-    if callable(summary):
-        facts["training"] = summary()
+    if hasattr(fitted, "training_summary"):
+        facts["training"] = fitted.training_summary()
     fields = {
         "model": fitted.name,
         "config": fitted.config.to_dict(),
