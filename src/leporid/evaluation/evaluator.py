@@ -87,15 +87,14 @@ def evaluate(
             reporter.advance(len(chunk))
         reporter.close()
     popularity = np.bincount(split.train.item, minlength=split.n_items).astype(np.int32)
+    cold = held_out.user[popularity[held_out.item] == 0]
     return MetricTable(
         user=users,
         users=split.users,
         top=top,
         hits=_find_hits(top, users, relevant.indptr, relevant.items),
         relevant=_count_classes(held_out, popularity_class(popularity))[users],
-        cold_relevant=np.bincount(
-            held_out.user[popularity[held_out.item] == 0], minlength=split.n_users
-        )[users].astype(np.int32),
+        cold_relevant=np.bincount(cold, minlength=split.n_users)[users].astype(np.int32),
         activity=np.diff(split.train.sequences().indptr).astype(np.int32),
         popularity=popularity,
         at=cuts,
@@ -157,7 +156,7 @@ def _scorer(model: Any, split: Split, known: Sequences) -> Scorer:
                 f"the scores have shape {model.shape}, the split has {split.n_users} users and "
                 f"{split.n_items} items"
             )
-        return lambda users: _rows(model, users)
+        return lambda users: model[users]
     for side in ("users", "items"):
         fitted = getattr(model, side, None)
         if isinstance(fitted, IdMap) and fitted != getattr(split, side):
@@ -192,13 +191,6 @@ def _refuse_known(model: Any, held_out: Interactions, part: Part) -> None:
 def _on_device(scores: Any) -> Any:
     """A CUDA tensor as it is, anything else as a numpy array (the faster path on a CPU)."""
     return scores if getattr(scores, "is_cuda", False) else np.asarray(scores.detach())
-
-
-def _rows(scores: NDArray[Any], users: NDArray[np.int32]) -> NDArray[Any]:
-    """Rows of a score matrix, a view where the users are neighbours."""
-    if users[-1] - users[0] == len(users) - 1:
-        return scores[users[0] : users[-1] + 1]
-    return scores[users]
 
 
 def _given_lists(lists: TopK, split: Split, users: NDArray[np.int32], n: int) -> NDArray[np.int32]:
