@@ -98,7 +98,7 @@ def search_of(
     """A search with `left` seconds and networks of known speed per example."""
     split = leporid.temporal_split(leporid.synthesize(60, 40, 900, seed=1))
     timer = Timer(left, clock=lambda: 0.0)
-    evaluator = TrialEvaluator.of(Problem(split, split, "NDCG@10"), timer, tmp_path)
+    evaluator = TrialEvaluator(Problem(split, split, "NDCG@10"), timer, tmp_path)
 
     def time_steps(search: Search, model: str, settings: dict[str, Any]) -> None:
         size = schedule._config(model, settings).batch_size

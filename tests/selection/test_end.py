@@ -14,7 +14,8 @@ from leporid.artifacts import read_object
 from leporid.errors import DataError
 from leporid.experiments import Journal, read_run
 from leporid.models import Recommender, find_model
-from leporid.selection import Choice, finalise, report, schedule
+from leporid.selection import Choice, finalise, schedule
+from leporid.selection import summary as answer_files
 from leporid.selection.answer import FinalModel
 from leporid.selection.runtime_estimates import RuntimeEstimates
 from tests.selection.clocks import Clock
@@ -30,11 +31,11 @@ STEPS: list[tuple[Any, str, int]] = [
     (finalise, "write_run", 1),
     (finalise, "fit_final", 1),
     (finalise, "write_final", 1),
-    (report, "write_page", 1),
-    (report, "write_json", 1),
+    (answer_files, "write_page", 1),
+    (answer_files, "write_json", 1),
     (finalise, "test_others", 1),
-    (report, "write_page", 2),
-    (report, "write_json", 2),
+    (answer_files, "write_page", 2),
+    (answer_files, "write_json", 2),
     (Journal, "append", -1),
 ]
 """Where the end is killed: before this call of this function (-1: the last line)."""

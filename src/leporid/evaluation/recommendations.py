@@ -55,16 +55,16 @@ class Recommendations:
             if table[name].null_count:
                 row = int(np.argmax(table[name].is_null().to_numpy()))
                 raise DataError(f"{path}, column {name!r}: the value in row {row + 1} is missing")
-        ids = [table[name].combine_chunks() for name in (user, item)]
+        users, items = (table[name].combine_chunks() for name in (user, item))
         if score not in table.column_names:
-            return cls(*ids, None, str(path))
+            return cls(users, items, None, str(path))
         try:
             scores = table[score].cast(pa.float64()).to_numpy()
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
             raise DataError(f"{path}, column {score!r}: {error}") from None
         if np.isnan(scores).any():
             raise DataError(f"{path}, row {np.argmax(np.isnan(scores)) + 1}: the score is NaN")
-        return cls(*ids, scores, str(path))
+        return cls(users, items, scores, str(path))
 
     def lists(self, split: Split, users: NDArray[np.int32], n: int) -> TopK:
         """The first `n` recommendations of user indices; -1 and -inf fill short lists."""

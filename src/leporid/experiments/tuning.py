@@ -101,8 +101,7 @@ def tune(
     name = f"{cls.name}-{canonical_hash(question)}"
     _import_optuna()
     journal = Journal(_journal_file(storage), question, study=name, forms=_FORMS)
-    how = {"seed": seed, "device": device or "auto", "init": init}
-    measure = _measure(cls, split, part, metric, **how)
+    measure = _measure(cls, split, part, metric, init, seed=seed, device=device or "auto")
 
     def trial(finished: Sequence[Event], number: int) -> None:
         begun = time.monotonic()
@@ -233,9 +232,9 @@ def _measure(
     split: Split,
     part: Part,
     metric: str,
+    init: str | InitialEmbeddings | None,
     *,
     seed: int,
-    init: str | InitialEmbeddings | None,
     device: str,
 ) -> Callable[[Mapping[str, Any]], float]:
     """What fits a model with some settings and gives the metric on `part`."""
@@ -246,8 +245,8 @@ def _measure(
 
     def measure(settings: Mapping[str, Any]) -> float:
         own = vectors(_complete(cls, settings)["dim"]) if cls.takes_initial_vectors else None
-        options = {"seed": seed, "device": device, "recipe": None, "progress": False}
-        model = train(cls, split, own, **options, **settings)
+        how: dict[str, Any] = {"seed": seed, "device": device, "progress": False, **settings}
+        model = train(cls, split, own, recipe=None, **how)
         cutoff = parse_metric(metric)[1]
         value = float(evaluate(model, split, at=(cutoff,), part=part).mean()[metric])
         if not math.isfinite(value):

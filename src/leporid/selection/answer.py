@@ -11,11 +11,10 @@ from leporid.artifacts import check_manifest, read_object
 from leporid.errors import DataError
 from leporid.experiments import FittedRun
 from leporid.models import Recommender, find_model
-from leporid.selection.candidates import Candidate
+from leporid.selection.candidates import Candidate, Result
 from leporid.selection.decision import Decision
 from leporid.selection.evaluator import TrialEvaluator
 from leporid.selection.search import Search
-from leporid.selection.trial import Result
 
 SUMMARY = "chosen.json"
 PARTS = ("winner", "metric", "why", "table", "tested", "commands", "elapsed")

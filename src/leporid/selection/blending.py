@@ -25,7 +25,7 @@ from leporid.evaluation import (
     parse_metric,
 )
 from leporid.selection.budget import Guard
-from leporid.selection.trial import Result
+from leporid.selection.candidates import Result
 
 _DAMPING = 60.0
 _MAX_PICKS = 5

@@ -1,4 +1,4 @@
-"""What is searched: the problem, and candidates (models, initialisations, settings) in their order.
+"""What is searched: the problem, candidates (models, initialisations, settings) and their trials.
 
 Properties of a log only order the candidates; they never exclude one. If the log has an order,
 sequential models go first (SASRec and DLR2 lead in results/README.md); otherwise they go last.
@@ -7,10 +7,10 @@ sequential models go first (SASRec and DLR2 lead in results/README.md); otherwis
 from __future__ import annotations
 
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,7 @@ from leporid import models
 from leporid.config import Config, canonical_hash
 from leporid.data import Interactions, Split, inner_validation_split
 from leporid.errors import MissingExtraError
-from leporid.evaluation import parse_metric
+from leporid.evaluation import combine, parse_metric
 from leporid.space import Choice, Int, SearchSpace, active
 
 FIRST = ("toppop", "itemknn", "turbocf", "gfcf", "ease")
@@ -36,6 +36,8 @@ _SMALL_MOVE = 0.15
 """Standard deviation of a small change of a setting, as a share of its range."""
 _MAX_USERS = 10_000
 """Users of the last rung at most."""
+MAX_TRIAL_SHARE = 0.06
+"""Share of the budget that a trial of a classical model may take."""
 
 
 @dataclass(frozen=True)
@@ -200,3 +202,55 @@ def _drawn(space: SearchSpace, name: str, now: Any, rng: np.random.Generator) ->
     value = float(np.exp(drawn)) if dimension.log else drawn
     value = min(max(value, dimension.low), dimension.high)
     return round(value) if isinstance(dimension, Int) else float(f"{value:.3g}")
+
+
+class Rung(NamedTuple):
+    """How much a trial sees: shares of the users to evaluate on, and of the steps of a training."""
+
+    users: float
+    steps: float
+
+
+RUNGS = (Rung(0.25, 1 / 9), Rung(0.5, 1 / 3), Rung(1.0, 1.0))
+FULL = len(RUNGS) - 1
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """What a trial gave."""
+
+    columns: NDArray[np.float64]
+    """float64[m, c]: the metric per user, or what it is made of (F1)."""
+    seconds: float
+    facts: dict[str, Any]
+    """Milliseconds per request, bytes, steps."""
+
+
+@dataclass(frozen=True, eq=False)
+class Result:
+    """A candidate, its rung, and the outcome of that trial."""
+
+    candidate: Candidate
+    rung: int
+    outcome: Outcome
+    at: float
+
+    @cached_property
+    def value(self) -> float:
+        """The metric."""
+        return float(combine(list(self.outcome.columns.mean(axis=0))))
+
+
+def by_value(result: Result) -> tuple[float, int, str]:
+    """Sorts the best first; of equals the one with fewer settings, then the one with the lower key.
+
+    The order in which workers answer must not matter.
+    """
+    return -result.value, len(result.candidate.settings), result.candidate.key
+
+
+class Workers(Protocol):
+    """What runs trials in parallel: a cluster, a pool of processes."""
+
+    def submit(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """Begin `function(*arguments)`; a future with `done`, `result` and `cancel`."""

@@ -23,7 +23,7 @@ from leporid.html import new_figure
 from leporid.models import Recommender, available
 from leporid.selection.answer import PARTS, Answer, Session, read_answer, with_value
 from leporid.selection.budget import Timer, format_duration, parse_duration
-from leporid.selection.candidates import Problem
+from leporid.selection.candidates import Problem, Workers
 from leporid.selection.decision import TIMING_SHARE
 from leporid.selection.evaluator import TrialEvaluator
 from leporid.selection.events import (
@@ -35,7 +35,6 @@ from leporid.selection.events import (
 from leporid.selection.finalise import finalise, last_decision
 from leporid.selection.schedule import run_schedule
 from leporid.selection.search import Search
-from leporid.selection.trial import Workers
 
 _RESERVE_SHARE, _RESERVE_SECONDS = 0.03 + TIMING_SHARE, 1.0
 """Kept for timing requests of level candidates, and for the report and other files."""
@@ -139,7 +138,7 @@ def choose(
         timer = Timer(seconds, seconds_spent(journal) + spent + clock() - begun, clock)
         tell = progress_lines(progress, timer, metric)
         problem = Problem.of(split, metric, seed=seed, device=device)
-        evaluator = TrialEvaluator.of(problem, timer, kept, workers)
+        evaluator = TrialEvaluator(problem, timer, kept, workers)
         search = Search(evaluator, journal, timer, reserve=_reserve(timer), tell=tell)
         session = Session(search, folder, name, source)
         if standing is not None and timer.left <= search.reserve():

@@ -12,9 +12,9 @@ from leporid.errors import DataError, LeporidError
 from leporid.experiments import Event
 from leporid.selection.blending import MAX_MEMBERS, BlendChoice, choose_blend
 from leporid.selection.budget import Guard, OutOfTimeError
+from leporid.selection.candidates import FULL, Result, by_value
 from leporid.selection.runtime_estimates import request_milliseconds
 from leporid.selection.search import Search
-from leporid.selection.trial import FULL, Result, by_value
 
 _MIN_SPEEDUP, _MIN_MS_SAVED = 2.0, 1.0
 """A level candidate with a lower value is taken only if its requests are this much faster."""

@@ -27,10 +27,9 @@ from leporid.evaluation import evaluate, ingredients
 from leporid.initializers import InitialEmbeddings, initial_embeddings
 from leporid.models import Recommender
 from leporid.selection.budget import Guard, OutOfTimeError, Timer
-from leporid.selection.candidates import Candidate, Problem
+from leporid.selection.candidates import FULL, RUNGS, Candidate, Outcome, Problem, Workers
 from leporid.selection.runtime_estimates import SAFETY, RuntimeEstimates, request_milliseconds
 from leporid.selection.subprocess_runner import run_in_subprocess
-from leporid.selection.trial import FULL, RUNGS, Outcome, Workers
 from leporid.training import StopWhen
 
 LIST_LENGTH = 50
@@ -46,18 +45,14 @@ class TrialEvaluator:
     problem: Problem
     timer: Timer
     folder: Path
-    workers: Workers | None
-    estimates: RuntimeEstimates
+    workers: Workers | None = None
+    estimates: RuntimeEstimates = field(init=False)
     _embeddings: dict[tuple[str, int], InitialEmbeddings | None] = field(default_factory=dict)
     _last_fit: tuple[Candidate, Recommender, float] | None = None
     """The last classical candidate, fitted, and its seconds: another window needs no other fit."""
 
-    @classmethod
-    def of(
-        cls, problem: Problem, timer: Timer, folder: Path, workers: Workers | None = None
-    ) -> TrialEvaluator:
-        """With empty estimates."""
-        return cls(problem, timer, folder, workers, RuntimeEstimates(problem, timer))
+    def __post_init__(self) -> None:
+        self.estimates = RuntimeEstimates(self.problem, self.timer)
 
     @property
     def metric(self) -> str:
@@ -162,37 +157,39 @@ class TrialEvaluator:
         return self._last_fit is not None and self._last_fit[0].fit_key == candidate.fit_key
 
     def fit(self, candidate: Candidate, rung: int, guard: Guard) -> tuple[Recommender, float]:
-        """The candidate fitted on the inner split, and the seconds of the fit.
-
-        A network is continued from its last rung. A fit does not depend on the window.
-        """
-        begun, inner, seed = self.timer.clock(), self.problem.inner, self.problem.seed
+        """The candidate fitted on the inner split, and the seconds of the fit."""
+        begun = self.timer.clock()
         model = models.get(candidate.model)(**candidate.settings)
-        if candidate.kind == "classical":
-            if self._last_fit is not None and self._is_fitted(candidate):
-                config, (_, fitted, seconds) = model.config, self._last_fit
-                model = copy.copy(fitted)
-                model.config = config
-                return model, seconds
-            self._last_fit = None  # two large models would need twice the memory
-            model.fit(inner, seed=seed, progress=guard)
-            self._last_fit = candidate, model, self.timer.clock() - begun
-            return model, self._last_fit[2]
+        if candidate.kind == "neural":
+            self._train(model, candidate, rung, guard)
+            return model, self.timer.clock() - begun
+        if self._last_fit is not None and self._is_fitted(candidate):  # only the window differs
+            config, (_, fitted, seconds) = model.config, self._last_fit
+            model = copy.copy(fitted)
+            model.config = config
+            return model, seconds
+        self._last_fit = None  # two large models would need twice the memory
+        model.fit(self.problem.inner, seed=self.problem.seed, progress=guard)
+        self._last_fit = candidate, model, self.timer.clock() - begun
+        return model, self._last_fit[2]
+
+    def _train(self, network: Any, candidate: Candidate, rung: int, guard: Guard) -> None:
+        """Train a network to the end of a rung, from where its last rung left it."""
         last = self.estimates.stop_step(candidate, rung)
         folder = self.folder / "checkpoints" / candidate.key
-        how: dict[str, Any] = {
-            "init": self.embeddings(candidate, guard),
-            "device": self.problem.device,
-            "checkpoint": folder,
-            "resume": True,
-            "callbacks": [StopWhen(lambda step: step >= last or guard.is_over())],
-        }
-        network: Any = model
-        network.fit(inner, seed=seed, progress=guard, **how)
+        network.fit(
+            self.problem.inner,
+            seed=self.problem.seed,
+            progress=guard,
+            init=self.embeddings(candidate, guard),
+            device=self.problem.device,
+            checkpoint=folder,
+            resume=True,
+            callbacks=[StopWhen(lambda step: step >= last or guard.is_over())],
+        )
         if rung == FULL:
-            model.save(self._network(candidate))
+            network.save(self._network(candidate))
             shutil.rmtree(folder, ignore_errors=True)
-        return model, self.timer.clock() - begun
 
     def trained(self, candidate: Candidate) -> Recommender:
         """The network of the last rung; if a worker trained it, it is trained again here."""
@@ -207,10 +204,11 @@ class TrialEvaluator:
 
     def refit_seconds(self, candidate: Candidate) -> float:
         """Estimated seconds of `refitted`."""
-        if candidate.kind == "classical":
-            return SAFETY * self.estimates.fit_seconds(candidate)
-        saved = self._network(candidate).exists()
-        return 0.0 if saved else SAFETY * self.estimates.training_seconds(candidate)
+        if self._network(candidate).exists():
+            return 0.0
+        neural = candidate.kind == "neural"
+        known = self.estimates.training_seconds if neural else self.estimates.fit_seconds
+        return SAFETY * known(candidate)
 
     def embeddings(self, candidate: Candidate, guard: Guard) -> InitialEmbeddings | None:
         """Initial embeddings, computed once for all networks."""
@@ -251,7 +249,7 @@ def evaluate_to_file(
     """Evaluate one candidate in this process; the file of the trial, in `folder`."""
     split = split if isinstance(split, Split) else Split.load(split)
     own, problem = Candidate.from_dict(candidate), Problem.of(split, **about)
-    evaluator = TrialEvaluator.of(problem, Timer(math.inf), Path(folder))
+    evaluator = TrialEvaluator(problem, Timer(math.inf), Path(folder))
     evaluator.evaluate(own, rung, math.inf)
     return evaluator.file(own, rung)
 

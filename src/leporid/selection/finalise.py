@@ -31,12 +31,11 @@ from leporid.experiments import (
 from leporid.models import Blend, Recommender, continued, everything
 from leporid.selection.answer import Answer, FinalModel, Session
 from leporid.selection.budget import Guard, OutOfTimeError
-from leporid.selection.candidates import Candidate, with_validation
+from leporid.selection.candidates import FULL, Candidate, by_value, with_validation
 from leporid.selection.decision import decide
 from leporid.selection.evaluator import TrialEvaluator
-from leporid.selection.report import describe
 from leporid.selection.runtime_estimates import CONTINUED_STEPS
-from leporid.selection.trial import FULL, by_value
+from leporid.selection.summary import describe
 from leporid.training import StopWhen
 
 _GRACE = 0.03

@@ -16,8 +16,7 @@ from leporid.data import Split
 from leporid.errors import LeporidError, LeporidWarning
 from leporid.models import Recommender
 from leporid.selection.budget import Timer
-from leporid.selection.candidates import Candidate, Problem
-from leporid.selection.trial import FULL, MAX_TRIAL_SHARE, RUNGS
+from leporid.selection.candidates import FULL, MAX_TRIAL_SHARE, RUNGS, Candidate, Problem
 
 CONTINUED_STEPS = 1 / 3
 """Share of its steps for which a network is trained on more data, unless it is retrained."""

@@ -16,9 +16,13 @@ from leporid import models
 from leporid.errors import ConfigError, DataError, GraphError, LeporidWarning
 from leporid.selection.budget import Guard, OutOfTimeError
 from leporid.selection.candidates import (
+    FULL,
     INITS,
     NETWORKS,
+    RUNGS,
     Candidate,
+    Result,
+    by_value,
     classical_candidates,
     neural_models,
     neural_settings,
@@ -28,7 +32,6 @@ from leporid.selection.candidates import (
 )
 from leporid.selection.runtime_estimates import CONTINUED_STEPS
 from leporid.selection.search import Search, entrants_kept
-from leporid.selection.trial import FULL, RUNGS, Result, by_value
 from leporid.training import StopWhen
 
 _REFUSALS = (DataError, ConfigError, GraphError, OutOfTimeError)

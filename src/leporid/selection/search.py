@@ -17,17 +17,17 @@ from leporid.errors import DataError, LeporidError, TrainingInterruptedError
 from leporid.evaluation import Comparison, compare
 from leporid.experiments import Event, Journal
 from leporid.selection.budget import OutOfTimeError, Timer
-from leporid.selection.candidates import Candidate
-from leporid.selection.evaluator import TrialEvaluator
-from leporid.selection.trial import (
+from leporid.selection.candidates import (
     FULL,
     MAX_TRIAL_SHARE,
     RUNGS,
+    Candidate,
     Outcome,
     Result,
     Workers,
     by_value,
 )
+from leporid.selection.evaluator import TrialEvaluator
 
 _POLL_WORKERS, _POLL_PROCESSES = 0.05, 0.2
 """Seconds between two looks at what workers, or other processes, have done."""
