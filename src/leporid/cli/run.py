@@ -54,12 +54,11 @@ def run(
 
 
 def _live_table(cells: list[Cell], status: GridStatus) -> Any:
-    done, running, failed = (status.count(state) for state in ("done", "running", "failed"))
+    done, failed = status.count("done"), status.count("failed")
     seconds = [record.seconds for record in status.records.values()]
-    title = f"{done}/{len(cells)} done, {running} running"
-    title += f", {failed} failed" if failed else ""
+    title = f"{done}/{len(cells)} done" + (f", {failed} failed" if failed else "")
     if seconds:
-        left = sum(seconds) / len(seconds) * (len(cells) - done) / max(running, 1)
+        left = sum(seconds) / len(seconds) * (len(cells) - done)
         title += f", about {left / 60:.0f} min left"
     return make_table(title, _status_rows(cells, status))
 

@@ -150,16 +150,6 @@ def _device_name(fitted: Any) -> str:
     return str(torch.cuda.get_device_name(device))
 
 
-class TrainedRun(NamedTuple):
-    """What `train_to_folder` wrote."""
-
-    model: Recommender
-    """The final model where one was asked for, else the validated one."""
-    record: RunRecord
-    table: MetricTable
-    baselines: BaselineCheck | None
-
-
 def train_to_folder(
     folder: Path,
     model: str,
@@ -177,11 +167,12 @@ def train_to_folder(
     tensorboard: bool = False,
     progress: bool | ProgressLike | None = None,
     **settings: Any,
-) -> TrainedRun | None:
+) -> tuple[FittedRun, BaselineCheck | None] | None:
     """Fit and test a model, compare it with baselines, and keep everything in a run folder.
 
     `settings` are `settings` and `init_settings` of `fit`. Of several processes (torchrun) all
-    train, the first one tests and writes; the others get None.
+    train, the first one tests and writes; the others get None. The model that comes back is the
+    final one where `final` asks for it.
     """
     first = not int(os.environ.get("RANK", "0"))
     reporter, checkpoint = make_progress(progress), folder / "checkpoint"
@@ -192,9 +183,9 @@ def train_to_folder(
             about: dict[str, Any] = {"seed": seed, "recipe": recipe, "checkpoint": checkpoint}
             fitted = fit(model, split, init, **about, **how, **settings)
         if first:
-            spec: dict[str, Any] = {"dataset": dataset, "experiment": experiment, "seed": seed}
-            spec["recipe"] = recipe
-            _, record, table = record_run(fitted, split, meter, init=_init_name(init), **spec)
+            spec: dict[str, Any] = {"seed": seed, "recipe": recipe, "init": _init_name(init)}
+            spec |= {"dataset": dataset, "experiment": experiment}
+            _, record, table = record_run(fitted, split, meter, **spec)
             write_run(folder, fitted, record, table, tensorboard=tensorboard)
             if baselines:
                 check = against_baselines(table, split, fitted=fitted, progress=reporter)
@@ -212,4 +203,4 @@ def train_to_folder(
     finally:
         if reporter is not progress:
             reporter.close()
-    return TrainedRun(deployed, record, table, check) if first else None
+    return (FittedRun(deployed, record, table), check) if first else None

@@ -15,7 +15,7 @@ from leporid._version import versions
 from leporid.artifacts import write_json
 from leporid.errors import LeporidError
 from leporid.experiments.cell import Cell, run_cell
-from leporid.experiments.journal import claim, is_claimed
+from leporid.experiments.journal import claim
 from leporid.experiments.record import RunRecord
 from leporid.experiments.spec import ExperimentSpec
 from leporid.experiments.store import Results
@@ -30,7 +30,7 @@ class GridStatus:
     """The state of every cell, and the records of those that are done."""
 
     states: dict[str, str]
-    """'done', 'failed', 'running' or 'waiting', by spec hash."""
+    """'done', 'failed' or 'waiting', by spec hash."""
     records: dict[str, RunRecord]
 
     def count(self, state: str) -> int:
@@ -39,15 +39,13 @@ class GridStatus:
 
 
 def grid_status(cells: list[Cell], root: str | Path) -> GridStatus:
-    """Look at the directory: what is done, failed, running, waiting."""
+    """Look at the directory: what is done, what failed, what is waiting."""
     results = Results(root)
     states, records = {}, {}
     for cell in cells:
         state = "failed" if results.path(cell.key, _ERROR).is_file() else "waiting"
         if record := results.get(cell.key):
             state, records[cell.spec_hash] = "done", record
-        elif is_claimed(results.path(cell.key, _CLAIM)):
-            state = "running"
         states[cell.spec_hash] = state
     return GridStatus(states, records)
 

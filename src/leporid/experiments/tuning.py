@@ -76,16 +76,9 @@ def tune(
         next to them.
     """
     cls = get(model) if isinstance(model, str) else model
-    family, _ = parse_metric(metric)
-    if family in ("Popularity", "Gini"):
-        raise ConfigError(f"{metric} is not a goal to maximise: choose NDCG@10, HR@10 or F1@10")
-    if trials < 1:
-        raise ConfigError(f"trials must be at least 1, not {trials}")
-    if len(split.valid) == 0:
-        raise DataError("the validation part of the split is empty: nothing to tune on")
+    _check(metric, trials, split)
     part: Part = "test" if inner_validation else "valid"
-    if inner_validation:
-        split = inner_validation_split(split)
+    split = inner_validation_split(split) if inner_validation else split
     searched = {k: v for k, v in (space or cls.search_space).items() if k not in fixed}
     check_space(searched, {f.name for f in fields(cls.config_class)}, cls.name)
     fixed = {**cls.recipe_settings(named_recipe(cls, recipe), split.train), **fixed}
@@ -127,6 +120,15 @@ def tune(
         reporter.advance(1, **({} if best is None else {f"best {metric}": best["value"]}))
     reporter.close()
     return _result(_finished(journal), name, cls, metric)
+
+
+def _check(metric: str, trials: int, split: Split) -> None:
+    if parse_metric(metric)[0] in ("Popularity", "Gini"):
+        raise ConfigError(f"{metric} is not a goal to maximise: choose NDCG@10, HR@10 or F1@10")
+    if trials < 1:
+        raise ConfigError(f"trials must be at least 1, not {trials}")
+    if len(split.valid) == 0:
+        raise DataError("the validation part of the split is empty: nothing to tune on")
 
 
 def _complete(cls: type[Recommender], settings: Mapping[str, Any]) -> dict[str, Any]:

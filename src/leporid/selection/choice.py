@@ -14,12 +14,10 @@ from leporid.data import Interactions, Split, load, split_by
 from leporid.errors import (
     ConfigError,
     DataError,
-    MissingExtraError,
     TrainingInterruptedError,
     UnknownNameError,
 )
 from leporid.evaluation import parse_metric
-from leporid.html import new_figure
 from leporid.models import Recommender, available
 from leporid.selection.answer import PARTS, Answer, Session, read_answer, with_value
 from leporid.selection.budget import Timer, format_duration, parse_duration
@@ -42,8 +40,6 @@ _TOO_SMALL = (
     "the log is too small to evaluate anything: no user has enough interactions to hold some back; "
     "the most popular items are the answer until there are more"
 )
-_FIGURE_ABOVE = 30.0
-"""With fewer seconds left the search is not drawn."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,7 +135,8 @@ def choose(
         tell = progress_lines(progress, timer, metric)
         problem = Problem.of(split, metric, seed=seed, device=device)
         evaluator = TrialEvaluator(problem, timer, kept, workers)
-        search = Search(evaluator, journal, timer, reserve=_reserve(timer), tell=tell)
+        reserve = _RESERVE_SHARE * seconds + _RESERVE_SECONDS
+        search = Search(evaluator, journal, timer, reserve=reserve, tell=tell)
         session = Session(search, folder, name, source)
         if standing is not None and timer.left <= search.reserve():
             return _kept(standing, folder, "no time is left to search for a better one")
@@ -154,14 +151,6 @@ def choose(
                 session.is_interrupted = True
         chosen = _finalised(session)
         return chosen if output is not None else replace(chosen, folder=None)
-
-
-def _reserve(timer: Timer) -> float:
-    """Seconds for the report and other files at the end."""
-    if timer.left > _FIGURE_ABOVE:
-        with contextlib.suppress(MissingExtraError):
-            new_figure(1, 1)  # loading it takes seconds, which are easier to spare now
-    return _RESERVE_SHARE * timer.budget + _RESERVE_SECONDS
 
 
 def _finalised(session: Session) -> Choice:

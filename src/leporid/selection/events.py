@@ -66,10 +66,11 @@ def progress_lines(progress: bool | None, timer: Timer, metric: str) -> Callable
             label = Candidate.from_dict(event["candidate"]).label
         if label is None or silent:
             return
-        value = f", {metric} {event['value']:.4f}" if "value" in event else ""
-        seconds = f", {event['seconds']:.1f} s" if "seconds" in event else ""
-        why = f", {event['why']}" if "why" in event else ""
+        facts = [] if event["event"] == "evaluated" else [event["event"]]
+        facts += [f"{metric} {event['value']:.4f}"] if "value" in event else []
+        facts += [f"{event['seconds']:.1f} s"] if "seconds" in event else []
+        facts += [event["why"]] if "why" in event else []
         left = format_duration(max(timer.left, 0.0))
-        print(f"[{left} left] {event['event']}: {label}{value}{seconds}{why}", file=sys.stderr)
+        print(f"[{left} left] {label}: {', '.join(facts)}", file=sys.stderr, flush=True)
 
     return say

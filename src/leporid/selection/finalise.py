@@ -58,7 +58,7 @@ def finalise(
         if final is None or final.model is None:
             return None
         test_others(session, final)
-    parts = describe(session, final, session.folder)
+    parts = describe(session, final, session.folder, draws=True)
     search.note("chosen", label=final.label, budget=search.timer.budget)
     return final.model, parts
 

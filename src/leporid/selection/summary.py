@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import html
 import json
-import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from leporid.artifacts import write_json
+from leporid.errors import MissingExtraError
 from leporid.evaluation import Comparison
 from leporid.experiments import BASELINES
 from leporid.html import figure_html, new_figure, rows_html, write_report
@@ -20,10 +21,13 @@ from leporid.selection.candidates import FULL, INITS, Result
 from leporid.selection.decision import Decision
 from leporid.selection.search import Search
 
-_FIGURE_SECONDS = 0.5
+_FIGURE_SECONDS = 5.0
+"""With less time left the search is not drawn: loading matplotlib takes seconds."""
 
 
-def describe(session: Session, final: FinalModel, folder: Path) -> dict[str, Any]:
+def describe(
+    session: Session, final: FinalModel, folder: Path, *, draws: bool = False
+) -> dict[str, Any]:
     """Write the report and the summary of what was fitted; the parts of a `Choice`."""
     search, timer = session.search, session.search.timer
     elapsed = timer.elapsed
@@ -37,10 +41,10 @@ def describe(session: Session, final: FinalModel, folder: Path) -> dict[str, Any
         "elapsed": elapsed,
     }
     about = {"key": final.key, "value": final.value, "budget": timer.budget}
-    # Loading matplotlib takes seconds: `choose` does so where there is time.
-    is_loaded = "matplotlib.figure" in sys.modules
-    has_time = is_loaded and timer.left >= _FIGURE_SECONDS
-    figure = _figure(search) if has_time and search.results else ""
+    figure = "<p>The search was not drawn.</p>"
+    if draws and search.results and timer.left >= _FIGURE_SECONDS:
+        with suppress(MissingExtraError):
+            figure = _figure(search)
     write_page(folder / "report.html", parts, figure)
     write_json(folder / SUMMARY, {**parts, **about})
     return parts
@@ -53,7 +57,7 @@ def write_page(path: Path, parts: Mapping[str, Any], figure: str) -> None:
     shown = "\n".join(html.escape(line) for line in parts["commands"])
     table = rows_html(parts["table"], f"Candidates by {metric} on the inner validation split")
     sections = [
-        ("The search", figure or "<p>There was no time to draw the search.</p>"),
+        ("The search", figure),
         ("", table),
         ("On test", rows_html(tested, "Read once, after the choice") if tested else ""),
         ("The same again", f"<pre>{shown}</pre>"),
