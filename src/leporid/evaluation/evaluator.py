@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from numba import prange
 from numpy.typing import NDArray
 
 from leporid.data import IdMap, Interactions, Part, Sequences, Split, first_of_pairs
@@ -22,7 +21,6 @@ from leporid.evaluation.ranking import (
 )
 from leporid.evaluation.recommendations import Recommendations
 from leporid.evaluation.strata import ITEM_STRATA, popularity_class
-from leporid.kernel import kernel
 from leporid.progress import ProgressLike, make_progress
 
 Scorer = Callable[[NDArray[np.int32]], Any]
@@ -68,8 +66,7 @@ def evaluate(
     if part not in ("valid", "test"):
         raise UnknownNameError("part", str(part), ["valid", "test"])
     held_out, repeated = _items_to_find(split, part, exclude_seen)
-    relevant = held_out.sequences()
-    users = np.flatnonzero(np.diff(relevant.indptr)).astype(np.int32)
+    users = np.unique(held_out.user)
     known = split.known(part).sequences()
     if isinstance(model, Recommendations):
         top = model.lists(split, users, cuts[-1]).items
@@ -92,7 +89,7 @@ def evaluate(
         user=users,
         users=split.users,
         top=top,
-        hits=_find_hits(top, users, relevant.indptr, relevant.items),
+        hits=_find_hits(top, users, held_out),
         relevant=_count_classes(held_out, popularity_class(popularity))[users],
         cold_relevant=np.bincount(cold, minlength=split.n_users)[users].astype(np.int32),
         activity=np.diff(split.train.sequences().indptr).astype(np.int32),
@@ -229,24 +226,11 @@ def _count_classes(held_out: Interactions, classes: NDArray[np.int8]) -> NDArray
     return counts.reshape(-1, len(ITEM_STRATA)).astype(np.int32)
 
 
-@kernel(parallel=True)
 def _find_hits(
-    top: NDArray[np.int32],
-    users: NDArray[np.int32],
-    indptr: NDArray[np.int64],
-    relevant: NDArray[np.int32],
+    top: NDArray[np.int32], users: NDArray[np.int32], held_out: Interactions
 ) -> NDArray[np.bool_]:
-    """bool[m, k]: whether each listed item is among the user's held-out ones (few: a scan).
-
-    Column by column in memory, since metrics add up ranks over all users at once.
-    """
-    m, k = top.shape
-    hits = np.zeros((k, m), dtype=np.bool_).T
-    for row in prange(m):
-        for rank in range(k):
-            item = top[row, rank]
-            for position in range(indptr[users[row]], indptr[users[row] + 1]):
-                if relevant[position] == item:
-                    hits[row, rank] = True
-                    break
-    return hits
+    """bool[m, k]: whether each listed item is among the user's held-out ones."""
+    rows = np.broadcast_to(users[:, None], top.shape)
+    found = np.asarray(held_out.csr()[rows.ravel(), np.maximum(top, 0).ravel()]).reshape(top.shape)
+    # Column by column in memory, since metrics add up ranks over all users at once.
+    return np.asfortranarray((found > 0) & (top >= 0))
