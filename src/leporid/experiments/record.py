@@ -14,7 +14,7 @@ from typing import Any, Self
 import psutil
 
 from leporid._version import versions
-from leporid.artifacts import read_json, write_json
+from leporid.artifacts import read_json
 from leporid.config import Config, canonical_hash
 from leporid.errors import ConfigError, DataError
 
@@ -105,18 +105,9 @@ class RunRecord(Config):
         before = "train and validation" if self.model in _READ_HISTORIES else "train only"
         return str(self.extra.get("seen", before))
 
-    def path(self, root: str | Path) -> Path:
-        """The file of the record under `root` (usually `results`)."""
-        return Path(root) / f"{self.key}.json"
-
-    def write(self, root: str | Path) -> Path:
-        """Write the JSON file atomically under `root`; returns its path."""
-        write_json(self.path(root), self.to_dict())
-        return self.path(root)
-
     @classmethod
     def read(cls, path: str | Path) -> Self:
-        """The inverse of `write`, from the path it returned."""
+        """The record of a file."""
         values = read_json(path)
         if not isinstance(values, dict):
             raise DataError(f"{path} is not a run record: it holds no JSON object")
