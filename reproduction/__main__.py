@@ -63,8 +63,8 @@ def _write(given: argparse.Namespace) -> None:
     if given.name != "report" and not given.render_only:
         options = {"source": given.source, "seeds": tuple(given.seeds), "quick": given.quick, **log}
         if specs := paper_specs(names, given.dataset, **options):
-            how = {"workers": given.workers, "device": given.device}
-            run_grid(specs, given.results, retry_failed=given.retry_failed, **how)
+            how = {"device": given.device, "retry_failed": given.retry_failed}
+            run_grid(specs, given.results, **how)
         if "table2" in names:
             data = load(source, min_rating=given.min_rating).core(given.core)
             statistics = data.stats().as_dict()
@@ -101,7 +101,6 @@ def _arguments() -> argparse.Namespace:
     add("--render-only", action="store_true", help="run nothing, render the records there are")
     add("--results", type=Path, default=Path("results"), help="folder of records [%(default)s]")
     add("--out", type=Path, help="folder to write into [reports/DATASET/NAME]")
-    add("--workers", type=int, default=1, help="processes that share the grid [1]")
     add("--device", default="auto", help="auto, cpu, cuda or cuda:N [auto]")
     add("--retry-failed", action="store_true", help="run cells again that failed before")
     return parser.parse_args()

@@ -178,7 +178,7 @@ def test_the_table_of_gains_pairs_users_and_averages_seeds(tmp_path: Path) -> No
             )  # fmt: skip
             users = np.arange(4, dtype=np.int32)
             outcomes = MetricTable.from_hits(users, np.array(hits, np.int32), np.ones(4, np.int32))
-            outcomes.save_hits(record.path(tmp_path).with_suffix(".users.parquet"))
+            outcomes.save_hits(tmp_path / f"{record.key}.users.parquet")
             records.append(record)
     table = script("make_pages.py")["gain_table"](records, tmp_path)
     assert "| bpr | train only | 2 | 0.2500 | 0.7500 | 0.0250 | 0.0750 | +0.5000 (" in table

@@ -14,7 +14,7 @@ from leporid.cli.app import app
 from leporid.data import write_log
 from leporid.errors import ConfigError, DataError, UnknownNameError
 from leporid.evaluation import Comparison, compare_all
-from leporid.experiments import RunRecord, paired_tests, read_run
+from leporid.experiments import Results, RunRecord, paired_tests, read_run
 
 runner = CliRunner()
 
@@ -90,7 +90,7 @@ def test_without_json_there_are_tables(runs: Path) -> None:
 
 def test_record_files_without_outcomes_are_shown_and_not_tested(runs: Path) -> None:
     record = RunRecord.read(runs / "a" / "record.json")
-    alone = record.write(runs / "results")
+    alone = Results(runs / "results").add(record)
     result = runner.invoke(app, ["compare", str(alone), str(runs / "b"), "--json"])
     told = json.loads(result.stdout)
     assert told["tests"] == []

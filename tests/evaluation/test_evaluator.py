@@ -69,7 +69,7 @@ def test_worked_example() -> None:
     assert table.top.tolist() == [[2, 3], [0, 1]]
     assert table.at == (1, 2)
     assert table.skipped == 1
-    assert table.external_users.tolist() == ["u0", "u2"]
+    assert table.users.externals(table.user).tolist() == ["u0", "u2"]
     means = table.mean()
     assert means["HR@1"] == 0.5
     assert means["Precision@2"] == 0.25

@@ -11,7 +11,7 @@ import pytest
 
 from leporid._version import __version__, versions
 from leporid.errors import DataError
-from leporid.experiments import Meter, RunRecord
+from leporid.experiments import Meter, Results, RunRecord
 
 
 def _fields(**changes: Any) -> dict[str, Any]:
@@ -35,7 +35,7 @@ def _fields(**changes: Any) -> dict[str, Any]:
 
 def test_write_and_read_are_inverse_and_the_path_is_the_documented_one(tmp_path: Path) -> None:
     record = RunRecord.make(**_fields())
-    path = record.write(tmp_path)
+    path = Results(tmp_path).add(record)
     assert path == tmp_path / "toy" / "unit" / f"ease-none-7-{record.spec_hash}.json"
     assert RunRecord.read(path) == record
     assert record.versions == versions()
@@ -66,7 +66,8 @@ def test_an_unknown_or_missing_field_is_named(tmp_path: Path) -> None:
 
 def test_a_name_cannot_leave_the_folder(tmp_path: Path) -> None:
     for experiment in ("../../up", "..", ""):
-        path = RunRecord.make(**_fields(experiment=experiment, model="a/b")).write(tmp_path)
+        record = RunRecord.make(**_fields(experiment=experiment, model="a/b"))
+        path = Results(tmp_path).add(record)
         assert len(path.resolve().relative_to(tmp_path.resolve()).parts) == 3
 
 

@@ -76,7 +76,9 @@ def test_later_runs_join_and_a_repeated_one_replaces(tmp_path: Path) -> None:
 
 def test_failures_and_claims_stay_where_they_are(tmp_path: Path) -> None:
     (run,) = fill(tmp_path, range(1, 2))
-    beside = [run.path(tmp_path).with_suffix(suffix) for suffix in (".error.json", ".claim")]
+    beside = [
+        Results(tmp_path).path(run.key).with_suffix(suffix) for suffix in (".error.json", ".claim")
+    ]
     for path in beside:
         path.write_text("{}")
     (tmp_path / "ml-1m-r3" / "notes.json").write_text("[]")
@@ -87,7 +89,7 @@ def test_failures_and_claims_stay_where_they_are(tmp_path: Path) -> None:
 
 def test_a_packed_run_is_compared_by_the_path_it_had(tmp_path: Path) -> None:
     run = fill(tmp_path)[2]
-    path = run.path(tmp_path)
+    path = Results(tmp_path).path(run.key)
     before = read_run(path)
     Results(tmp_path).pack()
     after = read_run(path)
@@ -101,7 +103,7 @@ def test_a_packed_run_is_compared_by_the_path_it_had(tmp_path: Path) -> None:
 
 def test_a_broken_record_is_named(tmp_path: Path) -> None:
     (run,) = fill(tmp_path, range(1, 2))
-    run.path(tmp_path).write_text("{")
+    Results(tmp_path).path(run.key).write_text("{")
     with pytest.raises(DataError, match="not valid JSON"):
         Results(tmp_path).records(*EXPERIMENT)
 

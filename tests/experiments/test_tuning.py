@@ -25,7 +25,6 @@ from leporid.models import train
 from leporid.models.ease import EASE
 from leporid.progress import NullProgress
 from leporid.space import Choice, Float, Int
-from tests.selection.clocks import Clock
 from tests.test_contract import make_split
 from tests.training.toy import Dot
 
@@ -223,20 +222,6 @@ def test_a_model_without_a_space_is_fitted_once() -> None:
     assert len(tune("toppop", make_split(), trials=20).trials) == 1
 
 
-def test_a_timeout_begins_no_further_trial() -> None:
-    clock, fit = Clock(), EASE.fit
-
-    def timed(self: EASE, *given: Any, **options: Any) -> Any:
-        clock.advance(1.0)
-        return fit(self, *given, **options)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(EASE, "fit", timed)
-        for timeout, trials in ((0.0, 1), (2.5, 3), (3.0, 3)):
-            done = tune("ease", make_split(), trials=5, timeout=timeout, clock=clock).trials
-            assert [trial["seconds"] for trial in done] == [1.0] * trials
-
-
 @pytest.mark.parametrize("storage", ["study.db", "study.sqlite3", "postgresql://host/studies"])
 def test_a_database_is_refused_with_what_to_give_instead(storage: str, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"journal file since 0\.8.*give a file such as study"):
@@ -302,7 +287,7 @@ def test_progress_shows_the_best_value_so_far() -> None:
     assert best[-1] == result.best_value
 
 
-def test_bad_questions_get_a_sentence(tmp_path: Path) -> None:
+def test_bad_questions_get_a_sentence() -> None:
     split = make_split()
     with pytest.raises(UnknownNameError, match="did you mean 'NDCG@10'"):
         tune("ease", split, metric="NCDG@10")
@@ -319,13 +304,17 @@ def test_bad_questions_get_a_sentence(tmp_path: Path) -> None:
     empty = split.valid.select(np.zeros(len(split.valid), dtype=bool))
     with pytest.raises(DataError, match="validation part of the split is empty"):
         tune("ease", Split(split.train, empty, split.test, "x"))
-    path = tmp_path / "study.jsonl"
-    tune("ease", split, trials=1, storage=path, study_name="mine")
-    with pytest.raises(ConfigError, match="was made for metric 'NDCG@10', not 'HR@5'"):
-        tune("ease", split, trials=1, storage=path, study_name="mine", metric="HR@5")
+
+
+def test_another_question_is_another_study_of_the_same_file(tmp_path: Path) -> None:
+    split, path = make_split(), tmp_path / "study.jsonl"
     narrow = {"l2": Float(1.0, 2.0)}
-    with pytest.raises(ConfigError, match="was made for space"):
-        tune("ease", split, trials=1, storage=path, study_name="mine", space=narrow)
+    studies = [
+        tune("ease", split, trials=1, storage=path, **other).study
+        for other in ({}, {"metric": "HR@5"}, {"space": narrow}, {})
+    ]
+    assert len(set(studies)) == 3
+    assert studies[0] == studies[-1]
 
 
 def test_without_optuna_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

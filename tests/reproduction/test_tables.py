@@ -139,6 +139,6 @@ def test_paper_values_are_complete() -> None:
 
 def test_records_are_read_back_and_failures_left_out(tmp_path: Any) -> None:
     first = record("dlr2", "leporid", 1, 0.7)
-    path = first.write(tmp_path)
+    path = Results(tmp_path).add(first)
     path.with_suffix(".error.json").write_text("{}")
     assert Results(tmp_path).records("ml-1m-r3", ["initialisers"]) == [first]

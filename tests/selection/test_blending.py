@@ -13,8 +13,7 @@ import leporid
 from leporid.data import IdMap, Interactions, Split
 from leporid.selection.blending import choose_blend, fuse
 from leporid.selection.budget import Guard, OutOfTimeError, Timer
-from leporid.selection.candidates import Candidate
-from leporid.selection.trial import FULL, Outcome, Result
+from leporid.selection.candidates import FULL, Candidate, Outcome, Result
 
 
 def result(name: str, value: float, users: int) -> Result:

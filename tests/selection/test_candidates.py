@@ -12,6 +12,7 @@ import pytest
 import leporid
 from leporid import models
 from leporid.experiments import classical_models
+from leporid.selection import schedule
 from leporid.selection.budget import Timer
 from leporid.selection.candidates import (
     INITS,
@@ -19,20 +20,18 @@ from leporid.selection.candidates import (
     Candidate,
     Problem,
     classical_candidates,
-    first_candidates,
-    log_facts,
     neural_models,
     variant,
     with_inits,
 )
 from leporid.selection.evaluator import TrialEvaluator
 from leporid.selection.events import open_journal
-from leporid.selection.schedule import Schedule, _search_seconds, plan_steps
+from leporid.selection.schedule import _search_seconds, plan_networks, plan_steps
 from leporid.selection.search import Search
 
 
 def test_every_classical_model_takes_part_once() -> None:
-    named = [c.model for c in (*first_candidates(), *classical_candidates())]
+    named = [c.model for c in classical_candidates()]
     assert sorted(named) == sorted(classical_models())
     assert named[0] == "toppop"
 
@@ -44,8 +43,8 @@ def test_networks_are_those_with_initial_vectors() -> None:
 def test_the_first_answers_need_no_torch() -> None:
     code = """
 import sys
-from leporid.selection.candidates import classical_candidates, first_candidates
-assert first_candidates() and classical_candidates()
+from leporid.selection.candidates import classical_candidates
+assert classical_candidates()
 assert "torch" not in sys.modules
 """
     subprocess.run([sys.executable, "-c", code], check=True)
@@ -53,13 +52,11 @@ assert "torch" not in sys.modules
 
 def test_an_order_puts_the_models_first_that_read_it() -> None:
     data = leporid.synthesize(60, 40, 900, seed=1)
-    ordered = log_facts(leporid.temporal_split(data))
-    shuffled = log_facts(leporid.random_split(data))
-    assert ordered["has an order"]
-    assert not shuffled["has an order"]
-    assert neural_models(ordered)[:2] == ["dlr2", "sasrec"]
-    assert neural_models(shuffled)[0] == "lightgcn"
-    assert sorted(neural_models(ordered)) == sorted(neural_models(shuffled))
+    assert Problem.of(leporid.temporal_split(data), "NDCG@10").has_order
+    assert not Problem.of(leporid.random_split(data), "NDCG@10").has_order
+    assert neural_models(has_order=True)[:2] == ["dlr2", "sasrec"]
+    assert neural_models(has_order=False)[0] == "lightgcn"
+    assert sorted(neural_models(has_order=True)) == sorted(neural_models(has_order=False))
 
 
 def test_initialisations_are_treated_alike() -> None:
@@ -95,42 +92,43 @@ def test_a_candidate_is_the_same_in_every_session() -> None:
     assert Candidate(model="ease", settings={"l2": 4.0, "window": 5}).key != first.key
 
 
-def schedule_of(
+def search_of(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, speeds: dict[str, float], left: float
-) -> Schedule:
+) -> Search:
     """A search with `left` seconds and networks of known speed per example."""
     split = leporid.temporal_split(leporid.synthesize(60, 40, 900, seed=1))
     timer = Timer(left, clock=lambda: 0.0)
-    evaluator = TrialEvaluator.of(Problem(split, split, "NDCG@10"), timer, tmp_path)
-    search = Search(evaluator, open_journal(tmp_path, {}), timer)
-    own, estimates = Schedule(search, log_facts(split)), evaluator.estimates
+    evaluator = TrialEvaluator(Problem(split, split, "NDCG@10"), timer, tmp_path)
 
-    def speed(model: str, settings: dict[str, Any]) -> float:
-        estimates.speeds[model] = speeds[model] * own._config(model, settings).batch_size
-        return estimates.speeds[model]
+    def time_steps(search: Search, model: str, settings: dict[str, Any]) -> None:
+        size = schedule._config(model, settings).batch_size
+        evaluator.estimates.speeds[model] = speeds[model] * size
 
-    monkeypatch.setattr(own, "_speed", speed)
-    monkeypatch.setattr(own, "_possible_inits", lambda settings: list(INITS))
-    return own
+    monkeypatch.setattr(schedule, "time_steps", time_steps)
+    monkeypatch.setattr(schedule, "possible_inits", lambda search, settings: list(INITS))
+    return Search(evaluator, open_journal(tmp_path, {}), timer)
 
 
 def test_more_networks_take_part_only_where_time_is_plenty(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     speeds = dict.fromkeys(NETWORKS, 1e-5)
-    everyone = schedule_of(monkeypatch, tmp_path / "a", speeds, 1e5)._plan()
+    everyone = plan_networks(search_of(monkeypatch, tmp_path / "a", speeds, 1e5))
     assert set(everyone) == {"dlr2", "sasrec", "hgn", "lightgcn", "bpr"}
-    few = schedule_of(monkeypatch, tmp_path / "b", speeds, 20.0)._plan()
+    few = plan_networks(search_of(monkeypatch, tmp_path / "b", speeds, 20.0))
     assert set(few) == {"dlr2", "sasrec"}
     slow = {**speeds, "dlr2": 1.0}
-    assert set(schedule_of(monkeypatch, tmp_path / "c", slow, 20.0)._plan()) == {"sasrec", "hgn"}
+    assert set(plan_networks(search_of(monkeypatch, tmp_path / "c", slow, 20.0))) == {
+        "sasrec",
+        "hgn",
+    }
 
 
 def test_few_steps_become_more_steps_with_smaller_batches(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     speeds = dict.fromkeys(NETWORKS, 1e-4)
-    plan = schedule_of(monkeypatch, tmp_path, speeds, 100.0)._plan()
+    plan = plan_networks(search_of(monkeypatch, tmp_path, speeds, 100.0))
     dlr2 = models.get("dlr2").recipes["general"]
     assert 32 <= plan["dlr2"]["batch_size"] < dlr2["batch_size"]
     assert plan["dlr2"]["steps"] >= 500

@@ -18,11 +18,10 @@ from leporid.models.shared import catalogue
 from leporid.selection import Choice, evaluator, finalise, runtime_estimates, schedule
 from leporid.selection.answer import Answer, Session
 from leporid.selection.budget import OutOfTimeError, Timer
-from leporid.selection.candidates import Candidate, Problem, with_windows
+from leporid.selection.candidates import FULL, Candidate, Problem, with_windows
 from leporid.selection.evaluator import TrialEvaluator
 from leporid.selection.runtime_estimates import RuntimeEstimates, estimate_seconds, share_of
 from leporid.selection.subprocess_runner import run_in_subprocess
-from leporid.selection.trial import FULL
 from tests.selection import slow_tasks
 from tests.selection.clocks import Clock
 
@@ -54,7 +53,7 @@ def sleeper(monkeypatch: pytest.MonkeyPatch) -> str:
 
 def evaluator_of(folder: Path, budget: float = math.inf, tick: float = 0.0) -> TrialEvaluator:
     timer = Timer(budget, clock=Clock(tick))
-    return TrialEvaluator.of(Problem.of(planted(), "NDCG@10"), timer, folder)
+    return TrialEvaluator(Problem.of(planted(), "NDCG@10"), timer, folder)
 
 
 def test_only_the_last_rung_of_a_network_is_shortened(tmp_path: Path) -> None:

@@ -12,11 +12,10 @@ import pytest
 
 from leporid.experiments import Journal
 from leporid.selection.budget import Timer
-from leporid.selection.candidates import Candidate
+from leporid.selection.candidates import FULL, Candidate, Outcome, Result
 from leporid.selection.decision import Decision, prefer_faster
 from leporid.selection.runtime_estimates import request_milliseconds
 from leporid.selection.search import Search
-from leporid.selection.trial import FULL, Outcome, Result
 from tests.selection.clocks import Clock
 from tests.selection.test_search import World
 

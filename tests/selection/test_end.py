@@ -14,7 +14,8 @@ from leporid.artifacts import read_object
 from leporid.errors import DataError
 from leporid.experiments import Journal, read_run
 from leporid.models import Recommender, find_model
-from leporid.selection import Choice, finalise, report, schedule
+from leporid.selection import Choice, finalise, schedule
+from leporid.selection import summary as answer_files
 from leporid.selection.answer import FinalModel
 from leporid.selection.runtime_estimates import RuntimeEstimates
 from tests.selection.clocks import Clock
@@ -25,18 +26,16 @@ BUDGET, MORE, LOADING = 200.0, 300.0, 60.0
 """Seconds of a search, of a longer one, and before a session has read the log."""
 STEPS: list[tuple[Any, str, int]] = [
     (finalise, "decide_or_restore", 1),
-    (finalise, "learning_curve", 1),
     (finalise, "fit_validated", 1),
     (finalise, "test_winner", 1),
     (finalise, "write_run", 1),
-    (report, "write_json", 1),
     (finalise, "fit_final", 1),
     (finalise, "write_final", 1),
-    (report, "write_page", 2),
-    (report, "write_json", 2),
+    (answer_files, "write_page", 1),
+    (answer_files, "write_json", 1),
     (finalise, "test_others", 1),
-    (report, "write_page", 3),
-    (report, "write_json", 3),
+    (answer_files, "write_page", 2),
+    (answer_files, "write_json", 2),
     (Journal, "append", -1),
 ]
 """Where the end is killed: before this call of this function (-1: the last line)."""
@@ -131,7 +130,6 @@ def files(folder: Path) -> dict[str, bytes]:
 def test_the_search_ends_with_more_than_the_fallback(whole: Path) -> None:
     kept = summary(whole)
     assert kept["winner"].startswith("itemknn")
-    assert kept["complete"]
     assert kept["value"] == max(row["NDCG@10"] for row in kept["table"])
 
 
@@ -148,7 +146,6 @@ def test_an_end_that_was_killed_ends_as_one_that_was_not(
     assert again.winner == summary(whole)["winner"]
     assert again.model.fitting.final
     assert summary(folder)["value"] == summary(whole)["value"]
-    assert summary(folder)["complete"]
 
 
 def test_the_same_budget_again_changes_no_file(whole: Path) -> None:
@@ -165,7 +162,7 @@ def test_a_second_more_changes_no_file(whole: Path, tmp_path: Path) -> None:
     before = files(folder)
     again = choose(folder, BUDGET + 1, spent=LOADING)
     assert "no time is left to search for a better one" in again.note
-    assert again.to_dict().keys() == summary(folder).keys() - {"key", "value", "budget", "complete"}
+    assert again.to_dict().keys() == summary(folder).keys() - {"key", "value", "budget"}
     assert files(folder) == before
 
 
@@ -175,17 +172,12 @@ def test_with_more_time_and_a_kill_the_answer_is_no_worse(
 ) -> None:
     folder, before = tmp_path / "out", summary(whole)
     shutil.copytree(longer, folder)
-    if owner is report:
-        call -= 1  # an earlier answer is not replaced before the final fit
-    if call:
-        killed(folder, owner, name, call, MORE)
+    killed(folder, owner, name, call, MORE)
     assert summary(folder)["value"] >= before["value"], "readable, the old or the new"
-    assert summary(folder)["complete"] or summary(folder)["budget"] == MORE
     again, kept = choose(folder, MORE, spent=LOADING), summary(folder)
     assert kept["value"] >= before["value"]
     assert again.winner == kept["winner"]
     assert again.model.fitting.final
-    assert kept["complete"]
 
 
 def test_a_worse_fallback_does_not_replace_the_answer(
@@ -217,7 +209,7 @@ def test_an_answer_of_an_older_version_is_not_replaced_by_a_worse_one(
     kept = read_object(folder / "chosen.json")
     leporid.artifacts.write_json(
         folder / "chosen.json",
-        {k: v for k, v in kept.items() if k not in ("key", "value", "complete")},
+        {k: v for k, v in kept.items() if k not in ("key", "value")},
     )
     fallback = FinalModel("toppop", [], None)
     monkeypatch.setattr(finalise, "_finalists", lambda session: iter([fallback]))

@@ -16,10 +16,9 @@ from hypothesis import strategies as st
 
 from leporid.errors import DataError, TrainingInterruptedError
 from leporid.selection.budget import OutOfTimeError, Timer
-from leporid.selection.candidates import Candidate
+from leporid.selection.candidates import FULL, RUNGS, Candidate, Outcome
 from leporid.selection.events import open_journal, seconds_spent
 from leporid.selection.search import Search
-from leporid.selection.trial import FULL, RUNGS, Outcome
 
 USERS = 60
 

@@ -14,7 +14,7 @@ import pytest
 import leporid
 from leporid.data import Split
 from leporid.selection import Choice, schedule
-from leporid.selection.trial import Workers
+from leporid.selection.candidates import Workers
 from tests.selection.clocks import Clock
 from tests.selection.test_search import World, field_of, search_of
 

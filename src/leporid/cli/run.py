@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from typer import Argument, Option
+from typer import Argument
 
 from leporid.cli.options import Device, Json
 from leporid.cli.output import make_table, print_rows
@@ -20,13 +20,15 @@ if TYPE_CHECKING:
 def run(
     spec: Annotated[Path, Argument(help="Experiment file (TOML).")],
     root: Annotated[Path, "Where records are kept."] = Path("results"),
-    workers: Annotated[int, Option(min=1, help="Processes that share grid and device.")] = 1,
     device: Device = "auto",
     retry_failed: Annotated[bool, "Run cells again that failed before."] = False,
     data: Annotated[Path | None, "Folder of the logs that the file names by path."] = None,
     json_output: Json = False,
 ) -> None:
-    """Run an experiment grid; finished cells are skipped, interrupted ones resume."""
+    """Run an experiment grid; finished cells are skipped, interrupted ones resume.
+
+    Several processes may run the same command: each cell is run by one of them.
+    """
     from rich.console import Console
     from rich.live import Live
 
@@ -40,7 +42,6 @@ def run(
         status = run_grid(
             experiments,
             root=root,
-            workers=workers,
             device=device,
             retry_failed=retry_failed,
             on_poll=(lambda status: view.update(_live_table(cells, status))) if live else None,
@@ -53,12 +54,11 @@ def run(
 
 
 def _live_table(cells: list[Cell], status: GridStatus) -> Any:
-    done, running, failed = (status.count(state) for state in ("done", "running", "failed"))
+    done, failed = status.count("done"), status.count("failed")
     seconds = [record.seconds for record in status.records.values()]
-    title = f"{done}/{len(cells)} done, {running} running"
-    title += f", {failed} failed" if failed else ""
+    title = f"{done}/{len(cells)} done" + (f", {failed} failed" if failed else "")
     if seconds:
-        left = sum(seconds) / len(seconds) * (len(cells) - done) / max(running, 1)
+        left = sum(seconds) / len(seconds) * (len(cells) - done)
         title += f", about {left / 60:.0f} min left"
     return make_table(title, _status_rows(cells, status))
 

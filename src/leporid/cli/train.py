@@ -115,12 +115,13 @@ def train(
     )
     if trained is None:
         return
+    run, check = trained
     if json_output:
-        print_json(trained.record.to_dict())
+        print_json(run.record.to_dict())
         return
-    _print(trained.record, trained.baselines, len(trained.table.user))
+    _print(run.record, check, len(run.table))
     print_files([output])
-    typer.echo(models.fit_sentence(trained.model))
+    typer.echo(models.fit_sentence(run.model))
 
 
 def _check_tensorboard(model: str) -> None:

@@ -35,12 +35,10 @@ class _Study:
 class _OneModel:
     """What only the search of one model takes."""
 
-    study: Annotated[str | None, "Name of the study in that file."] = None
     set: Annotated[list[str] | None, "A setting not to search, as NAME=VALUE."] = None
     init: Annotated[str | None, "Initialiser, for neural models."] = None
     recipe: Annotated[str | None, "Recipe, for neural models [general]."] = None
     device: Annotated[str | None, "Device, for neural models."] = None
-    timeout: Annotated[float | None, "Begin no further trial after this many seconds."] = None
     inner_validation: Annotated[
         bool, "Evaluate on an inner split as far from its training data as test is."
     ] = False
@@ -77,8 +75,8 @@ def tune(
     if model == _ALL:
         if one != _OneModel():
             raise ConfigError(
-                f"--study, --set, --init, --recipe, --device, --timeout and --inner-validation go "
-                f"with one model, not with {_ALL}"
+                f"--set, --init, --recipe, --device and --inner-validation go with one model, not "
+                f"with {_ALL}"
             )
         split = log.split(data, quiet=json_output)
         _tune_baselines(split, study, baselines, baselines.dataset or Path(data).stem, json_output)
@@ -96,7 +94,7 @@ def _tune_model(
 
     searched = [*models.get(model).search_space]
     options = {**vars(study), **vars(one)}
-    options |= {"study_name": options.pop("study"), **parse_settings(options.pop("set"))}
+    options |= parse_settings(options.pop("set"))
     options["recipe"] = one.recipe or models.DEFAULT_RECIPE
     split = log.split(data, quiet=json_output)
     result = run_study(model, split, progress=show_progress(json_output), **options)

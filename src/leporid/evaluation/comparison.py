@@ -9,7 +9,7 @@ import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import scipy
@@ -120,8 +120,7 @@ def compare(
         for runs in (runs_a, runs_b)
     )
     difference = float(x.mean() - y.mean())
-    spread = _spread(x, y, paired=runs_a.keys() == runs_b.keys())
-    margin, p_value = spread.test(difference)
+    margin, p_value = _test(x, y, paired=runs_a.keys() == runs_b.keys())
     return Comparison(
         metric=metric,
         name_a=name_a,
@@ -179,28 +178,14 @@ def holm(comparisons: Iterable[Comparison]) -> list[Comparison]:
     ]
 
 
-class _Spread(NamedTuple):
-    """The variance of a difference of means, and its degrees of freedom."""
+def _test(x: Values, y: Values, *, paired: bool) -> tuple[float, float]:
+    """Half the width of the 95% interval of the difference of the means, and its p-value.
 
-    variance: float
-    freedom: float
-
-    def test(self, difference: float) -> tuple[float, float]:
-        """Half the width of the 95% interval, and the two-sided p-value."""
-        if self.freedom <= 0:  # one user
-            return 0.0, 1.0
-        error = math.sqrt(self.variance)
-        if error <= 1e-12 * abs(difference):  # the same difference for all
-            return 0.0, 1.0 if difference == 0 else 0.0
-        margin = error * float(scipy.stats.t.ppf((1 + _LEVEL) / 2, self.freedom))
-        return margin, 2 * float(scipy.stats.t.sf(abs(difference) / error, self.freedom))
-
-
-def _spread(x: Values, y: Values, *, paired: bool) -> _Spread:
-    """Of the difference of the means of float64[seeds, m] values per run and user."""
-    m = x.shape[1]
+    `x` and `y` are float64[seeds, m] values per run and user.
+    """
+    m, difference = x.shape[1], float(x.mean() - y.mean())
     if m < 2:
-        return _Spread(0.0, 0.0)
+        return 0.0, 1.0
     variance = float(np.var(x.mean(axis=0) - y.mean(axis=0), ddof=1)) / m
     doubt = variance**2 / (m - 1)
     for runs in [x - y] if paired else [x, y]:
@@ -212,7 +197,12 @@ def _spread(x: Values, y: Values, *, paired: bool) -> _Spread:
             by_users = float(np.square(residual).sum()) / ((m - 1) * (seeds - 1) * m * seeds)
             variance += max(between - by_users, 0.0)
             doubt += between**2 / (seeds - 1)
-    return _Spread(variance, variance**2 / doubt if doubt > 0 else m - 1.0)
+    freedom = variance**2 / doubt if doubt > 0 else m - 1.0
+    error = math.sqrt(variance)
+    if error <= 1e-12 * abs(difference):  # the same difference for all
+        return 0.0, 1.0 if difference == 0 else 0.0
+    margin = error * float(scipy.stats.t.ppf((1 + _LEVEL) / 2, freedom))
+    return margin, 2 * float(scipy.stats.t.sf(abs(difference) / error, freedom))
 
 
 def _by_seed(side: Side) -> Mapping[int, Run]:
@@ -234,10 +224,9 @@ def _values(run: Run, metric: str, stratum: str | None) -> Values:
 def _check_same_users(runs: Sequence[Run], name_a: str, name_b: str) -> None:
     first = runs[0]
     for run in runs[1:]:
+        same = len(first) == len(run)
         if isinstance(first, MetricTable) and isinstance(run, MetricTable):
             same = first.same_users(run)
-        else:
-            same = len(first) == len(run)
         if not same:
             raise DataError(
                 f"{name_a!r} and {name_b!r} were not evaluated on the same users and items: "

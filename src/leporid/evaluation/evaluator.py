@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from numba import prange
 from numpy.typing import NDArray
 
 from leporid.data import IdMap, Interactions, Part, Sequences, Split, first_of_pairs
@@ -22,7 +21,6 @@ from leporid.evaluation.ranking import (
 )
 from leporid.evaluation.recommendations import Recommendations
 from leporid.evaluation.strata import ITEM_STRATA, popularity_class
-from leporid.kernel import kernel
 from leporid.progress import ProgressLike, make_progress
 
 Scorer = Callable[[NDArray[np.int32]], Any]
@@ -64,39 +62,36 @@ def evaluate(
     exclude_seen : False makes every item a candidate, and lets all held-out items count; for logs
         whose repeated events were kept (`load(..., duplicates="all")`)
     """
-    cuts = _check_at(at)
-    families = _check_families(metrics)
+    cuts, families = _check_at(at), _check_families(metrics)
     if part not in ("valid", "test"):
         raise UnknownNameError("part", str(part), ["valid", "test"])
-    held_out = split.part(part)
-    if len(held_out) == 0:
-        raise DataError(f"the {part} part of the split is empty: there is nothing to evaluate on")
-    first = held_out.is_first
-    if exclude_seen:
-        rows, known = held_out.sequences(), split.known(part).sequences()
-        before = known.indptr, known.items
-        first = first_of_pairs(rows.indptr, rows.items, before, split.n_items)
-    wanted = held_out if first.all() else held_out.select(first)
-    if len(wanted) == 0:
-        raise DataError(
-            f"the users have all their {part} items already: exclude_seen=False (--include-seen) "
-            f"lets known items be recommended again"
-        )
-    repeated = int(np.count_nonzero(held_out.is_first)) - len(wanted)
-    held_out, relevant = wanted, wanted.sequences()
-    users = np.flatnonzero(np.diff(relevant.indptr)).astype(np.int32)
-    asked = users, cuts[-1], exclude_seen, batch_size
-    top = _top_items(model, split, part, *asked, make_progress(progress))
+    held_out, repeated = _items_to_find(split, part, exclude_seen)
+    users = np.unique(held_out.user)
+    known = split.known(part).sequences()
+    if isinstance(model, Recommendations):
+        top = model.lists(split, users, cuts[-1]).items
+    elif isinstance(model, TopK):
+        top = _given_lists(model, split, users, cuts[-1])
+    else:
+        _refuse_known(model, split.part(part), part)
+        rank = _ranker(model, split, known, cuts[-1], exclude_seen)
+        reporter, step = make_progress(progress), chunk_rows(split.n_items, batch_size)
+        reporter.start("evaluate", total=len(users))
+        top = np.empty((len(users), cuts[-1]), dtype=np.int32)
+        for start in range(0, len(users), step):
+            chunk = users[start : start + step]
+            top[start : start + step] = rank(chunk)
+            reporter.advance(len(chunk))
+        reporter.close()
     popularity = np.bincount(split.train.item, minlength=split.n_items).astype(np.int32)
+    cold = held_out.user[popularity[held_out.item] == 0]
     return MetricTable(
         user=users,
         users=split.users,
         top=top,
-        hits=_find_hits(top, users, relevant.indptr, relevant.items),
+        hits=_find_hits(top, users, held_out),
         relevant=_count_classes(held_out, popularity_class(popularity))[users],
-        cold_relevant=np.bincount(
-            held_out.user[popularity[held_out.item] == 0], minlength=split.n_users
-        )[users].astype(np.int32),
+        cold_relevant=np.bincount(cold, minlength=split.n_users)[users].astype(np.int32),
         activity=np.diff(split.train.sequences().indptr).astype(np.int32),
         popularity=popularity,
         at=cuts,
@@ -108,45 +103,46 @@ def evaluate(
     )
 
 
-def _top_items(
-    model: Any,
-    split: Split,
-    part: Part,
-    users: NDArray[np.int32],
-    n: int,
-    exclude_seen: bool,
-    batch_size: int | None,
-    progress: ProgressLike,
-) -> NDArray[np.int32]:
-    if isinstance(model, Recommendations):
-        return model.lists(split, users, n).items
-    if isinstance(model, TopK):
-        return _given_lists(model, split, users, n)
-    known = split.known(part).sequences()
+def _items_to_find(split: Split, part: Part, exclude_seen: bool) -> tuple[Interactions, int]:
+    """What counts as found, each item once; how many others the users have already."""
+    held_out = split.part(part)
+    if len(held_out) == 0:
+        raise DataError(f"the {part} part of the split is empty: there is nothing to evaluate on")
+    first = held_out.is_first
+    if exclude_seen:
+        rows, known = held_out.sequences(), split.known(part).sequences()
+        before = known.indptr, known.items
+        first = first_of_pairs(rows.indptr, rows.items, before, split.n_items)
+    if not first.any():
+        raise DataError(
+            f"the users have all their {part} items already: exclude_seen=False (--include-seen) "
+            f"lets known items be recommended again"
+        )
+    wanted = held_out if first.all() else held_out.select(first)
+    return wanted, int(np.count_nonzero(held_out.is_first)) - len(wanted)
+
+
+def _ranker(
+    model: Any, split: Split, known: Sequences, n: int, exclude_seen: bool
+) -> Callable[[NDArray[np.int32]], NDArray[np.int32]]:
+    """One function from user indices to the `n` best items."""
     scorer = _scorer(model, split, known)
-    _refuse_known(model, split.part(part), part)
-    top = np.empty((len(users), n), dtype=np.int32)
-    progress.start("evaluate", total=len(users))
-    step = chunk_rows(split.n_items, batch_size)
-    for start in range(0, len(users), step):
-        chunk = users[start : start + step]
-        scores = scorer(chunk)
-        if tuple(scores.shape) != (len(chunk), split.n_items):
+
+    def rank(users: NDArray[np.int32]) -> NDArray[np.int32]:
+        scores = scorer(users)
+        if tuple(scores.shape) != (len(users), split.n_items):
             raise DataError(
-                f"the model gave scores of shape {tuple(scores.shape)} for {len(chunk)} users and "
+                f"the model gave scores of shape {tuple(scores.shape)} for {len(users)} users and "
                 f"{split.n_items} items: it must give one row per user and one column per item"
             )
-        rank = masked_top_k if isinstance(scores, np.ndarray) else masked_top_k_torch
+        top_k = masked_top_k if isinstance(scores, np.ndarray) else masked_top_k_torch
         try:
-            seen = known.take(chunk) if exclude_seen else None
-            top[start : start + step] = rank(scores, n, seen=seen).items
+            return top_k(scores, n, seen=known.take(users) if exclude_seen else None).items
         except NanScoreError as error:
-            user = split.users.external(int(chunk[error.row]))
+            user = split.users.external(int(users[error.row]))
             raise DataError(f"the model scored an item for user {user!r} as NaN") from error
-        del scores
-        progress.advance(len(chunk))
-    progress.close()
-    return top
+
+    return rank
 
 
 def _scorer(model: Any, split: Split, known: Sequences) -> Scorer:
@@ -157,7 +153,7 @@ def _scorer(model: Any, split: Split, known: Sequences) -> Scorer:
                 f"the scores have shape {model.shape}, the split has {split.n_users} users and "
                 f"{split.n_items} items"
             )
-        return lambda users: _rows(model, users)
+        return lambda users: model[users]
     for side in ("users", "items"):
         fitted = getattr(model, side, None)
         if isinstance(fitted, IdMap) and fitted != getattr(split, side):
@@ -192,13 +188,6 @@ def _refuse_known(model: Any, held_out: Interactions, part: Part) -> None:
 def _on_device(scores: Any) -> Any:
     """A CUDA tensor as it is, anything else as a numpy array (the faster path on a CPU)."""
     return scores if getattr(scores, "is_cuda", False) else np.asarray(scores.detach())
-
-
-def _rows(scores: NDArray[Any], users: NDArray[np.int32]) -> NDArray[Any]:
-    """Rows of a score matrix, a view where the users are neighbours."""
-    if users[-1] - users[0] == len(users) - 1:
-        return scores[users[0] : users[-1] + 1]
-    return scores[users]
 
 
 def _given_lists(lists: TopK, split: Split, users: NDArray[np.int32], n: int) -> NDArray[np.int32]:
@@ -237,24 +226,11 @@ def _count_classes(held_out: Interactions, classes: NDArray[np.int8]) -> NDArray
     return counts.reshape(-1, len(ITEM_STRATA)).astype(np.int32)
 
 
-@kernel(parallel=True)
 def _find_hits(
-    top: NDArray[np.int32],
-    users: NDArray[np.int32],
-    indptr: NDArray[np.int64],
-    relevant: NDArray[np.int32],
+    top: NDArray[np.int32], users: NDArray[np.int32], held_out: Interactions
 ) -> NDArray[np.bool_]:
-    """bool[m, k]: whether each listed item is among the user's held-out ones (few: a scan).
-
-    Column by column in memory, since metrics add up ranks over all users at once.
-    """
-    m, k = top.shape
-    hits = np.zeros((k, m), dtype=np.bool_).T
-    for row in prange(m):
-        for rank in range(k):
-            item = top[row, rank]
-            for position in range(indptr[users[row]], indptr[users[row] + 1]):
-                if relevant[position] == item:
-                    hits[row, rank] = True
-                    break
-    return hits
+    """bool[m, k]: whether each listed item is among the user's held-out ones."""
+    rows = np.broadcast_to(users[:, None], top.shape)
+    found = np.asarray(held_out.csr()[rows.ravel(), np.maximum(top, 0).ravel()]).reshape(top.shape)
+    # Column by column in memory, since metrics add up ranks over all users at once.
+    return np.asfortranarray((found > 0) & (top >= 0))

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,7 +14,7 @@ import pyarrow.parquet
 import scipy
 from numpy.typing import NDArray
 
-from leporid.artifacts import atomic_path, check_sealed, read_arrays, write_arrays
+from leporid.artifacts import atomic_path
 from leporid.data import IdMap
 from leporid.errors import ConfigError, DataError, UnknownNameError
 from leporid.evaluation import metrics
@@ -29,7 +28,6 @@ from leporid.evaluation.strata import (
     user_stratum,
 )
 
-_FILE_NAME, _FORMAT = "table.safetensors", 2
 _MASK_BITS = 31
 HIT_COLUMNS = ("user", "hits", "relevant")
 """Of the files that `save_hits` writes."""
@@ -98,12 +96,10 @@ class MetricTable:
     def __repr__(self) -> str:
         shown = [f"{family}@{self.at[-1]}" for family in self.families[:4]]
         means = ", ".join(f"{name} {mean:.4f}" for name, mean in self._means(shown, None).items())
-        if not self.has_lists:
-            return f"MetricTable({len(self):,} users, hits only; {means})"
-        left_out = f"{self.skipped:,} left out without {self.part} items"
-        if self.repeated:
-            left_out += f", {self.repeated:,} items not judged because they are known"
-        return f"MetricTable({len(self):,} users, {self.cold:,} of them cold, {left_out}; {means})"
+        about = "hits only"
+        if self.has_lists:
+            about = f"{self.cold:,} of them cold, {self.skipped:,} left out"
+        return f"MetricTable({len(self):,} users, {about}; {means})"
 
     @property
     def skipped(self) -> int:
@@ -130,11 +126,6 @@ class MetricTable:
     def names(self) -> list[str]:
         """All metrics of this table."""
         return [f"{family}@{n}" for family in self.families for n in self.at]
-
-    @property
-    def external_users(self) -> NDArray[Any]:
-        """object[m]: the external id of each row."""
-        return self.users.externals(self.user)
 
     def mean(self, stratum: str | None = None) -> dict[str, float]:
         """Every metric over all users, or over a stratum.
@@ -173,17 +164,10 @@ class MetricTable:
         margin = float(scipy.stats.t.ppf((1 + level) / 2, m - 1) * values.std(ddof=1) / m**0.5)
         return Interval(mean, mean - margin, mean + margin)
 
-    def intervals(
-        self,
-        names: Iterable[str] | None = None,
-        level: float = 0.95,
-        *,
-        stratum: str | None = None,
-    ) -> dict[str, Interval]:
-        """`confidence` of several metrics (default: all that have one)."""
-        if names is None:
-            names = [n for n in self._names(stratum) if n.partition("@")[0] not in _WHOLE]
-        return {name: self.confidence(name, level, stratum=stratum) for name in names}
+    def intervals(self, stratum: str | None = None) -> dict[str, Interval]:
+        """`confidence` of all metrics that have one."""
+        names = [n for n in self._names(stratum) if n.partition("@")[0] not in _WHOLE]
+        return {name: self.confidence(name, stratum=stratum) for name in names}
 
     def same_users(self, other: MetricTable) -> bool:
         """Whether both were evaluated on the same users with as many items to find each."""
@@ -209,12 +193,9 @@ class MetricTable:
         for name in self.names:
             if name.partition("@")[0] not in ("F1", *_WHOLE):
                 columns[name] = self.per_user(name)
-        about = {
-            "leporid.skipped": str(self.skipped),
-            "leporid.cold": str(self.cold),
-            "leporid.protocol": self.protocol,
-        }
-        return pa.table(columns).replace_schema_metadata(about)
+        about = {"skipped": str(self.skipped), "cold": str(self.cold), "protocol": self.protocol}
+        named = {f"leporid.{name}": value for name, value in about.items()}
+        return pa.table(columns).replace_schema_metadata(named)
 
     def to_parquet(self, path: str | Path) -> Path:
         """Write `to_arrow()` as a parquet file."""
@@ -227,31 +208,6 @@ class MetricTable:
         with atomic_path(path) as temporary:
             pyarrow.csv.write_csv(self.to_arrow(), temporary)
         return Path(path)
-
-    def save(self, path: str | Path) -> Path:
-        """Write the whole table into the directory `path`; `load` gives it back."""
-        arrays = {name: getattr(self, name) for name in _ARRAYS} | self.users.to_arrays("users.")
-        names = ("at", "families", "part", "protocol", "exclude_seen", "repeated")
-        about = {name: getattr(self, name) for name in names}
-        notes = {"table": json.dumps({**about, "format": _FORMAT})}
-        write_arrays(Path(path) / _FILE_NAME, arrays, notes, sealed=True)
-        return Path(path)
-
-    @classmethod
-    def load(cls, path: str | Path) -> MetricTable:
-        """Read what `save` wrote."""
-        arrays, metadata = read_arrays(Path(path) / _FILE_NAME)
-        try:
-            about = json.loads(metadata["table"])
-            if about.pop("format", None) == _FORMAT:  # older tables have no seal
-                check_sealed(path, metadata)
-            about |= {name: tuple(about[name]) for name in ("at", "families")}
-            about |= {name: arrays[name] for name in _ARRAYS}
-            return cls(users=IdMap.from_arrays(arrays, "user", "users."), **about)
-        except KeyError as error:
-            raise DataError(f"{path} is not a saved metric table: {error} is missing") from None
-        except (AttributeError, TypeError, ValueError) as error:
-            raise DataError(f"{path} is not a saved metric table: {error}") from None
 
     def hit_columns(self) -> dict[str, NDArray[np.int32]]:
         """Per user: index, hits as a bit mask (bit r - 1 for rank r), number of test items.
@@ -357,18 +313,18 @@ class MetricTable:
         check_stratum(stratum)
         self._need_lists()
         hits = self.hits
-        if stratum in ITEM_STRATA:
-            wanted = ITEM_STRATA.index(stratum)
-            hits = hits & (popularity_class(self.popularity)[self.top] == wanted)
-            relevant = self.relevant[:, wanted]
-            rows = np.flatnonzero(relevant)
-        elif stratum in COLD_ITEMS:
-            cold = stratum == COLD_ITEMS[1]
-            hits = hits & ((self.popularity[self.top] == 0) == cold)
-            relevant = self.cold_relevant if cold else relevant - self.cold_relevant
-            rows = np.flatnonzero(relevant)
-        else:
+        if stratum not in STRATA_OF_ITEMS:
             rows = np.flatnonzero(user_stratum(stratum, self.activity)[self.user])
+        else:
+            if stratum in ITEM_STRATA:
+                wanted = ITEM_STRATA.index(stratum)
+                inside = popularity_class(self.popularity) == wanted
+                relevant = self.relevant[:, wanted]
+            else:
+                cold = stratum == COLD_ITEMS[1]
+                inside = (self.popularity == 0) == cold
+                relevant = self.cold_relevant if cold else relevant - self.cold_relevant
+            hits, rows = hits & inside[self.top], np.flatnonzero(relevant)
         if len(rows) == 0:
             raise DataError(f"no evaluated user is in the stratum {stratum!r}: nothing to average")
         return _Within(rows, hits[rows], relevant[rows])
@@ -380,6 +336,3 @@ class MetricTable:
         if family not in (*self.families, *more) or n not in self.at:
             raise UnknownNameError("metric", metric, self.names)
         return family, n
-
-
-_ARRAYS = [f.name for f in fields(MetricTable) if "NDArray" in str(f.type)]

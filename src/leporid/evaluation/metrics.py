@@ -9,7 +9,7 @@ Below, h_r is 1 if the item at rank r (from 1) is a test item, and H_r = h_1 + .
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -42,15 +42,13 @@ def user_f1(hits: Hits, relevant: Counts, n: int) -> Values:
     return 2.0 * _hits_until(hits, n) / (n + relevant)
 
 
-def f1(mean_precision: Any, mean_recall: Any) -> Any:
+def f1(mean_precision: float, mean_recall: float) -> float:
     """F1@N = 2 P R / (P + R) of the means P, R over users (the paper's); 0 if both are 0.
 
-    Not the mean of `user_f1`. Takes floats or arrays of means.
+    Not the mean of `user_f1`.
     """
-    p, r = np.asarray(mean_precision, np.float64), np.asarray(mean_recall, np.float64)
-    total = p + r
-    value = np.divide(2.0 * p * r, total, out=np.zeros_like(total), where=total > 0)
-    return value if value.ndim else float(value)
+    total = mean_precision + mean_recall
+    return float(2.0 * mean_precision * mean_recall / total) if total > 0 else 0.0
 
 
 def ndcg(hits: Hits, relevant: Counts, n: int) -> Values:
@@ -140,9 +138,9 @@ def ingredients(metric: str) -> list[str]:
     return [f"Precision@{n}", f"Recall@{n}"] if family == "F1" else [metric]
 
 
-def combine(means: Any) -> Any:
+def combine(means: Sequence[float]) -> float:
     """A metric from the means of its ingredients: itself, or F1 from precision and recall."""
-    return f1(*means) if len(means) == 2 else means[0]
+    return f1(*means) if len(means) == 2 else float(means[0])
 
 
 def linearized(columns: Values) -> Values:

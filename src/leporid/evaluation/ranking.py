@@ -115,8 +115,7 @@ def masked_top_k_torch(
     """`masked_top_k` where the scores are: only the lists leave the device.
 
     `scores` is a float tensor [m, n_items] on any device, left as it is; the result equals
-    that of `masked_top_k` on the same float32 numbers, ties included. Works on one copy of the
-    scores.
+    that of `masked_top_k` on the same float32 numbers, ties included.
     """
     import torch
 
@@ -135,18 +134,13 @@ def masked_top_k_torch(
     if allowed is not None:
         work.masked_fill_(torch.from_numpy(~allowed).to(device), -torch.inf)
     k = min(n, n_items)
-    values, index = torch.topk(work, k, dim=1)
-    if k:
-        # The values are right whatever the ties; the members at the last place may not be.
-        place = values[:, -1:]
-        tied = (work == place).sum(1) > (values == place).sum(1)
-        tied &= place[:, 0] > -torch.inf
-        for rows in torch.split(torch.nonzero(tied)[:, 0], max(1, 2**24 // n_items)):
-            index[rows] = _unique_order_top_k(work[rows], k)
-            values[rows] = work[rows].gather(1, index[rows])
-        index, by_index = index.sort(dim=1)
-        values, by_value = values.gather(1, by_index).sort(dim=1, descending=True, stable=True)
-        index = index.gather(1, by_value)
+    # Keys that are all distinct, in the order of (score, then smaller column). The bits of a float,
+    # read as a signed integer, are in its order once the lower bits of negative ones are flipped.
+    bits = work.view(torch.int32)
+    ordered = torch.where(bits < 0, bits ^ 0x7FFFFFFF, bits).to(torch.int64)
+    column = torch.arange(n_items - 1, -1, -1, device=device)
+    index = (n_items - 1) - torch.topk((ordered << 32) | column, k, dim=1).values % 2**32
+    values = work.gather(1, index)
     items = np.full((m, n), -1, dtype=np.int32)
     best = np.full((m, n), -np.inf, dtype=np.float32)
     items[:, :k] = torch.where(values == -torch.inf, -1, index).to(torch.int32).cpu().numpy()
@@ -171,21 +165,6 @@ def _check(
     if allowed is not None and (allowed.shape != (n_items,) or allowed.dtype != np.bool_):
         raise DataError(f"allowed must be bool[{n_items}], not {allowed.dtype}{allowed.shape}")
     return m, n_items
-
-
-def _unique_order_top_k(scores: torch.Tensor, k: int) -> torch.Tensor:
-    """int64[m, k] best columns by (score descending, column ascending), by distinct int64 keys.
-
-    The bits of a float, read as a signed integer, are in the order of the numbers once the
-    lower bits of negative ones are flipped.
-    """
-    import torch
-
-    bits = scores.view(torch.int32)
-    ordered = torch.where(bits < 0, bits ^ 0x7FFFFFFF, bits).to(torch.int64)
-    n_items = scores.shape[1]
-    column = torch.arange(n_items - 1, -1, -1, device=scores.device)
-    return (n_items - 1) - torch.topk((ordered << 32) | column, k, dim=1).values % 2**32
 
 
 @kernel

@@ -32,9 +32,8 @@ class Recommendations:
     """Rows of (user, item, score), external ids; the rules are in the module's docstring."""
 
     user: pa.Array
-    """string[n] or int64[n]."""
     item: pa.Array
-    """string[n] or int64[n]."""
+    """Text or integers."""
     score: NDArray[np.float64] | None
     """float64[n], higher is better; None where the order of the rows is the order of the list."""
     source: str = "the recommendations"
@@ -52,18 +51,20 @@ class Recommendations:
         for name in (user, item):
             if name not in table.column_names:
                 raise UnknownNameError(f"column of {path}:", name, table.column_names)
-        ids = [_ids(table.column(name), f"{path}, column {name!r}") for name in (user, item)]
-        scores = None
-        if score in table.column_names:
-            try:
-                column = table.column(score).cast(pa.float64())
-            except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-                raise DataError(f"{path}, column {score!r}: {error}") from None
-            scores = column.to_numpy().astype(np.float64)
-            undefined = np.flatnonzero(np.isnan(scores))
-            if len(undefined):
-                raise DataError(f"{path}, row {undefined[0] + 1}: the score is missing or NaN")
-        return cls(ids[0], ids[1], scores, str(path))
+        for name in {user, item, score}.intersection(table.column_names):
+            if table[name].null_count:
+                row = int(np.argmax(table[name].is_null().to_numpy()))
+                raise DataError(f"{path}, column {name!r}: the value in row {row + 1} is missing")
+        users, items = (table[name].combine_chunks() for name in (user, item))
+        if score not in table.column_names:
+            return cls(users, items, None, str(path))
+        try:
+            scores = table[score].cast(pa.float64()).to_numpy()
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+            raise DataError(f"{path}, column {score!r}: {error}") from None
+        if np.isnan(scores).any():
+            raise DataError(f"{path}, row {np.argmax(np.isnan(scores)) + 1}: the score is NaN")
+        return cls(users, items, scores, str(path))
 
     def lists(self, split: Split, users: NDArray[np.int32], n: int) -> TopK:
         """The first `n` recommendations of user indices; -1 and -inf fill short lists."""
@@ -118,16 +119,9 @@ def _read_table(path: Path, ids: Sequence[str]) -> pa.Table:
         raise DataError(f"cannot read {path}: {error}") from None
 
 
-def _ids(column: pa.ChunkedArray, where: str) -> pa.Array:
-    array = column.combine_chunks()
-    if array.null_count:
-        missing = int(np.argmax(array.is_null().to_numpy(zero_copy_only=False)))
-        raise DataError(f"{where}: the id in row {missing + 1} is missing")
-    return array.cast(pa.int64() if pa.types.is_integer(array.type) else pa.string())
-
-
 def _encode(values: pa.Array, ids: IdMap) -> NDArray[np.int32]:
     """Indices, -1 where unknown; text that is no number is unknown among integer ids."""
+    values = values.cast(pa.int64() if pa.types.is_integer(values.type) else pa.string())
     if ids.is_integer and pa.types.is_string(values.type):
         number = pc.match_substring_regex(values, r"^-?[0-9]{1,18}$")
         values = pc.if_else(number, values, pa.scalar(None, pa.string())).cast(pa.int64())

@@ -74,7 +74,6 @@ def against_baselines(
     split: Split,
     *,
     fitted: Recommender | None = None,
-    at: tuple[int, ...] = (1, 5, 10),
     progress: bool | ProgressLike | None = None,
 ) -> BaselineCheck:
     """Fit the baselines on `split` and compare a model's test outcome with theirs by NDCG@10.
@@ -84,38 +83,30 @@ def against_baselines(
     """
     if METRIC not in outcome.names:
         raise ConfigError(f"baselines are compared by {METRIC}: evaluate with at=(1, 5, 10)")
-    trained = fitted.name if fitted is not None else "the model"
+    names = {"name_a": fitted.name if fitted is not None else "the model"}
     reporter = make_progress(progress)
     rows, left_out = [], ""
-    for name in BASELINES:
-        model = models.get(name)()
-        if name == "ease" and split.n_items > MAX_EASE_ITEMS:
+    for model in (models.get(name)() for name in BASELINES):
+        if model.name == "ease" and split.n_items > MAX_EASE_ITEMS:
             left_out = f"EASE is left out: {split.n_items:,} items are more than {MAX_EASE_ITEMS:,}"
-        elif fitted is None or (fitted.name, fitted.config) != (name, model.config):
-            rows.append(_baseline(model, trained, outcome, split, at, reporter))
+            continue
+        if fitted is not None and (fitted.name, fitted.config) == (model.name, model.config):
+            continue
+        names["name_b"] = name = type(model).__name__
+        reporter.start(f"baseline {name}")
+        with Meter() as meter:
+            model.fit(split)
+        table = evaluate(model, split)
+        rows.append(
+            Baseline(
+                model=model.name,
+                name=name,
+                settings=model.config.to_dict(),
+                metrics=table.mean(),
+                seconds=meter.seconds,
+                comparison=compare(outcome, table, METRIC, **names),
+            )
+        )
     if reporter is not progress:
         reporter.close()
     return BaselineCheck(tuple(rows), left_out)
-
-
-def _baseline(
-    model: Recommender,
-    trained: str,
-    outcome: MetricTable,
-    split: Split,
-    at: tuple[int, ...],
-    progress: ProgressLike,
-) -> Baseline:
-    name = type(model).__name__
-    progress.start(f"baseline {name}")
-    with Meter() as meter:
-        model.fit(split)
-    table = evaluate(model, split, at=at)
-    return Baseline(
-        model=model.name,
-        name=name,
-        settings=model.config.to_dict(),
-        metrics=table.mean(),
-        seconds=meter.seconds,
-        comparison=compare(outcome, table, METRIC, name_a=trained, name_b=name),
-    )

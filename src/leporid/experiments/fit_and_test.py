@@ -65,16 +65,15 @@ def fit_and_test(
     experiment: str,
     seed: int,
     recipe: str | None = None,
-    at: tuple[int, ...] = CUTOFFS,
     extra: dict[str, Any] | None = None,
     **how: Any,
 ) -> FittedRun:
     """Fit a model (`fit` says how), test it once, and record it."""
     with Meter() as meter:
         fitted = fit(model, split, init, seed=seed, recipe=recipe, **how)
-    spec: dict[str, Any] = {"dataset": dataset, "experiment": experiment, "seed": seed}
-    spec["recipe"] = recipe
-    return record_run(fitted, split, meter, init=_init_name(init), at=at, extra=extra, **spec)
+    spec: dict[str, Any] = {"seed": seed, "recipe": recipe, "init": _init_name(init)}
+    spec |= {"dataset": dataset, "experiment": experiment}
+    return record_run(fitted, split, meter, extra=extra, **spec)
 
 
 def _init_name(init: str | InitialEmbeddings | None) -> str | None:
@@ -119,14 +118,13 @@ def record_run(
         for stratum in ("cold-items", "warm-items"):
             facts[f"{stratum[:4]}_item_metrics"] = test.mean(stratum=stratum)
     if split.users.core or split.items.core:
-        gone = {
-            f"dropped_{side}": len(getattr(split, side).dropped or ())
-            for side in ("users", "items")
+        facts["core"] = {
+            "k": max(split.users.core, split.items.core),
+            "dropped_users": len(split.users.dropped or ()),
+            "dropped_items": len(split.items.dropped or ()),
         }
-        facts["core"] = {"k": max(split.users.core, split.items.core), **gone}
-    summary = getattr(fitted, "training_summary", None)
-    if callable(summary):
-        facts["training"] = summary()
+    if hasattr(fitted, "training_summary"):
+        facts["training"] = fitted.training_summary()
     fields = {
         "model": fitted.name,
         "config": fitted.config.to_dict(),
@@ -152,16 +150,6 @@ def _device_name(fitted: Any) -> str:
     return str(torch.cuda.get_device_name(device))
 
 
-class TrainedRun(NamedTuple):
-    """What `train_to_folder` wrote."""
-
-    model: Recommender
-    """The final model where one was asked for, else the validated one."""
-    record: RunRecord
-    table: MetricTable
-    baselines: BaselineCheck | None
-
-
 def train_to_folder(
     folder: Path,
     model: str,
@@ -179,11 +167,12 @@ def train_to_folder(
     tensorboard: bool = False,
     progress: bool | ProgressLike | None = None,
     **settings: Any,
-) -> TrainedRun | None:
+) -> tuple[FittedRun, BaselineCheck | None] | None:
     """Fit and test a model, compare it with baselines, and keep everything in a run folder.
 
     `settings` are `settings` and `init_settings` of `fit`. Of several processes (torchrun) all
-    train, the first one tests and writes; the others get None.
+    train, the first one tests and writes; the others get None. The model that comes back is the
+    final one where `final` asks for it.
     """
     first = not int(os.environ.get("RANK", "0"))
     reporter, checkpoint = make_progress(progress), folder / "checkpoint"
@@ -194,9 +183,9 @@ def train_to_folder(
             about: dict[str, Any] = {"seed": seed, "recipe": recipe, "checkpoint": checkpoint}
             fitted = fit(model, split, init, **about, **how, **settings)
         if first:
-            spec: dict[str, Any] = {"dataset": dataset, "experiment": experiment, "seed": seed}
-            spec["recipe"] = recipe
-            _, record, table = record_run(fitted, split, meter, init=_init_name(init), **spec)
+            spec: dict[str, Any] = {"seed": seed, "recipe": recipe, "init": _init_name(init)}
+            spec |= {"dataset": dataset, "experiment": experiment}
+            _, record, table = record_run(fitted, split, meter, **spec)
             write_run(folder, fitted, record, table, tensorboard=tensorboard)
             if baselines:
                 check = against_baselines(table, split, fitted=fitted, progress=reporter)
@@ -214,4 +203,4 @@ def train_to_folder(
     finally:
         if reporter is not progress:
             reporter.close()
-    return TrainedRun(deployed, record, table, check) if first else None
+    return (FittedRun(deployed, record, table), check) if first else None

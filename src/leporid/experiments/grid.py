@@ -6,10 +6,6 @@ run it, write the record atomically. More processes or machines on one directory
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
-import time
 import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -19,7 +15,7 @@ from leporid._version import versions
 from leporid.artifacts import write_json
 from leporid.errors import LeporidError
 from leporid.experiments.cell import Cell, run_cell
-from leporid.experiments.journal import claim, is_claimed
+from leporid.experiments.journal import claim
 from leporid.experiments.record import RunRecord
 from leporid.experiments.spec import ExperimentSpec
 from leporid.experiments.store import Results
@@ -34,7 +30,7 @@ class GridStatus:
     """The state of every cell, and the records of those that are done."""
 
     states: dict[str, str]
-    """'done', 'failed', 'running' or 'waiting', by spec hash."""
+    """'done', 'failed' or 'waiting', by spec hash."""
     records: dict[str, RunRecord]
 
     def count(self, state: str) -> int:
@@ -43,15 +39,13 @@ class GridStatus:
 
 
 def grid_status(cells: list[Cell], root: str | Path) -> GridStatus:
-    """Look at the directory: what is done, failed, running, waiting."""
+    """Look at the directory: what is done, what failed, what is waiting."""
     results = Results(root)
     states, records = {}, {}
     for cell in cells:
         state = "failed" if results.path(cell.key, _ERROR).is_file() else "waiting"
         if record := results.get(cell.key):
             state, records[cell.spec_hash] = "done", record
-        elif is_claimed(results.path(cell.key, _CLAIM)):
-            state = "running"
         states[cell.spec_hash] = state
     return GridStatus(states, records)
 
@@ -96,15 +90,14 @@ def run_grid(
     specs: Sequence[ExperimentSpec],
     root: str | Path,
     *,
-    workers: int = 1,
     device: str = "auto",
     retry_failed: bool = False,
     progress: bool | ProgressLike | None = None,
     on_poll: Callable[[GridStatus], None] | None = None,
 ) -> GridStatus:
-    """Run experiments; with several workers, as many processes share the grid.
+    """Run experiments; several processes with the same `root` share the cells.
 
-    Every worker gets the same `device`: several small models on one accelerator are the point.
+    `on_poll` is told the state of the grid before the first cell and after each one.
     """
     cells = [cell for spec in specs for cell in spec.cells()]
 
@@ -112,36 +105,6 @@ def run_grid(
         if on_poll:
             on_poll(grid_status(cells, root))
 
-    if workers <= 1:
-        poll()
-        work(cells, root, device=device, retry_failed=retry_failed, progress=progress, on_done=poll)
-        return grid_status(cells, root)
-    options = {"root": str(root), "device": device, "retry_failed": retry_failed}
-    task = json.dumps({"cells": [cell.to_dict() for cell in cells], "options": options})
-    processes = [
-        subprocess.Popen([sys.executable, "-c", _WORKER], stdin=subprocess.PIPE, text=True)
-        for _ in range(workers)
-    ]
-    try:
-        for process in processes:
-            assert process.stdin is not None
-            with process.stdin as pipe:
-                pipe.write(task)
-        while any(process.poll() is None for process in processes):
-            poll()
-            time.sleep(1.0)
-    finally:
-        for process in processes:
-            process.terminate()
-        for process in processes:
-            process.wait()
+    poll()
+    work(cells, root, device=device, retry_failed=retry_failed, progress=progress, on_done=poll)
     return grid_status(cells, root)
-
-
-_WORKER = "from leporid.experiments.grid import work_from_stdin; work_from_stdin()"
-
-
-def work_from_stdin() -> None:
-    """One worker process: `{"cells": [...], "options": {...}}` as JSON says what to do."""
-    task = json.load(sys.stdin)
-    work([Cell.from_dict(values) for values in task["cells"]], **task["options"])

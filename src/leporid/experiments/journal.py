@@ -23,17 +23,14 @@ Event = dict[str, Any]
 Form = Any
 """What an event must hold: a type (float: any finite number), `[form]`, or `{name: form}`."""
 
-_PATIENCE_SECONDS = 0.1
-"""`is_claimed` holds the lock for a moment: a worker that meets it there tries again."""
-
 
 @contextmanager
-def claim(path: Path, patience: float = _PATIENCE_SECONDS) -> Iterator[bool]:
+def claim(path: Path) -> Iterator[bool]:
     """Try to claim; yields True to exactly one worker, which holds it until the block ends."""
     path.parent.mkdir(parents=True, exist_ok=True)
     lock = FileLock(path)
     try:
-        lock.acquire(timeout=patience, poll_interval=0.01)
+        lock.acquire(blocking=False)
     except Timeout:
         yield False
         return
@@ -45,14 +42,6 @@ def claim(path: Path, patience: float = _PATIENCE_SECONDS) -> Iterator[bool]:
         with suppress(OSError):
             path.unlink()
         lock.release()
-
-
-def is_claimed(path: Path) -> bool:
-    """Whether a living worker holds the claim `path`."""
-    if not path.exists():
-        return False
-    with claim(path, patience=0) as free:
-        return not free
 
 
 class Journal:

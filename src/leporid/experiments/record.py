@@ -14,19 +14,17 @@ from typing import Any, Self
 import psutil
 
 from leporid._version import versions
-from leporid.artifacts import read_json, write_json
-from leporid.config import canonical_hash
-from leporid.errors import DataError, closest
+from leporid.artifacts import read_json
+from leporid.config import Config, canonical_hash
+from leporid.errors import ConfigError, DataError
 
 _READ_HISTORIES = ("dlr2", "hgn", "sasrec")
 """Models that read validation items when tested before records said who did."""
-_KINDS: dict[Any, Any] = {"str": str, "str | None": str | None, "int": int, "float": int | float}
-"""What a field of a record that comes from a file must be, by its annotation; others are `dict`."""
 _SPEC = ("dataset", "experiment", "model", "init", "recipe", "seed", "config")
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunRecord:
+class RunRecord(Config):
     """One model, fitted once on one data set, and its results.
 
     As a file it lies at `<root>/<dataset>/<experiment>/<model>-<init>-<seed>-<hash>.json`.
@@ -73,29 +71,22 @@ class RunRecord:
             fields["spec_hash"] = canonical_hash({key: fields.get(key) for key in _SPEC}, 12)
         return cls.from_dict(fields)
 
+    def validate(self) -> None:
+        """Metrics must be numbers."""
+        for metrics in (self.metrics, self.valid_metrics, self.tail_metrics):
+            if not all(isinstance(value, int | float) for value in metrics.values()):
+                raise ConfigError("the metrics of a run record must be numbers by name")
+
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
         """The inverse of `to_dict`; an unknown key is an error that names it."""
-        known = {f.name for f in dataclasses.fields(cls)}
-        for key in values:
-            if key not in known:
-                guess = closest(str(key), known)
-                hint = f": did you mean {guess!r}?" if guess else ""
-                raise DataError(f"a run record has no field {key!r}{hint}")
-        if missing := sorted(known - set(values) - {"extra"}):
+        required = {f.name for f in dataclasses.fields(cls)} - {"extra"}
+        if missing := sorted(required - values.keys()):
             raise DataError(f"a run record needs the fields: {', '.join(missing)}")
-        record = cls(**dict(values))
-        for f in dataclasses.fields(cls):
-            if not isinstance(getattr(record, f.name), _KINDS.get(f.type, dict)):
-                raise DataError(f"the field {f.name!r} of a run record is of the wrong kind")
-        for name in ("metrics", "valid_metrics", "tail_metrics"):
-            if not all(isinstance(value, int | float) for value in getattr(record, name).values()):
-                raise DataError(f"the {name} of a run record must be numbers by name")
-        return record
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain JSON-able values; `from_dict` is its inverse."""
-        return dataclasses.asdict(self)
+        try:
+            return super().from_dict(values)
+        except ConfigError as error:
+            raise DataError(f"this is not a run record: {error}") from None
 
     @property
     def key(self) -> str:
@@ -114,18 +105,9 @@ class RunRecord:
         before = "train and validation" if self.model in _READ_HISTORIES else "train only"
         return str(self.extra.get("seen", before))
 
-    def path(self, root: str | Path) -> Path:
-        """The file of the record under `root` (usually `results`)."""
-        return Path(root) / f"{self.key}.json"
-
-    def write(self, root: str | Path) -> Path:
-        """Write the JSON file atomically under `root`; returns its path."""
-        write_json(self.path(root), self.to_dict())
-        return self.path(root)
-
     @classmethod
     def read(cls, path: str | Path) -> Self:
-        """The inverse of `write`, from the path it returned."""
+        """The record of a file."""
         values = read_json(path)
         if not isinstance(values, dict):
             raise DataError(f"{path} is not a run record: it holds no JSON object")

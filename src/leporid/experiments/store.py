@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from filelock import FileLock
 
-from leporid.artifacts import atomic_path
+from leporid.artifacts import atomic_path, write_json
 from leporid.errors import DataError
 from leporid.evaluation import HIT_COLUMNS, MetricTable
 from leporid.experiments.record import RunRecord, safe_name
@@ -44,7 +44,8 @@ class Results:
         """Write a run; the record comes last, so where it is the outcomes are."""
         if outcomes is not None:
             outcomes.save_hits(self.path(record.key, _USERS))
-        return record.write(self.root)
+        write_json(self.path(record.key), record.to_dict())
+        return self.path(record.key)
 
     def get(self, key: str) -> RunRecord | None:
         """The record of a run; None where there is none."""

@@ -10,11 +10,10 @@ from typing import Any
 from leporid import models
 from leporid.data import Split
 from leporid.errors import MissingExtraError
-from leporid.experiments.fit_and_test import fit_and_test
+from leporid.experiments.fit_and_test import FittedRun, fit_and_test
 from leporid.experiments.record import RunRecord
 from leporid.experiments.store import Results
-from leporid.experiments.tuning import TuningResult, tune
-from leporid.models import Recommender
+from leporid.experiments.tuning import tune
 from leporid.progress import ProgressLike
 
 
@@ -54,38 +53,28 @@ def tune_baselines(
     for name in classical_models() if names is None else names:
         cls = models.get(name)
         best = tune(cls, split, trials, metric, seed=seed, storage=storage, progress=progress)
-        about: dict[str, Any] = {"dataset": dataset, "seed": seed, "root": root}
-        untuned = _run(cls(), split, experiment=f"{experiment}-untuned", **about)
-        tuned = _run(cls(**best.best_config), split, best, experiment=experiment, **about)
-        pairs.append((untuned, tuned))
-        if replace and root is not None:
-            for new in (untuned, tuned):
-                earlier = Results(root).records(dataset, [new.experiment])
-                same = [r.key for r in earlier if (r.model, r.seed) == (new.model, new.seed)]
-                Results(root).remove(key for key in same if key != new.key)
+        tuning = {
+            "metric": metric,
+            "best_value": best.best_value,
+            "trials": len(best.trials),
+            "seconds": sum(trial["seconds"] or 0.0 for trial in best.trials),
+            "table": best.trials,
+        }
+        about: dict[str, Any] = {"dataset": dataset, "seed": seed}
+        untuned = fit_and_test(cls(), split, experiment=f"{experiment}-untuned", **about)
+        about |= {"experiment": experiment, "extra": {"tuning": tuning}}
+        tuned = fit_and_test(cls(**best.best_config), split, **about)
+        pairs.append((untuned.record, tuned.record))
+        if root is not None:
+            for run in (untuned, tuned):
+                _keep(run, Results(root), replace)
     return pairs
 
 
-def _run(
-    model: Recommender,
-    split: Split,
-    tuning: TuningResult | None = None,
-    *,
-    seed: int,
-    root: str | Path | None,
-    **spec: Any,
-) -> RunRecord:
-    """Fit a classical model once and test it."""
-    extra: dict[str, Any] = {}
-    if tuning is not None:
-        extra["tuning"] = {
-            "metric": tuning.metric,
-            "best_value": tuning.best_value,
-            "trials": len(tuning.trials),
-            "seconds": sum(trial["seconds"] or 0.0 for trial in tuning.trials),
-            "table": tuning.trials,
-        }
-    run = fit_and_test(model, split, extra=extra, seed=seed, **spec)
-    if root is not None:
-        Results(root).add(run.record, run.table)
-    return run.record
+def _keep(run: FittedRun, results: Results, replace: bool) -> None:
+    """Write a run; `replace` drops the others of its experiment, data set, model and seed."""
+    new = run.record
+    results.add(new, run.table)
+    earlier = results.records(new.dataset, [new.experiment]) if replace else []
+    same = [r.key for r in earlier if (r.model, r.seed) == (new.model, new.seed)]
+    results.remove(key for key in same if key != new.key)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -51,15 +52,12 @@ def tune(
     *,
     seed: int = 0,
     storage: str | Path | None = None,
-    study_name: str | None = None,
     space: SearchSpace | None = None,
     init: str | InitialEmbeddings | None = None,
     recipe: str | None = DEFAULT_RECIPE,
     device: str | None = None,
     progress: bool | ProgressLike | None = None,
-    timeout: float | None = None,
     inner_validation: bool = False,
-    clock: Callable[[], float] = time.monotonic,
     **fixed: Any,
 ) -> TuningResult:
     """Search the space declared beside `model`, evaluated by `metric` on validation only.
@@ -73,42 +71,68 @@ def tune(
     space : replaces the declared search space.
     init, recipe, device : for neural models, as in `leporid.train`.
     fixed : settings that are not searched.
-    timeout : seconds after which no further trial is begun (the first always is).
     inner_validation : evaluate on the test part of `leporid.inner_validation_split(split)` instead
         of on validation. It lies as far behind its training data as test does; validation lies
         next to them.
-    clock : what tells the time, in seconds.
     """
     cls = get(model) if isinstance(model, str) else model
-    family, cutoff = parse_metric(metric)
-    if family in ("Popularity", "Gini"):
+    _check(metric, trials, split)
+    part: Part = "test" if inner_validation else "valid"
+    split = inner_validation_split(split) if inner_validation else split
+    searched = {k: v for k, v in (space or cls.search_space).items() if k not in fixed}
+    check_space(searched, {f.name for f in fields(cls.config_class)}, cls.name)
+    fixed = {**cls.recipe_settings(named_recipe(cls, recipe), split.train), **fixed}
+    question = {
+        "model": cls.name,
+        "metric": metric,
+        "data": split.digest,
+        "seed": str(seed),
+        "init": str(init if isinstance(init, str | None) else type(init).__name__),
+        "fixed": canonical_hash(_complete(cls, fixed)),
+        "space": canonical_hash(repr(dict(searched))),
+    }
+    name = f"{cls.name}-{canonical_hash(question)}"
+    _import_optuna()
+    journal = Journal(_journal_file(storage), question, study=name, forms=_FORMS)
+    measure = _measure(cls, split, part, metric, init, seed=seed, device=device or "auto")
+
+    def trial(finished: Sequence[Event], number: int) -> None:
+        begun = time.monotonic()
+        chosen, params = _ask(searched, _complete(cls, fixed), seed, finished, number)
+        about = {"number": number, "params": params}
+        try:
+            complete = _complete(cls, {**fixed, **chosen})
+            value = measure({**fixed, **chosen})
+        except LeporidError as error:
+            # Settings that cannot be fitted are an outcome of the search, not its end.
+            about |= {"settings": {**_complete(cls, fixed), **chosen}, "error": str(error)}
+            journal.append("failed trial", **about)
+        else:
+            seconds = time.monotonic() - begun
+            journal.append("trial", **about, settings=complete, value=value, seconds=seconds)
+
+    budget = trials if searched else 1
+    reporter = make_progress(progress)
+    reporter.start(f"tuning {cls.name}", budget)
+    reporter.advance(len(_finished(journal)))
+    while _work(journal, name, budget, trial):
+        best = _best(_finished(journal))
+        reporter.advance(1, **({} if best is None else {f"best {metric}": best["value"]}))
+    reporter.close()
+    return _result(_finished(journal), name, cls, metric)
+
+
+def _check(metric: str, trials: int, split: Split) -> None:
+    if parse_metric(metric)[0] in ("Popularity", "Gini"):
         raise ConfigError(f"{metric} is not a goal to maximise: choose NDCG@10, HR@10 or F1@10")
     if trials < 1:
         raise ConfigError(f"trials must be at least 1, not {trials}")
     if len(split.valid) == 0:
         raise DataError("the validation part of the split is empty: nothing to tune on")
-    part: Part = "test" if inner_validation else "valid"
-    if inner_validation:
-        split = inner_validation_split(split)
-    searched = {k: v for k, v in (space or cls.search_space).items() if k not in fixed}
-    check_space(searched, {f.name for f in fields(cls.config_class)}, cls.name)
-    fixed = {**cls.recipe_settings(named_recipe(cls, recipe), split.train), **fixed}
-    search = _Search(cls, split, part, metric, cutoff, searched, fixed, seed, init, device, clock)
-    name = study_name or f"{cls.name}-{canonical_hash(search.question)}"
-    _import_optuna()
-    journal = Journal(_journal_file(storage), search.question, study=name, forms=_FORMS)
-    budget = trials if searched else 1
-    reporter = make_progress(progress)
-    reporter.start(f"tuning {cls.name}", budget)
-    reporter.advance(len(_finished(journal)))
-    deadline = math.inf if timeout is None else clock() + timeout
-    while _work(search, journal, name, budget):
-        best = _best(_finished(journal))
-        reporter.advance(1, **({} if best is None else {f"best {metric}": best["value"]}))
-        if clock() >= deadline:
-            break
-    reporter.close()
-    return _result(_finished(journal), name, cls, metric)
+
+
+def _complete(cls: type[Recommender], settings: Mapping[str, Any]) -> dict[str, Any]:
+    return cls.config_class.from_dict(settings).to_dict()
 
 
 def _journal_file(storage: str | Path | None) -> Path | None:
@@ -140,139 +164,102 @@ def _best(finished: Sequence[Event]) -> Event | None:
     return max(done, key=lambda trial: trial["value"], default=None)
 
 
-def _work(search: _Search, journal: Journal, name: str, budget: int) -> bool:
+def _work(
+    journal: Journal, name: str, budget: int, trial: Callable[[Sequence[Event], int], None]
+) -> bool:
     """Run the first trial that no other process runs; False where none is left."""
     journal.reload()
-    done = {trial["number"] for trial in _finished(journal)}
-    for number in range(budget):
-        if number not in done:
-            with journal.claim(f"{canonical_hash(name)}-{number}") as mine:
-                journal.reload()
-                finished = _finished(journal)
-                if mine and all(trial["number"] != number for trial in finished):
-                    search.trial(journal, finished, number)
-                    return True
+    done = {finished["number"] for finished in _finished(journal)}
+    for number in (n for n in range(budget) if n not in done):
+        with journal.claim(f"{canonical_hash(name)}-{number}") as mine:
+            journal.reload()
+            finished = _finished(journal)
+            if mine and all(other["number"] != number for other in finished):
+                trial(finished, number)
+                return True
     return False
 
 
-@dataclass(frozen=True)
-class _Search:
-    """What one call of `tune` asks for."""
+def _ask(
+    space: SearchSpace,
+    defaults: Mapping[str, Any],
+    seed: int,
+    finished: Sequence[Event],
+    number: int,
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The settings that the sampler asks for, and the same as Optuna has them.
 
-    cls: type[Recommender]
-    split: Split
-    part: Part
-    metric: str
-    cutoff: int
-    space: SearchSpace
-    fixed: dict[str, Any]
-    seed: int
-    init: str | InitialEmbeddings | None
-    device: str | None
-    clock: Callable[[], float]
-    vectors: dict[int, InitialEmbeddings | None] = field(default_factory=dict)
-    """Initial embeddings by their length, computed once for all trials."""
-
-    @property
-    def question(self) -> dict[str, str]:
-        """Trials of one study must all answer this."""
-        init = self.init if isinstance(self.init, str | None) else type(self.init).__name__
-        return {
-            "model": self.cls.name,
-            "metric": self.metric,
-            "data": self.split.digest,
-            "seed": str(self.seed),
-            "init": str(init),
-            "fixed": canonical_hash(self._complete(self.fixed)),
-            "space": canonical_hash(repr(dict(self.space))),
-        }
-
-    def _complete(self, settings: Mapping[str, Any]) -> dict[str, Any]:
-        return self.cls.config_class.from_dict(settings).to_dict()
-
-    @property
-    def _defaults(self) -> dict[str, Any]:
-        """The default settings, as far as they lie inside the space, as Optuna has them."""
-        config = self._complete(self.fixed)
-        return {
-            name: dim.options.index(config[name]) if isinstance(dim, Choice) else config[name]
-            for name, dim in self.space.items()
-            if config[name] in dim and active(dim, config)
-        }
-
-    def trial(self, journal: Journal, finished: Sequence[Event], number: int) -> None:
-        """One trial: settings out of the space, a fit, the metric on validation."""
-        begun = self.clock()
-        chosen, params = self._ask(finished, number)
-        about = {"number": number, "params": params}
-        try:
-            settings = {**self.fixed, **chosen}
-            complete = self._complete(settings)
-            value = self._evaluate(settings)
-        except LeporidError as error:
-            # Settings that cannot be fitted are an outcome of the search, not its end.
-            about |= {"settings": {**self._complete(self.fixed), **chosen}, "error": str(error)}
-            journal.append("failed trial", **about)
-        else:
-            seconds = self.clock() - begun
-            journal.append("trial", **about, settings=complete, value=value, seconds=seconds)
-
-    def _ask(self, finished: Sequence[Event], number: int) -> tuple[dict[str, Any], dict[str, Any]]:
-        """The settings that the sampler asks for, and the same as Optuna has them.
-
-        The sampler is seeded by the number of the trial and sees the finished ones, so that an
-        interrupted study goes on as if it had not been.
-        """
-        optuna = _import_optuna()
-        sampler = optuna.samplers.TPESampler(
-            n_startup_trials=_STARTUP_TRIALS, seed=self.seed * 100_003 + number
-        )
-        before = optuna.logging.get_verbosity()
-        optuna.logging.set_verbosity(optuna.logging.WARNING)  # its messages give way to our bar
-        study = optuna.create_study(direction="maximize", sampler=sampler)
-        optuna.logging.set_verbosity(before)
-        for trial in finished:
-            failed = trial["event"] == "failed trial"
-            own = {name: value for name, value in trial["params"].items() if name in self.space}
-            study.add_trial(
-                optuna.trial.create_trial(
-                    state=optuna.trial.TrialState["FAIL" if failed else "COMPLETE"],
-                    params=own,
-                    distributions={name: _distribution(self.space[name]) for name in own},
-                    value=None if failed else trial["value"],
-                )
+    The sampler is seeded by the number of the trial and sees the finished ones, so that an
+    interrupted study goes on as if it had not been. The first trial has the `defaults`, as far as
+    they lie inside the space.
+    """
+    optuna = _import_optuna()
+    sampler = optuna.samplers.TPESampler(
+        n_startup_trials=_STARTUP_TRIALS, seed=seed * 100_003 + number
+    )
+    before = optuna.logging.get_verbosity()
+    optuna.logging.set_verbosity(optuna.logging.WARNING)  # its messages give way to our bar
+    study = optuna.create_study(direction="maximize", sampler=sampler)
+    optuna.logging.set_verbosity(before)
+    for trial in finished:
+        failed = trial["event"] == "failed trial"
+        own = {name: value for name, value in trial["params"].items() if name in space}
+        study.add_trial(
+            optuna.trial.create_trial(
+                state=optuna.trial.TrialState["FAIL" if failed else "COMPLETE"],
+                params=own,
+                distributions={name: _distribution(space[name]) for name in own},
+                value=None if failed else trial["value"],
             )
-        if number == 0:
-            study.enqueue_trial(self._defaults)
-        chosen: dict[str, Any] = {}
-        trial = study.ask()
-        for name, dim in self.space.items():
-            if not active(dim, chosen):
-                continue
-            if isinstance(dim, Choice):
-                place = trial.suggest_categorical(name, range(len(dim.options)))
-                chosen[name] = dim.options[place]
-            else:
-                suggest = trial.suggest_int if isinstance(dim, Int) else trial.suggest_float
-                chosen[name] = suggest(name, dim.low, dim.high, log=dim.log)
-        return chosen, trial.params
+        )
+    if number == 0:
+        inside = [n for n, dim in space.items() if defaults[n] in dim and active(dim, defaults)]
+        study.enqueue_trial({name: _as_optuna(space[name], defaults[name]) for name in inside})
+    chosen: dict[str, Any] = {}
+    trial = study.ask()
+    for name, dim in space.items():
+        if not active(dim, chosen):
+            continue
+        if isinstance(dim, Choice):
+            place = trial.suggest_categorical(name, range(len(dim.options)))
+            chosen[name] = dim.options[place]
+        else:
+            suggest = trial.suggest_int if isinstance(dim, Int) else trial.suggest_float
+            chosen[name] = suggest(name, dim.low, dim.high, log=dim.log)
+    return chosen, trial.params
 
-    def _evaluate(self, settings: Mapping[str, Any]) -> float:
-        """Fit with these settings; the metric on `part`."""
-        vectors = None
-        if self.cls.takes_initial_vectors:
-            dim = self._complete(settings)["dim"]
-            if dim not in self.vectors:
-                self.vectors[dim] = initial_embeddings(
-                    self.init, self.split.train, dim=dim, seed=self.seed
-                )
-            vectors = self.vectors[dim]
-        options = {"seed": self.seed, "device": self.device or "auto", **settings}
-        model = train(self.cls, self.split, vectors, recipe=None, progress=False, **options)
-        value = evaluate(model, self.split, at=(self.cutoff,), part=self.part).mean()[self.metric]
+
+def _measure(
+    cls: type[Recommender],
+    split: Split,
+    part: Part,
+    metric: str,
+    init: str | InitialEmbeddings | None,
+    *,
+    seed: int,
+    device: str,
+) -> Callable[[Mapping[str, Any]], float]:
+    """What fits a model with some settings and gives the metric on `part`."""
+
+    @cache
+    def vectors(dim: int) -> InitialEmbeddings | None:
+        return initial_embeddings(init, split.train, dim=dim, seed=seed)
+
+    def measure(settings: Mapping[str, Any]) -> float:
+        own = vectors(_complete(cls, settings)["dim"]) if cls.takes_initial_vectors else None
+        how: dict[str, Any] = {"seed": seed, "device": device, "progress": False, **settings}
+        model = train(cls, split, own, recipe=None, **how)
+        cutoff = parse_metric(metric)[1]
+        value = float(evaluate(model, split, at=(cutoff,), part=part).mean()[metric])
         if not math.isfinite(value):
-            raise DataError(f"{self.metric} of {self.cls.name} is not finite on validation")
-        return float(value)
+            raise DataError(f"{metric} of {cls.name} is not finite on validation")
+        return value
+
+    return measure
+
+
+def _as_optuna(dim: Dimension, value: Any) -> Any:
+    return dim.options.index(value) if isinstance(dim, Choice) else value
 
 
 def _distribution(dim: Dimension) -> Any:

@@ -6,20 +6,17 @@ journal makes a killed search go on; the time for the final fits is kept from th
 answer             What a session works with, what it fitted, what a folder already holds
 blending           Which finished candidates make a blend that is above the best of them
 budget             Durations, the timer of a budget, and the guard that stops work at a deadline
-candidates         The problem, and candidates in their order, with variants of their settings
+candidates         The problem, candidates in their order, variants of their settings, trials
 choice             `choose` and its answer
 decision           Which candidate: the best value, a faster one that is level, or a blend
 evaluator          `TrialEvaluator`: fits a candidate and evaluates it on the inner split
-events             The events of a search in its journal
+events             The events of a search in its journal, and a progress line for each
 finalise           From the search to a deployed model: decide, test once, fit on everything
-progress_messages  What is shown while a search runs
-report             The files that describe an answer: chosen.json and an HTML page
 runtime_estimates  Seconds of fits, from small shares of the log and from earlier trials
 schedule           What is run in which order, and how many steps networks get
 search             Rounds and rungs, by paired differences
 subprocess_runner  Runs a task in a process that is killed at its deadline
-summary            Why this model, the table of candidates, and commands
-trial              One candidate, fitted and evaluated at one rung
+summary            chosen.json and the HTML page: why this model, the table, commands
 """
 
 import lazy_loader

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from leporid.artifacts import check_manifest, read_object
 from leporid.errors import DataError
-from leporid.evaluation import Comparison, MetricTable
 from leporid.experiments import FittedRun
 from leporid.models import Recommender, find_model
-from leporid.selection.candidates import Candidate
+from leporid.selection.candidates import Candidate, Result
 from leporid.selection.decision import Decision
 from leporid.selection.evaluator import TrialEvaluator
 from leporid.selection.search import Search
-from leporid.selection.trial import Result
 
 SUMMARY = "chosen.json"
 PARTS = ("winner", "metric", "why", "table", "tested", "commands", "elapsed")
@@ -31,8 +29,6 @@ class Session:
     dataset: str
     source: str
     """The log on the command line."""
-    facts: Mapping[str, Any]
-    """Of the log."""
     decision: Decision = field(default_factory=Decision)
     is_interrupted: bool = False
 
@@ -40,17 +36,6 @@ class Session:
     def evaluator(self) -> TrialEvaluator:
         """Of the search."""
         return self.search.evaluator
-
-
-@dataclass(frozen=True)
-class Tested:
-    """A fitted model on the test part."""
-
-    label: str
-    table: MetricTable
-    seconds: float
-    comparison: Comparison | None = None
-    """The chosen model (a) with this one (b)."""
 
 
 @dataclass
@@ -64,10 +49,8 @@ class FinalModel:
     model: Recommender | None = None
     run: FittedRun | None = None
     """The validated model and its record."""
-    tested: list[Tested] = field(default_factory=list)
-    """The chosen model first."""
-    is_written: bool = False
-    is_complete: bool = False
+    tested: list[dict[str, Any]] = field(default_factory=list)
+    """A row per model on the test part, the chosen one first."""
 
     @property
     def key(self) -> str:
@@ -84,9 +67,8 @@ class Answer:
     """Those of a `Choice`, but for the model."""
     key: str
     value: float | None
-    """None for a candidate that was not evaluated, or in folders before 0.7.1."""
+    """None for a candidate that was not evaluated, or in folders of 0.7.0."""
     budget: float
-    is_complete: bool
 
     def gives_way_to(self, final: FinalModel) -> bool:
         """Whether `final` may replace it: the same candidate, or one with a higher value."""
@@ -128,5 +110,5 @@ def read_answer(folder: Path) -> Answer | None:
         raise DataError(
             f"{path} is damaged ({error}): remove it, and the same command writes it again"
         ) from None
-    key, complete = str(kept.get("key", "")), bool(kept.get("complete", True))
-    return Answer(model, parts, key, None if value is None else float(value), budget, complete)
+    key, value = str(kept.get("key", "")), None if value is None else float(value)
+    return Answer(model, parts, key, value, budget)

@@ -7,7 +7,7 @@ evaluates the blend that the other half picks.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -25,7 +25,7 @@ from leporid.evaluation import (
     parse_metric,
 )
 from leporid.selection.budget import Guard
-from leporid.selection.trial import Result
+from leporid.selection.candidates import Result
 
 _DAMPING = 60.0
 _MAX_PICKS = 5
@@ -41,6 +41,20 @@ class BlendChoice:
     weights: tuple[int, ...]
     value: float
     comparison: Comparison
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, the members by their keys."""
+        about = {"weights": self.weights, "value": self.value}
+        members = [member.candidate.key for member in self.members]
+        return {"members": members, **about, "comparison": self.comparison.to_dict()}
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any], finished: Mapping[str, Result]) -> BlendChoice:
+        """The inverse of `to_dict`, with the finished results by key."""
+        members = tuple(finished[key] for key in values["members"])
+        weights = tuple(int(weight) for weight in values["weights"])
+        found = Comparison.from_dict(values["comparison"])
+        return cls(members, weights, float(values["value"]), found)
 
     @property
     def entries(self) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""What is searched: the problem, and candidates (models, initialisations, settings) in their order.
+"""What is searched: the problem, candidates (models, initialisations, settings) and their trials.
 
 Properties of a log only order the candidates; they never exclude one. If the log has an order,
 sequential models go first (SASRec and DLR2 lead in results/README.md); otherwise they go last.
@@ -7,10 +7,10 @@ sequential models go first (SASRec and DLR2 lead in results/README.md); otherwis
 from __future__ import annotations
 
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,7 @@ from leporid import models
 from leporid.config import Config, canonical_hash
 from leporid.data import Interactions, Split, inner_validation_split
 from leporid.errors import MissingExtraError
-from leporid.evaluation import parse_metric
+from leporid.evaluation import combine, parse_metric
 from leporid.space import Choice, Int, SearchSpace, active
 
 FIRST = ("toppop", "itemknn", "turbocf", "gfcf", "ease")
@@ -36,6 +36,8 @@ _SMALL_MOVE = 0.15
 """Standard deviation of a small change of a setting, as a share of its range."""
 _MAX_USERS = 10_000
 """Users of the last rung at most."""
+MAX_TRIAL_SHARE = 0.06
+"""Share of the budget that a trial of a classical model may take."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +63,11 @@ class Problem:
     def cutoff(self) -> int:
         """10 of NDCG@10."""
         return parse_metric(self.metric)[1]
+
+    @property
+    def has_order(self) -> bool:
+        """Whether users have an order in time."""
+        return bool(self.split.train_valid.has_order)
 
     @cached_property
     def known(self) -> Split:
@@ -119,28 +126,10 @@ def with_validation(split: Split) -> Split:
     return Split(split.train_valid, nothing, split.test, split.protocol)
 
 
-def log_facts(split: Split) -> dict[str, Any]:
-    """The properties of a log that order the candidates and that the report shows."""
-    known = split.train_valid
-    return {
-        "users": split.n_users,
-        "items": split.n_items,
-        "interactions": len(known) + len(split.test),
-        "density": len(known) / max(split.n_users * split.n_items, 1),
-        "mean history": len(known) / max(split.n_users, 1),
-        "has an order": bool(known.has_order),
-    }
-
-
-def first_candidates() -> list[Candidate]:
-    """The quick ones, with their default settings."""
-    return [Candidate(model=name) for name in FIRST if name in models.available()]
-
-
 def classical_candidates(only: Sequence[str] | None = None) -> list[Candidate]:
-    """All other classical models (or only some), with their default settings."""
-    names = [n for n in models.available() if n not in (*FIRST, *NETWORKS)]
-    names = [n for n in names if only is None or n in only]
+    """All classical models (or only some) with their default settings, the quick ones first."""
+    others = (name for name in models.available() if name not in (*FIRST, *NETWORKS))
+    names = [name for name in (*FIRST, *others) if name in (only or models.available())]
     classes = {name: models.get(name) for name in names}
     alone = [n for n, c in classes.items() if not (c.takes_initial_vectors or c.combines)]
     return [Candidate(model=name) for name in alone]
@@ -154,9 +143,9 @@ def with_windows(candidate: Candidate) -> list[Candidate]:
     return [candidate.replace(settings={**candidate.settings, "window": n}) for n in others]
 
 
-def neural_models(facts: Mapping[str, Any]) -> list[str]:
+def neural_models(has_order: bool) -> list[str]:
     """The networks in their order; none where torch is not installed."""
-    names = _ORDERED if facts["has an order"] else _UNORDERED
+    names = _ORDERED if has_order else _UNORDERED
     try:
         return [n for n in names if n in models.available() and models.get(n)]
     except MissingExtraError:
@@ -176,9 +165,8 @@ def with_inits(
     model: str, settings: Mapping[str, Any], inits: Sequence[str] = INITS
 ) -> list[Candidate]:
     """The same network and settings with each initialisation: equal treatment."""
-    return [
-        Candidate(model=model, init=init, settings=dict(settings), kind="neural") for init in inits
-    ]
+    how: dict[str, Any] = {"model": model, "kind": "neural"}
+    return [Candidate(init=init, settings=dict(settings), **how) for init in inits]
 
 
 def variant(model: str, base: Mapping[str, Any], place: int, seed: int) -> dict[str, Any]:
@@ -214,3 +202,55 @@ def _drawn(space: SearchSpace, name: str, now: Any, rng: np.random.Generator) ->
     value = float(np.exp(drawn)) if dimension.log else drawn
     value = min(max(value, dimension.low), dimension.high)
     return round(value) if isinstance(dimension, Int) else float(f"{value:.3g}")
+
+
+class Rung(NamedTuple):
+    """How much a trial sees: shares of the users to evaluate on, and of the steps of a training."""
+
+    users: float
+    steps: float
+
+
+RUNGS = (Rung(0.25, 1 / 9), Rung(0.5, 1 / 3), Rung(1.0, 1.0))
+FULL = len(RUNGS) - 1
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """What a trial gave."""
+
+    columns: NDArray[np.float64]
+    """float64[m, c]: the metric per user, or what it is made of (F1)."""
+    seconds: float
+    facts: dict[str, Any]
+    """Milliseconds per request, bytes, steps."""
+
+
+@dataclass(frozen=True, eq=False)
+class Result:
+    """A candidate, its rung, and the outcome of that trial."""
+
+    candidate: Candidate
+    rung: int
+    outcome: Outcome
+    at: float
+
+    @cached_property
+    def value(self) -> float:
+        """The metric."""
+        return float(combine(list(self.outcome.columns.mean(axis=0))))
+
+
+def by_value(result: Result) -> tuple[float, int, str]:
+    """Sorts the best first; of equals the one with fewer settings, then the one with the lower key.
+
+    The order in which workers answer must not matter.
+    """
+    return -result.value, len(result.candidate.settings), result.candidate.key
+
+
+class Workers(Protocol):
+    """What runs trials in parallel: a cluster, a pool of processes."""
+
+    def submit(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """Begin `function(*arguments)`; a future with `done`, `result` and `cancel`."""

@@ -14,24 +14,25 @@ from leporid.data import Interactions, Split, load, split_by
 from leporid.errors import (
     ConfigError,
     DataError,
-    MissingExtraError,
     TrainingInterruptedError,
     UnknownNameError,
 )
 from leporid.evaluation import parse_metric
-from leporid.html import new_figure
 from leporid.models import Recommender, available
 from leporid.selection.answer import PARTS, Answer, Session, read_answer, with_value
 from leporid.selection.budget import Timer, format_duration, parse_duration
-from leporid.selection.candidates import Problem, log_facts
+from leporid.selection.candidates import Problem, Workers
 from leporid.selection.decision import TIMING_SHARE
 from leporid.selection.evaluator import TrialEvaluator
-from leporid.selection.events import open_journal, search_folder, seconds_spent
+from leporid.selection.events import (
+    open_journal,
+    progress_lines,
+    search_folder,
+    seconds_spent,
+)
 from leporid.selection.finalise import finalise, last_decision
-from leporid.selection.progress_messages import progress_messages
-from leporid.selection.schedule import Schedule
+from leporid.selection.schedule import run_schedule
 from leporid.selection.search import Search
-from leporid.selection.trial import Workers
 
 _RESERVE_SHARE, _RESERVE_SECONDS = 0.03 + TIMING_SHARE, 1.0
 """Kept for timing requests of level candidates, and for the report and other files."""
@@ -39,8 +40,6 @@ _TOO_SMALL = (
     "the log is too small to evaluate anything: no user has enough interactions to hold some back; "
     "the most popular items are the answer until there are more"
 )
-_FIGURE_ABOVE = 30.0
-"""With fewer seconds left the search is not drawn."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,7 +105,7 @@ def choose(
     protocol : how a log is split, one of "temporal", "leave-last-out", "global-time", "random"
     seed : of every random choice
     device : where networks are trained
-    progress : a live table on a terminal, otherwise one line per event
+    progress : one line per trial and fit on stderr
     dataset : name of the data in the record
     spent : seconds of the budget that are gone already (loading the log, say)
     workers : what evaluates candidates in parallel: an object with `submit(function, *arguments)`,
@@ -130,35 +129,28 @@ def choose(
         kept = search_folder(folder)
         journal = open_journal(kept, question | {"seed": seed})
         standing = read_answer(folder)
-        if standing is not None and standing.is_complete and standing.budget >= seconds:
+        if standing is not None and standing.budget >= seconds:
             return _kept(standing, folder, f"the answer for {format_duration(standing.budget)}")
         timer = Timer(seconds, seconds_spent(journal) + spent + clock() - begun, clock)
-        tell = stack.enter_context(progress_messages(progress, timer, metric))
+        tell = progress_lines(progress, timer, metric)
         problem = Problem.of(split, metric, seed=seed, device=device)
-        evaluator = TrialEvaluator.of(problem, timer, kept, workers)
-        search = Search(evaluator, journal, timer, reserve=_reserve(timer), tell=tell)
-        session = Session(search, folder, name, source, log_facts(split))
-        if standing is not None and standing.is_complete and timer.left <= search.reserve():
+        evaluator = TrialEvaluator(problem, timer, kept, workers)
+        reserve = _RESERVE_SHARE * seconds + _RESERVE_SECONDS
+        search = Search(evaluator, journal, timer, reserve=reserve, tell=tell)
+        session = Session(search, folder, name, source)
+        if standing is not None and timer.left <= search.reserve():
             return _kept(standing, folder, "no time is left to search for a better one")
         if problem.inner is split:
             session.decision.notes.append(_TOO_SMALL)
         elif (before := last_decision(journal)) is None or before["budget"] < seconds:
             try:
-                Schedule(search, session.facts, models).run()
+                run_schedule(search, models)
             except (KeyboardInterrupt, TrainingInterruptedError):
                 # Ctrl-C once: the best so far is fitted; twice: nothing is.
                 session.decision.notes.append("interrupted: this is the best so far")
                 session.is_interrupted = True
         chosen = _finalised(session)
         return chosen if output is not None else replace(chosen, folder=None)
-
-
-def _reserve(timer: Timer) -> float:
-    """Seconds for the report and other files at the end."""
-    if timer.left > _FIGURE_ABOVE:
-        with contextlib.suppress(MissingExtraError):
-            new_figure(1, 1)  # loading it takes seconds, which are easier to spare now
-    return _RESERVE_SHARE * timer.budget + _RESERVE_SECONDS
 
 
 def _finalised(session: Session) -> Choice:
@@ -171,7 +163,7 @@ def _finalised(session: Session) -> Choice:
         standing = read_answer(folder)  # another process may have written it meanwhile
         if standing is not None:
             standing = with_value(standing, search.finished)
-            if standing.is_complete and _is_current(standing, search):
+            if _is_current(standing, search):
                 return _kept(standing, folder, "the search has found no better candidate")
         done = finalise(session, standing)
         if done is None:

@@ -5,25 +5,17 @@ The decision is a line of the journal, so that a search that is killed at its en
 
 from __future__ import annotations
 
-import contextlib
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-
-from leporid import models
 from leporid.errors import DataError, LeporidError
-from leporid.evaluation import Comparison, evaluate, parse_metric
 from leporid.experiments import Event
 from leporid.selection.blending import MAX_MEMBERS, BlendChoice, choose_blend
 from leporid.selection.budget import Guard, OutOfTimeError
-from leporid.selection.candidates import Candidate
-from leporid.selection.evaluator import TrialEvaluator
+from leporid.selection.candidates import FULL, Result, by_value
 from leporid.selection.runtime_estimates import request_milliseconds
 from leporid.selection.search import Search
-from leporid.selection.trial import FULL, Result, by_value
 
-_CURVE_SHARES = (0.25, 0.5)
 _MIN_SPEEDUP, _MIN_MS_SAVED = 2.0, 1.0
 """A level candidate with a lower value is taken only if its requests are this much faster."""
 TIMING_SHARE = 0.02
@@ -44,29 +36,18 @@ class Decision:
     """The best, or a faster one level with it; after the fit, the one that was fitted."""
     milliseconds: tuple[float, float] | None = None
     """The quickest request of the best and of the winner, where a faster one was taken."""
-    runner_up: Result | None = None
-    """The best of another model."""
     blend: BlendChoice | None = None
     """The greedy blend, taken or not."""
     takes_blend: bool = False
-    curve: list[tuple[float, float]] = field(default_factory=list)
-    """Shares of the users and the metric of the winner fitted on them."""
     notes: list[str] = field(default_factory=list)
 
     def to_event(self) -> dict[str, Any]:
         """The decision as a line of the journal."""
         assert self.winner is not None
-        blend: dict[str, Any] | None = None
-        if self.blend is not None:
-            own = self.blend
-            blend = {
-                "members": [member.candidate.key for member in own.members],
-                "weights": own.weights,
-                "value": own.value,
-                "comparison": own.comparison.to_dict(),
-            }
-        winner = self.winner.candidate.key
-        taken = "+".join(blend["members"]) if blend and self.takes_blend else winner
+        taken = winner = self.winner.candidate.key
+        blend = None if self.blend is None else self.blend.to_dict()
+        if blend is not None and self.takes_blend:
+            taken = "+".join(blend["members"])
         about = {"milliseconds": self.milliseconds, "takes_blend": self.takes_blend}
         return {"taken": taken, "winner": winner, "blend": blend, **about}
 
@@ -76,16 +57,12 @@ class Decision:
         try:
             winner, blend = finished[event["winner"]], event["blend"]
             if blend is not None:
-                members = tuple(finished[key] for key in blend["members"])
-                weights = tuple(int(weight) for weight in blend["weights"])
-                found = Comparison.from_dict(blend["comparison"])
-                blend = BlendChoice(members, weights, float(blend["value"]), found)
+                blend = BlendChoice.from_dict(blend, finished)
             takes, timed = bool(event["takes_blend"]), event["milliseconds"]
         except (DataError, KeyError, TypeError, ValueError):
             return False
         self.best, self.winner, self.blend, self.takes_blend = search.leader, winner, blend, takes
         self.milliseconds = None if timed is None else (timed[0], timed[1])
-        self.runner_up = _runner_up(search, winner)
         return True
 
 
@@ -95,14 +72,7 @@ def decide(search: Search, decision: Decision) -> None:
     if best is None:
         return
     prefer_faster(search, best, decision)
-    decision.runner_up = _runner_up(search, decision.winner or best)
     _blend(search, decision)
-
-
-def _runner_up(search: Search, winner: Result) -> Result | None:
-    ranked = sorted(search.finished, key=by_value)
-    others = [r for r in ranked if r.candidate.model != winner.candidate.model]
-    return next(iter(others), None)
 
 
 def prefer_faster(search: Search, best: Result, decision: Decision) -> None:
@@ -160,42 +130,3 @@ def _blend(search: Search, decision: Decision) -> None:
     if blend is not None and blend.comparison.outcome == "above":
         needed = sum(evaluator.finish(member.candidate) for member in blend.members)
         decision.takes_blend = needed < 0.9 * timer.left
-
-
-def learning_curve(search: Search, decision: Decision) -> None:
-    """The metric of a classical winner that is fitted on fewer users, if there is time."""
-    winner, timer, evaluator = decision.winner, search.timer, search.evaluator
-    if winner is None or winner.candidate.kind == "neural" or evaluator.problem.inner.n_users < 40:
-        return
-    curve: list[tuple[float, float]] = []
-    for share in _CURVE_SHARES:
-        cost = winner.outcome.seconds
-        if timer.left - 2 * search.reserve() < 2 * cost + 0.02 * timer.budget:
-            return
-        guard = Guard(timer, timer.budget - search.reserve())
-        with contextlib.suppress(LeporidError):
-            curve.append((share, _with_share(evaluator, winner.candidate, share, guard)))
-    if len(curve) == len(_CURVE_SHARES):
-        decision.curve = [*curve, (1.0, winner.value)]
-
-
-def _with_share(
-    evaluator: TrialEvaluator, candidate: Candidate, share: float, guard: Guard
-) -> float:
-    """The metric on evaluated users of a share, fitted on that share."""
-    problem, inner = evaluator.problem, evaluator.problem.inner
-    everyone = np.random.default_rng(problem.seed + 1).permutation(inner.n_users)
-    kept = np.zeros(inner.n_users, np.bool_)
-    kept[everyone[: round(share * len(everyone))]] = True
-    evaluated = problem.users[kept[problem.users]]
-    part = replace(
-        inner,
-        train=inner.train.select(kept[inner.train.user]),
-        valid=inner.valid.select(kept[inner.valid.user]),
-        test=inner.test.select(np.isin(inner.test.user, evaluated)),
-    )
-    model = models.get(candidate.model)(**candidate.settings)
-    model.fit(part, seed=problem.seed, progress=guard)
-    family = parse_metric(problem.metric)[0]
-    table = evaluate(model, part, at=(problem.cutoff,), progress=guard, metrics=[family])
-    return table.mean()[problem.metric]

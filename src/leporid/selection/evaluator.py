@@ -12,9 +12,7 @@ import shutil
 import tempfile
 import warnings
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -23,24 +21,21 @@ from numpy.typing import NDArray
 
 from leporid import models
 from leporid.artifacts import read_arrays, write_arrays
-from leporid.data import Interactions, Split, is_split
-from leporid.errors import LeporidError, LeporidWarning
-from leporid.evaluation import evaluate, ingredients, parse_metric
+from leporid.data import Split, is_split
+from leporid.errors import LeporidWarning
+from leporid.evaluation import evaluate, ingredients
 from leporid.initializers import InitialEmbeddings, initial_embeddings
 from leporid.models import Recommender
 from leporid.selection.budget import Guard, OutOfTimeError, Timer
-from leporid.selection.candidates import Candidate, Problem
+from leporid.selection.candidates import FULL, RUNGS, Candidate, Outcome, Problem, Workers
 from leporid.selection.runtime_estimates import SAFETY, RuntimeEstimates, request_milliseconds
 from leporid.selection.subprocess_runner import run_in_subprocess
-from leporid.selection.trial import FULL, RUNGS, Outcome, Workers
 from leporid.training import StopWhen
 
 LIST_LENGTH = 50
 """Items of each list that are kept for blends."""
 _MIN_USERS = 500
 """Users of any rung at least, as far as there are so many."""
-_COMPILE_SECONDS = 60.0
-"""Compiling an initialiser may take this long after an installation."""
 
 
 @dataclass
@@ -50,18 +45,14 @@ class TrialEvaluator:
     problem: Problem
     timer: Timer
     folder: Path
-    workers: Workers | None
-    estimates: RuntimeEstimates
+    workers: Workers | None = None
+    estimates: RuntimeEstimates = field(init=False)
     _embeddings: dict[tuple[str, int], InitialEmbeddings | None] = field(default_factory=dict)
     _last_fit: tuple[Candidate, Recommender, float] | None = None
     """The last classical candidate, fitted, and its seconds: another window needs no other fit."""
 
-    @classmethod
-    def of(
-        cls, problem: Problem, timer: Timer, folder: Path, workers: Workers | None = None
-    ) -> TrialEvaluator:
-        """With empty estimates."""
-        return cls(problem, timer, folder, workers, RuntimeEstimates(problem, timer))
+    def __post_init__(self) -> None:
+        self.estimates = RuntimeEstimates(self.problem, self.timer)
 
     @property
     def metric(self) -> str:
@@ -70,13 +61,9 @@ class TrialEvaluator:
 
     def part(self, rung: int) -> Split:
         """The inner split with the test part of the users of a rung."""
-        return self._first(max(math.ceil(RUNGS[rung].users * len(self.problem.users)), _MIN_USERS))
-
-    def _first(self, n: int) -> Split:
-        """The inner split with the test part of the first `n` users."""
-        inner = self.problem.inner
-        chosen = np.isin(inner.test.user, self.problem.users[:n])
-        return replace(inner, test=inner.test.select(chosen))
+        inner, users = self.problem.inner, self.problem.users
+        n = max(math.ceil(RUNGS[rung].users * len(users)), _MIN_USERS)
+        return replace(inner, test=inner.test.select(np.isin(inner.test.user, users[:n])))
 
     def cost(self, candidate: Candidate, rung: int) -> float:
         """Estimated seconds of a trial."""
@@ -96,17 +83,15 @@ class TrialEvaluator:
         can_stop = candidate.kind == "neural" or math.isinf(until) or self._is_fitted(candidate)
         if not can_stop and self.estimates.is_doubtful(candidate, until):
             return self._evaluate_in_subprocess(candidate, rung, until)
-        self._warm_up  # noqa: B018 (computed once)
-        begun, guard = self.timer.clock(), Guard(self.timer, until)
+        guard = Guard(self.timer, until)
         with warnings.catch_warnings(action="ignore", category=LeporidWarning):
             model, fit_seconds = self.fit(candidate, rung, guard)
             guard.advance(0)
-            ranking = self.timer.clock()
+            begun = self.timer.clock()
             columns, lists = self._rank(model, rung, guard)
-        seconds = self.timer.clock() - begun
         facts = {
             "fit_seconds": fit_seconds,
-            "ranking_seconds": self.timer.clock() - ranking,
+            "ranking_seconds": self.timer.clock() - begun,
             "ms": request_milliseconds([model], self.timer.clock)[0],
             "bytes": model.nbytes,
         }
@@ -115,8 +100,7 @@ class TrialEvaluator:
             facts["best_step"] = model.fitting.best_step
         arrays = {"columns": columns} | ({"lists": lists} if rung == FULL else {})
         write_arrays(self.file(candidate, rung), arrays, {k: str(v) for k, v in facts.items()})
-        self.estimates.update(candidate, rung, facts)
-        return Outcome(columns, seconds, facts)
+        return self.recall(candidate, rung)
 
     def run_in_subprocess(
         self, task: Callable[..., object], until: float, model: str, /, **job: Any
@@ -133,9 +117,9 @@ class TrialEvaluator:
 
     def _evaluate_in_subprocess(self, candidate: Candidate, rung: int, until: float) -> Outcome:
         begun = self.timer.clock()
-        job = {"about": self._about, "folder": str(self.folder), "rung": rung}
-        job["candidate"] = candidate.to_dict()
-        self.run_in_subprocess(evaluate_to_file, until, candidate.model, **job)
+        job = {"about": self._about, "candidate": candidate.to_dict(), "rung": rung}
+        folder = str(self.folder)
+        self.run_in_subprocess(evaluate_to_file, until, candidate.model, folder=folder, **job)
         outcome = self.recall(candidate, rung)
         self.estimates.process_seconds = max(self.timer.clock() - begun - outcome.seconds, 0.1)
         return outcome
@@ -173,37 +157,39 @@ class TrialEvaluator:
         return self._last_fit is not None and self._last_fit[0].fit_key == candidate.fit_key
 
     def fit(self, candidate: Candidate, rung: int, guard: Guard) -> tuple[Recommender, float]:
-        """The candidate fitted on the inner split, and the seconds of the fit.
-
-        A network is continued from its last rung. A fit does not depend on the window.
-        """
-        begun, inner, seed = self.timer.clock(), self.problem.inner, self.problem.seed
+        """The candidate fitted on the inner split, and the seconds of the fit."""
+        begun = self.timer.clock()
         model = models.get(candidate.model)(**candidate.settings)
-        if candidate.kind == "classical":
-            if self._last_fit is not None and self._is_fitted(candidate):
-                config, (_, fitted, seconds) = model.config, self._last_fit
-                model = copy.copy(fitted)
-                model.config = config
-                return model, seconds
-            self._last_fit = None  # two large models would need twice the memory
-            model.fit(inner, seed=seed, progress=guard)
-            self._last_fit = candidate, model, self.timer.clock() - begun
-            return model, self._last_fit[2]
+        if candidate.kind == "neural":
+            self._train(model, candidate, rung, guard)
+            return model, self.timer.clock() - begun
+        if self._last_fit is not None and self._is_fitted(candidate):  # only the window differs
+            config, (_, fitted, seconds) = model.config, self._last_fit
+            model = copy.copy(fitted)
+            model.config = config
+            return model, seconds
+        self._last_fit = None  # two large models would need twice the memory
+        model.fit(self.problem.inner, seed=self.problem.seed, progress=guard)
+        self._last_fit = candidate, model, self.timer.clock() - begun
+        return model, self._last_fit[2]
+
+    def _train(self, network: Any, candidate: Candidate, rung: int, guard: Guard) -> None:
+        """Train a network to the end of a rung, from where its last rung left it."""
         last = self.estimates.stop_step(candidate, rung)
         folder = self.folder / "checkpoints" / candidate.key
-        how: dict[str, Any] = {
-            "init": self.embeddings(candidate, guard),
-            "device": self.problem.device,
-            "checkpoint": folder,
-            "resume": True,
-            "callbacks": [StopWhen(lambda step: step >= last or guard.is_over())],
-        }
-        network: Any = model
-        network.fit(inner, seed=seed, progress=guard, **how)
+        network.fit(
+            self.problem.inner,
+            seed=self.problem.seed,
+            progress=guard,
+            init=self.embeddings(candidate, guard),
+            device=self.problem.device,
+            checkpoint=folder,
+            resume=True,
+            callbacks=[StopWhen(lambda step: step >= last or guard.is_over())],
+        )
         if rung == FULL:
-            model.save(self._network(candidate))
+            network.save(self._network(candidate))
             shutil.rmtree(folder, ignore_errors=True)
-        return model, self.timer.clock() - begun
 
     def trained(self, candidate: Candidate) -> Recommender:
         """The network of the last rung; if a worker trained it, it is trained again here."""
@@ -218,10 +204,11 @@ class TrialEvaluator:
 
     def refit_seconds(self, candidate: Candidate) -> float:
         """Estimated seconds of `refitted`."""
-        if candidate.kind == "classical":
-            return SAFETY * self.estimates.fit_seconds(candidate)
-        saved = self._network(candidate).exists()
-        return 0.0 if saved else SAFETY * self.estimates.training_seconds(candidate)
+        if self._network(candidate).exists():
+            return 0.0
+        neural = candidate.kind == "neural"
+        known = self.estimates.training_seconds if neural else self.estimates.fit_seconds
+        return SAFETY * known(candidate)
 
     def embeddings(self, candidate: Candidate, guard: Guard) -> InitialEmbeddings | None:
         """Initial embeddings, computed once for all networks."""
@@ -230,25 +217,13 @@ class TrialEvaluator:
         key = (name, int(config.dim))
         if key in self._embeddings:
             return self._embeddings[key]
+        begun = self.timer.clock()
         with warnings.catch_warnings(action="ignore", category=LeporidWarning):
-            if name not in self.estimates.init_seconds:
-                # Compiling is not what the next computation will take, and cannot be stopped here.
-                if name != "random" and guard.until - self.timer.elapsed < _COMPILE_SECONDS:
-                    self.run_in_subprocess(compile_init, guard.until, candidate.model, name=name)
-                compile_init(train, name)
-            begun = self.timer.clock()
             self._embeddings[key] = initial_embeddings(
                 name, train, dim=config.dim, seed=self.problem.seed, progress=guard
             )
-            self.estimates.init_seconds[name] = self.timer.clock() - begun
+        self.estimates.init_seconds[name] = self.timer.clock() - begun
         return self._embeddings[key]
-
-    @cached_property
-    def _warm_up(self) -> None:
-        """Load the compiled loops of the evaluation, so that no trial is charged for them."""
-        family, cutoff = parse_metric(self.metric)
-        model = models.get("toppop")().fit(self.problem.inner)
-        evaluate(model, self._first(1), at=(cutoff,), metrics=[family])
 
     def _rank(
         self, model: Recommender, rung: int, guard: Guard
@@ -268,20 +243,13 @@ class TrialEvaluator:
         return self.folder / "networks" / candidate.key
 
 
-def compile_init(split: str | Interactions, name: str) -> None:
-    """Compute the embeddings of a few users, so that the loops are compiled."""
-    train = split if isinstance(split, Interactions) else Split.load(split).train
-    with suppress(LeporidError):
-        initial_embeddings(name, train.select(train.user < 100), cache=False, dim=4)
-
-
 def evaluate_to_file(
     split: str | Split, about: dict[str, Any], folder: str, candidate: dict[str, Any], rung: int
 ) -> Path:
     """Evaluate one candidate in this process; the file of the trial, in `folder`."""
     split = split if isinstance(split, Split) else Split.load(split)
     own, problem = Candidate.from_dict(candidate), Problem.of(split, **about)
-    evaluator = TrialEvaluator.of(problem, Timer(math.inf), Path(folder))
+    evaluator = TrialEvaluator(problem, Timer(math.inf), Path(folder))
     evaluator.evaluate(own, rung, math.inf)
     return evaluator.file(own, rung)
 

@@ -1,11 +1,16 @@
-"""The events of a search in its journal, and the time that they account for."""
+"""The events of a search in its journal, the time that they account for, and a line for each."""
 
 from __future__ import annotations
 
+import os
+import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from leporid.experiments import Event, Journal
+from leporid.selection.budget import Timer, format_duration
+from leporid.selection.candidates import Candidate
 
 _END = {"decided", "fitted", "final fit", "tested", "chosen"}
 """Events after the search: their time does not count as time spent on it."""
@@ -49,3 +54,23 @@ def seconds_spent(journal: Journal) -> float:
     """Seconds of the search up to its last event of any session."""
     events = [event for event in journal.events if event["event"] not in _END]
     return max((float(event.get("at", 0.0)) for event in events), default=0.0)
+
+
+def progress_lines(progress: bool | None, timer: Timer, metric: str) -> Callable[[Event], None]:
+    """What prints one line per trial and fit on stderr, if `progress` asks for it."""
+    silent = not progress or os.environ.get("LEPORID_PROGRESS", "").lower() == "off"
+
+    def say(event: Event) -> None:
+        label = event.get("label") or event.get("model")
+        if "candidate" in event:
+            label = Candidate.from_dict(event["candidate"]).label
+        if label is None or silent:
+            return
+        facts = [] if event["event"] == "evaluated" else [event["event"]]
+        facts += [f"{metric} {event['value']:.4f}"] if "value" in event else []
+        facts += [f"{event['seconds']:.1f} s"] if "seconds" in event else []
+        facts += [event["why"]] if "why" in event else []
+        left = format_duration(max(timer.left, 0.0))
+        print(f"[{left} left] {label}: {', '.join(facts)}", file=sys.stderr, flush=True)
+
+    return say

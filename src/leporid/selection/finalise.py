@@ -29,14 +29,13 @@ from leporid.experiments import (
     write_run,
 )
 from leporid.models import Blend, Recommender, continued, everything
-from leporid.selection.answer import Answer, FinalModel, Session, Tested
+from leporid.selection.answer import Answer, FinalModel, Session
 from leporid.selection.budget import Guard, OutOfTimeError
-from leporid.selection.candidates import Candidate, with_validation
-from leporid.selection.decision import decide, learning_curve
+from leporid.selection.candidates import FULL, Candidate, by_value, with_validation
+from leporid.selection.decision import decide
 from leporid.selection.evaluator import TrialEvaluator
-from leporid.selection.report import describe
 from leporid.selection.runtime_estimates import CONTINUED_STEPS
-from leporid.selection.trial import FULL, by_value
+from leporid.selection.summary import describe
 from leporid.training import StopWhen
 
 _GRACE = 0.03
@@ -54,15 +53,13 @@ def finalise(
     """
     search = session.search
     decide_or_restore(session)
-    learning_curve(search, session.decision)
-    final = fit_winner(session, standing)
-    if final is None:
-        return None
-    test_others(session, final)
-    final.is_complete = True
-    parts = describe(session, final, session.folder)
+    with warnings.catch_warnings(action="ignore", category=LeporidWarning):
+        final = fit_winner(session, standing)
+        if final is None or final.model is None:
+            return None
+        test_others(session, final)
+    parts = describe(session, final, session.folder, draws=True)
     search.note("chosen", label=final.label, budget=search.timer.budget)
-    assert final.model is not None
     return final.model, parts
 
 
@@ -101,11 +98,11 @@ def fit_winner(session: Session, standing: Answer | None) -> FinalModel | None:
             return None
         until = float("inf") if last else (1 + _GRACE) * session.search.timer.budget
         try:
-            _fit_and_write(session, final, until, is_first=standing is None)
+            _fit_and_test(session, final, Guard(session.search.timer, until))
         except (OutOfTimeError, MemoryError):
             notes.append(f"{final.label} could not be fitted in the time left")
         except Exception as error:  # the next candidate is used instead
-            if last or final.is_written or isinstance(error, TrainingInterruptedError):
+            if last or isinstance(error, TrainingInterruptedError):
                 raise
             notes.append(f"{final.label} could not be fitted: {error}")
         else:
@@ -136,16 +133,15 @@ def _finalists(session: Session) -> Iterator[FinalModel]:
     yield FinalModel(plain.label, [plain], None if known is None else known.value)
 
 
-def _fit_and_write(session: Session, final: FinalModel, until: float, *, is_first: bool) -> None:
-    guard, evaluator = Guard(session.search.timer, until), session.evaluator
+def _fit_and_test(session: Session, final: FinalModel, guard: Guard) -> None:
+    """Fit on train and validation, test, fit on everything, and put the answer into the folder."""
+    evaluator = session.evaluator
     with Meter() as meter:
         fitted = [fit_validated(evaluator, member, guard) for member in final.members]
         final.model = validated = _combined(session, fitted)
     session.search.note("fitted", label=final.label, seconds=meter.seconds)
     if len(evaluator.problem.split.test):
         test_winner(session, final, meter, guard)
-        if is_first:  # an earlier answer is not replaced before the final fit
-            _write(session, final, validated, 0.0)
     with Meter() as meter:
         try:
             pairs = zip(final.members, fitted, strict=True)
@@ -159,7 +155,14 @@ def _fit_and_write(session: Session, final: FinalModel, until: float, *, is_firs
             session.decision.notes.append(
                 f"{why}; the model in the folder is not fitted on the test part"
             )
-    _write(session, final, validated, meter.seconds)
+    with atomic_folder(session.folder, without=("validated", "history.csv")) as fresh:
+        if final.run is None:
+            final.model.save(fresh / "model")
+        else:
+            write_run(fresh, validated, final.run.record, final.run.table)
+            if final.model is not validated:
+                write_final(fresh, final.model, validated, final.run.record, meter.seconds)
+        describe(session, final, fresh)
     session.search.note("final fit", label=final.label, seconds=meter.seconds)
 
 
@@ -169,28 +172,16 @@ def _combined(session: Session, fitted: list[Recommender]) -> Recommender:
     return Blend.of(fitted, blend.entries) if blend and len(fitted) > 1 else fitted[0]
 
 
-def _write(session: Session, final: FinalModel, validated: Recommender, seconds: float) -> None:
-    """Put the answer into the folder: model, record, summary and report in one step."""
-    assert final.model is not None
-    with atomic_folder(session.folder, without=("validated", "history.csv")) as fresh:
-        if final.run is None:
-            final.model.save(fresh / "model")
-        else:
-            write_run(fresh, validated, final.run.record, final.run.table)
-            if final.model is not validated:
-                write_final(fresh, final.model, validated, final.run.record, seconds)
-        describe(session, final, fresh)
-    final.is_written = True
-
-
 def fit_validated(evaluator: TrialEvaluator, candidate: Candidate, guard: Guard) -> Recommender:
     """A candidate fitted on train and validation."""
     if candidate.kind == "classical":
         return _fit_classical(evaluator, candidate, guard, final=False)
     model, split = evaluator.trained(candidate), evaluator.problem.known
-    if not evaluator.estimates.is_retrained(candidate):
-        return _continued(evaluator, model, split, guard)
-    again = model.refit(split.train, **_training_options(evaluator, guard))
+    options = _training_options(evaluator, guard)
+    if evaluator.estimates.is_retrained(candidate):
+        again = model.refit(split.train, **options)
+    else:
+        again = continued(model, split, CONTINUED_STEPS, **options)
     again.fitting = again.fitting.replace(final=False)
     return again
 
@@ -198,20 +189,13 @@ def fit_validated(evaluator: TrialEvaluator, candidate: Candidate, guard: Guard)
 def fit_final(
     evaluator: TrialEvaluator, candidate: Candidate, model: Recommender, guard: Guard
 ) -> Recommender:
-    """The same candidate fitted on everything."""
+    """The same candidate fitted on everything; a network goes on from `model`."""
     if candidate.kind == "classical":
         return _fit_classical(evaluator, candidate, guard, final=True)
-    again = _continued(evaluator, model, everything(evaluator.problem.split), guard)
+    options, split = _training_options(evaluator, guard), everything(evaluator.problem.split)
+    again = continued(model, split, CONTINUED_STEPS, **options)
     again.fitting = again.fitting.replace(final=True)
     return again
-
-
-def _continued(
-    evaluator: TrialEvaluator, model: Recommender, split: Split, guard: Guard
-) -> Recommender:
-    with warnings.catch_warnings(action="ignore", category=LeporidWarning):
-        options = _training_options(evaluator, guard)
-        return continued(model, split, CONTINUED_STEPS, **options)
 
 
 def _training_options(evaluator: TrialEvaluator, guard: Guard) -> dict[str, Any]:
@@ -228,14 +212,12 @@ def _fit_classical(
 ) -> Recommender:
     seed = evaluator.problem.seed
     job: dict[str, Any] = {"candidate": candidate.to_dict(), "seed": seed, "final": final}
-    if evaluator.estimates.is_doubtful(candidate, guard.until):
-        with tempfile.TemporaryDirectory(dir=evaluator.folder) as folder:
-            to = Path(folder) / "model"
-            job["to"] = str(to)
-            evaluator.run_in_subprocess(fit_to_folder, guard.until, candidate.model, **job)
-            return Recommender.load(to)
-    with warnings.catch_warnings(action="ignore", category=LeporidWarning):
+    if not evaluator.estimates.is_doubtful(candidate, guard.until):
         return fit_on(evaluator.problem.split, **job, progress=guard)
+    with tempfile.TemporaryDirectory(dir=evaluator.folder) as folder:
+        job["to"] = str(Path(folder) / "model")
+        evaluator.run_in_subprocess(fit_to_folder, guard.until, candidate.model, **job)
+        return Recommender.load(job["to"])
 
 
 def test_winner(session: Session, final: FinalModel, meter: Meter, guard: Guard) -> None:
@@ -243,7 +225,7 @@ def test_winner(session: Session, final: FinalModel, meter: Meter, guard: Guard)
     problem, model = session.evaluator.problem, final.model
     assert model is not None
     table = _tested_on(session.evaluator, model, guard)
-    budget = session.search.timer.budget
+    about = {"metric": problem.metric, "budget": session.search.timer.budget, "label": final.label}
     final.run = record_run(
         model,
         problem.known,
@@ -256,45 +238,44 @@ def test_winner(session: Session, final: FinalModel, meter: Meter, guard: Guard)
         recipe=None,
         seed=problem.seed,
         extra={
-            "choose": {"metric": problem.metric, "budget": budget, "label": final.label},
+            "choose": about,
             "data_digest": problem.split.digest,
             "learnt": "train and validation",
         },
     )
-    final.tested = [Tested(final.label, table, meter.seconds)]
+    final.tested = [{"model": final.label, **table.mean(), "chosen minus this": None}]
 
 
 def test_others(session: Session, final: FinalModel) -> None:
-    """Runner-up and baselines on test, as far as there is time."""
-    if not final.tested:
+    """The best of another model and the baselines on test, as far as there is time."""
+    if final.run is None:
         return
-    evaluator, decision, timer = session.evaluator, session.decision, session.search.timer
-    entries = [decision.runner_up.candidate] if decision.runner_up else []
-    evaluated = {result.candidate.model for result in session.search.finished}
-    entries += [Candidate(model=name) for name in BASELINES if name in evaluated]
-    chosen, metric = final.tested[0].table, evaluator.metric
+    evaluator, notes, timer = session.evaluator, session.decision.notes, session.search.timer
+    ranked = [result.candidate for result in sorted(session.search.finished, key=by_value)]
+    others = [c for c in ranked if all(c.model != member.model for member in final.members)]
+    baselines = [Candidate(model=name) for name in BASELINES]
+    evaluated = {candidate.model for candidate in ranked}
+    entries = [*others[:1], *(c for c in baselines if c.model in evaluated)]
     for candidate in {c.key: c for c in entries if c.label != final.label}.values():
         label, guard = candidate.label, Guard(timer, timer.budget)
         try:
             if 0.75 * evaluator.finish(candidate) + _TEST_SHARE * timer.budget > timer.left:
                 raise OutOfTimeError(label)
-            with Meter() as meter:
-                model = fit_validated(evaluator, candidate, guard)
-            table = _tested_on(evaluator, model, guard)
+            table = _tested_on(evaluator, fit_validated(evaluator, candidate, guard), guard)
         except (OutOfTimeError, MemoryError):
-            decision.notes.append(f"no time was left to test {label}")
+            notes.append(f"no time was left to test {label}")
         except LeporidError as error:  # the answer must not be lost
-            decision.notes.append(f"{label} could not be tested: {error}")
+            notes.append(f"{label} could not be tested: {error}")
         else:
-            found = compare(chosen, table, metric, name_a=final.label, name_b=label)
-            final.tested.append(Tested(label, table, meter.seconds, found))
-            session.search.note("tested", label=label, value=table.mean()[metric])
+            found = compare(final.run.table, table, evaluator.metric)
+            interval = [found.low, found.high]
+            final.tested.append({"model": label, **table.mean(), "chosen minus this": interval})
+            session.search.note("tested", label=label, value=found.mean_b)
 
 
 def _tested_on(evaluator: TrialEvaluator, model: Recommender, guard: Guard) -> MetricTable:
-    problem = evaluator.problem
-    cuts = tuple(sorted({*CUTOFFS, problem.cutoff}))
-    return evaluate(model, problem.known, at=cuts, progress=guard)
+    cuts = tuple(sorted({*CUTOFFS, evaluator.problem.cutoff}))
+    return evaluate(model, evaluator.problem.known, at=cuts, progress=guard)
 
 
 def fit_on(

@@ -16,8 +16,7 @@ from leporid.data import Split
 from leporid.errors import LeporidError, LeporidWarning
 from leporid.models import Recommender
 from leporid.selection.budget import Timer
-from leporid.selection.candidates import Candidate, Problem
-from leporid.selection.trial import FULL, MAX_TRIAL_SHARE, RUNGS
+from leporid.selection.candidates import FULL, MAX_TRIAL_SHARE, RUNGS, Candidate, Problem
 
 CONTINUED_STEPS = 1 / 3
 """Share of its steps for which a network is trained on more data, unless it is retrained."""
@@ -32,6 +31,7 @@ _SUBPROCESS_ABOVE = 0.02
 _SUBPROCESS_SECONDS = 4.0
 """Time to begin a subprocess, until it has been measured."""
 _SHARES = 1 / 16, 1 / 8, 1 / 4
+"""Of users and items, each twice the one before."""
 _REPEAT_BELOW = 4.0
 """A fit on a small share is timed up to three times while all took less than these seconds."""
 _MAX_POWER = 3.0
@@ -165,21 +165,19 @@ def estimate_seconds(
 ) -> tuple[float, float]:
     """Expected and worst seconds of `fit(split)`, from small shares of the users and items.
 
-    No larger share is measured if even the worst is less than `enough`, or if a small share
-    already takes a good part of it.
+    No larger share is measured once it is clear that the fit takes less, or more, than `enough`.
     """
-    tiny_share, small_share, larger_share = _SHARES
-    fit(share_of(split, tiny_share))  # loads or compiles what the model needs
-    tiny = _timed(fit, share_of(split, tiny_share), clock)
-    if tiny >= enough / 2:
-        return tiny / tiny_share, tiny / tiny_share**_MAX_POWER
-    small = _timed(fit, share_of(split, small_share), clock)
-    worst = small / small_share**_MAX_POWER
-    if worst <= enough or small / small_share >= enough:
-        return small / small_share, worst
-    larger = _timed(fit, share_of(split, larger_share), clock)
-    power = max(math.log(larger / small) / math.log(larger_share / small_share), 1.0)
-    return larger / larger_share ** min(power, _MAX_POWER), larger / larger_share**_MAX_POWER
+    fit(share_of(split, _SHARES[0]))  # loads or compiles what the model needs
+    power, last = 1.0, 0.0
+    for share in _SHARES:
+        seconds = _timed(fit, share_of(split, share), clock)
+        if share == _SHARES[-1]:
+            power = min(max(math.log2(seconds / last), 1.0), _MAX_POWER)
+        worst = seconds / share**_MAX_POWER
+        if worst <= enough or seconds / share >= enough:
+            break
+        last = seconds
+    return seconds / share**power, worst
 
 
 def share_of(split: Split, share: float) -> Split:
@@ -189,9 +187,7 @@ def share_of(split: Split, share: float) -> Split:
         rng.permutation(n) < math.ceil(share * n) for n in (train.n_users, train.n_items)
     )
     few = train.select(users[train.user] & items[train.item])
-    if len(few) == 0:
-        few = train.select(np.arange(1))
-    # Users are left out on purpose.
+    few = few if len(few) else train.select(np.arange(1))
     with warnings.catch_warnings(action="ignore", category=LeporidWarning):
         few = few.core(1)
     nothing = few.select(np.empty(0, np.int64))

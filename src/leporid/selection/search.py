@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import AbstractContextManager, ExitStack, suppress
+from contextlib import ExitStack, suppress
 from functools import partial
 from typing import Any
 
@@ -17,17 +17,17 @@ from leporid.errors import DataError, LeporidError, TrainingInterruptedError
 from leporid.evaluation import Comparison, compare
 from leporid.experiments import Event, Journal
 from leporid.selection.budget import OutOfTimeError, Timer
-from leporid.selection.candidates import Candidate
-from leporid.selection.evaluator import TrialEvaluator
-from leporid.selection.trial import (
+from leporid.selection.candidates import (
     FULL,
     MAX_TRIAL_SHARE,
     RUNGS,
+    Candidate,
     Outcome,
     Result,
     Workers,
     by_value,
 )
+from leporid.selection.evaluator import TrialEvaluator
 
 _POLL_WORKERS, _POLL_PROCESSES = 0.05, 0.2
 """Seconds between two looks at what workers, or other processes, have done."""
@@ -111,12 +111,9 @@ class Search:
         leader = self.leader
         return self._reserve + (self.evaluator.finish(leader.candidate) if leader else 0.0)
 
-    def _claim(self, candidate: Candidate, rung: int) -> AbstractContextManager[bool]:
-        return self.journal.claim(f"{candidate.key}-{rung}")
-
     def _try(self, candidate: Candidate, rung: int) -> bool:
         """Evaluate the candidate unless another process does; whether the trial is settled."""
-        with self._claim(candidate, rung) as mine:
+        with self.journal.claim(f"{candidate.key}-{rung}") as mine:
             if not mine:
                 return False
             self._absorb()
@@ -131,14 +128,13 @@ class Search:
         with ExitStack() as claims:
             sent: dict[Any, Candidate] = {}
             for candidate in candidates:
-                if not self.is_settled(candidate, rung) and claims.enter_context(
-                    self._claim(candidate, rung)
-                ):
-                    self._absorb()
-                    if self.is_settled(candidate, rung) or self._admit(candidate, rung) is None:
-                        continue
-                    task = workers.submit(*self.evaluator.order(candidate, rung))
-                    sent[task] = candidate
+                own = self.journal.claim(f"{candidate.key}-{rung}")
+                if self.is_settled(candidate, rung) or not claims.enter_context(own):
+                    continue
+                self._absorb()
+                if self.is_settled(candidate, rung) or self._admit(candidate, rung) is None:
+                    continue
+                sent[workers.submit(*self.evaluator.order(candidate, rung))] = candidate
             while sent:
                 over = self.leader is not None and self.timer.left <= self.reserve()
                 for task in [task for task in sent if over or task.done()]:
@@ -186,20 +182,19 @@ class Search:
             self.note("failed", **_about(candidate, rung), why=f"{name}{error}".strip())
             return
         self.late.pop(candidate.key, None)
-        about = {**_about(candidate, rung), "value": outcome.value, "seconds": outcome.seconds}
-        event = self.note("evaluated", **about, **outcome.facts)
-        self.results[candidate.key, rung] = Result(candidate, rung, outcome, event["at"])
+        result = Result(candidate, rung, outcome, self.timer.elapsed)
+        about = {"value": result.value, "seconds": outcome.seconds}
+        self.note("evaluated", **_about(candidate, rung), **about, **outcome.facts)
+        self.results[candidate.key, rung] = result
 
     def is_settled(self, candidate: Candidate, rung: int) -> bool:
         """Whether that trial is over, also where it failed."""
         place = (candidate.key, rung)
         return place in self.results or place in self._failed
 
-    def note(self, kind: str, **fields: Any) -> Event:
+    def note(self, kind: str, **fields: Any) -> None:
         """Write an event into the journal and tell it."""
-        event = self.journal.append(kind, at=round(self.timer.elapsed, 3), **fields)
-        self._tell(event)
-        return event
+        self._tell(self.journal.append(kind, at=round(self.timer.elapsed, 3), **fields))
 
     def _absorb(self) -> None:
         """Take over trials of other processes and sessions."""

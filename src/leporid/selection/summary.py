@@ -1,20 +1,84 @@
-"""The summary of an answer: why this model, the table of candidates, and commands."""
+"""The summary of an answer: chosen.json and an HTML page with the reasons and the table."""
 
 from __future__ import annotations
 
+import html
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
+from leporid.artifacts import write_json
+from leporid.errors import MissingExtraError
 from leporid.evaluation import Comparison
 from leporid.experiments import BASELINES
+from leporid.html import figure_html, new_figure, rows_html, write_report
 from leporid.memory import format_bytes
-from leporid.selection.answer import FinalModel, Session, Tested
+from leporid.selection.answer import SUMMARY, FinalModel, Session
 from leporid.selection.budget import format_duration
-from leporid.selection.candidates import INITS
+from leporid.selection.candidates import FULL, INITS, Result
 from leporid.selection.decision import Decision
 from leporid.selection.search import Search
-from leporid.selection.trial import FULL, Result
+
+_FIGURE_SECONDS = 5.0
+"""With less time left the search is not drawn: loading matplotlib takes seconds."""
+
+
+def describe(
+    session: Session, final: FinalModel, folder: Path, *, draws: bool = False
+) -> dict[str, Any]:
+    """Write the report and the summary of what was fitted; the parts of a `Choice`."""
+    search, timer = session.search, session.search.timer
+    elapsed = timer.elapsed
+    parts: dict[str, Any] = {
+        "winner": final.label,
+        "metric": session.evaluator.metric,
+        "why": explain(session, final, elapsed),
+        "table": search_table(search),
+        "tested": final.tested,
+        "commands": commands(session, final),
+        "elapsed": elapsed,
+    }
+    about = {"key": final.key, "value": final.value, "budget": timer.budget}
+    figure = "<p>The search was not drawn.</p>"
+    if draws and search.results and timer.left >= _FIGURE_SECONDS:
+        with suppress(MissingExtraError):
+            figure = _figure(search)
+    write_page(folder / "report.html", parts, figure)
+    write_json(folder / SUMMARY, {**parts, **about})
+    return parts
+
+
+def write_page(path: Path, parts: Mapping[str, Any], figure: str) -> None:
+    """Write the page: the search over time, its table, the test and the commands."""
+    metric = parts["metric"]
+    tested = [{name: row[name] for name in ("model", metric)} for row in parts["tested"]]
+    shown = "\n".join(html.escape(line) for line in parts["commands"])
+    table = rows_html(parts["table"], f"Candidates by {metric} on the inner validation split")
+    sections = [
+        ("The search", figure),
+        ("", table),
+        ("On test", rows_html(tested, "Read once, after the choice") if tested else ""),
+        ("The same again", f"<pre>{shown}</pre>"),
+    ]
+    write_report(path, "leporid choose", sections, parts["why"])
+
+
+def _figure(search: Search) -> str:
+    """Value over time, one line per candidate."""
+    figure, axes = new_figure(7.2, 4.0)
+    lines: dict[str, list[tuple[float, float]]] = {}
+    for result in search.results.values():
+        lines.setdefault(result.candidate.label, []).append((result.at, result.value))
+    best = sorted(lines, key=lambda label: -lines[label][-1][1])[:8]
+    for label, points in lines.items():
+        how = {"label": label} if label in best else {"color": "0.6"}
+        axes.plot(*zip(*sorted(points), strict=True), "o-", **how)
+    axes.set(xlabel="seconds", ylabel=search.evaluator.metric)
+    axes.grid(visible=True, alpha=0.3)
+    axes.legend(fontsize="x-small", frameon=False)
+    return figure_html(figure, "Each point is one trial on the inner validation split")
 
 
 def search_table(search: Search) -> list[dict[str, Any]]:
@@ -53,11 +117,22 @@ def explain(session: Session, final: FinalModel, elapsed: float) -> str:
         blend = decision.blend if decision.takes_blend else None
         shown = winner.value if blend is None else blend.value
         lines.append(f"{metric} {shown:.4f}, on {users}; {_against_default(search, winner)}.")
-        lines += _ties(search, decision, best, winner)
-        lines += _about_blend(decision)
+        if winner is not best:
+            lines.append(_against_best(search, decision, best, winner))
+        if decision.blend is not None:
+            compared = decision.blend.comparison
+            taken = "It is taken." if decision.takes_blend else "It is not taken."
+            lines.append(
+                f"A {decision.blend.label}, on users it was not picked on, is {compared.outcome} "
+                f"its best member: {_gap(compared)}. {taken}"
+            )
         lines += _about_inits(search)
-    lines += _about_test(final.tested, metric)
-    lines += _about_limits(search, decision)
+    lines.append(_about_test(final.tested, metric))
+    evaluated = {result.candidate.model for result in search.finished}
+    late = [event["candidate"]["model"] for event in search.journal.of("late")]
+    late += [event["model"] for event in search.journal.of("left out")]
+    if names := [name for name in dict.fromkeys(late) if name not in evaluated]:
+        lines.append(f"Not evaluated, for lack of time: {', '.join(names)}.")
     lines += [f"{note[0].upper()}{note[1:]}." for note in dict.fromkeys(decision.notes)]
     return "\n".join(lines)
 
@@ -93,76 +168,43 @@ def _against_default(search: Search, winner: Result) -> str:
     return "no baseline was evaluated"
 
 
-def _ties(search: Search, decision: Decision, best: Result, winner: Result) -> list[str]:
-    level = search.level_with(best)
-    others = [result for result in level if result is not winner]
-    if winner not in level:
-        return [f"{best.candidate.label} was above it with {best.value:.4f}."]
-    if winner is not best:
-        faster = ""
-        if decision.milliseconds is not None:
-            slow, quick = decision.milliseconds
-            faster = f", and faster: {quick:.2f} ms per request instead of {slow:.2f}"
-        return [f"Level with {best.candidate.label} ({best.value:.4f}){faster}."]
-    names = ", ".join(dict.fromkeys(result.candidate.model for result in others))
-    return [f"Level with it: {len(others)} more ({names})."] if others else []
-
-
-def _about_blend(decision: Decision) -> list[str]:
-    blend = decision.blend
-    if blend is None:
-        return []
-    gap = _gap(blend.comparison)
-    if decision.takes_blend:
-        return [f"The blend is above its best member: {gap}, on users it was not picked on."]
-    if blend.comparison.outcome == "above":
-        return [f"A {blend.label} was above: {gap}; it could not be fitted in the time left."]
-    return [f"A {blend.label} is {blend.comparison.outcome} its best member: {gap}."]
+def _against_best(search: Search, decision: Decision, best: Result, winner: Result) -> str:
+    if winner not in search.level_with(best):
+        return f"{best.candidate.label} was above it with {best.value:.4f}."
+    faster = ""
+    if decision.milliseconds is not None:
+        slow, quick = decision.milliseconds
+        faster = f", and faster: {quick:.2f} ms per request instead of {slow:.2f}"
+    return f"Level with {best.candidate.label} ({best.value:.4f}){faster}."
 
 
 def _about_inits(search: Search) -> list[str]:
     """The leading network with each initialisation, at the last rung that all reached."""
-    reached: dict[tuple[str, str], dict[str, Result]] = {}
+    reached: dict[str, dict[str | None, Result]] = {}
     for result in search.results.values():
         c = result.candidate
-        if c.init:
-            key = (c.model, json.dumps([c.settings, result.rung], sort_keys=True))
-            reached.setdefault(key, {})[c.init] = result
-    complete = [inits for inits in reached.values() if set(inits) == set(INITS)]
+        key = json.dumps([c.model, c.settings, result.rung], sort_keys=True)
+        reached.setdefault(key, {})[c.init] = result
+    complete = [inits for inits in reached.values() if inits.keys() == {*INITS}]
     if not complete:
         return []
     inits = max(complete, key=lambda own: (own["random"].rung, max(r.value for r in own.values())))
     best, random = max(inits.values(), key=lambda r: r.value), inits["random"]
     values = ", ".join(f"{name} {inits[name].value:.4f}" for name in INITS)
-    steps = int(best.outcome.facts.get("steps", 0))
     gap = "" if best is random else f": {_gap(search.compare(best, random))} against random"
     return [
-        f"Initialisation: {best.candidate.model} after {steps:,} steps has {values}; "
-        f"{best.candidate.init} is best{gap}."
+        f"Initialisation: {best.candidate.model} after {int(best.outcome.facts['steps']):,} steps "
+        f"has {values}; {best.candidate.init} is best{gap}."
     ]
 
 
-def _about_test(tested: Sequence[Tested], metric: str) -> list[str]:
+def _about_test(tested: Sequence[Mapping[str, Any]], metric: str) -> str:
     if not tested:
-        return ["The log is too small for a test part: nothing was tested."]
-    parts = [f"On test, read once: {metric} {tested[0].table.mean()[metric]:.4f}"]
-    for other in tested[1:]:
-        if other.comparison is not None:
-            value = other.table.mean()[metric]
-            parts.append(f"{other.label} {value:.4f} ({_gap(other.comparison)})")
-    return ["; ".join(parts) + "."]
-
-
-def _about_limits(search: Search, decision: Decision) -> list[str]:
-    """Models that had no time, and the learning curve."""
-    evaluated = {result.candidate.model for result in search.finished}
-    late = [event["candidate"]["model"] for event in search.journal.of("late")]
-    left_out = [event["model"] for event in search.journal.of("left out")]
-    names = [name for name in dict.fromkeys([*left_out, *late]) if name not in evaluated]
-    lines = [f"Not evaluated, for lack of time: {', '.join(names)}."] if names else []
-    if len(curve := decision.curve) > 1:
-        (_, before), (_, now) = curve[-2:]
-        gain = (now - before) / max(before, 1e-9)
-        points = ", ".join(f"{share:.0%} of the users {value:.4f}" for share, value in curve)
-        lines.append(f"Learning curve: {points}; the last doubling of the users adds {gain:+.1%}.")
-    return lines
+        return "The log is too small for a test part: nothing was tested."
+    chosen, *others = tested
+    parts = [f"On test, read once: {metric} {chosen[metric]:.4f}"]
+    for row in others:
+        low, high = row["chosen minus this"]
+        gap = f"{chosen[metric] - row[metric]:+.4f} [{low:+.4f}, {high:+.4f}]"
+        parts.append(f"{row['model']} {row[metric]:.4f} ({gap})")
+    return "; ".join(parts) + "."
