@@ -11,7 +11,7 @@ import pytest
 from leporid import initializers
 from leporid.data import IdMap, synthesize
 from leporid.diagnostics import inspect_embeddings, movement, summarize
-from leporid.diagnostics.measures import flat_map, nearest, norms_by_degree
+from leporid.diagnostics.measures import nearest, norms_by_degree
 from leporid.errors import DataError
 from leporid.spectral import Embedding, standardize
 
@@ -55,19 +55,6 @@ def test_nearest_is_by_cosine_of_standardised_vectors() -> None:
     found = nearest(vectors.astype(np.float32), 4, 3)
     assert [i for i, _ in found] == list(np.argsort(cosine)[::-1][:3])
     assert found[0][1] == pytest.approx(max(cosine), abs=1e-5)
-
-
-def test_map_keeps_the_leading_plane() -> None:
-    rng = np.random.default_rng(2)
-    hidden = rng.standard_normal((200, 2)) * [3, 2]
-    vectors = (hidden @ rng.standard_normal((2, 8))).astype(np.float32)
-    flat = flat_map(vectors)
-    ready = standardize(vectors).astype(float)
-    u, s, _ = np.linalg.svd(ready, full_matrices=False)
-    for column in range(2):
-        expected = u[:, column] * s[column]
-        assert abs(np.corrcoef(flat[:, column], expected)[0, 1]) == pytest.approx(1.0, abs=1e-4)
-    assert flat_map(vectors[:, :1]).shape == (200, 2)
 
 
 def test_movement_separates_tail_and_head() -> None:

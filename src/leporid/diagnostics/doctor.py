@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import importlib.metadata
 import importlib.util
 import os
 import platform
@@ -12,7 +10,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from leporid._version import __version__
+from leporid._version import versions
 from leporid.artifacts import cache_directory
 from leporid.data import cache_dir
 from leporid.errors import LeporidError
@@ -27,14 +25,12 @@ EXTRAS: dict[str, tuple[str, ...]] = {
 }
 """Each extra and the modules it brings."""
 
-_CORE = ("numpy", "scipy", "numba", "pyarrow", "typer", "rich", "safetensors")
-
 
 def examine() -> dict[str, Any]:
     """Plain values: versions, machine, caches, extras, self_tests."""
     vectors = cache_directory()
     return {
-        "versions": _versions(),
+        "versions": versions(),
         "machine": _machine(),
         "caches": {
             "data sets": str(cache_dir() / "datasets"),
@@ -102,14 +98,6 @@ def _ranking_error() -> float:
 def _rows() -> Any:
     dense = (np.random.default_rng(1).random((40, 30)) < 0.3).astype(np.float32)
     return sparse.csr_array(dense)
-
-
-def _versions() -> dict[str, str]:
-    versions = {"python": platform.python_version(), "leporid": __version__}
-    for name in (*_CORE, *(module for modules in EXTRAS.values() for module in modules)):
-        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
-            versions[name] = importlib.metadata.version(name)
-    return versions
 
 
 def _machine() -> dict[str, Any]:

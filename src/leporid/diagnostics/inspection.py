@@ -1,32 +1,24 @@
-"""`inspect_embeddings`: everything `leporid inspect` shows, as tables and as a page."""
+"""`inspect_embeddings`: everything `leporid inspect` shows, as tables."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from leporid.artifacts import atomic_folder
 from leporid.diagnostics.measures import (
-    QUANTILES,
     Movement,
     SideSummary,
-    flat_map,
     movement,
     nearest,
     norms_by_degree,
     summarize,
 )
 from leporid.errors import DataError, UnknownIdError, closest
-from leporid.html import figure_html, new_figure, rows_html, to_svg, write_report
 from leporid.initializers import InitialEmbeddings
-
-_MAP_POINTS = 20_000
-"""A map shows at most this many rows, evenly spaced."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,20 +43,12 @@ class Inspection:
         }
 
     def tables(self, side: str) -> dict[str, list[dict[str, Any]]]:
-        """The tables of one side by their headings, for a terminal or a page."""
-        summary = self.summaries[side]
-        quantiles = zip(QUANTILES, summary.norm_quantiles, strict=True)
-        largest = ", ".join(f"{value:.4g}" for value in summary.spectrum[:5])
-        rows = {
-            "rows": summary.rows,
-            "columns": summary.dim,
-            "isolated rows": summary.isolated,
-            f"{summary.spectrum_name}: first 5": largest,
-            "effective rank": summary.effective_rank,
-            **{f"norm: {name}": length for name, length in quantiles},
-            "norm-degree correlation": summary.degree_correlation,
-        }
-        tables = {side: [{"measure": key, "value": value} for key, value in rows.items()]}
+        """The tables of one side by their headings."""
+        rows = [
+            {"measure": name, "value": _first_five(value)}
+            for name, value in self.summaries[side].to_dict().items()
+        ]
+        tables = {side: rows}
         degrees = self.degrees[side]
         if degrees is not None:
             vectors = getattr(self.embeddings, side).vectors
@@ -75,22 +59,10 @@ class Inspection:
             tables["nearest items"] = self.neighbours
         return tables
 
-    def write(self, folder: str | Path, title: str) -> list[Path]:
-        """`index.html` with the tables and a map of each side, and the maps as PNG and SVG."""
-        sections, counts = [], []
-        with atomic_folder(folder) as draft:
-            for side, summary in self.summaries.items():
-                figure = _draw_map(getattr(self.embeddings, side).vectors, self.degrees[side])
-                figure.savefig(draft / f"{side}-map.png", dpi=150)
-                (draft / f"{side}-map.svg").write_text(to_svg(figure), encoding="utf-8")
-                tables = [rows_html(rows, name) for name, rows in self.tables(side).items() if rows]
-                drawn = figure_html(figure, f"{side}: map (two principal components)")
-                sections.append((side.capitalize(), "".join([*tables, drawn])))
-                isolated = f"{summary.isolated:,} without neighbours"
-                counts.append(f"{summary.rows:,} {side} ({isolated}) in {summary.dim} columns")
-            write_report(draft / "index.html", title, sections, "; ".join(counts) + ".")
-            names = sorted(file.name for file in draft.iterdir())
-        return [Path(folder) / name for name in names]
+
+def _first_five(value: Any) -> Any:
+    """A list of numbers as text."""
+    return ", ".join(f"{x:.4g}" for x in value[:5]) if isinstance(value, list) else value
 
 
 def inspect_embeddings(
@@ -144,18 +116,6 @@ def _aligned(counts: Any, own: Any, known: Any, n: int, side: str) -> NDArray[An
     if np.all(rows < 0):
         raise DataError(f"none of the {n} {side} of the embeddings occurs in the data")
     return np.where(rows >= 0, counts[np.maximum(rows, 0)], 0)
-
-
-def _draw_map(vectors: NDArray[np.float32], degrees: NDArray[Any] | None) -> Any:
-    """Two principal components; colour is the logarithm of the degree where it is known."""
-    figure, axes = new_figure(5.2, 3.6)
-    shown = np.linspace(0, len(vectors) - 1, min(len(vectors), _MAP_POINTS)).astype(np.int64)
-    colour = None if degrees is None else np.log10(np.maximum(degrees[shown], 1))
-    points = axes.scatter(*flat_map(vectors)[shown].T, s=4, c=colour, alpha=0.5, linewidths=0)
-    if colour is not None:
-        figure.colorbar(points, ax=axes, label="log10 interactions")
-    axes.set(xticks=[], yticks=[])
-    return figure
 
 
 def _named(

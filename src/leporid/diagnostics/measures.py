@@ -1,4 +1,4 @@
-"""Spectrum, norms, neighbours and a map of embeddings, and how far training moved them."""
+"""Spectrum, norms and neighbours of embeddings, and how far training moved them."""
 
 from __future__ import annotations
 
@@ -11,8 +11,6 @@ from scipy.stats import spearmanr
 
 from leporid.errors import DataError
 from leporid.spectral import Embedding, standardize
-
-QUANTILES = ("smallest", "quarter", "median", "three quarters", "largest")
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,8 +26,8 @@ class SideSummary:
     spectrum_name: str
     effective_rank: float
     """(sum s^2)^2 / sum s^4 of the centred vectors' singular values s."""
-    norm_quantiles: tuple[float, float, float, float, float]
-    """Norms of the rows, one per name in `QUANTILES`."""
+    norm_quantiles: list[float]
+    """Smallest, quartiles and largest of the rows' norms."""
     degree_correlation: float | None
     """Spearman's rank correlation of norm and degree; None without degrees."""
 
@@ -38,9 +36,9 @@ class SideSummary:
             "rows": self.rows,
             "dim": self.dim,
             "isolated": self.isolated,
-            self.spectrum_name: [float(x) for x in self.spectrum],
+            self.spectrum_name: self.spectrum.tolist(),
             "effective rank": self.effective_rank,
-            "norm quantiles": list(self.norm_quantiles),
+            "norm quantiles": self.norm_quantiles,
             "norm-degree correlation": self.degree_correlation,
         }
 
@@ -56,7 +54,6 @@ def summarize(embedding: Embedding, degrees: NDArray[Any] | None = None) -> Side
     values, name = np.sqrt(squares), "singular values"
     if embedding.eigenvalues is not None:
         values, name = np.asarray(embedding.eigenvalues, dtype=np.float64), "eigenvalues"
-    quantiles = np.quantile(lengths, [0.0, 0.25, 0.5, 0.75, 1.0])
     correlation = None
     if degrees is not None and len(lengths) > 2 and np.ptp(lengths) and np.ptp(degrees):
         correlation = float(spearmanr(lengths, degrees).statistic)
@@ -67,7 +64,7 @@ def summarize(embedding: Embedding, degrees: NDArray[Any] | None = None) -> Side
         spectrum=values,
         spectrum_name=name,
         effective_rank=float(total**2 / (squares**2).sum()) if total > 0 else 0.0,
-        norm_quantiles=tuple(float(q) for q in quantiles),  # type: ignore[arg-type]
+        norm_quantiles=np.quantile(lengths, [0.0, 0.25, 0.5, 0.75, 1.0]).tolist(),
         degree_correlation=correlation,
     )
 
@@ -96,18 +93,6 @@ def nearest(vectors: NDArray[np.float32], row: int, n: int = 10) -> list[tuple[i
     cosine[row] = -np.inf
     best = np.argsort(-cosine, kind="stable")[: min(n, len(vectors) - 1)]
     return [(int(i), float(cosine[i])) for i in best]
-
-
-def flat_map(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
-    """float32[n, 2]: the two leading principal components of the standardised vectors."""
-    ready = standardize(vectors).astype(np.float64)
-    _, directions = np.linalg.eigh(ready.T @ ready)
-    axes = directions[:, ::-1][:, :2]
-    peak = np.abs(axes).argmax(axis=0)
-    axes = axes * np.where(axes[peak, np.arange(axes.shape[1])] < 0, -1.0, 1.0)
-    flat = np.zeros((len(vectors), 2), dtype=np.float32)
-    flat[:, : axes.shape[1]] = ready @ axes
-    return flat
 
 
 @dataclass(frozen=True, eq=False)
