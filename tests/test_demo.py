@@ -49,7 +49,7 @@ def test_it_prints_the_table_the_list_and_the_report(shown: str, log: Path) -> N
         assert name in words
     assert "DLR2 took 4 steps of" in shown
     page = (log.parent / "out" / "report.html").read_text(encoding="utf-8")
-    assert page.count("<svg") == 3
+    assert page.count("<svg") == 1
     assert not re.search(r"<h2[^>]*>\s*</h2>", page)
     assert page.index("With LEPORID&#39;s initial embeddings") < page.index("<h2")
     assert "src=" not in page  # nothing from elsewhere

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from leporid.cli.options import Device, Json, Output, Seed, SplitOptions, SplitSource, parse_list
-from leporid.cli.output import print_files, print_json, print_table, show_progress
+from leporid.cli.output import print_files, print_json, print_table
 
 _clock = time.monotonic
 
@@ -56,7 +56,7 @@ def choose(
             models=parse_list(only) if only else None,
             seed=seed,
             device=device,
-            progress=show_progress(json_output),
+            progress=not json_output,
             dataset=dataset or Path(data).stem,
             spent=_clock() - begun,
             workers=workers,

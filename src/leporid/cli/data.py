@@ -10,7 +10,7 @@ import typer
 from typer import Argument, Option
 
 from leporid.cli.options import Json, LogOptions, Output, Source, SplitOptions, as_command
-from leporid.cli.output import print_files, print_json, print_rows, show_progress
+from leporid.cli.output import print_files, print_json, print_rows
 from leporid.errors import LeporidWarning, UnknownNameError
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ def fetch(
     """Download a data set into the cache, or say how to get it."""
     from leporid.data import fetch as fetch_files
 
-    files = fetch_files(name, progress=show_progress(json_output))
+    files = fetch_files(name, progress=not json_output)
     if json_output:
         titles = str(files.items) if files.items else None
         print_json({"name": name, "interactions": str(files.interactions), "items": titles})

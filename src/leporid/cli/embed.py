@@ -19,7 +19,7 @@ from leporid.cli.options import (
     SplitSource,
     parse_settings,
 )
-from leporid.cli.output import print_files, print_json, print_table, show_progress
+from leporid.cli.output import print_files, print_json, print_table
 from leporid.errors import ConfigError, DataError, UnknownNameError
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ def embed(
     from leporid.interop import CONFIG_LINES, write_embeddings
 
     initializer = method.initializer()
-    progress = show_progress(json_output)
+    progress = not json_output
     train, protocol = _read(data, part, log, resources, json_output)
     began = perf_counter()
     if train is None:

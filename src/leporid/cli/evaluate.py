@@ -10,7 +10,7 @@ import typer
 from typer import Argument
 
 from leporid.cli.options import Json, SplitOptions, load_model, parse_list
-from leporid.cli.output import print_files, print_json, print_table, show_progress
+from leporid.cli.output import print_files, print_json, print_table
 from leporid.errors import ConfigError, LeporidWarning
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def evaluate(
             log.split(data, quiet=json_output),
             at=cuts,
             part=part,  # type: ignore[arg-type]
-            progress=show_progress(json_output),
+            progress=not json_output,
             metrics=parse_list(metrics or "") or None,
             exclude_seen=not include_seen,
         )

@@ -9,7 +9,7 @@ import typer
 from typer import Argument, Option
 
 from leporid.cli.options import Json, Output, load_model, parse_list
-from leporid.cli.output import print_files, print_json, show_progress
+from leporid.cli.output import print_files, print_json
 from leporid.errors import ConfigError
 
 
@@ -47,7 +47,7 @@ def extend(
         length=length,
         cold_item_share=cold_item_share,
         steps=steps,
-        progress=show_progress(json_output),
+        progress=not json_output,
     )
     new = {
         "new_users": len(extended.users) - len(model.users),

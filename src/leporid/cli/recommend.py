@@ -13,7 +13,7 @@ from typer import Argument, Option
 
 from leporid import models
 from leporid.cli.options import Json, load_model, parse_list
-from leporid.cli.output import print_json, print_table, show_progress
+from leporid.cli.output import print_json, print_table
 from leporid.errors import ConfigError, DataError, LeporidWarning
 
 if TYPE_CHECKING:
@@ -163,7 +163,7 @@ def _write(
 ) -> None:
     from leporid.models import write_recommendations
 
-    progress = show_progress(json_output)
+    progress = not json_output
     written = write_recommendations(model, output, users, n, progress=progress, **settings)
     if json_output:
         numbers = {"users": written.users, "rows": written.rows}

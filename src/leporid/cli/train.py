@@ -18,7 +18,7 @@ from leporid.cli.options import (
     SplitSource,
     parse_settings,
 )
-from leporid.cli.output import print_files, print_json, print_table, show_progress
+from leporid.cli.output import print_files, print_json, print_table
 from leporid.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ def train(
         baselines=not no_baselines,
         resume=resume,
         tensorboard=tensorboard,
-        progress=show_progress(json_output),
+        progress=not json_output,
         settings=settings,
         init_settings=init_settings,
     )

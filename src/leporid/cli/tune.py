@@ -10,7 +10,7 @@ import typer
 from typer import Argument
 
 from leporid.cli.options import Json, SplitOptions, SplitSource, parse_list, parse_settings
-from leporid.cli.output import print_json, print_rows, print_table, show_progress
+from leporid.cli.output import print_json, print_rows, print_table
 from leporid.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ def _tune_model(
     options |= {"study_name": options.pop("study"), **parse_settings(options.pop("set"))}
     options["recipe"] = one.recipe or models.DEFAULT_RECIPE
     split = log.split(data, quiet=json_output)
-    result = run_study(model, split, progress=show_progress(json_output), **options)
+    result = run_study(model, split, progress=not json_output, **options)
     if json_output:
         print_json(vars(result))
         return
@@ -134,7 +134,7 @@ def _tune_baselines(
         root=options.output,
         experiment=options.experiment,
         replace=options.replace,
-        progress=show_progress(json_output),
+        progress=not json_output,
         **vars(study),
     )
     metric = study.metric

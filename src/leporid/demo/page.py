@@ -1,18 +1,12 @@
-"""The demonstration as one HTML page: the table, two plots, a map of the films, one user."""
+"""The demonstration as one HTML page: the table, a plot and one user."""
 
 from __future__ import annotations
 
 import html
 from pathlib import Path
-from typing import Any
 
-from leporid.data import rarest_genres
 from leporid.demo.stages import DemoResult
-from leporid.html import draw_bars, figure_html, new_figure, rows_html, write_report
-
-_MAP = "LEPORID item vectors, columns 2 and 3: computed without the genres"
-_GENRES = 6
-"""Genres that get a colour of their own on the map."""
+from leporid.html import draw_bars, figure_html, rows_html, write_report
 
 
 def write_page(result: DemoResult, path: Path) -> Path:
@@ -27,10 +21,8 @@ def write_page(result: DemoResult, path: Path) -> Path:
     sections = [
         ("Quality", rows_html(result.rows, "On test; tail users are the 25% least active")),
         ("", figure_html(bars, "Share of users with at least one hit among ten")),
-        ("While training", figure_html(_draw_curves(result), "Same network, same batches")),
         ("Is it luck?", rows_html(result.tests, "Paired by user, F1@10, 95% interval")),
         (f"Recommendations for user {result.user}", _user(result)),
-        ("The films before any training", figure_html(_draw_map(result), _MAP)),
         ("What was done", _story(result)),
     ]
     title = "leporid: initial embeddings for recommenders"
@@ -67,28 +59,3 @@ def _user(result: DemoResult) -> str:
     before = ", ".join(html.escape(title) for title in result.history)
     picks = rows_html(result.picks, "DLR2 from LEPORID, the ten best unseen items")
     return f"<p>Last chosen, oldest first: {before}.</p>{picks}"
-
-
-def _draw_curves(result: DemoResult) -> Any:
-    figure, axes = new_figure(6.4, 3.2)
-    for name, points in result.curves.items():
-        axes.plot([step for step, _ in points], [value for _, value in points], "o-", label=name)
-    axes.set(xlabel="optimiser step", ylabel="F1@10 on validation")
-    axes.grid(visible=True, alpha=0.3)
-    axes.legend(frameon=False)
-    return figure
-
-
-def _draw_map(result: DemoResult) -> Any:
-    figure, axes = new_figure(7.2, 5.2)
-    points = result.vectors.items.vectors[:, 1:3]
-    ids = [str(item) for item in result.split.train.items.ids.to_pylist()]
-    listed = [result.items[item].genres if item in result.items else () for item in ids]
-    names, genre = rarest_genres(listed, _GENRES)
-    axes.scatter(*points.T, s=5, color="0.5", alpha=0.35, linewidths=0)
-    for index, name in enumerate(names[:_GENRES]):
-        axes.scatter(*points[genre == index].T, s=14, alpha=0.7, linewidths=0, label=name)
-    if names:
-        axes.legend(fontsize="small", frameon=False)
-    axes.set(xlabel="column 2", ylabel="column 3")
-    return figure

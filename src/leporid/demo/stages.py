@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -24,7 +24,6 @@ from leporid.progress import NullProgress, ProgressLike
 
 if TYPE_CHECKING:
     from leporid.data import Interactions, Split
-    from leporid.initializers import InitialEmbeddings
     from leporid.models import Recommender
 
 _NAMES = {
@@ -70,8 +69,6 @@ class DemoResult:
     """One per model: HR@10, F1@10, the same for tail users, seconds."""
     intervals: dict[str, tuple[float, float]]
     """95% interval of HR@10 over users by row name."""
-    curves: dict[str, list[tuple[int, float]]]
-    """Validation F1@10 over the steps, of each DLR2 run."""
     tests: list[dict[str, Any]]
     """DLR2 with LEPORID against each other row: paired by user, Holm-corrected."""
     user: str
@@ -79,9 +76,6 @@ class DemoResult:
     """Titles of the shown user's last items, oldest first."""
     picks: list[dict[str, Any]]
     """The recommendations: rank, title, whether the user chose it later."""
-    vectors: InitialEmbeddings
-    items: Mapping[str, ItemInfo]
-    split: Split
     seconds: float
 
 
@@ -100,28 +94,24 @@ def run_demo(output: Path, settings: DemoSettings, progress: ProgressLike) -> De
     assert vectors is not None
     steps = _affordable_steps(split, settings, progress)
     runs: dict[str, Run] = {}
-    curves: dict[str, list[tuple[int, float]]] = {}
     spec: dict[str, Any] = {"experiment": "demo", "dataset": Path(settings.data).stem}
     inits: dict[str, Any] = {"random": "random", "leporid": vectors}
     for key, name in _NAMES.items():
-        neural = key in inits
-        if neural:
+        if key in inits:
             bar = _Named(progress, f"training {name}")
             more = {"steps": steps, "eval_every": max(1, steps // 4)}
             run = fit_and_test(
                 **_dlr2(settings, **more), split=split, init=inits[key], progress=bar, **spec
             )
-            rows = [row for row in cast(Any, run.model).history.rows if row.get("metric")]
-            curves[name] = [(row["step"], row["metric"]) for row in rows]
         else:
             progress.start(f"fitting {name}")
             run = fit_and_test(key, split, seed=settings.seed, progress=False, **spec)
         write_run(output / key, *run)
         runs[key] = Run(name, run.record, run.table)
     vectors.save(output / "embeddings.safetensors")
-    _write_titles(output / "items.parquet", split, titles)
+    names = _write_titles(output / "items.parquet", split, titles)
     # The last of the four models is DLR2 with LEPORID.
-    user, history, picks = _recommendations(run.model, split, _names(split, titles))
+    user, history, picks = _recommendations(run.model, split, names)
     return DemoResult(
         settings=settings,
         source=source,
@@ -129,14 +119,10 @@ def run_demo(output: Path, settings: DemoSettings, progress: ProgressLike) -> De
         steps=steps,
         rows=[_row(run.name, run.record) for run in runs.values()],
         intervals={r.name: r.record.extra["confidence_95"]["HR@10"] for r in runs.values()},
-        curves=curves,
         tests=_tests(list(runs.values())),
         user=user,
         history=history,
         picks=picks,
-        vectors=vectors,
-        items=titles,
-        split=split,
         seconds=time.perf_counter() - began,
     )
 
@@ -217,12 +203,6 @@ def _tests(runs: list[Run]) -> list[dict[str, Any]]:
     ]
 
 
-def _names(split: Split, titles: Mapping[str, ItemInfo]) -> list[str]:
-    """What each item is called, in the order of the indices."""
-    ids = map(str, split.train.items.ids.to_pylist())
-    return [titles[item].title if item in titles else f"item {item}" for item in ids]
-
-
 def _recommendations(
     model: Recommender, split: Split, names: list[str]
 ) -> tuple[str, list[str], list[dict[str, Any]]]:
@@ -241,10 +221,12 @@ def _recommendations(
     return str(split.train.users.external(user)), history, picks
 
 
-def _write_titles(path: Path, split: Split, titles: Mapping[str, ItemInfo]) -> None:
+def _write_titles(path: Path, split: Split, titles: Mapping[str, ItemInfo]) -> list[str]:
     """Item ids and titles beside the runs, for `leporid recommend --items` and the service."""
     ids = [str(item) for item in split.train.items.ids.to_pylist()]
-    genres = ["|".join(titles[item].genres) if item in titles else "" for item in ids]
+    items = [titles.get(item, ItemInfo(f"item {item}")) for item in ids]
+    names = [item.title for item in items]
+    columns = {"item_id": ids, "title": names, "genres": ["|".join(i.genres) for i in items]}
     with atomic_path(path) as target:
-        columns = {"item_id": ids, "title": _names(split, titles), "genres": genres}
         pq.write_table(pa.table(columns), target)
+    return names

@@ -8,34 +8,25 @@ import socket
 import sys
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 from leporid.errors import ConfigError, MissingExtraError
-
-if TYPE_CHECKING:
-    from leporid.serve.schemas import ServeLimits
 
 
 def serve_forever(
     run: str | Path,
     *,
-    compare: str | Path | None = None,
-    items: str | Path | None = None,
     host: str = "127.0.0.1",
     port: int = 8000,
-    store: str | None = None,
-    token: str | None = None,
-    public_reading: bool = False,
-    cors: Iterable[str] = (),
     access_log: str | None = None,
-    limits: ServeLimits | None = None,
     allowed_hosts: Iterable[str] = (),
+    **options: Any,
 ) -> None:
     """Serve until interrupted; prints the address once it accepts connections.
 
     A request must name `host`, localhost, the address it came to or one of `allowed_hosts` as its
     host; '*' among those lets every name pass. `access_log` is a file, or `-` for standard output.
-    The rest is as in `create_app`.
+    `options` are those of `create_app`.
     """
     try:
         import uvicorn
@@ -46,32 +37,22 @@ def serve_forever(
         raise MissingExtraError("the service", "serve") from error
     from leporid.serve.access import is_loopback
     from leporid.serve.monitoring import LogRateLimit, write_access_log
-    from leporid.serve.schemas import ServeLimits
 
     with _listen(host, port) as listening:
         hosts = {host, "localhost", *allowed_hosts}
-        limits = limits or ServeLimits()
         if access_log is not None:
             write_access_log(access_log)
-        app = create_app(
-            run,
-            compare=compare,
-            items=items,
-            store=store,
-            token=token,
-            public_reading=public_reading,
-            cors=cors,
-            limits=limits,
-            allowed_hosts=None if "*" in hosts else hosts,
-            local=is_loopback(listening.getsockname()[0]),
-        )
-        app.state.service.after_load = _settle
+        local = is_loopback(listening.getsockname()[0])
+        names = None if "*" in hosts else hosts
+        app = create_app(run, allowed_hosts=names, local=local, **options)
+        service = app.state.service
+        service.after_load = _settle
         _settle()
         # From here on a connection waits instead of being refused, so the line below is true.
         listening.listen(2048)
         address = listening.getsockname()
-        for served in app.state.service.run_infos():
-            print(f"{served.label}: {served.fitted}", file=sys.stderr, flush=True)
+        for served in service.run_infos():
+            print(f"{served['label']}: {served['fitted']}", file=sys.stderr, flush=True)
         print(app.state.access.sentence(), file=sys.stderr, flush=True)
         shown = f"[{address[0]}]" if ":" in address[0] else address[0]
         print(f"serving {run} on http://{shown}:{address[1]} (Ctrl-C stops)", flush=True)
@@ -82,11 +63,11 @@ def serve_forever(
             log_level="warning",
             access_log=False,
             server_header=False,
-            timeout_keep_alive=limits.keep_alive_seconds,
-            timeout_graceful_shutdown=limits.shutdown_seconds,
+            timeout_keep_alive=service.limits.keep_alive_seconds,
+            timeout_graceful_shutdown=service.limits.shutdown_seconds,
         )
         logging.getLogger("uvicorn.error").addFilter(LogRateLimit())
-        TimedServer(settings, limits, app.state.service.metrics).run(sockets=[listening])
+        TimedServer(settings, service.limits, service.metrics).run(sockets=[listening])
 
 
 def _settle() -> None:
