@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from leporid.artifacts import read_object
 from leporid.data import ItemInfo, titles_of
 from leporid.errors import DataError, UnknownIdError
-from leporid.models import ItemNeighbours, Recommender, find_model
+from leporid.models import ItemNeighbours, Recommender, find_model, fit_sentence
 from leporid.serve.item_map import ItemMap, item_map, item_vectors
 from leporid.threads import choose_torch_threads
 
@@ -54,6 +54,13 @@ class LoadedRun:
     """Torch's threads while this model scores; None where it is not torch's."""
     loaded_at: float
     """Seconds since 1970."""
+
+    def about(self) -> dict[str, Any]:
+        """The run as GET /health shows it."""
+        model = self.model
+        sizes = {"users": len(model.users), "items": len(model.items)}
+        names = {"label": self.label, "model": model.name, "fitted": fit_sentence(model)}
+        return {**names, **sizes, "metrics": dict(self.metrics), "loaded_at": self.loaded_at}
 
     def item(self, index: int) -> dict[str, Any]:
         """An item as the answers show it."""

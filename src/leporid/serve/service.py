@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from leporid.errors import DataError, LeporidError, UnknownIdError
-from leporid.models import fit_sentence
 from leporid.serve import schemas as s
 from leporid.serve.batching import Batcher, Budget
 from leporid.serve.engine import Engine, Ranked, UserQuery
@@ -101,21 +100,9 @@ class Service:
             raise RequestError("there is no run to compare with: start with --compare RUN2")
         return self.runs[name]
 
-    def run_infos(self) -> list[s.RunInfo]:
+    def run_infos(self) -> list[dict[str, Any]]:
         """The served runs, for GET /health and the log."""
-        return [
-            s.RunInfo(
-                name=name,
-                label=run.label,
-                model=run.model.name,
-                fitted=fit_sentence(run.model),
-                users=len(run.model.users),
-                items=len(run.model.items),
-                metrics=dict(run.metrics),
-                loaded_at=run.loaded_at,
-            )
-            for name, run in self.runs.items()
-        ]
+        return [{"name": name, **run.about()} for name, run in self.runs.items()]
 
     async def recommend(
         self,
