@@ -25,8 +25,6 @@ LOG = logging.getLogger("leporid.serve.access")
 
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 _SECONDS = 60.0
-_KINDS = 1000
-"""Different messages remembered; there are as many as lines of code that log, not as requests."""
 _BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
 
 
@@ -111,8 +109,6 @@ class LogRateLimit(logging.Filter):
         if now - last < _SECONDS:
             self._last[key] = last, suppressed + 1
             return False
-        if len(self._last) >= _KINDS:
-            self._last.clear()
         self._last[key] = now, 0
         if suppressed:
             record.msg = f"{record.msg} ({suppressed} more like this since it was last written)"

@@ -68,12 +68,12 @@ class EventStore(abc.ABC):
         """A new connection."""
 
     @abc.abstractmethod
-    def _transaction(self, link: Any) -> AbstractContextManager[Any]:
-        """All or nothing."""
-
-    @abc.abstractmethod
     def _rows(self, link: Any) -> Iterable[tuple[Any, ...]]:
         """The whole table, row by row."""
+
+    def _transaction(self, link: Any) -> AbstractContextManager[Any]:
+        """All or nothing."""
+        return link.transaction()  # type: ignore[no-any-return]
 
     def add(self, events: Sequence[Event]) -> None:
         """Keep events; they are on disk when this returns, all of them or none."""
@@ -195,9 +195,6 @@ class PostgresStore(EventStore):
         # Whatever the server's default is: a commit that returned is on its disk.
         link.execute("SET synchronous_commit = on")
         return link
-
-    def _transaction(self, link: Any) -> AbstractContextManager[Any]:
-        return link.transaction()  # type: ignore[no-any-return]
 
     def _rows(self, link: Any) -> Iterable[tuple[Any, ...]]:
         # A named cursor, which needs a transaction: rows stay on the server until asked for.
