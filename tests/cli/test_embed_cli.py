@@ -146,7 +146,7 @@ def test_export_reads_trained_models(log: Path, tmp_path: Path) -> None:
         read_trained(tmp_path / "run" / "model", users="user")
 
 
-def test_inspect_reports_measures_neighbours_and_movement(log: Path, embedded: Path, tmp_path: Path) -> None:
+def test_inspect_measures_all_there_is(log: Path, embedded: Path, tmp_path: Path) -> None:
     titles = tmp_path / "items.csv"
     titles.write_text("item_id,title\n" + "".join(f"{i},Film <{i}> & more\n" for i in range(24)))
     report = json.loads(

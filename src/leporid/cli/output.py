@@ -43,6 +43,18 @@ def print_rows(
         print_table(title, rows)
 
 
+def print_report(
+    json_output: bool, value: Mapping[str, Any], lines: Iterable[str], files: Iterable[Any] = ()
+) -> None:
+    """`value` with the names of the written files as JSON; else the lines, and one per file."""
+    if json_output:
+        print_json({**value, "files": [str(file) for file in files]})
+        return
+    for line in lines:
+        typer.echo(line)
+    print_files(files)
+
+
 def print_files(files: Iterable[Any]) -> None:
     """One line per written file."""
     for file in files:

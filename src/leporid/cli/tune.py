@@ -143,7 +143,8 @@ def _tune_baselines(
             "model": tuned.model,
             "has seen": tuned.seen,
             f"{metric} valid": tuned.valid_metrics.get(metric, tuned.extra["tuning"]["best_value"]),
-            **{kind: _quality(run) for kind, run in (("tuned", tuned), ("untuned", untuned))},
+            "tuned": _quality(tuned),
+            "untuned": _quality(untuned),
             "seconds": tuned.seconds,
         }
         for untuned, tuned in pairs

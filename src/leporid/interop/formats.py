@@ -222,12 +222,10 @@ def read_embeddings(path: str | Path, format: str | None = None) -> InitialEmbed
     return InitialEmbeddings(users[0], items[0], users[1], items[1])
 
 
-def read_any(
-    path: str | Path, users: str | None = None, items: str | None = None, format: str | None = None
-) -> InitialEmbeddings:
+def read_any(path: str | Path) -> InitialEmbeddings:
     """Embeddings in any format, or the tables of a trained model or run."""
     model = find_model(path)
-    return read_embeddings(path, format) if model is None else read_trained(model, users, items)
+    return read_embeddings(path) if model is None else read_trained(model)
 
 
 def _file(format: str, side: str, name: str = "*") -> str:
