@@ -37,10 +37,7 @@ _DTYPES = {
 
 
 def cache_directory() -> Path | None:
-    """Where things are kept that can be fetched or computed again; None where that is off.
-
-    `$LEPORID_CACHE` (the word `off` switches the cache off), else `user_cache_directory()`.
-    """
+    """`$LEPORID_CACHE` (None where that is `off`), else `user_cache_directory()`."""
     folder = os.environ.get("LEPORID_CACHE")
     if folder is None:
         return user_cache_directory()
@@ -86,10 +83,7 @@ def write_arrays(
     *,
     sealed: bool = False,
 ) -> None:
-    """Write named arrays as one safetensors file, atomically.
-
-    A sealed file carries a digest of all arrays and metadata, for files that no manifest names.
-    """
+    """Write one safetensors file atomically; `sealed` adds a digest of arrays and metadata."""
     from safetensors import SafetensorError
     from safetensors.numpy import save_file
 
@@ -122,7 +116,7 @@ def check_sealed(path: str | Path, metadata: Mapping[str, str]) -> None:
 
 @contextlib.contextmanager
 def _opened(path: str | Path) -> Iterator[Any]:
-    """A safetensors file of which the header is sound: nothing else has been read."""
+    """An open safetensors file whose header is sound."""
     from safetensors import SafetensorError, safe_open
 
     if not Path(path).is_file():
@@ -146,7 +140,6 @@ def _tensors(file: Any) -> dict[str, list[Any]]:
 
 
 def _seal(arrays: Mapping[str, NDArray[Any]], metadata: Mapping[str, str]) -> str:
-    """A digest of named arrays and of metadata without a seal."""
     about = {key: value for key, value in metadata.items() if key != _SEAL}
     hasher = hashlib.blake2b(json.dumps(about, sort_keys=True).encode(), digest_size=32)
     for name, array in sorted(arrays.items()):
@@ -158,9 +151,8 @@ def _seal(arrays: Mapping[str, NDArray[Any]], metadata: Mapping[str, str]) -> st
 def map_arrays(path: str | Path) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:
     """`read_arrays` without reading: the arrays are the file's pages, loaded when touched.
 
-    Processes that map the same file share the memory. The arrays can be written to; changes stay
-    in this process and never reach the file. They live on when the file is replaced by a rename,
-    which is how everything here writes; a file that is truncated kills the process.
+    Processes share the memory; changes stay in this process. The arrays outlive a file that is
+    replaced by a rename, but a file that is truncated kills the process.
     """
     while True:
         with _opened(path) as checked, open(path, "rb") as file:
@@ -192,8 +184,7 @@ def write_manifest(
 ) -> None:
     """Say in `manifest.json` which files make up the `kind` of artifact in `folder`.
 
-    Of each its size and digest, and of arrays their number formats and shapes. What the manifest
-    in `beside`, the folder that this one replaces, says of other kinds stays.
+    What the manifest in `beside`, the folder that this one replaces, says of other kinds stays.
     """
     folder, files = Path(folder), dict[str, Any]()
     for name in names:
@@ -210,9 +201,9 @@ def write_manifest(
 
 
 def check_manifest(folder: str | Path, kind: str, *names: str, required: bool = True) -> bool:
-    """Refuse a folder whose files are not those of its manifest; False where it has none.
+    """Refuse a folder whose files, `names` among them, are not those of its manifest.
 
-    The manifest must name `names`. Sizes and headers come first: a wrong one costs no reading.
+    False where it has none.
     """
     folder = Path(folder)
     path = folder / MANIFEST
@@ -262,10 +253,7 @@ def _digest(path: Path) -> str:
 def check_csr(
     indptr: NDArray[Any], indices: NDArray[Any], values: NDArray[Any], columns: int, what: str
 ) -> None:
-    """Refuse row pointers or column indices that would reach outside a stored sparse matrix.
-
-    Compiled loops do not check: a wrong index there ends the process.
-    """
+    """Refuse a stored sparse matrix with indices outside: in a compiled loop they would crash."""
     whole = all(part.ndim == 1 and part.dtype.kind == "i" for part in (indptr, indices))
     if not whole or not len(indptr) or not (len(indices),) == values.shape == (indptr[-1],):
         raise DataError(f"{what} is not a sparse matrix: its parts do not fit together")

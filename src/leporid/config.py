@@ -102,10 +102,7 @@ class Config:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON-able values; `from_dict` is its inverse."""
-        return {
-            key: list(value) if isinstance(value, tuple) else value
-            for key, value in dataclasses.asdict(self).items()
-        }
+        return {key: _plain(value) for key, value in dataclasses.asdict(self).items()}
 
     def changed_words(self) -> str:
         """The settings that differ from their defaults, as they would be typed."""
@@ -120,9 +117,7 @@ class Config:
             {
                 "setting": field.name,
                 "type": _type_words(hints[field.name]),
-                "default": list(field.default)
-                if isinstance(field.default, tuple)
-                else field.default,
+                "default": _plain(field.default),
                 "range": _range_words(field.metadata),
                 "meaning": meanings.get(field.name, ""),
             }
@@ -132,6 +127,10 @@ class Config:
     def replace(self, **changes: Any) -> Self:
         """A copy with some settings changed, checked as strictly as a new one."""
         return type(self).from_dict({**dataclasses.asdict(self), **changes})
+
+
+def _plain(value: Any) -> Any:
+    return list(value) if isinstance(value, tuple) else value
 
 
 def _check_bounds(value: Any, bounds: Mapping[str, float], name: str) -> None:

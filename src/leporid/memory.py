@@ -69,12 +69,8 @@ def free_memory() -> int:
 
 
 def _own_memory() -> int:
-    """Anonymous bytes of this process: without the pages of mapped files, where that is known.
-
-    What has been freed goes back to the system first, where the C library can do that: glibc keeps
-    up to 32 MB of every array.
-    """
+    """Anonymous bytes of this process: without the pages of mapped files, where that is known."""
     with contextlib.suppress(AttributeError, OSError, TypeError):
-        ctypes.CDLL(None).malloc_trim(0)
+        ctypes.CDLL(None).malloc_trim(0)  # glibc keeps up to 32 MB of every array that is freed
     usage = psutil.Process().memory_info()
     return int(usage.rss - getattr(usage, "shared", 0))

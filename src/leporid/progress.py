@@ -59,13 +59,11 @@ class RichProgress(NullProgress):
             console=console,
         )
         self._task: Any = None
-        self._total: int | None = None
 
     def start(self, description: str, total: int | None = None) -> None:
         """Open a new bar; the bar before it is filled."""
         self._finish()
         self._progress.start()
-        self._total = total
         self._task = self._progress.add_task(description, total=total, note="")
 
     def advance(self, steps: int = 1, **fields: Any) -> None:
@@ -81,7 +79,7 @@ class RichProgress(NullProgress):
 
     def _finish(self) -> None:
         if self._task is not None:
-            total = 1 if self._total is None else self._total
+            total = self._progress.tasks[self._task].total or 1
             self._progress.update(self._task, total=total, completed=total)
         self._task = None
 

@@ -11,7 +11,7 @@ import pytest
 from leporid import initializers
 from leporid.data import IdMap, synthesize
 from leporid.diagnostics import inspect_embeddings, movement, summarize
-from leporid.diagnostics.measures import nearest, norms_by_degree
+from leporid.diagnostics.inspection import nearest, norms_by_degree
 from leporid.errors import DataError
 from leporid.spectral import Embedding, standardize
 

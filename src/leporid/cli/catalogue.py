@@ -35,7 +35,7 @@ def initializers(
 
 
 def doctor(json_output: Json = False) -> None:
-    """Versions, devices, threads, caches, extras, and a small self-test of the kernels.
+    """Versions, devices, threads, extras, and a small self-test of the kernels.
 
     Exit code 0 when every self-test passed; a missing extra is not a failure.
     """
@@ -45,7 +45,7 @@ def doctor(json_output: Json = False) -> None:
     if json_output:
         print_json(report)
     else:
-        for title in ("versions", "machine", "caches"):
+        for title in ("versions", "machine"):
             rows = [{"what": key, "value": str(value)} for key, value in report[title].items()]
             print_table(title, rows)
         for row in report["extras"]:

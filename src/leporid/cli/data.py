@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer import Argument, Option
 
-from leporid.cli.options import Json, LogOptions, Output, Source, SplitOptions, as_command
+from leporid.cli.options import Json, LogOptions, Name, Output, Source, SplitOptions, as_command
 from leporid.cli.output import print_files, print_json, print_rows
 from leporid.errors import LeporidWarning, UnknownNameError
 
@@ -62,7 +62,7 @@ def split(
     train: Annotated[float, "Share of train."] = 0.7,
     valid: Annotated[float, "Share of validation."] = 0.1,
     format: Annotated[str | None, "recbole: write RecBole's benchmark files as well."] = None,
-    name: Annotated[str | None, "Data set name for RecBole's files [the folder's name]."] = None,
+    name: Name = None,
     json_output: Json = False,
 ) -> None:
     """Cut a log into train, validation and test, and save them.

@@ -36,6 +36,8 @@ SplitSource = Annotated[
 Output = Annotated[Path, "Folder to write into."]
 Seed = Annotated[int, "Seed of every random choice."]
 Device = Annotated[str, "auto, cpu, cuda or cuda:N."]
+Dataset = Annotated[str | None, "Name of the data in the record [the file's name]."]
+Name = Annotated[str | None, "Data set name for RecBole's files [the folder's name]."]
 VectorSource = Annotated[Path, Argument(help="Embeddings, a trained model or a run.")]
 
 
@@ -46,7 +48,7 @@ class FormatOptions:
     format: Annotated[str, "safetensors, parquet, npy, csv, word2vec, recbole or implicit."] = (
         "safetensors"
     )
-    name: Annotated[str | None, "Data set name for RecBole's files [the folder's name]."] = None
+    name: Name = None
 
     def __post_init__(self) -> None:
         """Refuse an unknown format, before anything is computed."""

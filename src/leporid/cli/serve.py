@@ -9,6 +9,7 @@ from typing import Annotated
 from typer import Argument
 
 from leporid.cli.options import parse_list, parse_settings
+from leporid.errors import import_extra
 
 
 @dataclass(frozen=True)
@@ -30,9 +31,6 @@ class _Service:
         "machine cannot see in its list of processes].",
     ] = None
     public_reading: Annotated[bool, "Reading needs no token."] = False
-    access_log: Annotated[
-        str | None, "File for one line of JSON per request; - for standard output."
-    ] = None
 
 
 def serve(
@@ -57,6 +55,8 @@ def serve(
     LEPORID_ADMIN_TOKEN. Without either, everyone who reaches the port may read, and only a server
     on loopback may be written to.
     """
+    import_extra("uvicorn", "the service", "serve")
+
     from leporid.serve import ServeLimits, serve_forever
 
     limits = ServeLimits.from_dict(parse_settings(limit, "--limit"))

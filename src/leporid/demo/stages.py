@@ -1,7 +1,8 @@
-"""The stages of `leporid demo`, one function each, in the order they run."""
+"""The stages of `leporid demo` in the order they run, and the page that shows their results."""
 
 from __future__ import annotations
 
+import html
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ from leporid.config import Config, setting
 from leporid.data import ItemInfo, fetch, load, load_items, synthesize, temporal_split
 from leporid.errors import DataError
 from leporid.experiments import Run, RunRecord, fit, fit_and_test, paired_tests, write_run
-from leporid.html import new_figure
+from leporid.html import draw_bars, figure_html, new_figure, rows_html, write_report
 from leporid.initializers import initial_embeddings
 from leporid.models import get
 from leporid.progress import NullProgress, ProgressLike
@@ -42,11 +43,6 @@ class DemoSettings(Config):
     """Data set name, 'synthetic', or a file."""
     core: int = setting(20, at_least=0)
     """Keep users and films with at least this many interactions."""
-    recipe: str = "paper"
-    """Recipe of DLR2."""
-    architecture: str = "no_conv"
-    """Feature network of DLR2: the paper's fully connected one trains in a minute on a laptop,
-    its residual one (the default elsewhere) in half an hour."""
     batch_size: int = setting(256, at_least=1)
     steps: int = setting(1500, at_least=1)
     """Optimiser steps of each DLR2 run; fewer where `seconds` would not be enough."""
@@ -177,9 +173,13 @@ class _Named(NullProgress):
 
 
 def _dlr2(settings: DemoSettings, **more: Any) -> dict[str, Any]:
-    """What `fit_and_test` and `fit` are told of DLR2."""
-    own = {"architecture": settings.architecture, "batch_size": settings.batch_size, **more}
-    return {"model": "dlr2", "seed": settings.seed, "recipe": settings.recipe, "settings": own}
+    """What `fit_and_test` and `fit` are told of DLR2.
+
+    The paper's fully connected network trains in a minute on a laptop, its residual one (the
+    default elsewhere) in half an hour.
+    """
+    own = {"architecture": "no_conv", "batch_size": settings.batch_size, **more}
+    return {"model": "dlr2", "seed": settings.seed, "recipe": "paper", "settings": own}
 
 
 def _row(name: str, record: RunRecord) -> dict[str, Any]:
@@ -230,3 +230,55 @@ def _write_titles(path: Path, split: Split, titles: Mapping[str, ItemInfo]) -> l
     with atomic_path(path) as target:
         pq.write_table(pa.table(columns), target)
     return names
+
+
+def write_page(result: DemoResult, path: Path) -> Path:
+    """Write the page; returns its path."""
+    names = [row["model"] for row in result.rows]
+    bars = draw_bars(
+        names,
+        [row["HR@10"] for row in result.rows],
+        [result.intervals[name] for name in names],
+        "HR@10 on test, 95% interval over users",
+    )
+    sections = [
+        ("Quality", rows_html(result.rows, "On test; tail users are the 25% least active")),
+        ("", figure_html(bars, "Share of users with at least one hit among ten")),
+        ("Is it luck?", rows_html(result.tests, "Paired by user, F1@10, 95% interval")),
+        (f"Recommendations for user {result.user}", _user(result)),
+        ("What was done", _story(result)),
+    ]
+    title = "leporid: initial embeddings for recommenders"
+    return write_report(path, title, sections, _summary(result))
+
+
+def _summary(result: DemoResult) -> str:
+    random, leporid = result.rows[-2:]
+    [test] = [row for row in result.tests if row["LEPORID against"] == random["model"]]
+    return (
+        f"With LEPORID's initial embeddings DLR2 has a film that the user chose later among its "
+        f"ten for {leporid['HR@10']:.1%} of users, with random ones for {random['HR@10']:.1%}; of "
+        f"the least active users for {leporid['tail users HR@10']:.1%} and "
+        f"{random['tail users HR@10']:.1%}.\n"
+        f"F1@10 differs by {test['difference of F1@10']:+.4f} (95% interval {test['low']:+.4f} to "
+        f"{test['high']:+.4f}). Data: {result.source}."
+    )
+
+
+def _story(result: DemoResult) -> str:
+    stats, settings = result.stats, result.settings
+    text = (
+        f"Data: {result.source}; users and items with at least {settings.core} interactions: "
+        f"{stats['users']:,} users, {stats['items']:,} items, {stats['interactions']:,} "
+        f"interactions. Each user's first 70% in time order train, the next 10% select, the rest "
+        f"test. Every item the user has not had is ranked. Both DLR2 runs are the same network "
+        f"with the same {result.steps:,} steps of {settings.batch_size} examples; only the "
+        f"initial embeddings differ. A full training run is many times longer."
+    )
+    return f"<p>{html.escape(text)}</p>"
+
+
+def _user(result: DemoResult) -> str:
+    before = ", ".join(html.escape(title) for title in result.history)
+    picks = rows_html(result.picks, "DLR2 from LEPORID, the ten best unseen items")
+    return f"<p>Last chosen, oldest first: {before}.</p>{picks}"

@@ -1,4 +1,4 @@
-"""`examine`: versions, machine, caches, extras and self-tests, as `leporid doctor` prints them."""
+"""`examine`: versions, machine, extras and self-tests, as `leporid doctor` prints them."""
 
 from __future__ import annotations
 
@@ -11,8 +11,6 @@ import numpy as np
 from scipy import sparse
 
 from leporid._version import versions
-from leporid.artifacts import cache_directory
-from leporid.data import cache_dir
 from leporid.errors import LeporidError
 from leporid.threads import resolve_threads
 
@@ -27,16 +25,10 @@ EXTRAS: dict[str, tuple[str, ...]] = {
 
 
 def examine() -> dict[str, Any]:
-    """Plain values: versions, machine, caches, extras, self_tests."""
-    vectors = cache_directory()
+    """Plain values: versions, machine, extras, self_tests."""
     return {
         "versions": versions(),
         "machine": _machine(),
-        "caches": {
-            "data sets": str(cache_dir() / "datasets"),
-            "initial embeddings": "off" if vectors is None else str(vectors / "initializers"),
-            "compiled kernels": os.environ.get("NUMBA_CACHE_DIR") or "beside the source files",
-        },
         "extras": [
             {"extra": name, "missing": [m for m in modules if not _present(m)]}
             for name, modules in EXTRAS.items()

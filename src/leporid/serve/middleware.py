@@ -1,4 +1,4 @@
-"""The outer layers: what is counted and logged of every request, and which are let in."""
+"""The outer layers: what is counted of every request, and which are let in."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fastapi.responses import JSONResponse
 
 from leporid.serve.access import Access
 from leporid.serve.batching import Budget, ClientOverloadedError
-from leporid.serve.monitoring import LogRateLimit, Metrics, log_request, request_id
+from leporid.serve.monitoring import LogRateLimit, Metrics, request_id
 from leporid.serve.schemas import ServeLimits
 
 _LOG = logging.getLogger(__name__)
@@ -35,7 +35,7 @@ _HEADERS = [
 
 
 class RequestLog:
-    """Names, counts, times and logs every request, and puts safe headers on its answer."""
+    """Names, counts and times every request, and puts safe headers on its answer."""
 
     def __init__(self, app: Any, *, metrics: Metrics) -> None:
         self._app, self._metrics = app, metrics
@@ -71,9 +71,7 @@ class RequestLog:
             # All unknown paths and methods share one label, so there are few labels.
             path = getattr(scope.get("route"), "path", "other")
             method = "other" if path == "other" or status == 405 else scope["method"]
-            seconds = time.perf_counter() - began
-            self._metrics.request(path, method, status or 500, seconds)
-            log_request(identity, method, path, status or 500, seconds)
+            self._metrics.request(path, method, status or 500, time.perf_counter() - began)
 
 
 class Guard:
