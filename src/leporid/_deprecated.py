@@ -30,10 +30,7 @@ OLD_OPTIONS = {
 
 
 def deprecated_names(module: str, names: Mapping[str, str]) -> None:
-    """Let `module.old` answer as the object at the dotted path `names[old]`.
-
-    Call it in the module, after its `__getattr__` (of lazy_loader, if any) is defined.
-    """
+    """Let `module.old` answer as the object at `names[old]`; call after `__getattr__` is there."""
     space = vars(sys.modules[module])
     other: Callable[[str], Any] | None = space.get("__getattr__")
 

@@ -1,8 +1,7 @@
 """Files of models, vectors and caches: written atomically (`leporid.atomic`), verified when read.
 
-A full disk, Ctrl-C or a kill leaves the old file or the new one. A folder lists its files and
-their digests in `manifest.json`, a single file of arrays carries a seal (a digest of itself); both
-are checked before the content is used. Nothing here can execute code on load.
+A folder lists its files and their digests in `manifest.json`, a single file of arrays carries a
+seal (a digest of itself). Nothing here can execute code on load.
 """
 
 from __future__ import annotations

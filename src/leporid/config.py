@@ -1,8 +1,4 @@
-"""Frozen, typed settings with a strict loader.
-
-Every configuration in the package derives from `Config`: a frozen dataclass that refuses
-unknown keys (with the closest name suggested) and values of the wrong type.
-"""
+"""`Config`: frozen, typed settings that refuse unknown keys and values of the wrong type."""
 
 from __future__ import annotations
 
@@ -42,8 +38,7 @@ _BOUNDS = {
 def setting(default: Any, **bounds: float) -> Any:
     """A field with a range: `dim: int = setting(64, at_least=1)`.
 
-    The bounds are `at_least`, `above`, `at_most` and `below`. None and text are not compared, so
-    that `int | None` may be left out; each entry of a tuple is.
+    The bounds are `at_least`, `above`, `at_most` and `below`; of a tuple they bound each entry.
     """
     if not bounds.keys() <= _BOUNDS.keys():
         raise TypeError(f"unknown bound in {sorted(bounds)}: known are {sorted(_BOUNDS)}")

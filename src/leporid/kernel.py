@@ -22,10 +22,6 @@ def kernel(function: F) -> F: ...
 @overload
 def kernel(**options: Any) -> Callable[[F], F]: ...
 def kernel(function: Any = None, **options: Any) -> Any:
-    """Compile to machine code on the first call: `@kernel`, or `@kernel(parallel=True)`.
-
-    `options` are numba's, over the defaults every kernel has: a division by zero gives what
-    numpy gives, and the GIL is released.
-    """
+    """Compile to machine code on the first call: `@kernel`, or `@kernel(parallel=True)`."""
     compiled = njit(**{**_OPTIONS, **options})
     return compiled if function is None else compiled(function)

@@ -1,8 +1,6 @@
 """Memory limits: how they are written, and how much of one is left.
 
-A limit covers the memory of the process itself (anonymous pages: arrays, tables, compiled code).
-Pages of files that are mapped into it are the operating system's, which drops them when memory is
-short, and are not counted.
+A limit covers anonymous pages, not those of mapped files, which the system drops when it must.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
-"""Progress of long work: a bar on a terminal or in a notebook, plain lines anywhere else.
+"""Progress of long work on stderr: a bar on a terminal or in a notebook, else plain lines.
 
-Library code reports to what `make_progress` returns, and stays silent unless the caller asked
-(`progress=True`, the default of `leporid.train` alone) or gave an object of their own. All of it
-goes to stderr. `LEPORID_PROGRESS=off` silences every `progress=True`.
+`LEPORID_PROGRESS=off` silences every `progress=True`.
 """
 
 from __future__ import annotations
@@ -115,10 +113,7 @@ class PlainProgress(NullProgress):
 
 
 def make_progress(progress: bool | ProgressLike | None) -> ProgressLike:
-    """Turn the usual `progress=` argument into something to report to.
-
-    True draws a bar on a terminal or in a notebook, and writes plain lines elsewhere.
-    """
+    """Turn the usual `progress=` argument into something to report to."""
     if progress is None or isinstance(progress, bool):
         if not progress or os.environ.get("LEPORID_PROGRESS", "").lower() == "off":
             return NullProgress()

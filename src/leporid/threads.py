@@ -1,7 +1,7 @@
-"""How many threads the kernels and torch use: decided here, and nowhere else.
+"""How many threads the kernels and torch use.
 
-Two pools that are both as wide as the machine fight for its cores (numba's and BLAS's: up to three
-times slower than either alone), so code that runs our kernels wraps them in `one_thread_pool`.
+Numba's and BLAS's pools fight for the cores (up to three times slower than either alone), so code
+that runs our kernels wraps them in `one_thread_pool`.
 """
 
 from __future__ import annotations

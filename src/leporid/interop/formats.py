@@ -1,8 +1,6 @@
 """One call to write embeddings in any format, one to read them back.
 
-A format names the file of each side and writes its ids and vectors; `VECTOR_READERS` read them.
-What a bare table of numbers cannot say (method, settings, data, eigenvalues, type of the ids) lies
-in `provenance.json` beside the two files.
+What a table of numbers cannot say (method, eigenvalues, type of ids) is in `provenance.json`.
 """
 
 from __future__ import annotations
@@ -98,10 +96,9 @@ def _write_recbole(path: Path, kind: str, ids: pa.Array, embedding: Embedding) -
 
 
 def write_benchmark(split: Split, folder: str | Path, name: str | None = None) -> list[Path]:
-    """Write `NAME.train.inter`, `.valid.inter`, `.test.inter` and `benchmark.yaml`.
+    """Write `NAME.train.inter`, `.valid.inter`, `.test.inter` and `benchmark.yaml` for RecBole.
 
-    RecBole's models then train and test on the same parts. It looks for them in a folder of the
-    data set's name, which is the default of `name`.
+    It looks for them in a folder of the data set's name, which is the default of `name`.
     """
     folder = Path(folder)
     name = name or folder.resolve().name
@@ -164,8 +161,7 @@ def write_embeddings(
     """Write users and items with their ids into the folder `path`; returns the files.
 
     A path ending in `.safetensors` is written as that one file. `name` is the dataset name
-    RecBole's files are called after (default: the folder's own name). Everything appears at
-    once when it is complete, or not at all.
+    RecBole's files are called after (default: the folder's own name).
     """
     path = Path(path)
     if format not in FORMATS:

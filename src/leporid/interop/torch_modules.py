@@ -1,8 +1,4 @@
-"""`leporid.initialize`: initial embeddings into the tables of any torch module.
-
-Everything is checked before anything is written: a call either fills every table it names or
-changes nothing.
-"""
+"""`leporid.initialize`: initial embeddings into the tables of any torch module, all or none."""
 
 from __future__ import annotations
 
