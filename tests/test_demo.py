@@ -160,16 +160,9 @@ def test_the_printed_commands_work_when_pasted(
     (bin_folder / "leporid").touch(0o755)
     monkeypatch.setattr(sys, "executable", str(bin_folder / "python"))
     monkeypatch.setenv("PATH", "/usr/bin:/bin")
-    monkeypatch.chdir(tmp_path)
-    assert program_name() == "env/bin/leporid"
-    for elsewhere in (bin_folder, tmp_path.parent.parent / "elsewhere"):
-        elsewhere.mkdir(exist_ok=True)
-        monkeypatch.chdir(elsewhere)
-        assert program_name() == str(bin_folder / "leporid")
+    assert program_name() == f"{bin_folder / 'python'} -m leporid"
     monkeypatch.setenv("PATH", f"{bin_folder}:/usr/bin")
     assert program_name() == "leporid"
-    (bin_folder / "leporid").unlink()
-    assert program_name() == f"{bin_folder / 'python'} -m leporid"
 
 
 @pytest.mark.parametrize(("package", "extra"), [("torch", "torch"), ("matplotlib", "plots")])

@@ -57,10 +57,7 @@ def item_vectors(model_folder: Path, known: Interactions) -> NDArray[np.float32]
 def item_map(
     vectors: NDArray[np.float32], titles: Sequence[str], genres: Sequence[tuple[str, ...]]
 ) -> dict[str, Any]:
-    """A layout of the vectors' directions, with genres and named clusters as colours.
-
-    Plain values, as `MapAnswer` describes them; `genre` is -1 where titles come without genres.
-    """
+    """Of `MapAnswer`: a layout of the vectors' directions, genres and named clusters as colours."""
     directions = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
     position, layout = lay_out(directions)
     x, y = position.astype(float).round(4).T.tolist()
@@ -107,8 +104,7 @@ def name_clusters(
 def lay_out(vectors: NDArray[np.float32]) -> tuple[NDArray[np.float32], str]:
     """float32[n, 2] within [-1, 1], and in words what they are.
 
-    t-SNE keeps by far the most neighbours (benchmarks/records/map_layouts.json). Principal
-    components replace it where scikit-learn is not installed, and for very few or very many rows.
+    t-SNE keeps by far the most neighbours (benchmarks/records/map_layouts.json).
     """
     if _TSNE_LEAST <= len(vectors) <= _TSNE_MOST and vectors.shape[1] > 1:
         with contextlib.suppress(ImportError):

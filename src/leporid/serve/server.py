@@ -74,11 +74,7 @@ def serve_forever(
 
 
 def _settle() -> None:
-    """Take what is loaded out of garbage collection.
-
-    Torch and numba leave a million objects behind; looking through all of them now and then would
-    stop every request for a quarter of a second. What a reload has replaced is collected first.
-    """
+    """Take what is loaded out of garbage collection, which would stop requests for 0.25 s."""
     gc.unfreeze()
     gc.collect()
     gc.freeze()

@@ -61,7 +61,6 @@ class Service:
             self._add, cost=len, batch=256, name="events", **most
         )
         self.after_load: Callable[[], None] = lambda: None
-        """Called when runs were loaded: the process that serves them tidies its memory then."""
         self.runs = self._load()
         self.metrics = Metrics(
             waiting=lambda: self._scoring.waiting,

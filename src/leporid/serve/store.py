@@ -208,8 +208,7 @@ def merged_log(
 ) -> Interactions:
     """The events of a store, after those of a log where one is given.
 
-    Ids are whole numbers where all of them are, as in a file. Of each (user, item) pair in time
-    stays what `duplicates` says, as in `leporid.load`.
+    Ids are whole numbers where all of them are; `duplicates` is as in `leporid.load`.
     """
     if "://" not in str(store) and not Path(store).is_file():
         raise DataError(f"no such store: {store}")
