@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-import mmap
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -157,25 +156,21 @@ def map_arrays(path: str | Path) -> tuple[dict[str, NDArray[Any]], dict[str, str
         with _opened(path) as checked, open(path, "rb") as file:
             metadata = checked.metadata() or {}
             # The file that was checked must be the one that is mapped: again if it was replaced.
-            if os.path.samestat(os.fstat(file.fileno()), os.stat(path)):
-                pages = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
-                break
-    length = int.from_bytes(pages[:8], "little")
-    header: dict[str, Any] = json.loads(pages[8 : 8 + length])
-    header.pop("__metadata__", None)
-    return {name: _mapped(pages, 8 + length, about) for name, about in header.items()}, metadata
+            if not os.path.samestat(os.fstat(file.fileno()), os.stat(path)):
+                continue
+            length = int.from_bytes(file.read(8), "little")
+            header: dict[str, Any] = json.loads(file.read(length))
+            header.pop("__metadata__", None)
+            return {key: _mapped(file, 8 + length, header[key]) for key in header}, metadata
 
 
-def _mapped(pages: mmap.mmap, start: int, about: Mapping[str, Any]) -> NDArray[Any]:
-    """One tensor of the file; it keeps the mapping alive."""
-    dtype = np.dtype(_DTYPES[about["dtype"]])
-    begin, shape = start + about["data_offsets"][0], tuple(about["shape"])
-    count = int(np.prod(shape, dtype=np.int64))
-    if count == 0:
+def _mapped(file: Any, start: int, about: Mapping[str, Any]) -> NDArray[Any]:
+    dtype, shape = np.dtype(_DTYPES[about["dtype"]]), tuple(about["shape"])
+    if 0 in shape:
         return np.empty(shape, dtype)
-    flat = np.frombuffer(pages, dtype, count, begin)
+    pages = np.asarray(np.memmap(file, dtype, "c", start + about["data_offsets"][0], shape))
     # Files of other writers may not be aligned.
-    return (flat if flat.flags.aligned else flat.copy()).reshape(shape)
+    return pages if pages.flags.aligned else pages.copy()
 
 
 def write_manifest(
@@ -185,12 +180,8 @@ def write_manifest(
 
     What the manifest in `beside`, the folder that this one replaces, says of other kinds stays.
     """
-    folder, files = Path(folder), dict[str, Any]()
-    for name in names:
-        path = folder / name
-        files[name] = {"bytes": path.stat().st_size, "blake2b": _digest(path)}
-        if path.suffix == ".safetensors":
-            files[name]["arrays"] = _header(path)
+    folder = Path(folder)
+    files = {name: _describe(folder / name) for name in names}
     kinds: Any = {}
     if beside is not None and (old := Path(beside) / MANIFEST).is_file():
         with contextlib.suppress(DataError):
@@ -222,7 +213,7 @@ def check_manifest(folder: str | Path, kind: str, *names: str, required: bool = 
         raise DataError(f"{path} does not describe a {kind} with {' and '.join(names)}")
     for name, about in files.items():
         with contextlib.suppress(OSError):  # missing or unreadable
-            if isinstance(about, dict) and _matches(folder / name, about):
+            if about == _describe(folder / name):
                 continue
         raise DataError(
             f"{folder / name} is not the file that was saved here: it was changed, cut short or "
@@ -231,22 +222,15 @@ def check_manifest(folder: str | Path, kind: str, *names: str, required: bool = 
     return True
 
 
-def _matches(path: Path, about: Mapping[str, Any]) -> bool:
-    return (
-        path.stat().st_size == about.get("bytes")
-        and (path.suffix != ".safetensors" or _header(path) == about.get("arrays"))
-        and _digest(path) == about.get("blake2b")
-    )
-
-
-def _header(path: Path) -> dict[str, list[Any]]:
-    with _opened(path) as file:
-        return _tensors(file)
-
-
-def _digest(path: Path) -> str:
+def _describe(path: Path) -> dict[str, Any]:
+    """Size and digest of a file, and the number formats and shapes of its arrays."""
     with open(path, "rb") as file:
-        return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=32)).hexdigest()
+        digest = hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=32)).hexdigest()
+    about: dict[str, Any] = {"bytes": path.stat().st_size, "blake2b": digest}
+    if path.suffix == ".safetensors":
+        with _opened(path) as arrays:
+            about["arrays"] = _tensors(arrays)
+    return about
 
 
 def check_csr(

@@ -108,9 +108,13 @@ def _short(target: Path) -> str:
 
 def _sweep(target: Path) -> None:
     """Remove what dead processes left of `target`, and put back what one of them had moved."""
+    import psutil
+
     for name in os.listdir(target.parent):
         match = _TEMPORARY.fullmatch(name)
-        if match is None or match[1] != _short(target) or _lives(int(match[2])):
+        if match is None or match[1] != _short(target):
+            continue
+        if (process := int(match[2])) != os.getpid() and psutil.pid_exists(process):
             continue
         path = target.with_name(name)
         lock = _lock(path)
@@ -120,12 +124,6 @@ def _sweep(target: Path) -> None:
                 (path / "old").rename(target)
             _remove(path)
             os.close(lock)
-
-
-def _lives(process: int) -> bool:
-    import psutil
-
-    return process != os.getpid() and bool(psutil.pid_exists(process))
 
 
 def _lock(path: Path) -> int | None:

@@ -45,7 +45,10 @@ def format_bytes(count: float) -> str:
 
 def memory_left(limit: int) -> int:
     """Bytes of `limit` that the process has not taken yet; an error where there are none."""
-    taken = _own_memory()
+    with contextlib.suppress(AttributeError, OSError, TypeError):
+        ctypes.CDLL(None).malloc_trim(0)  # glibc keeps up to 32 MB of every array that is freed
+    usage = psutil.Process().memory_info()
+    taken = int(usage.rss - getattr(usage, "shared", 0))
     left = limit - taken - LIBRARIES
     if left <= 0:
         raise ConfigError(
@@ -64,11 +67,3 @@ def free_memory() -> int:
     except (OSError, ValueError):
         return free
     return max(0, min(free, limit - used))
-
-
-def _own_memory() -> int:
-    """Anonymous bytes of this process: without the pages of mapped files, where that is known."""
-    with contextlib.suppress(AttributeError, OSError, TypeError):
-        ctypes.CDLL(None).malloc_trim(0)  # glibc keeps up to 32 MB of every array that is freed
-    usage = psutil.Process().memory_info()
-    return int(usage.rss - getattr(usage, "shared", 0))

@@ -30,12 +30,8 @@ def inspect(
 
     train = None
     if data is not None:
-        log = SplitOptions()
-        train = (
-            log.split(data, quiet=json_output).train
-            if is_split(data)
-            else log.load(data, quiet=json_output)
-        )
+        log, quiet = SplitOptions(), {"quiet": json_output}
+        train = log.split(data, **quiet).train if is_split(data) else log.load(data, **quiet)
     inspection = inspect_embeddings(
         read_any(source),
         train=train,

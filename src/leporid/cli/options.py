@@ -104,13 +104,13 @@ class SplitOptions(LogOptions):
     protocol: Annotated[str, "temporal, leave-last-out, global-time or random."] = "temporal"
     split_seed: Annotated[int, "Seed of a random split (also of a log without times)."] = 0
 
-    def split(self, source: str, *, quiet: bool = False, **shares: float) -> Split:
-        """Read and cut the log, or read a split as it was saved; `shares` are `train`, `valid`."""
+    def split(self, source: str, *, quiet: bool = False) -> Split:
+        """Read and cut the log, or read a split as it was saved."""
         from leporid.data import Split, is_split, split_by
 
         if not is_split(source):
             data = self.load(source, quiet=quiet)
-            return split_by(data, self.protocol, seed=self.split_seed, **shares)
+            return split_by(data, self.protocol, seed=self.split_seed)
         changed = [
             field.name for field in fields(self) if getattr(self, field.name) != field.default
         ]

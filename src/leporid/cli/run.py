@@ -36,7 +36,7 @@ def run(
     rows: list[dict[str, Any]] = []
     for cell in (cell for experiment in experiments for cell in experiment.cells()):
         record, state = status.records.get(cell.spec_hash), status.states[cell.spec_hash]
-        row = {"log": cell.dataset, "cell": cell.label, "state": state}
+        row: dict[str, Any] = {"log": cell.dataset, "cell": cell.label, "state": state}
         for metric in ("HR@10", "F1@10"):
             row[metric] = record.metrics.get(metric, "") if record else ""
         rows.append({**row, "seconds": round(record.seconds, 1) if record else ""})

@@ -91,7 +91,12 @@ def train(
     """
     arguments = training.arguments()
     if keeping.tensorboard:
-        _check_tensorboard(training.model)
+        if not models.get(training.model).takes_initial_vectors:
+            raise ConfigError(f"{training.model} has no training history: leave --tensorboard out")
+
+        from leporid.training import tensorboard_writer
+
+        tensorboard_writer()  # raises now what would be raised after the training
 
     from leporid.experiments import train_to_folder
 
@@ -112,16 +117,6 @@ def train(
     _print(trained.record, trained.baselines, len(trained.table.user))
     print_files([output])
     typer.echo(models.fit_sentence(trained.model))
-
-
-def _check_tensorboard(model: str) -> None:
-    """Refuse, before anything is computed, what could not be written afterwards."""
-    if not models.get(model).takes_initial_vectors:
-        raise ConfigError(f"{model} has no training history: leave --tensorboard out")
-
-    from leporid.training import tensorboard_writer
-
-    tensorboard_writer()
 
 
 def _print(record: RunRecord, check: BaselineCheck | None, users: int) -> None:

@@ -103,16 +103,11 @@ def _tune_model(
     if json_output:
         print_json(vars(result))
         return
-    best = sorted(result.trials, key=lambda t: -(t["value"] or 0.0))[:5]
-    rows = [
-        {
-            "trial": trial["number"],
-            study.metric: "failed" if trial["value"] is None else trial["value"],
-            "seconds": trial["seconds"] or 0.0,
-            **{key: _short(trial["settings"].get(key)) for key in searched},
-        }
-        for trial in best
-    ]
+    rows = []
+    for trial in sorted(result.trials, key=lambda trial: -(trial["value"] or 0.0))[:5]:
+        value = "failed" if trial["value"] is None else trial["value"]
+        row = {"trial": trial["number"], study.metric: value, "seconds": trial["seconds"] or 0.0}
+        rows.append(row | {key: _short(trial["settings"].get(key)) for key in searched})
     part = "the inner validation split" if options["inner_validation"] else "validation"
     title = f"{model}: the best of {len(result.trials)} trials, by {study.metric} on {part}"
     print_table(title, rows)

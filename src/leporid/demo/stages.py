@@ -246,7 +246,6 @@ def write_page(result: DemoResult, path: Path) -> Path:
         ("", figure_html(bars, "Share of users with at least one hit among ten")),
         ("Is it luck?", rows_html(result.tests, "Paired by user, F1@10, 95% interval")),
         (f"Recommendations for user {result.user}", _user(result)),
-        ("What was done", _story(result)),
     ]
     title = "leporid: initial embeddings for recommenders"
     return write_report(path, title, sections, _summary(result))
@@ -263,19 +262,6 @@ def _summary(result: DemoResult) -> str:
         f"F1@10 differs by {test['difference of F1@10']:+.4f} (95% interval {test['low']:+.4f} to "
         f"{test['high']:+.4f}). Data: {result.source}."
     )
-
-
-def _story(result: DemoResult) -> str:
-    stats, settings = result.stats, result.settings
-    text = (
-        f"Data: {result.source}; users and items with at least {settings.core} interactions: "
-        f"{stats['users']:,} users, {stats['items']:,} items, {stats['interactions']:,} "
-        f"interactions. Each user's first 70% in time order train, the next 10% select, the rest "
-        f"test. Every item the user has not had is ranked. Both DLR2 runs are the same network "
-        f"with the same {result.steps:,} steps of {settings.batch_size} examples; only the "
-        f"initial embeddings differ. A full training run is many times longer."
-    )
-    return f"<p>{html.escape(text)}</p>"
 
 
 def _user(result: DemoResult) -> str:

@@ -34,15 +34,10 @@ class SideSummary:
     """Spearman's rank correlation of norm and degree; None without degrees."""
 
     def to_dict(self) -> dict[str, Any]:
-        return {
-            "rows": self.rows,
-            "dim": self.dim,
-            "isolated": self.isolated,
-            self.spectrum_name: self.spectrum.tolist(),
-            "effective rank": self.effective_rank,
-            "norm quantiles": self.norm_quantiles,
-            "norm-degree correlation": self.degree_correlation,
-        }
+        sizes = {"rows": self.rows, "dim": self.dim, "isolated": self.isolated}
+        spectrum = {self.spectrum_name: self.spectrum.tolist()}
+        rest = {"effective rank": self.effective_rank, "norm quantiles": self.norm_quantiles}
+        return {**sizes, **spectrum, **rest, "norm-degree correlation": self.degree_correlation}
 
 
 def summarize(embedding: Embedding, degrees: NDArray[Any] | None = None) -> SideSummary:

@@ -27,8 +27,7 @@ class Parity(NamedTuple):
     n: int
     """Length of the lists."""
     equal: int
-    """Users with the same list, up to ranks of items whose scores differ by rounding. Of a first
-    stage: with the same set."""
+    """Users with the same list, up to rounding of scores; of a first stage, with the same set."""
     recall: float
     """Mean share of the model's items that the other list has."""
 

@@ -9,7 +9,7 @@ import contextlib
 import io
 import re
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -93,11 +93,10 @@ def _lists(vectors: NDArray[np.float32]) -> pa.Array:
 class ParquetFiles:
     """`items.parquet` and `users.parquet`, for everything that has its own search."""
 
-    notes: Mapping[str, Any] = {}
-    """What a reader of `export.json` must know besides."""
-
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self.notes: dict[str, Any] = {}
+        """What a reader of `export.json` must know besides."""
 
     def write(self, vectors: ModelVectors) -> None:
         """`items.parquet` (`id`, `vector`), and `users.parquet` with `seen`, item ids, as well."""
@@ -304,14 +303,10 @@ class OnnxEncoder(ParquetFiles):
         super().__init__(folder)
         self.model: Any = model
         self._reads_users = hasattr(model, "user_table")
-
-    @property
-    def notes(self) -> dict[str, Any]:
-        """What a caller must know of the inputs."""
         sampling = self.model.sampling()
         repeats = sampling.kind == "windows" and sampling.repeat
         short = "its first item, repeated" if repeats else "-1"
-        return {"history_length": sampling.length, "short_histories_begin_with": short}
+        self.notes = {"history_length": sampling.length, "short_histories_begin_with": short}
 
     def write(self, vectors: ModelVectors) -> None:
         import torch

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Union
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Union
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,19 +26,15 @@ Tables = Table | Sequence[Table] | None
 Scale = float | Literal["auto", "match"] | None
 
 
-@dataclass(frozen=True)
-class _Plan:
-    """One table and what will be written into it."""
+class _Plan(NamedTuple):
+    """The rows int64[m] of one table and the vectors float32[m, d] to write into them."""
 
     name: str
     table: nn.Parameter
     rows: NDArray[np.int64]
-    """int64[m]: rows of the table."""
     vectors: NDArray[np.float32]
-    """float32[m, d]: their vectors."""
     owner: nn.Module
-    attribute: str
-    """`table` is this attribute of `owner`."""
+    attribute: str  # of the owner: the table
 
 
 def initialize(
@@ -220,9 +215,8 @@ def _sources(
             "or name one side per call"
         )
     if not isinstance(embeddings, Embedding):
-        array = np.asarray(
-            embeddings.detach().cpu() if hasattr(embeddings, "detach") else embeddings
-        )
+        plain = embeddings.detach().cpu() if hasattr(embeddings, "detach") else embeddings
+        array = np.asarray(plain)
         if array.ndim != 2 or not np.issubdtype(array.dtype, np.floating):
             raise DataError(
                 f"embeddings must be a matrix of floats, not {array.dtype} of shape {array.shape}"

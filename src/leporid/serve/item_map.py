@@ -74,8 +74,7 @@ def name_clusters(
 ) -> tuple[str, ...]:
     """A name for each number in `cluster` int[n], all different: genres, decades, title words.
 
-    A term counts by its share among the cluster's items times the logarithm of how much larger
-    that is than its share among all (its part of the Kullback-Leibler divergence).
+    A term counts by its part of the Kullback-Leibler divergence of the cluster's items from all.
     """
     terms = [
         {*own, *_WORD.findall(title), *(f"{decade}0s" for decade in _YEAR.findall(title))}
@@ -87,17 +86,13 @@ def name_clusters(
         members = np.flatnonzero(cluster == number)
         inside = Counter(term for i in members for term in terms[i])
         weight = {
-            term: count / len(members) * math.log(count * len(terms) / len(members) / total)
+            term: count * math.log(count * len(terms) / len(members) / everywhere[term])
             for term, count in inside.items()
             if count >= max(2, _SHARE * len(members))
-            for total in [everywhere[term]]
         }
         best = sorted((t for t in weight if weight[t] > 1e-9), key=lambda t: (-weight[t], t))
-        shown = min(_WORDS, len(best))
-        while ", ".join(best[:shown]) in names and shown < len(best):
-            shown += 1
-        name = ", ".join(best[:shown])
-        names.append(f"cluster {number + 1}" if not name or name in names else name)
+        name = ", ".join(best[:_WORDS])
+        names.append(name if name and name not in names else f"cluster {number + 1}")
     return tuple(names)
 
 
