@@ -156,21 +156,18 @@ def map_arrays(path: str | Path) -> tuple[dict[str, NDArray[Any]], dict[str, str
         with _opened(path) as checked, open(path, "rb") as file:
             metadata = checked.metadata() or {}
             # The file that was checked must be the one that is mapped: again if it was replaced.
-            if not os.path.samestat(os.fstat(file.fileno()), os.stat(path)):
-                continue
-            length = int.from_bytes(file.read(8), "little")
-            header: dict[str, Any] = json.loads(file.read(length))
-            header.pop("__metadata__", None)
-            return {key: _mapped(file, 8 + length, header[key]) for key in header}, metadata
-
-
-def _mapped(file: Any, start: int, about: Mapping[str, Any]) -> NDArray[Any]:
-    dtype, shape = np.dtype(_DTYPES[about["dtype"]]), tuple(about["shape"])
-    if 0 in shape:
-        return np.empty(shape, dtype)
-    pages = np.asarray(np.memmap(file, dtype, "c", start + about["data_offsets"][0], shape))
-    # Files of other writers may not be aligned.
-    return pages if pages.flags.aligned else pages.copy()
+            if os.path.samestat(os.fstat(file.fileno()), os.stat(path)):
+                pages = np.asarray(np.memmap(file, np.uint8, "c"))
+                break
+    start = 8 + int.from_bytes(pages[:8].tobytes(), "little")
+    arrays: dict[str, NDArray[Any]] = {}
+    for name, about in json.loads(pages[8:start].tobytes()).items():
+        if name != "__metadata__":
+            first, last = about["data_offsets"]
+            flat = pages[start + first : start + last].view(_DTYPES[about["dtype"]])
+            # Files of other writers may not be aligned.
+            arrays[name] = (flat if flat.flags.aligned else flat.copy()).reshape(about["shape"])
+    return arrays, metadata
 
 
 def write_manifest(

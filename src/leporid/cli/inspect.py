@@ -20,7 +20,6 @@ def inspect(
     item: Annotated[str | None, "Show the nearest neighbours of this item (id or title)."] = None,
     neighbours: Annotated[int, Option("-n", help="How many neighbours.")] = 10,
     after: Annotated[Path | None, "Trained model or run that was initialised with SOURCE."] = None,
-    scale: Annotated[float | None, "Scale the model gave SOURCE [least squares]."] = None,
     json_output: Json = False,
 ) -> None:
     """Show spectrum, norms, isolated rows, neighbours, and movement in training."""
@@ -36,7 +35,6 @@ def inspect(
         read_any(source),
         train=train,
         after=None if after is None else read_any(after),
-        scale=scale,
         item=item,
         titles=None if items is None else load_items(items),
         neighbours=neighbours,

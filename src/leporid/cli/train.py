@@ -68,7 +68,6 @@ class _Keeping:
 
     final: Annotated[bool, "Fit once more on everything: the model to deploy."] = False
     resume: Annotated[bool, "Go on from the checkpoint in the output folder."] = False
-    experiment: Annotated[str, "Name of the experiment."] = "train"
     tensorboard: Annotated[bool, "Write TensorBoard events beside history.csv."] = False
 
 

@@ -35,7 +35,6 @@ class _Study:
 class _OneModel:
     """What only the search of one model takes."""
 
-    study: Annotated[str | None, "Name of the study in that file."] = None
     set: Annotated[list[str] | None, "A setting not to search, as NAME=VALUE."] = None
     init: Annotated[str | None, "Initialiser, for neural models."] = None
     recipe: Annotated[str | None, "Recipe, for neural models [general]."] = None
@@ -53,7 +52,6 @@ class _Baselines:
     output: Annotated[Path | None, f"With {_ALL}: folder for run records."] = None
     dataset: Annotated[str | None, f"With {_ALL}: name of the data in the records."] = None
     only: Annotated[str | None, f"With {_ALL}: these models only, separated by commas."] = None
-    experiment: Annotated[str, f"With {_ALL}: name of the experiment in the records."] = "baselines"
     replace: Annotated[
         bool, f"With {_ALL}: drop earlier records of these models and this seed."
     ] = False
@@ -77,14 +75,14 @@ def tune(
     if model == _ALL:
         if one != _OneModel():
             raise ConfigError(
-                f"--study, --set, --init, --recipe, --device, --timeout and --inner-validation go "
+                f"--set, --init, --recipe, --device, --timeout and --inner-validation go "
                 f"with one model, not with {_ALL}"
             )
         split = log.split(data, quiet=json_output)
         _tune_baselines(split, study, baselines, baselines.dataset or Path(data).stem, json_output)
         return
     if baselines != _Baselines():
-        raise ConfigError(f"--output, --dataset, --only, --experiment and --replace go with {_ALL}")
+        raise ConfigError(f"--output, --dataset, --only and --replace go with {_ALL}")
     _tune_model(model, log, data, study, one, json_output)
 
 
@@ -96,7 +94,7 @@ def _tune_model(
 
     searched = [*models.get(model).search_space]
     options = {**vars(study), **vars(one)}
-    options |= {"study_name": options.pop("study"), **parse_settings(options.pop("set"))}
+    options |= parse_settings(options.pop("set"))
     options["recipe"] = one.recipe or models.DEFAULT_RECIPE
     split = log.split(data, quiet=json_output)
     result = run_study(model, split, progress=not json_output, **options)
@@ -127,7 +125,6 @@ def _tune_baselines(
         dataset,
         names=parse_list(options.only or "") or None,
         root=options.output,
-        experiment=options.experiment,
         replace=options.replace,
         progress=not json_output,
         **vars(study),

@@ -60,7 +60,6 @@ class DemoResult:
     """A sentence: which data, and from where."""
     stats: Mapping[str, float]
     steps: int
-    """Steps of each DLR2 run."""
     rows: list[dict[str, Any]]
     """One per model: HR@10, F1@10, the same for tail users, seconds."""
     intervals: dict[str, tuple[float, float]]

@@ -189,7 +189,6 @@ def inspect_embeddings(
     *,
     train: Any = None,
     after: InitialEmbeddings | None = None,
-    scale: float | None = None,
     item: str | None = None,
     titles: Mapping[Any, Any] | None = None,
     neighbours: int = 10,
@@ -213,7 +212,7 @@ def inspect_embeddings(
         if after is not None:
             if getattr(after, f"{one}_ids") not in (None, ids):
                 raise DataError(f"the {side} of the two embeddings are not the same {side}")
-            movements[side] = movement(vectors, getattr(after, side), degrees[side], scale)
+            movements[side] = movement(vectors, getattr(after, side), degrees[side])
     near: list[dict[str, Any]] = []
     ranked: list[tuple[int, float]] = []
     if item is not None:

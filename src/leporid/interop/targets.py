@@ -294,16 +294,15 @@ class OnnxEncoder(ParquetFiles):
     float32[users, width].
     """
 
-    def __init__(self, folder: Path, model: Recommender) -> None:
+    def __init__(self, folder: Path, model: Any) -> None:
         if model.name not in HISTORY_MODELS:
             raise ConfigError(
                 f"{model.name} does not read histories in time order: ONNX is for "
                 f"{', '.join(HISTORY_MODELS)}; other models' vectors go to parquet or an index"
             )
         super().__init__(folder)
-        self.model: Any = model
-        self._reads_users = hasattr(model, "user_table")
-        sampling = self.model.sampling()
+        self.model, self._reads_users = model, hasattr(model, "user_table")
+        sampling = model.sampling()
         repeats = sampling.kind == "windows" and sampling.repeat
         short = "its first item, repeated" if repeats else "-1"
         self.notes = {"history_length": sampling.length, "short_histories_begin_with": short}
