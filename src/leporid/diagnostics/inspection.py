@@ -15,55 +15,33 @@ from leporid.initializers import InitialEmbeddings
 from leporid.spectral import Embedding, standardize
 
 
-@dataclass(frozen=True, eq=False)
-class SideSummary:
-    """The users' or the items' vectors in a few numbers."""
+def summarize(embedding: Embedding, degrees: NDArray[Any] | None = None) -> dict[str, Any]:
+    """The users' or the items' vectors in a few plain values.
 
-    rows: int
-    dim: int
-    isolated: int
-    """Rows that are zero throughout."""
-    spectrum: NDArray[np.float64]
-    """Eigenvalues of A where the method has them, else singular values of the vectors."""
-    spectrum_name: str
-    effective_rank: float
-    """(sum s^2)^2 / sum s^4 of the centred vectors' singular values s."""
-    norm_quantiles: list[float]
-    """Smallest, quartiles and largest of the rows' norms."""
-    degree_correlation: float | None
-    """Spearman's rank correlation of norm and degree; None without degrees."""
-
-    def to_dict(self) -> dict[str, Any]:
-        sizes = {"rows": self.rows, "dim": self.dim, "isolated": self.isolated}
-        spectrum = {self.spectrum_name: self.spectrum.tolist()}
-        rest = {"effective rank": self.effective_rank, "norm quantiles": self.norm_quantiles}
-        return {**sizes, **spectrum, **rest, "norm-degree correlation": self.degree_correlation}
-
-
-def summarize(embedding: Embedding, degrees: NDArray[Any] | None = None) -> SideSummary:
-    """The summary of one side; `degrees` int[n] adds the correlation of norm and degree."""
+    `eigenvalues` of A where the method has them, else `singular values` of the vectors; the
+    `effective rank` is (sum s^2)^2 / sum s^4 of the centred vectors' singular values s. `degrees`
+    int[n] adds Spearman's rank correlation of norm and degree.
+    """
     vectors = embedding.vectors
     lengths = np.linalg.norm(vectors, axis=1)
     centred = vectors.astype(np.float64) - vectors.mean(axis=0, dtype=np.float64)
     # The d x d second moments have the squares of the singular values: cheap for tall matrices.
     squares = np.maximum(np.linalg.eigvalsh(centred.T @ centred)[::-1], 0.0)
-    total = squares.sum()
-    values, name = np.sqrt(squares), "singular values"
+    spectrum = {"singular values": np.sqrt(squares).tolist()}
     if embedding.eigenvalues is not None:
-        values, name = np.asarray(embedding.eigenvalues, dtype=np.float64), "eigenvalues"
+        spectrum = {"eigenvalues": np.asarray(embedding.eigenvalues, np.float64).tolist()}
     correlation = None
     if degrees is not None and len(lengths) > 2 and np.ptp(lengths) and np.ptp(degrees):
         correlation = float(spearmanr(lengths, degrees).statistic)
-    return SideSummary(
-        rows=embedding.n,
-        dim=embedding.dim,
-        isolated=int(np.count_nonzero(lengths == 0)),
-        spectrum=values,
-        spectrum_name=name,
-        effective_rank=float(total**2 / (squares**2).sum()) if total > 0 else 0.0,
-        norm_quantiles=np.quantile(lengths, [0.0, 0.25, 0.5, 0.75, 1.0]).tolist(),
-        degree_correlation=correlation,
-    )
+    return {
+        "rows": embedding.n,
+        "dim": embedding.dim,
+        "isolated": int(np.count_nonzero(lengths == 0)),
+        **spectrum,
+        "effective rank": float(squares.sum() ** 2 / max((squares**2).sum(), 1e-300)),
+        "norm quantiles": np.quantile(lengths, [0.0, 0.25, 0.5, 0.75, 1.0]).tolist(),
+        "norm-degree correlation": correlation,
+    }
 
 
 def norms_by_degree(
@@ -146,14 +124,14 @@ class Inspection:
 
     embeddings: InitialEmbeddings
     degrees: dict[str, NDArray[Any] | None]
-    summaries: dict[str, SideSummary]
+    summaries: dict[str, dict[str, Any]]
     neighbours: list[dict[str, Any]]
     """The rows nearest to one item: rank, id, title, cosine."""
     movements: dict[str, Movement]
 
     def to_dict(self) -> dict[str, Any]:
         return {
-            "sides": {side: summary.to_dict() for side, summary in self.summaries.items()},
+            "sides": self.summaries,
             "neighbours": self.neighbours,
             "movement": {
                 side: {"factor": moved.factor, "groups": moved.groups}
@@ -165,7 +143,7 @@ class Inspection:
         """The tables of one side by their headings."""
         rows = [
             {"measure": name, "value": _first_five(value)}
-            for name, value in self.summaries[side].to_dict().items()
+            for name, value in self.summaries[side].items()
         ]
         tables = {side: rows}
         degrees = self.degrees[side]
