@@ -221,7 +221,7 @@ def test_psql_loads_the_file(log: Interactions, tmp_path: Path, database: str) -
         command = ["psql", database, "-q", "-v", "ON_ERROR_STOP=1", "-f", str(file)]
         subprocess.run(command, check=True, capture_output=True)
     vectors, users = ModelVectors.of(model), np.arange(60, dtype=np.int32)
-    found = PostgresTables(file.parent, database, "films").search(vectors, users, 10)
+    found = PostgresTables(file.parent, address=database, name="films").search(vectors, users, 10)
     assert compare(model, users, found).equal == 60
 
 

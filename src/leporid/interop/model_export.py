@@ -10,11 +10,9 @@ import numpy as np
 from leporid.artifacts import atomic_folder, write_json
 from leporid.errors import ConfigError, UnknownNameError
 from leporid.evaluation import chunk_rows, masked_top_k
-from leporid.interop import targets
-from leporid.interop.targets import ModelVectors, Positions
+from leporid.interop.targets import TARGETS, ModelVectors, Positions
 from leporid.models import Recommender
 
-TARGETS = ("faiss", "onnx", "parquet", "pgvector", "qdrant")
 _ROUNDING = 1e-5
 """Scores that differ by this share of the largest are equal: rounding of another sum order."""
 
@@ -70,18 +68,8 @@ def export_model(
     vectors, parity = ModelVectors.of(model), None
     n = min(n, len(vectors.items) - 1)
     with atomic_folder(path) as folder:
-        target: targets.ParquetFiles
-        match to:
-            case "faiss":
-                target = targets.FaissIndex(folder, approximate)
-            case "onnx":
-                target = targets.OnnxEncoder(folder, model)
-            case "pgvector":
-                target = targets.PostgresTables(folder, address, name)
-            case "qdrant":
-                target = targets.QdrantCollections(folder, address, name)
-            case _:
-                target = targets.ParquetFiles(folder)
+        where: Any = {"approximate": approximate, "address": address, "name": name}
+        target = TARGETS[to](folder, model, **where)
         target.write(vectors)
         sizes = np.diff(vectors.seen.indptr)
         if check and (to != "pgvector" or address):

@@ -93,8 +93,17 @@ def _lists(vectors: NDArray[np.float32]) -> pa.Array:
 class ParquetFiles:
     """`items.parquet` and `users.parquet`, for everything that has its own search."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(
+        self,
+        folder: Path,
+        model: Any = None,
+        *,
+        approximate: bool = False,
+        address: str | None = None,
+        name: str = "leporid",
+    ) -> None:
+        self.folder, self.model, self.approximate = folder, model, approximate
+        self.address, self.name = address, name
         self.notes: dict[str, Any] = {}
         """What a reader of `export.json` must know besides."""
 
@@ -119,10 +128,6 @@ class ParquetFiles:
 
 class FaissIndex(ParquetFiles):
     """`items.faiss` beside the parquet files; its labels are the rows of `items.parquet`."""
-
-    def __init__(self, folder: Path, approximate: bool = False) -> None:
-        super().__init__(folder)
-        self.approximate = approximate
 
     def write(self, vectors: ModelVectors) -> None:
         """An exact index, or an HNSW graph."""
@@ -163,10 +168,6 @@ class QdrantCollections(ParquetFiles):
     The id of a point is its row; the payload has the external `id`, and of users `seen`: the
     points of the items they have.
     """
-
-    def __init__(self, folder: Path, address: str | None = None, name: str = "leporid") -> None:
-        super().__init__(folder)
-        self.address, self.name = address, name
 
     def write(self, vectors: ModelVectors) -> None:
         """Replace both collections."""
@@ -223,14 +224,10 @@ class PostgresTables(ParquetFiles):
     the whole schema in one transaction.
     """
 
-    def __init__(self, folder: Path, address: str | None = None, name: str = "leporid") -> None:
-        if not re.fullmatch(r"[a-z_][a-z0-9_]{0,50}", name):
-            raise ConfigError(f"a schema's name has small letters, digits and _, not {name!r}")
-        super().__init__(folder)
-        self.address, self.name = address, name
-
     def write(self, vectors: ModelVectors) -> None:
         """Write `load.sql`, and load the tables where there is an address."""
+        if not re.fullmatch(r"[a-z_][a-z0-9_]{0,50}", self.name):
+            raise ConfigError(f"a schema's name has small letters, digits and _, not {self.name!r}")
         with open(self.folder / "load.sql", "w", encoding="utf-8", newline="\n") as file:
             file.write(f"BEGIN;\n{self._create(vectors)}")
             for table, lines in _rows(vectors):
@@ -294,15 +291,14 @@ class OnnxEncoder(ParquetFiles):
     float32[users, width].
     """
 
-    def __init__(self, folder: Path, model: Any) -> None:
+    def __init__(self, folder: Path, model: Any, **options: Any) -> None:
         if model.name not in HISTORY_MODELS:
             raise ConfigError(
                 f"{model.name} does not read histories in time order: ONNX is for "
                 f"{', '.join(HISTORY_MODELS)}; other models' vectors go to parquet or an index"
             )
-        super().__init__(folder)
-        self.model, self._reads_users = model, hasattr(model, "user_table")
-        sampling = model.sampling()
+        super().__init__(folder, model, **options)
+        self._reads_users, sampling = hasattr(model, "user_table"), model.sampling()
         repeats = sampling.kind == "windows" and sampling.repeat
         short = "its first item, repeated" if repeats else "-1"
         self.notes = {"history_length": sampling.length, "short_histories_begin_with": short}
@@ -363,3 +359,12 @@ class OnnxEncoder(ParquetFiles):
         """Encode the histories of the users, then take products with the item vectors."""
         hidden = vectors.seen.take(users)
         return vectors.top_k(self.encode(hidden, users), hidden, n)
+
+
+TARGETS: dict[str, type[ParquetFiles]] = {
+    "faiss": FaissIndex,
+    "onnx": OnnxEncoder,
+    "parquet": ParquetFiles,
+    "pgvector": PostgresTables,
+    "qdrant": QdrantCollections,
+}
