@@ -21,7 +21,7 @@ from leporid.experiments import Run, RunRecord, fit, fit_and_test, paired_tests,
 from leporid.html import draw_bars, figure_html, new_figure, rows_html, write_report
 from leporid.initializers import initial_embeddings
 from leporid.models import get
-from leporid.progress import NullProgress, ProgressLike
+from leporid.progress import ProgressLike
 
 if TYPE_CHECKING:
     from leporid.data import Interactions, Split
@@ -88,21 +88,19 @@ def run_demo(output: Path, settings: DemoSettings, progress: ProgressLike) -> De
     )
     assert vectors is not None
     steps = _affordable_steps(split, settings, progress)
-    runs: dict[str, Run] = {}
+    runs: list[Run] = []
     spec: dict[str, Any] = {"experiment": "demo", "dataset": Path(settings.data).stem}
     inits: dict[str, Any] = {"random": "random", "leporid": vectors}
     for key, name in _NAMES.items():
         if key in inits:
-            bar = _Named(progress, f"training {name}")
-            more = {"steps": steps, "eval_every": max(1, steps // 4)}
-            run = fit_and_test(
-                **_dlr2(settings, **more), split=split, init=inits[key], progress=bar, **spec
-            )
+            progress.start(f"training {name}")
+            how = _dlr2(settings, steps=steps, eval_every=max(1, steps // 4))
+            run = fit_and_test(**how, split=split, init=inits[key], progress=progress, **spec)
         else:
             progress.start(f"fitting {name}")
             run = fit_and_test(key, split, seed=settings.seed, progress=False, **spec)
         write_run(output / key, *run)
-        runs[key] = Run(name, run.record, run.table)
+        runs.append(Run(name, run.record, run.table))
     vectors.save(output / "embeddings.safetensors")
     names = _write_titles(output / "items.parquet", split, titles)
     # The last of the four models is DLR2 with LEPORID.
@@ -112,9 +110,9 @@ def run_demo(output: Path, settings: DemoSettings, progress: ProgressLike) -> De
         source=source,
         stats=data.stats().as_dict(),
         steps=steps,
-        rows=[_row(run.name, run.record) for run in runs.values()],
-        intervals={r.name: r.record.extra["confidence_95"]["HR@10"] for r in runs.values()},
-        tests=_tests(list(runs.values())),
+        rows=[_row(run.name, run.record) for run in runs],
+        intervals={r.name: r.record.extra["confidence_95"]["HR@10"] for r in runs},
+        tests=_tests(runs),
         user=user,
         history=history,
         picks=picks,
@@ -156,19 +154,6 @@ def _affordable_steps(split: Split, settings: DemoSettings, progress: ProgressLi
         each = (time.perf_counter() - began) / sample
         progress.advance()
     return max(1, min(settings.steps, int(settings.seconds / each)))
-
-
-class _Named(NullProgress):
-    """Gives the bar of a stage a name of our own, and leaves closing it to its owner."""
-
-    def __init__(self, progress: ProgressLike, name: str) -> None:
-        self._progress, self._name = progress, name
-
-    def start(self, description: str, total: int | None = None) -> None:
-        self._progress.start(self._name, total)
-
-    def advance(self, steps: int = 1, **fields: Any) -> None:
-        self._progress.advance(steps, **fields)
 
 
 def _dlr2(settings: DemoSettings, **more: Any) -> dict[str, Any]:

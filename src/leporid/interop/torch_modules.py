@@ -178,21 +178,18 @@ def _names(module: nn.Module, tables: Tables) -> list[str]:
         raise ConfigError(f"module must be a torch.nn.Module, not {type(module).__name__}")
     if tables is None:
         return []
-    names: list[str] = []
+    parts = [*module.named_modules(), *module.named_parameters()]
     one = isinstance(tables, str | nn.Module | Tensor) or not isinstance(tables, Iterable)
     several: Iterable[Any] = [tables] if one else tables  # type: ignore[assignment]
+    names: list[str] = []
     for table in several:
-        if isinstance(table, str):
-            names.append(_plain(table))
-            continue
-        parts = [*module.named_modules(), *module.named_parameters()]
-        own = [_plain(name) for name, part in parts if part is table]
-        if not own or own == [""]:
+        own = [table] if isinstance(table, str) else [n for n, part in parts if part is table]
+        if not any(map(_plain, own)):
             raise ConfigError(
                 f"a table of {type(module).__name__} must be named, or be one of its embeddings "
                 f"or parameters, not a {type(table).__name__} from elsewhere"
             )
-        names.append(own[-1])
+        names.append(_plain(own[-1]))
     return names
 
 

@@ -177,9 +177,9 @@ def _add_reading(app: FastAPI, service: Service, *, writable: bool) -> None:
         found = await service.search(served, query, n, client_of(http.scope))
         return JSONResponse({"items": [served.item(i) for i in found]})
 
-    @app.get("/map", response_model=s.MapAnswer)
+    @app.get("/map")
     async def item_map(http: Request, run: _Run = "main") -> Response:
-        """Two coordinates and the colours of every item."""
+        """Of every item `x` and `y`, its `genre` and `cluster`; the names of both; the `layout`."""
         answer = service.run(run).map
         service.budget.charge(client_of(http.scope), len(answer) // 250)
         return Response(answer, media_type="application/json")

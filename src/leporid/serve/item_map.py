@@ -57,7 +57,7 @@ def item_vectors(model_folder: Path, known: Interactions) -> NDArray[np.float32]
 def item_map(
     vectors: NDArray[np.float32], titles: Sequence[str], genres: Sequence[tuple[str, ...]]
 ) -> dict[str, Any]:
-    """Of `MapAnswer`: a layout of the vectors' directions, genres and named clusters as colours."""
+    """A layout of the vectors' directions, with genres and named clusters as colours."""
     directions = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
     position, layout = lay_out(directions)
     x, y = position.astype(float).round(4).T.tolist()

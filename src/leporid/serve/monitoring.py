@@ -7,7 +7,7 @@ import re
 import secrets
 import time
 from collections.abc import Callable
-from traceback import walk_tb
+from traceback import extract_tb
 
 import psutil
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
@@ -65,11 +65,8 @@ class LogRateLimit(logging.Filter):
         self._last: dict[object, tuple[float, int]] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
-        key: tuple[object, ...] = (record.msg,)
-        error = record.exc_info[1] if record.exc_info else None
-        if error is not None:
-            lines = [(frame.f_code, line) for frame, line in walk_tb(error.__traceback__)]
-            key += (type(error), *lines[-1:])
+        kind, _, trace = record.exc_info or (None, None, None)
+        key = record.msg, kind, str(extract_tb(trace, -1))  # the line that raised it
         last, suppressed = self._last.get(key, (-_SECONDS, 0))
         now = time.monotonic()
         if now - last < _SECONDS:

@@ -230,20 +230,6 @@ class Health(BaseModel):
     runs: list[RunInfo]
 
 
-class MapAnswer(BaseModel):
-    """The embedding map: every list has one entry per item."""
-
-    ids: list[int | str]
-    titles: list[str]
-    x: list[float]
-    y: list[float]
-    genres: list[str] = Field(description="Names of the genre colours.")
-    genre: list[int]
-    cluster: list[int]
-    clusters: list[str] = Field(description="Names of the clusters.")
-    layout: str = Field(description="How the coordinates were computed.")
-
-
 class Problem(BaseModel):
     """What went wrong, in one sentence."""
 
