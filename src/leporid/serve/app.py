@@ -37,7 +37,7 @@ _PROBLEMS: dict[int | str, dict[str, Any]] = {
 _KINDS = {"html": "text/html", "css": "text/css", "js": "text/javascript"}
 _TEXT_ERRORS = ("string_unicode", "string_too_long")
 
-_Id = Annotated[str, Path(max_length=256)]
+_Id = Annotated[str, Path(max_length=s.ID_LENGTH)]
 _Run = Annotated[s.RunName, Query(description="Which of the served runs.")]
 _Words = Annotated[str, Query(max_length=256, description="Words of the title.")]
 _Count = Annotated[int, Query(ge=1, description="How many at most.")]

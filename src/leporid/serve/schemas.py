@@ -15,7 +15,9 @@ from pydantic_core import PydanticCustomError
 from leporid._deprecated import renamed_keys
 from leporid.config import Config, setting
 
-Id = StrictInt | Annotated[StrictStr, Field(max_length=256)]
+ID_LENGTH = 256
+"""Characters of an id."""
+Id = StrictInt | Annotated[StrictStr, Field(max_length=ID_LENGTH)]
 """'42' finds 42 where the ids of the log are whole numbers.
 
 The length also refuses a lone surrogate, which no database keeps: it has to be encoded first.
@@ -45,8 +47,6 @@ class ServeLimits(Config):
     """Items named in one request, in all its lists together."""
     events: int = setting(1000, at_least=1, at_most=_MOST)
     """Events in one request."""
-    id_length: int = setting(256, at_least=1, at_most=256)
-    """Characters of the user id of an event."""
     cost: int = setting(60_000, at_least=1)
     """Work that one request may ask for: 20 + n per user, 4 per explained item."""
     batch: int = setting(64, at_least=1)

@@ -168,8 +168,8 @@ class Service:
         self.bound("events", len(request.events), self.limits.events)
         events = []
         for event in request.events:
-            if not 0 < len(str(event.user)) <= self.limits.id_length:
-                raise RequestError(f"a user id has 1 to {self.limits.id_length} characters")
+            if not 0 < len(str(event.user)) <= s.ID_LENGTH:
+                raise RequestError(f"a user id has 1 to {s.ID_LENGTH} characters")
             if "\0" in str(event.user):
                 raise RequestError("a user id must not contain NUL: no database would keep it")
             item = run.model.items.external(run.model.items.index(event.item))
