@@ -42,9 +42,9 @@ def run() -> None:
             {
                 **settings,
                 "held-out AUC": held_out_auc(made.users.vectors, made.items.vectors, train, test),
-                "median user norm": found.norm_quantiles[2],
-                "largest user norm": found.norm_quantiles[4],
-                "effective rank": found.effective_rank,
+                "median user norm": found["norm quantiles"][2],
+                "largest user norm": found["norm quantiles"][4],
+                "effective rank": found["effective rank"],
                 "seconds": round(seconds, 2),
             }
         )

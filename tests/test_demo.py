@@ -49,7 +49,7 @@ def test_it_prints_the_table_the_list_and_the_report(shown: str, log: Path) -> N
         assert name in words
     assert "DLR2 took 4 steps of" in shown
     page = (log.parent / "out" / "report.html").read_text(encoding="utf-8")
-    assert page.count("<svg") == 3
+    assert page.count("<svg") == 1
     assert not re.search(r"<h2[^>]*>\s*</h2>", page)
     assert page.index("With LEPORID&#39;s initial embeddings") < page.index("<h2")
     assert "src=" not in page  # nothing from elsewhere
@@ -160,16 +160,9 @@ def test_the_printed_commands_work_when_pasted(
     (bin_folder / "leporid").touch(0o755)
     monkeypatch.setattr(sys, "executable", str(bin_folder / "python"))
     monkeypatch.setenv("PATH", "/usr/bin:/bin")
-    monkeypatch.chdir(tmp_path)
-    assert program_name() == "env/bin/leporid"
-    for elsewhere in (bin_folder, tmp_path.parent.parent / "elsewhere"):
-        elsewhere.mkdir(exist_ok=True)
-        monkeypatch.chdir(elsewhere)
-        assert program_name() == str(bin_folder / "leporid")
+    assert program_name() == f"{bin_folder / 'python'} -m leporid"
     monkeypatch.setenv("PATH", f"{bin_folder}:/usr/bin")
     assert program_name() == "leporid"
-    (bin_folder / "leporid").unlink()
-    assert program_name() == f"{bin_folder / 'python'} -m leporid"
 
 
 @pytest.mark.parametrize(("package", "extra"), [("torch", "torch"), ("matplotlib", "plots")])

@@ -29,18 +29,19 @@ OLD_OPTIONS = {
 """New option by command and old option."""
 
 
-def deprecated_names(module: str, names: Mapping[str, str]) -> None:
-    """Let `module.old` answer as the object at the dotted path `names[old]`.
+def _warn(old: str, new: str) -> None:
+    """Names the line that used the old name."""
+    warnings.warn(f"{old} is now {new}: {GOES}", DeprecationWarning, stacklevel=3)
 
-    Call it in the module, after its `__getattr__` (of lazy_loader, if any) is defined.
-    """
+
+def deprecated_names(module: str, names: Mapping[str, str]) -> None:
+    """Let `module.old` answer as the object at `names[old]`; call after `__getattr__` is there."""
     space = vars(sys.modules[module])
     other: Callable[[str], Any] | None = space.get("__getattr__")
 
     def look_up(name: str) -> Any:
         if name in names:
-            text = f"{module}.{name} is now {names[name]}: {GOES}"
-            warnings.warn(text, DeprecationWarning, stacklevel=2)
+            _warn(f"{module}.{name}", names[name])
             return pkgutil.resolve_name(names[name])
         if other is None:
             raise AttributeError(f"module {module!r} has no attribute {name!r}")
@@ -52,7 +53,7 @@ def deprecated_names(module: str, names: Mapping[str, str]) -> None:
 def renamed_keys(values: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
     """Settings with the new names of those in `names`."""
     for old in names.keys() & values.keys():
-        warnings.warn(f"{old} is now {names[old]}: {GOES}", DeprecationWarning, stacklevel=3)
+        _warn(old, names[old])
     return {names.get(key, key): value for key, value in values.items()}
 
 
@@ -66,7 +67,7 @@ def deprecated_packages() -> None:
 def _of_new_package(old: str, new: str, name: str) -> Any:
     if name.startswith("__"):  # what the import system asks for
         raise AttributeError(f"module {old!r} has no attribute {name!r}")
-    warnings.warn(f"{old} is now {new}: {GOES}", DeprecationWarning, stacklevel=2)
+    _warn(old, new)
     return getattr(importlib.import_module(new), name)
 
 
@@ -77,8 +78,7 @@ class renamed:  # noqa: N801 (used like `property`)
         self.old, self.new = old, new
 
     def __get__(self, instance: Any, owner: type) -> Any:
-        text = f"{self.old} is now {self.new}: {GOES}"
-        warnings.warn(text, DeprecationWarning, stacklevel=2)
+        _warn(self.old, self.new)
         return getattr(owner if instance is None else instance, self.new)
 
 
@@ -89,8 +89,7 @@ def renamed_arguments(**names: str) -> Callable[[Callable[P, T]], Callable[P, T]
         @functools.wraps(function)
         def call(*args: P.args, **kwargs: P.kwargs) -> T:
             for old in names.keys() & kwargs.keys():
-                text = f"{old} is now {names[old]}: {GOES}"
-                warnings.warn(text, DeprecationWarning, stacklevel=2)
+                _warn(old, names[old])
                 kwargs[names[old]] = kwargs.pop(old)
             return function(*args, **kwargs)
 

@@ -1,8 +1,7 @@
 """Files of models, vectors and caches: written atomically (`leporid.atomic`), verified when read.
 
-A full disk, Ctrl-C or a kill leaves the old file or the new one. A folder lists its files and
-their digests in `manifest.json`, a single file of arrays carries a seal (a digest of itself); both
-are checked before the content is used. Nothing here can execute code on load.
+A folder lists its files and their digests in `manifest.json`, a single file of arrays carries a
+seal (a digest of itself). Nothing here can execute code on load.
 """
 
 from __future__ import annotations
@@ -10,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-import mmap
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -37,10 +35,7 @@ _DTYPES = {
 
 
 def cache_directory() -> Path | None:
-    """Where things are kept that can be fetched or computed again; None where that is off.
-
-    `$LEPORID_CACHE` (the word `off` switches the cache off), else `user_cache_directory()`.
-    """
+    """`$LEPORID_CACHE` (None where that is `off`), else `user_cache_directory()`."""
     folder = os.environ.get("LEPORID_CACHE")
     if folder is None:
         return user_cache_directory()
@@ -86,10 +81,7 @@ def write_arrays(
     *,
     sealed: bool = False,
 ) -> None:
-    """Write named arrays as one safetensors file, atomically.
-
-    A sealed file carries a digest of all arrays and metadata, for files that no manifest names.
-    """
+    """Write one safetensors file atomically; `sealed` adds a digest of arrays and metadata."""
     from safetensors import SafetensorError
     from safetensors.numpy import save_file
 
@@ -122,7 +114,7 @@ def check_sealed(path: str | Path, metadata: Mapping[str, str]) -> None:
 
 @contextlib.contextmanager
 def _opened(path: str | Path) -> Iterator[Any]:
-    """A safetensors file of which the header is sound: nothing else has been read."""
+    """An open safetensors file whose header is sound."""
     from safetensors import SafetensorError, safe_open
 
     if not Path(path).is_file():
@@ -146,7 +138,6 @@ def _tensors(file: Any) -> dict[str, list[Any]]:
 
 
 def _seal(arrays: Mapping[str, NDArray[Any]], metadata: Mapping[str, str]) -> str:
-    """A digest of named arrays and of metadata without a seal."""
     about = {key: value for key, value in metadata.items() if key != _SEAL}
     hasher = hashlib.blake2b(json.dumps(about, sort_keys=True).encode(), digest_size=32)
     for name, array in sorted(arrays.items()):
@@ -158,33 +149,25 @@ def _seal(arrays: Mapping[str, NDArray[Any]], metadata: Mapping[str, str]) -> st
 def map_arrays(path: str | Path) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:
     """`read_arrays` without reading: the arrays are the file's pages, loaded when touched.
 
-    Processes that map the same file share the memory. The arrays can be written to; changes stay
-    in this process and never reach the file. They live on when the file is replaced by a rename,
-    which is how everything here writes; a file that is truncated kills the process.
+    Processes share the memory; changes stay in this process. The arrays outlive a file that is
+    replaced by a rename, but a file that is truncated kills the process.
     """
     while True:
         with _opened(path) as checked, open(path, "rb") as file:
             metadata = checked.metadata() or {}
             # The file that was checked must be the one that is mapped: again if it was replaced.
             if os.path.samestat(os.fstat(file.fileno()), os.stat(path)):
-                pages = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
+                pages = np.asarray(np.memmap(file, np.uint8, "c"))
                 break
-    length = int.from_bytes(pages[:8], "little")
-    header: dict[str, Any] = json.loads(pages[8 : 8 + length])
-    header.pop("__metadata__", None)
-    return {name: _mapped(pages, 8 + length, about) for name, about in header.items()}, metadata
-
-
-def _mapped(pages: mmap.mmap, start: int, about: Mapping[str, Any]) -> NDArray[Any]:
-    """One tensor of the file; it keeps the mapping alive."""
-    dtype = np.dtype(_DTYPES[about["dtype"]])
-    begin, shape = start + about["data_offsets"][0], tuple(about["shape"])
-    count = int(np.prod(shape, dtype=np.int64))
-    if count == 0:
-        return np.empty(shape, dtype)
-    flat = np.frombuffer(pages, dtype, count, begin)
-    # Files of other writers may not be aligned.
-    return (flat if flat.flags.aligned else flat.copy()).reshape(shape)
+    start = 8 + int.from_bytes(pages[:8].tobytes(), "little")
+    arrays: dict[str, NDArray[Any]] = {}
+    for name, about in json.loads(pages[8:start].tobytes()).items():
+        if name != "__metadata__":
+            first, last = about["data_offsets"]
+            flat = pages[start + first : start + last].view(_DTYPES[about["dtype"]])
+            # Files of other writers may not be aligned.
+            arrays[name] = (flat if flat.flags.aligned else flat.copy()).reshape(about["shape"])
+    return arrays, metadata
 
 
 def write_manifest(
@@ -192,15 +175,10 @@ def write_manifest(
 ) -> None:
     """Say in `manifest.json` which files make up the `kind` of artifact in `folder`.
 
-    Of each its size and digest, and of arrays their number formats and shapes. What the manifest
-    in `beside`, the folder that this one replaces, says of other kinds stays.
+    What the manifest in `beside`, the folder that this one replaces, says of other kinds stays.
     """
-    folder, files = Path(folder), dict[str, Any]()
-    for name in names:
-        path = folder / name
-        files[name] = {"bytes": path.stat().st_size, "blake2b": _digest(path)}
-        if path.suffix == ".safetensors":
-            files[name]["arrays"] = _header(path)
+    folder = Path(folder)
+    files = {name: _describe(folder / name) for name in names}
     kinds: Any = {}
     if beside is not None and (old := Path(beside) / MANIFEST).is_file():
         with contextlib.suppress(DataError):
@@ -210,9 +188,9 @@ def write_manifest(
 
 
 def check_manifest(folder: str | Path, kind: str, *names: str, required: bool = True) -> bool:
-    """Refuse a folder whose files are not those of its manifest; False where it has none.
+    """Refuse a folder whose files, `names` among them, are not those of its manifest.
 
-    The manifest must name `names`. Sizes and headers come first: a wrong one costs no reading.
+    False where it has none.
     """
     folder = Path(folder)
     path = folder / MANIFEST
@@ -232,7 +210,7 @@ def check_manifest(folder: str | Path, kind: str, *names: str, required: bool = 
         raise DataError(f"{path} does not describe a {kind} with {' and '.join(names)}")
     for name, about in files.items():
         with contextlib.suppress(OSError):  # missing or unreadable
-            if isinstance(about, dict) and _matches(folder / name, about):
+            if about == _describe(folder / name):
                 continue
         raise DataError(
             f"{folder / name} is not the file that was saved here: it was changed, cut short or "
@@ -241,31 +219,21 @@ def check_manifest(folder: str | Path, kind: str, *names: str, required: bool = 
     return True
 
 
-def _matches(path: Path, about: Mapping[str, Any]) -> bool:
-    return (
-        path.stat().st_size == about.get("bytes")
-        and (path.suffix != ".safetensors" or _header(path) == about.get("arrays"))
-        and _digest(path) == about.get("blake2b")
-    )
-
-
-def _header(path: Path) -> dict[str, list[Any]]:
-    with _opened(path) as file:
-        return _tensors(file)
-
-
-def _digest(path: Path) -> str:
+def _describe(path: Path) -> dict[str, Any]:
+    """Size and digest of a file, and the number formats and shapes of its arrays."""
     with open(path, "rb") as file:
-        return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=32)).hexdigest()
+        digest = hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=32)).hexdigest()
+    about: dict[str, Any] = {"bytes": path.stat().st_size, "blake2b": digest}
+    if path.suffix == ".safetensors":
+        with _opened(path) as arrays:
+            about["arrays"] = _tensors(arrays)
+    return about
 
 
 def check_csr(
     indptr: NDArray[Any], indices: NDArray[Any], values: NDArray[Any], columns: int, what: str
 ) -> None:
-    """Refuse row pointers or column indices that would reach outside a stored sparse matrix.
-
-    Compiled loops do not check: a wrong index there ends the process.
-    """
+    """Refuse a stored sparse matrix with indices outside: in a compiled loop they would crash."""
     whole = all(part.ndim == 1 and part.dtype.kind == "i" for part in (indptr, indices))
     if not whole or not len(indptr) or not (len(indices),) == values.shape == (indptr[-1],):
         raise DataError(f"{what} is not a sparse matrix: its parts do not fit together")

@@ -1,8 +1,7 @@
-"""How `leporid.artifacts` writes: a file or folder is complete or absent, whenever a process dies.
+"""A file or folder is complete or absent, whenever a process dies.
 
-Everything is written beside its target and renamed in one step. What is being written has a hidden
-name with the process id in it, and a lock that ends with that process: the next write to the same
-target removes what dead processes left.
+Everything is written beside its target, under a hidden name with the process id and a lock, and
+renamed in one step. The next write to the same target removes what dead processes left.
 """
 
 from __future__ import annotations
@@ -53,10 +52,9 @@ def atomic_folder(
 ) -> Iterator[Path]:
     """Yield a folder beside `target` that replaces it on success, and is removed otherwise.
 
-    It is empty at first, or with `copy` a copy of `target`. Other files of `target` (checkpoints,
-    logs) are taken over in the end, except what `without` names; both as hard links where the file
-    system has them, so files in it must be replaced, not changed. A folder that cannot be renamed
-    (a mount, the working directory) is filled file by file, its manifest last.
+    It is empty at first, or with `copy` a copy of `target`. Other files of `target` are taken over
+    in the end, except what `without` names. Both are hard links: replace files, do not change
+    them. A folder that cannot be renamed is filled file by file, its manifest last.
     """
     with _os_errors(target):
         path = Path(target).resolve()
@@ -79,7 +77,6 @@ def atomic_folder(
 
 @contextlib.contextmanager
 def _os_errors(target: str | Path) -> Iterator[None]:
-    """Turn errors of the system into a `DataError`."""
     try:
         yield
     except OSError as error:
@@ -111,9 +108,13 @@ def _short(target: Path) -> str:
 
 def _sweep(target: Path) -> None:
     """Remove what dead processes left of `target`, and put back what one of them had moved."""
+    import psutil
+
     for name in os.listdir(target.parent):
         match = _TEMPORARY.fullmatch(name)
-        if match is None or match[1] != _short(target) or _lives(int(match[2])):
+        if match is None or match[1] != _short(target):
+            continue
+        if (process := int(match[2])) != os.getpid() and psutil.pid_exists(process):
             continue
         path = target.with_name(name)
         lock = _lock(path)
@@ -123,12 +124,6 @@ def _sweep(target: Path) -> None:
                 (path / "old").rename(target)
             _remove(path)
             os.close(lock)
-
-
-def _lives(process: int) -> bool:
-    import psutil
-
-    return process != os.getpid() and bool(psutil.pid_exists(process))
 
 
 def _lock(path: Path) -> int | None:
@@ -221,10 +216,7 @@ def _link(source: str, destination: str) -> None:
 
 
 def recovered(folder: str | Path) -> Path:
-    """`folder`, put back first where a write was killed between its two renames.
-
-    That happens only where the system cannot exchange two folders in one step.
-    """
+    """`folder`, put back first where a write was killed between two renames."""
     folder = Path(folder)
     with contextlib.suppress(OSError):
         if folder.name and not folder.exists():

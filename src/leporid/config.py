@@ -1,8 +1,4 @@
-"""Frozen, typed settings with a strict loader.
-
-Every configuration in the package derives from `Config`: a frozen dataclass that refuses
-unknown keys (with the closest name suggested) and values of the wrong type.
-"""
+"""`Config`: frozen, typed settings that refuse unknown keys and values of the wrong type."""
 
 from __future__ import annotations
 
@@ -42,8 +38,7 @@ _BOUNDS = {
 def setting(default: Any, **bounds: float) -> Any:
     """A field with a range: `dim: int = setting(64, at_least=1)`.
 
-    The bounds are `at_least`, `above`, `at_most` and `below`. None and text are not compared, so
-    that `int | None` may be left out; each entry of a tuple is.
+    The bounds are `at_least`, `above`, `at_most` and `below`; of a tuple they bound each entry.
     """
     if not bounds.keys() <= _BOUNDS.keys():
         raise TypeError(f"unknown bound in {sorted(bounds)}: known are {sorted(_BOUNDS)}")
@@ -102,10 +97,7 @@ class Config:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON-able values; `from_dict` is its inverse."""
-        return {
-            key: list(value) if isinstance(value, tuple) else value
-            for key, value in dataclasses.asdict(self).items()
-        }
+        return {key: _plain(value) for key, value in dataclasses.asdict(self).items()}
 
     def changed_words(self) -> str:
         """The settings that differ from their defaults, as they would be typed."""
@@ -120,9 +112,7 @@ class Config:
             {
                 "setting": field.name,
                 "type": _type_words(hints[field.name]),
-                "default": list(field.default)
-                if isinstance(field.default, tuple)
-                else field.default,
+                "default": _plain(field.default),
                 "range": _range_words(field.metadata),
                 "meaning": meanings.get(field.name, ""),
             }
@@ -132,6 +122,10 @@ class Config:
     def replace(self, **changes: Any) -> Self:
         """A copy with some settings changed, checked as strictly as a new one."""
         return type(self).from_dict({**dataclasses.asdict(self), **changes})
+
+
+def _plain(value: Any) -> Any:
+    return list(value) if isinstance(value, tuple) else value
 
 
 def _check_bounds(value: Any, bounds: Mapping[str, float], name: str) -> None:

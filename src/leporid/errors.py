@@ -1,8 +1,4 @@
-"""Errors and warnings of the library.
-
-Every error a user can cause is a `LeporidError` whose message is one sentence that says what
-was wrong, where, and what to do. The command line prints the message and nothing else.
-"""
+"""Errors and warnings: the message is one sentence that says what, where and what to do."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""HTML pages and figures: templates, matplotlib figures as SVG, sortable tables, whole reports.
-
-Jinja2 and matplotlib are imported when they are used; matplotlib comes with the extra `plots`.
-"""
+"""HTML pages and figures: templates, matplotlib figures as SVG, sortable tables, whole reports."""
 
 from __future__ import annotations
 
@@ -63,11 +60,7 @@ def draw_bars(
 
 
 def to_svg(figure: Any) -> str:
-    """The figure as an `<svg>` element; equal figures give equal text.
-
-    It has no background, and what matplotlib draws in black takes the colour of the text around
-    it, so that a dark page shows it as well.
-    """
+    """The figure as an `<svg>` element in the colour of the text; equal figures give equal text."""
     import matplotlib as mpl
 
     buffer = io.StringIO()
@@ -84,10 +77,7 @@ def figure_html(figure: Any, caption: str) -> str:
 
 
 def rows_html(rows: Sequence[Mapping[str, Any]], caption: str) -> str:
-    """Any list of dictionaries as a sortable table; columns of words are set left.
-
-    A row may lack columns that others have.
-    """
+    """Any list of dictionaries as a sortable table; columns of words are set left."""
     columns = list(dict.fromkeys(key for row in rows for key in row))
     words = {key for key in columns if all(isinstance(row.get(key, ""), str) for row in rows)}
     values: dict[str, Any] = {"rows": rows, "columns": columns, "caption": caption, "words": words}

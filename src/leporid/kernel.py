@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any, TypeVar, overload
 
 from numba import njit
-from numba.extending import intrinsic
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -23,15 +22,6 @@ def kernel(function: F) -> F: ...
 @overload
 def kernel(**options: Any) -> Callable[[F], F]: ...
 def kernel(function: Any = None, **options: Any) -> Any:
-    """Compile to machine code on the first call: `@kernel`, or `@kernel(parallel=True)`.
-
-    `options` are numba's, over the defaults every kernel has: a division by zero gives what
-    numpy gives, and the GIL is released.
-    """
+    """Compile to machine code on the first call: `@kernel`, or `@kernel(parallel=True)`."""
     compiled = njit(**{**_OPTIONS, **options})
     return compiled if function is None else compiled(function)
-
-
-def vector_code(function: Callable[..., Any]) -> Any:
-    """Make a function that returns LLVM code callable from kernels."""
-    return intrinsic(function)

@@ -1,8 +1,6 @@
 """Memory limits: how they are written, and how much of one is left.
 
-A limit covers the memory of the process itself (anonymous pages: arrays, tables, compiled code).
-Pages of files that are mapped into it are the operating system's, which drops them when memory is
-short, and are not counted.
+A limit covers anonymous pages, not those of mapped files, which the system drops when it must.
 """
 
 from __future__ import annotations
@@ -47,7 +45,10 @@ def format_bytes(count: float) -> str:
 
 def memory_left(limit: int) -> int:
     """Bytes of `limit` that the process has not taken yet; an error where there are none."""
-    taken = _own_memory()
+    with contextlib.suppress(AttributeError, OSError, TypeError):
+        ctypes.CDLL(None).malloc_trim(0)  # glibc keeps up to 32 MB of every array that is freed
+    usage = psutil.Process().memory_info()
+    taken = int(usage.rss - getattr(usage, "shared", 0))
     left = limit - taken - LIBRARIES
     if left <= 0:
         raise ConfigError(
@@ -66,15 +67,3 @@ def free_memory() -> int:
     except (OSError, ValueError):
         return free
     return max(0, min(free, limit - used))
-
-
-def _own_memory() -> int:
-    """Anonymous bytes of this process: without the pages of mapped files, where that is known.
-
-    What has been freed goes back to the system first, where the C library can do that: glibc keeps
-    up to 32 MB of every array.
-    """
-    with contextlib.suppress(AttributeError, OSError, TypeError):
-        ctypes.CDLL(None).malloc_trim(0)
-    usage = psutil.Process().memory_info()
-    return int(usage.rss - getattr(usage, "shared", 0))

@@ -1,8 +1,6 @@
-"""Progress of long work: a bar on a terminal or in a notebook, plain lines anywhere else.
+"""Progress of long work on stderr: a bar on a terminal or in a notebook, else plain lines.
 
-Library code reports to what `make_progress` returns, and stays silent unless the caller asked
-(`progress=True`, the default of `leporid.train` alone) or gave an object of their own. All of it
-goes to stderr. `LEPORID_PROGRESS=off` silences every `progress=True`.
+`LEPORID_PROGRESS=off` silences every `progress=True`.
 """
 
 from __future__ import annotations
@@ -11,14 +9,14 @@ import os
 import sys
 import time
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 _SECONDS_APART = 10.0
 """Between two plain lines of a stage."""
 
 
-class ProgressLike(Protocol):
-    """What long work reports to: a named stage with a total, then steps."""
+class ProgressLike:
+    """What long work reports to: a named stage with a total, then steps. This one says nothing."""
 
     def start(self, description: str, total: int | None = None) -> None:
         """Begin a stage; the previous one is finished."""
@@ -30,20 +28,10 @@ class ProgressLike(Protocol):
         """All work is done."""
 
 
-class NullProgress:
-    """Says nothing."""
-
-    def start(self, description: str, total: int | None = None) -> None:
-        """Ignore."""
-
-    def advance(self, steps: int = 1, **fields: Any) -> None:
-        """Ignore."""
-
-    def close(self) -> None:
-        """Ignore."""
+NullProgress = ProgressLike
 
 
-class RichProgress(NullProgress):
+class RichProgress(ProgressLike):
     """A bar per stage on the terminal, with rate, time left and the caller's own fields."""
 
     def __init__(self, console: Any | None = None) -> None:
@@ -59,34 +47,29 @@ class RichProgress(NullProgress):
             console=console,
         )
         self._task: Any = None
-        self._total: int | None = None
 
     def start(self, description: str, total: int | None = None) -> None:
-        """Open a new bar; the bar before it is filled."""
         self._finish()
         self._progress.start()
-        self._total = total
         self._task = self._progress.add_task(description, total=total, note="")
 
     def advance(self, steps: int = 1, **fields: Any) -> None:
-        """Move the current bar and show the fields beside it."""
         if self._task is not None:
             shown: Any = {"note": _note(fields, "  ")} if fields else {}
             self._progress.update(self._task, advance=steps, **shown)
 
     def close(self) -> None:
-        """Fill the last bar and leave the terminal as it was."""
         self._finish()
         self._progress.stop()
 
     def _finish(self) -> None:
         if self._task is not None:
-            total = 1 if self._total is None else self._total
+            total = self._progress.tasks[self._task].total or 1
             self._progress.update(self._task, total=total, completed=total)
         self._task = None
 
 
-class PlainProgress(NullProgress):
+class PlainProgress(ProgressLike):
     """For logs: one line when a stage begins, then at most one every ten seconds, on stderr."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -96,13 +79,11 @@ class PlainProgress(NullProgress):
         self._begin = self._last = clock()
 
     def start(self, description: str, total: int | None = None) -> None:
-        """Name the stage."""
         self._stage, self._done, self._total = description, 0, total
         self._begin = self._last = self._clock()
         _say(description)
 
     def advance(self, steps: int = 1, **fields: Any) -> None:
-        """Count, and say how far it is where the last line is ten seconds old."""
         self._done += steps
         now = self._clock()
         if now - self._last < _SECONDS_APART:
@@ -117,10 +98,7 @@ class PlainProgress(NullProgress):
 
 
 def make_progress(progress: bool | ProgressLike | None) -> ProgressLike:
-    """Turn the usual `progress=` argument into something to report to.
-
-    True draws a bar on a terminal or in a notebook, and writes plain lines elsewhere.
-    """
+    """Turn the usual `progress=` argument into something to report to."""
     if progress is None or isinstance(progress, bool):
         if not progress or os.environ.get("LEPORID_PROGRESS", "").lower() == "off":
             return NullProgress()

@@ -1,7 +1,6 @@
-"""Random numbers for compiled kernels: every task owns a stream named by a few integers.
+"""Random numbers for compiled kernels (SplitMix64): a stream per task, named by a few integers.
 
-The stream depends only on (seed, names of the task), never on which thread runs it or when,
-so parallel kernels give the same bits on any number of threads. The generator is SplitMix64.
+Parallel kernels so give the same bits on any number of threads.
 """
 
 from __future__ import annotations

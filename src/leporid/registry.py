@@ -1,7 +1,4 @@
-"""A registry maps a public name to a class without importing its module.
-
-`leporid --help` and `available()` must not load torch, so entries are import paths.
-"""
+"""A registry maps a public name to a class without importing its module, which may load torch."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""How many threads the kernels and torch use: decided here, and nowhere else.
+"""How many threads the kernels and torch use.
 
-Two pools that are both as wide as the machine fight for its cores (numba's and BLAS's: up to three
-times slower than either alone), so code that runs our kernels wraps them in `one_thread_pool`.
+Numba's and BLAS's pools fight for the cores (up to three times slower than either alone), so code
+that runs our kernels wraps them in `one_thread_pool`.
 """
 
 from __future__ import annotations
@@ -28,28 +28,21 @@ _TIMING_SECONDS = 1.0
 def resolve_threads(threads: int | None) -> int:
     """The number of kernel threads for the usual `threads=` argument.
 
-    None means every core this process may run on (its affinity mask), and never more than
-    `NUMBA_NUM_THREADS`, the width of the pool numba starts. More than that is clipped.
+    None means every core this process may run on; at most `NUMBA_NUM_THREADS`.
     """
     import numba
 
     if threads is not None and threads < 1:
         raise ConfigError(f"threads must be at least 1, not {threads}; None means all cores")
     settings: Any = numba.config
-    pool = int(settings.NUMBA_NUM_THREADS)
-    if hasattr(os, "sched_getaffinity"):
-        allowed = len(os.sched_getaffinity(0))
-    else:
-        allowed = os.cpu_count() or 1
-    return min(pool, allowed if threads is None else threads)
+    if threads is None:
+        affinity = getattr(os, "sched_getaffinity", None)
+        threads = len(affinity(0)) if affinity else os.cpu_count() or 1
+    return min(int(settings.NUMBA_NUM_THREADS), threads)
 
 
 def work_alone() -> None:
-    """From now on, kernels that the calling thread runs use no other thread.
-
-    For threads that answer requests: a kernel in two threads ends when both have had a core, and
-    `one_thread_pool` takes longer to set BLAS than a small batch takes.
-    """
+    """From now on, kernels that this thread runs use no other thread: it answers requests."""
     import numba
 
     numba.set_num_threads(1)
@@ -58,10 +51,7 @@ def work_alone() -> None:
 
 @contextmanager
 def one_thread_pool(threads: int | None = None) -> Iterator[int]:
-    """Run numba kernels on `threads` threads with BLAS held to one; yields the number used.
-
-    Both settings are restored on the way out, also after an error.
-    """
+    """Run numba kernels on `threads` threads with BLAS held to one; yields the number used."""
     import numba
     from threadpoolctl import threadpool_limits
 
@@ -81,17 +71,13 @@ def one_thread_pool(threads: int | None = None) -> Iterator[int]:
 def on_each_thread(work: Callable[[int], Any], threads: int) -> None:
     """Call `work(0)`, ..., `work(threads - 1)` at once, for kernels that release the GIL.
 
-    Plain threads rather than numba's own pool: kernels compile in half the time without its
-    parallel mode, and two callers may run them at once. An error in any of them is raised here.
+    Kernels compile in half the time without numba's parallel mode.
     """
     if threads == 1:
         work(0)
         return
-    with ThreadPoolExecutor(threads - 1) as pool:
-        others = pool.map(work, range(1, threads))
-        work(0)
-        for _ in others:
-            pass
+    with ThreadPoolExecutor(threads) as pool:
+        list(pool.map(work, range(threads)))  # raises what any of them raised
 
 
 def on_each_share(
@@ -106,21 +92,17 @@ def on_each_share(
 def kept_torch_threads() -> Iterator[None]:
     """Torch, where it is installed, has as many threads after the block as before it.
 
-    A numba kernel can change the number of OpenMP threads of the whole process, torch's too. Sums
-    over another number of threads round differently, so a run could not be repeated to the bit.
-    Until the count has been set once, MKL also takes fewer threads where it likes.
+    A numba kernel can change the number of OpenMP threads of the whole process, torch's too, and
+    sums over another number of threads round differently.
     """
     try:
         import torch
     except ModuleNotFoundError:
         yield
         return
-    threads = torch.get_num_threads()
-    torch.set_num_threads(threads)
-    try:
+    # Until the count has been set once, MKL also takes fewer threads where it likes.
+    with torch_threads(torch.get_num_threads()):
         yield
-    finally:
-        torch.set_num_threads(threads)
 
 
 def choose_torch_threads(score: Callable[[], Any]) -> int | None:

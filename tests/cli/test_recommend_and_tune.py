@@ -61,7 +61,7 @@ def test_a_history_gets_titles_from_a_file(run: Path, tmp_path: Path) -> None:
     best, _ = EASE.load(run).recommend_history([3, 43], n=2)
     for item in best:
         assert f"Film {(item - 3) // 10}" in out.stdout
-    only = runner.invoke(app, [*arguments, "--candidates", "63", "--json"])
+    only = runner.invoke(app, [*arguments, "--only", "63", "--json"])
     assert [e["item"] for e in json.loads(only.stdout)[0]["items"]] == [63]
 
 

@@ -22,8 +22,7 @@ from leporid.data import IdMap, Interactions, Sequences, temporal_split
 from leporid.errors import ConfigError, UnknownNameError
 from leporid.interop import ModelVectors, export_model
 from leporid.interop.model_export import compare
-from leporid.interop.onnx_encoder import OnnxEncoder
-from leporid.interop.postgres_tables import PostgresTables
+from leporid.interop.targets import OnnxEncoder, PostgresTables
 from leporid.models import Recommender, VectorsUnsupportedError
 
 SHORT = {"dim": 8, "steps": 25, "eval_every": 0, "init": None, "recipe": None}
@@ -222,7 +221,7 @@ def test_psql_loads_the_file(log: Interactions, tmp_path: Path, database: str) -
         command = ["psql", database, "-q", "-v", "ON_ERROR_STOP=1", "-f", str(file)]
         subprocess.run(command, check=True, capture_output=True)
     vectors, users = ModelVectors.of(model), np.arange(60, dtype=np.int32)
-    found = PostgresTables(file.parent, database, "films").search(vectors, users, 10)
+    found = PostgresTables(file.parent, address=database, name="films").search(vectors, users, 10)
     assert compare(model, users, found).equal == 60
 
 
@@ -263,5 +262,5 @@ def test_the_command_says_how_the_lists_compare(log: Interactions, tmp_path: Pat
     assert "which the model itself then ranks" in result.output
     result = CliRunner().invoke(app, [*arguments, "--check", "0", "--json"])
     assert json.loads(result.output)["parity"] is None
-    result = CliRunner().invoke(app, [*arguments, "--scale", "1"])
+    result = CliRunner().invoke(app, [*arguments, "--format", "csv"])
     assert isinstance(result.exception, ConfigError)

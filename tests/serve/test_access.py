@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import base64
-import json
 import logging
-import os
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +14,6 @@ from leporid.errors import ConfigError
 from leporid.models import Recommender
 from leporid.serve import create_app
 from leporid.serve.access import Access
-from leporid.serve.monitoring import LOG, write_access_log
 from tests.serve.conftest import get, post, run_loop, talk
 
 READ = {"Authorization": "Bearer key"}
@@ -42,16 +39,6 @@ def locked(run_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Any:
 def local(run_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Any:
     store = tmp_path_factory.mktemp("store") / "events.db"
     return create_app(run_dir, store=store, local=True, cors=[FILMS])
-
-
-@pytest.fixture
-def access_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    for name in ("handlers", "level", "propagate"):
-        monkeypatch.setattr(LOG, name, getattr(LOG, name))
-    write_access_log(str(tmp_path / "access.jsonl"))
-    yield tmp_path / "access.jsonl"
-    LOG.handlers[0].close()
-    LOG.setLevel(logging.NOTSET)
 
 
 @pytest.mark.parametrize(
@@ -204,43 +191,6 @@ def test_another_one_is_replaced(local: Any, sent: str | None) -> None:
     ids = {get(local, "/health", headers=headers).headers["x-request-id"] for _ in range(3)}
     assert len(ids) == 3
     assert all(len(value) == 16 and int(value, 16) >= 0 for value in ids)
-
-
-def test_the_access_log_has_a_line_per_request_and_nothing_personal(
-    local: Any, model: Recommender, access_log: Path
-) -> None:
-    user = model.users.external(2)
-    named = {"X-Request-ID": "mine-1", "User-Agent": "secret-agent", "Cookie": "secret"}
-    get(local, f"/users/{user}?secret=1", headers=named)
-    get(local, "/items", params={"query": "secret words"})
-    post(local, "/recommend", {"users": ["secret-user"]})
-    get(local, "/secret-path")
-    talk(local, {"method": "SECRET", "url": "/health"})
-    lines = [json.loads(line) for line in access_log.read_text().splitlines()]
-    assert [(row["method"], row["route"], row["status"]) for row in lines] == [
-        ("GET", "/users/{user}", 200),
-        ("GET", "/items", 200),
-        ("POST", "/recommend", 422),
-        ("other", "other", 404),
-        ("other", "/health", 405),
-    ]
-    assert lines[0]["id"] == "mine-1"
-    assert {tuple(row) for row in lines} == {("time", "id", "method", "route", "status", "ms")}
-    assert all(row["ms"] >= 0 and row["time"].endswith("+00:00") for row in lines)
-    text = access_log.read_text()
-    assert "secret" not in text
-    assert "127.0.0.1" not in text
-
-
-@pytest.mark.skipif(os.name == "nt", reason="an open file cannot be renamed there")
-def test_a_renamed_access_log_is_begun_anew(local: Any, access_log: Path) -> None:
-    get(local, "/health")
-    access_log.rename(access_log.with_suffix(".1"))
-    get(local, "/items")
-    assert "/health" in access_log.with_suffix(".1").read_text()
-    assert "/items" in access_log.read_text()
-    with pytest.raises(ConfigError, match="cannot write the access log"):
-        write_access_log(str(access_log / "inside-a-file"))
 
 
 def test_the_log_of_failures_names_the_request(

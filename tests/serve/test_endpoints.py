@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Any
 
@@ -225,10 +224,8 @@ def test_the_page_asks_no_other_host_and_is_small(app: Any) -> None:
         assert "https://" not in answer.text
         size += len(answer.content)
     assert size < 300_000
-    policy = get(app, "/").headers["content-security-policy"]
-    assert "default-src 'self'" in policy
-    assert "script-src" not in policy
-    # One script inside FastAPI's page is let through, and nothing else.
-    [policy] = get(app, "/docs").headers.get_list("content-security-policy")
-    assert re.search(r"script-src 'self' 'sha256-[^' ]+'$", policy)
-    assert "unsafe" not in policy
+    for path in ("/", "/docs"):
+        [policy] = get(app, path).headers.get_list("content-security-policy")
+        assert "default-src 'self'" in policy
+        assert "script-src" not in policy
+        assert "unsafe" not in policy

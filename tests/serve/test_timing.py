@@ -16,8 +16,7 @@ import uvicorn
 
 from leporid.serve import ServeLimits
 from leporid.serve.monitoring import Metrics
-from leporid.serve.server import _listen
-from leporid.serve.timing import _CROWDED, BoundedConnection, TimedServer
+from leporid.serve.server import _CROWDED, BoundedConnection, TimedServer, _listen
 
 ASK = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"
 HEALTH = b"GET /health HTTP/1.1\r\nHost: a\r\n\r\n"

@@ -13,8 +13,6 @@ from leporid.cli.options import Json
 from leporid.cli.output import print_json, print_table
 from leporid.errors import MissingExtraError
 
-_YES_OR_NO = {True: "yes", False: "no"}
-
 
 def models(
     name: Annotated[str | None, Argument(help="One model: also its recipes and settings.")] = None,
@@ -37,7 +35,7 @@ def initializers(
 
 
 def doctor(json_output: Json = False) -> None:
-    """Versions, devices, threads, caches, extras, and a small self-test of the kernels.
+    """Versions, devices, threads, extras, and a small self-test of the kernels.
 
     Exit code 0 when every self-test passed; a missing extra is not a failure.
     """
@@ -47,22 +45,17 @@ def doctor(json_output: Json = False) -> None:
     if json_output:
         print_json(report)
     else:
-        for title in ("versions", "machine", "caches"):
+        for title in ("versions", "machine"):
             rows = [{"what": key, "value": str(value)} for key, value in report[title].items()]
             print_table(title, rows)
-        print_table("extras", [_extra(row["extra"], row["missing"]) for row in report["extras"]])
-        tests = [
-            {"self-test": row["name"], "result": "ok" if row["ok"] else f"FAILED: {row['detail']}"}
-            for row in report["self_tests"]
-        ]
-        print_table("self-tests", tests)
+        for row in report["extras"]:
+            advice = f"missing {', '.join(row['missing'])}: pip install 'leporid[{row['extra']}]'"
+            typer.echo(f"extra {row['extra']}: {advice if row['missing'] else 'present'}")
+        for row in report["self_tests"]:
+            result = "ok" if row["ok"] else f"FAILED: {row['detail']}"
+            typer.echo(f"self-test {row['name']}: {result}")
     if not all(row["ok"] for row in report["self_tests"]):
         raise typer.Exit(1)
-
-
-def _extra(name: str, missing: Sequence[str]) -> dict[str, str]:
-    advice = f"missing {', '.join(missing)}: pip install 'leporid[{name}]'"
-    return {"extra": name, "state": advice if missing else "present"}
 
 
 def _print(
@@ -77,20 +70,29 @@ def _print(
             entries.append({"name": name, "what": str(error)})
     if json_output:
         print_json(entries)
-    elif len(entries) == 1:
-        _print_one(entries[0])
-    else:
-        width = max(map(len, names)) + 2
-        for entry in entries:
-            _, (_, what), *rest = _summary(entry).items()
-            facts = "; ".join(f"{key}: {value}" for key, value in rest if value)
-            typer.echo(f"{entry['name']:{width}}{what}")
-            typer.echo(f"{'':{width}}{facts}".rstrip())
+        return
+    for entry in entries:
+        facts = [
+            f"{key.replace('_', ' ')}: {_short(value)}"
+            for key, value in entry.items()
+            if key not in ("how", "settings") and value != {}
+        ]
+        if len(entries) > 1:
+            typer.echo(f"{entry['name']:17}{entry['what']}")
+            typer.echo(f"{'':17}{'; '.join(facts[2:])}".rstrip())
+            continue
+        typer.echo("\n".join([*facts, f"how: {entry.get('how', '')}"]))
+        _print_settings(entry)
 
 
-def _print_one(entry: Mapping[str, Any]) -> None:
-    for key, value in {**_summary(entry), "how": entry.get("how", "")}.items():
-        typer.echo(f"{key}: {value}")
+def _short(value: Any) -> Any:
+    """Of recipes the names."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return ", ".join(value) if isinstance(value, Mapping) else value
+
+
+def _print_settings(entry: Mapping[str, Any]) -> None:
     for recipe, values in entry.get("recipes", {}).items():
         settings = " ".join(f"{key}={value}" for key, value in values.items())
         typer.echo(f"recipe {recipe}: {settings or 'the defaults'}")
@@ -100,14 +102,3 @@ def _print_one(entry: Mapping[str, Any]) -> None:
         typer.echo(f"  {row['setting']} = {row['default']}  ({kind})")
         if row["meaning"]:
             typer.echo(textwrap.indent(textwrap.fill(row["meaning"], 72), "      "))
-
-
-def _summary(entry: Mapping[str, Any]) -> dict[str, str]:
-    """The short values of an entry; of recipes the names."""
-    return {
-        key.replace("_", " "): ", ".join(value)
-        if isinstance(value, Mapping)
-        else _YES_OR_NO.get(value, value)
-        for key, value in entry.items()
-        if key not in ("how", "settings")
-    }

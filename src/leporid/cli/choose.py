@@ -9,8 +9,17 @@ from typing import Annotated
 
 import typer
 
-from leporid.cli.options import Device, Json, Output, Seed, SplitOptions, SplitSource, parse_list
-from leporid.cli.output import print_files, print_json, print_table, show_progress
+from leporid.cli.options import (
+    Dataset,
+    Device,
+    Json,
+    Output,
+    Seed,
+    SplitOptions,
+    SplitSource,
+    parse_list,
+)
+from leporid.cli.output import print_files, print_json, print_table
 
 _clock = time.monotonic
 
@@ -24,7 +33,7 @@ def choose(
     only: Annotated[str | None, "The models that take part, separated by commas [all]."] = None,
     seed: Seed = 0,
     device: Device = "auto",
-    dataset: Annotated[str | None, "Name of the data in the record [the file's name]."] = None,
+    dataset: Dataset = None,
     scheduler: Annotated[
         str | None, "Dask cluster that evaluates candidates: tcp://host:port."
     ] = None,
@@ -56,7 +65,7 @@ def choose(
             models=parse_list(only) if only else None,
             seed=seed,
             device=device,
-            progress=show_progress(json_output),
+            progress=not json_output,
             dataset=dataset or Path(data).stem,
             spent=_clock() - begun,
             workers=workers,

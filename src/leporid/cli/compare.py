@@ -43,7 +43,18 @@ def compare(
         return
     print_table("runs on test, with 95% intervals", [_shown(row, names) for row in rows])
     if tests:
-        print_table("differences, paired by user", [_shown_test(test) for test in tests])
+        shown = [
+            {
+                "metric": test.metric,
+                "runs": f"{test.name_a} - {test.name_b}",
+                "difference": f"{test.difference:+.4f}",
+                "95% interval": f"{test.low:+.4f} .. {test.high:+.4f}",
+                "p (Holm)": f"{test.p_value:.2g}",
+                "outcome": test.outcome,
+            }
+            for test in tests
+        ]
+        print_table("differences, paired by user", shown)
     if untested:
         typer.echo(f"not tested: {', '.join(untested)} kept no hits per user")
 
@@ -58,14 +69,3 @@ def _shown(row: dict[str, Any], metrics: list[str]) -> dict[str, Any]:
         if value["tail"] is not None:
             shown[f"{metric} tail"] = f"{value['tail']:.4f}"
     return shown
-
-
-def _shown_test(test: Comparison) -> dict[str, Any]:
-    return {
-        "metric": test.metric,
-        "runs": f"{test.name_a} - {test.name_b}",
-        "difference": f"{test.difference:+.4f}",
-        "95% interval": f"{test.low:+.4f} .. {test.high:+.4f}",
-        "p (Holm)": f"{test.p_value:.2g}",
-        "outcome": test.outcome,
-    }

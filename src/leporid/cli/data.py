@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer import Argument, Option
 
-from leporid.cli.options import Json, LogOptions, Output, Source, SplitOptions, as_command
-from leporid.cli.output import print_files, print_json, print_rows, show_progress
+from leporid.cli.options import Json, LogOptions, Name, Output, Source, SplitOptions, as_command
+from leporid.cli.output import print_files, print_json, print_rows
 from leporid.errors import LeporidWarning, UnknownNameError
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def split(
     train: Annotated[float, "Share of train."] = 0.7,
     valid: Annotated[float, "Share of validation."] = 0.1,
     format: Annotated[str | None, "recbole: write RecBole's benchmark files as well."] = None,
-    name: Annotated[str | None, "Data set name for RecBole's files [the folder's name]."] = None,
+    name: Name = None,
     json_output: Json = False,
 ) -> None:
     """Cut a log into train, validation and test, and save them.
@@ -98,14 +98,12 @@ def synth(
     items: Annotated[int, "Number of items."] = 500,
     interactions: Annotated[int, "Number of distinct pairs."] = 50_000,
     seed: Annotated[int, "The same seed gives the same log."] = 0,
-    drift: Annotated[float, "Angle in radians that the taste of a user moves."] = 2.2,
-    exponent: Annotated[float, "Of item popularity."] = 2.5,
     json_output: Json = False,
 ) -> None:
     """Make a synthetic log with communities, power laws and drift."""
     from leporid.data import synthesize
 
-    data = synthesize(users, items, interactions, seed=seed, drift=drift, exponent=exponent)
+    data = synthesize(users, items, interactions, seed=seed)
     _write(data, output, json_output)
 
 
@@ -118,7 +116,7 @@ def fetch(
     """Download a data set into the cache, or say how to get it."""
     from leporid.data import fetch as fetch_files
 
-    files = fetch_files(name, progress=show_progress(json_output))
+    files = fetch_files(name, progress=not json_output)
     if json_output:
         titles = str(files.items) if files.items else None
         print_json({"name": name, "interactions": str(files.interactions), "items": titles})

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 import shutil
 import sys
@@ -85,12 +84,5 @@ def _print(result: DemoResult, report: Path, output: Path) -> None:
 
 
 def program_name() -> str:
-    """What to type to run this program again: `leporid`, or where it is if PATH does not say."""
-    beside = Path(sys.executable).with_name("leporid.exe" if os.name == "nt" else "leporid")
-    if not beside.exists():
-        return f"{shlex.quote(sys.executable)} -m leporid"
-    on_path = shutil.which("leporid")
-    if on_path and Path(on_path).resolve() == beside.resolve():
-        return "leporid"
-    here = Path.cwd()
-    return shlex.quote(str(beside.relative_to(here) if here in beside.parent.parents else beside))
+    """What to type to run this program again."""
+    return "leporid" if shutil.which("leporid") else f"{shlex.quote(sys.executable)} -m leporid"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from time import perf_counter
@@ -19,8 +19,8 @@ from leporid.cli.options import (
     SplitSource,
     parse_settings,
 )
-from leporid.cli.output import print_files, print_json, print_table, show_progress
-from leporid.errors import ConfigError, DataError, UnknownNameError
+from leporid.cli.output import print_report, print_table
+from leporid.errors import ConfigError, UnknownNameError
 
 if TYPE_CHECKING:
     from leporid.data import Interactions
@@ -94,28 +94,25 @@ def embed(
     from leporid.interop import CONFIG_LINES, write_embeddings
 
     initializer = method.initializer()
-    progress = show_progress(json_output)
     train, protocol = _read(data, part, log, resources, json_output)
     began = perf_counter()
     if train is None:
-        vectors = _out_of_core(initializer, data, output, resources, log, progress)
+        vectors = _out_of_core(initializer, data, output, resources, log, not json_output)
     else:
-        vectors = _fit(initializer, train, resources, progress)
+        vectors = _fit(initializer, train, resources, not json_output)
     seconds = perf_counter() - began
     files = write_embeddings(vectors, output, **vars(format))
     rows = [_describe(side, getattr(vectors, side)) for side in ("users", "items")]
-    if json_output:
-        report = {"method": method.method, "settings": initializer.config.to_dict()}
-        report |= {"seconds": seconds, "sides": rows, "format": format.format}
-        report |= {"part": "train" if protocol else "all", "protocol": protocol}
-        print_json({**report, "files": [str(file) for file in files]})
-        return
-    # Columns that say something, "-" where a side has nothing to say.
-    shown = [key for key in rows[0] if any(row[key] is not None for row in rows)]
-    table = [{key: "-" if row[key] is None else row[key] for key in shown} for row in rows]
-    print_table(f"{method.method}, {seconds:.2f} s", table)
-    print_files(files)
-    if format.format == "recbole":
+    if not json_output:
+        # Columns that say something, "-" where a side has nothing to say.
+        shown = [key for key in rows[0] if any(row[key] is not None for row in rows)]
+        table = [{key: "-" if row[key] is None else row[key] for key in shown} for row in rows]
+        print_table(f"{method.method}, {seconds:.2f} s", table)
+    report = {"method": method.method, "settings": initializer.config.to_dict()}
+    report |= {"seconds": seconds, "sides": rows, "format": format.format}
+    report |= {"part": "train" if protocol else "all", "protocol": protocol}
+    print_report(json_output, report, [], files)
+    if format.format == "recbole" and not json_output:
         typer.echo(f"\nAdd to RecBole's configuration (also in recbole.yaml):\n\n{CONFIG_LINES}")
 
 
@@ -159,9 +156,8 @@ def _fit(initializer: Any, train: Any, resources: _Resources, progress: bool) ->
     with ExitStack() as stack:
         if resources.scheduler is not None:
             if not hasattr(initializer, "client"):
-                raise ConfigError(
-                    f"--scheduler is for le and leporid: {initializer.name} runs here"
-                )
+                raise ConfigError(f"--scheduler is for le and leporid, not {initializer.name}")
+
             from leporid.distributed import connect
 
             initializer.client = stack.enter_context(connect(resources.scheduler))
@@ -190,10 +186,8 @@ def _out_of_core(
         if value is not None:
             option = option.replace("_", "-")
             raise ConfigError(f"--memory and --{option} do not go together: leave one out")
-    try:
+    with suppress(OSError):  # what it needs meanwhile cannot be written then either
         output.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise DataError(f"could not write {output}: {error.strerror or error}") from error
     memory, scratch = resources.memory or "", output.parent
     return embed_stored(initializer, data, memory, scratch=scratch, progress=progress, **streamed)
 

@@ -10,12 +10,11 @@ import typer
 from typer import Argument
 
 from leporid.cli.options import Json, SplitOptions, load_model, parse_list
-from leporid.cli.output import print_files, print_json, print_table, show_progress
+from leporid.cli.output import print_files, print_json, print_table
 from leporid.errors import ConfigError, LeporidWarning
 
 if TYPE_CHECKING:
     from leporid.evaluation import MetricTable
-    from leporid.models import Recommender
 
 
 def evaluate(
@@ -49,18 +48,25 @@ def evaluate(
         raise ConfigError("give either the folder of a model or --recommendations FILE")
     if export is not None and export.suffix not in (".csv", ".parquet"):
         raise ConfigError(f"--export writes .csv or .parquet files, not {export.name!r}")
-    cuts = parse_list(at, "--at")
+    cuts, names = parse_list(at, "--at"), parse_list(columns)
+    if len(names) != 3:
+        raise ConfigError(f"--columns takes three names, user,item,score, not {columns!r}")
 
+    from leporid.evaluation import Recommendations
     from leporid.evaluation import evaluate as evaluate_model
 
+    if model is not None and (model / "validated" / "model.json").is_file():
+        typer.echo("the validated model is evaluated: the final one was fitted on test", err=True)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", LeporidWarning)
         table = evaluate_model(
-            _lists(recommendations, columns) if model is None else _model(model),
+            load_model(model, validated=True)
+            if model is not None
+            else Recommendations.read(str(recommendations), *names),
             log.split(data, quiet=json_output),
             at=cuts,
             part=part,  # type: ignore[arg-type]
-            progress=show_progress(json_output),
+            progress=not json_output,
             metrics=parse_list(metrics or "") or None,
             exclude_seen=not include_seen,
         )
@@ -75,15 +81,6 @@ def evaluate(
         return
     _print(report)
     print_files([] if export is None else [export])
-
-
-def _model(path: Path) -> Recommender:
-    """The validated model; a note on stderr where the run also has a final one."""
-    model = load_model(path, validated=True)
-    if (path / "validated" / "model.json").is_file():
-        note = "the validated model is evaluated; the final one was fitted on the test part too"
-        typer.echo(note, err=True)
-    return model
 
 
 def _report(table: MetricTable, strata: list[str]) -> dict[str, Any]:
@@ -121,13 +118,3 @@ def _print(report: dict[str, Any]) -> None:
             f"{report['repeated']:,} {report['part']} items are not evaluated: they are in the "
             f"history of their users (--include-seen)"
         )
-
-
-def _lists(path: Path | None, columns: str) -> Any:
-    from leporid.evaluation import Recommendations
-
-    names = parse_list(columns)
-    if len(names) != 3:
-        raise ConfigError(f"--columns takes three names, user,item,score, not {columns!r}")
-    assert path is not None
-    return Recommendations.read(path, *names)

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Annotated
-
-import typer
-from typer import Option
+from typing import Annotated, Any
 
 from leporid.cli.options import FormatOptions, Json, Output, VectorSource, load_model
-from leporid.cli.output import print_files, print_json
+from leporid.cli.output import print_report
 from leporid.errors import ConfigError
 
 
@@ -21,56 +17,29 @@ def export(
     approximate: Annotated[bool, "--to faiss: an HNSW graph, not an exact index."] = False,
     address: Annotated[str | None, "--to qdrant, pgvector: a server to load as well."] = None,
     check: Annotated[int, "--to: compare the lists of this many users; 0: none."] = 1000,
-    source_format: Annotated[
-        str | None, Option("--from", help="Format of SOURCE, if unclear.")
-    ] = None,
-    users: Annotated[str | None, "The model's user table, where it has several."] = None,
-    items: Annotated[str | None, "The model's item table, where it has several."] = None,
-    scale: Annotated[float | None, "Standardise the columns, then multiply by this."] = None,
     json_output: Json = False,
 ) -> None:
     """Write SOURCE's vectors and ids in another format, or with --to a model into a system."""
-    if to is not None:
-        if (users, items, scale, source_format) != (None,) * 4 or format.format != "safetensors":
-            raise ConfigError(
-                "--to writes the vectors a model ranks by: leave out --format, --from, --users, "
-                "--items and --scale"
-            )
-        how = {"approximate": approximate, "address": address, "name": format.name}
-        _export_model(source, output, to, check, json_output, **how)
-        return
-    from leporid.interop import read_any, write_embeddings
-
-    vectors = read_any(source, users, items, source_format)
-    if scale is not None:
-        vectors = vectors.standardized(scale)
-    files = write_embeddings(vectors, output, **vars(format))
-    n_users, n_items, dim = vectors.users.n, vectors.items.n, vectors.users.dim
-    if json_output:
-        report = {"users": n_users, "items": n_items, "dim": dim, "format": format.format}
-        print_json({**report, "files": [str(file) for file in files]})
-        return
-    typer.echo(f"{n_users:,} users, {n_items:,} items, {dim} columns")
-    print_files(files)
-
-
-def _export_model(
-    source: Path, output: Path, to: str, check: int, json_output: bool, **how: bool | str | None
-) -> None:
     from leporid.artifacts import read_json
-    from leporid.interop import export_model
+    from leporid.interop import export_model, read_any, write_embeddings
 
-    given = {name: value for name, value in how.items() if value}
-    parity = export_model(load_model(source), output, to, check=check, **given)  # type: ignore[arg-type]
-    about = read_json(output / "export.json")
-    files = sorted(output.iterdir())
-    if json_output:
-        print_json({**about, "files": [str(file) for file in files]})
+    if to is None:
+        vectors = read_any(source)
+        files = write_embeddings(vectors, output, **vars(format))
+        about = {"users": vectors.users.n, "items": vectors.items.n, "dim": vectors.users.dim}
+        line = "{users:,} users, {items:,} items, {dim} columns".format_map(about)
+        print_report(json_output, {**about, "format": format.format}, [line], files)
         return
-    typer.echo(f"{about['users']:,} users, {about['items']:,} items, {about['width']} columns")
+    if format.format != "safetensors":
+        raise ConfigError("--to writes the vectors a model ranks by: leave out --format")
+    where: dict[str, Any] = {"address": address, "name": format.name or "leporid"}
+    model = load_model(source)
+    parity = export_model(model, output, to, approximate=approximate, check=check, **where)
+    about = read_json(output / "export.json")
+    lines = ["{users:,} users, {items:,} items, {width} columns".format_map(about)]
     if about["product_ranks"] == "first stage":
-        typer.echo("these vectors retrieve candidates, which the model itself then ranks")
-    if about["users_without_history"]:
-        typer.echo(f"{about['users_without_history']:,} users have no history and were not checked")
-    typer.echo(str(parity) if parity else "lists not compared with the model's own")
-    print_files(files)
+        lines.append("these vectors retrieve candidates, which the model itself then ranks")
+    if blank := about["users_without_history"]:
+        lines.append(f"{blank:,} users have no history and were not checked")
+    lines.append(str(parity) if parity else "lists not compared with the model's own")
+    print_report(json_output, about, lines, sorted(output.iterdir()))

@@ -5,11 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
-from typer import Argument, Option
+from typer import Argument
 
 from leporid.cli.options import Json, Output, load_model, parse_list
-from leporid.cli.output import print_files, print_json, show_progress
+from leporid.cli.output import print_report
 from leporid.errors import ConfigError
 
 
@@ -20,12 +19,7 @@ def extend(
     interactions: Annotated[Path | None, "Log with new items or new users."] = None,
     columns: Annotated[str, "Columns of the table, such as title,year:categories [all]."] = "",
     cold_item_share: Annotated[
-        float,
-        Option(
-            "--cold-item-share",
-            "--exposure",
-            help="How often cold items are listed, in units of their share of all items.",
-        ),
+        float, "How often cold items are listed, in units of their share of all items."
     ] = 1.0,
     length: Annotated[float | None, "Of new items' rows, in units of the old ones' median."] = None,
     steps: Annotated[int, "Training steps that move the new rows alone."] = 0,
@@ -47,19 +41,14 @@ def extend(
         length=length,
         cold_item_share=cold_item_share,
         steps=steps,
-        progress=show_progress(json_output),
+        progress=not json_output,
     )
-    new = {
-        "new_users": len(extended.users) - len(model.users),
-        "new_items": len(extended.items) - len(model.items),
-    }
+    report = {"model": extended.name, "users": len(extended.users), "items": len(extended.items)}
+    report["new_users"] = len(extended.users) - len(model.users)
+    report["new_items"] = len(extended.items) - len(model.items)
+    line = (
+        "{model}: {new_items:,} items and {new_users:,} users are new, "
+        "{items:,} and {users:,} in all"
+    )
     folder = extended.save(output / "model")
-    if json_output:
-        counts = {"users": len(extended.users), "items": len(extended.items)}
-        print_json({"model": extended.name, **counts, **new, "files": [str(folder)]})
-        return
-    typer.echo(
-        f"{extended.name}: {new['new_items']:,} items and {new['new_users']:,} users are new, "
-        f"{len(extended.items):,} and {len(extended.users):,} in all"
-    )
-    print_files([folder])
+    print_report(json_output, report, [line.format_map(report)], [folder])

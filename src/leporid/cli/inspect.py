@@ -8,7 +8,7 @@ from typing import Annotated
 from typer import Option
 
 from leporid.cli.options import Json, SplitOptions, VectorSource
-from leporid.cli.output import print_files, print_json, print_table
+from leporid.cli.output import print_json, print_table
 
 
 def inspect(
@@ -20,37 +20,28 @@ def inspect(
     item: Annotated[str | None, "Show the nearest neighbours of this item (id or title)."] = None,
     neighbours: Annotated[int, Option("-n", help="How many neighbours.")] = 10,
     after: Annotated[Path | None, "Trained model or run that was initialised with SOURCE."] = None,
-    scale: Annotated[float | None, "Scale the model gave SOURCE [least squares]."] = None,
-    output: Annotated[Path | None, "Folder for index.html and the maps."] = None,
     json_output: Json = False,
 ) -> None:
-    """Show spectrum, norms, isolated rows, neighbours, a map, and movement in training."""
+    """Show spectrum, norms, isolated rows, neighbours, and movement in training."""
     from leporid.data import is_split, load_items
     from leporid.diagnostics import inspect_embeddings
     from leporid.interop import read_any
 
     train = None
     if data is not None:
-        log = SplitOptions()
-        train = (
-            log.split(data, quiet=json_output).train
-            if is_split(data)
-            else log.load(data, quiet=json_output)
-        )
+        log, quiet = SplitOptions(), {"quiet": json_output}
+        train = log.split(data, **quiet).train if is_split(data) else log.load(data, **quiet)
     inspection = inspect_embeddings(
         read_any(source),
         train=train,
         after=None if after is None else read_any(after),
-        scale=scale,
         item=item,
         titles=None if items is None else load_items(items),
         neighbours=neighbours,
     )
-    files = [] if output is None else inspection.write(output, f"Embeddings of {source.name}")
     if json_output:
-        print_json({**inspection.to_dict(), "files": [str(file) for file in files]})
+        print_json(inspection.to_dict())
         return
     for side in ("users", "items"):
         for name, table in inspection.tables(side).items():
             print_table(name, table)
-    print_files(files)

@@ -36,6 +36,8 @@ SplitSource = Annotated[
 Output = Annotated[Path, "Folder to write into."]
 Seed = Annotated[int, "Seed of every random choice."]
 Device = Annotated[str, "auto, cpu, cuda or cuda:N."]
+Dataset = Annotated[str | None, "Name of the data in the record [the file's name]."]
+Name = Annotated[str | None, "Data set name for RecBole's files [the folder's name]."]
 VectorSource = Annotated[Path, Argument(help="Embeddings, a trained model or a run.")]
 
 
@@ -46,7 +48,7 @@ class FormatOptions:
     format: Annotated[str, "safetensors, parquet, npy, csv, word2vec, recbole or implicit."] = (
         "safetensors"
     )
-    name: Annotated[str | None, "Data set name for RecBole's files [the folder's name]."] = None
+    name: Name = None
 
     def __post_init__(self) -> None:
         """Refuse an unknown format, before anything is computed."""
@@ -102,13 +104,13 @@ class SplitOptions(LogOptions):
     protocol: Annotated[str, "temporal, leave-last-out, global-time or random."] = "temporal"
     split_seed: Annotated[int, "Seed of a random split (also of a log without times)."] = 0
 
-    def split(self, source: str, *, quiet: bool = False, **shares: float) -> Split:
-        """Read and cut the log, or read a split as it was saved; `shares` are `train`, `valid`."""
+    def split(self, source: str, *, quiet: bool = False) -> Split:
+        """Read and cut the log, or read a split as it was saved."""
         from leporid.data import Split, is_split, split_by
 
         if not is_split(source):
             data = self.load(source, quiet=quiet)
-            return split_by(data, self.protocol, seed=self.split_seed, **shares)
+            return split_by(data, self.protocol, seed=self.split_seed)
         changed = [
             field.name for field in fields(self) if getattr(self, field.name) != field.default
         ]

@@ -12,21 +12,25 @@ _ID_COLUMNS = ("user", "item")
 """Printed as they are typed: a separator of thousands would make two ids of one."""
 
 
-def show_progress(json_output: bool = False) -> bool:
-    """Whether to report progress (bars on a terminal, lines in a log): never beside JSON."""
-    return not json_output
-
-
 def print_json(value: Any) -> None:
     """One JSON document on stdout."""
     typer.echo(json.dumps(value, ensure_ascii=False, indent=2))
 
 
 def print_table(title: str, rows: Sequence[Mapping[str, Any]]) -> None:
-    """A table on stdout; the keys of the first row are the columns."""
+    """A table on stdout with the columns of the first row; numbers are aligned right."""
     from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table
 
-    Console().print(make_table(title, rows))
+    table = Table(title=escape(title))
+    for column in rows[0] if rows else ():
+        numeric = isinstance(rows[0][column], int | float)
+        table.add_column(escape(column), justify="right" if numeric else "left")
+    for row in rows:
+        cells = (str(v) if column in _ID_COLUMNS else _cell(v) for column, v in row.items())
+        table.add_row(*map(escape, cells))
+    Console().print(table)
 
 
 def print_rows(
@@ -39,25 +43,22 @@ def print_rows(
         print_table(title, rows)
 
 
+def print_report(
+    json_output: bool, value: Mapping[str, Any], lines: Iterable[str], files: Iterable[Any] = ()
+) -> None:
+    """`value` with the names of the written files as JSON; else the lines, and one per file."""
+    if json_output:
+        print_json({**value, "files": [str(file) for file in files]})
+        return
+    for line in lines:
+        typer.echo(line)
+    print_files(files)
+
+
 def print_files(files: Iterable[Any]) -> None:
     """One line per written file."""
     for file in files:
         typer.echo(f"wrote {file}")
-
-
-def make_table(title: str, rows: Sequence[Mapping[str, Any]]) -> Any:
-    """A rich table; columns whose first value is a number are aligned right."""
-    from rich.markup import escape
-    from rich.table import Table
-
-    table = Table(title=escape(title))
-    for column in rows[0] if rows else ():
-        numeric = isinstance(rows[0][column], int | float)
-        table.add_column(escape(column), justify="right" if numeric else "left")
-    for row in rows:
-        cells = (str(v) if column in _ID_COLUMNS else _cell(v) for column, v in row.items())
-        table.add_row(*map(escape, cells))
-    return table
 
 
 def _cell(value: Any) -> str:

@@ -13,7 +13,7 @@ from typer import Argument, Option
 
 from leporid import models
 from leporid.cli.options import Json, load_model, parse_list
-from leporid.cli.output import print_json, print_table, show_progress
+from leporid.cli.output import print_json, print_table
 from leporid.errors import ConfigError, DataError, LeporidWarning
 
 if TYPE_CHECKING:
@@ -29,30 +29,20 @@ class FilterOptions:
 
     only: Annotated[
         list[str] | None,
-        Option(
-            "--only",
-            "--candidates",
-            help="Only these items: ids separated by commas, or COLUMN=VALUE of the --items file "
-            "(VALUE,VALUE: any of them). Each further --only narrows the choice.",
-        ),
+        "Only these items: ids separated by commas, or COLUMN=VALUE of the --items file "
+        "(VALUE,VALUE: any of them). Each further --only narrows the choice.",
     ] = None
     exclude: Annotated[list[str] | None, "Not these items; as --only."] = None
     include_seen: Annotated[bool, "Also items the user has already."] = False
 
-    def by_column(self) -> bool:
-        """Whether an option names a column of the item table."""
-        return any("=" in text for text in [*(self.only or []), *(self.exclude or [])])
-
     def settings(self, model: Recommender, items: Path | None) -> dict[str, Any]:
         """Keywords of the library's functions."""
         sets = [_item_ids(model, text, "--only", items) for text in self.only or []]
-        only = None
-        if sets:
-            only = sorted(set.intersection(*map(set, sets)))
-            if not only:
-                raise ConfigError("no item is left: the --only options exclude each other")
+        only = sorted(set.intersection(*map(set, sets))) if sets else None
+        if only == []:
+            raise ConfigError("no item is left: the --only options exclude each other")
         hidden = [_item_ids(model, text, "--exclude", items) for text in self.exclude or []]
-        exclude = [item for ids in hidden for item in ids] if hidden else None
+        exclude = [item for ids in hidden for item in ids] or None
         return {"only": only, "exclude": exclude, "exclude_seen": not self.include_seen}
 
 
@@ -101,7 +91,7 @@ def recommend(
             user = read_ids(users, "user", user_column, model.users)
         _write(model, output, user, n, settings, json_output)
         return
-    titles = _titles(model, items, filters.by_column())
+    titles = _titles(model, items, filters)
     if similar is not None:
         if filters != _ALL_ITEMS:
             raise ConfigError("--similar takes no filters: leave --only, --exclude out")
@@ -114,9 +104,8 @@ def recommend(
     lists = []
     for name, query, *chosen in zip(names, asked, *ranked, strict=True):
         entries = _entries(chosen, "score", titles)
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(action="ignore", category=LeporidWarning):
             # Unknown items of a history were counted when it was ranked.
-            warnings.simplefilter("ignore", LeporidWarning)
             for entry in entries if explain else ():
                 reasons = model.explain(query, entry["item"])
                 entry["because"] = _entries(reasons, "similarity", titles)
@@ -138,19 +127,16 @@ def _print(lists: list[dict[str, Any]], kind: str, json_output: bool) -> None:
         print_json(lists)
         return
     for entry in lists:
-        rows = []
-        for rank, row in enumerate(entry["items"], 1):
-            shown = {"rank": str(rank), **row}
-            if "because" in row:
-                shown["because"] = ", ".join(
-                    f"{own.get('title') or own['item']} ({own['similarity']:.2f})"
-                    for own in row["because"]
-                )
-            rows.append(shown)
-        if rows:
-            print_table(f"{kind} {entry[kind]}", rows)
-        else:
+        if not entry["items"]:
             typer.echo(f"{kind} {entry[kind]}: no item")
+            continue
+        rows = [{"rank": str(rank), **row} for rank, row in enumerate(entry["items"], 1)]
+        for row in rows:
+            near = row.get("because", ())
+            words = (f"{own.get('title', own['item'])} ({own['similarity']:.2f})" for own in near)
+            if "because" in row:
+                row["because"] = ", ".join(words)
+        print_table(f"{kind} {entry[kind]}", rows)
 
 
 def _write(
@@ -163,15 +149,13 @@ def _write(
 ) -> None:
     from leporid.models import write_recommendations
 
-    progress = show_progress(json_output)
+    progress = not json_output
     written = write_recommendations(model, output, users, n, progress=progress, **settings)
     if json_output:
-        numbers = {"users": written.users, "rows": written.rows}
-        print_json({"path": str(output), **numbers, "resumed_users": written.resumed_users})
+        print_json({**vars(written), "path": str(output)})
         return
-    again = (
-        f", {written.resumed_users:,} of them by an earlier run" if written.resumed_users else ""
-    )
+    resumed = written.resumed_users
+    again = f", {resumed:,} of them by an earlier run" if resumed else ""
     typer.echo(f"wrote {output}: {written.rows:,} rows for {written.users:,} users{again}")
 
 
@@ -188,7 +172,7 @@ def _item_ids(model: Recommender, text: str, option: str, items: Path | None) ->
     return items_where(items, column, *parse_list(values), among=model.items)
 
 
-def _titles(model: Recommender, path: Path | None, filtered: bool) -> Titles | None:
+def _titles(model: Recommender, path: Path | None, filters: FilterOptions) -> Titles | None:
     if path is None:
         return None
 
@@ -197,8 +181,8 @@ def _titles(model: Recommender, path: Path | None, filtered: bool) -> Titles | N
     try:
         named = titles_of(model.items, path)
     except DataError:
-        if filtered:  # a table that is there for its other columns needs no titles
-            return None
+        if any("=" in text for text in [*(filters.only or []), *(filters.exclude or [])]):
+            return None  # a table that is there for its other columns needs no titles
         raise
     ids = map(str, model.items.ids.to_pylist())
     return {key: info.title for key, info in zip(ids, named, strict=True)}

@@ -10,6 +10,7 @@ import typer
 
 from leporid import initializers, models
 from leporid.cli.options import (
+    Dataset,
     Device,
     Json,
     Output,
@@ -18,7 +19,7 @@ from leporid.cli.options import (
     SplitSource,
     parse_settings,
 )
-from leporid.cli.output import print_files, print_json, print_table, show_progress
+from leporid.cli.output import print_files, print_json, print_table
 from leporid.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -41,32 +42,33 @@ class _Training:
     init_set: Annotated[list[str] | None, "A setting of the initialiser, NAME=VALUE."] = None
     device: Device = "auto"
 
-    def __post_init__(self) -> None:
-        """Refuse invalid settings before any data is read."""
-        _, init_settings = self.settings()
-        if (name := self.initialiser()) != "none":
-            initializers.get(name).config_class.from_dict(init_settings)
-        elif init_settings:
-            raise ConfigError("--init-set needs an initialiser: name one with --init")
-        self.named_recipe()
-
-    def initialiser(self) -> str:
-        """The initialiser's name, or "none"."""
-        takes = models.get(self.model).takes_initial_vectors
+    def arguments(self) -> dict[str, Any]:
+        """Of `train_to_folder`; invalid settings are refused before any data is read."""
+        cls = models.get(self.model)
+        takes = cls.takes_initial_vectors
         if self.init not in (None, "none") and not takes:
             raise ConfigError(f"{self.model} has no embedding tables to fill: leave --init out")
-        return self.init or ("leporid" if takes else "none")
-
-    def named_recipe(self) -> str | None:
-        """The recipe asked for, or the model's default."""
-        return models.named_recipe(models.get(self.model), self.recipe or models.DEFAULT_RECIPE)
-
-    def settings(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Of the model, and of the initialiser."""
+        init = self.init or ("leporid" if takes else "none")
         settings = parse_settings(self.set)
         if self.steps is not None:
             settings["steps"] = self.steps
-        return settings, parse_settings(self.init_set, "--init-set")
+        init_settings = parse_settings(self.init_set, "--init-set")
+        if init != "none":
+            initializers.get(init).config_class.from_dict(init_settings)
+        elif init_settings:
+            raise ConfigError("--init-set needs an initialiser: name one with --init")
+        recipe = models.named_recipe(cls, self.recipe or models.DEFAULT_RECIPE)
+        fitted = {"model": self.model, "init": init, "recipe": recipe, "settings": settings}
+        return {**fitted, "init_settings": init_settings, "seed": self.seed, "device": self.device}
+
+
+@dataclass(frozen=True)
+class _Keeping:
+    """What else is fitted and written, as `train_to_folder` takes it."""
+
+    final: Annotated[bool, "Fit once more on everything: the model to deploy."] = False
+    resume: Annotated[bool, "Go on from the checkpoint in the output folder."] = False
+    tensorboard: Annotated[bool, "Write TensorBoard events beside history.csv."] = False
 
 
 def train(
@@ -74,12 +76,9 @@ def train(
     output: Output,
     training: _Training,
     log: SplitOptions,
-    final: Annotated[bool, "Fit once more on everything: the model to deploy."] = False,
+    keeping: _Keeping,
     no_baselines: Annotated[bool, "Leave out TopPop, ItemKNN and EASE."] = False,
-    resume: Annotated[bool, "Go on from the checkpoint in the output folder."] = False,
-    dataset: Annotated[str | None, "Name of the data in the record [the file's name]."] = None,
-    experiment: Annotated[str, "Name of the experiment."] = "train",
-    tensorboard: Annotated[bool, "Write TensorBoard events beside history.csv."] = False,
+    dataset: Dataset = None,
     json_output: Json = False,
 ) -> None:
     """Train a model on DATA, test it, and keep model and record in the output folder.
@@ -89,29 +88,25 @@ def train(
     steps so tested are then fitted on everything. Ctrl-C leaves a checkpoint; the same command
     with --resume goes on from it.
     """
-    if tensorboard:
-        _check_tensorboard(training.model)
+    arguments = training.arguments()
+    if keeping.tensorboard:
+        if not models.get(training.model).takes_initial_vectors:
+            raise ConfigError(f"{training.model} has no training history: leave --tensorboard out")
+
+        from leporid.training import tensorboard_writer
+
+        tensorboard_writer()  # raises now what would be raised after the training
 
     from leporid.experiments import train_to_folder
 
-    settings, init_settings = training.settings()
     trained = train_to_folder(
         output,
-        training.model,
-        log.split(data, quiet=json_output),
-        training.initialiser(),
+        split=log.split(data, quiet=json_output),
         dataset=dataset or Path(data).stem,
-        experiment=experiment,
-        seed=training.seed,
-        recipe=training.named_recipe(),
-        device=training.device,
-        final=final,
         baselines=not no_baselines,
-        resume=resume,
-        tensorboard=tensorboard,
-        progress=show_progress(json_output),
-        settings=settings,
-        init_settings=init_settings,
+        progress=not json_output,
+        **arguments,
+        **vars(keeping),
     )
     if trained is None:
         return
@@ -122,16 +117,6 @@ def train(
     _print(run.record, check, len(run.table))
     print_files([output])
     typer.echo(models.fit_sentence(run.model))
-
-
-def _check_tensorboard(model: str) -> None:
-    """Refuse, before anything is computed, what could not be written afterwards."""
-    if not models.get(model).takes_initial_vectors:
-        raise ConfigError(f"{model} has no training history: leave --tensorboard out")
-
-    from leporid.training import tensorboard_writer
-
-    tensorboard_writer()
 
 
 def _print(record: RunRecord, check: BaselineCheck | None, users: int) -> None:

@@ -10,7 +10,7 @@ import typer
 from typer import Argument
 
 from leporid.cli.options import Json, SplitOptions, SplitSource, parse_list, parse_settings
-from leporid.cli.output import print_json, print_rows, print_table, show_progress
+from leporid.cli.output import print_json, print_rows, print_table
 from leporid.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -51,7 +51,6 @@ class _Baselines:
     output: Annotated[Path | None, f"With {_ALL}: folder for run records."] = None
     dataset: Annotated[str | None, f"With {_ALL}: name of the data in the records."] = None
     only: Annotated[str | None, f"With {_ALL}: these models only, separated by commas."] = None
-    experiment: Annotated[str, f"With {_ALL}: name of the experiment in the records."] = "baselines"
     replace: Annotated[
         bool, f"With {_ALL}: drop earlier records of these models and this seed."
     ] = False
@@ -82,7 +81,7 @@ def tune(
         _tune_baselines(split, study, baselines, baselines.dataset or Path(data).stem, json_output)
         return
     if baselines != _Baselines():
-        raise ConfigError(f"--output, --dataset, --only, --experiment and --replace go with {_ALL}")
+        raise ConfigError(f"--output, --dataset, --only and --replace go with {_ALL}")
     _tune_model(model, log, data, study, one, json_output)
 
 
@@ -97,20 +96,15 @@ def _tune_model(
     options |= parse_settings(options.pop("set"))
     options["recipe"] = one.recipe or models.DEFAULT_RECIPE
     split = log.split(data, quiet=json_output)
-    result = run_study(model, split, progress=show_progress(json_output), **options)
+    result = run_study(model, split, progress=not json_output, **options)
     if json_output:
         print_json(vars(result))
         return
-    best = sorted(result.trials, key=lambda t: -(t["value"] or 0.0))[:5]
-    rows = [
-        {
-            "trial": trial["number"],
-            study.metric: "failed" if trial["value"] is None else trial["value"],
-            "seconds": trial["seconds"] or 0.0,
-            **{key: _short(trial["settings"].get(key)) for key in searched},
-        }
-        for trial in best
-    ]
+    rows = []
+    for trial in sorted(result.trials, key=lambda trial: -(trial["value"] or 0.0))[:5]:
+        value = "failed" if trial["value"] is None else trial["value"]
+        row = {"trial": trial["number"], study.metric: value, "seconds": trial["seconds"] or 0.0}
+        rows.append(row | {key: _short(trial["settings"].get(key)) for key in searched})
     part = "the inner validation split" if options["inner_validation"] else "validation"
     title = f"{model}: the best of {len(result.trials)} trials, by {study.metric} on {part}"
     print_table(title, rows)
@@ -130,9 +124,8 @@ def _tune_baselines(
         dataset,
         names=parse_list(options.only or "") or None,
         root=options.output,
-        experiment=options.experiment,
         replace=options.replace,
-        progress=show_progress(json_output),
+        progress=not json_output,
         **vars(study),
     )
     metric = study.metric
@@ -141,7 +134,8 @@ def _tune_baselines(
             "model": tuned.model,
             "has seen": tuned.seen,
             f"{metric} valid": tuned.valid_metrics.get(metric, tuned.extra["tuning"]["best_value"]),
-            **{kind: _quality(run) for kind, run in (("tuned", tuned), ("untuned", untuned))},
+            "tuned": _quality(tuned),
+            "untuned": _quality(untuned),
             "seconds": tuned.seconds,
         }
         for untuned, tuned in pairs

@@ -1,7 +1,6 @@
 """DLR2 from LEPORID and from random initial embeddings on MovieLens-100K, in about a minute.
 
-page    `write_page`: the results as one HTML page, with plots, a map of the films, and one user
-stages  `run_demo`: the stages of `leporid demo`, in the order they run
+stages  `run_demo`: the stages of `leporid demo`; `write_page`: their results as an HTML page
 """
 
 import lazy_loader

@@ -1,12 +1,13 @@
-"""The stages of `leporid demo`, one function each, in the order they run."""
+"""The stages of `leporid demo` in the order they run, and the page that shows their results."""
 
 from __future__ import annotations
 
+import html
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -17,14 +18,13 @@ from leporid.config import Config, setting
 from leporid.data import ItemInfo, fetch, load, load_items, synthesize, temporal_split
 from leporid.errors import DataError
 from leporid.experiments import Run, RunRecord, fit, fit_and_test, paired_tests, write_run
-from leporid.html import new_figure
+from leporid.html import draw_bars, figure_html, new_figure, rows_html, write_report
 from leporid.initializers import initial_embeddings
 from leporid.models import get
-from leporid.progress import NullProgress, ProgressLike
+from leporid.progress import ProgressLike
 
 if TYPE_CHECKING:
     from leporid.data import Interactions, Split
-    from leporid.initializers import InitialEmbeddings
     from leporid.models import Recommender
 
 _NAMES = {
@@ -43,11 +43,6 @@ class DemoSettings(Config):
     """Data set name, 'synthetic', or a file."""
     core: int = setting(20, at_least=0)
     """Keep users and films with at least this many interactions."""
-    recipe: str = "paper"
-    """Recipe of DLR2."""
-    architecture: str = "no_conv"
-    """Feature network of DLR2: the paper's fully connected one trains in a minute on a laptop,
-    its residual one (the default elsewhere) in half an hour."""
     batch_size: int = setting(256, at_least=1)
     steps: int = setting(1500, at_least=1)
     """Optimiser steps of each DLR2 run; fewer where `seconds` would not be enough."""
@@ -65,13 +60,10 @@ class DemoResult:
     """A sentence: which data, and from where."""
     stats: Mapping[str, float]
     steps: int
-    """Steps of each DLR2 run."""
     rows: list[dict[str, Any]]
     """One per model: HR@10, F1@10, the same for tail users, seconds."""
     intervals: dict[str, tuple[float, float]]
     """95% interval of HR@10 over users by row name."""
-    curves: dict[str, list[tuple[int, float]]]
-    """Validation F1@10 over the steps, of each DLR2 run."""
     tests: list[dict[str, Any]]
     """DLR2 with LEPORID against each other row: paired by user, Holm-corrected."""
     user: str
@@ -79,9 +71,6 @@ class DemoResult:
     """Titles of the shown user's last items, oldest first."""
     picks: list[dict[str, Any]]
     """The recommendations: rank, title, whether the user chose it later."""
-    vectors: InitialEmbeddings
-    items: Mapping[str, ItemInfo]
-    split: Split
     seconds: float
 
 
@@ -99,44 +88,34 @@ def run_demo(output: Path, settings: DemoSettings, progress: ProgressLike) -> De
     )
     assert vectors is not None
     steps = _affordable_steps(split, settings, progress)
-    runs: dict[str, Run] = {}
-    curves: dict[str, list[tuple[int, float]]] = {}
+    runs: list[Run] = []
     spec: dict[str, Any] = {"experiment": "demo", "dataset": Path(settings.data).stem}
     inits: dict[str, Any] = {"random": "random", "leporid": vectors}
     for key, name in _NAMES.items():
-        neural = key in inits
-        if neural:
-            bar = _Named(progress, f"training {name}")
-            more = {"steps": steps, "eval_every": max(1, steps // 4)}
-            run = fit_and_test(
-                **_dlr2(settings, **more), split=split, init=inits[key], progress=bar, **spec
-            )
-            rows = [row for row in cast(Any, run.model).history.rows if row.get("metric")]
-            curves[name] = [(row["step"], row["metric"]) for row in rows]
+        if key in inits:
+            progress.start(f"training {name}")
+            how = _dlr2(settings, steps=steps, eval_every=max(1, steps // 4))
+            run = fit_and_test(**how, split=split, init=inits[key], progress=progress, **spec)
         else:
             progress.start(f"fitting {name}")
             run = fit_and_test(key, split, seed=settings.seed, progress=False, **spec)
         write_run(output / key, *run)
-        runs[key] = Run(name, run.record, run.table)
+        runs.append(Run(name, run.record, run.table))
     vectors.save(output / "embeddings.safetensors")
-    _write_titles(output / "items.parquet", split, titles)
+    names = _write_titles(output / "items.parquet", split, titles)
     # The last of the four models is DLR2 with LEPORID.
-    user, history, picks = _recommendations(run.model, split, _names(split, titles))
+    user, history, picks = _recommendations(run.model, split, names)
     return DemoResult(
         settings=settings,
         source=source,
         stats=data.stats().as_dict(),
         steps=steps,
-        rows=[_row(run.name, run.record) for run in runs.values()],
-        intervals={r.name: r.record.extra["confidence_95"]["HR@10"] for r in runs.values()},
-        curves=curves,
-        tests=_tests(list(runs.values())),
+        rows=[_row(run.name, run.record) for run in runs],
+        intervals={r.name: r.record.extra["confidence_95"]["HR@10"] for r in runs},
+        tests=_tests(runs),
         user=user,
         history=history,
         picks=picks,
-        vectors=vectors,
-        items=titles,
-        split=split,
         seconds=time.perf_counter() - began,
     )
 
@@ -177,23 +156,14 @@ def _affordable_steps(split: Split, settings: DemoSettings, progress: ProgressLi
     return max(1, min(settings.steps, int(settings.seconds / each)))
 
 
-class _Named(NullProgress):
-    """Gives the bar of a stage a name of our own, and leaves closing it to its owner."""
-
-    def __init__(self, progress: ProgressLike, name: str) -> None:
-        self._progress, self._name = progress, name
-
-    def start(self, description: str, total: int | None = None) -> None:
-        self._progress.start(self._name, total)
-
-    def advance(self, steps: int = 1, **fields: Any) -> None:
-        self._progress.advance(steps, **fields)
-
-
 def _dlr2(settings: DemoSettings, **more: Any) -> dict[str, Any]:
-    """What `fit_and_test` and `fit` are told of DLR2."""
-    own = {"architecture": settings.architecture, "batch_size": settings.batch_size, **more}
-    return {"model": "dlr2", "seed": settings.seed, "recipe": settings.recipe, "settings": own}
+    """What `fit_and_test` and `fit` are told of DLR2.
+
+    The paper's fully connected network trains in a minute on a laptop, its residual one (the
+    default elsewhere) in half an hour.
+    """
+    own = {"architecture": "no_conv", "batch_size": settings.batch_size, **more}
+    return {"model": "dlr2", "seed": settings.seed, "recipe": "paper", "settings": own}
 
 
 def _row(name: str, record: RunRecord) -> dict[str, Any]:
@@ -217,12 +187,6 @@ def _tests(runs: list[Run]) -> list[dict[str, Any]]:
     ]
 
 
-def _names(split: Split, titles: Mapping[str, ItemInfo]) -> list[str]:
-    """What each item is called, in the order of the indices."""
-    ids = map(str, split.train.items.ids.to_pylist())
-    return [titles[item].title if item in titles else f"item {item}" for item in ids]
-
-
 def _recommendations(
     model: Recommender, split: Split, names: list[str]
 ) -> tuple[str, list[str], list[dict[str, Any]]]:
@@ -241,10 +205,50 @@ def _recommendations(
     return str(split.train.users.external(user)), history, picks
 
 
-def _write_titles(path: Path, split: Split, titles: Mapping[str, ItemInfo]) -> None:
+def _write_titles(path: Path, split: Split, titles: Mapping[str, ItemInfo]) -> list[str]:
     """Item ids and titles beside the runs, for `leporid recommend --items` and the service."""
     ids = [str(item) for item in split.train.items.ids.to_pylist()]
-    genres = ["|".join(titles[item].genres) if item in titles else "" for item in ids]
+    items = [titles.get(item, ItemInfo(f"item {item}")) for item in ids]
+    names = [item.title for item in items]
+    columns = {"item_id": ids, "title": names, "genres": ["|".join(i.genres) for i in items]}
     with atomic_path(path) as target:
-        columns = {"item_id": ids, "title": _names(split, titles), "genres": genres}
         pq.write_table(pa.table(columns), target)
+    return names
+
+
+def write_page(result: DemoResult, path: Path) -> Path:
+    """Write the page; returns its path."""
+    names = [row["model"] for row in result.rows]
+    bars = draw_bars(
+        names,
+        [row["HR@10"] for row in result.rows],
+        [result.intervals[name] for name in names],
+        "HR@10 on test, 95% interval over users",
+    )
+    sections = [
+        ("Quality", rows_html(result.rows, "On test; tail users are the 25% least active")),
+        ("", figure_html(bars, "Share of users with at least one hit among ten")),
+        ("Is it luck?", rows_html(result.tests, "Paired by user, F1@10, 95% interval")),
+        (f"Recommendations for user {result.user}", _user(result)),
+    ]
+    title = "leporid: initial embeddings for recommenders"
+    return write_report(path, title, sections, _summary(result))
+
+
+def _summary(result: DemoResult) -> str:
+    random, leporid = result.rows[-2:]
+    [test] = [row for row in result.tests if row["LEPORID against"] == random["model"]]
+    return (
+        f"With LEPORID's initial embeddings DLR2 has a film that the user chose later among its "
+        f"ten for {leporid['HR@10']:.1%} of users, with random ones for {random['HR@10']:.1%}; of "
+        f"the least active users for {leporid['tail users HR@10']:.1%} and "
+        f"{random['tail users HR@10']:.1%}.\n"
+        f"F1@10 differs by {test['difference of F1@10']:+.4f} (95% interval {test['low']:+.4f} to "
+        f"{test['high']:+.4f}). Data: {result.source}."
+    )
+
+
+def _user(result: DemoResult) -> str:
+    before = ", ".join(html.escape(title) for title in result.history)
+    picks = rows_html(result.picks, "DLR2 from LEPORID, the ten best unseen items")
+    return f"<p>Last chosen, oldest first: {before}.</p>{picks}"

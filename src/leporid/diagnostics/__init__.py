@@ -1,8 +1,7 @@
 """Measures of embeddings (`leporid inspect`), and a check of the installation (`doctor`).
 
-doctor      `examine`: versions, machine, caches, extras, and a self-test of the kernels
-inspection  `inspect_embeddings`: all measures of a pair of embeddings, as tables and a page
-measures    Spectrum, norms, neighbours and a map, and how far training moved each row
+doctor      `examine`: versions, machine, extras, and a self-test of the kernels
+inspection  Spectrum, norms, neighbours, and how far training moved each row
 """
 
 import lazy_loader

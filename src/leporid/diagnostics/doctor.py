@@ -1,9 +1,7 @@
-"""`examine`: versions, machine, caches, extras and self-tests, as `leporid doctor` prints them."""
+"""`examine`: versions, machine, extras and self-tests, as `leporid doctor` prints them."""
 
 from __future__ import annotations
 
-import contextlib
-import importlib.metadata
 import importlib.util
 import os
 import platform
@@ -12,9 +10,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from leporid._version import __version__
-from leporid.artifacts import cache_directory
-from leporid.data import cache_dir
+from leporid._version import versions
 from leporid.errors import LeporidError
 from leporid.threads import resolve_threads
 
@@ -27,20 +23,12 @@ EXTRAS: dict[str, tuple[str, ...]] = {
 }
 """Each extra and the modules it brings."""
 
-_CORE = ("numpy", "scipy", "numba", "pyarrow", "typer", "rich", "safetensors")
-
 
 def examine() -> dict[str, Any]:
-    """Plain values: versions, machine, caches, extras, self_tests."""
-    vectors = cache_directory()
+    """Plain values: versions, machine, extras, self_tests."""
     return {
-        "versions": _versions(),
+        "versions": versions(),
         "machine": _machine(),
-        "caches": {
-            "data sets": str(cache_dir() / "datasets"),
-            "initial embeddings": "off" if vectors is None else str(vectors / "initializers"),
-            "compiled kernels": os.environ.get("NUMBA_CACHE_DIR") or "beside the source files",
-        },
         "extras": [
             {"extra": name, "missing": [m for m in modules if not _present(m)]}
             for name, modules in EXTRAS.items()
@@ -102,14 +90,6 @@ def _ranking_error() -> float:
 def _rows() -> Any:
     dense = (np.random.default_rng(1).random((40, 30)) < 0.3).astype(np.float32)
     return sparse.csr_array(dense)
-
-
-def _versions() -> dict[str, str]:
-    versions = {"python": platform.python_version(), "leporid": __version__}
-    for name in (*_CORE, *(module for modules in EXTRAS.values() for module in modules)):
-        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
-            versions[name] = importlib.metadata.version(name)
-    return versions
 
 
 def _machine() -> dict[str, Any]:

@@ -1,32 +1,121 @@
-"""`inspect_embeddings`: everything `leporid inspect` shows, as tables and as a page."""
+"""`inspect_embeddings`: spectrum, norms, neighbours, and how far training moved each row."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import spearmanr
 
-from leporid.artifacts import atomic_folder
-from leporid.diagnostics.measures import (
-    QUANTILES,
-    Movement,
-    SideSummary,
-    flat_map,
-    movement,
-    nearest,
-    norms_by_degree,
-    summarize,
-)
 from leporid.errors import DataError, UnknownIdError, closest
-from leporid.html import figure_html, new_figure, rows_html, to_svg, write_report
 from leporid.initializers import InitialEmbeddings
+from leporid.spectral import Embedding, standardize
 
-_MAP_POINTS = 20_000
-"""A map shows at most this many rows, evenly spaced."""
+
+def summarize(embedding: Embedding, degrees: NDArray[Any] | None = None) -> dict[str, Any]:
+    """The users' or the items' vectors in a few plain values.
+
+    `eigenvalues` of A where the method has them, else `singular values` of the vectors; the
+    `effective rank` is (sum s^2)^2 / sum s^4 of the centred vectors' singular values s. `degrees`
+    int[n] adds Spearman's rank correlation of norm and degree.
+    """
+    vectors = embedding.vectors
+    lengths = np.linalg.norm(vectors, axis=1)
+    centred = vectors.astype(np.float64) - vectors.mean(axis=0, dtype=np.float64)
+    # The d x d second moments have the squares of the singular values: cheap for tall matrices.
+    squares = np.maximum(np.linalg.eigvalsh(centred.T @ centred)[::-1], 0.0)
+    spectrum = {"singular values": np.sqrt(squares).tolist()}
+    if embedding.eigenvalues is not None:
+        spectrum = {"eigenvalues": np.asarray(embedding.eigenvalues, np.float64).tolist()}
+    correlation = None
+    if degrees is not None and len(lengths) > 2 and np.ptp(lengths) and np.ptp(degrees):
+        correlation = float(spearmanr(lengths, degrees).statistic)
+    return {
+        "rows": embedding.n,
+        "dim": embedding.dim,
+        "isolated": int(np.count_nonzero(lengths == 0)),
+        **spectrum,
+        "effective rank": float(squares.sum() ** 2 / max((squares**2).sum(), 1e-300)),
+        "norm quantiles": np.quantile(lengths, [0.0, 0.25, 0.5, 0.75, 1.0]).tolist(),
+        "norm-degree correlation": correlation,
+    }
+
+
+def norms_by_degree(
+    vectors: NDArray[np.float32], degrees: NDArray[Any], groups: int = 10
+) -> list[dict[str, Any]]:
+    """Mean norm of the rows in groups of equal size, from the lowest degrees up."""
+    lengths = np.linalg.norm(vectors, axis=1)
+    order = np.argsort(degrees, kind="stable")
+    return [
+        {
+            "degrees": f"{int(degrees[part].min())}-{int(degrees[part].max())}",
+            "rows": len(part),
+            "mean norm": float(lengths[part].mean()),
+        }
+        for part in np.array_split(order, min(groups, len(order)))
+    ]
+
+
+def nearest(vectors: NDArray[np.float32], row: int, n: int = 10) -> list[tuple[int, float]]:
+    """The `n` rows nearest to `row` by the cosine of standardised vectors, best first."""
+    ready = standardize(vectors)
+    ready /= np.maximum(np.linalg.norm(ready, axis=1, keepdims=True), 1e-12)
+    cosine = ready @ ready[row]
+    cosine[row] = -np.inf
+    best = np.argsort(-cosine, kind="stable")[: min(n, len(vectors) - 1)]
+    return [(int(i), float(cosine[i])) for i in best]
+
+
+@dataclass(frozen=True, eq=False)
+class Movement:
+    """How far training moved each row from its initial embedding."""
+
+    distance: NDArray[np.float64]
+    """float64[n]: ||after - factor x initial|| over the mean norm of factor x initial."""
+    factor: float
+    """What the initial embeddings were multiplied by: the given scale, or the least-squares fit."""
+    groups: list[dict[str, Any]]
+    """Mean distance by degree, tail first (quarters); one group without degrees."""
+
+
+def movement(
+    initial: Embedding,
+    after: Embedding,
+    degrees: NDArray[Any] | None = None,
+    scale: float | None = None,
+) -> Movement:
+    """Compare the trained vectors with the standardised initial ones, row by row.
+
+    Models multiply initial embeddings by a scale of their own. Without `scale` it is estimated by
+    least squares.
+    """
+    if initial.vectors.shape != after.vectors.shape:
+        raise DataError(
+            f"the initial embeddings have shape {list(initial.vectors.shape)} and the trained ones "
+            f"{list(after.vectors.shape)}: they are not of one model"
+        )
+    ready = initial.provenance.get("standardized") or initial.provenance.get("method") == "random"
+    first = (initial.vectors if ready else standardize(initial.vectors)).astype(np.float64)
+    last = after.vectors.astype(np.float64)
+    best = float((first * last).sum() / max((first * first).sum(), 1e-300))
+    factor = best if scale is None else scale
+    unit = float(np.linalg.norm(first * factor, axis=1).mean())
+    distance = np.linalg.norm(last - factor * first, axis=1) / max(unit, 1e-12)
+    if degrees is None:
+        groups = [{"group": "all", "rows": len(distance), "moved": float(distance.mean())}]
+    else:
+        order = np.argsort(degrees, kind="stable")
+        names = ("tail (fewest 25%)", "second quarter", "third quarter", "head (most 25%)")
+        groups = [
+            {"group": name, "rows": len(part), "moved": float(distance[part].mean())}
+            for name, part in zip(names, np.array_split(order, 4), strict=True)
+            if len(part)
+        ]
+    return Movement(distance, factor, groups)
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,14 +124,14 @@ class Inspection:
 
     embeddings: InitialEmbeddings
     degrees: dict[str, NDArray[Any] | None]
-    summaries: dict[str, SideSummary]
+    summaries: dict[str, dict[str, Any]]
     neighbours: list[dict[str, Any]]
     """The rows nearest to one item: rank, id, title, cosine."""
     movements: dict[str, Movement]
 
     def to_dict(self) -> dict[str, Any]:
         return {
-            "sides": {side: summary.to_dict() for side, summary in self.summaries.items()},
+            "sides": self.summaries,
             "neighbours": self.neighbours,
             "movement": {
                 side: {"factor": moved.factor, "groups": moved.groups}
@@ -51,20 +140,12 @@ class Inspection:
         }
 
     def tables(self, side: str) -> dict[str, list[dict[str, Any]]]:
-        """The tables of one side by their headings, for a terminal or a page."""
-        summary = self.summaries[side]
-        quantiles = zip(QUANTILES, summary.norm_quantiles, strict=True)
-        largest = ", ".join(f"{value:.4g}" for value in summary.spectrum[:5])
-        rows = {
-            "rows": summary.rows,
-            "columns": summary.dim,
-            "isolated rows": summary.isolated,
-            f"{summary.spectrum_name}: first 5": largest,
-            "effective rank": summary.effective_rank,
-            **{f"norm: {name}": length for name, length in quantiles},
-            "norm-degree correlation": summary.degree_correlation,
-        }
-        tables = {side: [{"measure": key, "value": value} for key, value in rows.items()]}
+        """The tables of one side by their headings."""
+        rows = [
+            {"measure": name, "value": _first_five(value)}
+            for name, value in self.summaries[side].items()
+        ]
+        tables = {side: rows}
         degrees = self.degrees[side]
         if degrees is not None:
             vectors = getattr(self.embeddings, side).vectors
@@ -75,22 +156,10 @@ class Inspection:
             tables["nearest items"] = self.neighbours
         return tables
 
-    def write(self, folder: str | Path, title: str) -> list[Path]:
-        """`index.html` with the tables and a map of each side, and the maps as PNG and SVG."""
-        sections, counts = [], []
-        with atomic_folder(folder) as draft:
-            for side, summary in self.summaries.items():
-                figure = _draw_map(getattr(self.embeddings, side).vectors, self.degrees[side])
-                figure.savefig(draft / f"{side}-map.png", dpi=150)
-                (draft / f"{side}-map.svg").write_text(to_svg(figure), encoding="utf-8")
-                tables = [rows_html(rows, name) for name, rows in self.tables(side).items() if rows]
-                drawn = figure_html(figure, f"{side}: map (two principal components)")
-                sections.append((side.capitalize(), "".join([*tables, drawn])))
-                isolated = f"{summary.isolated:,} without neighbours"
-                counts.append(f"{summary.rows:,} {side} ({isolated}) in {summary.dim} columns")
-            write_report(draft / "index.html", title, sections, "; ".join(counts) + ".")
-            names = sorted(file.name for file in draft.iterdir())
-        return [Path(folder) / name for name in names]
+
+def _first_five(value: Any) -> Any:
+    """A list of numbers as text."""
+    return ", ".join(f"{x:.4g}" for x in value[:5]) if isinstance(value, list) else value
 
 
 def inspect_embeddings(
@@ -98,7 +167,6 @@ def inspect_embeddings(
     *,
     train: Any = None,
     after: InitialEmbeddings | None = None,
-    scale: float | None = None,
     item: str | None = None,
     titles: Mapping[Any, Any] | None = None,
     neighbours: int = 10,
@@ -122,15 +190,15 @@ def inspect_embeddings(
         if after is not None:
             if getattr(after, f"{one}_ids") not in (None, ids):
                 raise DataError(f"the {side} of the two embeddings are not the same {side}")
-            movements[side] = movement(vectors, getattr(after, side), degrees[side], scale)
+            movements[side] = movement(vectors, getattr(after, side), degrees[side])
     near: list[dict[str, Any]] = []
+    ranked: list[tuple[int, float]] = []
     if item is not None:
-        row = find_item(embeddings, item, titles)
-        ranked = nearest(embeddings.items.vectors, row, neighbours)
-        for rank, (other, cosine) in enumerate(ranked, start=1):
-            external, title = _named(embeddings, other, titles)
-            shown = {} if titles is None else {"title": title}
-            near.append({"rank": rank, "item": external, **shown, "cosine": cosine})
+        ranked = nearest(embeddings.items.vectors, find_item(embeddings, item, titles), neighbours)
+    for rank, (other, cosine) in enumerate(ranked, start=1):
+        external, title = _named(embeddings, other, titles)
+        shown = {} if titles is None else {"title": title}
+        near.append({"rank": rank, "item": external, **shown, "cosine": cosine})
     return Inspection(embeddings, degrees, summaries, near, movements)
 
 
@@ -144,18 +212,6 @@ def _aligned(counts: Any, own: Any, known: Any, n: int, side: str) -> NDArray[An
     if np.all(rows < 0):
         raise DataError(f"none of the {n} {side} of the embeddings occurs in the data")
     return np.where(rows >= 0, counts[np.maximum(rows, 0)], 0)
-
-
-def _draw_map(vectors: NDArray[np.float32], degrees: NDArray[Any] | None) -> Any:
-    """Two principal components; colour is the logarithm of the degree where it is known."""
-    figure, axes = new_figure(5.2, 3.6)
-    shown = np.linspace(0, len(vectors) - 1, min(len(vectors), _MAP_POINTS)).astype(np.int64)
-    colour = None if degrees is None else np.log10(np.maximum(degrees[shown], 1))
-    points = axes.scatter(*flat_map(vectors)[shown].T, s=4, c=colour, alpha=0.5, linewidths=0)
-    if colour is not None:
-        figure.colorbar(points, ax=axes, label="log10 interactions")
-    axes.set(xticks=[], yticks=[])
-    return figure
 
 
 def _named(

@@ -93,18 +93,8 @@ def run_grid(
     device: str = "auto",
     retry_failed: bool = False,
     progress: bool | ProgressLike | None = None,
-    on_poll: Callable[[GridStatus], None] | None = None,
 ) -> GridStatus:
-    """Run experiments; several processes with the same `root` share the cells.
-
-    `on_poll` is told the state of the grid before the first cell and after each one.
-    """
+    """Run experiments; several processes with the same `root` share the cells."""
     cells = [cell for spec in specs for cell in spec.cells()]
-
-    def poll(*_: object) -> None:
-        if on_poll:
-            on_poll(grid_status(cells, root))
-
-    poll()
-    work(cells, root, device=device, retry_failed=retry_failed, progress=progress, on_done=poll)
+    work(cells, root, device=device, retry_failed=retry_failed, progress=progress)
     return grid_status(cells, root)

@@ -4,14 +4,12 @@
 `write_embeddings` and `read_embeddings` know seven file formats. `export_model` writes a trained
 model for an index, a database or onnxruntime, and compares their lists with its own.
 
-formats          One call to write embeddings in any format, one to read them back
-model_export     `export_model`: a model into another system, checked against its own lists
-onnx_encoder     A model's encoder of histories as an ONNX file
-postgres_tables  Tables of PostgreSQL with pgvector, and a function that ranks with them
-rows             Which embedding belongs in which row of another library's table; `to_implicit`
-torch_modules    `leporid.initialize`: initial embeddings into the tables of any torch module
-torch_tables     Rows that stay near their initial embedding, and new rows among trained ones
-vector_targets   `ModelVectors`, and parquet files, a faiss index and Qdrant's collections of them
+formats        One call to write embeddings in any format, one to read them back
+model_export   `export_model`: a model into another system, checked against its own lists
+rows           Which embedding belongs in which row of another library's table; `to_implicit`
+torch_modules  `leporid.initialize`: initial embeddings into the tables of any torch module
+torch_tables   Rows that stay near their initial embedding, and new rows among trained ones
+targets        `ModelVectors` into parquet, faiss, Qdrant, PostgreSQL; encoders into ONNX
 """
 
 import lazy_loader

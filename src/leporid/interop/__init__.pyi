@@ -5,9 +5,9 @@ from .formats import read_any as read_any
 from .formats import read_embeddings as read_embeddings
 from .formats import write_benchmark as write_benchmark
 from .formats import write_embeddings as write_embeddings
-from .model_export import TARGETS as TARGETS
 from .model_export import Parity as Parity
 from .model_export import export_model as export_model
 from .rows import to_implicit as to_implicit
+from .targets import TARGETS as TARGETS
+from .targets import ModelVectors as ModelVectors
 from .torch_modules import initialize as initialize
-from .vector_targets import ModelVectors as ModelVectors

@@ -1,8 +1,6 @@
 """One call to write embeddings in any format, one to read them back.
 
-A format names the file of each side and writes its ids and vectors; `VECTOR_READERS` read them.
-What a bare table of numbers cannot say (method, settings, data, eigenvalues, type of the ids) lies
-in `provenance.json` beside the two files.
+What a table of numbers cannot say (method, eigenvalues, type of ids) is in `provenance.json`.
 """
 
 from __future__ import annotations
@@ -11,7 +9,7 @@ import contextlib
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -98,10 +96,9 @@ def _write_recbole(path: Path, kind: str, ids: pa.Array, embedding: Embedding) -
 
 
 def write_benchmark(split: Split, folder: str | Path, name: str | None = None) -> list[Path]:
-    """Write `NAME.train.inter`, `.valid.inter`, `.test.inter` and `benchmark.yaml`.
+    """Write `NAME.train.inter`, `.valid.inter`, `.test.inter` and `benchmark.yaml` for RecBole.
 
-    RecBole's models then train and test on the same parts. It looks for them in a folder of the
-    data set's name, which is the default of `name`.
+    It looks for them in a folder of the data set's name, which is the default of `name`.
     """
     folder = Path(folder)
     name = name or folder.resolve().name
@@ -136,21 +133,15 @@ def _write_lines(
     path.write_text("\n".join([header, *lines]) + "\n", encoding="utf-8")
 
 
-class _Format(NamedTuple):
-    file: str
-    """The file of a side ('users'), of its kind ('user') or of the data set's name."""
-    write: Callable[[Path, str, pa.Array, Embedding], None]
-    """Path, kind, ids (int64 or string) and vectors."""
-
-
-_FORMATS = {
-    "parquet": _Format("{side}.parquet", _write_parquet),
-    "npy": _Format("{side}.npy", _write_npy),
-    "csv": _Format("{side}.csv", _write_csv),
-    "word2vec": _Format("{side}.w2v.txt", _write_word2vec),
-    "recbole": _Format("{name}.{kind}emb", _write_recbole),
-    "implicit": _Format("{kind}_factors.npy", _write_npy),
+_FORMATS: dict[str, tuple[str, Callable[[Path, str, pa.Array, Embedding], None]]] = {
+    "parquet": ("{side}.parquet", _write_parquet),
+    "npy": ("{side}.npy", _write_npy),
+    "csv": ("{side}.csv", _write_csv),
+    "word2vec": ("{side}.w2v.txt", _write_word2vec),
+    "recbole": ("{name}.{kind}emb", _write_recbole),
+    "implicit": ("{kind}_factors.npy", _write_npy),
 }
+"""The file of a side ('users', of kind 'user'), and what writes path, kind, ids and vectors."""
 FORMATS = ("safetensors", *_FORMATS)
 
 
@@ -164,8 +155,7 @@ def write_embeddings(
     """Write users and items with their ids into the folder `path`; returns the files.
 
     A path ending in `.safetensors` is written as that one file. `name` is the dataset name
-    RecBole's files are called after (default: the folder's own name). Everything appears at
-    once when it is complete, or not at all.
+    RecBole's files are called after (default: the folder's own name).
     """
     path = Path(path)
     if format not in FORMATS:
@@ -182,7 +172,7 @@ def write_embeddings(
             for side, embedding, ids in embeddings.sides():
                 file = folder / _file(format, side, name or path.resolve().name)
                 known = pa.array(np.arange(embedding.n)) if ids is None else ids.ids
-                _FORMATS[format].write(file, side[:-1], known, embedding)
+                _FORMATS[format][1](file, side[:-1], known, embedding)
                 notes[side] = _notes(embedding, ids)
             write_json(folder / PROVENANCE, notes)
             names = sorted(file.name for file in folder.iterdir())
@@ -222,19 +212,17 @@ def read_embeddings(path: str | Path, format: str | None = None) -> InitialEmbed
     return InitialEmbeddings(users[0], items[0], users[1], items[1])
 
 
-def read_any(
-    path: str | Path, users: str | None = None, items: str | None = None, format: str | None = None
-) -> InitialEmbeddings:
+def read_any(path: str | Path) -> InitialEmbeddings:
     """Embeddings in any format, or the tables of a trained model or run."""
     model = find_model(path)
-    return read_embeddings(path, format) if model is None else read_trained(model, users, items)
+    return read_embeddings(path) if model is None else read_trained(model)
 
 
 def _file(format: str, side: str, name: str = "*") -> str:
     """The file of a side, or the pattern for files of any data set."""
     if format == "safetensors":
         return SAFETENSORS
-    return _FORMATS[format].file.format(side=side, kind=side[:-1], name=name)
+    return _FORMATS[format][0].format(side=side, kind=side[:-1], name=name)
 
 
 def _notes(embedding: Embedding, ids: IdMap | None) -> dict[str, Any]:
@@ -277,22 +265,21 @@ def _side(
     if text and pc.all(pc.match_substring_regex(values, r"^(0|-?[1-9][0-9]*)$")).as_py():
         with contextlib.suppress(pa.ArrowInvalid):
             values = values.cast(pa.int64())
-    ids = IdMap.from_values(values, kind)
-    if len(ids) != len(values) or len(values) != len(vectors):
-        raise DataError(f"{folder}: {len(vectors)} {kind} vectors for {len(ids)} distinct ids")
-    if noted.get("rows", len(vectors)) != len(vectors):
-        count = f"{len(vectors)} {kind} vectors, {PROVENANCE} says {noted['rows']}"
+    ids, n = IdMap.from_values(values, kind), len(vectors)
+    if not len(ids) == len(values) == n:
+        raise DataError(f"{folder}: {n} {kind} vectors for {len(ids)} distinct ids")
+    if (rows := noted.get("rows", n)) != n:
+        count = f"{n} {kind} vectors, {PROVENANCE} says {rows}"
         raise DataError(f"{folder} is cut short or from another export: {count}")
     if not np.all(np.isfinite(vectors)):
         raise DataError(f"{folder} has {kind} vectors with NaN or infinite entries")
-    ordered = np.empty(vectors.shape, dtype=np.float32)
-    ordered[ids.encode(values)] = vectors
-    saved = noted.get("eigenvalues")
+    saved, origin = noted.get("eigenvalues"), noted.get("provenance", {})
     eigenvalues = None if saved is None else np.asarray(saved, dtype=np.float64)
     if eigenvalues is not None and eigenvalues.shape != vectors.shape[1:]:
         raise DataError(f"{folder / PROVENANCE} must have one eigenvalue per column, or none")
-    origin = noted.get("provenance", {})
     if not isinstance(origin, dict):
         raise DataError(f"the provenance in {folder / PROVENANCE} must be an object")
+    ordered = np.empty(vectors.shape, dtype=np.float32)
+    ordered[ids.encode(values)] = vectors
     embedding = Embedding(ordered, eigenvalues, origin)
     return embedding, None if noted.get("ids") == "none" else ids

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -11,18 +10,9 @@ import numpy as np
 from leporid.artifacts import atomic_folder, write_json
 from leporid.errors import ConfigError, UnknownNameError
 from leporid.evaluation import chunk_rows, masked_top_k
-from leporid.interop.onnx_encoder import OnnxEncoder
-from leporid.interop.postgres_tables import PostgresTables
-from leporid.interop.vector_targets import (
-    FaissIndex,
-    ModelVectors,
-    ParquetFiles,
-    Positions,
-    QdrantCollections,
-)
+from leporid.interop.targets import TARGETS, ModelVectors, Positions
 from leporid.models import Recommender
 
-TARGETS = ("faiss", "onnx", "parquet", "pgvector", "qdrant")
 _ROUNDING = 1e-5
 """Scores that differ by this share of the largest are equal: rounding of another sum order."""
 
@@ -35,8 +25,7 @@ class Parity(NamedTuple):
     n: int
     """Length of the lists."""
     equal: int
-    """Users with the same list, up to ranks of items whose scores differ by rounding. Of a first
-    stage: with the same set."""
+    """Users with the same list, up to rounding of scores; of a first stage, with the same set."""
     recall: float
     """Mean share of the model's items that the other list has."""
 
@@ -79,14 +68,8 @@ def export_model(
     vectors, parity = ModelVectors.of(model), None
     n = min(n, len(vectors.items) - 1)
     with atomic_folder(path) as folder:
-        targets: dict[str, Callable[[], Any]] = {
-            "faiss": lambda: FaissIndex(folder, approximate),
-            "onnx": lambda: OnnxEncoder(folder, model),
-            "parquet": lambda: ParquetFiles(folder),
-            "pgvector": lambda: PostgresTables(folder, address, name),
-            "qdrant": lambda: QdrantCollections(folder, address, name),
-        }
-        target = targets[to]()
+        where: Any = {"approximate": approximate, "address": address, "name": name}
+        target = TARGETS[to](folder, model, **where)
         target.write(vectors)
         sizes = np.diff(vectors.seen.indptr)
         if check and (to != "pgvector" or address):
@@ -97,7 +80,7 @@ def export_model(
         about: Any = {"model": model.name, "config": model.config.to_dict(), "target": to}
         about |= {"width": vectors.width, "users": len(vectors.users), "items": len(vectors.items)}
         about |= {"product_ranks": model.vectors_rank, "users_without_history": blank}
-        about |= {"parity": parity and parity._asdict(), **getattr(target, "notes", {})}
+        about |= {"parity": parity and parity._asdict(), **target.notes}
         write_json(folder / "export.json", about)
     return parity
 

@@ -46,11 +46,9 @@ def match_rows(
         return free, np.arange(n_vectors, dtype=np.int64)
     by_row = _ids_by_row(id_map, n_rows, name)
     known = IdMap.range(n_vectors, kind) if ids is None else ids
-    for row in free.tolist():
-        if row not in by_row:
-            raise DataError(
-                f"row {row} of table {name!r} has no {kind} id: give one, or padding_idx"
-            )
+    if len(blank := [row for row in free.tolist() if row not in by_row]):
+        text = f"row {blank[0]} of table {name!r} has no {kind} id: give one, or padding_idx"
+        raise DataError(text)
     order, missing = known.split_known(by_row[row] for row in free.tolist())
     if missing:
         first = ", ".join(map(repr, missing[:3]))

@@ -1,16 +1,11 @@
-"""`leporid.initialize`: initial embeddings into the tables of any torch module.
-
-Everything is checked before anything is written: a call either fills every table it names or
-changes nothing.
-"""
+"""`leporid.initialize`: initial embeddings into the tables of any torch module, all or none."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Union
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Union
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,19 +26,15 @@ Tables = Table | Sequence[Table] | None
 Scale = float | Literal["auto", "match"] | None
 
 
-@dataclass(frozen=True)
-class _Plan:
-    """One table and what will be written into it."""
+class _Plan(NamedTuple):
+    """The rows int64[m] of one table and the vectors float32[m, d] to write into them."""
 
     name: str
     table: nn.Parameter
     rows: NDArray[np.int64]
-    """int64[m]: rows of the table."""
     vectors: NDArray[np.float32]
-    """float32[m, d]: their vectors."""
     owner: nn.Module
-    attribute: str
-    """`table` is this attribute of `owner`."""
+    attribute: str  # of the owner: the table
 
 
 def initialize(
@@ -187,21 +178,18 @@ def _names(module: nn.Module, tables: Tables) -> list[str]:
         raise ConfigError(f"module must be a torch.nn.Module, not {type(module).__name__}")
     if tables is None:
         return []
-    names: list[str] = []
+    parts = [*module.named_modules(), *module.named_parameters()]
     one = isinstance(tables, str | nn.Module | Tensor) or not isinstance(tables, Iterable)
     several: Iterable[Any] = [tables] if one else tables  # type: ignore[assignment]
+    names: list[str] = []
     for table in several:
-        if isinstance(table, str):
-            names.append(_plain(table))
-            continue
-        parts = [*module.named_modules(), *module.named_parameters()]
-        own = [_plain(name) for name, part in parts if part is table]
-        if not own or own == [""]:
+        own = [table] if isinstance(table, str) else [n for n, part in parts if part is table]
+        if not any(map(_plain, own)):
             raise ConfigError(
                 f"a table of {type(module).__name__} must be named, or be one of its embeddings "
                 f"or parameters, not a {type(table).__name__} from elsewhere"
             )
-        names.append(own[-1])
+        names.append(_plain(own[-1]))
     return names
 
 
@@ -224,9 +212,8 @@ def _sources(
             "or name one side per call"
         )
     if not isinstance(embeddings, Embedding):
-        array = np.asarray(
-            embeddings.detach().cpu() if hasattr(embeddings, "detach") else embeddings
-        )
+        plain = embeddings.detach().cpu() if hasattr(embeddings, "detach") else embeddings
+        array = np.asarray(plain)
         if array.ndim != 2 or not np.issubdtype(array.dtype, np.floating):
             raise DataError(
                 f"embeddings must be a matrix of floats, not {array.dtype} of shape {array.shape}"

@@ -1,8 +1,4 @@
-"""What `leporid.initialize` does to tables beyond copying: bounds on rows, new rows among trained.
-
-`bound_rows` makes a table its frozen initial embeddings plus a trainable difference of limited
-norm, by torch's own parametrisation: whatever reads the table reads rows within their ball.
-"""
+"""What `leporid.initialize` does beyond copying: bounds on rows, new rows among trained ones."""
 
 from __future__ import annotations
 
@@ -59,10 +55,7 @@ def rows_among_trained(
     known: NDArray[np.bool_],
     trained: NDArray[np.float32],
 ) -> NDArray[np.float32]:
-    """float32[new, d]: rows that `known` bool[n] leaves out, among `trained` float32[old, d].
-
-    Each is the mean of the trained rows whose `vectors` float32[n, d'] are nearest to its own.
-    """
+    """float32[new, d]: for each row not `known`, the mean of the trained rows nearest to it."""
     unit = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-30)
     same, new = np.zeros(len(vectors), np.int64), np.flatnonzero(~known)
     near = nearest_by_content(sparse.csr_array(unit), new, _NEIGHBOURS, same, known)

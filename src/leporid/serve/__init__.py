@@ -6,13 +6,12 @@ batching    `Batcher`: one thread shared fairly by clients; `Budget`: a rate lim
 engine      `Engine`: a batch of queries in, a ranked list for each out
 item_map    The map of all items: two coordinates each, colours and the names of clusters
 loaded_run  `LoadedRun`: everything the service knows of one run, loaded once and never changed
-middleware  What is logged of every request, and which requests are let in
-monitoring  Metrics for Prometheus, the access log, and the rate limit of error logs
+middleware  What is counted of every request, and which requests are let in
+monitoring  Metrics for Prometheus, and the rate limit of error logs
 schemas     Requests, answers and `ServeLimits`: how much one request may ask for
-server      `serve_forever`: one uvicorn process for one application
+server      `serve_forever`: one uvicorn process, which bounds and times its connections
 service     `Service`: the runs that are served, and what each endpoint does with them
 store       New interactions, kept durably in SQLite or PostgreSQL, and how they become a log
-timing      Connections that are too many, too slow or send too much are closed
 """
 
 import lazy_loader

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import base64
 import contextlib
-import hashlib
 import logging
-import re
 from collections.abc import AsyncIterator, Iterable
 from importlib import resources
 from pathlib import Path as FilePath
@@ -15,7 +12,6 @@ from typing import Annotated, Any
 import fastapi_offline
 from fastapi import FastAPI, Path, Query, Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.openapi.docs import get_swagger_ui_html
 from fastapi.responses import JSONResponse, PlainTextResponse, Response
 from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.exceptions import HTTPException
@@ -27,42 +23,27 @@ from leporid.models import HistoryUnsupportedError
 from leporid.serve import schemas as s
 from leporid.serve.access import ADMIN_TOKEN, TOKEN, Access
 from leporid.serve.batching import HungUpError, OverloadedError
-from leporid.serve.middleware import POLICY, Guard, RequestLog, client_of
+from leporid.serve.middleware import Guard, RequestLog, client_of
 from leporid.serve.monitoring import LogRateLimit
 from leporid.serve.service import RequestError, Service
 from leporid.serve.store import StoreError, open_store
 
 _LOG = logging.getLogger(__name__)
 _LOG.addFilter(LogRateLimit())
-_ABOUT = {
-    400: "The body is not JSON.",
-    401: "The bearer token is missing or wrong.",
-    403: "The server was started without this token.",
-    409: "The folder is broken.",
-    413: "The body is too large.",
-    422: "An unknown id, or a value out of bounds.",
-    429: "Too many requests of this client are waiting.",
-    503: "Too many requests are waiting.",
+_PROBLEMS: dict[int | str, dict[str, Any]] = {
+    "4XX": {"model": s.Problem, "description": "What is wrong with the request."},
+    503: {"model": s.Problem, "description": "Too many requests are waiting."},
 }
-
 _KINDS = {"html": "text/html", "css": "text/css", "js": "text/javascript"}
-_SWAGGER = "swagger-ui-bundle.js", "swagger-ui.css"
 _TEXT_ERRORS = ("string_unicode", "string_too_long")
 
-_Id = Annotated[str, Path(max_length=256)]
+_Id = Annotated[str, Path(max_length=s.ID_LENGTH)]
 _Run = Annotated[s.RunName, Query(description="Which of the served runs.")]
 _Words = Annotated[str, Query(max_length=256, description="Words of the title.")]
 _Count = Annotated[int, Query(ge=1, description="How many at most.")]
 
 
-def _problems(*codes: int) -> dict[int | str, dict[str, Any]]:
-    """Answers besides 200, for the OpenAPI document."""
-    return {code: {"model": s.Problem, "description": _ABOUT[code]} for code in codes}
-
-
-_PROBLEMS = _problems(400, 401, 413, 422, 429, 503)
 _WRITING = ("/events", "/reload")
-_LOCKED = {**_problems(403), **_PROBLEMS}
 
 
 def create_app(
@@ -112,6 +93,7 @@ def create_app(
         description="Recommendations from a trained run.",
         docs_url=None,  # with scripts from another host; `_add_page` has it with our own
         redoc_url=None,
+        responses=_PROBLEMS,
         lifespan=lifespan,
     )
     app.state.service, app.state.access = service, access
@@ -157,13 +139,13 @@ def _answer_head(app: FastAPI) -> None:
 
 
 def _add_reading(app: FastAPI, service: Service, *, writable: bool) -> None:
-    @app.get("/health")
-    async def health() -> s.Health:
+    @app.get("/health", response_model=s.Health)
+    async def health() -> dict[str, Any]:
         """Whether the server answers, and which runs it serves."""
         runs = service.run_infos()
-        return s.Health(status="ok", version=__version__, writable=writable, runs=runs)
+        return {"status": "ok", "version": __version__, "writable": writable, "runs": runs}
 
-    @app.post("/recommend", response_model=s.RecommendAnswer, responses=_PROBLEMS)
+    @app.post("/recommend", response_model=s.RecommendAnswer)
     async def recommend(request: s.RecommendRequest, http: Request) -> Response:
         """The best items for known users, or for histories of new users."""
         # Made from our own values: checking each of them again would cost more than scoring.
@@ -171,7 +153,7 @@ def _add_reading(app: FastAPI, service: Service, *, writable: bool) -> None:
         answer = await service.recommend(request, client_of(http.scope), http.receive)
         return Response(answer, media_type="application/json")
 
-    @app.get("/similar/{item}", response_model=s.SimilarAnswer, responses=_PROBLEMS)
+    @app.get("/similar/{item}", response_model=s.SimilarAnswer)
     async def similar(item: _Id, n: _Count = 10, run: _Run = "main") -> Response:
         """The nearest neighbours of an item on the item graph."""
         service.bound("n", n, service.limits.n)
@@ -180,12 +162,12 @@ def _add_reading(app: FastAPI, service: Service, *, writable: bool) -> None:
         near = [{**served.item(i), "similarity": w} for i, w in served.neighbours.similar(index, n)]
         return JSONResponse({"item": served.item(index), "similar": near})
 
-    @app.get("/users/{user}", response_model=s.UserAnswer, responses=_PROBLEMS)
+    @app.get("/users/{user}", response_model=s.UserAnswer)
     async def users(user: _Id) -> Response:
         """What is known of a user."""
         return JSONResponse(await service.user(user))
 
-    @app.get("/items", response_model=s.ItemsAnswer, responses=_PROBLEMS)
+    @app.get("/items", response_model=s.ItemsAnswer)
     async def items(
         http: Request, query: _Words = "", n: _Count = 20, run: _Run = "main"
     ) -> Response:
@@ -195,9 +177,9 @@ def _add_reading(app: FastAPI, service: Service, *, writable: bool) -> None:
         found = await service.search(served, query, n, client_of(http.scope))
         return JSONResponse({"items": [served.item(i) for i in found]})
 
-    @app.get("/map", response_model=s.MapAnswer, responses=_PROBLEMS)
+    @app.get("/map")
     async def item_map(http: Request, run: _Run = "main") -> Response:
-        """Two coordinates and the colours of every item."""
+        """Of every item `x` and `y`, its `genre` and `cluster`; the names of both; the `layout`."""
         answer = service.run(run).map
         service.budget.charge(client_of(http.scope), len(answer) // 250)
         return Response(answer, media_type="application/json")
@@ -209,14 +191,14 @@ def _add_reading(app: FastAPI, service: Service, *, writable: bool) -> None:
 
 
 def _add_writing(app: FastAPI, service: Service, access: Access) -> None:
-    @app.post("/events", responses=_LOCKED)
-    async def events(request: s.EventsRequest, http: Request) -> s.EventsAnswer:
+    @app.post("/events", response_model=s.EventsAnswer)
+    async def events(request: s.EventsRequest, http: Request) -> dict[str, int]:
         """Keep new interactions; they count for the next recommendation. Needs the token."""
         access.check(http.scope, TOKEN)
-        return s.EventsAnswer(stored=await service.store_events(request, client_of(http.scope)))
+        return {"stored": await service.store_events(request, client_of(http.scope))}
 
-    @app.post("/reload", responses={**_LOCKED, **_problems(409)})
-    async def reload(http: Request) -> s.ReloadAnswer:
+    @app.post("/reload", response_model=s.ReloadAnswer)
+    async def reload(http: Request) -> dict[str, Any]:
         """Read the run's folder again and serve what is there now. Needs the admin token."""
         access.check(http.scope, ADMIN_TOKEN)
         try:
@@ -225,7 +207,7 @@ def _add_writing(app: FastAPI, service: Service, access: Access) -> None:
             raise
         except LeporidError as error:
             raise HTTPException(409, f"the old run is still served: {error}") from error
-        return s.ReloadAnswer(runs=service.run_infos())
+        return {"runs": service.run_infos()}
 
 
 def _add_failures(app: FastAPI) -> None:
@@ -263,30 +245,15 @@ def _add_failures(app: FastAPI) -> None:
 
 
 def _add_page(app: FastAPI) -> None:
-    """The page at /, its files and /docs; the files are read once, and no other host is asked."""
+    """The page at /, its files and /docs; no other host is asked."""
     own = resources.files("leporid.serve").joinpath("static")
     swagger = resources.files(fastapi_offline).joinpath("static")
-    for file in (*own.iterdir(), *(swagger.joinpath(name) for name in _SWAGGER)):
+    scripts = (swagger.joinpath(f"swagger-ui{rest}") for rest in ("-bundle.js", ".css"))
+    for file in (*own.iterdir(), *scripts):
         kind = _KINDS.get(file.name.rpartition(".")[2])
         if kind is not None:
-            path = "/" if file.name == "index.html" else f"/static/{file.name}"
+            path = {"index.html": "/", "docs.html": "/docs"}.get(file.name, f"/static/{file.name}")
             _add_file(app, path, file.read_bytes(), f"{kind}; charset=utf-8")
-
-    @app.get("/docs", include_in_schema=False)
-    async def docs() -> Response:
-        """FastAPI's own page; its one inline script is allowed by its digest."""
-        script, style = (f"static/{name}" for name in _SWAGGER)
-        page = get_swagger_ui_html(
-            openapi_url="openapi.json",
-            title="leporid: endpoints",
-            swagger_js_url=script,
-            swagger_css_url=style,
-            swagger_favicon_url="favicon.ico",
-        )
-        [inside] = re.findall(rb"<script>(.*?)</script>", bytes(page.body), re.DOTALL)
-        digest = base64.b64encode(hashlib.sha256(inside).digest()).decode()
-        page.headers["content-security-policy"] = f"{POLICY}; script-src 'self' 'sha256-{digest}'"
-        return page
 
     @app.get("/favicon.ico", include_in_schema=False)
     async def icon() -> Response:

@@ -1,8 +1,4 @@
-"""Work of many clients in one thread.
-
-`Batcher`: requests that arrive during a batch make up the next one. `Budget`: a rate limit per
-client address, as a token bucket in the units of `UserQuery.cost`.
-"""
+"""Work of many clients in one thread: `Batcher`, and `Budget`, a rate limit per address."""
 
 from __future__ import annotations
 
@@ -60,10 +56,9 @@ class _Request(Generic[Job, Answer]):
 class Batcher(Generic[Job, Answer]):
     """One thread that answers jobs in batches; submitted from one event loop.
 
-    A batch is not filled up first: a job that comes alone is worked on at once. Clients share
-    the thread by fair queueing: the client that had the least work done is next, and of its
-    requests one job each in turn. The single thread is also what makes models safe to use here,
-    which keep caches and were not written for several threads.
+    Jobs that arrive during a batch make up the next one. Clients share the thread by fair
+    queueing: the client that had the least work done is next, and of its requests one job each
+    in turn. Models keep caches and were not written for several threads.
     """
 
     def __init__(

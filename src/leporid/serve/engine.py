@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +19,8 @@ from leporid.serve.store import EventStore
 from leporid.threads import torch_threads
 
 _NO_ITEMS = np.empty(0, np.int32)
+Result = dict[str, Any]
+"""An entry of `results` in the answer of POST /recommend."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,19 +51,6 @@ class UserQuery:
         return 20 + self.n + reasons + listed // 20
 
 
-@dataclass(frozen=True, eq=False)
-class Ranked:
-    """Item indices, best first, with scores and, if asked for, the reasons."""
-
-    items: list[int]
-    scores: list[float]
-    reasons: list[list[tuple[int, float]]] | None
-    folded_in: bool
-    """Whether the user was embedded from a history rather than read from the user table."""
-    n_events: int
-    """Stored events of the user that counted."""
-
-
 @dataclass(eq=False)
 class _Row:
     """A query with what the model and the store know of its user."""
@@ -78,9 +68,13 @@ class _Row:
     @property
     def hidden(self) -> NDArray[np.int32]:
         """What must not be recommended."""
-        if not self.query.exclude_seen:
-            return self.query.excluded
-        return np.union1d(self.history, self.query.excluded).astype(np.int32)
+        query = self.query
+        hidden = np.full(len(query.run.ids), query.candidates is not None)
+        hidden[query.candidates if query.candidates is not None else []] = False
+        hidden[query.excluded] = True
+        if query.exclude_seen:
+            hidden[self.history] = True
+        return np.flatnonzero(hidden).astype(np.int32)
 
 
 class Engine:
@@ -89,9 +83,9 @@ class Engine:
     def __init__(self, limits: ServeLimits, store: EventStore | None = None) -> None:
         self._limits, self._store = limits, store
 
-    def rank(self, queries: Sequence[UserQuery]) -> list[Ranked | LeporidError]:
-        """One answer per query, in order; an error for a query with an unknown id."""
-        answers: list[Ranked | LeporidError | None] = [None] * len(queries)
+    def rank(self, queries: Sequence[UserQuery]) -> list[Result | LeporidError]:
+        """One result per query, in order; an error for a query with an unknown id."""
+        answers: list[Result | LeporidError | None] = [None] * len(queries)
         users = list({query.user for query in queries if query.user is not None})
         last = self._limits.history_length
         new = self._store.items_of(users, last) if self._store is not None and users else {}
@@ -108,7 +102,7 @@ class Engine:
         for (_, folds_in, all_items), rows in groups.items():
             with torch_threads(rows[0].query.run.threads):
                 try:
-                    ranked: Sequence[Ranked | LeporidError] = self._group(rows, folds_in, all_items)
+                    ranked: Sequence[Result | LeporidError] = self._group(rows, folds_in, all_items)
                 except HistoryUnsupportedError as error:
                     # The model knows only its users: those get their list, less their new items.
                     known = [row for row in rows if row.known is not None]
@@ -118,7 +112,7 @@ class Engine:
                 answers[row.position] = answer
         return [answer for answer in answers if answer is not None]
 
-    def _group(self, rows: list[_Row], folds_in: bool, all_items: bool) -> list[Ranked]:
+    def _group(self, rows: list[_Row], folds_in: bool, all_items: bool) -> list[Result]:
         run, limits = rows[0].query.run, self._limits
         hidden = Sequences.from_rows([row.hidden for row in rows])
         # The newest part of a long history says most, and bounds the work.
@@ -134,11 +128,9 @@ class Engine:
             )
         if top is None:
             scores = run.model.score_histories(recent) if folds_in else run.model.score(users)
-            if all_items:
-                return [_among(row, own, folds_in) for row, own in zip(rows, scores, strict=True)]
             top = masked_top_k(scores, longest, seen=hidden)
         lists = zip(rows, top.items, top.scores, strict=True)
-        return [_ranked(row, items, values, folds_in) for row, items, values in lists]
+        return [_result(row, items, values, folds_in) for row, items, values in lists]
 
 
 def _row(query: UserQuery, position: int, new: dict[str, list[str]]) -> _Row:
@@ -152,22 +144,19 @@ def _row(query: UserQuery, position: int, new: dict[str, list[str]]) -> _Row:
     return _Row(query, position, known, np.concatenate([before, events]), len(events))
 
 
-def _among(row: _Row, scores: NDArray[np.float32], folds_in: bool) -> Ranked:
-    """The best of scores float32[n_items] among the candidates of the query."""
-    allowed = np.zeros(len(scores), np.bool_)
-    allowed[row.query.candidates] = True
-    hidden = Sequences.from_rows([row.hidden])
-    top = masked_top_k(scores[None], row.query.n, seen=hidden, allowed=allowed)
-    return _ranked(row, top.items[0], top.scores[0], folds_in)
-
-
-def _ranked(
+def _result(
     row: _Row, items: NDArray[np.int32], scores: NDArray[np.float32], folds_in: bool
-) -> Ranked:
-    present = items >= 0
-    chosen = items[present][: row.query.n]
-    reasons = None
-    if row.query.explain:
-        reasons = row.query.run.neighbours.reasons_for(chosen, row.history)
-    values = scores[present][: row.query.n].tolist()
-    return Ranked(chosen.tolist(), values, reasons, folds_in, row.n_events)
+) -> Result:
+    run, query = row.query.run, row.query
+    chosen = items[items >= 0][: query.n]
+    pairs = zip(chosen.tolist(), scores[: len(chosen)].tolist(), strict=True)
+    best = [{**run.item(index), "score": score, "because": None} for index, score in pairs]
+    if query.explain:
+        reasons = run.neighbours.reasons_for(chosen, row.history)
+        for item, because in zip(best, reasons, strict=True):
+            item["because"] = [
+                {"id": run.ids[index], "title": run.titles[index], "similarity": similarity}
+                for index, similarity in because
+            ]
+    about = {"user": query.asked, "folded_in": folds_in, "new_events": row.n_events}
+    return {**about, "unknown": query.unknown, "items": best}

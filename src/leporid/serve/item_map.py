@@ -8,8 +8,8 @@ import math
 import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,22 +40,6 @@ NEIGHBOURS = "laid out so that items with similar vectors lie close together (t-
 PRINCIPAL = "laid out by the two principal components of its vector"
 
 
-@dataclass(frozen=True, eq=False)
-class ItemMap:
-    """Where each item lies, and which group it belongs to."""
-
-    position: NDArray[np.float32]
-    """float32[n_items, 2], within [-1, 1]."""
-    genre: NDArray[np.int32]
-    """int32[n_items]: index into `genres`; -1 where titles come without genres."""
-    genres: tuple[str, ...]
-    cluster: NDArray[np.int32]
-    """int32[n_items]: k-means cluster of the vectors, an index into `clusters`."""
-    clusters: tuple[str, ...]
-    layout: str
-    """How the coordinates were computed: the end of the sentence "Each point is an item, "."""
-
-
 def item_vectors(model_folder: Path, known: Interactions) -> NDArray[np.float32]:
     """float32[n_items, d]: the item table of a trained model, or an SVD of the log without one."""
     try:
@@ -72,25 +56,25 @@ def item_vectors(model_folder: Path, known: Interactions) -> NDArray[np.float32]
 
 def item_map(
     vectors: NDArray[np.float32], titles: Sequence[str], genres: Sequence[tuple[str, ...]]
-) -> ItemMap:
+) -> dict[str, Any]:
     """A layout of the vectors' directions, with genres and named clusters as colours."""
     directions = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
     position, layout = lay_out(directions)
+    x, y = position.astype(float).round(4).T.tolist()
     names, genre = rarest_genres(genres, _GENRES)
     rng, k = np.random.default_rng(0), min(_CLUSTERS, len(vectors))
-    _, labels = kmeans2(directions.astype(np.float64), k, minit="++", rng=rng)
-    cluster = np.asarray(labels, np.int32)
+    _, cluster = kmeans2(directions.astype(np.float64), k, minit="++", rng=rng)
+    answer = {"x": x, "y": y, "layout": layout, "genres": names, "genre": genre.tolist()}
     clusters = name_clusters(cluster, titles, genres)
-    return ItemMap(position, genre, names, cluster, clusters, layout)
+    return {**answer, "cluster": cluster.tolist(), "clusters": clusters}
 
 
 def name_clusters(
-    cluster: NDArray[np.int32], titles: Sequence[str], genres: Sequence[tuple[str, ...]]
+    cluster: NDArray[Any], titles: Sequence[str], genres: Sequence[tuple[str, ...]]
 ) -> tuple[str, ...]:
-    """A name for each number in `cluster`, all different, from genres, decades and title words.
+    """A name for each number in `cluster` int[n], all different: genres, decades, title words.
 
-    A term counts by its share among the cluster's items times the logarithm of how much larger
-    that is than its share among all (its part of the Kullback-Leibler divergence).
+    A term counts by its part of the Kullback-Leibler divergence of the cluster's items from all.
     """
     terms = [
         {*own, *_WORD.findall(title), *(f"{decade}0s" for decade in _YEAR.findall(title))}
@@ -102,45 +86,42 @@ def name_clusters(
         members = np.flatnonzero(cluster == number)
         inside = Counter(term for i in members for term in terms[i])
         weight = {
-            term: count / len(members) * math.log(count * len(terms) / len(members) / total)
+            term: count * math.log(count * len(terms) / len(members) / everywhere[term])
             for term, count in inside.items()
             if count >= max(2, _SHARE * len(members))
-            for total in [everywhere[term]]
         }
         best = sorted((t for t in weight if weight[t] > 1e-9), key=lambda t: (-weight[t], t))
-        shown = min(_WORDS, len(best))
-        while ", ".join(best[:shown]) in names and shown < len(best):
-            shown += 1
-        name = ", ".join(best[:shown])
-        names.append(f"cluster {number + 1}" if not name or name in names else name)
+        name = ", ".join(best[:_WORDS])
+        names.append(name if name and name not in names else f"cluster {number + 1}")
     return tuple(names)
 
 
 def lay_out(vectors: NDArray[np.float32]) -> tuple[NDArray[np.float32], str]:
     """float32[n, 2] within [-1, 1], and in words what they are.
 
-    t-SNE keeps by far the most neighbours (benchmarks/records/map_layouts.json). Principal
-    components replace it where scikit-learn is not installed, and for very few or very many rows.
+    t-SNE keeps by far the most neighbours (benchmarks/records/map_layouts.json).
     """
-    if not _TSNE_LEAST <= len(vectors) <= _TSNE_MOST or vectors.shape[1] < 2:
-        return _spread(_principal(vectors)), PRINCIPAL
+    if _TSNE_LEAST <= len(vectors) <= _TSNE_MOST and vectors.shape[1] > 1:
+        with contextlib.suppress(ImportError):
+            return _cached_tsne(vectors), NEIGHBOURS
+    return _spread(_principal(vectors)), PRINCIPAL
+
+
+def _cached_tsne(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
     digest = hashlib.sha256(f"t-SNE 1 {vectors.shape}".encode())
     digest.update(np.ascontiguousarray(vectors, np.float32).data)
     folder = cache_directory()
-    file = None if folder is None else folder / "maps" / f"{digest.hexdigest()}.safetensors"
-    if file is not None and file.is_file():
-        with contextlib.suppress(DataError):  # damaged: made again
-            position = read_arrays(file)[0]["position"]
-            if position.shape == (len(vectors), 2):
-                return position, NEIGHBOURS
-    try:
-        position = _spread(_tsne(vectors))
-    except ImportError:
-        return _spread(_principal(vectors)), PRINCIPAL
-    if file is not None:
-        with contextlib.suppress(DataError, OSError):  # a disk nobody may write to
-            write_arrays(file, {"position": position}, sealed=True)
-    return position, NEIGHBOURS
+    if folder is None:
+        return _spread(_tsne(vectors))
+    file = folder / "maps" / f"{digest.hexdigest()}.safetensors"
+    with contextlib.suppress(DataError):  # absent, or damaged: made again
+        position = read_arrays(file)[0]["position"]
+        if position.shape == (len(vectors), 2):
+            return position
+    position = _spread(_tsne(vectors))
+    with contextlib.suppress(DataError, OSError):  # a disk nobody may write to
+        write_arrays(file, {"position": position}, sealed=True)
+    return position
 
 
 def _tsne(vectors: NDArray[np.float32]) -> NDArray[np.float32]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import time
 from collections.abc import Mapping, Sequence
@@ -18,10 +17,11 @@ from numpy.typing import NDArray
 from leporid.artifacts import read_object
 from leporid.data import ItemInfo, titles_of
 from leporid.errors import DataError, UnknownIdError
-from leporid.models import ItemNeighbours, Recommender, find_model
-from leporid.serve.item_map import ItemMap, item_map, item_vectors
+from leporid.models import ItemNeighbours, Recommender, find_model, fit_sentence
+from leporid.serve.item_map import item_map, item_vectors
 from leporid.threads import choose_torch_threads
 
+_ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 _TIMED = 8
 """Users scored at once to choose the number of threads."""
 _TRIES = 5
@@ -47,13 +47,20 @@ class LoadedRun:
     neighbours: ItemNeighbours
     """For similar items and for the reasons of a recommendation."""
     map: bytes
-    """The answer of GET /map."""
+    """The answer of GET /map: 200,000 items are 20 MB, too much to make per request."""
     metrics: Mapping[str, float]
     """On test, from the record; empty where there is none."""
     threads: int | None
     """Torch's threads while this model scores; None where it is not torch's."""
     loaded_at: float
     """Seconds since 1970."""
+
+    def about(self) -> dict[str, Any]:
+        """The run as GET /health shows it."""
+        model = self.model
+        sizes = {"users": len(model.users), "items": len(model.items)}
+        names = {"label": self.label, "model": model.name, "fitted": fit_sentence(model)}
+        return {**names, **sizes, "metrics": dict(self.metrics), "loaded_at": self.loaded_at}
 
     def item(self, index: int) -> dict[str, Any]:
         """An item as the answers show it."""
@@ -84,6 +91,11 @@ class LoadedRun:
         return np.concatenate([items[begins], items[~begins]])[:n].tolist()  # type: ignore[no-any-return]
 
 
+def to_json(value: Any) -> bytes:
+    """As short as JSON can be."""
+    return _ENCODER.encode(value).encode()
+
+
 def load_run(
     path: str | Path, items: str | Path | None = None, like: LoadedRun | None = None
 ) -> LoadedRun:
@@ -110,10 +122,11 @@ def load_run(
 def _identity(path: Path) -> tuple[int, int] | None:
     """Which folder has the model's name at this moment: `save` replaces it as a whole."""
     folder = find_model(path)
-    with contextlib.suppress(FileNotFoundError):
-        if folder is not None:
-            return folder.stat().st_dev, folder.stat().st_ino
-    return None
+    try:
+        found = folder.stat() if folder is not None else None
+    except FileNotFoundError:
+        return None
+    return found and (found.st_dev, found.st_ino)
 
 
 def _load(path: Path, items: str | Path | None, like: LoadedRun | None) -> LoadedRun:
@@ -140,6 +153,7 @@ def _load(path: Path, items: str | Path | None, like: LoadedRun | None) -> Loade
     popular = np.argsort(-popularity, kind="stable")
     spelled = [" ".join(title.casefold().split()) for title in titles]
     layout = item_map(item_vectors(folder, model.known), titles, genres)
+    answer = {"ids": ids, "titles": titles, **layout}
     return LoadedRun(
         path=path,
         label=f"{name}, {record['init']} initialisation" if record.get("init") else name,
@@ -150,21 +164,11 @@ def _load(path: Path, items: str | Path | None, like: LoadedRun | None) -> Loade
         popular=popular,
         spelled=pa.array(spelled, pa.large_string()).take(pa.array(popular)),
         neighbours=neighbours,
-        map=_map_json(layout, ids, titles),
+        map=to_json(answer),
         metrics=record.get("metrics", {}),
         threads=choose_torch_threads(lambda: model.score(some)) if has_net else None,
         loaded_at=time.time(),
     )
-
-
-def _map_json(layout: ItemMap, ids: Sequence[int | str], titles: Sequence[str]) -> bytes:
-    """Made once: 200,000 items are 20 MB, and making it would block the event loop."""
-    x, y = layout.position.astype(float).round(4).T.tolist()
-    answer = {"ids": ids, "titles": titles, "x": x, "y": y}
-    answer |= {"genres": layout.genres, "genre": layout.genre.tolist()}
-    answer |= {"cluster": layout.cluster.tolist(), "clusters": layout.clusters}
-    answer |= {"layout": layout.layout}
-    return json.dumps(answer, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
 
 
 def _information(path: Path, model: Recommender, items: str | Path | None) -> list[ItemInfo]:

@@ -1,29 +1,25 @@
-"""The outer layers: what is counted and logged of every request, and which are let in."""
+"""The outer layers: what is counted of every request, and which are let in."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Collection, MutableMapping
-from typing import Any
+from collections.abc import Collection
 
 from fastapi.responses import JSONResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from leporid.serve.access import Access
 from leporid.serve.batching import Budget, ClientOverloadedError
-from leporid.serve.monitoring import LogRateLimit, Metrics, log_request, request_id
+from leporid.serve.monitoring import LogRateLimit, Metrics, request_id
 from leporid.serve.schemas import ServeLimits
 
 _LOG = logging.getLogger(__name__)
 _LOG.addFilter(LogRateLimit())
 
-_Message = MutableMapping[str, Any]
-_Receive = Callable[[], Awaitable[_Message]]
-_Send = Callable[[_Message], Awaitable[None]]
-
 POLICY = "default-src 'self'; img-src 'self' data:; base-uri 'none'; form-action 'none'"
-"""What our pages may load; the answer to a request may bring a policy of its own."""
+"""What our pages may load."""
 _BYTES = 10
 """Of a body, per unit of work: parsing 1 MiB holds up everybody for 25 ms."""
 _HEADERS = [
@@ -35,12 +31,12 @@ _HEADERS = [
 
 
 class RequestLog:
-    """Names, counts, times and logs every request, and puts safe headers on its answer."""
+    """Names, counts and times every request, and puts safe headers on its answer."""
 
-    def __init__(self, app: Any, *, metrics: Metrics) -> None:
+    def __init__(self, app: ASGIApp, *, metrics: Metrics) -> None:
         self._app, self._metrics = app, metrics
 
-    async def __call__(self, scope: dict[str, Any], receive: _Receive, send: _Send) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -50,13 +46,11 @@ class RequestLog:
         scope.setdefault("state", {})["request_id"] = identity
         headers = [*_HEADERS, (b"x-request-id", identity.encode())]
 
-        async def counted(message: _Message) -> None:
+        async def counted(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                own = message.get("headers", [])
-                names = {name for name, _ in own}
-                message["headers"] = [*own, *(pair for pair in headers if pair[0] not in names)]
+                message["headers"] = [*message.get("headers", []), *headers]
             await send(message)
 
         try:
@@ -71,15 +65,11 @@ class RequestLog:
             # All unknown paths and methods share one label, so there are few labels.
             path = getattr(scope.get("route"), "path", "other")
             method = "other" if path == "other" or status == 405 else scope["method"]
-            seconds = time.perf_counter() - began
-            self._metrics.request(path, method, status or 500, seconds)
-            log_request(identity, method, path, status or 500, seconds)
+            self._metrics.request(path, method, status or 500, time.perf_counter() - began)
 
 
 class Guard:
-    """Lets in who may read, and reads a bounded body in bounded time before anything else does.
-
-    The client's budget is charged for the size of a body, before reading where it is announced.
+    """Lets in who may read, and reads a bounded body in bounded time, which the budget pays for.
 
     `hosts` are the names under which the server may be asked, besides the address that the
     connection came to; None lets every name pass.
@@ -87,7 +77,7 @@ class Guard:
 
     def __init__(
         self,
-        app: Any,
+        app: ASGIApp,
         *,
         limits: ServeLimits,
         access: Access,
@@ -97,7 +87,7 @@ class Guard:
         self._app, self._limits, self._access, self._hosts = app, limits, access, hosts
         self._budget = budget
 
-    async def __call__(self, scope: dict[str, Any], receive: _Receive, send: _Send) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -111,7 +101,7 @@ class Guard:
         else:
             await self._app(scope, _replayed(body, receive), send)
 
-    def _refused(self, scope: dict[str, Any], headers: dict[bytes, bytes]) -> JSONResponse | None:
+    def _refused(self, scope: Scope, headers: dict[bytes, bytes]) -> JSONResponse | None:
         """The answer to a request without a token, or for another host."""
         if self._hosts is not None:
             host = _host(headers.get(b"host", b"").decode("latin-1"))
@@ -126,7 +116,7 @@ class Guard:
         return refusal(401, "the token is missing or wrong", challenge)
 
     async def _body(
-        self, scope: dict[str, Any], headers: dict[bytes, bytes], receive: _Receive
+        self, scope: Scope, headers: dict[bytes, bytes], receive: Receive
     ) -> bytes | JSONResponse:
         """The whole body, or what is answered where there is something wrong with it."""
         most, client = self._limits.body_bytes, client_of(scope)
@@ -158,12 +148,12 @@ class Guard:
         return b"".join(parts)
 
 
-def is_health(scope: dict[str, Any]) -> bool:
+def is_health(scope: Scope) -> bool:
     """Whether this is the request that no limit stops."""
     return bool(scope["path"].removeprefix(scope.get("root_path", "")) == "/health")
 
 
-def client_of(scope: MutableMapping[str, Any]) -> str:
+def client_of(scope: Scope) -> str:
     """The address that asks; behind a proxy on this machine, the one the proxy names."""
     return (scope.get("client") or ("",))[0]
 
@@ -179,11 +169,11 @@ def _host(header: str) -> str:
     return name.lower()
 
 
-def _replayed(body: bytes, receive: _Receive) -> _Receive:
+def _replayed(body: bytes, receive: Receive) -> Receive:
     """`receive` for the application: the body that was read already, then what comes after."""
-    first: list[_Message] = [{"type": "http.request", "body": body, "more_body": False}]
+    first: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
-    async def replay() -> _Message:
+    async def replay() -> Message:
         return first.pop() if first else await receive()
 
     return replay

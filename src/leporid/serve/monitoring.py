@@ -1,32 +1,19 @@
-"""What is monitored: metrics for Prometheus, a line of JSON per request, rate-limited error logs.
-
-A line of the access log has no address, no search words and no body.
-"""
+"""What is monitored: metrics for Prometheus, ids of requests, rate-limited error logs."""
 
 from __future__ import annotations
 
-import json
 import logging
-import logging.handlers
 import re
 import secrets
-import sys
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime
-from traceback import walk_tb
+from traceback import extract_tb
 
 import psutil
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
-from leporid.errors import ConfigError
-
-LOG = logging.getLogger("leporid.serve.access")
-
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 _SECONDS = 60.0
-_KINDS = 1000
-"""Different messages remembered; there are as many as lines of code that log, not as requests."""
 _BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
 
 
@@ -70,29 +57,6 @@ def request_id(sent: bytes | None) -> str:
     return secrets.token_hex(8)
 
 
-def log_request(identity: str, method: str, route: str, status: int, seconds: float) -> None:
-    """Write one line; `route` is the pattern, in which no id occurs."""
-    if LOG.isEnabledFor(logging.INFO):
-        line = {"time": datetime.now(UTC).isoformat(timespec="milliseconds"), "id": identity}
-        about = {"method": method, "route": route, "status": status, "ms": round(seconds * 1e3, 3)}
-        LOG.info(json.dumps(line | about))
-
-
-def write_access_log(where: str) -> None:
-    """Append to a file, which may be rotated by renaming it; `-` is standard output."""
-    try:
-        # Opened again where another file has its name, on systems that can tell.
-        handler = (
-            logging.StreamHandler(sys.stdout)
-            if where == "-"
-            else logging.handlers.WatchedFileHandler(where, encoding="utf-8")
-        )
-    except OSError as error:
-        raise ConfigError(f"cannot write the access log {where}: {error.strerror}") from error
-    LOG.handlers, LOG.propagate = [handler], False
-    LOG.setLevel(logging.INFO)
-
-
 class LogRateLimit(logging.Filter):
     """Passes a message once a minute, with the number of those suppressed before it."""
 
@@ -101,18 +65,13 @@ class LogRateLimit(logging.Filter):
         self._last: dict[object, tuple[float, int]] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
-        key: tuple[object, ...] = (record.msg,)
-        error = record.exc_info[1] if record.exc_info else None
-        if error is not None:
-            lines = [(frame.f_code, line) for frame, line in walk_tb(error.__traceback__)]
-            key += (type(error), *lines[-1:])
+        kind, _, trace = record.exc_info or (None, None, None)
+        key = record.msg, kind, str(extract_tb(trace, -1))  # the line that raised it
         last, suppressed = self._last.get(key, (-_SECONDS, 0))
         now = time.monotonic()
         if now - last < _SECONDS:
             self._last[key] = last, suppressed + 1
             return False
-        if len(self._last) >= _KINDS:
-            self._last.clear()
         self._last[key] = now, 0
         if suppressed:
             record.msg = f"{record.msg} ({suppressed} more like this since it was last written)"

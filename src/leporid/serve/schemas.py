@@ -15,7 +15,9 @@ from pydantic_core import PydanticCustomError
 from leporid._deprecated import renamed_keys
 from leporid.config import Config, setting
 
-Id = StrictInt | Annotated[StrictStr, Field(max_length=256)]
+ID_LENGTH = 256
+"""Characters of an id."""
+Id = StrictInt | Annotated[StrictStr, Field(max_length=ID_LENGTH)]
 """'42' finds 42 where the ids of the log are whole numbers.
 
 The length also refuses a lone surrogate, which no database keeps: it has to be encoded first.
@@ -45,8 +47,6 @@ class ServeLimits(Config):
     """Items named in one request, in all its lists together."""
     events: int = setting(1000, at_least=1, at_most=_MOST)
     """Events in one request."""
-    id_length: int = setting(256, at_least=1, at_most=256)
-    """Characters of the user id of an event."""
     cost: int = setting(60_000, at_least=1)
     """Work that one request may ask for: 20 + n per user, 4 per explained item."""
     batch: int = setting(64, at_least=1)
@@ -228,20 +228,6 @@ class Health(BaseModel):
     version: str
     writable: bool = Field(description="Whether events are accepted, from those who may.")
     runs: list[RunInfo]
-
-
-class MapAnswer(BaseModel):
-    """The embedding map: every list has one entry per item."""
-
-    ids: list[int | str]
-    titles: list[str]
-    x: list[float]
-    y: list[float]
-    genres: list[str] = Field(description="Names of the genre colours.")
-    genre: list[int]
-    cluster: list[int]
-    clusters: list[str] = Field(description="Names of the clusters.")
-    layout: str = Field(description="How the coordinates were computed.")
 
 
 class Problem(BaseModel):

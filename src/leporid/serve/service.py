@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -12,17 +11,15 @@ from typing import Any
 import numpy as np
 
 from leporid.errors import DataError, LeporidError, UnknownIdError
-from leporid.models import fit_sentence
 from leporid.serve import schemas as s
 from leporid.serve.batching import Batcher, Budget
-from leporid.serve.engine import Engine, Ranked, UserQuery
-from leporid.serve.loaded_run import LoadedRun, load_run
+from leporid.serve.engine import Engine, UserQuery
+from leporid.serve.loaded_run import LoadedRun, load_run, to_json
 from leporid.serve.monitoring import Metrics
 from leporid.serve.store import Event, EventStore
 
 _SHOWN = 100
 """Items of a user's history that are listed."""
-_ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 _LARGE, _PAUSE_SECONDS = 2000, 0.01
 """A request that costs more waits a moment first: its client may have hung up at once."""
 
@@ -64,7 +61,6 @@ class Service:
             self._add, cost=len, batch=256, name="events", **most
         )
         self.after_load: Callable[[], None] = lambda: None
-        """Called when runs were loaded: the process that serves them tidies its memory then."""
         self.runs = self._load()
         self.metrics = Metrics(
             waiting=lambda: self._scoring.waiting,
@@ -101,21 +97,9 @@ class Service:
             raise RequestError("there is no run to compare with: start with --compare RUN2")
         return self.runs[name]
 
-    def run_infos(self) -> list[s.RunInfo]:
+    def run_infos(self) -> list[dict[str, Any]]:
         """The served runs, for GET /health and the log."""
-        return [
-            s.RunInfo(
-                name=name,
-                label=run.label,
-                model=run.model.name,
-                fitted=fit_sentence(run.model),
-                users=len(run.model.users),
-                items=len(run.model.items),
-                metrics=dict(run.metrics),
-                loaded_at=run.loaded_at,
-            )
-            for name, run in self.runs.items()
-        ]
+        return [{"name": name, **run.about()} for name, run in self.runs.items()]
 
     async def recommend(
         self,
@@ -155,7 +139,7 @@ class Service:
         finally:
             if gone is not None:
                 gone.cancel()
-        return b'{"run":%s,"results":[%s]}' % (_json(run.label), b",".join(rows))
+        return b'{"run":%s,"results":[%s]}' % (to_json(run.label), b",".join(rows))
 
     def _bound_request(self, request: s.RecommendRequest) -> None:
         limits, asked = self.limits, len(request.users) + len(request.histories)
@@ -174,8 +158,8 @@ class Service:
     def _answers(self, queries: list[UserQuery]) -> list[bytes | LeporidError]:
         """JSON is made in the scoring thread, off the event loop."""
         return [
-            ranked if isinstance(ranked, LeporidError) else _json(_result(query, ranked))
-            for query, ranked in zip(queries, self._engine.rank(queries), strict=True)
+            ranked if isinstance(ranked, LeporidError) else to_json(ranked)
+            for ranked in self._engine.rank(queries)
         ]
 
     async def store_events(self, request: s.EventsRequest, client: str = "") -> int:
@@ -184,8 +168,8 @@ class Service:
         self.bound("events", len(request.events), self.limits.events)
         events = []
         for event in request.events:
-            if not 0 < len(str(event.user)) <= self.limits.id_length:
-                raise RequestError(f"a user id has 1 to {self.limits.id_length} characters")
+            if not 0 < len(str(event.user)) <= s.ID_LENGTH:
+                raise RequestError(f"a user id has 1 to {s.ID_LENGTH} characters")
             if "\0" in str(event.user):
                 raise RequestError("a user id must not contain NUL: no database would keep it")
             item = run.model.items.external(run.model.items.index(event.item))
@@ -252,22 +236,3 @@ def _known_user(run: LoadedRun, user: int | str) -> tuple[str, int]:
     except UnknownIdError:
         return str(user), 0
     return str(run.model.users.external(index)), len(run.model.known.sequences().of(index))
-
-
-def _json(value: Any) -> bytes:
-    return _ENCODER.encode(value).encode()
-
-
-def _result(query: UserQuery, ranked: Ranked) -> dict[str, Any]:
-    run = query.run
-    items: list[dict[str, Any]] = [
-        {**run.item(index), "score": score, "because": None}
-        for index, score in zip(ranked.items, ranked.scores, strict=True)
-    ]
-    for item, reasons in zip(items, ranked.reasons or [], strict=False):
-        item["because"] = [
-            {"id": run.ids[index], "title": run.titles[index], "similarity": similarity}
-            for index, similarity in reasons
-        ]
-    about = {"user": query.asked, "folded_in": ranked.folded_in, "new_events": ranked.n_events}
-    return {**about, "unknown": query.unknown, "items": items}

@@ -6,7 +6,7 @@ import abc
 import contextlib
 import sqlite3
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -67,13 +67,9 @@ class EventStore(abc.ABC):
     def _open(self) -> Any:
         """A new connection."""
 
-    @abc.abstractmethod
     def _transaction(self, link: Any) -> AbstractContextManager[Any]:
         """All or nothing."""
-
-    @abc.abstractmethod
-    def _rows(self, link: Any) -> Iterable[tuple[Any, ...]]:
-        """The whole table, row by row."""
+        return link.transaction()  # type: ignore[no-any-return]
 
     def add(self, events: Sequence[Event]) -> None:
         """Keep events; they are on disk when this returns, all of them or none."""
@@ -94,7 +90,7 @@ class EventStore(abc.ABC):
     def events(self) -> Iterator[Event]:
         """Everything, in the order it was added."""
         with self._driver_errors(), contextlib.closing(self._open()) as link:
-            yield from (self._sound(*row) for row in self._rows(link))
+            yield from (self._sound(*row) for row in link.execute(_ALL))
 
     def _sound(self, user: Any, item: Any, time: Any = 0) -> Event:
         """The event, if its values have the right types: SQLite keeps any in any column."""
@@ -160,9 +156,6 @@ class SqliteStore(EventStore):
     def _transaction(self, link: sqlite3.Connection) -> AbstractContextManager[Any]:
         return link
 
-    def _rows(self, link: sqlite3.Connection) -> Iterable[tuple[Any, ...]]:
-        return link.execute(_ALL)
-
 
 class PostgresStore(EventStore):
     """The same table on a PostgreSQL server; needs the package psycopg."""
@@ -196,23 +189,13 @@ class PostgresStore(EventStore):
         link.execute("SET synchronous_commit = on")
         return link
 
-    def _transaction(self, link: Any) -> AbstractContextManager[Any]:
-        return link.transaction()  # type: ignore[no-any-return]
-
-    def _rows(self, link: Any) -> Iterable[tuple[Any, ...]]:
-        # A named cursor, which needs a transaction: rows stay on the server until asked for.
-        with link.transaction(), link.cursor("events") as cursor:
-            cursor.execute(_ALL)
-            yield from cursor
-
 
 def merged_log(
     store: str | Path, log: Interactions | None = None, duplicates: Duplicates = "first"
 ) -> Interactions:
     """The events of a store, after those of a log where one is given.
 
-    Ids are whole numbers where all of them are, as in a file. Of each (user, item) pair in time
-    stays what `duplicates` says, as in `leporid.load`.
+    Ids are whole numbers where all of them are; `duplicates` is as in `leporid.load`.
     """
     if "://" not in str(store) and not Path(store).is_file():
         raise DataError(f"no such store: {store}")

@@ -18,9 +18,7 @@ from numba.core import cgutils as typed_cgutils
 from numba.core import types
 from numba.core.datamodel import models
 from numba.core.types import float32, int64, uint16, uint32, uint64, void
-from numba.extending import register_model
-
-from leporid.kernel import vector_code
+from numba.extending import intrinsic, register_model
 
 LANES = 16
 """Rows that are handled side by side."""
@@ -82,7 +80,7 @@ def _vector_function(result: Any, *kinds: Any) -> Callable[[Callable[..., Any]],
             expected = zip(kinds, passed, strict=True)
             return result(*(own if kind is None else kind for kind, own in expected)), generate
 
-        return vector_code(define)
+        return intrinsic(define)
 
     return decorate
 
