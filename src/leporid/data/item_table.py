@@ -19,10 +19,10 @@ import pyarrow.parquet as pa_parquet
 from numpy.typing import NDArray
 
 from leporid.artifacts import read_arrays
-from leporid.data.columns import listed, position_of
+from leporid.data.columns import converted, frame_columns, listed, position_of
 from leporid.data.datasets import DATASETS, fetch
 from leporid.data.id_map import IdMap, uuids_as_text
-from leporid.data.source_file import Address, SourceFile, in_words, located, reading, shortened
+from leporid.data.source_file import SourceFile, in_words, located, reading, shortened
 from leporid.data.text_files import read_lines, text_table
 from leporid.data.vector_files import VECTOR_READERS
 from leporid.errors import DataError, UnknownNameError
@@ -71,7 +71,8 @@ class ItemTable:
         if isinstance(source, ItemTable):
             return source
         if not isinstance(source, str | os.PathLike):
-            return cls.of(_in_memory(source), "the item table")
+            columns = frame_columns(source, "an item table is a file, a frame or columns")
+            return cls.of(pa.table({k: converted(v, k) for k, v in columns.items()}), "the table")
         path = _item_file(source)
         if path.suffix in _VECTOR_FILES:
             return cls._of_vectors(path, *VECTOR_READERS[_VECTOR_FILES[path.suffix]](path))
@@ -261,9 +262,9 @@ def _item_file(source: str | os.PathLike[str]) -> Path:
 
 
 def _read(file: SourceFile) -> pa.Table:
-    path = file.path
+    path = Path(file.path)
     if file.is_parquet():
-        with in_words(str(path), "is not a whole parquet file"):
+        with in_words(file.path, "is not a whole parquet file"):
             return pa_parquet.read_table(file.content, filesystem=file.system)
     if path.name == "u.item" or path.suffix == ".dat":
         separator = "|" if path.name == "u.item" else "::"
@@ -273,7 +274,7 @@ def _read(file: SourceFile) -> pa.Table:
     return text_table(file, separator, quoting=file.suffix != ".item", header=True)
 
 
-def _movielens(path: Path | Address, fields: list[str]) -> list[str]:
+def _movielens(path: Path, fields: list[str]) -> list[str]:
     """Item, title and genres; those of u.item are flags in the order of `_ML_100K_GENRES`."""
     flags = fields[5:]
     if path.suffix == ".dat" and len(fields) >= 3:
@@ -283,19 +284,6 @@ def _movielens(path: Path | Address, fields: list[str]) -> list[str]:
         return [fields[0], fields[1], " ".join(genres)]
     row = shortened("|".join(fields), 60)
     raise DataError(f"{path}: a row has no item, title and genres, as MovieLens has them: {row!r}")
-
-
-def _in_memory(source: Any) -> pa.Table:
-    try:
-        if hasattr(source, "to_arrow"):
-            return source.to_arrow()
-        is_frame = type(source).__module__.startswith("pandas.")
-        return pa.Table.from_pandas(source, preserve_index=False) if is_frame else pa.table(source)
-    except (TypeError, ValueError, OverflowError, pa.ArrowInvalid) as error:
-        kind = type(source).__name__
-        raise DataError(
-            f"an item table is a file, a frame or columns, not {kind}: {error}"
-        ) from None
 
 
 def _whole(column: pa.ChunkedArray) -> pa.Array:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -22,8 +21,10 @@ from leporid.data.columns import (
     Asked,
     LoadReport,
     RawTable,
+    converted,
     find_column,
     find_columns,
+    frame_columns,
     normalise,
 )
 from leporid.data.datasets import DATASETS, fetch
@@ -31,14 +32,7 @@ from leporid.data.id_map import IdMap, uuids_as_text
 from leporid.data.interactions import Duplicates, Interactions
 from leporid.data.logs import read_log
 from leporid.data.policies import to_interactions
-from leporid.data.source_file import (
-    SourceFile,
-    in_words,
-    is_address,
-    located,
-    reading,
-    shortened,
-)
+from leporid.data.source_file import SourceFile, in_words, is_address, located, reading
 from leporid.data.split import is_split
 from leporid.data.text_files import read_lines, text_table
 from leporid.errors import (
@@ -108,13 +102,8 @@ def load(
     elif isinstance(source, str | os.PathLike):
         with reading(_locate(source)) as file:
             raw = read_log(file, asked)
-    elif _is_frame(source):
-        raw = _read_frame(source, asked)
     else:
-        raise DataError(
-            f"cannot load a {type(source).__name__}: give a path, a data set name, a pandas or "
-            f"polars frame, a pyarrow table or a scipy sparse matrix"
-        )
+        raw = _read_frame(source, asked)
     with in_words(raw.report.origin):
         raw = raw.in_file_order() if order == "file" else raw
         return to_interactions(raw, min_rating, duplicates)
@@ -136,64 +125,19 @@ def _locate(source: str | os.PathLike[str]) -> Path | str:
     raise DataError(f"no such file: {source} ({hint})")
 
 
-def _is_frame(source: Any) -> bool:
-    """A pyarrow table, a mapping of columns, or anything that speaks Arrow (pandas, polars)."""
-    return (
-        isinstance(source, pa.Table | Mapping)
-        or hasattr(source, "__arrow_c_stream__")
-        or hasattr(source, "collect_schema")
-        or type(source).__module__.split(".")[0] == "pandas"
-    )
-
-
 def _read_frame(source: Any, asked: Asked) -> RawTable:
-    """A pandas or polars frame, a pyarrow table or a mapping of columns; neither is imported."""
-    package = type(source).__module__.split(".")[0]
-    origin = f"the {package} {type(source).__name__}"
-    if hasattr(source, "collect") and hasattr(source, "collect_schema"):  # polars.LazyFrame
-        source = source.collect()
-    try:
-        if package != "pandas" and not isinstance(source, Mapping):
-            source = pa.table(source)
-        names = source.column_names if isinstance(source, pa.Table) else list(source)
-        columns = find_columns([str(name) for name in names], asked, origin)
-        table = _selected(source, list(columns.positions.values()), origin)
-    except (pa.ArrowException, TypeError) as error:
-        raise DataError(f"{origin} cannot be read as columns: {error}") from None
-    return RawTable.of(table, columns, origin, "frame")
-
-
-def _selected(source: Any, positions: list[int], origin: str) -> pa.Table:
-    """Only the columns at these positions are converted."""
-    if isinstance(source, pa.Table):
-        return source.select(positions)
-    names = list(source)
-    series = list(source.values()) if isinstance(source, Mapping) else None
-    values = [
-        source.iloc[:, position] if series is None else series[position] for position in positions
-    ]
-    columns = [
-        _converted(column, f"{origin}, column {names[position]!r}")
-        for position, column in zip(positions, values, strict=True)
-    ]
-    return pa.table(columns, names=[str(position) for position in positions])
-
-
-def _converted(column: Any, where: str) -> pa.Array | pa.ChunkedArray:
-    """One column as Arrow has it."""
-    if isinstance(column, pa.Array | pa.ChunkedArray):
-        return column
-    try:
-        return pa.array(column)
-    except OverflowError:
-        raise DataError(
-            f"{where} holds an integer beyond 64 bits: give ids as text and other numbers as floats"
-        ) from None
-    except UnicodeEncodeError as error:
-        raise DataError(
-            f"{where} holds text that UTF-8 cannot encode, {shortened(ascii(error.object))}: "
-            f"replace the lone surrogate in it"
-        ) from None
+    """A pandas or polars frame, a pyarrow table or a mapping: what is needed is converted."""
+    expected = "give a path, a data set name, a frame, columns by name or a scipy sparse matrix"
+    found = frame_columns(source, expected)
+    origin = f"the {type(source).__module__.split('.')[0]} {type(source).__name__}"
+    names = list(found)
+    columns = find_columns(names, asked, origin)
+    arrays = {
+        role: converted(found[names[position]], f"{origin}, column {names[position]!r}")
+        for role, position in columns.positions.items()
+    }
+    with in_words(origin):
+        return RawTable.of(pa.table(arrays), columns, origin, "frame")
 
 
 def _read_matrix(matrix: Any, weight: str | int | None) -> RawTable:

@@ -1,4 +1,7 @@
-"""Delimited text through pyarrow's CSV reader: no Python loop over lines."""
+"""Delimited text through pyarrow's CSV reader: no Python loop over lines.
+
+Where something is wrong, the standard library's reader finds the line.
+"""
 
 from __future__ import annotations
 
@@ -12,15 +15,15 @@ from functools import partial
 from itertools import chain
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pa_csv
 
-from leporid.data import quoting
 from leporid.data.columns import looks_like_header
-from leporid.data.source_file import LONGEST_ROW, SourceFile, shortened, too_long
+from leporid.data.source_file import SourceFile, shortened
 from leporid.errors import ConfigError, DataError
 
+LONGEST_ROW = 4 << 20
+"""Bytes of a row of text: longer rows are refused, so that memory is bounded."""
 MISSING = ("", "NA", "N/A", "#N/A", "NaN", "nan", "null", "NULL", "None", "none", "\\N")
 """Unquoted fields that mean 'nothing here'."""
 _UNIT_SEPARATOR = "\x1f"
@@ -58,6 +61,11 @@ class Layout:
     """The line, from 1, on which the rows of data begin."""
     offset: int
     """Bytes before that line, as UTF-8."""
+
+    @property
+    def delimiter(self) -> str:
+        """The separator, or the byte that stands in for it."""
+        return _UNIT_SEPARATOR if len(self.separator.encode()) > 1 else self.separator
 
 
 def read_lines(file: SourceFile) -> list[str]:
@@ -100,7 +108,7 @@ def look(
         try:
             text = io.TextIOWrapper(content, encoding, "surrogateescape", newline="")
         except (LookupError, ValueError) as error:
-            raise EncodingError(str(path), encoding, f" ({error})") from None
+            raise EncodingError(path, encoding, f" ({error})") from None
         lines = iter(partial(text.readline, LONGEST_ROW), "")
         for line in lines:
             if line.strip("\ufeff \t\r\n"):
@@ -110,7 +118,7 @@ def look(
             raise NoRowsError(f"{path} is empty")
         where, begin = f"{path}, line {skipped + 1}", line.removeprefix("\ufeff")
         if len(line) == LONGEST_ROW:
-            raise DataError(too_long(where))
+            raise DataError(_too_long(where))
         if "\0" in line or (not line.isascii() and _UNDECODED.search(line)):
             raise EncodingError(where, encoding)
         if _JSON.match(begin):
@@ -169,61 +177,97 @@ def _not_closed(where: str) -> str:
     )
 
 
-def table_of(layout: Layout, convert: pa_csv.ConvertOptions, exact: bool = False) -> pa.Table:
-    """Fast where lines are rows; else, and to find the line of an error, in an exact pass."""
+def _too_long(where: str) -> str:
+    size = f"{LONGEST_ROW / (1 << 20):g} MiB"
+    return f"{where}: a row is longer than {size}: this is no log, or a quote is not closed"
+
+
+def table_of(layout: Layout, convert: pa_csv.ConvertOptions) -> pa.Table:
+    """The whole file."""
+    # In a pool of one thread, pyarrow up to 22 at least may wait for ever after a broken file.
     try:
-        with layout.file.open() as file:
-            return pa_csv.read_csv(*_arguments(layout, convert, file, exact))
+        return _read(layout, convert, threads=pa.cpu_count() > 1)
+    except pa.ArrowInvalid:
+        pass
+    try:
+        return _read(layout, convert, threads=False)  # one thread counts the rows
     except pa.ArrowInvalid as error:
-        if exact:
-            raise _located(layout, str(error)) from None
-    except UnicodeError as error:
-        raise EncodingError(str(layout.file.path), layout.encoding, f" ({error})") from None
-    return table_of(layout, convert, exact=True)
+        raise _located(layout, str(error)) from None
+
+
+def _read(layout: Layout, convert: pa_csv.ConvertOptions, threads: bool) -> pa.Table:
+    with layout.file.open() as file:
+        text = _Text(layout, file)
+        table = pa_csv.read_csv(text, *_options(layout, threads), convert)
+    text.check(table.num_rows)
+    return table
 
 
 def batches_of(layout: Layout, convert: pa_csv.ConvertOptions) -> Iterator[pa.RecordBatch]:
     """What `table_of` reads, a block of text at a time."""
+    rows = 0
     try:
         with layout.file.open() as file:
-            yield from pa_csv.open_csv(*_arguments(layout, convert, file, exact=True))
+            text = _Text(layout, file)
+            for batch in pa_csv.open_csv(text, *_options(layout, threads=False), convert):
+                rows += len(batch)
+                yield batch
     except pa.ArrowInvalid as error:
         raise _located(layout, str(error)) from None
-    except UnicodeError as error:
-        raise EncodingError(str(layout.file.path), layout.encoding, f" ({error})") from None
+    text.check(rows)
 
 
-def _arguments(
-    layout: Layout, convert: pa_csv.ConvertOptions, file: pa.NativeFile, exact: bool
-) -> tuple[Any, ...]:
-    """What pyarrow's readers take."""
+def _options(layout: Layout, threads: bool) -> tuple[pa_csv.ReadOptions, pa_csv.ParseOptions]:
     read = pa_csv.ReadOptions(
         column_names=[f"c{position}" for position in range(len(layout.names))],
-        # In a pool of one thread, pyarrow up to 22 at least may wait for ever after a broken file.
-        use_threads=not exact and pa.cpu_count() > 1,
+        use_threads=threads,
         block_size=LONGEST_ROW,
     )
     parse = pa_csv.ParseOptions(
-        delimiter=_one_byte(layout.separator),
+        delimiter=layout.delimiter,
         quote_char='"' if layout.quoting else False,
-        newlines_in_values=exact and layout.quoting,
+        newlines_in_values=layout.quoting,
     )
-    return _Blocks(_checked(_rows(layout, file), layout, exact)), read, parse, convert
+    return read, parse
 
 
-def _one_byte(separator: str) -> str:
-    return _UNIT_SEPARATOR if len(separator.encode()) > 1 else separator
+class _Text(io.RawIOBase):
+    """The rows of data as UTF-8 with a separator of one byte, for pyarrow to read."""
 
+    def __init__(self, layout: Layout, file: pa.NativeFile) -> None:
+        super().__init__()
+        self._layout, self._lines, self._quotes, self._ended = layout, 0, 0, True
+        if codecs.lookup(layout.encoding).name != "utf-8":
+            file = pa.transcoding_input_stream(file, layout.encoding, "utf-8")
+        file.read(layout.offset)
+        self._blocks: Iterator[bytes] = iter(partial(file.read, LONGEST_ROW), b"")
+        if layout.delimiter != layout.separator:
+            separator, single = layout.separator.encode(), layout.delimiter.encode()
+            self._blocks = replaced(self._blocks, separator, single)
 
-def _rows(layout: Layout, file: pa.NativeFile) -> Iterator[bytes]:
-    """The rows of data as UTF-8 with a separator of one byte, a block at a time."""
-    if codecs.lookup(layout.encoding).name != "utf-8":
-        file = pa.transcoding_input_stream(file, layout.encoding, "utf-8")
-    file.read(layout.offset)
-    blocks = iter(partial(file.read, LONGEST_ROW), b"")
-    if len(layout.separator.encode()) > 1:
-        return replaced(blocks, layout.separator.encode(), _UNIT_SEPARATOR.encode())
-    return blocks
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int = -1, /) -> bytes:
+        try:
+            block = next(self._blocks, b"")
+        except UnicodeError as error:
+            layout = self._layout
+            raise EncodingError(layout.file.path, layout.encoding, f" ({error})") from None
+        if block:
+            self._quotes += block.count(b'"')
+            self._lines += block.count(b"\n")
+            self._ended = block.endswith(b"\n")
+        return block
+
+    def check(self, rows: int) -> None:
+        """Where lines may have gone into a quoted field, that its quotes are closed.
+
+        pyarrow reads on up to the next quote, however far below.
+        """
+        lines = self._lines + (not self._ended)
+        if self._layout.quoting and self._quotes and (rows != lines or self._quotes % 2):
+            _line_of_row(self._layout)
 
 
 def replaced(chunks: Iterable[bytes], separator: bytes, single: bytes) -> Iterator[bytes]:
@@ -240,67 +284,18 @@ def replaced(chunks: Iterable[bytes], separator: bytes, single: bytes) -> Iterat
         yield held
 
 
-def _checked(chunks: Iterable[bytes], layout: Layout, exact: bool) -> Iterator[bytes]:
-    """The chunks as they are; a quote that is not closed, or a row that is too long, is an error.
-
-    pyarrow reads over such quotes. Where not `exact`, nothing is looked at before the first quote,
-    and line breaks inside quotes are left to the exact pass, which also finds the line of an error.
-    """
-    path, separator = layout.file.path, ord(_one_byte(layout.separator))
-    state, last = None, ord("\n")
-    for chunk in chunks:
-        if exact or state is not None or (layout.quoting and b'"' in chunk):
-            if state is None:
-                within = last not in (ord("\r"), ord("\n"), separator)
-                state = quoting.initial_state(layout.line, within)
-            text = np.frombuffer(chunk, np.uint8)
-            broken = quoting.scan(text, separator, layout.quoting, -1, state)
-            if broken or (state[quoting.INNER] and not exact):
-                raise _unclosed(path, state[quoting.OPENED], exact)
-            if exact and state[quoting.LENGTH] > LONGEST_ROW:
-                raise DataError(too_long(f"{path}, line {state[quoting.BEGAN]}"))
-        last = chunk[-1]
-        yield chunk
-    if state is not None and state[quoting.MODE] == quoting.IN_QUOTES:
-        raise _unclosed(path, state[quoting.OPENED], exact)
-
-
-def _unclosed(path: object, line: int, exact: bool) -> Exception:
-    return DataError(_not_closed(f"{path}, line {line}")) if exact else pa.ArrowInvalid("a quote")
-
-
-class _Blocks(io.RawIOBase):
-    """Chunks of bytes as a file whose blocks do not end between a CR and its LF.
-
-    pyarrow drops a line feed that begins a block, also inside quotes.
-    """
-
-    def __init__(self, chunks: Iterator[bytes]) -> None:
-        super().__init__()
-        self._chunks, self._following = chunks, next(chunks, b"")
-
-    def readable(self) -> bool:
-        return True
-
-    def read(self, size: int = -1, /) -> bytes:
-        block, self._following = self._following, next(self._chunks, b"")
-        if block.endswith(b"\r") and self._following.startswith(b"\n"):
-            self._following = self._following[1:] or next(self._chunks, b"")
-            return block + b"\n"
-        return block
-
-
 def _located(layout: Layout, message: str) -> DataError:
     """pyarrow's complaint in our words: file, line, and what was expected there."""
     path = layout.file.path
     if "Empty CSV" in message:
         return NoRowsError(f"{path} has no rows")
     row = re.search(r"Row #(\d+)", message)
-    where = f"{path}, line {_line_of_row(layout, int(row[1]))}" if row else str(path)
+    line = _line_of_row(layout, int(row[1]) if row else None)
+    where = f"{path}, line {line}" if row else path
     if "UTF8" in message:
         return EncodingError(where, layout.encoding)
     if "straddling" in message:
-        return DataError(too_long(where))
+        return DataError(_too_long(where))
     if counts := re.search(r"Expected \d+ columns, got \d+", message):
         return DataError(f"{where}: {counts[0].lower()}: the line is malformed or the file was cut")
     if value := re.search(r"In CSV column #(\d+).*invalid value '(.*)'", message, re.DOTALL):
@@ -310,12 +305,25 @@ def _located(layout: Layout, message: str) -> DataError:
     return DataError(f"{where}: {shortened(message)}")
 
 
-def _line_of_row(layout: Layout, row: int) -> int:
-    """The line, counting from 1, of pyarrow's row number, which leaves out blank lines."""
-    state, separator = quoting.initial_state(layout.line), ord(_one_byte(layout.separator))
+def _line_of_row(layout: Layout, row: int | None = None) -> int:
+    """The line on which a row begins, the first is 1; blank lines are no rows.
+
+    A quote before it that is not closed is an error, and so is a field that is too long.
+    """
+    quotes: Any = {"strict": True} if layout.quoting else {"quoting": csv.QUOTE_NONE}
+    line, rows, limit = layout.line, 0, csv.field_size_limit(LONGEST_ROW)
     with layout.file.open() as file:
-        for chunk in _rows(layout, file):
-            text = np.frombuffer(chunk, np.uint8)
-            if quoting.scan(text, separator, layout.quoting, row - 1, state):
-                break
-    return int(state[quoting.BEGAN])
+        text = io.TextIOWrapper(_Text(layout, file), "utf-8", "surrogateescape", newline="")  # type: ignore[arg-type]
+        reader = csv.reader(text, delimiter=layout.delimiter, **quotes)
+        try:
+            for fields in reader:
+                rows += bool(fields)
+                if rows == row:
+                    break
+                line = layout.line + reader.line_num
+        except csv.Error as error:
+            say = _too_long if "limit" in str(error) else _not_closed
+            raise DataError(say(f"{layout.file.path}, line {line}")) from None
+        finally:
+            csv.field_size_limit(limit)
+    return line
