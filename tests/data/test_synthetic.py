@@ -23,7 +23,7 @@ def planted() -> SyntheticData:
 def test_exact_number_of_distinct_pairs(users: int, items: int, fill: float, seed: int) -> None:
     """From one interaction a user up to every cell of the matrix."""
     wanted = users + round(fill * (users * items - users))
-    data = synthesize(users, items, wanted, seed=seed, communities=(2, 3))
+    data = synthesize(users, items, wanted, seed=seed)
     assert len(data) == wanted
     assert len(np.unique(data.user.astype(np.int64) * items + data.item)) == wanted
     assert np.bincount(data.user, minlength=users).min() >= 1
@@ -42,10 +42,6 @@ def test_same_seed_same_log_whatever_the_threads(monkeypatch: pytest.MonkeyPatch
 def test_impossible_sizes_are_refused() -> None:
     with pytest.raises(ConfigError, match="from 10 to 50 distinct interactions, not 51"):
         synthesize(10, 5, 51)
-    with pytest.raises(ConfigError, match="communities"):
-        synthesize(10, 5, 20, communities=())
-    with pytest.raises(ConfigError, match="reach must be above 0"):
-        synthesize(10, 5, 20, reach=0.0)
 
 
 def test_power_laws(planted: SyntheticData) -> None:
@@ -115,20 +111,3 @@ def test_neighbours_beat_popularity_and_recent_items_beat_all(planted: Synthetic
     by_recent = _precision(recent @ similarity, split)
     assert _standard_errors(by_all, by_popularity) > 5
     assert _standard_errors(by_recent, by_all) > 5
-
-
-def test_without_drift_the_order_says_less() -> None:
-    still = synthesize_planted(900, 400, 40_000, seed=7, drift=0.0)
-    moving = synthesize_planted(900, 400, 40_000, seed=7)
-
-    def travelled(planted: SyntheticData) -> float:
-        """Distance between the mean item position of the first and last third of a history."""
-        sequences = planted.interactions.sequences()
-        far = []
-        for user in range(len(sequences)):
-            items = planted.item_positions[sequences.of(user)]
-            third = len(items) // 3
-            far.append(np.linalg.norm(items[:third].mean(0) - items[-third:].mean(0)))
-        return float(np.mean(far))
-
-    assert travelled(moving) > 1.5 * travelled(still)

@@ -98,15 +98,12 @@ def synth(
     items: Annotated[int, "Number of items."] = 500,
     interactions: Annotated[int, "Number of distinct pairs."] = 50_000,
     seed: Annotated[int, "The same seed gives the same log."] = 0,
-    drift: Annotated[float, "Angle in radians that the taste of a user moves."] = 2.2,
-    exponent: Annotated[float, "Of item popularity."] = 2.5,
     json_output: Json = False,
 ) -> None:
     """Make a synthetic log with communities, power laws and drift."""
     from leporid.data import synthesize
 
-    data = synthesize(users, items, interactions, seed=seed, drift=drift, exponent=exponent)
-    _write(data, output, json_output)
+    _write(synthesize(users, items, interactions, seed=seed), output, json_output)
 
 
 @group.command()

@@ -1,6 +1,6 @@
 """Synthetic logs whose geometry is known.
 
-Users and items live on a unit sphere in `dimension` dimensions. Communities are nested at
+Users and items live on a unit sphere. Communities are nested at
 several scales: each splits into smaller ones nearer to each other. A user's next item is drawn
 with probability proportional to
 
@@ -21,13 +21,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from leporid.config import Config, setting
 from leporid.data.id_map import IdMap
 from leporid.data.interactions import Interactions
 from leporid.data.synthetic_walk import Catalogue, walk_users
 from leporid.errors import ConfigError
 from leporid.threads import on_each_thread
 
+_COMMUNITIES = (5, 4, 3)
+"""Into how many parts each community splits, coarsest scale first."""
+_DIMENSION = 6
+"""Of the space around the sphere."""
+_EXPONENT = 2.5
+"""Item popularity is (rank + items / 10) ** -exponent."""
+_ACTIVITY = 1.8
+"""Tail index of the users' activity; smaller means a heavier tail."""
 _SECONDS_PER_DAY = 86_400
 _BEGINNING = 946_684_800
 """1 January 2000, when the first user may arrive."""
@@ -39,39 +46,13 @@ class SyntheticData:
 
     interactions: Interactions
     user_positions: NDArray[np.float32]
-    """float32[n_users, dimension], unit rows: the middle of each user's path."""
+    """float32[n_users, d], unit rows: the middle of each user's path."""
     item_positions: NDArray[np.float32]
-    """float32[n_items, dimension], unit rows."""
+    """float32[n_items, d], unit rows."""
     user_communities: NDArray[np.int32]
     """int32[n_users, scales]: the community at each scale, coarsest first."""
     item_communities: NDArray[np.int32]
     """int32[n_items, scales]."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class SyntheticConfig(Config):
-    """The geometry of a synthetic log."""
-
-    communities: tuple[int, ...] = setting((5, 4, 3), at_least=1)
-    """Into how many parts each community splits, coarsest scale first."""
-    dimension: int = setting(6, at_least=2)
-    """Of the space around the sphere."""
-    exponent: float = setting(2.5, at_least=0)
-    """Item popularity is (rank + items / 10) ** -exponent."""
-    activity: float = setting(1.8, above=1)
-    """Tail index of the users' activity; smaller means a heavier tail."""
-    min_activity: int = 20
-    """Every user has at least this many interactions (or half the mean, if that is less)."""
-    drift: float = setting(2.2, at_least=0)
-    """Angle in radians that a user's position travels between first and last interaction."""
-    reach: float = setting(0.35, above=0)
-    """How far from their position users look for items."""
-    background: float = 0.15
-    """Share of interactions drawn by popularity alone."""
-
-    def validate(self) -> None:
-        if not self.communities:
-            raise ConfigError("communities must have at least one scale")
 
 
 def synthesize(
@@ -80,10 +61,11 @@ def synthesize(
     interactions: int = 50_000,
     *,
     seed: int = 0,
-    **geometry: Any,
+    min_activity: int = 20,
 ) -> Interactions:
     """A seeded log with communities, power laws and drift; see `synthesize_planted`."""
-    return synthesize_planted(users, items, interactions, seed=seed, **geometry).interactions
+    sizes = users, items, interactions
+    return synthesize_planted(*sizes, seed=seed, min_activity=min_activity).interactions
 
 
 def synthesize_planted(
@@ -92,7 +74,7 @@ def synthesize_planted(
     interactions: int = 50_000,
     *,
     seed: int = 0,
-    **geometry: Any,
+    min_activity: int = 20,
 ) -> SyntheticData:
     """A seeded log and its planted geometry.
 
@@ -100,10 +82,8 @@ def synthesize_planted(
     ----------
     users, items, interactions : sizes; exactly `interactions` distinct pairs are drawn
     seed : the same seed gives the same log
-    geometry : fields of `SyntheticConfig`: communities, dimension, exponent, activity,
-        min_activity, drift, reach, background
+    min_activity : every user has at least so many interactions (or half the mean, if that is less)
     """
-    config = SyntheticConfig.from_dict(geometry)
     if users < 1 or items < 1:
         raise ConfigError(f"users and items must be at least 1, got {users} and {items}")
     if not users <= interactions <= users * items:
@@ -112,24 +92,24 @@ def synthesize_planted(
             f"{users * items:,} distinct interactions, not {interactions:,}"
         )
     rng = np.random.default_rng(seed)
-    centres, tree = _communities(rng, config.communities, config.dimension)
-    spread = 0.25 * 0.5 ** len(config.communities)
+    centres, tree = _communities(rng)
+    spread = 0.25 * 0.5 ** len(_COMMUNITIES)
     item_leaf = _uneven(rng, items, len(centres))
     user_leaf = _uneven(rng, users, len(centres))
     item_positions, user_positions = (
-        _on_sphere(centres[leaf] + rng.normal(0, spread, (len(leaf), config.dimension)))
+        _on_sphere(centres[leaf] + rng.normal(0, spread, (len(leaf), _DIMENSION)))
         for leaf in (item_leaf, user_leaf)
     )
     # Zipf-Mandelbrot: without the shift the tail would be far too popular for a real log.
     rank = np.arange(1, items + 1, dtype=np.float64) + items / 10
-    popularity = rng.permutation(rank**-config.exponent)
-    counts = _activities(rng, users, items, interactions, config)
+    popularity = rng.permutation(rank**-_EXPONENT)
+    counts = _activities(rng, users, items, interactions, min_activity)
     indptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
     direction = _directions(rng, user_positions)
     order = np.argsort(item_leaf, kind="stable")
     catalogue = _catalogue(item_positions[order], popularity[order], item_leaf[order])
-    walk = indptr, user_positions, direction, catalogue, config.drift, config.reach
-    indices, session = _walk(*walk, config.background, np.uint64(rng.integers(2**63)))
+    walk = indptr, user_positions, direction, catalogue
+    indices, session = _walk(*walk, np.uint64(rng.integers(2**63)))
     log = Interactions(
         user=np.repeat(np.arange(users, dtype=np.int32), counts),
         item=order[indices].astype(np.int32),
@@ -145,28 +125,26 @@ def _on_sphere(points: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.asarray(points / np.linalg.norm(points, axis=1, keepdims=True))
 
 
-def _communities(
-    rng: np.random.Generator, branching: tuple[int, ...], dimension: int
-) -> tuple[NDArray[np.float64], NDArray[np.int32]]:
-    """Centres float64[leaves, dimension] of the finest communities, int32[leaves, scales] tree.
+def _communities(rng: np.random.Generator) -> tuple[NDArray[np.float64], NDArray[np.int32]]:
+    """Centres float64[leaves, d] of the finest communities, int32[leaves, scales] tree.
 
     Each scale halves the distances of the one above it.
     """
-    centres = np.zeros((1, dimension))
+    centres = np.zeros((1, _DIMENSION))
     tree = np.zeros((1, 0), dtype=np.int32)
-    for scale, parts in enumerate(branching):
-        offsets = np.concatenate([_spread_out(rng, parts, dimension) for _ in centres])
+    for scale, parts in enumerate(_COMMUNITIES):
+        offsets = np.concatenate([_spread_out(rng, parts) for _ in centres])
         centres = np.repeat(centres, parts, axis=0) + 0.5**scale * offsets
         tree = np.repeat(tree, parts, axis=0)
         tree = np.column_stack([tree, np.arange(len(centres), dtype=np.int32)])
     return _on_sphere(centres), tree
 
 
-def _spread_out(rng: np.random.Generator, n: int, dimension: int) -> NDArray[np.float64]:
+def _spread_out(rng: np.random.Generator, n: int) -> NDArray[np.float64]:
     """n unit vectors far from each other: each the farthest of 32 tries."""
-    chosen = _on_sphere(rng.normal(size=(1, dimension)))
+    chosen = _on_sphere(rng.normal(size=(1, _DIMENSION)))
     while len(chosen) < n:
-        tries = _on_sphere(rng.normal(size=(32, dimension)))
+        tries = _on_sphere(rng.normal(size=(32, _DIMENSION)))
         farthest = (tries @ chosen.T).max(axis=1).argmin()
         chosen = np.vstack([chosen, tries[farthest]])
     return chosen
@@ -179,13 +157,13 @@ def _uneven(rng: np.random.Generator, n: int, groups: int) -> NDArray[np.int64]:
 
 
 def _activities(
-    rng: np.random.Generator, users: int, items: int, total: int, config: SyntheticConfig
+    rng: np.random.Generator, users: int, items: int, total: int, min_activity: int
 ) -> NDArray[np.int64]:
     """int64[users] with the exact sum `total`: a floor plus a Lomax tail, capped."""
     mean = total / users
-    floor = max(1, min(config.min_activity, int(mean / 2)))
+    floor = max(1, min(min_activity, int(mean / 2)))
     cap = min(items, max(items // 2, int(np.ceil(1.2 * mean))))
-    weight = rng.pareto(config.activity, size=users) + 1e-9
+    weight = rng.pareto(_ACTIVITY, size=users) + 1e-9
     extra = np.zeros(users)
     left = float(total - floor * users)
     free = np.ones(users, dtype=bool)
@@ -209,8 +187,7 @@ def _activities(
 
 def _directions(rng: np.random.Generator, home: NDArray[np.float64]) -> NDArray[np.float64]:
     """Unit tangents float64[n, d]: a current shared by all, and as much of each user's own."""
-    dimension = home.shape[1]
-    square = rng.normal(size=(dimension, dimension))
+    square = rng.normal(size=(_DIMENSION, _DIMENSION))
     current = home @ (square - square.T)  # a rotation's velocity: tangent to the sphere
     own = rng.normal(size=home.shape)
     own -= (own * home).sum(axis=1, keepdims=True) * home

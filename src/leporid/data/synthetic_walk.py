@@ -11,6 +11,12 @@ from numpy.typing import NDArray
 from leporid.kernel import kernel
 from leporid.random_stream import next_state, to_bits, uniform
 
+_DRIFT = 2.2
+"""Angle in radians that a user's position travels between first and last interaction."""
+_REACH = 0.35
+"""How far from their position users look for items."""
+_BACKGROUND = 0.15
+"""Share of interactions drawn by popularity alone."""
 _NEW_SESSION = 0.2
 """Sessions last five interactions on average."""
 _WOBBLE = 0.12
@@ -143,9 +149,6 @@ def walk_users(
     home: NDArray[np.float64],
     direction: NDArray[np.float64],
     items: Catalogue,
-    drift: float,
-    reach: float,
-    background: float,
     seed: np.uint64,
     indices: NDArray[np.int32],
     session: NDArray[np.bool_],
@@ -154,18 +157,18 @@ def walk_users(
     groups, d = items.centres.shape
     seen, state = np.full(len(items.positions), -1, np.int64), np.empty(1, np.uint64)
     walker = _Walker(np.empty(d), np.empty(groups), np.empty(groups), seen, state)
-    sharpness = 1.0 / (2.0 * reach * reach)
+    sharpness = 1.0 / (2.0 * _REACH * _REACH)
     for user in range(first_user, last_user):
         state[0] = to_bits(seed + np.uint64(user) * next_state(np.uint64(0)))
         begin, end = indptr[user], indptr[user + 1]
         for row in range(begin, end):
             session[row] = row == begin or _draw(state) < _NEW_SESSION
             if session[row]:
-                angle = drift * ((row - begin) / (end - begin) - 0.5)
+                angle = _DRIFT * ((row - begin) / (end - begin) - 0.5)
                 towards = math.cos(angle) * home[user], math.sin(angle) * direction[user]
                 _begin_session(walker, items, *towards, sharpness)
             index = -1
-            if _draw(state) >= background and walker.weights[-1] > 0.0:
+            if _draw(state) >= _BACKGROUND and walker.weights[-1] > 0.0:
                 index = _nearby(walker, items, user, sharpness)
             if index < 0:
                 index = _anywhere(walker, items.cumulative, user)
