@@ -6,7 +6,7 @@ import contextlib
 import hashlib
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 from typing import Any
@@ -17,9 +17,6 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from leporid.errors import DataError, UnknownIdError
-
-_INTEGER = r"^(0|-?[1-9][0-9]*)$"
-"""An integer as a program prints it: no leading zero, no plus sign."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,16 +146,8 @@ class IdMap:
         """The map of a subset, `indices` ascending."""
         return IdMap(self.ids.take(pa.array(indices)), self.kind)
 
-    def kept(self, indices: NDArray[Any]) -> IdMap:
-        """The map of a subset, as integers (and in their order) where all its ids are integers."""
-        inner = self.take(indices)
-        if not self.is_integer and pc.all(pc.match_substring_regex(inner.ids, _INTEGER)).as_py():
-            with contextlib.suppress(pa.ArrowInvalid):  # longer than 64 bits
-                return IdMap.from_values(inner.ids.cast(pa.int64()), self.kind)
-        return inner
-
     def within_core(self, indices: NDArray[Any], k: int) -> IdMap:
-        """`kept`, remembering the other ids as dropped by the `k`-core."""
+        """`take`, remembering the other ids as dropped by the `k`-core."""
         outside = np.ones(len(self), bool)
         outside[indices] = False
         if not outside.any():
@@ -166,11 +155,11 @@ class IdMap:
         dropped = self.ids.filter(pa.array(outside))
         if self.dropped is not None:
             earlier = self.dropped.ids
-            if earlier.type != dropped.type:  # what was kept may be integers, what was not is text
+            if earlier.type != dropped.type:  # before 0.8, what was kept could become integers
                 earlier, dropped = earlier.cast(pa.string()), dropped.cast(pa.string())
             dropped = pa.concat_arrays([earlier, dropped])
-        inner, before = self.kept(indices), IdMap.from_values(dropped, self.kind)
-        return IdMap(inner.ids, self.kind, before, max(k, self.core))
+        before = IdMap.from_values(dropped, self.kind)
+        return replace(self.take(indices), dropped=before, core=max(k, self.core))
 
     def _unknown(self, external: Any) -> str:
         """Why an id has no index."""

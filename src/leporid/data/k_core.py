@@ -9,20 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from leporid.data.id_map import IdMap
 from leporid.errors import ConfigError, DataError, LeporidWarning
 
 Pairs = Iterable[tuple[NDArray[Any], NDArray[Any]]]
 """Users and items of the interactions, a block at a time."""
-
-
-def new_indices(before: IdMap, after: IdMap, kept: NDArray[Any]) -> NDArray[np.int32]:
-    """int32[len(before)]: the index in `after` of the ids at `kept`; that of others is void."""
-    if after.is_integer != before.is_integer:
-        return after.matches(before)
-    new = np.zeros(len(before), np.int32)
-    new[kept] = np.arange(len(kept), dtype=np.int32)
-    return new
 
 
 def core_counts(

@@ -62,9 +62,15 @@ def to_interactions(
         user_of, item_of = rows.user_values.to_numpy(), rows.item_values.to_numpy()
         users, items = IdMap.range(raw.shape[0], "user"), IdMap.range(raw.shape[1], "item")
     time = None if rows.time is None else np.asarray(rows.time)
-    pairs, how = (user_of[rows.user], item_of[rows.item]), duplicates
     data = Interactions.from_arrays(
-        *pairs, time, users, items, rows.dropped, weight=rows.weight, duplicates=how
+        user_of[rows.user],
+        item_of[rows.item],
+        time,
+        users,
+        items,
+        rows.dropped,
+        weight=rows.weight,
+        duplicates=duplicates,
     )
     return replace(data, source=replace(raw.report, time_unit=rows.time_unit))
 

@@ -22,7 +22,7 @@ from scipy import sparse
 
 from leporid.data.columns import Asked, RawTable
 from leporid.data.id_map import IdMap
-from leporid.data.k_core import core_counts, new_indices, warn_of_few, with_core_dropped
+from leporid.data.k_core import core_counts, warn_of_few, with_core_dropped
 from leporid.data.logs import log_batches
 from leporid.data.policies import check_kept, id_lookup, keep_rows
 from leporid.data.source_file import is_address, located, reading
@@ -278,28 +278,18 @@ def _core(stored: StoredInteractions, k: int) -> StoredInteractions:
     of_user, of_item = core_counts(pairs, stored.n_users, stored.n_items, k)
     kept_users, kept_items = np.flatnonzero(of_user), np.flatnonzero(of_item)
     warn_of_few(len(kept_users), stored.n_users, k)
-    users, items = stored.users.kept(kept_users), stored.items.kept(kept_items)
-    new_user = new_indices(stored.users, users, kept_users)
-    new_item = new_indices(stored.items, items, kept_items)
-    counts = np.zeros(len(users), np.int64)
-    counts[new_user[kept_users]] = of_user[kept_users]
-
-    def inside() -> Iterator[NDArray[np.int32]]:
+    new_item = np.cumsum(of_item > 0, dtype=np.int32) - 1
+    target = stored.folder / "core-items"
+    with open(target, "wb") as out:
         for user, item in pairs():
-            keep = (of_user[user] > 0) & (of_item[item] > 0)
-            yield np.stack([new_user[user[keep]], new_item[item[keep]]], 1)
-
-    # Sorted again: ids that have become integers are in another order.
-    in_order, target = stored.folder / "core-by-user", stored.folder / "core-items"
-    regions = _sort_into_regions(inside(), counts, stored.block_rows, in_order)
-    indptr = _distinct_rows(in_order, regions, counts, len(items), target)
-    in_order.unlink()
+            new_item[item[(of_user[user] > 0) & (of_item[item] > 0)]].tofile(out)
     (stored.folder / "items").unlink()
+    indptr = np.concatenate([[0], np.cumsum(of_user[kept_users])])
     return replace(
         stored,
         indptr=indptr,
         items_of=_mapped(target),
-        users=users,
-        items=items,
+        users=stored.users.take(kept_users),
+        items=stored.items.take(kept_items),
         dropped=with_core_dropped(stored.dropped, int(len(stored) - indptr[-1]), k),
     )
