@@ -177,12 +177,7 @@ def read_ids(
     if not os.path.exists(path):
         raise DataError(f"no such file: {path}")
     with reading(path) as file:
-        if file.is_parquet():
-            values = _ids_of_parquet(file, role, column)
-        elif file.suffix in (".csv", ".tsv"):
-            values = _ids_of_text(file, role, column)
-        else:
-            values = read_lines(file)
+        values = _id_values(file, role, column)
     ids = list(dict.fromkeys(value for value in values if value not in (None, "")))
     if not ids:
         raise DataError(f"{path} holds no {role} ids")
@@ -203,26 +198,24 @@ def read_ids(
     return list(among.externals(index))
 
 
-def _ids_of_parquet(file: SourceFile, role: str, column: str | None) -> list[Any]:
-    origin = str(file.path)
-    with in_words(origin, "is not a whole parquet file"), file.parquet() as opened:
-        names = opened.schema_arrow.names
-        position = find_column(names, role, column, origin)
-        values = opened.read([names[position]]).column(0)
+def _id_values(file: SourceFile, role: str, column: str | None) -> list[Any]:
+    origin = file.path
+    if file.is_parquet():
+        with in_words(origin, "is not a whole parquet file"), file.parquet() as opened:
+            names = opened.schema_arrow.names
+            name = names[find_column(names, role, column, origin)]
+            values = opened.read([name]).column(0)
         if pa.types.is_nested(values.type):
-            raise DataError(
-                f"{origin}: the column {names[position]!r} has type {values.type}, no id"
-            )
+            raise DataError(f"{origin}: the column {name!r} has type {values.type}, no id")
         return [value for chunk in values.chunks for value in uuids_as_text(chunk).to_pylist()]
-
-
-def _ids_of_text(file: SourceFile, role: str, column: str | None) -> list[str]:
+    if file.suffix not in (".csv", ".tsv"):
+        return read_lines(file)
     table = text_table(file, "\t" if file.suffix == ".tsv" else ",")
     names = [values[0].as_py().strip() for values in table.columns]
     # A single column of text may begin with an id: only a usual name is taken for one.
     usual = ("id", *USUAL_NAMES[role].split())
     has_names = len(names) > 1 or column in names or normalise(names[0]) in usual
-    position = find_column(names, role, column, str(file.path))
+    position = find_column(names, role, column, origin)
     return [value.strip() for value in table.column(position).to_pylist()[has_names:]]
 
 
