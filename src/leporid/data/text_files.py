@@ -5,11 +5,11 @@ Where something is wrong, the standard library's reader finds the line.
 
 from __future__ import annotations
 
-import codecs
 import csv
 import io
 import re
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
@@ -59,8 +59,6 @@ class Layout:
     first_row: list[str]
     line: int
     """The line, from 1, on which the rows of data begin."""
-    offset: int
-    """Bytes before that line, as UTF-8."""
 
     @property
     def delimiter(self) -> str:
@@ -103,61 +101,42 @@ def look(
     quoting: bool = True,
 ) -> Layout:
     """Find the separator, the header and the names from the first line that is not blank."""
-    path, before, skipped = file.path, 0, 0
+    path, line, text = file.path, 0, ""
     with file.open() as content:
         try:
-            text = io.TextIOWrapper(content, encoding, "surrogateescape", newline="")
+            lines = io.TextIOWrapper(content, encoding, "surrogateescape", newline="")
         except (LookupError, ValueError) as error:
             raise EncodingError(path, encoding, f" ({error})") from None
-        lines = iter(partial(text.readline, LONGEST_ROW), "")
-        for line in lines:
-            if line.strip("\ufeff \t\r\n"):
-                break
-            before, skipped = before + len(line.encode()), skipped + 1
-        else:
-            raise NoRowsError(f"{path} is empty")
-        where, begin = f"{path}, line {skipped + 1}", line.removeprefix("\ufeff")
-        if len(line) == LONGEST_ROW:
+        while not text.strip("\ufeff \t\r\n"):
+            text, line = lines.readline(LONGEST_ROW), line + 1
+            if not text:
+                raise NoRowsError(f"{path} is empty")
+        where = f"{path}, line {line}"
+        if len(text) == LONGEST_ROW:
             raise DataError(_too_long(where))
-        if "\0" in line or (not line.isascii() and _UNDECODED.search(line)):
+        if "\0" in text or (not text.isascii() and _UNDECODED.search(text)):
             raise EncodingError(where, encoding)
-        if _JSON.match(begin):
+        text = text.removeprefix("\ufeff")
+        if _JSON.match(text):
             raise DataError(f"{where}: this looks like JSON: convert it to CSV or parquet")
-        separator = separator or _guess_separator(file.suffix, begin)
+        separator = separator or _guess_separator(file.suffix, text)
         if any(character in separator for character in '"\r\n\0'):
             raise ConfigError(f"{separator!r} cannot separate fields: give another separator")
         several = len(separator.encode()) > 1
         quoting = quoting and not several and file.suffix != ".inter"
-        before += len(line.encode()) - len(begin.encode())
-        if quoting and '"' in begin:
-            fields, taken = _quoted_row(begin, lines, separator, where)
-        else:
-            fields, taken = begin.rstrip("\r\n").split(separator), [begin]
+        fields, taken = text.rstrip("\r\n").split(separator), 1
+        if quoting and '"' in text:  # inside quotes the row may go on over several lines
+            reader = csv.reader(chain([text], lines), delimiter=separator, strict=True)
+            try:
+                fields, taken = next(reader), reader.line_num
+            except csv.Error as error:
+                raise DataError(f"{_not_closed(where)} ({error})") from None
     fields = [field.strip() for field in fields]
     if header is None:
         header = looks_like_header(fields)
     names = fields if header else [f"column {position}" for position in range(len(fields))]
-    if header:
-        before, skipped = before + len("".join(taken).encode()), skipped + len(taken)
-    about = separator, quoting, header, names, fields
-    return Layout(file, encoding, *about, skipped + 1, before)
-
-
-def _quoted_row(
-    line: str, rest: Iterator[str], separator: str, where: str
-) -> tuple[list[str], list[str]]:
-    """The fields of the first row and its lines: inside quotes it may go on over several."""
-    taken: list[str] = []
-
-    def lines() -> Iterator[str]:
-        for each in chain([line], rest):
-            taken.append(each)
-            yield each
-
-    try:
-        return next(csv.reader(lines(), delimiter=separator, strict=True)), taken
-    except csv.Error as error:
-        raise DataError(f"{_not_closed(where)} ({error})") from None
+    begin = line + taken if header else line
+    return Layout(file, encoding, separator, quoting, header, names, fields, begin)
 
 
 def _guess_separator(suffix: str, line: str) -> str:
@@ -196,8 +175,7 @@ def table_of(layout: Layout, convert: pa_csv.ConvertOptions) -> pa.Table:
 
 
 def _read(layout: Layout, convert: pa_csv.ConvertOptions, threads: bool) -> pa.Table:
-    with layout.file.open() as file:
-        text = _Text(layout, file)
+    with _opened(layout) as text:
         table = pa_csv.read_csv(text, *_options(layout, threads), convert)
     text.check(table.num_rows)
     return table
@@ -207,8 +185,7 @@ def batches_of(layout: Layout, convert: pa_csv.ConvertOptions) -> Iterator[pa.Re
     """What `table_of` reads, a block of text at a time."""
     rows = 0
     try:
-        with layout.file.open() as file:
-            text = _Text(layout, file)
+        with _opened(layout) as text:
             for batch in pa_csv.open_csv(text, *_options(layout, threads=False), convert):
                 rows += len(batch)
                 yield batch
@@ -219,7 +196,9 @@ def batches_of(layout: Layout, convert: pa_csv.ConvertOptions) -> Iterator[pa.Re
 
 def _options(layout: Layout, threads: bool) -> tuple[pa_csv.ReadOptions, pa_csv.ParseOptions]:
     read = pa_csv.ReadOptions(
+        skip_rows=layout.line - 1,
         column_names=[f"c{position}" for position in range(len(layout.names))],
+        encoding=layout.encoding,
         use_threads=threads,
         block_size=LONGEST_ROW,
     )
@@ -231,15 +210,21 @@ def _options(layout: Layout, threads: bool) -> tuple[pa_csv.ReadOptions, pa_csv.
     return read, parse
 
 
+@contextmanager
+def _opened(layout: Layout) -> Iterator[_Text]:
+    try:
+        with layout.file.open() as file:
+            yield _Text(layout, file)
+    except UnicodeError as error:
+        raise EncodingError(layout.file.path, layout.encoding, f" ({error})") from None
+
+
 class _Text(io.RawIOBase):
-    """The rows of data as UTF-8 with a separator of one byte, for pyarrow to read."""
+    """The bytes with a separator of one byte, for pyarrow to read; lines and quotes are counted."""
 
     def __init__(self, layout: Layout, file: pa.NativeFile) -> None:
         super().__init__()
-        self._layout, self._lines, self._quotes, self._ended = layout, 0, 0, True
-        if codecs.lookup(layout.encoding).name != "utf-8":
-            file = pa.transcoding_input_stream(file, layout.encoding, "utf-8")
-        file.read(layout.offset)
+        self._layout, self._lines, self._quotes, self._last = layout, 1 - layout.line, 0, b"\n"
         self._blocks: Iterator[bytes] = iter(partial(file.read, LONGEST_ROW), b"")
         if layout.delimiter != layout.separator:
             separator, single = layout.separator.encode(), layout.delimiter.encode()
@@ -249,15 +234,10 @@ class _Text(io.RawIOBase):
         return True
 
     def read(self, size: int = -1, /) -> bytes:
-        try:
-            block = next(self._blocks, b"")
-        except UnicodeError as error:
-            layout = self._layout
-            raise EncodingError(layout.file.path, layout.encoding, f" ({error})") from None
-        if block:
-            self._quotes += block.count(b'"')
-            self._lines += block.count(b"\n")
-            self._ended = block.endswith(b"\n")
+        block = next(self._blocks, b"")
+        self._quotes += block.count(b'"')
+        self._lines += block.count(b"\n")
+        self._last = block[-1:] or self._last
         return block
 
     def check(self, rows: int) -> None:
@@ -265,7 +245,7 @@ class _Text(io.RawIOBase):
 
         pyarrow reads on up to the next quote, however far below.
         """
-        lines = self._lines + (not self._ended)
+        lines = self._lines + (self._last != b"\n")
         if self._layout.quoting and self._quotes and (rows != lines or self._quotes % 2):
             _line_of_row(self._layout)
 
@@ -306,14 +286,16 @@ def _located(layout: Layout, message: str) -> DataError:
 
 
 def _line_of_row(layout: Layout, row: int | None = None) -> int:
-    """The line on which a row begins, the first is 1; blank lines are no rows.
+    """The line of a row of pyarrow's, whose numbers leave out blank lines; of the last by default.
 
     A quote before it that is not closed is an error, and so is a field that is too long.
     """
     quotes: Any = {"strict": True} if layout.quoting else {"quoting": csv.QUOTE_NONE}
-    line, rows, limit = layout.line, 0, csv.field_size_limit(LONGEST_ROW)
+    line, rows, limit = layout.line, layout.line - 1, csv.field_size_limit(LONGEST_ROW)
     with layout.file.open() as file:
-        text = io.TextIOWrapper(_Text(layout, file), "utf-8", "surrogateescape", newline="")  # type: ignore[arg-type]
+        text = io.TextIOWrapper(file, layout.encoding, "surrogateescape", newline="")
+        for _ in range(rows):
+            text.readline()
         reader = csv.reader(text, delimiter=layout.delimiter, **quotes)
         try:
             for fields in reader:
