@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from leporid.data.id_map import IdMap
-from leporid.data.k_core import core_counts, warn_of_few, with_core_dropped
+from leporid.data.k_core import core_counts, with_core_dropped
 from leporid.data.sequences import Sequences, first_of_pairs
 from leporid.errors import DataError, UnknownNameError
 
@@ -32,9 +32,7 @@ class DatasetStats:
     """Size, density and how little of the data the tail holds."""
 
     users: int
-    """Number of users."""
     items: int
-    """Number of items."""
     interactions: int
     """Number of events: of distinct (user, item) pairs, unless repeated events were kept."""
     density: float
@@ -245,7 +243,6 @@ class Interactions:
         of_user, of_item = core_counts(lambda: [pairs], self.n_users, self.n_items, k)
         inner = self.select((of_user[self.user] > 0) & (of_item[self.item] > 0))
         kept_users, kept_items = np.flatnonzero(of_user), np.flatnonzero(of_item)
-        warn_of_few(len(kept_users), self.n_users, k)
         return replace(
             inner,
             user=(np.cumsum(of_user > 0, dtype=np.int32) - 1)[inner.user],
