@@ -72,7 +72,9 @@ class ItemTable:
             return source
         if not isinstance(source, str | os.PathLike):
             columns = frame_columns(source, "an item table is a file, a frame or columns")
-            return cls.of(pa.table({k: converted(v, k) for k, v in columns.items()}), "the table")
+            with in_words("the item table"):
+                table = pa.table({k: converted(v, f"column {k!r}") for k, v in columns.items()})
+            return cls.of(table, "the item table")
         path = _item_file(source)
         if path.suffix in _VECTOR_FILES:
             return cls._of_vectors(path, *VECTOR_READERS[_VECTOR_FILES[path.suffix]](path))
@@ -81,9 +83,7 @@ class ItemTable:
             prefix = "items." if any(name.startswith("items.") for name in arrays) else ""
             matrix = arrays.get("items", arrays.get("vectors"))
             if matrix is None or not {f"{prefix}ids", f"{prefix}bytes"} & arrays.keys():
-                raise DataError(
-                    f"{path} holds no item vectors with their ids: write parquet instead"
-                )
+                raise DataError(f"{path} holds no item vectors with their ids")
             return cls._of_vectors(path, IdMap.from_arrays(arrays, "item", prefix).ids, matrix)
         with reading(path) as file:
             return cls.of(_read(file), str(path))
@@ -126,11 +126,9 @@ class ItemTable:
             whole = pc.match_substring_regex(text, r"^-?\d{1,18}$")
             text = pc.if_else(whole, text, pa.scalar(None, pa.string())).cast(pa.int64())
         index = items.encode(text).astype(np.int64)
-        first = np.unique(index, return_index=True)[1]
-        again = np.ones(len(index), bool)
-        again[first] = False
-        index[again] = -1
-        return index
+        first = np.zeros(len(index), bool)
+        first[np.unique(index, return_index=True)[1]] = True
+        return np.where(first, index, -1)
 
     def texts(self, column: str | None = None) -> list[str]:
         """A column (the ids by default) as text: lists with `|` between their parts."""
@@ -168,16 +166,12 @@ def load_items(source: Any) -> dict[Any, ItemInfo]:
     title, genres, year = map(table.find, (_TITLE_NAMES, GENRE_NAMES, "releaseyear"))
     if title is None:
         raise DataError(f"{table.name} needs a title column (columns found: {listed(table.raw)})")
-    titles, nothing = table.texts(title), [""] * len(table.ids)
-    if year is not None:
-        years = (f" ({year})" if year else "" for year in table.texts(year))
-        titles = [f"{title}{year}" for title, year in zip(titles, years, strict=True)]
-    cells = nothing if genres is None else table.texts(genres)
-    infos = (
-        ItemInfo(title, tuple(table.genres(cell)))
-        for title, cell in zip(titles, cells, strict=True)
-    )
-    items = dict(zip(table.texts(), infos, strict=True))
+    nothing = [""] * len(table.ids)
+    cells = (nothing if name is None else table.texts(name) for name in (title, genres, year))
+    items = {
+        key: ItemInfo(f"{title} ({year})" if year else title, tuple(table.genres(listed_genres)))
+        for key, title, listed_genres, year in zip(table.texts(), *cells, strict=True)
+    }
     whole = all(re.fullmatch(r"-?(0|[1-9][0-9]{0,18})", key) for key in items)
     return {int(key): info for key, info in items.items()} if whole else {**items}
 

@@ -13,7 +13,7 @@ from leporid.data.id_map import IdMap
 from leporid.data.interactions import Interactions
 from leporid.errors import ConfigError
 
-_DRIFT, _REACH = 0.2, 0.03
+_DRIFT, _REACH = 0.16, 0.03
 """How far a position travels, and the deviation of items from it, as shares of the ring."""
 _BACKGROUND = 0.15
 """Share of interactions drawn by popularity alone."""
@@ -54,13 +54,13 @@ def synthesize(
     first = np.cumsum(counts) - counts
     passed = (np.arange(interactions) - first[user]) / counts[user]
     # Zipf-Mandelbrot: without the shift the tail would be far too popular for a real log.
-    popularity = rng.permutation((np.arange(1, items + 1) + items / 10) ** -2.5)
+    popularity = rng.permutation((np.arange(1, items + 1) + items / 10) ** -2.0)
     cumulative = np.concatenate([[0], np.cumsum(popularity)])
     groups = max(1, items // _GROUP)
     bounds = cumulative[np.linspace(0, items, groups + 1).astype(np.int64)]
     place = rng.random(users)[user] + _DRIFT * passed
     item, todo = np.full(interactions, -1), np.arange(interactions)
-    for widening in range(1, _ROUNDS + 1):
+    for widening in np.linspace(1, 6, _ROUNDS):
         away = widening * _REACH * rng.normal(size=len(todo))
         group = np.floor((place[todo] + away) * groups).astype(np.int64) % groups
         alone = rng.random(len(todo)) < _BACKGROUND
