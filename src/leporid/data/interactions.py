@@ -111,10 +111,7 @@ class Interactions:
 
     @classmethod
     def joined(cls, *parts: Interactions) -> Interactions:
-        """The rows of parts with the same ids, one part after the other, not yet in order.
-
-        Times and weights are there where every part has them.
-        """
+        """The rows of parts with the same ids, one part after the other, not yet in order."""
 
         def column(name: str) -> Any:
             rows = [getattr(part, name) for part in parts]
@@ -153,10 +150,8 @@ class Interactions:
         return len(self.user)
 
     def __repr__(self) -> str:
-        return (
-            f"Interactions({len(self):,} interactions, {self.n_users:,} users, "
-            f"{self.n_items:,} items)"
-        )
+        sides = f"{self.n_users:,} users, {self.n_items:,} items"
+        return f"Interactions({len(self):,} interactions, {sides})"
 
     @property
     def n_users(self) -> int:
@@ -207,8 +202,7 @@ class Interactions:
         """The binary user x item matrix, float32, column indices sorted within a row.
 
         With `weighted` an entry is the sum of the weights of the pair's events, each 1 without
-        weights. A `csr_matrix`, for packages that take nothing else (implicit); scipy's newer kind
-        is `csr_array(data.csr())`, which shares the memory. Nothing here uses `*` on it.
+        weights. A `csr_matrix`, for packages that take nothing else (implicit).
         """
         small = self._indptr[-1] < np.iinfo(np.int32).max
         indptr = self._indptr.astype(np.int32) if small else self._indptr

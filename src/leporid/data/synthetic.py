@@ -100,7 +100,7 @@ def _repeats(user: NDArray[np.int64], item: NDArray[np.int64], items: int) -> ND
     """The rows whose user has the item from an earlier row."""
     pairs = user * items + item
     order = np.argsort(pairs, kind="stable")
-    return order[1:][np.diff(pairs[order]) == 0]
+    return np.asarray(order[1:][np.diff(pairs[order]) == 0])
 
 
 def _times(
