@@ -18,7 +18,7 @@ source_file   Files, pipes and addresses such as s3://; what goes wrong is a `Da
 split         `Split`: train, validation and test parts that share their id maps
 splitting     The protocols: per user by share, by one, at random, by time; cold items
 stored        `store_interactions`: a log larger than memory becomes a binary matrix on disk
-synthetic     Logs whose geometry is known
+synthetic     `synthesize`: a seeded log with neighbourhoods, power laws and drift
 text_files    Delimited text through pyarrow's CSV reader
 vector_files  Vectors with their ids, from the files of other tools
 """

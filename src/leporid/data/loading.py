@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -19,7 +20,6 @@ from leporid.artifacts import atomic_path
 from leporid.data.columns import (
     USUAL_NAMES,
     Asked,
-    LoadReport,
     RawTable,
     converted,
     find_column,
@@ -98,12 +98,13 @@ def load(
     columns = {"user": user, "item": item, "time": time, "rating": rating, "weight": weight}
     asked = Asked(columns, min_rating is not None, separator, header, encoding)
     if hasattr(source, "tocoo"):
-        raw = _read_matrix(source, weight)
+        raw = _read_matrix(source, asked)
     elif isinstance(source, str | os.PathLike):
         with reading(_locate(source)) as file:
             raw = read_log(file, asked)
     else:
-        raw = _read_frame(source, asked)
+        kind = type(source)
+        raw = _read_frame(source, asked, f"the {kind.__module__.split('.')[0]} {kind.__name__}")
     with in_words(raw.report.origin):
         raw = raw.in_file_order() if order == "file" else raw
         return to_interactions(raw, min_rating, duplicates)
@@ -125,11 +126,10 @@ def _locate(source: str | os.PathLike[str]) -> Path | str:
     raise DataError(f"no such file: {source} ({hint})")
 
 
-def _read_frame(source: Any, asked: Asked) -> RawTable:
+def _read_frame(source: Any, asked: Asked, origin: str) -> RawTable:
     """A pandas or polars frame, a pyarrow table or a mapping: what is needed is converted."""
     expected = "give a path, a data set name, a frame, columns by name or a scipy sparse matrix"
     found = frame_columns(source, expected)
-    origin = f"the {type(source).__module__.split('.')[0]} {type(source).__name__}"
     names = list(found)
     columns = find_columns(names, asked, origin)
     arrays = {
@@ -140,28 +140,19 @@ def _read_frame(source: Any, asked: Asked) -> RawTable:
         return RawTable.of(pa.table(arrays), columns, origin, "frame")
 
 
-def _read_matrix(matrix: Any, weight: str | int | None) -> RawTable:
+def _read_matrix(matrix: Any, asked: Asked) -> RawTable:
     """A scipy sparse matrix: rows are users, columns items, values ratings; no times."""
-    entries = matrix.tocoo()
-    shape = int(matrix.shape[0]), int(matrix.shape[1])
+    entries, shape = matrix.tocoo(), (int(matrix.shape[0]), int(matrix.shape[1]))
     columns = {
-        "user": pa.chunked_array([np.asarray(entries.row, dtype=np.int64)]),
-        "item": pa.chunked_array([np.asarray(entries.col, dtype=np.int64)]),
-        "rating": pa.chunked_array([np.asarray(entries.data, dtype=np.float64)]),
+        "row": np.asarray(entries.row, dtype=np.int64),
+        "column": np.asarray(entries.col, dtype=np.int64),
+        "value": np.asarray(entries.data, dtype=np.float64),
     }
-    names = {"user": "row", "item": "column", "rating": "value"}
-    if weight is not None:
-        if weight != "value":
-            raise UnknownNameError("weight of a matrix", str(weight), ["value"])
-        columns["weight"], names["weight"] = columns["rating"], "value"
-    report = LoadReport(
-        origin=f"the {shape[0]} x {shape[1]} {type(matrix).__name__}",
-        format="matrix",
-        columns=names,
-        guessed=(),
-        rows=len(entries.data),
-    )
-    return RawTable(columns, report, shape)
+    roles = {"user": "row", "item": "column", "rating": "value"}
+    asked = Asked({**roles, "weight": asked.columns["weight"]}, need_rating=True)
+    origin = f"the {shape[0]} x {shape[1]} {type(matrix).__name__}"
+    raw = _read_frame(columns, asked, origin)
+    return replace(raw, report=replace(raw.report, format="matrix"), shape=shape)
 
 
 def read_ids(
