@@ -17,6 +17,7 @@ from urllib.parse import unquote
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pa_csv
+import pyarrow.dataset as pa_dataset
 from pyarrow import fs
 
 from leporid.data.columns import Asked, Columns, RawTable, find_columns, listed
@@ -24,6 +25,7 @@ from leporid.data.source_file import SourceFile, in_words
 from leporid.data.text_files import MISSING, Layout, NoRowsError, batches_of, look, table_of
 from leporid.errors import DataError
 
+_BROKEN = "is not a whole parquet file"
 _NULL = "__HIVE_DEFAULT_PARTITION__"
 
 
@@ -43,8 +45,7 @@ def read_log(source: SourceFile, asked: Asked) -> RawTable:
     if not raws:
         raise DataError(f"{source.path} has no rows")
     report = replace(raws[0].report, rows=sum(raw.report.rows for raw in raws))
-    tables = [pa.table(dict(raw.columns)) for raw in raws]
-    whole = pa.concat_tables(tables, promote_options="permissive")
+    whole = pa.concat_tables([pa.table(dict(raw.columns)) for raw in raws])
     return RawTable(dict(zip(whole.column_names, whole.columns, strict=True)), report)
 
 
@@ -55,8 +56,12 @@ def log_batches(source: SourceFile, asked: Asked, batch_rows: int | None) -> Ite
     """
     with in_words(source.path):
         parts = _parts(source)
-        read = _parquet_tables if parts[0].file.is_parquet() else _text_tables
-        yield from read(source.path, parts, asked, batch_rows)
+        if not parts[0].file.is_parquet():
+            yield from _text_tables(source.path, parts, asked, batch_rows)
+        elif batch_rows is None:
+            yield _parquet_table(source, parts, asked)
+        else:
+            yield from _parquet_batches(source.path, parts, asked, batch_rows)
 
 
 def _parts(source: SourceFile) -> list[_Part]:
@@ -100,13 +105,30 @@ def _constant(value: str | None, rows: int) -> pa.Array:
     return pa.DictionaryArray.from_arrays(codes, [value or ""])
 
 
-def _parquet_tables(
-    origin: str, parts: Sequence[_Part], asked: Asked, batch_rows: int | None
+def _parquet_table(source: SourceFile, parts: Sequence[_Part], asked: Asked) -> RawTable:
+    """All rows; pyarrow reads several files at a time."""
+    of_folder = pa.schema([(name, pa.string()) for name in parts[0].partitions])
+    with in_words(source.path, _BROKEN):
+        dataset = pa_dataset.dataset(
+            [part.file.content for part in parts],
+            format="parquet",
+            filesystem=source.system,
+            partitioning=pa_dataset.partitioning(of_folder, flavor="hive"),
+            partition_base_dir=source.content,
+        )
+        names = dataset.schema.names
+        columns = find_columns(names, asked, source.path)
+        needed = [names[position] for position in columns.positions.values()]
+        return RawTable.of(dataset.to_table(needed), columns, source.path, "parquet")
+
+
+def _parquet_batches(
+    origin: str, parts: Sequence[_Part], asked: Asked, batch_rows: int
 ) -> Iterator[RawTable]:
     needed: list[str] = []
     for part in parts:
         path = part.file.path
-        with in_words(path, "is not a whole parquet file"), part.file.parquet() as opened:
+        with in_words(path, _BROKEN), part.file.parquet() as opened:
             names = list(dict.fromkeys((*opened.schema_arrow.names, *part.partitions)))
             if not needed:
                 columns = find_columns(names, asked, origin)
@@ -117,10 +139,7 @@ def _parquet_tables(
                 )
             inside = [name for name in needed if name not in part.partitions]
 
-            if batch_rows is None:
-                batches = iter([opened.read(inside)])
-            else:
-                batches = opened.iter_batches(batch_rows, columns=inside, use_threads=False)
+            batches = opened.iter_batches(batch_rows, columns=inside, use_threads=False)
             # `map` keeps no batch alive while the next one is decoded.
             yield from map(partial(_raw, needed, part.partitions, columns, origin), batches)
 

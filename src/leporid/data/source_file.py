@@ -66,7 +66,7 @@ class SourceFile(NamedTuple):
 
     def is_parquet(self) -> bool:
         """A directory, or a file by its content: a parquet file may have any name."""
-        if self.suffix in (".parquet", ".pq") or self.is_folder():
+        if self.path.endswith((".parquet", ".pq")) or self.is_folder():
             return True
         return self._beginning().startswith(b"PAR1")
 
