@@ -164,19 +164,12 @@ def _too_long(where: str) -> str:
 def table_of(layout: Layout, convert: pa_csv.ConvertOptions) -> pa.Table:
     """The whole file."""
     # In a pool of one thread, pyarrow up to 22 at least may wait for ever after a broken file.
+    options = _options(layout, threads=pa.cpu_count() > 1)
     try:
-        return _read(layout, convert, threads=pa.cpu_count() > 1)
-    except pa.ArrowInvalid:
-        pass
-    try:
-        return _read(layout, convert, threads=False)  # one thread counts the rows
-    except pa.ArrowInvalid as error:
-        raise _located(layout, str(error)) from None
-
-
-def _read(layout: Layout, convert: pa_csv.ConvertOptions, threads: bool) -> pa.Table:
-    with _opened(layout) as text:
-        table = pa_csv.read_csv(text, *_options(layout, threads), convert)
+        with _opened(layout) as text:
+            table = pa_csv.read_csv(text, *options, convert)
+    except pa.ArrowInvalid:  # one thread counts the rows, and so finds the line
+        return pa.Table.from_batches(batches_of(layout, convert))
     text.check(table.num_rows)
     return table
 
