@@ -3,6 +3,5 @@
 Most files have a test of their name. Beyond that: `test_load_frames` covers `loading` and
 `timestamps`; `test_load_text` covers `columns`, `text_files`, `policies` and `write`;
 `test_datasets` covers `download` and `item_titles`; `test_splitting` covers `split` and `id_map`
-in files; `test_synthetic` covers `synthetic_walk`. `tests.attack.fuzz_loads` reads
-thousands of odd files.
+in files. `tests.attack.fuzz_loads` reads thousands of odd files.
 """

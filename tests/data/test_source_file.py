@@ -6,7 +6,6 @@ import contextlib
 import gzip
 import os
 import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -19,12 +18,11 @@ from leporid.data import (
     is_split,
     load_items,
     read_ids,
-    source_file,
     store_interactions,
     write_log,
 )
 from leporid.data.source_file import in_words
-from leporid.errors import DataError, LeporidWarning
+from leporid.errors import DataError
 
 _ROWS = 30_000
 _LOG = "user,item,time\n" + "".join(f"{n % 97},{n},{n}\n" for n in range(_ROWS))
@@ -32,20 +30,18 @@ _LOG = "user,item,time\n" + "".join(f"{n % 97},{n},{n}\n" for n in range(_ROWS))
 
 @pytest.fixture
 def piped(tmp_path: Path) -> Iterator[Callable[..., Path]]:
-    """A named pipe that brings `content`, after a while."""
+    """A named pipe that brings `content`."""
     if not hasattr(os, "mkfifo"):
         pytest.skip("this system has no named pipes")
     threads = []
 
-    def pipe(content: bytes, name: str = "pipe", delay: float = 0.0, times: int = 1) -> Path:
+    def pipe(content: bytes, name: str = "pipe") -> Path:
         path = tmp_path / name
         os.mkfifo(path)
 
         def write() -> None:
-            time.sleep(delay)
             with contextlib.suppress(BrokenPipeError), open(path, "wb", buffering=0) as file:
-                for _ in range(times):
-                    file.write(content)
+                file.write(content)
 
         threads.append(threading.Thread(target=write, daemon=True))
         threads[-1].start()
@@ -77,20 +73,6 @@ def test_messages_name_the_pipe_and_not_its_copy(piped: Callable[..., Path]) -> 
         load(piped(b"user,item\n1,2\n3\n"))
     with pytest.raises(DataError, match=r"/zipped is not a whole compressed file"):
         load(piped(gzip.compress(_LOG.encode())[:-9], "zipped"))
-
-
-def test_waiting_for_a_pipe_is_said(
-    piped: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(source_file, "_PATIENCE", 0.05)
-    path = piped(_LOG.encode(), delay=0.5)
-    with pytest.warns(LeporidWarning, match="pipe that nothing has been written to: waiting"):
-        assert len(load(path)) == _ROWS
-
-
-def test_a_pipe_without_end_is_refused(piped: Callable[..., Path]) -> None:
-    with pytest.raises(DataError, match="pipe: a row is longer than 4 MiB"):
-        load(piped(bytes(1 << 20), times=100))
 
 
 @pytest.mark.parametrize(

@@ -4,18 +4,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy import sparse
-from scipy.sparse.linalg import svds
 
-from leporid import Split, synthesize, temporal_split
-from leporid.data import SyntheticData, synthesize_planted
+from leporid import Interactions, Split, synthesize, temporal_split
 from leporid.errors import ConfigError
-from tests.data.recovery import recovery_score
 
 
 @pytest.fixture(scope="module")
-def planted() -> SyntheticData:
-    return synthesize_planted(900, 400, 40_000, seed=7)
+def log() -> Interactions:
+    return synthesize(900, 400, 40_000, seed=7)
 
 
 @given(st.integers(1, 40), st.integers(1, 25), st.floats(0, 1), st.integers(0, 5))
@@ -23,7 +19,7 @@ def planted() -> SyntheticData:
 def test_exact_number_of_distinct_pairs(users: int, items: int, fill: float, seed: int) -> None:
     """From one interaction a user up to every cell of the matrix."""
     wanted = users + round(fill * (users * items - users))
-    data = synthesize(users, items, wanted, seed=seed, communities=(2, 3))
+    data = synthesize(users, items, wanted, seed=seed)
     assert len(data) == wanted
     assert len(np.unique(data.user.astype(np.int64) * items + data.item)) == wanted
     assert np.bincount(data.user, minlength=users).min() >= 1
@@ -32,9 +28,8 @@ def test_exact_number_of_distinct_pairs(users: int, items: int, fill: float, see
     assert np.all(later | (np.diff(data.user) == 1))
 
 
-def test_same_seed_same_log_whatever_the_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_same_seed_same_log() -> None:
     first = synthesize(300, 150, 9000, seed=3)
-    monkeypatch.setattr("os.cpu_count", lambda: 5)
     assert synthesize(300, 150, 9000, seed=3).digest == first.digest
     assert synthesize(300, 150, 9000, seed=4).digest != first.digest
 
@@ -42,48 +37,13 @@ def test_same_seed_same_log_whatever_the_threads(monkeypatch: pytest.MonkeyPatch
 def test_impossible_sizes_are_refused() -> None:
     with pytest.raises(ConfigError, match="from 10 to 50 distinct interactions, not 51"):
         synthesize(10, 5, 51)
-    with pytest.raises(ConfigError, match="communities"):
-        synthesize(10, 5, 20, communities=())
-    with pytest.raises(ConfigError, match="reach must be above 0"):
-        synthesize(10, 5, 20, reach=0.0)
 
 
-def test_power_laws(planted: SyntheticData) -> None:
-    stats = planted.interactions.stats()
-    activity = np.sort(np.bincount(planted.interactions.user))
+def test_power_laws(log: Interactions) -> None:
+    activity = np.sort(np.bincount(log.user))
     assert activity[0] >= 20
-    assert stats.tail_item_share < 0.10
+    assert log.stats().tail_item_share < 0.10
     assert activity[-9:].sum() > 5 * activity[:9].sum()
-
-
-def test_communities_are_nested_and_near(planted: SyntheticData) -> None:
-    tree = planted.item_communities
-    for scale in range(1, tree.shape[1]):
-        parents = {fine: set(tree[tree[:, scale] == fine, scale - 1]) for fine in tree[:, scale]}
-        assert all(len(found) == 1 for found in parents.values())
-    assert np.allclose(np.linalg.norm(planted.item_positions, axis=1), 1, atol=1e-5)
-    own = recovery_score(planted.item_positions, planted, side="item", k=5)
-    assert own.purity[0] > 0.95
-    assert own.distance_correlation == pytest.approx(1)
-
-
-def _svd(planted: SyntheticData) -> tuple[np.ndarray, np.ndarray]:
-    matrix = sparse.csr_matrix(planted.interactions.csr())
-    left, values, right = svds(matrix, k=24, random_state=0)
-    return left * values, right.T * values
-
-
-@pytest.mark.parametrize("side", ["user", "item"])
-def test_a_truncated_svd_recovers_the_communities(planted: SyntheticData, side: str) -> None:
-    vectors = _svd(planted)[side == "item"]
-    found = recovery_score(vectors, planted, side=side)  # type: ignore[arg-type]
-    assert found.purity[0] > 0.9
-    assert all(p > 3 * c for p, c in zip(found.purity, found.chance, strict=True))
-    assert found.score > 0.4
-    noise = np.random.default_rng(0).normal(size=vectors.shape)
-    chance = recovery_score(noise, planted, side=side)  # type: ignore[arg-type]
-    assert abs(chance.score) < 0.05
-    assert abs(chance.distance_correlation) < 0.2
 
 
 def _precision(scores: np.ndarray, split: Split, n: int = 10) -> np.ndarray:
@@ -98,9 +58,9 @@ def _standard_errors(better: np.ndarray, worse: np.ndarray) -> float:
     return float(difference.mean() / (difference.std(ddof=1) / np.sqrt(len(difference))))
 
 
-def test_neighbours_beat_popularity_and_recent_items_beat_all(planted: SyntheticData) -> None:
+def test_neighbours_beat_popularity_and_recent_items_beat_all(log: Interactions) -> None:
     """What a benchmark needs: personal taste, and an order worth knowing."""
-    split = temporal_split(planted.interactions)
+    split = temporal_split(log)
     train = split.train.csr().toarray()
     popularity = train.sum(axis=0)
     similarity = (train.T @ train) / (np.sqrt(np.outer(popularity, popularity)) + 10)
@@ -115,20 +75,3 @@ def test_neighbours_beat_popularity_and_recent_items_beat_all(planted: Synthetic
     by_recent = _precision(recent @ similarity, split)
     assert _standard_errors(by_all, by_popularity) > 5
     assert _standard_errors(by_recent, by_all) > 5
-
-
-def test_without_drift_the_order_says_less() -> None:
-    still = synthesize_planted(900, 400, 40_000, seed=7, drift=0.0)
-    moving = synthesize_planted(900, 400, 40_000, seed=7)
-
-    def travelled(planted: SyntheticData) -> float:
-        """Distance between the mean item position of the first and last third of a history."""
-        sequences = planted.interactions.sequences()
-        far = []
-        for user in range(len(sequences)):
-            items = planted.item_positions[sequences.of(user)]
-            third = len(items) // 3
-            far.append(np.linalg.norm(items[:third].mean(0) - items[-third:].mean(0)))
-        return float(np.mean(far))
-
-    assert travelled(moving) > 1.5 * travelled(still)

@@ -11,7 +11,7 @@ from scipy import sparse
 
 import leporid
 from leporid.data import Interactions, Split, inner_validation_split, split_by, write_log
-from leporid.errors import DataError, LeporidWarning, UnknownNameError
+from leporid.errors import DataError, LeporidWarning
 from leporid.models import everything
 
 LOG = "user,item,rating,timestamp,plays\n" + "".join(
@@ -93,7 +93,7 @@ def test_the_values_of_a_matrix_are_weights_when_asked_for() -> None:
     matrix = sparse.csr_array(np.array([[0, 2.5, 0], [4, 0, 1]]))
     data = leporid.load(matrix, weight="value")
     np.testing.assert_array_equal(data.csr(weighted=True).toarray(), matrix.toarray())
-    with pytest.raises(UnknownNameError, match="value"):
+    with pytest.raises(DataError, match="columns found: row, column, value"):
         leporid.load(matrix, weight="rating")
 
 

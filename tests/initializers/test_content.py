@@ -85,13 +85,11 @@ def test_numbers_are_standardised_and_gaps_are_average() -> None:
 
 
 def test_what_is_missing_or_too_much_is_counted() -> None:
-    long = "word " * 2_000_000
-    table = {"item_id": [1, 2, 3, 9, 1], "text": [long, "word here", "", "other", "word"]}
+    table = {"item_id": [1, 2, 3, 9, 1], "text": ["word word", "word here", "", "other", "word"]}
     with pytest.warns(LeporidWarning) as caught:
         made = item_features(ITEMS, table, columns=["text:text"])
     assert made.left_out == {
         "content rows without an item": 2,
-        "cells cut to 100,000 characters": 1,
         "items without content": 3,
     }
     assert "3 items without content" in str(caught[0].message)

@@ -14,7 +14,7 @@ from scipy import sparse
 
 import leporid
 from leporid import models
-from leporid.data import synthesize_planted
+from leporid.data import synthesize
 from leporid.errors import ConfigError, DataError
 from leporid.models.gfcf import GFCF
 from leporid.models.shared.sparse import canonical, normalised, rows_there_and_back
@@ -123,7 +123,7 @@ def test_turbocf_says_when_the_catalogue_is_too_large() -> None:
 
 @pytest.mark.parametrize("name", ["gfcf", "turbocf"])
 def test_filters_find_what_was_planted(name: str) -> None:
-    log = synthesize_planted(300, 200, 9000, seed=3).interactions
+    log = synthesize(300, 200, 9000, seed=3)
     split = leporid.temporal_split(log)
     hit_rates = {
         each: leporid.evaluate(models.get(each)().fit(split), split, at=(10,)).mean()["HR@10"]

@@ -103,8 +103,7 @@ def synth(
     """Make a synthetic log with communities, power laws and drift."""
     from leporid.data import synthesize
 
-    data = synthesize(users, items, interactions, seed=seed)
-    _write(data, output, json_output)
+    _write(synthesize(users, items, interactions, seed=seed), output, json_output)
 
 
 @group.command()

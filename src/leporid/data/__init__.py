@@ -13,14 +13,12 @@ k_core        Only users and items that occur often enough, in memory or a block
 loading       `load` and `write_log`: files, folders, frames, matrices, data sets; `read_ids`
 logs          The files of a log: parquet or text, one or a folder, whole or in batches
 policies      Which rows are kept, which are left out and counted; values become ids and times
-quoting       Where rows begin and quotes close in text, byte by byte
 sequences     `Sequences`: the items of each user in time order; which of them are repeats
 source_file   Files, pipes and addresses such as s3://; what goes wrong is a `DataError`
 split         `Split`: train, validation and test parts that share their id maps
 splitting     The protocols: per user by share, by one, at random, by time; cold items
 stored        `store_interactions`: a log larger than memory becomes a binary matrix on disk
-synthetic     Logs whose geometry is known
-synthetic_walk  The kernel of the generator: one user at a time, one item after the other
+synthetic     `synthesize`: a seeded log with neighbourhoods, power laws and drift
 text_files    Delimited text through pyarrow's CSV reader
 vector_files  Vectors with their ids, from the files of other tools
 """

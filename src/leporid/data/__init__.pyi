@@ -33,9 +33,6 @@ from .splitting import temporal_split as temporal_split
 from .stored import StoredInteractions as StoredInteractions
 from .stored import store_interactions as store_interactions
 from .stored import transpose as transpose
-from .synthetic import SyntheticConfig as SyntheticConfig
-from .synthetic import SyntheticData as SyntheticData
 from .synthetic import synthesize as synthesize
-from .synthetic import synthesize_planted as synthesize_planted
 from .vector_files import VECTOR_READERS as VECTOR_READERS
 from .vector_files import vector_id_file as vector_id_file

@@ -89,8 +89,7 @@ class LoadReport:
         return "guessed: " + ", ".join(parts)
 
 
-@dataclass(frozen=True)
-class Columns:
+class Columns(NamedTuple):
     """The columns of a source that have a role."""
 
     positions: Mapping[str, int]
@@ -98,7 +97,6 @@ class Columns:
     names: Mapping[str, str]
     """Role to name; also of ratings that need not be read."""
     guessed: tuple[str, ...]
-    """The roles whose column the caller did not name."""
 
 
 @dataclass(frozen=True)
@@ -133,6 +131,42 @@ class RawTable:
         return replace(self, columns={**self.columns, "time": numbers}, report=report)
 
 
+def frame_columns(source: Any, expected: str) -> dict[str, Any]:
+    """The columns of a table in memory by name, not yet converted; no package is imported."""
+    package = type(source).__module__.split(".")[0]
+    try:
+        if hasattr(source, "collect_schema") and hasattr(source, "collect"):  # polars.LazyFrame
+            source = source.collect()
+        if isinstance(source, Mapping):
+            return {str(name): column for name, column in source.items()}
+        if package == "pandas":
+            return {str(name): source.iloc[:, n] for n, name in enumerate(source)}
+        table = pa.table(source)
+        return dict(zip(table.column_names, table.columns, strict=True))
+    except (pa.ArrowException, TypeError, ValueError) as error:
+        kind = type(source).__name__
+        raise DataError(f"cannot load a {kind}: {expected}, not {kind} ({error})") from None
+
+
+def converted(column: Any, where: str) -> pa.Array | pa.ChunkedArray:
+    """One column as Arrow has it; `where` it is, for messages."""
+    if isinstance(column, pa.Array | pa.ChunkedArray):
+        return column
+    try:
+        return pa.array(column)
+    except OverflowError:
+        raise DataError(
+            f"{where} holds an integer beyond 64 bits: give ids as text and other numbers as floats"
+        ) from None
+    except UnicodeEncodeError as error:
+        raise DataError(
+            f"{where} holds text that UTF-8 cannot encode, {shortened(ascii(error.object))}: "
+            f"replace the lone surrogate in it"
+        ) from None
+    except (pa.ArrowException, TypeError, ValueError) as error:
+        raise DataError(f"{where} is no column: {shortened(error)}") from None
+
+
 def normalise(name: str) -> str:
     """'User-ID', 'user_id:token' and 'userId' are all 'userid'."""
     return re.sub(r"[^0-9a-z]", "", name.strip().split(":")[0].lower())
@@ -140,8 +174,7 @@ def normalise(name: str) -> str:
 
 def looks_like_header(fields: Sequence[str]) -> bool:
     """A first line with a usual name, or without any number or date, is a header."""
-    usual = {spelling for spellings in USUAL_NAMES.values() for spelling in spellings.split()}
-    if any(normalise(field) in usual for field in fields):
+    if position_of(fields, " ".join(USUAL_NAMES.values())) is not None:
         return True
     values = [field.strip() for field in fields]
     return not any(_NUMBER.fullmatch(value) or _DATE.fullmatch(value) for value in values)

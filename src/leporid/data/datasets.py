@@ -9,28 +9,23 @@ Downloads go through pooch: checked, tried again where they break off, and kept 
 from __future__ import annotations
 
 import hashlib
-import http.client
-import re
 import shutil
 import subprocess
 import sys
 import tempfile
-import urllib.request
-import warnings
 import zipfile
-from collections.abc import Callable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from leporid.artifacts import atomic_path, cache_directory, user_cache_directory
-from leporid.errors import DataError, LeporidWarning, UnknownNameError
-from leporid.progress import NullProgress, ProgressLike, make_progress
+from leporid.errors import DataError, UnknownNameError
+from leporid.progress import ProgressLike, make_progress
 
 _TIMEOUT_SECONDS = 30
 _RETRIES = 2
 _RECBOLE = "recbole==1.2.1"
-_RECBOLE_FOLDER = "recbole/dataset_example/ml-100k/"
 _RECBOLE_SHA256 = {
     "ml-100k.inter": "4edb74e2a81178c2ba9ff381495f754f996c4aea351b1272ca36b43da0935eff",
     "ml-100k.item": "51d7cdf777ce5c0f5b32c1d947a4a81fe07d75e78abbe761e0cd4d0756064532",
@@ -52,6 +47,8 @@ class NamedDataset:
     """Names the file of item titles may have."""
     url: str | None = None
     """The archive; None where a licence click is needed."""
+    md5: str = ""
+    """Of the archive, as published beside it."""
     min_rating: float | None = None
     """What `load` takes where it is not told: the lowest number that is a rating."""
 
@@ -63,7 +60,9 @@ class DatasetFiles(NamedTuple):
     items: Path | None
 
 
-def _movielens(size: str, about: str, log: tuple[str, ...], items: tuple[str, ...]) -> NamedDataset:
+def _movielens(
+    size: str, about: str, md5: str, log: tuple[str, ...], items: tuple[str, ...]
+) -> NamedDataset:
     return NamedDataset(
         name=f"ml-{size}",
         about=f"MovieLens-{size.upper()}: {about} ratings",
@@ -71,17 +70,33 @@ def _movielens(size: str, about: str, log: tuple[str, ...], items: tuple[str, ..
         interactions=log,
         items=items,
         url=f"https://files.grouplens.org/datasets/movielens/ml-{size}.zip",
+        md5=md5,
     )
 
 
-_100K = ("u.data", "ml-100k.inter"), ("u.item", "ml-100k.item")
 DATASETS: Mapping[str, NamedDataset] = {
     dataset.name: dataset
     for dataset in (
-        _movielens("100k", "943 users, 1,682 films, 100,000", *_100K),
-        _movielens("1m", "6,040 users, 3,706 films, 1,000,209", ("ratings.dat",), ("movies.dat",)),
         _movielens(
-            "20m", "138,493 users, 26,744 films, 20,000,263", ("ratings.csv",), ("movies.csv",)
+            "100k",
+            "943 users, 1,682 films, 100,000",
+            "0e33842e24a9c977be4e0107933c0723",
+            ("u.data", "ml-100k.inter"),
+            ("u.item", "ml-100k.item"),
+        ),
+        _movielens(
+            "1m",
+            "6,040 users, 3,706 films, 1,000,209",
+            "c4d9eecfca2ab87c1945afe126590906",
+            ("ratings.dat",),
+            ("movies.dat",),
+        ),
+        _movielens(
+            "20m",
+            "138,493 users, 26,744 films, 20,000,263",
+            "cd245b17a1ae2cc31bb14903e1204af3",
+            ("ratings.csv",),
+            ("movies.csv",),
         ),
         NamedDataset(
             name="steam",
@@ -117,10 +132,13 @@ def fetch(name: str, *, progress: bool | ProgressLike | None = None) -> DatasetF
     needed = {*dataset.interactions, *dataset.items}
     if dataset.url is None:
         for archive in sorted(folder.glob("*.zip")):
-            _extract(archive, folder, lambda member: Path(member).name in needed)
+            extract(archive, folder, needed)
     else:
         try:
-            _from_archive(dataset.url, folder, needed, progress)
+            target = folder / f"{name}.zip"
+            archive = download(dataset.url, target, md5=dataset.md5, progress=progress)
+            extract(archive, folder, needed)
+            archive.unlink()
         except DataError as official:
             if name != "ml-100k":
                 raise
@@ -147,33 +165,25 @@ def _how_to_get(dataset: NamedDataset, folder: Path) -> str:
     return f"{dataset.name!r} needs a licence click: {where}"
 
 
-def _from_archive(
-    url: str, folder: Path, needed: set[str], progress: bool | ProgressLike | None
+def extract(
+    archive: Path, folder: Path, needed: Collection[str], sha256: Mapping[str, str] | None = None
 ) -> None:
-    md5 = published_md5(url + ".md5")
-    archive = download(url, folder / url.rsplit("/", 1)[1], md5=md5, progress=progress)
-    if md5 is None:
-        warnings.warn(
-            f"no checksum was published beside {url}; only the archive's own CRC was checked",
-            LeporidWarning,
-            stacklevel=4,
-        )
-    _extract(archive, folder, lambda member: Path(member).name in needed)
-    archive.unlink()
-
-
-def _extract(archive: Path, folder: Path, needed: Callable[[str], bool]) -> None:
     """Copy the needed members into `folder`, flat; zipfile checks their CRC."""
     try:
         with zipfile.ZipFile(archive) as opened:
+            members = {Path(name).name: name for name in opened.namelist()}
             # The log last: its presence means that everything is there.
-            for member in sorted(filter(needed, opened.namelist()), key=_is_log):
+            for name in sorted(members.keys() & needed, key=_is_log):
                 with (
-                    opened.open(member) as source,
-                    atomic_path(folder / Path(member).name) as path,
-                    open(path, "wb") as target,
+                    opened.open(members[name]) as source,
+                    atomic_path(folder / name) as path,
+                    open(path, "w+b") as target,
                 ):
                     shutil.copyfileobj(source, target, 1 << 20)
+                    target.seek(0)
+                    known = (sha256 or {}).get(name)
+                    if known and hashlib.file_digest(target, "sha256").hexdigest() != known:
+                        raise DataError(f"{name} of {archive.name} has not the sha256 {known}")
     except zipfile.BadZipFile as error:
         raise DataError(f"{archive} is damaged: {error}; delete it and fetch it again") from None
 
@@ -195,59 +205,23 @@ def _from_wheel(folder: Path, official: DataError) -> None:
                 f"MovieLens-100K could be had neither from its official address ({official}) nor "
                 f"from the package {_RECBOLE} (pip: {complaint})"
             )
-        extract_wheel(wheels[0], folder, _RECBOLE_SHA256)
-
-
-def extract_wheel(wheel: Path, folder: Path, sha256: Mapping[str, str]) -> None:
-    """Copy the MovieLens-100K members of the RecBole wheel, checked against `sha256`."""
-    folder.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=folder) as scratch:
-        _extract(wheel, Path(scratch), lambda m: m.removeprefix(_RECBOLE_FOLDER) in sha256)
-        for name, expected in sha256.items():
-            if not (file := Path(scratch) / name).is_file():
-                raise DataError(f"{wheel.name} holds no {_RECBOLE_FOLDER}{name}")
-            if (digest := hashlib.sha256(file.read_bytes()).hexdigest()) != expected:
-                raise DataError(f"{name} of {wheel.name} has sha256 {digest}, not {expected}")
-        for name in sorted(sha256, key=_is_log):
-            (Path(scratch) / name).replace(folder / name)
-
-
-class _Bar:
-    """A progress bar as pooch wants it."""
-
-    def __init__(self, progress: bool | ProgressLike | None, name: str) -> None:
-        self.report, self.name = make_progress(progress), name
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        object.__setattr__(self, name, value)
-        if name == "total":
-            self.report.start(f"downloading {self.name}", value or None)
-
-    def update(self, size: int) -> None:
-        self.report.advance(size)
-
-    def reset(self) -> None:
-        """The transfer is over: what pooch adds now to fill the bar is not counted."""
-        self.close()
-        self.report = NullProgress()
-
-    def close(self) -> None:
-        self.report.close()
+        extract(wheels[0], folder, _RECBOLE_SHA256, _RECBOLE_SHA256)
 
 
 def download(
-    url: str, target: Path, *, md5: str | None = None, progress: bool | ProgressLike | None = None
+    url: str, target: Path, *, md5: str = "", progress: bool | ProgressLike | None = None
 ) -> Path:
     """Fetch `url` into `target`; a file whose checksum differs is never kept."""
     import pooch
 
     pooch.get_logger().setLevel("WARNING")
-    bar = _Bar(progress, target.name)
-    transfer = pooch.HTTPDownloader(bar, chunk_size=1 << 18, timeout=_TIMEOUT_SECONDS)
+    report = make_progress(progress)
+    report.start(f"downloading {target.name}")
+    transfer = pooch.HTTPDownloader(chunk_size=1 << 18, timeout=_TIMEOUT_SECONDS)
     files = pooch.create(
         target.parent,
         base_url="",
-        registry={target.name: None if md5 is None else f"md5:{md5}"},
+        registry={target.name: f"md5:{md5}" if md5 else None},
         urls={target.name: url},
         retry_if_failed=_RETRIES,
     )
@@ -261,14 +235,4 @@ def download(
             raise DataError(f"{url} answered {response.status_code} {response.reason}") from None
         raise DataError(f"could not download {url} to {target}: {error}") from None
     finally:
-        bar.close()
-
-
-def published_md5(url: str) -> str | None:
-    """The MD5 in a checksum file beside a download; None where it cannot be read."""
-    try:
-        with urllib.request.urlopen(url, timeout=_TIMEOUT_SECONDS) as response:
-            digest = re.search(rb"\b[0-9a-fA-F]{32}\b", response.read(4096))
-    except (OSError, http.client.HTTPException):
-        return None
-    return digest.group().decode().lower() if digest else None
+        report.close()

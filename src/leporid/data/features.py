@@ -25,8 +25,6 @@ from leporid.data.item_table import GENRE_NAMES, ItemTable
 from leporid.errors import ConfigError, DataError, LeporidWarning, UnknownNameError
 
 Kind = Literal["text", "categories", "number", "vector"]
-LONGEST = 100_000
-"""Characters of a cell that are read; the rest of a longer one says little more."""
 _REPEATED = 4
 """Parts of cells that occur this often on average are categories rather than text."""
 
@@ -67,12 +65,10 @@ def item_features(items: IdMap, *sources: Any, columns: Sequence[str] = ()) -> I
     blocks = []
     for name, kind in kinds.items():
         column = table.columns[name].take(pa.array(rows))
-        block = _BLOCKS[kind](column, f"{table.name}, column {name}", left_out)
-        spread = sparse.csr_array(
-            (np.ones(len(rows)), (index[rows], np.arange(len(rows)))), (len(items), len(rows))
-        )
-        blocks.append(spread @ block)
-    matrix = _unit_rows(sparse.csr_array(sparse.hstack(blocks, format="csr")))
+        blocks.append(_BLOCKS[kind](column, f"{table.name}, column {name}", left_out))
+    places = index[rows], np.arange(len(rows))
+    spread = sparse.csr_array((np.ones(len(rows)), places), (len(items), len(rows)))
+    matrix = _unit_rows(spread @ sparse.hstack(blocks, format="csr"))
     left_out["items without content"] = int(np.count_nonzero(np.diff(matrix.indptr) == 0))
     if left_out["items without content"] == len(items):
         raise DataError(f"{table.name} says nothing that two items share: there is no content")
@@ -126,25 +122,15 @@ def column_kind(name: str, column: pa.Array) -> Kind | None:
         )
     if types.is_boolean(kind):
         return "categories"
-    if types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind):
-        return "number"
-    if types.is_temporal(kind):
+    numbers = types.is_integer, types.is_floating, types.is_decimal, types.is_temporal
+    if any(is_kind(kind) for is_kind in numbers):
         return "number"
     if not (types.is_string(kind) or types.is_large_string(kind)):
         return None
     if re.sub(r"[^a-z]", "", name.lower()) in GENRE_NAMES.split():
         return "categories"
-    parts = [part for cell in _cells(column, Counter()) for part in _parts(cell)]
+    parts = [part for cell in column.to_pylist() for part in _parts(cell)]
     return "categories" if len(set(parts)) * _REPEATED <= len(parts) else "text"
-
-
-def _cells(column: pa.Array, left_out: Counter[str]) -> list[Any]:
-    cells: list[Any] = column.to_pylist()
-    long = [n for n, cell in enumerate(cells) if isinstance(cell, str) and len(cell) > LONGEST]
-    for n in long:
-        cells[n] = cells[n][:LONGEST]
-    left_out[f"cells cut to {LONGEST:,} characters"] += len(long)
-    return cells
 
 
 def _parts(cell: Any) -> list[str]:
@@ -158,12 +144,12 @@ def _parts(cell: Any) -> list[str]:
 
 def _text(column: pa.Array, where: str, left_out: Counter[str]) -> sparse.csr_array:
     words = re.compile(r"\w\w+")
-    cells = (" ".join(map(str, c)) if isinstance(c, list) else c for c in _cells(column, left_out))
+    cells = (" ".join(map(str, c)) if isinstance(c, list) else c for c in column.to_pylist())
     return _tf_idf([words.findall(str(cell or "").casefold()) for cell in cells])
 
 
 def _categories(column: pa.Array, where: str, left_out: Counter[str]) -> sparse.csr_array:
-    return _tf_idf([_parts(cell) for cell in _cells(column, left_out)])
+    return _tf_idf([_parts(cell) for cell in column.to_pylist()])
 
 
 def _tf_idf(documents: list[list[str]]) -> sparse.csr_array:

@@ -6,9 +6,8 @@ import contextlib
 import hashlib
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -18,16 +17,12 @@ from numpy.typing import NDArray
 
 from leporid.errors import DataError, UnknownIdError
 
-_INTEGER = r"^(0|-?[1-9][0-9]*)$"
-"""An integer as a program prints it: no leading zero, no plus sign."""
-
 
 @dataclass(frozen=True, eq=False)
 class IdMap:
     """Distinct external ids in sorted order; the position of an id is its index.
 
-    Ids are 64-bit integers or strings; a UUID is its usual text. Sorting makes the indices
-    independent of the order of the rows in the file.
+    Ids are 64-bit integers or strings; a UUID is its usual text.
     """
 
     ids: pa.Array
@@ -149,16 +144,8 @@ class IdMap:
         """The map of a subset, `indices` ascending."""
         return IdMap(self.ids.take(pa.array(indices)), self.kind)
 
-    def kept(self, indices: NDArray[Any]) -> IdMap:
-        """The map of a subset, as integers (and in their order) where all its ids are integers."""
-        inner = self.take(indices)
-        if not self.is_integer and pc.all(pc.match_substring_regex(inner.ids, _INTEGER)).as_py():
-            with contextlib.suppress(pa.ArrowInvalid):  # longer than 64 bits
-                return IdMap.from_values(inner.ids.cast(pa.int64()), self.kind)
-        return inner
-
     def within_core(self, indices: NDArray[Any], k: int) -> IdMap:
-        """`kept`, remembering the other ids as dropped by the `k`-core."""
+        """`take`, remembering the other ids as dropped by the `k`-core."""
         outside = np.ones(len(self), bool)
         outside[indices] = False
         if not outside.any():
@@ -166,11 +153,11 @@ class IdMap:
         dropped = self.ids.filter(pa.array(outside))
         if self.dropped is not None:
             earlier = self.dropped.ids
-            if earlier.type != dropped.type:  # what was kept may be integers, what was not is text
+            if earlier.type != dropped.type:  # before 0.8, what was kept could become integers
                 earlier, dropped = earlier.cast(pa.string()), dropped.cast(pa.string())
             dropped = pa.concat_arrays([earlier, dropped])
-        inner, before = self.kept(indices), IdMap.from_values(dropped, self.kind)
-        return IdMap(inner.ids, self.kind, before, max(k, self.core))
+        before = IdMap.from_values(dropped, self.kind)
+        return replace(self.take(indices), dropped=before, core=max(k, self.core))
 
     def _unknown(self, external: Any) -> str:
         """Why an id has no index."""
@@ -182,10 +169,8 @@ class IdMap:
                     f".core({self.core})): it has too few interactions, train with a smaller "
                     f"core to keep it"
                 )
-        return (
-            f"unknown {self.kind} {external!r}: the data has {len(self)} {self.kind}s "
-            f"and this is none of them"
-        )
+        known = f"the data has {len(self)} {self.kind}s and this is none of them"
+        return f"unknown {self.kind} {external!r}: {known}"
 
     @cached_property
     def digest(self) -> str:
@@ -198,18 +183,14 @@ class IdMap:
         return hasher.hexdigest()[:16]
 
     def to_arrays(self, prefix: str = "") -> dict[str, NDArray[Any]]:
-        """The ids as plain arrays for a file: int64, or UTF-8 bytes and their offsets.
-
-        Their names begin with `prefix`. Those of `dropped` come under `dropped.`, with its k as
-        `dropped.core`.
-        """
+        """The ids as plain arrays for a file: int64, or UTF-8 bytes and their offsets."""
         if self.is_integer:
             arrays = {f"{prefix}ids": np.ascontiguousarray(self.values)}
         else:
-            encoded = [str(value).encode() for value in self.values]
-            text = np.frombuffer(b"".join(encoded), dtype=np.uint8)
-            offsets = np.cumsum([0, *map(len, encoded)]).astype(np.int64)
-            arrays = {f"{prefix}bytes": text, f"{prefix}offsets": offsets}
+            lengths = pc.binary_length(self.ids).to_numpy()
+            offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+            text = "".join(self.values).encode()
+            arrays = {f"{prefix}bytes": np.frombuffer(text, np.uint8), f"{prefix}offsets": offsets}
         if self.dropped is not None:
             arrays[f"{prefix}dropped.core"] = np.array([self.core])
             arrays |= self.dropped.to_arrays(f"{prefix}dropped.")
@@ -241,15 +222,15 @@ def _stored_ids(arrays: Mapping[str, NDArray[Any]], kind: str) -> pa.Array:
     if (forms.get("bytes"), forms.get("offsets")) != (("|u1", 1), ("<i8", 1)):
         raise DataError(f"the {kind} ids are missing, or not integers or text")
     text, offsets = arrays["bytes"], arrays["offsets"]
-    ends = (len(offsets) and offsets[0], len(offsets) and offsets[-1])
-    if not len(offsets) or ends != (0, len(text)) or (np.diff(offsets) < 0).any():
-        raise DataError(f"the text of the {kind} ids is cut short or damaged")
-    raw = text.tobytes()
     try:
-        values = [raw[begin:end].decode() for begin, end in pairwise(offsets.tolist())]
-    except UnicodeDecodeError:
-        raise DataError(f"the text of the {kind} ids is not UTF-8") from None
-    return pa.array(values, type=pa.string())
+        if offsets[0] != 0 or offsets[-1] != len(text):
+            raise IndexError
+        buffers = [None, pa.py_buffer(offsets), pa.py_buffer(text)]
+        values = pa.Array.from_buffers(pa.large_string(), len(offsets) - 1, buffers)
+        values.validate(full=True)
+        return values.cast(pa.string())
+    except (IndexError, pa.ArrowException):
+        raise DataError(f"the text of the {kind} ids is cut short or damaged") from None
 
 
 def uuids_as_text(values: pa.Array) -> pa.Array:

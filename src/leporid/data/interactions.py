@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from leporid.data.id_map import IdMap
-from leporid.data.k_core import core_counts, new_indices, warn_of_few, with_core_dropped
+from leporid.data.k_core import core_counts, with_core_dropped
 from leporid.data.sequences import Sequences, first_of_pairs
 from leporid.errors import DataError, UnknownNameError
 
@@ -32,9 +32,7 @@ class DatasetStats:
     """Size, density and how little of the data the tail holds."""
 
     users: int
-    """Number of users."""
     items: int
-    """Number of items."""
     interactions: int
     """Number of events: of distinct (user, item) pairs, unless repeated events were kept."""
     density: float
@@ -98,7 +96,8 @@ class Interactions:
         weight = None if weight is None else np.ascontiguousarray(weight, dtype=np.float32)
         rows, counts = cls(user, item, time, users, items, weight=weight), dict(dropped or {})
         if not _in_order(user, time):
-            rows = rows.select(_by_user_and_time(user, time, len(users)))
+            keys = (user,) if time is None else (time, user)
+            rows = rows.select(np.lexsort(keys))
         if duplicates == "sum":
             # The entry of each event's pair, for the first of them to keep.
             sums = rows.csr(weighted=True)
@@ -112,10 +111,7 @@ class Interactions:
 
     @classmethod
     def joined(cls, *parts: Interactions) -> Interactions:
-        """The rows of parts with the same ids, one part after the other, not yet in order.
-
-        Times and weights are there where every part has them.
-        """
+        """The rows of parts with the same ids, one part after the other, not yet in order."""
 
         def column(name: str) -> Any:
             rows = [getattr(part, name) for part in parts]
@@ -154,10 +150,8 @@ class Interactions:
         return len(self.user)
 
     def __repr__(self) -> str:
-        return (
-            f"Interactions({len(self):,} interactions, {self.n_users:,} users, "
-            f"{self.n_items:,} items)"
-        )
+        sides = f"{self.n_users:,} users, {self.n_items:,} items"
+        return f"Interactions({len(self):,} interactions, {sides})"
 
     @property
     def n_users(self) -> int:
@@ -208,8 +202,7 @@ class Interactions:
         """The binary user x item matrix, float32, column indices sorted within a row.
 
         With `weighted` an entry is the sum of the weights of the pair's events, each 1 without
-        weights. A `csr_matrix`, for packages that take nothing else (implicit); scipy's newer kind
-        is `csr_array(data.csr())`, which shares the memory. Nothing here uses `*` on it.
+        weights. A `csr_matrix`, for packages that take nothing else (implicit).
         """
         small = self._indptr[-1] < np.iinfo(np.int32).max
         indptr = self._indptr.astype(np.int32) if small else self._indptr
@@ -236,28 +229,20 @@ class Interactions:
         """Keep users and items with at least `k` interactions, repeated until nothing changes.
 
         Repeated events of a pair count once, so that the core does not depend on whether they are
-        kept. The fixed point does not depend on the order of the removals. The id maps are
-        compacted to what remains, as integers where only integers remain: `.users.dropped` and
-        `.items.dropped` are the ids that went, `.dropped` counts the rows. Fewer than half of the
-        users left give a `LeporidWarning`, none a `DataError` that says how large `k` may be.
+        kept. The id maps are compacted to what remains: `.users.dropped` and `.items.dropped` are
+        the ids that went, `.dropped` counts the rows. Fewer than half of the users left give a
+        `LeporidWarning`, none a `DataError` that says how large `k` may be.
         """
         pairs = self.user[self.is_first], self.item[self.is_first]
         of_user, of_item = core_counts(lambda: [pairs], self.n_users, self.n_items, k)
         inner = self.select((of_user[self.user] > 0) & (of_item[self.item] > 0))
         kept_users, kept_items = np.flatnonzero(of_user), np.flatnonzero(of_item)
-        warn_of_few(len(kept_users), self.n_users, k)
-        users = self.users.within_core(kept_users, k)
-        items = self.items.within_core(kept_items, k)
-        new_user = new_indices(self.users, users, kept_users)
-        new_item = new_indices(self.items, items, kept_items)
-        if users.is_integer != self.users.is_integer:  # users in another order
-            inner = inner.select(np.argsort(new_user[inner.user], kind="stable"))
         return replace(
             inner,
-            user=new_user[inner.user],
-            item=new_item[inner.item],
-            users=users,
-            items=items,
+            user=(np.cumsum(of_user > 0, dtype=np.int32) - 1)[inner.user],
+            item=(np.cumsum(of_item > 0, dtype=np.int32) - 1)[inner.item],
+            users=self.users.within_core(kept_users, k),
+            items=self.items.within_core(kept_items, k),
             dropped=with_core_dropped(self.dropped, len(self) - len(inner), k),
             source=self.source,
         )
@@ -293,29 +278,6 @@ def _in_order(user: NDArray[np.int32], time: NDArray[np.int64] | None) -> bool:
     if time is not None:
         same &= time[1:] >= time[:-1]
     return bool(np.all((user[1:] > user[:-1]) | same))
-
-
-def _by_user_and_time(
-    user: NDArray[np.int32], time: NDArray[np.int64] | None, n_users: int
-) -> NDArray[np.int64]:
-    """The stable order by user, then time: a sort by time, then a counting sort by user."""
-    n = len(user)
-    by_time = np.arange(n) if time is None else _stable_order(time)
-    # One entry per column: turning columns into rows is a stable counting sort, linear and in C.
-    columns = sparse.csc_array(
-        (np.ones(n, dtype=np.int8), user[by_time], np.arange(n + 1)), shape=(n_users, n)
-    )
-    return np.asarray(by_time[columns.tocsr().indices])
-
-
-def _stable_order(time: NDArray[np.int64]) -> NDArray[np.int64]:
-    """`argsort(time, kind="stable")`, much faster where time and position fit into one integer."""
-    n, earliest = len(time), int(time.min())
-    if (int(time.max()) - earliest + 1) * n >= 2**63:
-        return np.argsort(time, kind="stable")
-    keys: NDArray[np.int64] = (time - earliest) * n + np.arange(n)
-    keys.sort()
-    return keys % n
 
 
 def _tail_share(counts: NDArray[np.int64]) -> float:

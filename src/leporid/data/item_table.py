@@ -19,10 +19,10 @@ import pyarrow.parquet as pa_parquet
 from numpy.typing import NDArray
 
 from leporid.artifacts import read_arrays
-from leporid.data.columns import listed, position_of
+from leporid.data.columns import converted, frame_columns, listed, position_of
 from leporid.data.datasets import DATASETS, fetch
 from leporid.data.id_map import IdMap, uuids_as_text
-from leporid.data.source_file import Address, SourceFile, in_words, located, reading, shortened
+from leporid.data.source_file import SourceFile, in_words, located, reading, shortened
 from leporid.data.text_files import read_lines, text_table
 from leporid.data.vector_files import VECTOR_READERS
 from leporid.errors import DataError, UnknownNameError
@@ -71,7 +71,10 @@ class ItemTable:
         if isinstance(source, ItemTable):
             return source
         if not isinstance(source, str | os.PathLike):
-            return cls.of(_in_memory(source), "the item table")
+            columns = frame_columns(source, "an item table is a file, a frame or columns")
+            with in_words("the item table"):
+                table = pa.table({k: converted(v, f"column {k!r}") for k, v in columns.items()})
+            return cls.of(table, "the item table")
         path = _item_file(source)
         if path.suffix in _VECTOR_FILES:
             return cls._of_vectors(path, *VECTOR_READERS[_VECTOR_FILES[path.suffix]](path))
@@ -80,9 +83,7 @@ class ItemTable:
             prefix = "items." if any(name.startswith("items.") for name in arrays) else ""
             matrix = arrays.get("items", arrays.get("vectors"))
             if matrix is None or not {f"{prefix}ids", f"{prefix}bytes"} & arrays.keys():
-                raise DataError(
-                    f"{path} holds no item vectors with their ids: write parquet instead"
-                )
+                raise DataError(f"{path} holds no item vectors with their ids")
             return cls._of_vectors(path, IdMap.from_arrays(arrays, "item", prefix).ids, matrix)
         with reading(path) as file:
             return cls.of(_read(file), str(path))
@@ -125,11 +126,9 @@ class ItemTable:
             whole = pc.match_substring_regex(text, r"^-?\d{1,18}$")
             text = pc.if_else(whole, text, pa.scalar(None, pa.string())).cast(pa.int64())
         index = items.encode(text).astype(np.int64)
-        first = np.unique(index, return_index=True)[1]
-        again = np.ones(len(index), bool)
-        again[first] = False
-        index[again] = -1
-        return index
+        first = np.zeros(len(index), bool)
+        first[np.unique(index, return_index=True)[1]] = True
+        return np.where(first, index, -1)
 
     def texts(self, column: str | None = None) -> list[str]:
         """A column (the ids by default) as text: lists with `|` between their parts."""
@@ -167,16 +166,12 @@ def load_items(source: Any) -> dict[Any, ItemInfo]:
     title, genres, year = map(table.find, (_TITLE_NAMES, GENRE_NAMES, "releaseyear"))
     if title is None:
         raise DataError(f"{table.name} needs a title column (columns found: {listed(table.raw)})")
-    titles, nothing = table.texts(title), [""] * len(table.ids)
-    if year is not None:
-        years = (f" ({year})" if year else "" for year in table.texts(year))
-        titles = [f"{title}{year}" for title, year in zip(titles, years, strict=True)]
-    cells = nothing if genres is None else table.texts(genres)
-    infos = (
-        ItemInfo(title, tuple(table.genres(cell)))
-        for title, cell in zip(titles, cells, strict=True)
-    )
-    items = dict(zip(table.texts(), infos, strict=True))
+    nothing = [""] * len(table.ids)
+    cells = (nothing if name is None else table.texts(name) for name in (title, genres, year))
+    items = {
+        key: ItemInfo(f"{title} ({year})" if year else title, tuple(table.genres(listed_genres)))
+        for key, title, listed_genres, year in zip(table.texts(), *cells, strict=True)
+    }
     whole = all(re.fullmatch(r"-?(0|[1-9][0-9]{0,18})", key) for key in items)
     return {int(key): info for key, info in items.items()} if whole else {**items}
 
@@ -261,9 +256,9 @@ def _item_file(source: str | os.PathLike[str]) -> Path:
 
 
 def _read(file: SourceFile) -> pa.Table:
-    path = file.path
+    path = Path(file.path)
     if file.is_parquet():
-        with in_words(str(path), "is not a whole parquet file"):
+        with in_words(file.path, "is not a whole parquet file"):
             return pa_parquet.read_table(file.content, filesystem=file.system)
     if path.name == "u.item" or path.suffix == ".dat":
         separator = "|" if path.name == "u.item" else "::"
@@ -273,7 +268,7 @@ def _read(file: SourceFile) -> pa.Table:
     return text_table(file, separator, quoting=file.suffix != ".item", header=True)
 
 
-def _movielens(path: Path | Address, fields: list[str]) -> list[str]:
+def _movielens(path: Path, fields: list[str]) -> list[str]:
     """Item, title and genres; those of u.item are flags in the order of `_ML_100K_GENRES`."""
     flags = fields[5:]
     if path.suffix == ".dat" and len(fields) >= 3:
@@ -283,19 +278,6 @@ def _movielens(path: Path | Address, fields: list[str]) -> list[str]:
         return [fields[0], fields[1], " ".join(genres)]
     row = shortened("|".join(fields), 60)
     raise DataError(f"{path}: a row has no item, title and genres, as MovieLens has them: {row!r}")
-
-
-def _in_memory(source: Any) -> pa.Table:
-    try:
-        if hasattr(source, "to_arrow"):
-            return source.to_arrow()
-        is_frame = type(source).__module__.startswith("pandas.")
-        return pa.Table.from_pandas(source, preserve_index=False) if is_frame else pa.table(source)
-    except (TypeError, ValueError, OverflowError, pa.ArrowInvalid) as error:
-        kind = type(source).__name__
-        raise DataError(
-            f"an item table is a file, a frame or columns, not {kind}: {error}"
-        ) from None
 
 
 def _whole(column: pa.ChunkedArray) -> pa.Array:

@@ -9,20 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from leporid.data.id_map import IdMap
 from leporid.errors import ConfigError, DataError, LeporidWarning
 
 Pairs = Iterable[tuple[NDArray[Any], NDArray[Any]]]
 """Users and items of the interactions, a block at a time."""
-
-
-def new_indices(before: IdMap, after: IdMap, kept: NDArray[Any]) -> NDArray[np.int32]:
-    """int32[len(before)]: the index in `after` of the ids at `kept`; that of others is void."""
-    if after.is_integer != before.is_integer:
-        return after.matches(before)
-    new = np.zeros(len(before), np.int32)
-    new[kept] = np.arange(len(kept), dtype=np.int32)
-    return new
 
 
 def core_counts(
@@ -30,7 +20,8 @@ def core_counts(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Interactions per user and per item within the k-core, 0 outside it.
 
-    `pairs` is called once per round, so that a log on disk can be read again.
+    `pairs` is called once per round, so that a log on disk can be read again. Fewer than half of
+    the users left give one warning.
     """
     if k < 1:
         raise ConfigError(f"the core needs k >= 1, got {k}")
@@ -51,18 +42,15 @@ def core_counts(
             )
         users, items = of_user >= k, of_item >= k
         if np.array_equal(users, of_user > 0) and np.array_equal(items, of_item > 0):
-            return of_user, of_item
-
-
-def warn_of_few(kept: int, users: int, k: int) -> None:
-    """One warning where the core leaves fewer than half of the users."""
-    if 2 * kept < users:
+            break
+    if 2 * (kept := np.count_nonzero(users)) < n_users:
         warnings.warn(
-            f"the {k}-core leaves {kept:,} of {users:,} users: results say nothing about the "
+            f"the {k}-core leaves {kept:,} of {n_users:,} users: results say nothing about the "
             f"others, a smaller k keeps more of them",
             LeporidWarning,
-            stacklevel=4,
+            stacklevel=3,
         )
+    return of_user, of_item
 
 
 def with_core_dropped(dropped: Mapping[str, int], rows: int, k: int) -> dict[str, int]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -20,10 +20,11 @@ from leporid.artifacts import atomic_path
 from leporid.data.columns import (
     USUAL_NAMES,
     Asked,
-    LoadReport,
     RawTable,
+    converted,
     find_column,
     find_columns,
+    frame_columns,
     normalise,
 )
 from leporid.data.datasets import DATASETS, fetch
@@ -31,14 +32,7 @@ from leporid.data.id_map import IdMap, uuids_as_text
 from leporid.data.interactions import Duplicates, Interactions
 from leporid.data.logs import read_log
 from leporid.data.policies import to_interactions
-from leporid.data.source_file import (
-    SourceFile,
-    in_words,
-    is_address,
-    located,
-    reading,
-    shortened,
-)
+from leporid.data.source_file import SourceFile, in_words, is_address, located, reading
 from leporid.data.split import is_split
 from leporid.data.text_files import read_lines, text_table
 from leporid.errors import (
@@ -104,17 +98,13 @@ def load(
     columns = {"user": user, "item": item, "time": time, "rating": rating, "weight": weight}
     asked = Asked(columns, min_rating is not None, separator, header, encoding)
     if hasattr(source, "tocoo"):
-        raw = _read_matrix(source, weight)
+        raw = _read_matrix(source, asked)
     elif isinstance(source, str | os.PathLike):
         with reading(_locate(source)) as file:
             raw = read_log(file, asked)
-    elif _is_frame(source):
-        raw = _read_frame(source, asked)
     else:
-        raise DataError(
-            f"cannot load a {type(source).__name__}: give a path, a data set name, a pandas or "
-            f"polars frame, a pyarrow table or a scipy sparse matrix"
-        )
+        kind = type(source)
+        raw = _read_frame(source, asked, f"the {kind.__module__.split('.')[0]} {kind.__name__}")
     with in_words(raw.report.origin):
         raw = raw.in_file_order() if order == "file" else raw
         return to_interactions(raw, min_rating, duplicates)
@@ -136,88 +126,33 @@ def _locate(source: str | os.PathLike[str]) -> Path | str:
     raise DataError(f"no such file: {source} ({hint})")
 
 
-def _is_frame(source: Any) -> bool:
-    """A pyarrow table, a mapping of columns, or anything that speaks Arrow (pandas, polars)."""
-    return (
-        isinstance(source, pa.Table | Mapping)
-        or hasattr(source, "__arrow_c_stream__")
-        or hasattr(source, "collect_schema")
-        or type(source).__module__.split(".")[0] == "pandas"
-    )
-
-
-def _read_frame(source: Any, asked: Asked) -> RawTable:
-    """A pandas or polars frame, a pyarrow table or a mapping of columns; neither is imported."""
-    package = type(source).__module__.split(".")[0]
-    origin = f"the {package} {type(source).__name__}"
-    if hasattr(source, "collect") and hasattr(source, "collect_schema"):  # polars.LazyFrame
-        source = source.collect()
-    try:
-        if package != "pandas" and not isinstance(source, Mapping):
-            source = pa.table(source)
-        names = source.column_names if isinstance(source, pa.Table) else list(source)
-        columns = find_columns([str(name) for name in names], asked, origin)
-        table = _selected(source, list(columns.positions.values()), origin)
-    except (pa.ArrowException, TypeError) as error:
-        raise DataError(f"{origin} cannot be read as columns: {error}") from None
-    return RawTable.of(table, columns, origin, "frame")
-
-
-def _selected(source: Any, positions: list[int], origin: str) -> pa.Table:
-    """Only the columns at these positions are converted."""
-    if isinstance(source, pa.Table):
-        return source.select(positions)
-    names = list(source)
-    series = list(source.values()) if isinstance(source, Mapping) else None
-    values = [
-        source.iloc[:, position] if series is None else series[position] for position in positions
-    ]
-    columns = [
-        _converted(column, f"{origin}, column {names[position]!r}")
-        for position, column in zip(positions, values, strict=True)
-    ]
-    return pa.table(columns, names=[str(position) for position in positions])
-
-
-def _converted(column: Any, where: str) -> pa.Array | pa.ChunkedArray:
-    """One column as Arrow has it."""
-    if isinstance(column, pa.Array | pa.ChunkedArray):
-        return column
-    try:
-        return pa.array(column)
-    except OverflowError:
-        raise DataError(
-            f"{where} holds an integer beyond 64 bits: give ids as text and other numbers as floats"
-        ) from None
-    except UnicodeEncodeError as error:
-        raise DataError(
-            f"{where} holds text that UTF-8 cannot encode, {shortened(ascii(error.object))}: "
-            f"replace the lone surrogate in it"
-        ) from None
-
-
-def _read_matrix(matrix: Any, weight: str | int | None) -> RawTable:
-    """A scipy sparse matrix: rows are users, columns items, values ratings; no times."""
-    entries = matrix.tocoo()
-    shape = int(matrix.shape[0]), int(matrix.shape[1])
-    columns = {
-        "user": pa.chunked_array([np.asarray(entries.row, dtype=np.int64)]),
-        "item": pa.chunked_array([np.asarray(entries.col, dtype=np.int64)]),
-        "rating": pa.chunked_array([np.asarray(entries.data, dtype=np.float64)]),
+def _read_frame(source: Any, asked: Asked, origin: str) -> RawTable:
+    """A pandas or polars frame, a pyarrow table or a mapping: what is needed is converted."""
+    expected = "give a path, a data set name, a frame, columns by name or a scipy sparse matrix"
+    found = frame_columns(source, expected)
+    names = list(found)
+    columns = find_columns(names, asked, origin)
+    arrays = {
+        role: converted(found[names[position]], f"{origin}, column {names[position]!r}")
+        for role, position in columns.positions.items()
     }
-    names = {"user": "row", "item": "column", "rating": "value"}
-    if weight is not None:
-        if weight != "value":
-            raise UnknownNameError("weight of a matrix", str(weight), ["value"])
-        columns["weight"], names["weight"] = columns["rating"], "value"
-    report = LoadReport(
-        origin=f"the {shape[0]} x {shape[1]} {type(matrix).__name__}",
-        format="matrix",
-        columns=names,
-        guessed=(),
-        rows=len(entries.data),
-    )
-    return RawTable(columns, report, shape)
+    with in_words(origin):
+        return RawTable.of(pa.table(arrays), columns, origin, "frame")
+
+
+def _read_matrix(matrix: Any, asked: Asked) -> RawTable:
+    """A scipy sparse matrix: rows are users, columns items, values ratings; no times."""
+    entries, shape = matrix.tocoo(), (int(matrix.shape[0]), int(matrix.shape[1]))
+    columns = {
+        "row": np.asarray(entries.row, dtype=np.int64),
+        "column": np.asarray(entries.col, dtype=np.int64),
+        "value": np.asarray(entries.data, dtype=np.float64),
+    }
+    roles = {"user": "row", "item": "column", "rating": "value"}
+    asked = Asked({**roles, "weight": asked.columns["weight"]}, need_rating=True)
+    origin = f"the {shape[0]} x {shape[1]} {type(matrix).__name__}"
+    raw = _read_frame(columns, asked, origin)
+    return replace(raw, report=replace(raw.report, format="matrix"), shape=shape)
 
 
 def read_ids(
@@ -233,12 +168,7 @@ def read_ids(
     if not os.path.exists(path):
         raise DataError(f"no such file: {path}")
     with reading(path) as file:
-        if file.is_parquet():
-            values = _ids_of_parquet(file, role, column)
-        elif file.suffix in (".csv", ".tsv"):
-            values = _ids_of_text(file, role, column)
-        else:
-            values = read_lines(file)
+        values = _id_values(file, role, column)
     ids = list(dict.fromkeys(value for value in values if value not in (None, "")))
     if not ids:
         raise DataError(f"{path} holds no {role} ids")
@@ -259,26 +189,24 @@ def read_ids(
     return list(among.externals(index))
 
 
-def _ids_of_parquet(file: SourceFile, role: str, column: str | None) -> list[Any]:
-    origin = str(file.path)
-    with in_words(origin, "is not a whole parquet file"), file.parquet() as opened:
-        names = opened.schema_arrow.names
-        position = find_column(names, role, column, origin)
-        values = opened.read([names[position]]).column(0)
+def _id_values(file: SourceFile, role: str, column: str | None) -> list[Any]:
+    origin = file.path
+    if file.is_parquet():
+        with in_words(origin, "is not a whole parquet file"), file.parquet() as opened:
+            names = opened.schema_arrow.names
+            name = names[find_column(names, role, column, origin)]
+            values = opened.read([name]).column(0)
         if pa.types.is_nested(values.type):
-            raise DataError(
-                f"{origin}: the column {names[position]!r} has type {values.type}, no id"
-            )
+            raise DataError(f"{origin}: the column {name!r} has type {values.type}, no id")
         return [value for chunk in values.chunks for value in uuids_as_text(chunk).to_pylist()]
-
-
-def _ids_of_text(file: SourceFile, role: str, column: str | None) -> list[str]:
+    if file.suffix not in (".csv", ".tsv"):
+        return read_lines(file)
     table = text_table(file, "\t" if file.suffix == ".tsv" else ",")
     names = [values[0].as_py().strip() for values in table.columns]
     # A single column of text may begin with an id: only a usual name is taken for one.
     usual = ("id", *USUAL_NAMES[role].split())
     has_names = len(names) > 1 or column in names or normalise(names[0]) in usual
-    position = find_column(names, role, column, str(file.path))
+    position = find_column(names, role, column, origin)
     return [value.strip() for value in table.column(position).to_pylist()[has_names:]]
 
 

@@ -8,11 +8,10 @@ called `day=2024-01-01` gives every row in it a column `day`. `read_log` reads a
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import PurePosixPath
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import unquote
 
 import numpy as np
@@ -26,56 +25,43 @@ from leporid.data.source_file import SourceFile, in_words
 from leporid.data.text_files import MISSING, Layout, NoRowsError, batches_of, look, table_of
 from leporid.errors import DataError
 
-_NULL = "__HIVE_DEFAULT_PARTITION__"
 _BROKEN = "is not a whole parquet file"
-Partitions = Mapping[str, str | None]
-"""Columns that a file's folders name, each with the one value that all its rows have."""
+_NULL = "__HIVE_DEFAULT_PARTITION__"
 
 
 class _Part(NamedTuple):
     """A file of a log."""
 
     file: SourceFile
-    partitions: Partitions
+    partitions: Mapping[str, str | None]
+    """Columns that its folders name, each with the one value that all its rows have."""
 
 
 def read_log(source: SourceFile, asked: Asked) -> RawTable:
     """The user, item, time and (if asked for) rating and weight columns of all files."""
-    parts, origin = _parts(source), str(source.path)
-    if parts[0].file.is_parquet():
-        return _read_parquet(source, parts, asked)
-    if len(parts) == 1 and not parts[0].partitions:
-        plan = _TextPlan.of(parts[0], asked, inferred=True)
-        return plan.raw(table_of(plan.layout, plan.convert), origin)
-    raws = []
-    for plan in _text_plans(parts, asked):
-        with suppress(NoRowsError):
-            raws.append(plan.raw(table_of(plan.layout, plan.convert), origin))
+    raws = list(log_batches(source, asked, None))
+    if len(raws) == 1:
+        return raws[0]
     if not raws:
-        raise DataError(f"{origin} has no rows")
+        raise DataError(f"{source.path} has no rows")
     report = replace(raws[0].report, rows=sum(raw.report.rows for raw in raws))
-    columns = {
-        role: pa.chunked_array([chunk for raw in raws for chunk in raw.columns[role].chunks])
-        for role in raws[0].columns
-    }
-    return RawTable(columns, report)
+    whole = pa.concat_tables([pa.table(dict(raw.columns)) for raw in raws])
+    return RawTable(dict(zip(whole.column_names, whole.columns, strict=True)), report)
 
 
-def log_batches(source: SourceFile, asked: Asked, batch_rows: int) -> Iterator[RawTable]:
-    """What `read_log` reads, some at a time: `batch_rows` of parquet, a block of text.
+def log_batches(source: SourceFile, asked: Asked, batch_rows: int | None) -> Iterator[RawTable]:
+    """The same some at a time: `batch_rows` of parquet, a block of text; None: file by file.
 
     `report.rows` are those of the batch.
     """
-    origin = str(source.path)
-    with in_words(origin):
+    with in_words(source.path):
         parts = _parts(source)
-        if parts[0].file.is_parquet():
-            yield from _parquet_batches(origin, parts, asked, batch_rows)
-            return
-        for plan in _text_plans(parts, asked):
-            with suppress(NoRowsError):
-                for batch in batches_of(plan.layout, plan.convert):
-                    yield plan.raw(pa.Table.from_batches([batch]), origin)
+        if not parts[0].file.is_parquet():
+            yield from _text_tables(source.path, parts, asked, batch_rows)
+        elif batch_rows is None:
+            yield _parquet_table(source, parts, asked)
+        else:
+            yield from _parquet_batches(source.path, parts, asked, batch_rows)
 
 
 def _parts(source: SourceFile) -> list[_Part]:
@@ -119,10 +105,10 @@ def _constant(value: str | None, rows: int) -> pa.Array:
     return pa.DictionaryArray.from_arrays(codes, [value or ""])
 
 
-def _read_parquet(source: SourceFile, parts: Sequence[_Part], asked: Asked) -> RawTable:
-    origin = str(source.path)
+def _parquet_table(source: SourceFile, parts: Sequence[_Part], asked: Asked) -> RawTable:
+    """All rows; pyarrow reads several files at a time."""
     of_folder = pa.schema([(name, pa.string()) for name in parts[0].partitions])
-    with in_words(origin, _BROKEN):
+    with in_words(source.path, _BROKEN):
         dataset = pa_dataset.dataset(
             [part.file.content for part in parts],
             format="parquet",
@@ -131,107 +117,108 @@ def _read_parquet(source: SourceFile, parts: Sequence[_Part], asked: Asked) -> R
             partition_base_dir=source.content,
         )
         names = dataset.schema.names
-        columns = find_columns(names, asked, origin)
-        table = dataset.to_table(
-            columns=[names[position] for position in columns.positions.values()]
-        )
-    return RawTable.of(table, columns, origin, "parquet")
+        columns = find_columns(names, asked, source.path)
+        needed = [names[position] for position in columns.positions.values()]
+        return RawTable.of(dataset.to_table(needed), columns, source.path, "parquet")
 
 
 def _parquet_batches(
     origin: str, parts: Sequence[_Part], asked: Asked, batch_rows: int
 ) -> Iterator[RawTable]:
-    first = parts[0]
-    with in_words(str(first.file.path), _BROKEN), first.file.parquet() as opened:
-        names = opened.schema_arrow.names
-    names += [name for name in first.partitions if name not in names]
-    columns = find_columns(names, asked, origin)
-    needed = [names[position] for position in columns.positions.values()]
-
-    def raw(partitions: Partitions, batch: pa.RecordBatch) -> RawTable:
-        table = pa.Table.from_batches([batch])
-        for name in set(needed).intersection(partitions):
-            table = table.append_column(name, _constant(partitions[name], len(batch)))
-        return RawTable.of(table.select(needed), columns, origin, "parquet")
-
+    needed: list[str] = []
     for part in parts:
-        with in_words(str(part.file.path), _BROKEN), part.file.parquet() as opened:
-            inside = [name for name in needed if name not in part.partitions]
-            if missing := set(inside) - set(opened.schema_arrow.names):
+        path = part.file.path
+        with in_words(path, _BROKEN), part.file.parquet() as opened:
+            names = list(dict.fromkeys((*opened.schema_arrow.names, *part.partitions)))
+            if not needed:
+                columns = find_columns(names, asked, origin)
+                needed = [names[position] for position in columns.positions.values()]
+            if missing := set(needed).difference(names):
                 raise DataError(
-                    f"{part.file.path} has no column {min(missing)!r}, as {first.file.path} has"
+                    f"{path} has no column {min(missing)!r}, as {parts[0].file.path} has"
                 )
-            # `map` keeps no batch alive while the next one is decoded.
+            inside = [name for name in needed if name not in part.partitions]
+
             batches = opened.iter_batches(batch_rows, columns=inside, use_threads=False)
-            yield from map(partial(raw, part.partitions), batches)
+            # `map` keeps no batch alive while the next one is decoded.
+            yield from map(partial(_raw, needed, part.partitions, columns, origin), batches)
 
 
-@dataclass(frozen=True)
-class _TextPlan:
-    """How the columns that matter are read from one text file."""
-
-    layout: Layout
-    columns: Columns
-    convert: pa_csv.ConvertOptions
-    partitions: Partitions
-
-    @classmethod
-    def of(cls, part: _Part, asked: Asked, *, inferred: bool) -> _TextPlan:
-        """By the beginning of the file; the type of times is `inferred`, or text."""
-        layout = look(part.file, asked.separator, asked.header, asked.encoding)
-        origin = str(part.file.path)
-        if len(layout.names) < 2:
-            raise DataError(
-                f"{origin}, line {layout.line - layout.header}: found one column where at least a "
-                f"user and an item are needed, splitting at {layout.separator!r}: give the "
-                f"separator"
-            )
-        first_row = None if layout.header else layout.first_row
-        partitions = {k: v for k, v in part.partitions.items() if k not in layout.names}
-        columns = find_columns([*layout.names, *partitions], asked, origin, first_row)
-        # Ids come as dictionaries: small, and '007' stays '007'.
-        ids = pa.dictionary(pa.int32(), pa.string())
-        types = {"user": ids, "item": ids, "rating": pa.float64(), "weight": pa.float64()}
-        types |= {} if inferred else {"time": pa.string()}
-        positions = {role: at for role, at in columns.positions.items() if at < len(layout.names)}
-        convert = pa_csv.ConvertOptions(
-            include_columns=[f"c{position}" for position in positions.values()],
-            column_types={
-                f"c{positions[role]}": types[role] for role in positions if role in types
-            },
-            null_values=list(MISSING),
-            strings_can_be_null=True,
-            quoted_strings_can_be_null=False,
-        )
-        return cls(layout, columns, convert, partitions)
-
-    def raw(self, table: pa.Table, origin: str) -> RawTable:
-        """The columns as read, and those that the folders of the file name."""
-        named = list(self.partitions)
-        for position, at in enumerate(self.columns.positions.values()):
-            if at >= len(self.layout.names):
-                name = named[at - len(self.layout.names)]
-                column = _constant(self.partitions[name], table.num_rows)
-                table = table.add_column(position, name, column)
-        text = {"separator": self.layout.separator, "header": self.layout.header}
-        return RawTable.of(table, self.columns, origin, "text", **text)
+def _raw(
+    names: Sequence[str],
+    partitions: Mapping[str, str | None],
+    columns: Columns,
+    origin: str,
+    rows: pa.Table | pa.RecordBatch,
+    layout: Layout | None = None,
+) -> RawTable:
+    """The columns of these names, those of the folders among them."""
+    table = rows if isinstance(rows, pa.Table) else pa.Table.from_batches([rows])
+    for name in set(names).difference(table.column_names):
+        table = table.append_column(name, _constant(partitions[name], table.num_rows))
+    table = table.select(names)
+    if layout is None:
+        return RawTable.of(table, columns, origin, "parquet")
+    text = {"separator": layout.separator, "header": layout.header}
+    return RawTable.of(table, columns, origin, "text", **text)
 
 
-def _text_plans(parts: Sequence[_Part], asked: Asked) -> Iterator[_TextPlan]:
-    """One for each file with rows; the first says how the others are laid out."""
-    first: _TextPlan | None = None
+def _text_tables(
+    origin: str, parts: Sequence[_Part], asked: Asked, batch_rows: int | None
+) -> Iterator[RawTable]:
+    """The first file with rows says how the others are laid out."""
+    whole = batch_rows is None
+    first: tuple[str, Columns] | None = None
     for part in parts:
+        path = part.file.path
         try:
-            plan = _TextPlan.of(part, asked, inferred=False)
+            layout = look(part.file, asked.separator, asked.header, asked.encoding)
+            columns, partitions = _text_columns(layout, part, asked)
+            if first is None:
+                first = path, columns
+                asked = asked._replace(separator=layout.separator, header=layout.header)
+            elif columns != first[1]:
+                raise DataError(
+                    f"{path} has the columns {listed(columns.names.values())}, and {first[0]} "
+                    f"{listed(first[1].names.values())}: the files of a log have the same"
+                )
+            names = [f"c{position}" for position in columns.positions.values()]
+            convert = _conversion(names, columns, partitions, inferred=whole and len(parts) == 1)
+            tables = iter([table_of(layout, convert)]) if whole else batches_of(layout, convert)
+            yield from map(partial(_raw, names, partitions, columns, origin, layout=layout), tables)
         except NoRowsError:
-            continue
-        if first is None:
-            first, layout = plan, plan.layout
-            asked = asked._replace(separator=layout.separator, header=layout.header)
-        elif plan.columns != first.columns:
-            names = listed(plan.columns.names.values())
-            raise DataError(
-                f"{part.file.path} has the columns {names}, and {first.layout.file.path} "
-                f"{listed(first.columns.names.values())}: the files of a log have the same"
-            )
-        yield plan
+            if len(parts) == 1:
+                raise
+
+
+def _text_columns(
+    layout: Layout, part: _Part, asked: Asked
+) -> tuple[Columns, dict[str, str | None]]:
+    """The columns with a role; those that folders name follow those of the file."""
+    path, width = part.file.path, len(layout.names)
+    if width < 2:
+        raise DataError(
+            f"{path}, line {layout.line - layout.header}: found one column where at least a "
+            f"user and an item are needed, splitting at {layout.separator!r}: give the separator"
+        )
+    named = {name: value for name, value in part.partitions.items() if name not in layout.names}
+    first_row = None if layout.header else layout.first_row
+    columns = find_columns([*layout.names, *named], asked, path, first_row)
+    return columns, {f"c{width + n}": value for n, value in enumerate(named.values())}
+
+
+def _conversion(
+    names: Sequence[str], columns: Columns, partitions: Mapping[str, Any], inferred: bool
+) -> pa_csv.ConvertOptions:
+    """Ids as dictionaries ('007' stays '007'); the type of times is `inferred`, or text."""
+    ids = pa.dictionary(pa.int32(), pa.string())
+    types = {"user": ids, "item": ids, "rating": pa.float64(), "weight": pa.float64()}
+    types |= {} if inferred else {"time": pa.string()}
+    roles = dict(zip(names, columns.positions, strict=True))
+    return pa_csv.ConvertOptions(
+        include_columns=[name for name in names if name not in partitions],
+        column_types={name: types[role] for name, role in roles.items() if role in types},
+        null_values=list(MISSING),
+        strings_can_be_null=True,
+        quoted_strings_can_be_null=False,
+    )

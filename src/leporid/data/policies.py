@@ -8,8 +8,8 @@ from __future__ import annotations
 import contextlib
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -28,14 +28,12 @@ _WHOLE = r"^(0|-?[1-9][0-9]*)(\.0+)?$"
 """An integer as a program would print it: no leading zero, no plus sign."""
 
 
-@dataclass(frozen=True)
-class KeptRows:
+class KeptRows(NamedTuple):
     """The rows that the policies keep, users and items as codes."""
 
     user: NDArray[np.int32]
     """int32[n]: positions in `user_values`."""
     item: NDArray[np.int32]
-    """int32[n]: positions in `item_values`."""
     time: pa.ChunkedArray | None
     """int64[n], no nulls."""
     weight: NDArray[np.float32] | None
@@ -55,17 +53,14 @@ def to_interactions(
     rows = keep_rows(raw, min_rating)
     check_kept(raw.report.origin, raw.report.rows, rows.dropped)
     if raw.shape is None:
-        counts = np.bincount(rows.user), np.bincount(rows.item)
-        user_of, users = id_lookup(rows.user_values, counts[0], "user")
-        item_of, items = id_lookup(rows.item_values, counts[1], "item")
+        user_of, users = id_lookup(rows.user_values, np.bincount(rows.user), "user")
+        item_of, items = id_lookup(rows.item_values, np.bincount(rows.item), "item")
     else:
         user_of, item_of = rows.user_values.to_numpy(), rows.item_values.to_numpy()
         users, items = IdMap.range(raw.shape[0], "user"), IdMap.range(raw.shape[1], "item")
     time = None if rows.time is None else np.asarray(rows.time)
-    pairs, how = (user_of[rows.user], item_of[rows.item]), duplicates
-    data = Interactions.from_arrays(
-        *pairs, time, users, items, rows.dropped, weight=rows.weight, duplicates=how
-    )
+    columns = user_of[rows.user], item_of[rows.item], time, users, items, rows.dropped
+    data = Interactions.from_arrays(*columns, weight=rows.weight, duplicates=duplicates)
     return replace(data, source=replace(raw.report, time_unit=rows.time_unit))
 
 
@@ -150,10 +145,8 @@ def _plain(values: pa.ChunkedArray) -> pa.ChunkedArray:
     """Strings in the one layout every kernel knows, dictionaries decoded."""
     if pa.types.is_dictionary(values.type):
         values = values.cast(values.type.value_type)
-    is_view = getattr(pa.types, "is_string_view", lambda _: False)
-    if is_view(values.type) or pa.types.is_large_string(values.type):
-        return values.cast(pa.string())
-    return values
+    is_string = str(values.type) in ("large_string", "string_view")
+    return values.cast(pa.string()) if is_string else values
 
 
 def _numbers(raw: RawTable, role: str) -> NDArray[np.float64]:

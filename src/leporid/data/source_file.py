@@ -10,12 +10,10 @@ import contextlib
 import csv
 import os
 import re
-import select
+import shutil
 import stat
 import tempfile
-import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 from urllib.parse import urlencode, urlsplit, urlunsplit
@@ -24,49 +22,18 @@ import pyarrow as pa
 import pyarrow.parquet as pa_parquet
 from pyarrow import fs
 
-from leporid.errors import DataError, LeporidError, LeporidWarning
+from leporid.errors import DataError, LeporidError
 
-LONGEST_ROW = 4 << 20
-"""Bytes of a row of text: longer rows are refused, so that memory is bounded."""
-_PATIENCE = 3.0
-"""Seconds after which a warning says that a pipe brings nothing."""
 _CODECS = {b"\x1f\x8b": "gzip", b"BZh": "bz2", b"\x28\xb5\x2f\xfd": "zstd"}
 """First bytes to pyarrow's name of the compression."""
 _ENDINGS = (".gz", ".bz2", ".zst")
 
 
-@dataclass(frozen=True)
-class Address:
-    """An address such as s3://bucket/key, for messages and for its ending: without passwords."""
-
-    text: str
-
-    def __str__(self) -> str:
-        return self.text
-
-    def __truediv__(self, name: str) -> Address:
-        return Address(f"{self.text.rstrip('/')}/{name}")
-
-    @property
-    def name(self) -> str:
-        """The last part."""
-        return PurePosixPath(self.text).name
-
-    @property
-    def suffix(self) -> str:
-        """The ending of the last part."""
-        return PurePosixPath(self.text).suffix
-
-    def with_suffix(self, suffix: str) -> Address:
-        """The same address with another ending."""
-        return Address(self.text.removesuffix(self.suffix) + suffix)
-
-
 class SourceFile(NamedTuple):
     """A file or folder that can be read more than once."""
 
-    path: Path | Address
-    """As the caller named it: for messages, and for its ending."""
+    path: str
+    """As the caller named it, without passwords: for messages, and for its ending."""
     content: str
     """Where its bytes lie in `system`: the path itself, or the copy of a pipe."""
     system: fs.FileSystem
@@ -74,12 +41,14 @@ class SourceFile(NamedTuple):
     @property
     def suffix(self) -> str:
         """The ending that tells the format: `.csv` of `log.csv.gz`."""
-        path = self.path
+        path = PurePosixPath(self.path)
         return (path.with_suffix("") if path.suffix in _ENDINGS else path).suffix
 
     def open(self) -> pa.NativeFile:
         """The bytes, decompressed where they are gzip, bzip2 or Zstandard."""
-        return self.system.open_input_stream(self.content, compression=self._codec())
+        first = self._beginning()
+        codec = next((name for magic, name in _CODECS.items() if first.startswith(magic)), None)
+        return self.system.open_input_stream(self.content, compression=codec)
 
     def parquet(self) -> pa_parquet.ParquetFile:
         """A parquet file, to read some of its columns."""
@@ -91,21 +60,15 @@ class SourceFile(NamedTuple):
 
     def inside(self, name: str) -> SourceFile:
         """A file of this folder."""
-        return self._replace(path=self.path / name, content=f"{self.content}/{name}")
+        return self._replace(
+            path=f"{self.path.rstrip('/')}/{name}", content=f"{self.content}/{name}"
+        )
 
     def is_parquet(self) -> bool:
         """A directory, or a file by its content: a parquet file may have any name."""
-        if self.path.suffix in (".parquet", ".pq") or self.is_folder():
+        if self.path.endswith((".parquet", ".pq")) or self.is_folder():
             return True
         return self._beginning().startswith(b"PAR1")
-
-    def is_binary(self) -> bool:
-        """Parquet, or compressed: a file whose bytes are no lines."""
-        return self._codec() is not None or self.is_parquet()
-
-    def _codec(self) -> str | None:
-        first = self._beginning()
-        return next((name for magic, name in _CODECS.items() if first.startswith(magic)), None)
 
     def _beginning(self) -> bytes:
         with self.system.open_input_stream(self.content, compression=None) as file:
@@ -127,23 +90,26 @@ def reading(source: Path | str) -> Iterator[SourceFile]:
     """A file or directory to read, also by its address; a pipe is copied into a file first."""
     if is_address(source):
         parts = urlsplit(str(source))
-        shown = Address(f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}")
-        with in_words(str(shown)):
+        shown = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+        with in_words(shown):
             yield _remote(str(source), shown)
         return
-    path = Path(source)
+    path, here = Path(source), fs.LocalFileSystem()
     with in_words(str(path)):
         mode = path.stat().st_mode
         if stat.S_ISFIFO(mode):
-            with _copied(path) as copy:
-                yield copy
+            with tempfile.NamedTemporaryFile() as copy:
+                with open(path, "rb") as pipe:
+                    shutil.copyfileobj(pipe, copy, 1 << 20)
+                copy.flush()
+                yield SourceFile(str(path), copy.name, here)
         elif stat.S_ISREG(mode) or stat.S_ISDIR(mode):
-            yield SourceFile(path, path.as_posix(), fs.LocalFileSystem())
+            yield SourceFile(str(path), path.as_posix(), here)
         else:
             raise DataError(f"{path} is a device or a socket: give a file or a pipe")
 
 
-def _remote(address: str, shown: Address) -> SourceFile:
+def _remote(address: str, shown: str) -> SourceFile:
     """What lies at an address; AWS_ENDPOINT_URL names another host than Amazon's for s3://."""
     endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
     parts = urlsplit(address)
@@ -178,32 +144,3 @@ def shortened(text: object, most: int = 200) -> str:
     """Text for a message: one line, and not a whole file."""
     line = " ".join(str(text).split())
     return line if len(line) <= most else f"{line[:most]}..."
-
-
-@contextlib.contextmanager
-def _copied(path: Path) -> Iterator[SourceFile]:
-    """A copy of all that a pipe brings; a warning says that the pipe is being waited for."""
-    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
-    with open(handle, "rb", buffering=0) as pipe, tempfile.NamedTemporaryFile() as copy:
-        if not select.select([pipe], [], [], _PATIENCE)[0]:
-            text = f"{path} is a pipe that nothing has been written to: waiting for it"
-            warnings.warn(text, LeporidWarning, stacklevel=6)
-            select.select([pipe], [], [])
-        os.set_blocking(handle, True)
-        source, unbroken = SourceFile(path, copy.name, fs.LocalFileSystem()), 0
-        while block := pipe.read(1 << 20):
-            copy.write(block)
-            unbroken = 0 if b"\n" in block or b"\r" in block else unbroken + len(block)
-            if unbroken > LONGEST_ROW:
-                copy.flush()
-                if not source.is_binary():
-                    raise DataError(too_long(str(path)))
-                unbroken = 0
-        copy.flush()
-        yield source
-
-
-def too_long(where: str) -> str:
-    """The message about a row that is longer than `LONGEST_ROW`."""
-    size = f"{LONGEST_ROW / (1 << 20):g} MiB"
-    return f"{where}: a row is longer than {size}: this is no log, or a quote is not closed"

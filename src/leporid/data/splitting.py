@@ -27,9 +27,8 @@ def temporal_split(
     """Per user, in time order: the first `train` share, the next `valid` share, then test.
 
     The cut points of a user with n interactions are floor(train n) and floor((train + valid) n),
-    computed in integers: 0.7 of 10 is 7, whatever binary fractions say. A user with very few
-    interactions may have none in train. A log without an order (`Interactions.has_order`) gives
-    `random_split` with `seed`, and a `LeporidWarning`.
+    computed in integers: 0.7 of 10 is 7, whatever binary fractions say. A log without an order
+    (`Interactions.has_order`) gives `random_split` with `seed`, and a `LeporidWarning`.
     """
     if not data.has_order:
         _warn_no_order(data, f"each user's interactions are split at random (seed {seed})")
@@ -42,8 +41,7 @@ def random_split(
 ) -> Split:
     """Per user, in an order drawn by `seed`: the cut points of `temporal_split`.
 
-    The split does not depend on the order of the rows in the file. Its parts have no times: what
-    is held out lies between what is not.
+    The split does not depend on the order of the rows in the file. Its parts have no times.
     """
     name = f"random({train:g}, {valid:g}, seed={seed})"
     return _by_share(_shuffled(data, seed), train, valid, name)
@@ -56,9 +54,9 @@ def leave_last_out(data: Interactions, *, seed: int = 0) -> Split:
     train. In a log without an order the two are drawn by `seed`, with a `LeporidWarning`.
     """
     if data.has_order:
-        return _leave_out(data, "leave-last-out")
+        return _leave_out(data, None)
     _warn_no_order(data, f"each user's two held-out interactions are drawn (seed {seed})")
-    return _leave_random_out(data, seed)
+    return _leave_out(data, seed)
 
 
 def global_time_split(
@@ -73,8 +71,7 @@ def global_time_split(
 
     Times are in the unit of `data.time`. A bound that is not given is the time of the
     interaction at that share of the whole log (`train`, and `train + valid`). Interactions with
-    the same time are never separated. Users whose first interaction is late have nothing in
-    train.
+    the same time are never separated.
     """
     if data.time is None:
         raise DataError(
@@ -113,10 +110,8 @@ def inner_validation_split(split: Split) -> Split:
     if name == "random" and numbers:
         first, second, seed = numbers.split(", ")
         return random_split(known, float(first), float(second), int(seed.removeprefix("seed=")))
-    if name == "leave-last-out":
-        return _leave_out(known, name)
-    if name == "leave-random-out" and numbers:
-        return _leave_random_out(known, int(numbers.removeprefix("seed=")))
+    if name in ("leave-last-out", "leave-random-out"):
+        return _leave_out(known, int(numbers.removeprefix("seed=")) if numbers else None)
     if name == "global-time" and numbers:
         # Times that tie may leave the training part empty; a share of it may not be.
         n = len(known) + len(split.test)
@@ -177,15 +172,19 @@ def cold_items_split(
     cold = np.zeros(data.n_items, bool)
     if by == "random":
         cold[np.random.default_rng(seed).permutation(data.n_items)[:count]] = True
+    elif by == "time" and data.time is None:
+        raise DataError("cold items by time need times: name the time column, or draw by='random'")
     elif by == "time":
-        cold[np.argsort(_first_seen(data), kind="stable")[-count:]] = True
+        first_seen = np.full(data.n_items, np.iinfo(np.int64).max)
+        np.minimum.at(first_seen, data.item, data.time)
+        cold[np.argsort(first_seen, kind="stable")[-count:]] = True
     else:
         raise ConfigError(f"cold items are chosen by 'random' or by 'time', not by {by!r}")
     whole = split_by(data, protocol, train=train, valid=valid, seed=seed)
     first, then = (part.select(~cold[part.item]) for part in (whole.train, whole.valid))
     dropped = len(whole.train) + len(whole.valid) - len(first) - len(then)
-    named = f"cold-items({share:g}, {by}, seed={seed}, left out {dropped})"
-    return Split(first, then, whole.test, f"{named} of {whole.protocol}")
+    name = f"cold-items({share:g}, {by}, seed={seed}, left out {dropped}) of {whole.protocol}"
+    return Split(first, then, whole.test, name)
 
 
 def _warn_no_order(data: Interactions, instead: str) -> None:
@@ -214,15 +213,14 @@ def _by_share(data: Interactions, train: float, valid: float, protocol: str) -> 
     return _cut(data, train_end, valid_end, protocol)
 
 
-def _leave_out(data: Interactions, protocol: str) -> Split:
+def _leave_out(data: Interactions, seed: int | None) -> Split:
+    """The last two of each user, or two drawn by the seed."""
+    name = "leave-last-out" if seed is None else f"leave-random-out(seed={seed})"
+    data = data if seed is None else _shuffled(data, seed)
     count = np.diff(data.sequences().indptr)
     train_end = np.where(count >= 3, count - 2, np.minimum(count, 1))
     valid_end = np.where(count >= 2, count - 1, count)
-    return _cut(data, train_end, valid_end, protocol)
-
-
-def _leave_random_out(data: Interactions, seed: int) -> Split:
-    return _leave_out(_shuffled(data, seed), f"leave-random-out(seed={seed})")
+    return _cut(data, train_end, valid_end, name)
 
 
 def _shares(train: float, valid: float) -> tuple[Fraction, Fraction]:
@@ -238,9 +236,7 @@ def _shares(train: float, valid: float) -> tuple[Fraction, Fraction]:
     return first, second
 
 
-def _cut(
-    data: Interactions, train_end: NDArray[Any], valid_end: NDArray[Any], protocol: str
-) -> Split:
+def _cut(data: Interactions, train_end: Any, valid_end: Any, protocol: str) -> Split:
     """Cut each user's history, `int64[n_users]` positions each."""
     position = np.arange(len(data)) - data.sequences().indptr[data.user]
     return _parts(data, position < train_end[data.user], position >= valid_end[data.user], protocol)
@@ -250,12 +246,3 @@ def _parts(
     data: Interactions, train: NDArray[np.bool_], test: NDArray[np.bool_], protocol: str
 ) -> Split:
     return Split(data.select(train), data.select(~(train | test)), data.select(test), protocol)
-
-
-def _first_seen(data: Interactions) -> NDArray[np.int64]:
-    """int64[n_items]: the time of each item's first interaction."""
-    if data.time is None:
-        raise DataError("cold items by time need times: name the time column, or draw by='random'")
-    first = np.full(data.n_items, np.iinfo(np.int64).max)
-    np.minimum.at(first, data.item, data.time)
-    return first

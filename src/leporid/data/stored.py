@@ -22,7 +22,7 @@ from scipy import sparse
 
 from leporid.data.columns import Asked, RawTable
 from leporid.data.id_map import IdMap
-from leporid.data.k_core import core_counts, new_indices, warn_of_few, with_core_dropped
+from leporid.data.k_core import core_counts, with_core_dropped
 from leporid.data.logs import log_batches
 from leporid.data.policies import check_kept, id_lookup, keep_rows
 from leporid.data.source_file import is_address, located, reading
@@ -140,8 +140,7 @@ def _store(
 ) -> StoredInteractions:
     user, item = _Vocabulary(), _Vocabulary()
     dropped: Counter[str] = Counter()
-    rows = 0
-    flat, in_order, target = folder / "pairs", folder / "by-user", folder / "items"
+    rows, flat, target = 0, folder / "pairs", folder / "items"
     with open(flat, "wb") as file:
         for batch in batches:
             kept = keep_rows(batch, min_rating)
@@ -158,10 +157,8 @@ def _store(
     counts = np.bincount(user_of, weights=user.counts, minlength=len(user_ids)).astype(np.int64)
     pairs = _read_pairs(flat, block)
     coded = (np.stack([user_of[u], item_of[i]], 1, dtype=np.int32) for u, i in pairs)
-    regions = _sort_into_regions(coded, counts, block, in_order)
+    indptr = _sorted_rows(coded, counts, len(item_ids), block, target)
     flat.unlink()
-    indptr = _distinct_rows(in_order, regions, counts, len(item_ids), target)
-    in_order.unlink()
     if repeated := int(counts.sum() - indptr[-1]):
         dropped["duplicate pair"] = repeated
     ids = user_ids, item_ids
@@ -182,34 +179,50 @@ def _read_pairs(path: Path, block: int) -> Iterator[NDArray[np.int32]]:
             yield flat.reshape(-1, 2).T
 
 
-def _sort_into_regions(
-    blocks: Iterator[NDArray[np.int32]], counts: NDArray[np.int64], block: int, target: Path
+def _sorted_rows(
+    blocks: Iterator[NDArray[np.int32]],
+    counts: NDArray[np.int64],
+    columns: int,
+    block: int,
+    target: Path,
 ) -> NDArray[np.int64]:
-    """Write pairs grouped by ranges of rows that hold about `block` pairs each, order kept.
+    """Write the columns of distinct pairs, by row and ascending; int64[rows + 1], the indptr.
 
-    Returns int64[regions + 1]: the first row of each. A row with more pairs has one of its own.
+    First the pairs are grouped in a file, by ranges of rows that hold about `block` pairs each.
     """
-    ends = np.cumsum(counts)
-    first = [0]
+    in_order, ends, first = target.with_suffix(".by-row"), np.cumsum(counts), [0]
     while first[-1] < len(counts):
         begin = ends[first[-1] - 1] if first[-1] else 0
         following = int(np.searchsorted(ends, begin + block, side="right"))
-        first.append(max(following, first[-1] + 1))
+        first.append(max(following, first[-1] + 1))  # a row with more pairs has its own range
     bounds = np.asarray(first, np.int64)
-    cursor = np.concatenate([[0], ends])[bounds[:-1]]
-    with open(target, "wb") as file:
+    begins = np.concatenate([[0], ends])[bounds]
+    cursor = begins[:-1].copy()
+    with open(in_order, "wb") as file:
         for pairs in blocks:
             region = np.searchsorted(bounds, pairs[:, 0], side="right") - 1
             # As a number of 8 or 16 bits it is sorted by counting.
             order = np.argsort(region.astype(np.min_scalar_type(len(bounds))), kind="stable")
-            grouped, sizes = pairs[order], np.bincount(region, minlength=len(cursor))
-            start = 0
-            for position in np.flatnonzero(sizes):
-                part = grouped[start : start + sizes[position]]
+            sizes = np.bincount(region, minlength=len(cursor))
+            for position, part in zip(
+                np.flatnonzero(sizes),
+                np.split(pairs[order], np.cumsum(sizes[sizes > 0])[:-1]),
+                strict=True,
+            ):
                 _write_at(file.fileno(), part.tobytes(), int(cursor[position]) * _PAIR_BYTES)
-                cursor[position] += sizes[position]
-                start += sizes[position]
-    return bounds
+            cursor += sizes
+    indptr = np.zeros(len(counts) + 1, np.int64)
+    with open(in_order, "rb") as file, open(target, "wb") as out:
+        for begin, end, size in zip(bounds[:-1], bounds[1:], np.diff(begins), strict=True):
+            rows, positions = np.fromfile(file, np.int32, 2 * int(size)).reshape(-1, 2).T
+            keys = (rows.astype(np.int64) - begin) * columns + positions
+            keys.sort()  # `np.unique` hashes them, which takes many times as long
+            keys = keys[np.diff(keys, prepend=-1) > 0]
+            (keys % columns).astype(np.int32).tofile(out)
+            indptr[begin + 1 : end + 1] = np.bincount(keys // columns, minlength=end - begin)
+    in_order.unlink()
+    np.cumsum(indptr, out=indptr)
+    return indptr
 
 
 def _write_at(file: int, content: bytes, offset: int) -> None:
@@ -220,24 +233,6 @@ def _write_at(file: int, content: bytes, offset: int) -> None:
         view, offset = view[written:], offset + written
 
 
-def _distinct_rows(
-    source: Path, bounds: NDArray[np.int64], counts: NDArray[np.int64], columns: int, target: Path
-) -> NDArray[np.int64]:
-    """Sort each region, drop repeated pairs, append the columns to `target`; the indptr."""
-    indptr = np.zeros(len(counts) + 1, np.int64)
-    sizes = np.add.reduceat(counts, bounds[:-1]) if len(counts) else counts
-    with open(source, "rb") as file, open(target, "wb") as out:
-        for begin, end, size in zip(bounds[:-1], bounds[1:], sizes, strict=True):
-            rows, positions = np.fromfile(file, np.int32, 2 * int(size)).reshape(-1, 2).T
-            keys = (rows.astype(np.int64) - begin) * columns + positions
-            keys.sort()  # `np.unique` hashes them, which takes many times as long
-            keys = keys[np.diff(keys, prepend=-1) > 0]
-            (keys % columns).astype(np.int32).tofile(out)
-            indptr[begin + 1 : end + 1] = np.bincount(keys // columns, minlength=end - begin)
-    np.cumsum(indptr, out=indptr)
-    return indptr
-
-
 def transpose(
     indptr: NDArray[np.int64], columns: NDArray[np.int32], n_columns: int, folder: Path, block: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
@@ -245,15 +240,12 @@ def transpose(
     counts = np.zeros(n_columns, np.int64)
     for start in range(0, len(columns), block):
         counts += np.bincount(columns[start : start + block], minlength=n_columns)
-    in_order, target = folder / "by-item", folder / "users"
-    blocks = _blocks(indptr, columns, block)
+    target, blocks = folder / "users", _blocks(indptr, columns, block)
     swapped = (np.stack([items, rows], 1, dtype=np.int32) for rows, items in blocks)
     try:
-        regions = _sort_into_regions(swapped, counts, block, in_order)
-        of_column = _distinct_rows(in_order, regions, counts, len(indptr) - 1, target)
+        of_column = _sorted_rows(swapped, counts, len(indptr) - 1, block, target)
     except OSError as error:
         raise DataError(f"could not write {folder}: {error.strerror or error}") from error
-    in_order.unlink()
     return of_column, _mapped(target)
 
 
@@ -277,29 +269,18 @@ def _core(stored: StoredInteractions, k: int) -> StoredInteractions:
 
     of_user, of_item = core_counts(pairs, stored.n_users, stored.n_items, k)
     kept_users, kept_items = np.flatnonzero(of_user), np.flatnonzero(of_item)
-    warn_of_few(len(kept_users), stored.n_users, k)
-    users, items = stored.users.kept(kept_users), stored.items.kept(kept_items)
-    new_user = new_indices(stored.users, users, kept_users)
-    new_item = new_indices(stored.items, items, kept_items)
-    counts = np.zeros(len(users), np.int64)
-    counts[new_user[kept_users]] = of_user[kept_users]
-
-    def inside() -> Iterator[NDArray[np.int32]]:
+    new_item = np.cumsum(of_item > 0, dtype=np.int32) - 1
+    target = stored.folder / "core-items"
+    with open(target, "wb") as out:
         for user, item in pairs():
-            keep = (of_user[user] > 0) & (of_item[item] > 0)
-            yield np.stack([new_user[user[keep]], new_item[item[keep]]], 1)
-
-    # Sorted again: ids that have become integers are in another order.
-    in_order, target = stored.folder / "core-by-user", stored.folder / "core-items"
-    regions = _sort_into_regions(inside(), counts, stored.block_rows, in_order)
-    indptr = _distinct_rows(in_order, regions, counts, len(items), target)
-    in_order.unlink()
+            new_item[item[(of_user[user] > 0) & (of_item[item] > 0)]].tofile(out)
     (stored.folder / "items").unlink()
+    indptr = np.concatenate([[0], np.cumsum(of_user[kept_users])])
     return replace(
         stored,
         indptr=indptr,
         items_of=_mapped(target),
-        users=users,
-        items=items,
+        users=stored.users.take(kept_users),
+        items=stored.items.take(kept_items),
         dropped=with_core_dropped(stored.dropped, int(len(stored) - indptr[-1]), k),
     )

@@ -1,77 +1,28 @@
-"""Synthetic logs whose geometry is known.
+"""Synthetic logs: users move along a ring of items while time passes.
 
-Users and items live on a unit sphere in `dimension` dimensions. Communities are nested at
-several scales: each splits into smaller ones nearer to each other. A user's next item is drawn
-with probability proportional to
-
-    popularity(item) * exp(-|item - position|^2 / (2 reach^2)),
-
-without repeats, where the position moves along a great circle while time passes (drift, mostly
-along a current that all users share) and wobbles from one session to the next. Popularity and
-activity follow power laws. Every random number comes from the seed; the result does not depend
-on the number of threads.
+A user's next item lies near their position on the ring, which drifts from the first interaction
+to the last, or is drawn by popularity alone. Popularity and activity follow power laws.
 """
 
 from __future__ import annotations
 
-import os
-from dataclasses import dataclass
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
-from leporid.config import Config, setting
 from leporid.data.id_map import IdMap
 from leporid.data.interactions import Interactions
-from leporid.data.synthetic_walk import Catalogue, walk_users
 from leporid.errors import ConfigError
-from leporid.threads import on_each_thread
 
-_SECONDS_PER_DAY = 86_400
-_BEGINNING = 946_684_800
-"""1 January 2000, when the first user may arrive."""
-
-
-@dataclass(frozen=True, eq=False)
-class SyntheticData:
-    """A log together with the geometry it was drawn from."""
-
-    interactions: Interactions
-    user_positions: NDArray[np.float32]
-    """float32[n_users, dimension], unit rows: the middle of each user's path."""
-    item_positions: NDArray[np.float32]
-    """float32[n_items, dimension], unit rows."""
-    user_communities: NDArray[np.int32]
-    """int32[n_users, scales]: the community at each scale, coarsest first."""
-    item_communities: NDArray[np.int32]
-    """int32[n_items, scales]."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class SyntheticConfig(Config):
-    """The geometry of a synthetic log."""
-
-    communities: tuple[int, ...] = setting((5, 4, 3), at_least=1)
-    """Into how many parts each community splits, coarsest scale first."""
-    dimension: int = setting(6, at_least=2)
-    """Of the space around the sphere."""
-    exponent: float = setting(2.5, at_least=0)
-    """Item popularity is (rank + items / 10) ** -exponent."""
-    activity: float = setting(1.8, above=1)
-    """Tail index of the users' activity; smaller means a heavier tail."""
-    min_activity: int = 20
-    """Every user has at least this many interactions (or half the mean, if that is less)."""
-    drift: float = setting(2.2, at_least=0)
-    """Angle in radians that a user's position travels between first and last interaction."""
-    reach: float = setting(0.35, above=0)
-    """How far from their position users look for items."""
-    background: float = 0.15
-    """Share of interactions drawn by popularity alone."""
-
-    def validate(self) -> None:
-        if not self.communities:
-            raise ConfigError("communities must have at least one scale")
+_DRIFT, _REACH = 0.16, 0.03
+"""How far a position travels, and the deviation of items from it, as shares of the ring."""
+_BACKGROUND = 0.15
+"""Share of interactions drawn by popularity alone."""
+_GROUP = 10
+"""Items of the ring that are drawn from together, by popularity."""
+_ROUNDS = 30
+"""Draws, ever farther away, in place of an item the user has; then any other item is taken."""
+_BEGINNING, _DAY = 946_684_800, 86_400
+"""1 January 2000, when the first user may arrive, in seconds."""
 
 
 def synthesize(
@@ -80,30 +31,16 @@ def synthesize(
     interactions: int = 50_000,
     *,
     seed: int = 0,
-    **geometry: Any,
+    min_activity: int = 20,
 ) -> Interactions:
-    """A seeded log with communities, power laws and drift; see `synthesize_planted`."""
-    return synthesize_planted(users, items, interactions, seed=seed, **geometry).interactions
-
-
-def synthesize_planted(
-    users: int = 1000,
-    items: int = 500,
-    interactions: int = 50_000,
-    *,
-    seed: int = 0,
-    **geometry: Any,
-) -> SyntheticData:
-    """A seeded log and its planted geometry.
+    """A seeded log with neighbourhoods, power laws and drift.
 
     Parameters
     ----------
     users, items, interactions : sizes; exactly `interactions` distinct pairs are drawn
     seed : the same seed gives the same log
-    geometry : fields of `SyntheticConfig`: communities, dimension, exponent, activity,
-        min_activity, drift, reach, background
+    min_activity : every user has at least so many interactions (or half the mean, if that is less)
     """
-    config = SyntheticConfig.from_dict(geometry)
     if users < 1 or items < 1:
         raise ConfigError(f"users and items must be at least 1, got {users} and {items}")
     if not users <= interactions <= users * items:
@@ -112,143 +49,67 @@ def synthesize_planted(
             f"{users * items:,} distinct interactions, not {interactions:,}"
         )
     rng = np.random.default_rng(seed)
-    centres, tree = _communities(rng, config.communities, config.dimension)
-    spread = 0.25 * 0.5 ** len(config.communities)
-    item_leaf = _uneven(rng, items, len(centres))
-    user_leaf = _uneven(rng, users, len(centres))
-    item_positions, user_positions = (
-        _on_sphere(centres[leaf] + rng.normal(0, spread, (len(leaf), config.dimension)))
-        for leaf in (item_leaf, user_leaf)
-    )
+    counts = _activities(rng, users, items, interactions, min_activity)
+    user = np.repeat(np.arange(users), counts)
+    first = np.cumsum(counts) - counts
+    passed = (np.arange(interactions) - first[user]) / counts[user]
     # Zipf-Mandelbrot: without the shift the tail would be far too popular for a real log.
-    rank = np.arange(1, items + 1, dtype=np.float64) + items / 10
-    popularity = rng.permutation(rank**-config.exponent)
-    counts = _activities(rng, users, items, interactions, config)
-    indptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-    direction = _directions(rng, user_positions)
-    order = np.argsort(item_leaf, kind="stable")
-    catalogue = _catalogue(item_positions[order], popularity[order], item_leaf[order])
-    walk = indptr, user_positions, direction, catalogue, config.drift, config.reach
-    indices, session = _walk(*walk, config.background, np.uint64(rng.integers(2**63)))
-    log = Interactions(
-        user=np.repeat(np.arange(users, dtype=np.int32), counts),
-        item=order[indices].astype(np.int32),
-        time=_times(rng, indptr, session),
+    popularity = rng.permutation((np.arange(1, items + 1) + items / 10) ** -2.0)
+    cumulative = np.concatenate([[0], np.cumsum(popularity)])
+    groups = max(1, items // _GROUP)
+    bounds = cumulative[np.linspace(0, items, groups + 1).astype(np.int64)]
+    place = rng.random(users)[user] + _DRIFT * passed
+    item, todo = np.full(interactions, -1), np.arange(interactions)
+    for widening in np.linspace(1, 6, _ROUNDS):
+        away = widening * _REACH * rng.normal(size=len(todo))
+        group = np.floor((place[todo] + away) * groups).astype(np.int64) % groups
+        alone = rng.random(len(todo)) < _BACKGROUND
+        low = np.where(alone, 0, bounds[group])
+        high = np.where(alone, bounds[-1], bounds[group + 1])
+        drawn = np.searchsorted(cumulative, rng.uniform(low, high), side="right") - 1
+        item[todo] = np.minimum(drawn, items - 1)
+        todo = _repeats(user, item, items)
+    for one in np.unique(user[todo]):  # whatever is left
+        own, rows = item[first[one] : first[one] + counts[one]], todo[user[todo] == one]
+        item[rows] = rng.permutation(np.setdiff1d(np.arange(items), own))[: len(rows)]
+    return Interactions(
+        user=user.astype(np.int32),
+        item=rng.permutation(items)[item].astype(np.int32),
+        time=_times(rng, user, first),
         users=IdMap.range(users, "user"),
         items=IdMap.range(items, "item"),
     )
-    users_at, items_at = user_positions.astype(np.float32), item_positions.astype(np.float32)
-    return SyntheticData(log, users_at, items_at, tree[user_leaf], tree[item_leaf])
-
-
-def _on_sphere(points: NDArray[np.float64]) -> NDArray[np.float64]:
-    return np.asarray(points / np.linalg.norm(points, axis=1, keepdims=True))
-
-
-def _communities(
-    rng: np.random.Generator, branching: tuple[int, ...], dimension: int
-) -> tuple[NDArray[np.float64], NDArray[np.int32]]:
-    """Centres float64[leaves, dimension] of the finest communities, int32[leaves, scales] tree.
-
-    Each scale halves the distances of the one above it.
-    """
-    centres = np.zeros((1, dimension))
-    tree = np.zeros((1, 0), dtype=np.int32)
-    for scale, parts in enumerate(branching):
-        offsets = np.concatenate([_spread_out(rng, parts, dimension) for _ in centres])
-        centres = np.repeat(centres, parts, axis=0) + 0.5**scale * offsets
-        tree = np.repeat(tree, parts, axis=0)
-        tree = np.column_stack([tree, np.arange(len(centres), dtype=np.int32)])
-    return _on_sphere(centres), tree
-
-
-def _spread_out(rng: np.random.Generator, n: int, dimension: int) -> NDArray[np.float64]:
-    """n unit vectors far from each other: each the farthest of 32 tries."""
-    chosen = _on_sphere(rng.normal(size=(1, dimension)))
-    while len(chosen) < n:
-        tries = _on_sphere(rng.normal(size=(32, dimension)))
-        farthest = (tries @ chosen.T).max(axis=1).argmin()
-        chosen = np.vstack([chosen, tries[farthest]])
-    return chosen
-
-
-def _uneven(rng: np.random.Generator, n: int, groups: int) -> NDArray[np.int64]:
-    """int64[n]: groups of uneven sizes."""
-    shares = rng.dirichlet(np.full(groups, 3.0))
-    return np.asarray(rng.choice(groups, size=n, p=shares))
 
 
 def _activities(
-    rng: np.random.Generator, users: int, items: int, total: int, config: SyntheticConfig
+    rng: np.random.Generator, users: int, items: int, total: int, min_activity: int
 ) -> NDArray[np.int64]:
     """int64[users] with the exact sum `total`: a floor plus a Lomax tail, capped."""
     mean = total / users
-    floor = max(1, min(config.min_activity, int(mean / 2)))
+    counts = np.full(users, max(1, min(min_activity, int(mean / 2))))
     cap = min(items, max(items // 2, int(np.ceil(1.2 * mean))))
-    weight = rng.pareto(config.activity, size=users) + 1e-9
-    extra = np.zeros(users)
-    left = float(total - floor * users)
-    free = np.ones(users, dtype=bool)
-    while left > 1e-6 and free.any():  # what the cap cuts off goes to the others
-        extra[free] += left * weight[free] / weight[free].sum()
-        over = extra > cap - floor
-        left = float((extra[over] - (cap - floor)).sum())
-        extra[over] = cap - floor
-        free &= ~over
-    counts = floor + np.floor(extra).astype(np.int64)
-    missing = total - int(counts.sum())
-    order = np.argsort(-(extra - np.floor(extra)), kind="stable")
-    order = order[counts[order] < items]
-    while missing > 0:  # largest remainders first
-        step = order[:missing]
-        counts[step] += 1
-        missing -= len(step)
-        order = order[counts[order] < items]
+    weight = rng.pareto(1.8, size=users) + 1e-9
+    while left := total - int(counts.sum()):  # what the cap cuts off goes to the others
+        free = np.flatnonzero(counts < cap)
+        more = rng.multinomial(left, weight[free] / weight[free].sum())
+        counts[free] = np.minimum(counts[free] + more, cap)
     return counts
 
 
-def _directions(rng: np.random.Generator, home: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Unit tangents float64[n, d]: a current shared by all, and as much of each user's own."""
-    dimension = home.shape[1]
-    square = rng.normal(size=(dimension, dimension))
-    current = home @ (square - square.T)  # a rotation's velocity: tangent to the sphere
-    own = rng.normal(size=home.shape)
-    own -= (own * home).sum(axis=1, keepdims=True) * home
-    return _on_sphere(_on_sphere(current) + 0.5 * _on_sphere(own))
-
-
-def _catalogue(
-    positions: NDArray[np.float64], popularity: NDArray[np.float64], leaf: NDArray[np.int64]
-) -> Catalogue:
-    """Items sorted by `leaf`, their community, as the kernel wants them."""
-    starts = np.append(np.flatnonzero(np.diff(leaf, prepend=-1)), len(leaf))
-    sizes = np.diff(starts)
-    centres = np.add.reduceat(positions, starts[:-1], axis=0) / sizes[:, None]
-    distance = np.linalg.norm(positions - np.repeat(centres, sizes, axis=0), axis=1)
-    radius = np.maximum.reduceat(distance, starts[:-1])
-    return Catalogue(positions, np.cumsum(popularity), starts, centres, radius)
-
-
-def _walk(indptr: NDArray[np.int64], *walk: Any) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
-    """The indices in the catalogue of every user's items, and where a new session begins."""
-    n, threads = int(indptr[-1]), min(os.cpu_count() or 1, 8)
-    out = np.empty(n, dtype=np.int32), np.empty(n, dtype=np.bool_)
-    bounds = np.searchsorted(indptr, np.linspace(0, n, threads + 1)).astype(np.int64)
-    bounds[-1] = len(indptr) - 1
-    walk = indptr, *walk, *out
-    on_each_thread(lambda i: walk_users(*bounds[i : i + 2], *walk), threads)
-    return out
+def _repeats(user: NDArray[np.int64], item: NDArray[np.int64], items: int) -> NDArray[np.int64]:
+    """The rows whose user has the item from an earlier row."""
+    pairs = user * items + item
+    order = np.argsort(pairs, kind="stable")
+    return np.asarray(order[1:][np.diff(pairs[order]) == 0])
 
 
 def _times(
-    rng: np.random.Generator, indptr: NDArray[np.int64], session: NDArray[np.bool_]
+    rng: np.random.Generator, user: NDArray[np.int64], first: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """int64[n] seconds, strictly ascending within a user: minutes apart, days between sessions."""
-    n = len(session)
+    """int64[n] seconds, ascending within a user: minutes apart, days between sessions."""
+    n = len(user)
     gap = rng.integers(30, 900, size=n)
-    gap[session] += (rng.exponential(5.0, size=int(session.sum())) * _SECONDS_PER_DAY).astype(int)
+    gap += (rng.random(n) < 0.2) * (rng.exponential(5.0, size=n) * _DAY).astype(np.int64)
     elapsed = np.cumsum(gap)
-    counts = np.diff(indptr)
-    first = np.repeat(elapsed[indptr[:-1]], counts)
-    arrival = _BEGINNING + rng.integers(0, 3 * 365 * _SECONDS_PER_DAY, size=len(counts))
-    return np.asarray(elapsed - first + np.repeat(arrival, counts), dtype=np.int64)
+    arrival = _BEGINNING + rng.integers(0, 3 * 365 * _DAY, size=len(first))
+    return np.asarray(elapsed - elapsed[first][user] + arrival[user])

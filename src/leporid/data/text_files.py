@@ -1,26 +1,29 @@
-"""Delimited text through pyarrow's CSV reader: no Python loop over lines."""
+"""Delimited text through pyarrow's CSV reader: no Python loop over lines.
+
+Where something is wrong, the standard library's reader finds the line.
+"""
 
 from __future__ import annotations
 
-import codecs
 import csv
 import io
 import re
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pa_csv
 
-from leporid.data import quoting
 from leporid.data.columns import looks_like_header
-from leporid.data.source_file import LONGEST_ROW, SourceFile, shortened, too_long
+from leporid.data.source_file import SourceFile, shortened
 from leporid.errors import ConfigError, DataError
 
+LONGEST_ROW = 4 << 20
+"""Bytes of a row of text: longer rows are refused, so that memory is bounded."""
 MISSING = ("", "NA", "N/A", "#N/A", "NaN", "nan", "null", "NULL", "None", "none", "\\N")
 """Unquoted fields that mean 'nothing here'."""
 _UNIT_SEPARATOR = "\x1f"
@@ -56,8 +59,11 @@ class Layout:
     first_row: list[str]
     line: int
     """The line, from 1, on which the rows of data begin."""
-    offset: int
-    """Bytes before that line, as UTF-8."""
+
+    @property
+    def delimiter(self) -> str:
+        """The separator, or the byte that stands in for it."""
+        return _UNIT_SEPARATOR if len(self.separator.encode()) > 1 else self.separator
 
 
 def read_lines(file: SourceFile) -> list[str]:
@@ -95,61 +101,42 @@ def look(
     quoting: bool = True,
 ) -> Layout:
     """Find the separator, the header and the names from the first line that is not blank."""
-    path, before, skipped = file.path, 0, 0
+    path, line, text = file.path, 0, ""
     with file.open() as content:
         try:
-            text = io.TextIOWrapper(content, encoding, "surrogateescape", newline="")
+            lines = io.TextIOWrapper(content, encoding, "surrogateescape", newline="")
         except (LookupError, ValueError) as error:
-            raise EncodingError(str(path), encoding, f" ({error})") from None
-        lines = iter(partial(text.readline, LONGEST_ROW), "")
-        for line in lines:
-            if line.strip("\ufeff \t\r\n"):
-                break
-            before, skipped = before + len(line.encode()), skipped + 1
-        else:
-            raise NoRowsError(f"{path} is empty")
-        where, begin = f"{path}, line {skipped + 1}", line.removeprefix("\ufeff")
-        if len(line) == LONGEST_ROW:
-            raise DataError(too_long(where))
-        if "\0" in line or (not line.isascii() and _UNDECODED.search(line)):
+            raise EncodingError(path, encoding, f" ({error})") from None
+        while not text.strip("\ufeff \t\r\n"):
+            text, line = lines.readline(LONGEST_ROW), line + 1
+            if not text:
+                raise NoRowsError(f"{path} is empty")
+        where = f"{path}, line {line}"
+        if len(text) == LONGEST_ROW:
+            raise DataError(_too_long(where))
+        if "\0" in text or (not text.isascii() and _UNDECODED.search(text)):
             raise EncodingError(where, encoding)
-        if _JSON.match(begin):
+        text = text.removeprefix("\ufeff")
+        if _JSON.match(text):
             raise DataError(f"{where}: this looks like JSON: convert it to CSV or parquet")
-        separator = separator or _guess_separator(file.suffix, begin)
+        separator = separator or _guess_separator(file.suffix, text)
         if any(character in separator for character in '"\r\n\0'):
             raise ConfigError(f"{separator!r} cannot separate fields: give another separator")
         several = len(separator.encode()) > 1
         quoting = quoting and not several and file.suffix != ".inter"
-        before += len(line.encode()) - len(begin.encode())
-        if quoting and '"' in begin:
-            fields, taken = _quoted_row(begin, lines, separator, where)
-        else:
-            fields, taken = begin.rstrip("\r\n").split(separator), [begin]
+        fields, taken = text.rstrip("\r\n").split(separator), 1
+        if quoting and '"' in text:  # inside quotes the row may go on over several lines
+            reader = csv.reader(chain([text], lines), delimiter=separator, strict=True)
+            try:
+                fields, taken = next(reader), reader.line_num
+            except csv.Error as error:
+                raise DataError(f"{_not_closed(where)} ({error})") from None
     fields = [field.strip() for field in fields]
     if header is None:
         header = looks_like_header(fields)
     names = fields if header else [f"column {position}" for position in range(len(fields))]
-    if header:
-        before, skipped = before + len("".join(taken).encode()), skipped + len(taken)
-    about = separator, quoting, header, names, fields
-    return Layout(file, encoding, *about, skipped + 1, before)
-
-
-def _quoted_row(
-    line: str, rest: Iterator[str], separator: str, where: str
-) -> tuple[list[str], list[str]]:
-    """The fields of the first row and its lines: inside quotes it may go on over several."""
-    taken: list[str] = []
-
-    def lines() -> Iterator[str]:
-        for each in chain([line], rest):
-            taken.append(each)
-            yield each
-
-    try:
-        return next(csv.reader(lines(), delimiter=separator, strict=True)), taken
-    except csv.Error as error:
-        raise DataError(f"{_not_closed(where)} ({error})") from None
+    begin = line + taken if header else line
+    return Layout(file, encoding, separator, quoting, header, names, fields, begin)
 
 
 def _guess_separator(suffix: str, line: str) -> str:
@@ -169,61 +156,91 @@ def _not_closed(where: str) -> str:
     )
 
 
-def table_of(layout: Layout, convert: pa_csv.ConvertOptions, exact: bool = False) -> pa.Table:
-    """Fast where lines are rows; else, and to find the line of an error, in an exact pass."""
+def _too_long(where: str) -> str:
+    size = f"{LONGEST_ROW / (1 << 20):g} MiB"
+    return f"{where}: a row is longer than {size}: this is no log, or a quote is not closed"
+
+
+def table_of(layout: Layout, convert: pa_csv.ConvertOptions) -> pa.Table:
+    """The whole file."""
+    # In a pool of one thread, pyarrow up to 22 at least may wait for ever after a broken file.
+    options = _options(layout, threads=pa.cpu_count() > 1)
     try:
-        with layout.file.open() as file:
-            return pa_csv.read_csv(*_arguments(layout, convert, file, exact))
-    except pa.ArrowInvalid as error:
-        if exact:
-            raise _located(layout, str(error)) from None
-    except UnicodeError as error:
-        raise EncodingError(str(layout.file.path), layout.encoding, f" ({error})") from None
-    return table_of(layout, convert, exact=True)
+        with _opened(layout) as text:
+            table = pa_csv.read_csv(text, *options, convert)
+    except pa.ArrowInvalid:  # one thread counts the rows, and so finds the line
+        return pa.Table.from_batches(batches_of(layout, convert))
+    text.check(table.num_rows)
+    return table
 
 
 def batches_of(layout: Layout, convert: pa_csv.ConvertOptions) -> Iterator[pa.RecordBatch]:
     """What `table_of` reads, a block of text at a time."""
+    rows = 0
     try:
-        with layout.file.open() as file:
-            yield from pa_csv.open_csv(*_arguments(layout, convert, file, exact=True))
+        with _opened(layout) as text:
+            for batch in pa_csv.open_csv(text, *_options(layout, threads=False), convert):
+                rows += len(batch)
+                yield batch
     except pa.ArrowInvalid as error:
         raise _located(layout, str(error)) from None
-    except UnicodeError as error:
-        raise EncodingError(str(layout.file.path), layout.encoding, f" ({error})") from None
+    text.check(rows)
 
 
-def _arguments(
-    layout: Layout, convert: pa_csv.ConvertOptions, file: pa.NativeFile, exact: bool
-) -> tuple[Any, ...]:
-    """What pyarrow's readers take."""
+def _options(layout: Layout, threads: bool) -> tuple[pa_csv.ReadOptions, pa_csv.ParseOptions]:
     read = pa_csv.ReadOptions(
+        skip_rows=layout.line - 1,
         column_names=[f"c{position}" for position in range(len(layout.names))],
-        # In a pool of one thread, pyarrow up to 22 at least may wait for ever after a broken file.
-        use_threads=not exact and pa.cpu_count() > 1,
+        encoding=layout.encoding,
+        use_threads=threads,
         block_size=LONGEST_ROW,
     )
     parse = pa_csv.ParseOptions(
-        delimiter=_one_byte(layout.separator),
+        delimiter=layout.delimiter,
         quote_char='"' if layout.quoting else False,
-        newlines_in_values=exact and layout.quoting,
+        newlines_in_values=layout.quoting,
     )
-    return _Blocks(_checked(_rows(layout, file), layout, exact)), read, parse, convert
+    return read, parse
 
 
-def _one_byte(separator: str) -> str:
-    return _UNIT_SEPARATOR if len(separator.encode()) > 1 else separator
+@contextmanager
+def _opened(layout: Layout) -> Iterator[_Text]:
+    try:
+        with layout.file.open() as file:
+            yield _Text(layout, file)
+    except UnicodeError as error:
+        raise EncodingError(layout.file.path, layout.encoding, f" ({error})") from None
 
 
-def _rows(layout: Layout, file: pa.NativeFile) -> Iterator[bytes]:
-    """The rows of data as UTF-8 with a separator of one byte, a block at a time."""
-    if codecs.lookup(layout.encoding).name != "utf-8":
-        file = pa.transcoding_input_stream(file, layout.encoding, "utf-8")
-    file.read(layout.offset)
-    blocks = iter(partial(file.read, LONGEST_ROW), b"")
-    if len(layout.separator.encode()) > 1:
-        return replaced(blocks, layout.separator.encode(), _UNIT_SEPARATOR.encode())
-    return blocks
+class _Text(io.RawIOBase):
+    """The bytes with a separator of one byte, for pyarrow to read; lines and quotes are counted."""
+
+    def __init__(self, layout: Layout, file: pa.NativeFile) -> None:
+        super().__init__()
+        self._layout, self._lines, self._quotes, self._last = layout, 1 - layout.line, 0, b"\n"
+        self._blocks: Iterator[bytes] = iter(partial(file.read, LONGEST_ROW), b"")
+        if layout.delimiter != layout.separator:
+            separator, single = layout.separator.encode(), layout.delimiter.encode()
+            self._blocks = replaced(self._blocks, separator, single)
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int = -1, /) -> bytes:
+        block = next(self._blocks, b"")
+        self._quotes += block.count(b'"')
+        self._lines += block.count(b"\n")
+        self._last = block[-1:] or self._last
+        return block
+
+    def check(self, rows: int) -> None:
+        """Where lines may have gone into a quoted field, that its quotes are closed.
+
+        pyarrow reads on up to the next quote, however far below.
+        """
+        lines = self._lines + (self._last != b"\n")
+        if self._layout.quoting and self._quotes and (rows != lines or self._quotes % 2):
+            _line_of_row(self._layout)
 
 
 def replaced(chunks: Iterable[bytes], separator: bytes, single: bytes) -> Iterator[bytes]:
@@ -240,67 +257,18 @@ def replaced(chunks: Iterable[bytes], separator: bytes, single: bytes) -> Iterat
         yield held
 
 
-def _checked(chunks: Iterable[bytes], layout: Layout, exact: bool) -> Iterator[bytes]:
-    """The chunks as they are; a quote that is not closed, or a row that is too long, is an error.
-
-    pyarrow reads over such quotes. Where not `exact`, nothing is looked at before the first quote,
-    and line breaks inside quotes are left to the exact pass, which also finds the line of an error.
-    """
-    path, separator = layout.file.path, ord(_one_byte(layout.separator))
-    state, last = None, ord("\n")
-    for chunk in chunks:
-        if exact or state is not None or (layout.quoting and b'"' in chunk):
-            if state is None:
-                within = last not in (ord("\r"), ord("\n"), separator)
-                state = quoting.initial_state(layout.line, within)
-            text = np.frombuffer(chunk, np.uint8)
-            broken = quoting.scan(text, separator, layout.quoting, -1, state)
-            if broken or (state[quoting.INNER] and not exact):
-                raise _unclosed(path, state[quoting.OPENED], exact)
-            if exact and state[quoting.LENGTH] > LONGEST_ROW:
-                raise DataError(too_long(f"{path}, line {state[quoting.BEGAN]}"))
-        last = chunk[-1]
-        yield chunk
-    if state is not None and state[quoting.MODE] == quoting.IN_QUOTES:
-        raise _unclosed(path, state[quoting.OPENED], exact)
-
-
-def _unclosed(path: object, line: int, exact: bool) -> Exception:
-    return DataError(_not_closed(f"{path}, line {line}")) if exact else pa.ArrowInvalid("a quote")
-
-
-class _Blocks(io.RawIOBase):
-    """Chunks of bytes as a file whose blocks do not end between a CR and its LF.
-
-    pyarrow drops a line feed that begins a block, also inside quotes.
-    """
-
-    def __init__(self, chunks: Iterator[bytes]) -> None:
-        super().__init__()
-        self._chunks, self._following = chunks, next(chunks, b"")
-
-    def readable(self) -> bool:
-        return True
-
-    def read(self, size: int = -1, /) -> bytes:
-        block, self._following = self._following, next(self._chunks, b"")
-        if block.endswith(b"\r") and self._following.startswith(b"\n"):
-            self._following = self._following[1:] or next(self._chunks, b"")
-            return block + b"\n"
-        return block
-
-
 def _located(layout: Layout, message: str) -> DataError:
     """pyarrow's complaint in our words: file, line, and what was expected there."""
     path = layout.file.path
     if "Empty CSV" in message:
         return NoRowsError(f"{path} has no rows")
     row = re.search(r"Row #(\d+)", message)
-    where = f"{path}, line {_line_of_row(layout, int(row[1]))}" if row else str(path)
+    line = _line_of_row(layout, int(row[1]) if row else None)
+    where = f"{path}, line {line}" if row else path
     if "UTF8" in message:
         return EncodingError(where, layout.encoding)
     if "straddling" in message:
-        return DataError(too_long(where))
+        return DataError(_too_long(where))
     if counts := re.search(r"Expected \d+ columns, got \d+", message):
         return DataError(f"{where}: {counts[0].lower()}: the line is malformed or the file was cut")
     if value := re.search(r"In CSV column #(\d+).*invalid value '(.*)'", message, re.DOTALL):
@@ -310,12 +278,27 @@ def _located(layout: Layout, message: str) -> DataError:
     return DataError(f"{where}: {shortened(message)}")
 
 
-def _line_of_row(layout: Layout, row: int) -> int:
-    """The line, counting from 1, of pyarrow's row number, which leaves out blank lines."""
-    state, separator = quoting.initial_state(layout.line), ord(_one_byte(layout.separator))
+def _line_of_row(layout: Layout, row: int | None = None) -> int:
+    """The line of a row of pyarrow's, whose numbers leave out blank lines; of the last by default.
+
+    A quote before it that is not closed is an error, and so is a field that is too long.
+    """
+    quotes: Any = {"strict": True} if layout.quoting else {"quoting": csv.QUOTE_NONE}
+    line, rows, limit = layout.line, layout.line - 1, csv.field_size_limit(LONGEST_ROW)
     with layout.file.open() as file:
-        for chunk in _rows(layout, file):
-            text = np.frombuffer(chunk, np.uint8)
-            if quoting.scan(text, separator, layout.quoting, row - 1, state):
-                break
-    return int(state[quoting.BEGAN])
+        text = io.TextIOWrapper(file, layout.encoding, "surrogateescape", newline="")
+        for _ in range(rows):
+            text.readline()
+        reader = csv.reader(text, delimiter=layout.delimiter, **quotes)
+        try:
+            for fields in reader:
+                rows += bool(fields)
+                if rows == row:
+                    break
+                line = layout.line + reader.line_num
+        except csv.Error as error:
+            say = _too_long if "limit" in str(error) else _not_closed
+            raise DataError(say(f"{layout.file.path}, line {line}")) from None
+        finally:
+            csv.field_size_limit(limit)
+    return line

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tokenize
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -73,42 +73,36 @@ def _load(path: Path) -> NDArray[Any]:
 
 def _read_word2vec(path: Path) -> tuple[pa.Array, NDArray[np.float32]]:
     """A line `n d`, then one line per row: the id and d numbers, apart by spaces."""
-    try:
-        with open(path, encoding="utf-8") as file:
-            n, dim = (int(part) for part in file.readline().split())
-            rows = (file.readline().split() for _ in range(n))
-            return _parse(path, ((name, numbers) for name, *numbers in rows), dim)
-    except DataError:
-        raise
-    except ValueError as error:
-        raise DataError(f"{path} is cut short or not in word2vec text format: {error}") from None
+    head, *lines = path.read_text(encoding="utf-8").split("\n")
+    rows = [line.split() for line in lines if line]
+    sizes = head.split()
+    if len(sizes) != 2 or not sizes[1].isdigit() or sizes[0] != str(len(rows)):
+        raise DataError(f"{path} is cut short or not in word2vec text format: {head[:60]!r}")
+    return _parsed(path, rows, int(sizes[1]))
 
 
 def _read_recbole(path: Path) -> tuple[pa.Array, NDArray[np.float32]]:
     """A header, then id, tab and numbers."""
     lines = path.read_text(encoding="utf-8").split("\n")[1:]
     parts = (line.partition("\t") for line in lines if line)
-    return _parse(path, ((name, numbers.split()) for name, _, numbers in parts))
-
-
-def _parse(
-    path: Path, rows: Iterable[tuple[str, list[str]]], dim: int | None = None
-) -> tuple[pa.Array, NDArray[np.float32]]:
-    """Ids and vectors of the lines after the header; `dim` is the first line's by default."""
-    names, vectors = [], []
-    for number, (name, numbers) in enumerate(rows, start=2):
-        dim = len(numbers) if dim is None else dim
-        if len(numbers) != dim or dim == 0:
-            raise DataError(f"line {number} of {path} has {len(numbers)} numbers, not {dim}")
-        try:
-            vectors.append(np.array(numbers, dtype=np.float32))
-        except ValueError as error:
-            raise DataError(f"line {number} of {path} is not a vector: {error}") from None
-        names.append(name)
-    if dim is None:
+    rows = [[name, *numbers.split()] for name, _, numbers in parts]
+    if not rows:
         raise DataError(f"{path} holds no vectors")
-    matrix = np.array(vectors, dtype=np.float32).reshape(len(names), dim)
-    return pa.array(names, type=pa.string()), matrix
+    return _parsed(path, rows, len(rows[0]) - 1)
+
+
+def _parsed(path: Path, rows: list[list[str]], dim: int) -> tuple[pa.Array, NDArray[np.float32]]:
+    """Ids and vectors of the lines after the header."""
+    vectors = np.empty((len(rows), dim), np.float32)
+    for index, (_, *numbers) in enumerate(rows):
+        where = f"line {index + 2} of {path}"
+        if len(numbers) != dim or dim == 0:
+            raise DataError(f"{where} has {len(numbers)} numbers, not {dim}")
+        try:
+            vectors[index] = numbers
+        except ValueError as error:
+            raise DataError(f"{where} is not a vector: {error}") from None
+    return pa.array([row[0] for row in rows], pa.string()), vectors
 
 
 VECTOR_READERS: dict[str, Callable[[Path], tuple[pa.Array, NDArray[np.float32]]]] = {
