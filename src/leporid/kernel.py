@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any, TypeVar, overload
 
 from numba import njit
-from numba.extending import intrinsic
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -30,8 +29,3 @@ def kernel(function: Any = None, **options: Any) -> Any:
     """
     compiled = njit(**{**_OPTIONS, **options})
     return compiled if function is None else compiled(function)
-
-
-def vector_code(function: Callable[..., Any]) -> Any:
-    """Make a function that returns LLVM code callable from kernels."""
-    return intrinsic(function)
