@@ -19,11 +19,10 @@ from leporid.distributed.blocks import (
     joined,
     merge_block,
     multiply_block,
-    prepare_block,
     reverse_edges,
     writable,
 )
-from leporid.graph import KnnGraph, Limits, binary_csr, choice_thresholds, column_bounds
+from leporid.graph import KnnGraph, Limits, binary_csr, choice_thresholds
 from leporid.spectral import laplacian_operator
 from tests.spectral.graphs import jaccard_graph
 
@@ -106,18 +105,14 @@ def test_products_of_blocks_are_the_rows_of_the_product(n: int, kind: Any) -> No
     W.sort_indices()
     graph = KnnGraph(W.indptr.astype(np.int64), W.indices.astype(np.int32), W.data, "rows", 20)
     x = rng.standard_normal((n, 16)).astype(kind)
-    bounds = column_bounds(n, graph.n_edges)
     size = n // 3 + 1
     image = np.concatenate(
         [
             multiply_block(
-                prepare_block(
-                    Rows(
-                        graph.indptr[a : min(a + size, n) + 1] - graph.indptr[a],
-                        graph.indices[graph.indptr[a] : graph.indptr[min(a + size, n)]],
-                        graph.weights[graph.indptr[a] : graph.indptr[min(a + size, n)]],
-                    ),
-                    bounds,
+                Rows(
+                    graph.indptr[a : min(a + size, n) + 1] - graph.indptr[a],
+                    graph.indices[graph.indptr[a] : graph.indptr[min(a + size, n)]],
+                    graph.weights[graph.indptr[a] : graph.indptr[min(a + size, n)]],
                 ),
                 x,
             )

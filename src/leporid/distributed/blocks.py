@@ -21,14 +21,13 @@ from scipy import sparse
 from leporid.graph import (
     BLOCK,
     BinaryCSR,
-    CutRows,
     Limits,
     NeighbourLists,
     Similarity,
     add_lacking,
-    add_panel,
-    cut_rows,
+    add_rows,
     directed_neighbours,
+    even_shares,
     huge_zeros,
     row_limits,
     row_sums,
@@ -138,26 +137,17 @@ def block_sums(rows: Rows) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     return np.diff(rows.indptr), row_sums(rows.indptr, rows.weights)
 
 
-def prepare_block(rows: Rows, bounds: NDArray[np.int64]) -> CutRows:
-    """A block of rows of W, ready for products."""
-    return cut_rows(*writable(rows), bounds.copy(), 1)
-
-
-def multiply_block(block: CutRows, x: NDArray[Any]) -> NDArray[Any]:
+def multiply_block(block: Rows, x: NDArray[Any]) -> NDArray[Any]:
     """float[rows, 16]: the block's rows of W x, for x float[n, 16]."""
     rows = writable(block)
     # Random rows of x are read: on huge pages, as `graph.kernels.product` does.
     wide = huge_zeros(x.shape, x.dtype)
     wide[:] = x
-    out = np.zeros((rows.cuts.shape[1], BLOCK), x.dtype)
+    out = np.zeros((len(rows.indptr) - 1, BLOCK), x.dtype)
     with one_at_a_time:
         threads = worker_threads()
-        work = np.linspace(0, len(rows.columns), threads + 1)[1:-1]
-        ends = [0, *np.searchsorted(rows.cuts[-1], work).tolist(), len(out)]
-
-        def multiply(thread: int) -> None:
-            for panel in range(len(rows.cuts) - 1):
-                add_panel(rows, panel, ends[thread], ends[thread + 1], wide, out)
-
-        on_each_thread(multiply, threads)
+        ends = even_shares(rows.indptr, threads)
+        on_each_thread(
+            lambda thread: add_rows(*rows, ends[thread], ends[thread + 1], wide, out), threads
+        )
     return out
