@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from leporid import graph
-from leporid.graph import Graph, KnnGraph, Similarity, binary_csr, knn_graph
+from leporid.graph import Graph, KnnGraph, binary_csr, knn_graph
 from leporid.progress import NullProgress
 from tests.graph.matrices import skewed
 
@@ -21,7 +21,7 @@ def on_device() -> KnnGraph:
     pytest.importorskip("torch")
     from leporid.graph.gpu import knn_graph_on
 
-    return knn_graph_on(binary_csr(X), 15, "cpu", Similarity(), "rows", NullProgress())
+    return knn_graph_on(binary_csr(X), 15, "cpu", "rows", NullProgress())
 
 
 @pytest.mark.parametrize("make", [lambda: knn_graph(X, 15), on_device])

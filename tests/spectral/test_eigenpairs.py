@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from leporid.errors import ConfigError, GraphError, LeporidWarning
-from leporid.graph import Similarity, binary_csr
+from leporid.graph import binary_csr
 from leporid.graph.gpu import DeviceGraph, knn_graph_on
 from leporid.progress import NullProgress
 from leporid.spectral import (
@@ -321,7 +321,7 @@ def test_a_graph_made_on_a_device_is_solved_there_without_a_transfer() -> None:
     """The tensors a graph brings along are the graph: the solution is the same."""
     rng = np.random.default_rng(7)
     members = binary_csr(sparse.random_array((900, 60), density=0.12, rng=rng, format="csr"))
-    graph = knn_graph_on(members, 20, "cpu", Similarity(), "rows", NullProgress())
+    graph = knn_graph_on(members, 20, "cpu", "rows", NullProgress())
     solutions = [
         torch_solution(Problem(laplacian_operator(same), 8, 1e-6), "cpu")
         for same in (graph, as_graph(graph.csr()))
@@ -329,7 +329,7 @@ def test_a_graph_made_on_a_device_is_solved_there_without_a_transfer() -> None:
     np.testing.assert_allclose(solutions[0].values, solutions[1].values, atol=1e-9)
     np.testing.assert_allclose(solutions[0].vectors, solutions[1].vectors, atol=1e-4)
     broken = graph.tensors._replace(weights=graph.tensors.weights * 0 + 1)
-    operator = laplacian_operator(DeviceGraph(broken, "rows", 20, "jaccard"))
+    operator = laplacian_operator(DeviceGraph(broken, "rows", 20))
     other = torch_solution(Problem(operator, 8, 1e-6), "cpu")
     assert not np.allclose(other.values, solutions[0].values)
 

@@ -52,7 +52,7 @@ def knn_graph(
         nonzero entries. For the graph of the items pass `X.T`.
     k : neighbours of a row, clipped to n - 1.
     side : what the rows are; a label kept in the graph.
-    similarity : "jaccard" or "cosine".
+    similarity : "jaccard" or "cosine"; a GPU computes the first, the CPU both.
     device : "cpu", "cuda" (or "cuda:1"), or "auto" for CUDA where it exists and the data is large.
     threads : None for all cores this process may use.
     progress : True for a bar, or an object of your own (`leporid.progress`).
@@ -65,10 +65,10 @@ def knn_graph(
     members = binary_csr(X)
     k = usable_k(k, members.n - 1)
     reporter = make_progress(progress)
-    if k > 0 and uses_gpu(device, members.n):
+    if uses_gpu(device, members.n) and k > 0 and similarity == "jaccard":
         from leporid.graph.gpu import knn_graph_on
 
-        graph = knn_graph_on(members, k, device, measure, side, reporter)
+        graph = knn_graph_on(members, k, device, side, reporter)
     else:
         workers, own = resolve_threads(threads), np.arange(members.n)
         lists = directed_neighbours(members, members, k, measure, own, workers, reporter)

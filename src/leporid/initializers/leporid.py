@@ -104,21 +104,15 @@ class SpectralInitializer(Initializer):
             estimator.fit(matrix, init=inits[0], client=self.client, progress=progress)
             users = side_embedding(estimator, config.dim, provenance, rotated=rotated)
         estimator = self.estimator(config.item_landmarks)
-        report = self._fit_items(estimator, train, inits[1], progress)
+        options: dict[str, Any] = {"init": inits[1], "client": self.client, "progress": progress}
+        report = self._fit_items(estimator, train, **options)
         items = side_embedding(estimator, config.dim, provenance | report, rotated=rotated)
         both = InitialEmbeddings(users or item_means(items, matrix, provenance), items)
         return in_one_space(both, matrix, config.align, config.eigenvalue_power)
 
-    def _fit_items(
-        self,
-        estimator: Leporid,
-        train: Interactions,
-        init: NDArray[np.float32] | None,
-        progress: ProgressLike,
-    ) -> dict[str, Any]:
+    def _fit_items(self, estimator: Leporid, train: Interactions, **options: Any) -> dict[str, Any]:
         """Fit the estimator of the items; returns what to add to their provenance."""
-        matrix = train.csr().T.tocsr()
-        estimator.fit(matrix, init=init, client=self.client, progress=progress)
+        estimator.fit(train.csr().T.tocsr(), **options)
         return {}
 
 
@@ -150,11 +144,10 @@ def side_embedding(
         "landmarks": None if fitted.landmarks_ is None else len(fitted.landmarks_),
         "residual": float(np.max(fitted.residuals_, initial=0.0)),
     }
-    side = Embedding(padded(fitted.embedding_, dim), fitted.eigenvalues_, report)
+    vectors, values = fitted.embedding_, None if rotated else fitted.eigenvalues_
     if rotated:
-        vectors = padded(fitted.embedding_ @ fitted.rotation_, dim)
-        side = Embedding(vectors, None, {**report, "rotated": True})
-    return with_empty_rows(side, fitted.degrees_ > 0)
+        vectors, report["rotated"] = vectors @ fitted.rotation_, True
+    return with_empty_rows(Embedding(padded(vectors, dim), values, report), fitted.degrees_ > 0)
 
 
 def _known_rows(old: Embedding, old_ids: IdMap | None, ids: IdMap) -> NDArray[np.float32]:
