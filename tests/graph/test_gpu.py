@@ -48,7 +48,6 @@ def test_small_blocks_and_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
     expected = knn_graph(X, 21)
     monkeypatch.setattr(gpu, "BLOCK_ENTRIES", {"cpu": 310 * 37})
     monkeypatch.setattr(gpu, "DENSE_ENTRIES", {"cpu": 140 * 53})
-    monkeypatch.setattr(gpu, "HALF_EXACT", 16)
     assert_same(on_tensors(X, 21), expected)
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import CancelledError
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
@@ -106,7 +105,7 @@ class Cluster:
         until = "ALL_COMPLETED" if done is None else "FIRST_COMPLETED"
         while positions:
             try:
-                with self.client.as_current():
+                with self._explained(), self.client.as_current():
                     finished = wait(list(positions), timeout=LOOK_EVERY, return_when=until)
             except TimeoutError:
                 self._await_workers()
@@ -141,7 +140,7 @@ class Cluster:
                 f"{error.task} killed {error.allowed_failures + 1} workers of the Dask cluster one "
                 f"after the other, most likely for lack of memory: use more workers, or larger ones"
             ) from error
-        except (CancelledError, OSError, TimeoutError):
+        except Exception:
             if self.client.status == "running":
                 raise
             raise ClusterError(

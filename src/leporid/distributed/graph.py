@@ -14,7 +14,7 @@ from scipy import sparse
 from leporid.distributed import blocks
 from leporid.distributed.cluster import Cluster
 from leporid.errors import ConfigError
-from leporid.graph import Limits, binary_csr, usable_k
+from leporid.graph import binary_csr, usable_k
 from leporid.progress import ProgressLike
 
 BLOCKS_PER_WORKER = 4
@@ -62,19 +62,18 @@ class BlockGraph:
         lists = each("neighbours", blocks.block_neighbours, matrix, firsts, stops, self.k)
         cluster.wait(lists, report("neighbours"))
 
-        limited = each("limits", blocks.block_limits, lists, self.k)
-        (limits,) = cluster.submit([(f"leporid-limits-{run}", -1)], blocks.joined, [limited])
-        reverse = each("reverse", blocks.reverse_edges, lists, limits, firsts, size)
+        limits = each("limits", blocks.thresholds, lists, self.k)
+        reverse = each("reverse", blocks.reverse_edges, lists, self.n, size)
         # A task for every pair of blocks, so that only the part for one block travels to it.
         pieces = [each(f"shuffle-{block}", getitem, reverse, block) for block in range(len(firsts))]
         self._blocks = each("block", blocks.merge_block, lists, pieces, size)
         sums = each("sums", blocks.block_sums, self._blocks)
         cluster.wait(sums, report("graph"))
         self._lengths, self._degrees = blocks.joined(cluster.gather(sums))
-        self.thresholds: NDArray[np.float32] = Limits(*cluster.gather([limits])[0]).least
+        self.thresholds: NDArray[np.float32] = np.concatenate(cluster.gather(limits))
         # With the lists a lost block costs a merge, and not a search of all rows.
         self._kept = [matrix, *lists, *self._blocks]
-        cluster.release(future for future in [limits, *passing] if future not in self._kept)
+        cluster.release(future for future in passing if future not in self._kept)
 
     @property
     def n_edges(self) -> int:

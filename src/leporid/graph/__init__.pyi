@@ -6,9 +6,6 @@ from .kernels.product import BlockProduct as BlockProduct
 from .kernels.product import add_rows as add_rows
 from .kernels.product import even_shares as even_shares
 from .kernels.product import huge_zeros as huge_zeros
-from .kernels.symmetrise import Limits as Limits
-from .kernels.symmetrise import add_lacking as add_lacking
-from .kernels.symmetrise import row_limits as row_limits
 from .knn import knn_graph as knn_graph
 from .knn import stored_knn_graph as stored_knn_graph
 from .knn import uses_gpu as uses_gpu

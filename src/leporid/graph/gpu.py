@@ -1,8 +1,7 @@
 """The neighbour graph with torch: dense 0/1 products, top-K and symmetrisation on one device.
 
-The number of shared columns is a matrix product of 0/1 blocks. Half-precision inputs are exact, and
-so is every sum: float32 accumulates integers exactly below 2^24, and where torch can only
-return half precision the columns are taken 2,048 at a time, the integers it can hold.
+The number of shared columns is a matrix product of 0/1 blocks, in half precision where torch sums
+it in float32. Inputs are exact, and so is every sum: float32 holds every integer below 2^24.
 
 The order is the CPU's: by the Jaccard similarity as a float32 number, ties to the smaller index.
 The float32 quotient of two integers below 2^24 is the correctly rounded one, hence equal to the
@@ -25,8 +24,6 @@ from numpy.typing import NDArray
 from leporid.graph.types import BinaryCSR, KnnGraph, Side
 from leporid.progress import ProgressLike
 
-HALF_EXACT = 2048
-"""Largest count up to which half precision holds every integer."""
 BLOCK_ENTRIES = {"cuda": 2**28, "cpu": 2**22}
 """Pairs of rows compared at once, by kind of device: about 20 bytes each at the peak."""
 DENSE_ENTRIES = {"cuda": 2**33, "cpu": 2**26}
@@ -152,14 +149,13 @@ class _Dense:
     """The rows as 0/1 blocks, kept whole if they fit, and their products."""
 
     def __init__(self, members: BinaryCSR, device: torch.device) -> None:
-        self._kind = torch.float16 if device.type == "cuda" else torch.float32
+        wide = device.type == "cuda" and _can_widen(device)
+        self._kind = torch.float16 if wide else torch.float32
         self._shape = (members.n, members.n_columns)
         self._indptr = members.indptr
         self._columns = torch.from_numpy(members.columns).to(device)
         self._degrees = torch.from_numpy(members.degrees).to(device)
-        wide = device.type == "cuda" and _can_widen(device)
         self._options: Any = {"out_dtype": torch.float32} if wide else {}
-        self._step = members.n_columns if wide or device.type == "cpu" else HALF_EXACT
         limit = DENSE_ENTRIES[device.type]
         self._tile = max(1, min(members.n, limit // members.n_columns))
         self._whole: torch.Tensor | None = None
@@ -184,15 +180,7 @@ class _Dense:
         counts = torch.empty((stop - first, n), dtype=torch.float32, device=queries.device)
         for tile in range(0, n, self._tile):
             end = min(n, tile + self._tile)
-            fitted = self._rows(tile, end)
-            for column in range(0, self._shape[1], self._step):
-                part = slice(column, column + self._step)
-                left, right = queries[:, part], fitted[:, part].T
-                product = torch.mm(left, right, **self._options)
-                if column == 0:
-                    counts[:, tile:end] = product
-                else:
-                    counts[:, tile:end] += product
+            counts[:, tile:end] = torch.mm(queries, self._rows(tile, end).T, **self._options)
         return counts
 
 

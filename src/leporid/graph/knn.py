@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from leporid.errors import GraphError, MissingExtraError
 from leporid.graph.kernels.layout import NeighbourLists
-from leporid.graph.kernels.symmetrise import Limits, add_lacking, merge_rows, row_limits
+from leporid.graph.kernels.symmetrise import add_lacking, merge_rows, row_limits
 from leporid.graph.neighbours import directed_neighbours, usable_k
 from leporid.graph.similarity import Similarity
 from leporid.graph.types import BinaryCSR, KnnGraph, Side, binary_csr
@@ -154,13 +154,12 @@ def symmetrise(
     size)`, filled from front to back in parts of `edges_at_a_time` (None: all at once).
     """
     n = len(lists.length)
-    limits = Limits.empty(n)
-    on_each_share(lambda _, a, b: row_limits(lists, k, a, b, limits), 0, n, threads)
+    limits = row_limits(lists, k)
     lacking = np.zeros(n, np.int64)
     none = np.zeros(0, np.int32), np.zeros(0, np.float32)
 
     def count(_: int, begin: int, end: int) -> None:
-        add_lacking(lists, 0, begin, end, limits, lacking, *none)
+        add_lacking(lists, begin, end, *limits, lacking, *none)
 
     on_each_share(count, 0, n, threads)
     indptr = np.zeros(n + 1, np.int64)
@@ -170,7 +169,7 @@ def symmetrise(
     weights = new_array("weights", np.float32, int(indptr[-1]))
 
     def fill(_: int, begin: int, end: int) -> None:
-        add_lacking(lists, 0, begin, end, limits, cursor, indices, weights)
+        add_lacking(lists, begin, end, *limits, cursor, indices, weights)
         merge_rows(lists, begin, end, indptr, indices, weights)
 
     reporter = progress or NullProgress()
