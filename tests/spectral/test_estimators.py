@@ -218,15 +218,6 @@ def test_a_folder_of_another_format_is_refused(tmp_path):
         Leporid.load(tmp_path / "m")
 
 
-def test_to_embedding_carries_eigenvalues_and_provenance():
-    one = Leporid(dim=4, k=12).fit(X).to_embedding()
-    assert one.vectors.shape == (120, 4)
-    assert one.provenance["method"] == "leporid"
-    assert one.provenance["parameters"]["alpha"] == 0.5
-    other = Leporid(dim=4, k=12).fit(X[:119]).to_embedding()
-    assert one.provenance["data"] != other.provenance["data"]
-
-
 def test_a_square_matrix_is_interactions_unless_precomputed():
     W = community_graph(80, 3, seed=1)
     rows = Leporid(dim=3, k=10).fit(W)

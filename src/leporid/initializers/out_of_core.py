@@ -56,8 +56,6 @@ def embed_stored(
     if not isinstance(initializer, SpectralInitializer):
         raise ConfigError(f"a memory limit works with le and leporid, not {initializer.name}")
     config = initializer.config
-    if config.align != "none" or config.eigenvalue_power:
-        raise ConfigError("a memory limit works without align and eigenvalue_power: leave them out")
     limit, workers = parse_memory(memory), resolve_threads(threads)
     reporter = make_progress(progress)
     try:

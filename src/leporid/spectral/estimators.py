@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 import inspect
 import warnings
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Self, get_type_hints
+from typing import Any, Literal, Self, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +18,7 @@ from leporid.errors import ConfigError, DataError, NotFittedError, UnknownNameEr
 from leporid.graph import BinaryCSR, Graph, KnnGraph, binary_csr, choice_thresholds, knn_graph
 from leporid.progress import ProgressLike, make_progress
 from leporid.spectral.eigenpairs import Device, Solver, laplacian_eigenpairs
-from leporid.spectral.embedding import Embedding, Vectors, align_columns, procrustes
+from leporid.spectral.embedding import Vectors, align_columns, procrustes
 from leporid.spectral.extension import Extension, OldVectors, extend_rows
 from leporid.spectral.inputs import as_graph, interaction_rows
 from leporid.spectral.landmarks import (
@@ -58,8 +57,6 @@ class Leporid:
     n_iter_ : products of the eigensolver
     n_features_in_ : columns of the fitted matrix
     """
-
-    method: ClassVar[str] = "leporid"
 
     dim: int = 64
     """Number of eigenvectors."""
@@ -263,16 +260,6 @@ class Leporid:
         vectors, degrees = self.embedding_[fitted], self.degrees_[fitted]
         return Extension(vectors, self.eigenvalues_, degrees, self.alpha, self.normalized)
 
-    def to_embedding(self) -> Embedding:
-        """The fitted vectors with their eigenvalues and provenance."""
-        self._check_fitted()
-        provenance: dict[str, Any] = {"method": self.method, "parameters": self.get_params()}
-        if self._rows is not None:
-            hasher = hashlib.sha256(np.asarray(self._rows.indptr, dtype=np.int64).tobytes())
-            hasher.update(np.asarray(self._rows.indices, dtype=np.int32).tobytes())
-            provenance["data"] = hasher.hexdigest()[:16]
-        return Embedding(self.embedding_, self.eigenvalues_, provenance)
-
     def save(self, path: str | Path) -> Path:
         """Write `spectral.safetensors` and `spectral.json` into the directory `path`.
 
@@ -359,8 +346,6 @@ class LaplacianEigenmaps(Leporid):
 
     All `dim` vectors are kept, the first too, and they are not rescaled by D^-1/2.
     """
-
-    method: ClassVar[str] = "le"
 
     alpha: float = field(default=0.0, init=False, repr=False)
 
