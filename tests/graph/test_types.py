@@ -1,6 +1,8 @@
-"""What all graphs answer, wherever their edges are. Builders of graphs elsewhere are tested here
-too (`GraphBuilder`); `graph/kernels/nearest_rows.py` and `search.py` are tested by the sums and
-graphs they make, in `test_nearest_rows.py`, `test_neighbours.py` and `test_knn_graph.py`."""
+"""What all graphs answer, wherever their edges are.
+
+`graph/kernels/search.py` is tested by the graphs it makes, in `test_neighbours.py` and
+`test_knn_graph.py`, `graph/kernels/product.py` by the solvers.
+"""
 
 from __future__ import annotations
 

@@ -156,15 +156,11 @@ class Cluster:
         """Tasks are sent by name, so every worker must have the code they name."""
         versions = self.client.run(_worker_version, on_error="return")
         for address, version in versions.items():
-            if isinstance(version, ImportError):
+            if isinstance(version, str | ImportError) and version != __version__:
+                found = f"leporid {version}" if isinstance(version, str) else "no leporid"
                 raise ClusterError(
-                    f"the Dask worker at {address} has no leporid: install leporid=={__version__} "
-                    f"there"
-                )
-            if isinstance(version, str) and version != __version__:
-                raise ClusterError(
-                    f"the Dask worker at {address} has leporid {version} and this process has "
-                    f"{__version__}: install the same version on both"
+                    f"the Dask worker at {address} has {found} and this process has {__version__}: "
+                    f"install the same version on both"
                 )
 
 

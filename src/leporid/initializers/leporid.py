@@ -128,9 +128,10 @@ def side_embedding(
         "landmarks": None if fitted.landmarks_ is None else len(fitted.landmarks_),
         "residual": float(np.max(fitted.residuals_, initial=0.0)),
     }
-    vectors, values = fitted.embedding_, None if rotated else fitted.eigenvalues_
+    vectors: NDArray[Any] = fitted.embedding_
     if rotated:
         vectors, report["rotated"] = vectors @ fitted.rotation_, True
+    values = None if rotated else fitted.eigenvalues_
     return with_empty_rows(Embedding(padded(vectors, dim), values, report), fitted.degrees_ > 0)
 
 

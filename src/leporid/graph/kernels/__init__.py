@@ -8,7 +8,3 @@ search      Count what two rows share, keep what can still be among the K best
 selection   Keep the K best of a buffer of candidates, in the order they came
 symmetrise  The edges that rows lack because only the other row chose them
 """
-
-import lazy_loader
-
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

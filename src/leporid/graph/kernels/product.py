@@ -36,8 +36,7 @@ def huge_zeros(shape: tuple[int, ...], dtype: Any) -> NDArray[Any]:
     return np.asarray(buffer[start : start + size].view(dtype).reshape(shape))
 
 
-@intrinsic  # type: ignore[untyped-decorator]
-def _add_edges(
+def _edges_code(
     _typing: Any, columns: Any, weights: Any, x: Any, out: Any, start: Any, end: Any, row: Any
 ) -> Any:
     """out[row] += sum over p in [start, end) of weights[p] * x[columns[p]], 16 columns wide."""
@@ -49,6 +48,9 @@ def _add_edges(
         return context.get_dummy_value()
 
     return types.void(columns, weights, x, out, start, end, row), generate
+
+
+_add_edges: Any = intrinsic(_edges_code)
 
 
 def _write_edges(

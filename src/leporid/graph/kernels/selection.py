@@ -44,14 +44,14 @@ def kth_largest(bits: NDArray[np.uint32], count: Any, k: int, steps: Any) -> Any
 def keep_best(bits: NDArray[np.uint32], rows: NDArray[np.uint32], count: Any, k: int) -> Any:
     """Move the k best candidates to the front, order kept; returns the k-th weight's bits."""
     bound = uint32(kth_largest(bits, count, k, int64(32)))
-    ties = uint64(k)
+    ties: Any = uint64(k)
     for position in range(uint64(count)):
         ties -= uint64(bits[position] > bound)
     least = uint32(0xFFFFFFFF)
     kept = uint64(0)
     for position in range(uint64(count)):
-        value = bits[position]
-        is_tie = value == bound and ties > uint64(0)
+        value: Any = bits[position]
+        is_tie: Any = value == bound and ties > uint64(0)
         ties -= uint64(is_tie)
         if value > bound or is_tie:
             bits[kept], rows[kept] = value, rows[position]
