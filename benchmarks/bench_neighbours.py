@@ -148,7 +148,7 @@ def gpu_rows(name: str, X: sparse.csr_array, expected: KnnGraph) -> list[dict[st
     k = min(K, X.shape[0] - 1)
 
     def work() -> Any:
-        made = knn_graph_on(members, k, "cuda", Similarity("jaccard"), "rows", NullProgress())
+        made = knn_graph_on(members, k, "cuda", "rows", NullProgress())
         torch.cuda.synchronize()
         return made
 

@@ -59,5 +59,5 @@ def test_the_arrays_of_a_grown_model_are_refused_or_of_use(tmp_path: Path) -> No
 def test_the_arrays_of_an_estimator_are_refused_or_of_use(tmp_path: Path) -> None:
     train = make_split().train
     path = tmp_path / "estimator"
-    Leporid(dim=3, k=4, device="cpu").fit(train.csr()).save(path, graph=True)
+    Leporid(dim=3, k=4, device="cpu").fit(train.csr()).save(path)
     assert sweep(path, tmp_path, estimator_says) == {}

@@ -13,17 +13,16 @@ from scipy import sparse
 from leporid import knn_graph
 from leporid.distributed.blocks import (
     Rows,
-    block_limits,
     block_neighbours,
     block_sums,
     joined,
     merge_block,
     multiply_block,
-    prepare_block,
     reverse_edges,
+    thresholds,
     writable,
 )
-from leporid.graph import KnnGraph, Limits, binary_csr, choice_thresholds, column_bounds
+from leporid.graph import KnnGraph, binary_csr, choice_thresholds
 from leporid.spectral import laplacian_operator
 from tests.spectral.graphs import jaccard_graph
 
@@ -39,14 +38,14 @@ def interactions(rows: int, columns: int, seed: int) -> sparse.csr_array:
     return sparse.csr_array(dense.astype(np.float32))
 
 
-def made_in_blocks(X: sparse.csr_array, k: int, size: int) -> tuple[list[Rows], Limits]:
+def made_in_blocks(X: sparse.csr_array, k: int, size: int) -> tuple[list[Rows], np.ndarray]:
     """The steps of `BlockGraph` without a cluster."""
     members = binary_csr(X)
     k = min(k, members.n - 1)
     firsts = range(0, members.n, size)
     found = [block_neighbours(members, a, min(a + size, members.n), k) for a in firsts]
-    limits = Limits(*joined([block_limits(block, k) for block in found]))
-    sent = [reverse_edges(block, limits, a, size) for block, a in zip(found, firsts, strict=True)]
+    limits = np.concatenate([thresholds(block, k) for block in found])
+    sent = [reverse_edges(block, members.n, size) for block in found]
     return [
         merge_block(block, [pieces[place] for pieces in sent], size)
         for place, block in enumerate(found)
@@ -89,7 +88,7 @@ def test_blocks_are_the_rows_of_the_graph(
     sums = [block_sums(block) for block in blocks]
     np.testing.assert_array_equal(joined(sums)[1], graph.degrees())
     one = knn_graph(X, k=k)
-    np.testing.assert_array_equal(limits.least, choice_thresholds(one))
+    np.testing.assert_array_equal(limits, choice_thresholds(one))
 
 
 @pytest.mark.parametrize("kind", [np.float32, np.float64])
@@ -106,18 +105,14 @@ def test_products_of_blocks_are_the_rows_of_the_product(n: int, kind: Any) -> No
     W.sort_indices()
     graph = KnnGraph(W.indptr.astype(np.int64), W.indices.astype(np.int32), W.data, "rows", 20)
     x = rng.standard_normal((n, 16)).astype(kind)
-    bounds = column_bounds(n, graph.n_edges)
     size = n // 3 + 1
     image = np.concatenate(
         [
             multiply_block(
-                prepare_block(
-                    Rows(
-                        graph.indptr[a : min(a + size, n) + 1] - graph.indptr[a],
-                        graph.indices[graph.indptr[a] : graph.indptr[min(a + size, n)]],
-                        graph.weights[graph.indptr[a] : graph.indptr[min(a + size, n)]],
-                    ),
-                    bounds,
+                Rows(
+                    graph.indptr[a : min(a + size, n) + 1] - graph.indptr[a],
+                    graph.indices[graph.indptr[a] : graph.indptr[min(a + size, n)]],
+                    graph.weights[graph.indptr[a] : graph.indptr[min(a + size, n)]],
                 ),
                 x,
             )
@@ -138,6 +133,6 @@ def test_read_only_arrays_are_copied_and_others_are_not() -> None:
     frozen = np.arange(3, dtype=np.float32)
     frozen.flags.writeable = False
     free = np.arange(3, dtype=np.int32)
-    made = writable(Limits(frozen, free))
-    assert made.least.flags.writeable
-    assert made.last is free
+    made = writable(Rows(np.arange(3), free, frozen))
+    assert made.weights.flags.writeable
+    assert made.indices is free

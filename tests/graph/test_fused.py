@@ -15,7 +15,6 @@ if DEVICE == "cpu":
 pytest.importorskip("triton", reason="Triton is not installed: it comes with torch for CUDA")
 
 from leporid.graph import (  # noqa: E402
-    Similarity,
     binary_csr,
     fused,
     gpu,
@@ -31,7 +30,7 @@ def assert_same_graph(monkeypatch: pytest.MonkeyPatch, X: object, k: int) -> Non
     monkeypatch.setattr(fused, "FIRST_STRIP", fused.TILE)
     monkeypatch.setattr(fused, "CANDIDATES", 2**16)
     monkeypatch.setattr(gpu, "_blocks", lambda *_: fused.FusedSearch(members, device).blocks(k))
-    graph = gpu.knn_graph_on(members, k, DEVICE, Similarity("jaccard"), "rows", NullProgress())
+    graph = gpu.knn_graph_on(members, k, DEVICE, "rows", NullProgress())
     expected = knn_graph(X, k, device="cpu")
     np.testing.assert_array_equal(graph.indptr, expected.indptr)
     np.testing.assert_array_equal(graph.indices, expected.indices)

@@ -52,16 +52,19 @@ def test_skewed_matrices_equal_brute_force(n: int, m: int, k: int) -> None:
 
 
 def test_small_tiles_and_samples_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Layouts a small matrix would never need: several tiles, and guessed thresholds, many of
-    them wrong because the rows are sorted by size."""
+    """Layouts a small matrix would never need: several tiles, and guessed thresholds, at
+    last wrong ones."""
     from leporid.graph import neighbours
     from leporid.graph.kernels import layout
 
     X = matrices.skewed(1500, 700, seed=4)
     X = X[np.argsort(-np.diff(X.indptr), kind="stable")]
     expected = oracle.graph(X, 25)
-    monkeypatch.setattr(layout, "TILE_GROUPS", 40)
+    monkeypatch.setattr(layout, "TILE", 512)
     monkeypatch.setattr(neighbours, "SAMPLE", 64)
+    np.testing.assert_array_equal(knn_graph(X, 25).csr().toarray(), expected)
+    sample = neighbours._sample
+    monkeypatch.setattr(neighbours, "_sample", lambda *args: (sample(*args)[0], 1))
     np.testing.assert_array_equal(knn_graph(X, 25).csr().toarray(), expected)
 
 

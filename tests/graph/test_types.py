@@ -1,6 +1,8 @@
-"""What all graphs answer, wherever their edges are. Builders of graphs elsewhere are tested here
-too (`GraphBuilder`); `graph/kernels/nearest_rows.py` and `search.py` are tested by the sums and
-graphs they make, in `test_nearest_rows.py`, `test_neighbours.py` and `test_knn_graph.py`."""
+"""What all graphs answer, wherever their edges are.
+
+`graph/kernels/search.py` is tested by the graphs it makes, in `test_neighbours.py` and
+`test_knn_graph.py`, `graph/kernels/product.py` by the solvers.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +12,7 @@ import numpy as np
 import pytest
 
 from leporid import graph
-from leporid.distributed import graph_builder
-from leporid.errors import ConfigError
-from leporid.graph import Graph, KnnGraph, Similarity, binary_csr, knn_graph
+from leporid.graph import Graph, KnnGraph, binary_csr, knn_graph
 from leporid.progress import NullProgress
 from tests.graph.matrices import skewed
 
@@ -23,7 +23,7 @@ def on_device() -> KnnGraph:
     pytest.importorskip("torch")
     from leporid.graph.gpu import knn_graph_on
 
-    return knn_graph_on(binary_csr(X), 15, "cpu", Similarity(), "rows", NullProgress())
+    return knn_graph_on(binary_csr(X), 15, "cpu", "rows", NullProgress())
 
 
 @pytest.mark.parametrize("make", [lambda: knn_graph(X, 15), on_device])
@@ -48,24 +48,6 @@ def test_a_graph_cannot_be_changed_and_says_what_it_is() -> None:
             setattr(graph, name, 3)
     assert repr(graph).startswith("KnnGraph(n=300, n_edges=")
     assert repr(graph).endswith("side='users', k=15, similarity='jaccard')")
-
-
-def test_a_builder_of_ones_own_is_taken_as_it_is() -> None:
-    class Own:
-        def knn_graph(self, rows: Any, k: int, **settings: Any) -> Any:
-            return knn_graph(rows, k)
-
-    own = Own()
-    assert graph_builder(own) is own
-
-
-def test_other_clients_are_wrapped_and_checked_before_any_work() -> None:
-    pytest.importorskip("distributed")
-    settings: Any = {"solver": "auto", "progress": NullProgress()}
-    with pytest.raises(ConfigError, match="on their CPUs"):
-        graph_builder("tcp://host:8786").knn_graph(X, 5, device="cuda", **settings)
-    with pytest.raises(ConfigError, match=r"must be a distributed.Client, not a str"):
-        graph_builder("tcp://host:8786").knn_graph(X, 5, device="cpu", **settings)
 
 
 def test_old_names_warn() -> None:

@@ -83,10 +83,10 @@ def test_a_setting_that_is_given_is_kept(train) -> None:
     assert both.items.provenance["chosen"]["lengths"] == "unit"
 
 
-def test_two_ways_to_scale_are_refused() -> None:
-    with pytest.raises(ConfigError, match="each scale rows"):
-        get("leporid")(lengths="unit", align="items")
+def test_other_values_are_refused() -> None:
     with pytest.raises(ConfigError, match="alpha"):
         get("leporid")(alpha="automatic")
-    with pytest.raises(ConfigError):
+    with pytest.raises(ConfigError, match="lengths"):
+        get("leporid")(lengths="long")
+    with pytest.raises(ConfigError, match="alpha"):
         get("leporid_content")(alpha="auto")

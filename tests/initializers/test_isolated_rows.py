@@ -73,7 +73,7 @@ def test_rows_without_interactions_are_zero_in_a_larger_log(core: str) -> None:
 def test_rows_placed_among_landmarks_are_zero_too(landmarks: float) -> None:
     train = sparse_log(60, 50)
     made = initializers.get("leporid")(
-        dim=4, k=30, landmarks=landmarks, item_landmarks=landmarks, align="procrustes"
+        dim=4, k=30, landmarks=landmarks, item_landmarks=landmarks
     ).fit(train)
     for embedding, rows in ((made.users, train.user), (made.items, train.item)):
         unknown = np.bincount(rows, minlength=embedding.n) == 0

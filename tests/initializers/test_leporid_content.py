@@ -157,6 +157,5 @@ def test_what_it_cannot_do_is_refused(items: str) -> None:
         LEPORIDContent(items=items, item_landmarks=10)
     made = LEPORIDContent(dim=3, items=items)
     made.client = "somewhere"
-    made.config = made.config.replace(align="items")
     with pytest.raises(ConfigError, match="cluster"):
         made.fit(log())

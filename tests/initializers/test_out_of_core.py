@@ -168,8 +168,6 @@ def test_settings_that_do_not_go_together(tmp_path: Path) -> None:
     source = write_log(tmp_path / "log", 150, 40, 3000)
     with pytest.raises(ConfigError, match="le and leporid, not random"):
         embed_stored(initializers.get("random")(), source, PLENTY)
-    with pytest.raises(ConfigError, match="without align"):
-        embed_stored(initializers.get("le")(align="items"), source, PLENTY)
     with pytest.raises(DataError, match=r"could not write into .*none: No such file"):
         embed_stored(initializers.get("le")(), source, PLENTY, scratch=tmp_path / "none")
 

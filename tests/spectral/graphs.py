@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from leporid.graph import KnnGraph, NearestRows, choice_thresholds
+from leporid.graph import KnnGraph, NearestRows
 
 
 def random_graph(n: int, degree: float, seed: int) -> sparse.csr_array:
@@ -98,12 +98,11 @@ def neighbour_weights(
 
 
 class GraphElsewhere:
-    """A `RemoteGraph` around one that is here: only what the protocol has, and what was asked."""
+    """A `Graph` around one that is here: only what the protocol has, and what was asked."""
 
     def __init__(self, graph: KnnGraph) -> None:
         self._graph = graph
         self.products = 0
-        self.released = False
 
     @property
     def n(self) -> int:
@@ -117,10 +116,6 @@ class GraphElsewhere:
     def k(self) -> int:
         return self._graph.k
 
-    @property
-    def thresholds(self) -> NDArray[np.float32]:
-        return choice_thresholds(self._graph)
-
     def degrees(self) -> NDArray[np.float64]:
         return self._graph.degrees()
 
@@ -128,9 +123,5 @@ class GraphElsewhere:
         return self._graph.csr()
 
     def product(self, block: NDArray[np.floating]) -> NDArray[np.floating]:
-        assert not self.released
         self.products += 1
         return self._graph.product(block)
-
-    def release(self) -> None:
-        self.released = True

@@ -102,17 +102,15 @@ def test_repeated_eigenvalues_are_rotated_and_single_ones_flipped():
     np.testing.assert_allclose(np.abs(apart), np.abs(new), atol=1e-6)
 
 
-def test_saved_and_loaded_with_and_without_the_graph(tmp_path):
+def test_saved_and_loaded(tmp_path):
     expected = Leporid(dim=4, k=30).fit(Y, init=Leporid(dim=4, k=30).fit(X))
     again = later(Y, 1, 0, 0.1, 7)
-    for graph in (False, True):
-        expected.save(tmp_path / str(graph), graph=graph)
-        loaded = Leporid.load(tmp_path / str(graph))
-        np.testing.assert_array_equal(loaded.rotation_, expected.rotation_)
-        loaded.fit(again, init=loaded)
-        fresh = Leporid(dim=4, k=30).fit(again)
-        np.testing.assert_array_equal(loaded.graph_.indices, fresh.graph_.indices)
-        assert largest_angle(loaded.embedding_, fresh.embedding_) <= 1e-3
+    loaded = Leporid.load(expected.save(tmp_path / "m"))
+    np.testing.assert_array_equal(loaded.rotation_, expected.rotation_)
+    loaded.fit(again, init=loaded)
+    fresh = Leporid(dim=4, k=30).fit(again)
+    np.testing.assert_array_equal(loaded.graph_.indices, fresh.graph_.indices)
+    assert largest_angle(loaded.embedding_, fresh.embedding_) <= 1e-3
 
 
 def test_old_vectors_alone_initialise_a_fit_too():

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from leporid.errors import ConfigError, GraphError, LeporidWarning
-from leporid.graph import BlockProduct, Similarity, binary_csr
+from leporid.graph import binary_csr
 from leporid.graph.gpu import DeviceGraph, knn_graph_on
 from leporid.progress import NullProgress
 from leporid.spectral import (
@@ -33,7 +33,7 @@ from tests.spectral.graphs import (
     random_graph,
 )
 
-SOLVERS = ["dense", "lanczos", "arpack"]
+SOLVERS = ["dense", "lanczos"]
 
 
 def torch_solution(problem, device):
@@ -91,7 +91,7 @@ def test_the_gap_allows_a_tight_angle():
 
 def test_float64_reaches_tight_tolerances():
     W = community_graph(600, 10, seed=2)
-    pairs = laplacian_eigenpairs(W, 10, solver="lanczos", dtype="float64", tol=1e-11)
+    pairs = laplacian_eigenpairs(W, 10, solver="lanczos", tol=1e-11)
     assert pairs.residuals.max() <= 1e-11
     np.testing.assert_allclose(pairs.values, oracle(W, 0.5)[0][:10], atol=1e-12)
 
@@ -277,15 +277,10 @@ def test_the_device_path_finds_repeated_eigenvalues():
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("wide", [False, True])
-def test_product_equals_scipy(dtype, wide):
-    # `wide` takes the 32-bit column numbers; both have an uneven last panel.
-    n = 66_000 if wide else 17_011
-    W = random_graph(n, 115.0 if not wide else 2.0, seed=1)
+@pytest.mark.parametrize(("n", "degree"), [(66_000, 2.0), (17_011, 115.0)])
+def test_product_equals_scipy(dtype, n, degree):
+    W = random_graph(n, degree, seed=1)
     operator = laplacian_operator(as_graph(W), 0.5)
-    edges = BlockProduct(operator.graph).rows
-    assert edges.columns.dtype == (np.uint32 if wide else np.uint16)
-    assert (len(edges.cuts) > 2) is not wide
     product = operator.product()
     x = np.random.default_rng(0).standard_normal((n, 16)).astype(dtype)
     out = np.empty_like(x)
@@ -316,9 +311,7 @@ def test_what_is_no_graph_is_refused():
     assert as_graph(np.array([[3.0, 1.0], [1.0, 0.0]])).n_edges == 2
 
 
-@pytest.mark.parametrize(
-    "wrong", [{"dim": 0}, {"solver": "svd"}, {"tol": 0.0}, {"dtype": "int8"}, {"device": "tpu"}]
-)
+@pytest.mark.parametrize("wrong", [{"dim": 0}, {"solver": "svd"}, {"tol": 0.0}, {"device": "tpu"}])
 def test_wrong_settings_name_themselves(wrong):
     with pytest.raises(ConfigError, match=next(iter(wrong))):
         laplacian_eigenpairs(cliques(3, 2), **{"dim": 2, **wrong})
@@ -328,7 +321,7 @@ def test_a_graph_made_on_a_device_is_solved_there_without_a_transfer() -> None:
     """The tensors a graph brings along are the graph: the solution is the same."""
     rng = np.random.default_rng(7)
     members = binary_csr(sparse.random_array((900, 60), density=0.12, rng=rng, format="csr"))
-    graph = knn_graph_on(members, 20, "cpu", Similarity(), "rows", NullProgress())
+    graph = knn_graph_on(members, 20, "cpu", "rows", NullProgress())
     solutions = [
         torch_solution(Problem(laplacian_operator(same), 8, 1e-6), "cpu")
         for same in (graph, as_graph(graph.csr()))
@@ -336,7 +329,7 @@ def test_a_graph_made_on_a_device_is_solved_there_without_a_transfer() -> None:
     np.testing.assert_allclose(solutions[0].values, solutions[1].values, atol=1e-9)
     np.testing.assert_allclose(solutions[0].vectors, solutions[1].vectors, atol=1e-4)
     broken = graph.tensors._replace(weights=graph.tensors.weights * 0 + 1)
-    operator = laplacian_operator(DeviceGraph(broken, "rows", 20, "jaccard"))
+    operator = laplacian_operator(DeviceGraph(broken, "rows", 20))
     other = torch_solution(Problem(operator, 8, 1e-6), "cpu")
     assert not np.allclose(other.values, solutions[0].values)
 

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from leporid import LaplacianEigenmaps, Leporid, knn_graph
+from leporid import LaplacianEigenmaps, Leporid
+from leporid.artifacts import write_manifest
 from leporid.errors import (
     ConfigError,
     DataError,
@@ -21,7 +22,6 @@ from leporid.errors import (
 from leporid.graph import choice_thresholds
 from leporid.spectral.extension import identical_rows
 from tests.spectral.graphs import (
-    GraphElsewhere,
     community_graph,
     jaccard_graph,
     largest_angle,
@@ -182,15 +182,14 @@ def test_identical_rows_are_those_with_the_same_columns():
 
 
 @pytest.mark.parametrize("estimator", [Leporid, LaplacianEigenmaps])
-@pytest.mark.parametrize("graph", [True, False])
-def test_save_and_load(tmp_path, estimator, graph):
+def test_save_and_load(tmp_path, estimator):
     model = estimator(dim=4, k=12).fit(X[:100])
-    loaded = estimator.load(model.save(tmp_path / "m", graph=graph))
+    loaded = estimator.load(model.save(tmp_path / "m"))
     assert loaded.get_params() == model.get_params()
     assert loaded.embedding_.tobytes() == model.embedding_.tobytes()
     np.testing.assert_array_equal(loaded.transform(X), model.transform(X))
-    assert hasattr(loaded, "graph_") is graph
-    loaded.save(tmp_path / "again", graph=graph)
+    assert not hasattr(loaded, "graph_")
+    loaded.save(tmp_path / "again")
     np.testing.assert_array_equal(
         estimator.load(tmp_path / "again").transform(X), model.transform(X)
     )
@@ -199,10 +198,17 @@ def test_save_and_load(tmp_path, estimator, graph):
         wrong.load(tmp_path / "m")
 
 
-def test_saving_the_graph_needs_the_graph(tmp_path):
-    loaded = Leporid.load(Leporid(dim=4, k=12).fit(X).save(tmp_path / "m"))
-    with pytest.raises(NotFittedError, match="graph"):
-        loaded.save(tmp_path / "n", graph=True)
+def test_a_folder_of_version_0_7_is_read(tmp_path):
+    """It may have settings that are gone."""
+    model = Leporid(dim=4, k=12).fit(X)
+    path = model.save(tmp_path / "m") / "spectral.json"
+    about = json.loads(path.read_text())
+    about["parameters"] |= {"dtype": "float64", "solver": "arpack"}
+    path.write_text(json.dumps(about))
+    write_manifest(tmp_path / "m", "estimator", "spectral.json", "spectral.safetensors")
+    loaded = Leporid.load(tmp_path / "m")
+    assert loaded.solver == "auto"
+    np.testing.assert_array_equal(loaded.transform(X), model.transform(X))
 
 
 def test_a_folder_of_another_format_is_refused(tmp_path):
@@ -210,33 +216,6 @@ def test_a_folder_of_another_format_is_refused(tmp_path):
     path.write_text(json.dumps({**json.loads(path.read_text()), "format": 1}))
     with pytest.raises(DataError, match="has the format 1, this release reads 2: fit it again"):
         Leporid.load(tmp_path / "m")
-
-
-def test_the_graph_may_be_built_and_kept_elsewhere():
-    class Builder:
-        def knn_graph(self, rows, k, *, device, solver, progress):
-            assert (k, device, solver) == (12, "auto", "lanczos")
-            self.graph = GraphElsewhere(knn_graph(rows, k=k))
-            return self.graph
-
-    builder, settings = Builder(), {"dim": 4, "k": 12, "solver": "lanczos"}
-    rows = interactions(400, 80, seed=3)
-    there, here = Leporid(**settings).fit(rows, client=builder), Leporid(**settings).fit(rows)
-    assert builder.graph.released
-    assert builder.graph.products
-    assert not hasattr(there, "graph_")
-    assert largest_angle(there.embedding_, here.embedding_) < 1e-3
-    new = interactions(20, 80, seed=4)
-    np.testing.assert_allclose(there.transform(new), here.transform(new), atol=1e-4)
-
-
-def test_to_embedding_carries_eigenvalues_and_provenance():
-    one = Leporid(dim=4, k=12).fit(X).to_embedding()
-    assert one.vectors.shape == (120, 4)
-    assert one.provenance["method"] == "leporid"
-    assert one.provenance["parameters"]["alpha"] == 0.5
-    other = Leporid(dim=4, k=12).fit(X[:119]).to_embedding()
-    assert one.provenance["data"] != other.provenance["data"]
 
 
 def test_a_square_matrix_is_interactions_unless_precomputed():

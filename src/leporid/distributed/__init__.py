@@ -1,11 +1,11 @@
 """Neighbours, graph and eigenvectors in blocks of rows on a Dask cluster.
 
-`Leporid.fit(X, client=client)` asks `graph_builder` for the graph: the workers hold blocks of rows
-of it and multiply them; the eigensolver itself runs on the client.
+`Leporid.fit(X, client=client)` makes a `BlockGraph`: the workers hold blocks of rows of it and
+multiply them; the eigensolver itself runs on the client.
 
 blocks   What workers compute: neighbours, the edges blocks send each other, products
-cluster  `Cluster`: tasks, lost workers and timeouts; `Workers`: any function on any worker
-graph    `BlockGraph`, a graph whose blocks of rows stay on the workers; `graph_builder` makes it
+cluster  `Cluster`: tasks and timeouts; `Workers`: any function on any worker
+graph    `BlockGraph`, a graph whose blocks of rows stay on the workers
 """
 
 import lazy_loader

@@ -1,8 +1,7 @@
 """What workers compute, block of rows by block of rows: neighbours, edges, products.
 
-W_ij is an edge if j is in top-K(i) or i in top-K(j). The block of i has the first kind. Of the
-second kind it needs from each block those j that chose i while i did not choose j; whether i did
-is told by its limits alone, two numbers per row, which every worker has.
+W_ij is an edge if j is in top-K(i) or i in top-K(j). The block of i has the first kind; of the
+second kind each block sends it those j that chose i.
 
 What travels in a product is the panel of 16 columns, to every worker, and each worker's rows of
 the image, back. The sums are those of `graph.kernels.product`, in the same order: the same bits.
@@ -21,16 +20,12 @@ from scipy import sparse
 from leporid.graph import (
     BLOCK,
     BinaryCSR,
-    CutRows,
-    Limits,
     NeighbourLists,
     Similarity,
-    add_lacking,
-    add_panel,
-    cut_rows,
+    add_rows,
     directed_neighbours,
+    even_shares,
     huge_zeros,
-    row_limits,
     row_sums,
 )
 from leporid.progress import NullProgress
@@ -74,6 +69,11 @@ class Rows(NamedTuple):
     indices: NDArray[np.int32]
     weights: NDArray[np.float32]
 
+    @classmethod
+    def of(cls, matrix: sparse.csr_array) -> Rows:
+        """The rows of a scipy matrix."""
+        return cls(matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32), matrix.data)
+
     def csr(self, columns: int) -> sparse.csr_array:
         """The rows as a scipy matrix."""
         return sparse.csr_array(self[::-1], shape=(len(self.indptr) - 1, columns))
@@ -93,44 +93,29 @@ def block_neighbours(members: BinaryCSR, first: int, stop: int, k: int) -> Neigh
         return directed_neighbours(rows, members, k, jaccard, own, worker_threads(), NullProgress())
 
 
-def block_limits(lists: NeighbourLists, k: int) -> Limits:
-    """The limits of the rows of a block."""
-    limits = Limits.empty(len(lists.length))
-    row_limits(writable(lists), k, 0, len(lists.length), limits)
-    return limits
-
-
 def joined(parts: list[tuple[NDArray[Any], ...]]) -> tuple[NDArray[Any], ...]:
     """Arrays of all rows from those of each block."""
     return tuple(np.concatenate(arrays) for arrays in zip(*parts, strict=True))
 
 
-def reverse_edges(
-    lists: NeighbourLists, limits: tuple[NDArray[Any], ...], first: int, size: int
-) -> list[Rows]:
-    """For every block of `size` rows, the edges it lacks to the block that starts at `first`."""
-    everywhere = writable(Limits(*limits))
-    n = len(everywhere.least)
-    indptr = np.zeros(n + 1, np.int64)
-    edges: tuple[Any, Any] = np.empty(0, np.int32), np.empty(0, np.float32)
-    lists = writable(lists)
-    add_lacking(lists, first, 0, n, everywhere, indptr[1:], *edges)
-    np.cumsum(indptr, out=indptr)
-    edges = np.empty(indptr[-1], np.int32), np.empty(indptr[-1], np.float32)
-    add_lacking(lists, first, 0, n, everywhere, indptr[:-1].copy(), *edges)
-    bounds = [indptr[row : row + size + 1] for row in range(0, n, size)]
-    return [
-        Rows(part - part[0], *(array[part[0] : part[-1]].copy() for array in edges))
-        for part in bounds
-    ]
+def thresholds(lists: NeighbourLists, k: int) -> NDArray[np.float32]:
+    """float32[rows]: the k-th similarity of each row, 0 where it has fewer neighbours."""
+    return np.where(lists.length == k, lists.weights.min(axis=1, initial=2.0), np.float32(0))
+
+
+def reverse_edges(lists: NeighbourLists, n: int, size: int) -> list[Rows]:
+    """For every block of `size` of the n rows, its edges to the block of these lists."""
+    with one_at_a_time:
+        reverse = lists.csr(n).T.tocsr()
+    parts = [reverse[first : first + size] for first in range(0, n, size)]
+    return [Rows.of(part) for part in parts]
 
 
 def merge_block(lists: NeighbourLists, pieces: list[Rows], size: int) -> Rows:
-    """A block's own neighbours and what all blocks (in order) sent it, as rows of W."""
+    """A block's own neighbours and those that chose them, by block in order, as rows of W."""
     with one_at_a_time:
-        lacking = sparse.hstack([piece.csr(size) for piece in pieces], format="csr")
-        rows = lists.csr(lacking.shape[1]) + lacking
-    return Rows(rows.indptr.astype(np.int64), rows.indices.astype(np.int32), rows.data)
+        others = sparse.hstack([piece.csr(size) for piece in pieces], format="csr")
+        return Rows.of(lists.csr(others.shape[1]).maximum(others))
 
 
 def block_sums(rows: Rows) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
@@ -138,26 +123,17 @@ def block_sums(rows: Rows) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     return np.diff(rows.indptr), row_sums(rows.indptr, rows.weights)
 
 
-def prepare_block(rows: Rows, bounds: NDArray[np.int64]) -> CutRows:
-    """A block of rows of W, ready for products."""
-    return cut_rows(*writable(rows), bounds.copy(), 1)
-
-
-def multiply_block(block: CutRows, x: NDArray[Any]) -> NDArray[Any]:
+def multiply_block(block: Rows, x: NDArray[Any]) -> NDArray[Any]:
     """float[rows, 16]: the block's rows of W x, for x float[n, 16]."""
     rows = writable(block)
     # Random rows of x are read: on huge pages, as `graph.kernels.product` does.
     wide = huge_zeros(x.shape, x.dtype)
     wide[:] = x
-    out = np.zeros((rows.cuts.shape[1], BLOCK), x.dtype)
+    out = np.zeros((len(rows.indptr) - 1, BLOCK), x.dtype)
     with one_at_a_time:
         threads = worker_threads()
-        work = np.linspace(0, len(rows.columns), threads + 1)[1:-1]
-        ends = [0, *np.searchsorted(rows.cuts[-1], work).tolist(), len(out)]
-
-        def multiply(thread: int) -> None:
-            for panel in range(len(rows.cuts) - 1):
-                add_panel(rows, panel, ends[thread], ends[thread + 1], wide, out)
-
-        on_each_thread(multiply, threads)
+        ends = even_shares(rows.indptr, threads)
+        on_each_thread(
+            lambda thread: add_rows(*rows, ends[thread], ends[thread + 1], wide, out), threads
+        )
     return out

@@ -1,15 +1,12 @@
-"""A Dask cluster: the client is checked, and lost workers are waited for, with a limit.
+"""A Dask cluster: the client is checked, and a cluster without workers is waited for.
 
-Dask itself runs a lost task again. What it cannot restore is data that came from the client and
-lay on no other worker: then a call of ours ends in one of `LOST`, and the caller sends the data
-again, at most `ATTEMPTS` times.
+Dask itself runs a lost task again, from what is elsewhere or what the scheduler has.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import CancelledError
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
@@ -18,17 +15,12 @@ from leporid.data import Split
 from leporid.distributed.blocks import one_at_a_time
 from leporid.errors import ClusterError, ConfigError, import_extra
 
-ATTEMPTS = 4
-"""How often data is sent again, and work begun again, before giving up."""
 PATIENCE = 60.0
 """Seconds to wait for a worker when none is left: a supervisor may be starting one."""
 LOOK_EVERY = 2.0
 """Seconds between two checks whether any worker is left."""
 CONNECT_SECONDS = 30.0
 """A starting scheduler may take this long to answer."""
-
-LOST = (CancelledError, OSError, TimeoutError)
-"""What a call raises when data or a connection went with its worker."""
 
 T = TypeVar("T")
 
@@ -53,7 +45,7 @@ def connect(address: str) -> Iterator[Any]:
 
 
 class Cluster:
-    """A checked client: submits, waits, and retries when workers are lost."""
+    """A checked client: submits, waits, and says in a sentence what went wrong."""
 
     def __init__(self, client: Any) -> None:
         self._distributed = import_extra("distributed", "fit(client=...)", "distributed")
@@ -65,21 +57,19 @@ class Cluster:
         if client.asynchronous:
             raise ConfigError("client must not be asynchronous: make it with asynchronous=False")
         self.client = client
-        self.await_workers()
+        self._await_workers()
         self._check_versions()
 
     @property
-    def threads(self) -> list[int]:
-        """Threads of each worker."""
-        try:
-            return list(self.client.nthreads().values())
-        except (OSError, TimeoutError) as error:
-            raise self._gone() from error
+    def workers(self) -> int:
+        """How many workers there are."""
+        with self._explained():
+            return len(self.client.nthreads())
 
-    def await_workers(self) -> None:
+    def _await_workers(self) -> None:
         """Return once there is a worker; give up after `PATIENCE` seconds."""
         deadline = time.monotonic() + PATIENCE
-        while not self.threads:
+        while not self.workers:
             if time.monotonic() > deadline:
                 raise ClusterError(
                     f"the Dask cluster at {self._address} has had no worker for {PATIENCE:.0f} "
@@ -87,17 +77,8 @@ class Cluster:
                 )
             time.sleep(min(0.2, PATIENCE))
 
-    def send(self, key: tuple[str, int], value: Any) -> Any:
-        """A future of data put on a worker: for a short life, since it is lost with that worker."""
-        if self.client.status != "running":
-            raise self._gone()
-        return self.client.scatter({key: value}, hash=False, timeout=LOOK_EVERY)[key]
-
     def keep(self, key: tuple[str, int], value: Any) -> Any:
-        """A future of data the scheduler has a copy of, which no lost worker takes away.
-
-        (Copies on several workers would not do: Dask removes those that no task waits for.)
-        """
+        """A future of data the scheduler has a copy of, which no lost worker takes away."""
         import dask
 
         with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1TB"}):
@@ -111,26 +92,28 @@ class Cluster:
 
         The dashboard shows the names in the keys.
         """
-        return list(self.client.map(task, *lists, key=list(keys), pure=False, batch_size=None))
+        with self._explained():
+            return list(self.client.map(task, *lists, key=list(keys), pure=False, batch_size=None))
 
     def wait(self, futures: Sequence[Any], done: Callable[[int], None] | None = None) -> None:
         """Wait for all futures; `done(position)` is called as each finishes.
 
-        Raises what a task raised, or that its data was lost.
+        Raises what a task raised.
         """
         wait = self._distributed.wait
         positions = {future: position for position, future in enumerate(futures)}
         until = "ALL_COMPLETED" if done is None else "FIRST_COMPLETED"
         while positions:
             try:
-                with self.client.as_current():
+                with self._explained(), self.client.as_current():
                     finished = wait(list(positions), timeout=LOOK_EVERY, return_when=until)
             except TimeoutError:
-                self.await_workers()
+                self._await_workers()
                 continue
             for future in finished.done:
                 if future.status != "finished":
-                    future.result()
+                    with self._explained():
+                        future.result()
                 position = positions.pop(future)
                 if done is not None:
                     done(position)
@@ -138,61 +121,46 @@ class Cluster:
     def gather(self, futures: Sequence[Any]) -> list[Any]:
         """The results of futures, in order."""
         self.wait(futures)
-        return list(self.client.gather(list(futures)))
+        with self._explained():
+            return list(self.client.gather(list(futures)))
 
     @staticmethod
     def release(futures: Iterable[Any]) -> None:
-        """Free what workers hold for these futures now, whoever still refers to them.
-
-        Left to the garbage collector it could be late: the traceback of a wait that timed out
-        keeps them alive in a cycle.
-        """
+        """Free what workers hold for these futures now, whoever still refers to them."""
         for future in futures:
             future.release()
 
-    def retry(self, work: Callable[[int], T], what: str) -> T:
-        """`work(attempt)`, again where data was lost with its worker, at most `ATTEMPTS` times."""
-        for attempt in range(ATTEMPTS):
-            try:
-                return work(attempt)
-            except self._distributed.KilledWorker as error:
-                raise ClusterError(
-                    f"{what} killed {error.allowed_failures + 1} workers of the Dask cluster one "
-                    f"after the other, most likely for lack of memory: use more workers, or larger "
-                    f"ones"
-                ) from error
-            except LOST:
-                if self.client.status != "running":
-                    raise self._gone() from None
-                self.await_workers()
-        raise ClusterError(
-            f"{what} lost its data {ATTEMPTS} times as workers of the Dask cluster at "
-            f"{self._address} disappeared: look into their logs, then fit again"
-        )
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        """Say in a sentence that tasks killed their workers, or that the scheduler is gone."""
+        try:
+            yield
+        except self._distributed.KilledWorker as error:
+            raise ClusterError(
+                f"{error.task} killed {error.allowed_failures + 1} workers of the Dask cluster one "
+                f"after the other, most likely for lack of memory: use more workers, or larger ones"
+            ) from error
+        except Exception:
+            if self.client.status == "running":
+                raise
+            raise ClusterError(
+                f"the Dask scheduler at {self._address} no longer answers: restart it and fit again"
+            ) from None
 
     @property
     def _address(self) -> str:
         scheduler = self.client.scheduler
         return str(scheduler.address if scheduler is not None else "its address")
 
-    def _gone(self) -> ClusterError:
-        return ClusterError(
-            f"the Dask scheduler at {self._address} no longer answers: restart it and fit again"
-        )
-
     def _check_versions(self) -> None:
         """Tasks are sent by name, so every worker must have the code they name."""
         versions = self.client.run(_worker_version, on_error="return")
         for address, version in versions.items():
-            if isinstance(version, ImportError):
+            if isinstance(version, str | ImportError) and version != __version__:
+                found = f"leporid {version}" if isinstance(version, str) else "no leporid"
                 raise ClusterError(
-                    f"the Dask worker at {address} has no leporid: install leporid=={__version__} "
-                    f"there"
-                )
-            if isinstance(version, str) and version != __version__:
-                raise ClusterError(
-                    f"the Dask worker at {address} has leporid {version} and this process has "
-                    f"{__version__}: install the same version on both"
+                    f"the Dask worker at {address} has {found} and this process has {__version__}: "
+                    f"install the same version on both"
                 )
 
 

@@ -3,14 +3,9 @@ from .kernels.layout import NeighbourLists as NeighbourLists
 from .kernels.layout import search_bytes as search_bytes
 from .kernels.product import BLOCK as BLOCK
 from .kernels.product import BlockProduct as BlockProduct
-from .kernels.product import CutRows as CutRows
-from .kernels.product import add_panel as add_panel
-from .kernels.product import column_bounds as column_bounds
-from .kernels.product import cut_rows as cut_rows
+from .kernels.product import add_rows as add_rows
+from .kernels.product import even_shares as even_shares
 from .kernels.product import huge_zeros as huge_zeros
-from .kernels.symmetrise import Limits as Limits
-from .kernels.symmetrise import add_lacking as add_lacking
-from .kernels.symmetrise import row_limits as row_limits
 from .knn import knn_graph as knn_graph
 from .knn import stored_knn_graph as stored_knn_graph
 from .knn import uses_gpu as uses_gpu
@@ -24,9 +19,7 @@ from .similarity import SIMILARITIES as SIMILARITIES
 from .similarity import Similarity as Similarity
 from .types import BinaryCSR as BinaryCSR
 from .types import Graph as Graph
-from .types import GraphBuilder as GraphBuilder
 from .types import KnnGraph as KnnGraph
-from .types import RemoteGraph as RemoteGraph
 from .types import Side as Side
 from .types import binary_csr as binary_csr
 from .types import row_sums as row_sums

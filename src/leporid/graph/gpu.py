@@ -1,12 +1,11 @@
 """The neighbour graph with torch: dense 0/1 products, top-K and symmetrisation on one device.
 
-The number of shared columns is a matrix product of 0/1 blocks. Half-precision inputs are exact, and
-so is every sum: float32 accumulates integers exactly below 2^24, and where torch can only
-return half precision the columns are taken 2,048 at a time, the integers it can hold.
+The number of shared columns is a matrix product of 0/1 blocks, in half precision where torch sums
+it in float32. Inputs are exact, and so is every sum: float32 holds every integer below 2^24.
 
-The order is the CPU's: by the similarity as a float32 number, ties to the smaller index. For
-Jaccard the float32 quotient of two integers below 2^24 is the correctly rounded one, hence equal to
-the rounded float64 quotient of the CPU; the other similarities are computed in float64.
+The order is the CPU's: by the Jaccard similarity as a float32 number, ties to the smaller index.
+The float32 quotient of two integers below 2^24 is the correctly rounded one, hence equal to the
+rounded float64 quotient of the CPU.
 
 `torch.device("cpu")` gives the same graph, for tests.
 """
@@ -22,12 +21,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from leporid.graph.similarity import Similarity
 from leporid.graph.types import BinaryCSR, KnnGraph, Side
 from leporid.progress import ProgressLike
 
-HALF_EXACT = 2048
-"""Largest count up to which half precision holds every integer."""
 BLOCK_ENTRIES = {"cuda": 2**28, "cpu": 2**22}
 """Pairs of rows compared at once, by kind of device: about 20 bytes each at the peak."""
 DENSE_ENTRIES = {"cuda": 2**33, "cpu": 2**26}
@@ -50,8 +46,8 @@ class DeviceGraph(KnnGraph):
 
     tensors: GraphTensors
 
-    def __init__(self, tensors: GraphTensors, side: Side, k: int, similarity: str) -> None:
-        vars(self).update(tensors=tensors, side=side, k=k, similarity=similarity)
+    def __init__(self, tensors: GraphTensors, side: Side, k: int) -> None:
+        vars(self).update(tensors=tensors, side=side, k=k)
 
     @property
     def n(self) -> int:
@@ -89,12 +85,7 @@ def tensors_on(graph: KnnGraph, device: torch.device) -> GraphTensors:
 
 
 def knn_graph_on(
-    members: BinaryCSR,
-    k: int,
-    device: str | torch.device,
-    similarity: Similarity,
-    side: Side,
-    progress: ProgressLike,
+    members: BinaryCSR, k: int, device: str, side: Side, progress: ProgressLike
 ) -> KnnGraph:
     """`knn_graph` by way of a torch device ("auto" and "cuda" mean the current GPU); 1 <= k < n."""
     where = torch.device("cuda" if device == "auto" else device)
@@ -103,7 +94,7 @@ def knn_graph_on(
     last = torch.full((n,), -1, dtype=torch.int64, device=where)
     sources, targets, weights = [], [], []
     progress.start("neighbours", n)
-    for first, stop, edges, bounds in _blocks(members, k, where, similarity):
+    for first, stop, edges, bounds in _blocks(members, k, where):
         row, column, weight = edges
         least[first:stop], last[first:stop] = bounds
         sources.append((row + first).int())
@@ -111,7 +102,7 @@ def knn_graph_on(
         weights.append(weight)
         progress.advance(stop - first)
     every = torch.cat(sources).long(), torch.cat(targets).long(), torch.cat(weights)
-    return DeviceGraph(_symmetrise(*every, least, last), side, k, similarity.name)
+    return DeviceGraph(_symmetrise(*every, least, last), side, k)
 
 
 Block = tuple[int, int, tuple[torch.Tensor, ...], tuple[torch.Tensor, ...]]
@@ -119,40 +110,31 @@ Block = tuple[int, int, tuple[torch.Tensor, ...], tuple[torch.Tensor, ...]]
 the rows between; rows count from `first`; the k-th is (0, -1) where fewer are positive."""
 
 
-def _blocks(
-    members: BinaryCSR, k: int, where: torch.device, similarity: Similarity
-) -> Iterator[Block]:
+def _blocks(members: BinaryCSR, k: int, where: torch.device) -> Iterator[Block]:
     """The k best of all rows, by one fused kernel where that is possible and worth it."""
-    if where.type == "cuda" and similarity.name == "jaccard" and find_spec("triton"):
+    if where.type == "cuda" and find_spec("triton"):
         from leporid.graph.fused import FusedSearch, is_worth_it
 
         if is_worth_it(members, where):
             return FusedSearch(members, where).blocks(k)
-    return _dense_blocks(members, k, where, similarity)
+    return _dense_blocks(members, k, where)
 
 
-def _dense_blocks(
-    members: BinaryCSR, k: int, where: torch.device, similarity: Similarity
-) -> Iterator[Block]:
+def _dense_blocks(members: BinaryCSR, k: int, where: torch.device) -> Iterator[Block]:
     """The same from every similarity of a block of rows, by torch alone."""
     n = members.n
     dense = _Dense(members, where)
-    terms = similarity.terms(members.degrees, members.degrees)
-    kind = torch.float32 if similarity.name == "jaccard" else torch.float64
-    x, y, b = (torch.from_numpy(t).to(where, kind) for t in (terms.x, terms.y, terms.b))
+    sizes = torch.from_numpy(members.degrees).to(where, torch.float32)
     block = max(1, min(n, BLOCK_ENTRIES[where.type] // n))
     for first in range(0, n, block):
         stop = min(n, first + block)
         counts = dense.shared(first, stop)
         rows = torch.arange(stop - first, device=where)
         counts[rows, rows + first] = 0
-        if similarity.name == "jaccard":
-            # Where nothing is shared the union may be empty; 0 / 1 is the 0 it should be.
-            union = (x[first:stop, None] + b).sub_(counts).clamp_(min=1)
-            similar = counts.div_(union)
-            del union
-        else:
-            similar = _in_double(counts, x[first:stop], y[first:stop], b, terms.g)
+        # Where nothing is shared the union may be empty; 0 / 1 is the 0 it should be.
+        union = (sizes[first:stop, None] + sizes).sub_(counts).clamp_(min=1)
+        similar = counts.div_(union)
+        del union
         chosen, bound = _best(similar, k)
         row, column = chosen.nonzero(as_tuple=True)
         weight = similar[chosen]
@@ -167,14 +149,13 @@ class _Dense:
     """The rows as 0/1 blocks, kept whole if they fit, and their products."""
 
     def __init__(self, members: BinaryCSR, device: torch.device) -> None:
-        self._kind = torch.float16 if device.type == "cuda" else torch.float32
+        wide = device.type == "cuda" and _can_widen(device)
+        self._kind = torch.float16 if wide else torch.float32
         self._shape = (members.n, members.n_columns)
         self._indptr = members.indptr
         self._columns = torch.from_numpy(members.columns).to(device)
         self._degrees = torch.from_numpy(members.degrees).to(device)
-        wide = device.type == "cuda" and _can_widen(device)
         self._options: Any = {"out_dtype": torch.float32} if wide else {}
-        self._step = members.n_columns if wide or device.type == "cpu" else HALF_EXACT
         limit = DENSE_ENTRIES[device.type]
         self._tile = max(1, min(members.n, limit // members.n_columns))
         self._whole: torch.Tensor | None = None
@@ -199,15 +180,7 @@ class _Dense:
         counts = torch.empty((stop - first, n), dtype=torch.float32, device=queries.device)
         for tile in range(0, n, self._tile):
             end = min(n, tile + self._tile)
-            fitted = self._rows(tile, end)
-            for column in range(0, self._shape[1], self._step):
-                part = slice(column, column + self._step)
-                left, right = queries[:, part], fitted[:, part].T
-                product = torch.mm(left, right, **self._options)
-                if column == 0:
-                    counts[:, tile:end] = product
-                else:
-                    counts[:, tile:end] += product
+            counts[:, tile:end] = torch.mm(queries, self._rows(tile, end).T, **self._options)
         return counts
 
 
@@ -219,15 +192,6 @@ def _can_widen(device: torch.device) -> bool:
     except (TypeError, RuntimeError):
         return False
     return True
-
-
-def _in_double(
-    counts: torch.Tensor, x: torch.Tensor, y: torch.Tensor, b: torch.Tensor, g: float
-) -> torch.Tensor:
-    """float32 of c / (x + y b + g c), computed in float64 in the order the CPU uses."""
-    shared = counts.double()
-    total = (y[:, None] * b).add_(x[:, None]).add_(shared * g)
-    return torch.where(counts > 0, shared / total, shared).float()
 
 
 def _best(similar: torch.Tensor, k: int) -> tuple[torch.Tensor, torch.Tensor]:

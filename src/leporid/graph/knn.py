@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from leporid.errors import GraphError, MissingExtraError
 from leporid.graph.kernels.layout import NeighbourLists
-from leporid.graph.kernels.symmetrise import Limits, add_lacking, merge_rows, row_limits
+from leporid.graph.kernels.symmetrise import add_lacking, merge_rows, row_limits
 from leporid.graph.neighbours import directed_neighbours, usable_k
 from leporid.graph.similarity import Similarity
 from leporid.graph.types import BinaryCSR, KnnGraph, Side, binary_csr
@@ -52,7 +52,7 @@ def knn_graph(
         nonzero entries. For the graph of the items pass `X.T`.
     k : neighbours of a row, clipped to n - 1.
     side : what the rows are; a label kept in the graph.
-    similarity : "jaccard" or "cosine".
+    similarity : "jaccard" or "cosine"; a GPU computes the first, the CPU both.
     device : "cpu", "cuda" (or "cuda:1"), or "auto" for CUDA where it exists and the data is large.
     threads : None for all cores this process may use.
     progress : True for a bar, or an object of your own (`leporid.progress`).
@@ -65,10 +65,10 @@ def knn_graph(
     members = binary_csr(X)
     k = usable_k(k, members.n - 1)
     reporter = make_progress(progress)
-    if k > 0 and uses_gpu(device, members.n):
+    if uses_gpu(device, members.n) and k > 0 and similarity == "jaccard":
         from leporid.graph.gpu import knn_graph_on
 
-        graph = knn_graph_on(members, k, device, measure, side, reporter)
+        graph = knn_graph_on(members, k, device, side, reporter)
     else:
         workers, own = resolve_threads(threads), np.arange(members.n)
         lists = directed_neighbours(members, members, k, measure, own, workers, reporter)
@@ -154,13 +154,12 @@ def symmetrise(
     size)`, filled from front to back in parts of `edges_at_a_time` (None: all at once).
     """
     n = len(lists.length)
-    limits = Limits.empty(n)
-    on_each_share(lambda _, a, b: row_limits(lists, k, a, b, limits), 0, n, threads)
+    limits = row_limits(lists, k)
     lacking = np.zeros(n, np.int64)
     none = np.zeros(0, np.int32), np.zeros(0, np.float32)
 
     def count(_: int, begin: int, end: int) -> None:
-        add_lacking(lists, 0, begin, end, limits, lacking, *none)
+        add_lacking(lists, begin, end, *limits, lacking, *none)
 
     on_each_share(count, 0, n, threads)
     indptr = np.zeros(n + 1, np.int64)
@@ -170,7 +169,7 @@ def symmetrise(
     weights = new_array("weights", np.float32, int(indptr[-1]))
 
     def fill(_: int, begin: int, end: int) -> None:
-        add_lacking(lists, 0, begin, end, limits, cursor, indices, weights)
+        add_lacking(lists, begin, end, *limits, cursor, indices, weights)
         merge_rows(lists, begin, end, indptr, indices, weights)
 
     reporter = progress or NullProgress()

@@ -11,7 +11,8 @@ from scipy import sparse
 
 from leporid.errors import GraphError
 from leporid.graph.kernels.layout import (
-    QUERIES,
+    TILE,
+    Columns,
     Fitted,
     NeighbourLists,
     fitted_rows,
@@ -29,6 +30,8 @@ BATCHES = 40
 """Calls into the kernel; progress is shown, and an interrupt seen, between them."""
 LEAST_BATCH = 1024
 """Rows in a call, at least."""
+TURN = 64
+"""Rows that a thread takes at a time."""
 SAMPLE = 1024
 """Rows from which a first threshold is guessed, at least."""
 
@@ -147,38 +150,45 @@ def directed_neighbours(
         return lists
     columns = rank_columns(fitted)
     terms = similarity.terms(queries.degrees, fitted.degrees)
-    base = fitted_rows(fitted, columns, terms.b)
     targets = query_rows(queries, columns, terms, own)
-    sample = _sampling(base, fitted.n, k)
-    scratch = [scratch_space(base, targets, k, sample[0]) for _ in range(threads)]
+    base = fitted_rows(fitted, columns, terms, targets if queries is fitted else None)
+    sample, rank = _sample(fitted, columns, similarity, k)
+    scratch = [scratch_space(k) for _ in range(threads)]
 
-    def search(rows: NDArray[np.int64], sample: tuple[int, int]) -> None:
-        turn = np.zeros(1, np.int64)
-        on_each_thread(
-            lambda i: search_rows(rows, turn, base, targets, scratch[i], k, sample, lists), threads
-        )
+    def search(rows: NDArray[np.int64], rank: int) -> None:
+        turns = iter(range(0, len(rows), TURN))
 
-    batch = max(-(-queries.n // BATCHES), QUERIES * threads * 4, LEAST_BATCH)
+        def work(thread: int) -> None:
+            for first in turns:
+                part = rows[first : first + TURN]
+                search_rows(part, base, sample, rank, targets, scratch[thread], k, lists)
+
+        on_each_thread(work, threads)
+
+    batch = max(-(-queries.n // BATCHES), 4 * TURN * threads, LEAST_BATCH)
     progress.start("neighbours", queries.n)
     for first in range(0, queries.n, batch):
         part = np.arange(first, min(first + batch, queries.n), dtype=np.int64)
-        search(part, sample)
+        search(part, rank)
         failed = part[lists.length[part] < 0]
         if len(failed):
-            search(failed, (1, 0))
+            search(failed, 0)
         progress.advance(len(part))
     return lists
 
 
-def _sampling(base: Fitted, rows: int, k: int) -> tuple[int, int]:
-    """Every how many groups to sample, and which rank in the sample to take as the guess.
+def _sample(
+    members: BinaryCSR, columns: Columns, similarity: Similarity, k: int
+) -> tuple[Fitted, int]:
+    """Evenly spaced rows, and which rank among them to take as the first threshold.
 
     The rank is four standard deviations beyond the expected one: a guess that is too high costs a
-    second search.
+    second search. Few rows are searched without a guess.
     """
-    sampled = max(SAMPLE, rows // 16)
-    stride = base.tile_groups * 16 // sampled
-    if stride < 2:
-        return 1, 0
-    expected = k * (-(-base.tile_groups // stride) * 16) / rows
-    return stride, int(expected + 4 * expected**0.5 + 4)
+    count = min(max(SAMPLE, members.n // 16), TILE)
+    few = members.n < 2 * count
+    chosen = np.linspace(0, members.n - 1, 1 if few else count).astype(np.int64)
+    rows = binary_csr(members.take(chosen))
+    sample = fitted_rows(rows, columns, similarity.terms(rows.degrees, rows.degrees))
+    expected = k * count / members.n
+    return sample, 0 if few else int(expected + 4 * expected**0.5 + 4)

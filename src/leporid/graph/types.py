@@ -1,4 +1,4 @@
-"""Interaction rows as sets (`BinaryCSR`), and graphs: `Graph`, `KnnGraph`, `RemoteGraph`."""
+"""Interaction rows as sets (`BinaryCSR`), and graphs: `Graph`, `KnnGraph`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from leporid.errors import GraphError
-from leporid.progress import ProgressLike
 
 Side = Literal["users", "items", "rows"]
 
@@ -156,24 +155,3 @@ def row_sums(indptr: NDArray[np.int64], weights: NDArray[np.float32]) -> NDArray
     if len(starts):
         sums[filled] = np.add.reduceat(weights, starts, dtype=np.float64)
     return sums
-
-
-class RemoteGraph(Graph, Protocol):
-    """A graph whose edges stay in other processes until `release`."""
-
-    @property
-    def thresholds(self) -> NDArray[np.float32]:
-        """float32[n]: the k-th similarity of each row, 0 where it has fewer neighbours."""
-
-    def release(self) -> None:
-        """Free what the other processes hold; there are no products afterwards."""
-
-
-@runtime_checkable
-class GraphBuilder(Protocol):
-    """Builds the KNN graph of interactions elsewhere."""
-
-    def knn_graph(
-        self, rows: sparse.csr_array, k: int, *, device: str, solver: str, progress: ProgressLike
-    ) -> RemoteGraph:
-        """The KNN graph of the rows of csr[n, m]; settings it cannot honour are refused first."""

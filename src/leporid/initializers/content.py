@@ -62,7 +62,19 @@ class ContentConfig(InitializerConfig):
         _check_item_file("content", self.items)
 
 
-class Content(Initializer):
+class _ReadsItems(Initializer):
+    """Reads a table about the items, which belongs to what the vectors come from."""
+
+    config: Any
+
+    def provenance(self, digest: str) -> dict[str, Any]:
+        return {**super().provenance(digest), "content": content_digest(self.config.items)}
+
+    def _features(self, items: IdMap, *more: Any) -> ItemFeatures:
+        return item_features(items, self.config.items, *more, columns=self.config.columns)
+
+
+class Content(_ReadsItems):
     """Principal components of words, categories, numbers or vectors of the items."""
 
     name = "content"
@@ -70,7 +82,7 @@ class Content(Initializer):
     config: ContentConfig
 
     def _fit(self, train: Interactions, progress: ProgressLike) -> InitialEmbeddings:
-        features, config = _read_features(self, train), self.config
+        features, config = self._features(train.items), self.config
         progress.start("content", 1)
         known = features.known
         scores, singular = principal_components(features.matrix[known], config.dim, config.seed)
@@ -84,10 +96,6 @@ class Content(Initializer):
             items = Embedding(vectors / np.float32(items.size or 1.0), None, about)
         return InitialEmbeddings(item_means(items, train.csr(), about), items)
 
-    def provenance(self, digest: str) -> dict[str, Any]:
-        """The file belongs to what the vectors come from."""
-        return {**super().provenance(digest), "content": content_digest(self.config.items)}
-
 
 def _check_item_file(initializer: str, items: str) -> None:
     if not items:
@@ -95,11 +103,6 @@ def _check_item_file(initializer: str, items: str) -> None:
             f"{initializer} needs a file about the items: items='items.parquet' (on the command "
             f"line --init-set items=items.parquet for train, --set for embed)"
         )
-
-
-def _read_features(initializer: Any, train: Interactions) -> ItemFeatures:
-    config = initializer.config
-    return item_features(train.items, config.items, columns=config.columns)
 
 
 def _content_report(features: ItemFeatures) -> dict[str, Any]:
@@ -215,7 +218,7 @@ class LEPORIDContentConfig(SpectralConfig):
             raise ConfigError("content edges need all items in the graph: leave out item_landmarks")
 
 
-class LEPORIDContent(SpectralInitializer):
+class LEPORIDContent(_ReadsItems, SpectralInitializer):
     """LEPORID, with items of few interactions extended out of sample by users and content."""
 
     name = "leporid_content"
@@ -225,23 +228,13 @@ class LEPORIDContent(SpectralInitializer):
     version = 3
     _fitted: tuple[Interactions, Leporid, float] | None = None
 
-    def provenance(self, digest: str) -> dict[str, Any]:
-        """The file belongs to what the vectors come from."""
-        return {**super().provenance(digest), "content": content_digest(self.config.items)}
-
-    def _fit_items(
-        self,
-        estimator: Leporid,
-        train: Interactions,
-        init: NDArray[np.float32] | None,
-        progress: ProgressLike,
-    ) -> dict[str, Any]:
-        for name, value in (("a cluster", self.client), ("older vectors", init)):
+    def _fit_items(self, estimator: Leporid, train: Interactions, **options: Any) -> dict[str, Any]:
+        for name, value in (("a cluster", self.client), ("older vectors", options["init"])):
             if value is not None:
                 raise ConfigError(f"{self.name} cannot be fitted with {name}: leave it out")
-        features, config = _read_features(self, train), self.config
-        device: Any = {"device": config.device, "progress": progress}
-        jaccard = knn_graph(train.csr().T.tocsr(), k=config.k, side="items", **device)
+        features, config, progress = self._features(train.items), self.config, options["progress"]
+        where: Any = {"device": config.device, "progress": progress}
+        jaccard = knn_graph(train.csr().T.tocsr(), k=config.k, side="items", **where)
         with warnings.catch_warnings():
             # Content replaces the zeros of nodes without edges.
             warnings.filterwarnings("ignore", ".*nodes have no edges", LeporidWarning)
@@ -274,8 +267,7 @@ class LEPORIDContent(SpectralInitializer):
             raise NotFittedError(f"{self.name} is not fitted yet: call fit(train) first")
         train, estimator, d_mean = self._fitted
         both = IdMap.from_values([*train.items.ids.to_pylist(), *new.ids.to_pylist()], "item")
-        tables = [self.config.items] if source is None else [self.config.items, source]
-        features = item_features(both, *tables, columns=self.config.columns).matrix
+        features = self._features(both, *([] if source is None else [source])).matrix
         old, rows = (both.encode(ids.ids).astype(np.int64) for ids in (train.items, new))
         counts, fitted = np.zeros(len(both), np.int64), np.zeros(len(both), bool)
         counts[old] = np.bincount(train.item, minlength=train.n_items)

@@ -1,7 +1,6 @@
 """`le` and `leporid`: Laplacian eigenmaps of the user and the item kNN graphs (Eq. 4 and 8).
 
-Each side has one spectral estimator. `align` brings the user vectors into the space of the items:
-eigenvectors of two graphs share no coordinates.
+Each side has one spectral estimator: eigenvectors of two graphs share no coordinates.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from numpy.typing import NDArray
 
 from leporid.config import setting
 from leporid.data import IdMap, Interactions
-from leporid.errors import ConfigError, DataError
+from leporid.errors import DataError
 from leporid.initializers.adaptive import Lengths, choose_settings, with_lengths
 from leporid.initializers.base import (
     InitialEmbeddings,
@@ -30,10 +29,7 @@ from leporid.spectral import (
     LaplacianEigenmaps,
     Leporid,
     check_landmarks,
-    procrustes,
 )
-
-Align = Literal["none", "items", "procrustes"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,11 +47,6 @@ class SpectralConfig(InitializerConfig):
     all; 'auto': all while that takes at most four times as long."""
     item_landmarks: int | float | Literal["auto"] | None = None
     """The same for the items."""
-    align: Align = "none"
-    """How users come into the space of the items: `items` makes a user the mean of their items'
-    vectors, `procrustes` rotates the users' own vectors as near to their items as it can."""
-    eigenvalue_power: float = setting(0.0, at_least=0)
-    """Multiply each z-scored column by its eigenvalue to this power; 0 weighs all alike."""
 
     def validate(self) -> None:
         """Refuse numbers of landmarks that cannot be fitted on."""
@@ -77,14 +68,6 @@ class LEPORIDConfig(SpectralConfig):
     """With `popularity`, sums are divided by the item's interactions to this power (1: a mean).
     Chosen too where `lengths` is 'auto'."""
 
-    def validate(self) -> None:
-        """Refuse two ways to scale at once."""
-        super().validate()
-        if self.lengths != "as-is" and (self.align != "none" or self.eigenvalue_power):
-            raise ConfigError(
-                "lengths, align and eigenvalue_power each scale rows: use one of them"
-            )
-
 
 class SpectralInitializer(Initializer):
     """One spectral estimator for the users, one for the items; here or on a Dask cluster."""
@@ -104,37 +87,24 @@ class SpectralInitializer(Initializer):
         return self.estimator_class(**{**settings, "landmarks": landmarks})
 
     def _fit(self, train: Interactions, progress: ProgressLike) -> InitialEmbeddings:
-        matrix, config, provenance = train.csr(), self.config, self.provenance(train.digest)
+        config, provenance = self.config, self.provenance(train.digest)
         inits: list[NDArray[np.float32] | None] = [None, None]
         if self.previous is not None:
-            if config.eigenvalue_power:
-                raise ConfigError(
-                    "eigenvalue_power needs an eigenvalue for each column, and vectors in the "
-                    "coordinates of older ones have none: leave one of the two out"
-                )
             sides = zip(self.previous.sides(), (train.users, train.items), strict=True)
             inits = [_known_rows(old, old_ids, ids) for (_, old, old_ids), ids in sides]
-        users, rotated = None, self.previous is not None
-        if config.align != "items":
-            estimator = self.estimator(config.landmarks)
-            estimator.fit(matrix, init=inits[0], client=self.client, progress=progress)
-            users = side_embedding(estimator, config.dim, provenance, rotated=rotated)
-        estimator = self.estimator(config.item_landmarks)
-        report = self._fit_items(estimator, train, inits[1], progress)
-        items = side_embedding(estimator, config.dim, provenance | report, rotated=rotated)
-        both = InitialEmbeddings(users or item_means(items, matrix, provenance), items)
-        return in_one_space(both, matrix, config.align, config.eigenvalue_power)
+        options: dict[str, Any] = {"client": self.client, "progress": progress}
+        items, rotated = self.estimator(config.item_landmarks), self.previous is not None
+        report = self._fit_items(items, train, init=inits[1], **options)
+        users = self.estimator(config.landmarks)
+        users.fit(train.csr(), init=inits[0], **options)
+        return InitialEmbeddings(
+            side_embedding(users, config.dim, provenance, rotated=rotated),
+            side_embedding(items, config.dim, provenance | report, rotated=rotated),
+        )
 
-    def _fit_items(
-        self,
-        estimator: Leporid,
-        train: Interactions,
-        init: NDArray[np.float32] | None,
-        progress: ProgressLike,
-    ) -> dict[str, Any]:
+    def _fit_items(self, estimator: Leporid, train: Interactions, **options: Any) -> dict[str, Any]:
         """Fit the estimator of the items; returns what to add to their provenance."""
-        matrix = train.csr().T.tocsr()
-        estimator.fit(matrix, init=init, client=self.client, progress=progress)
+        estimator.fit(train.csr().T.tocsr(), **options)
         return {}
 
 
@@ -197,11 +167,11 @@ def side_embedding(
         "landmarks": None if fitted.landmarks_ is None else len(fitted.landmarks_),
         "residual": float(np.max(fitted.residuals_, initial=0.0)),
     }
-    side = Embedding(padded(fitted.embedding_, dim), fitted.eigenvalues_, report)
+    vectors: NDArray[Any] = fitted.embedding_
     if rotated:
-        vectors = padded(fitted.embedding_ @ fitted.rotation_, dim)
-        side = Embedding(vectors, None, {**report, "rotated": True})
-    return with_empty_rows(side, fitted.degrees_ > 0)
+        vectors, report["rotated"] = vectors @ fitted.rotation_, True
+    values = None if rotated else fitted.eigenvalues_
+    return with_empty_rows(Embedding(padded(vectors, dim), values, report), fitted.degrees_ > 0)
 
 
 def _known_rows(old: Embedding, old_ids: IdMap | None, ids: IdMap) -> NDArray[np.float32]:
@@ -219,41 +189,7 @@ def _known_rows(old: Embedding, old_ids: IdMap | None, ids: IdMap) -> NDArray[np
 
 def item_means(items: Embedding, matrix: Any, provenance: dict[str, Any]) -> Embedding:
     """Users as the mean of their items' z-scored vectors; zeros for those without items."""
-    summed = matrix @ _weighted(items, 0).vectors
+    vectors = np.where(items.isolated[:, None], np.float32(0), items.standardized().vectors)
+    summed = matrix @ vectors
     mean = np.asarray(summed / np.maximum(np.diff(matrix.indptr), 1)[:, None], dtype=np.float32)
     return Embedding(mean, items.eigenvalues, provenance)
-
-
-def in_one_space(
-    both: InitialEmbeddings, matrix: Any, align: Align, power: float
-) -> InitialEmbeddings:
-    """`both` with its users in the space of its items, and its columns weighted.
-
-    `matrix` is csr[n_users, n_items]; for `items` the users are `item_means` already.
-    """
-    if align == "none" and not power:
-        return both
-    users, items = _weighted(both.users, power), _weighted(both.items, power)
-    if align == "procrustes":
-        # The R with the largest sum of <u R, i> over all interactions (u, i).
-        turn = procrustes(users.vectors, matrix @ items.vectors)
-        users = replace(users, vectors=users.vectors @ turn.astype(np.float32))
-    if align != "none":
-        # The users' columns are no longer eigenvectors of their graph.
-        users = replace(users, eigenvalues=None)
-    return replace(both, users=users, items=items if power else both.items)
-
-
-def _weighted(side: Embedding, power: float) -> Embedding:
-    """Z-scored columns times their eigenvalue to `power`; isolated rows stay zero.
-
-    With a power they have a root mean square of one, and z-scoring again would undo the weights.
-    """
-    vectors = np.where(side.isolated[:, None], np.float32(0), side.standardized().vectors)
-    if not power or side.eigenvalues is None:
-        return replace(side, vectors=vectors)
-    weights = np.zeros(side.dim, np.float32)
-    weights[: len(side.eigenvalues)] = np.maximum(side.eigenvalues, 0) ** power
-    about = {**side.provenance, "standardized": True}
-    weighted = Embedding(vectors * weights, side.eigenvalues, about)
-    return replace(weighted, vectors=weighted.vectors / np.float32(weighted.size or 1.0))

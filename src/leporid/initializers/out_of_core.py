@@ -56,12 +56,9 @@ def embed_stored(
     if not isinstance(initializer, SpectralInitializer):
         raise ConfigError(f"a memory limit works with le and leporid, not {initializer.name}")
     config = initializer.config
-    scaled = getattr(config, "lengths", "as-is") != "as-is" or config.eigenvalue_power
-    if config.align != "none" or scaled or getattr(config, "alpha", 0) == "auto":
-        raise ConfigError(
-            "a memory limit works without align, lengths, eigenvalue_power and alpha='auto': leave "
-            "them out"
-        )
+    lengths = getattr(config, "lengths", "as-is")
+    if lengths != "as-is" or getattr(config, "alpha", 0.0) == "auto":
+        raise ConfigError("a memory limit works without lengths and alpha='auto': leave them out")
     limit, workers = parse_memory(memory), resolve_threads(threads)
     reporter = make_progress(progress)
     try:
@@ -75,13 +72,19 @@ def embed_stored(
 
         def embed(rows: BinaryCSR, side: Side, landmarks: Landmarks) -> Embedding:
             fitted = initializer.estimator(landmarks).set_params(device="cpu", threads=workers)
-            if landmark_count(landmarks, rows.n) < rows.n:
-                _check_landmarks(side, rows, fitted, limit, workers)
+            n, dim = rows.n, config.dim
+            if n < 2:
+                raise DataError(f"{n} of the {side} is too few: a graph needs at least 2 rows")
+            if landmark_count(landmarks, n) < n:
+                needed, hint = landmark_bytes(rows, fitted, workers), "a smaller --dim"
+                _room(f"{n:,} {side} by landmarks", needed, limit, {hint: 0})
                 fitted.fit(rows, progress=reporter)
             else:
-                half = _memory_for(side, rows, config.k, config.dim, limit, workers) // 2
-                folder = stored.folder
-                graph = stored_knn_graph(rows, config.k, folder, half, side=side, **common)
+                search = search_bytes(rows, config.k, workers)
+                needs = {d: max(search, solver_bytes(n, d)) for d in (dim, 32, 16, 8) if d <= dim}
+                hints = {f"--dim {size}": needed for size, needed in needs.items() if size < dim}
+                half = _room(f"{n:,} {side}", needs[dim], limit, hints) // 2
+                graph = stored_knn_graph(rows, config.k, stored.folder, half, side=side, **common)
                 fitted.fit_graph(graph, progress=reporter)
             return side_embedding(fitted, config.dim, provenance)
 
@@ -106,17 +109,6 @@ def landmark_bytes(rows: BinaryCSR, fitted: Leporid, threads: int) -> int:
     return int(8 * some.nnz + max(48 * n, search, solver, extension))
 
 
-def _check_landmarks(side: str, rows: BinaryCSR, fitted: Leporid, limit: int, threads: int) -> None:
-    left, needed = memory_left(limit), landmark_bytes(rows, fitted, threads)
-    if needed > left:
-        enough = format_bytes(1.05 * (limit - left + needed)).replace(" ", "")
-        raise ConfigError(
-            f"{rows.n:,} {side} by landmarks do not fit into {format_bytes(limit)}: they need "
-            f"{format_bytes(needed)} beside what is in use; what would fit: --memory {enough}, "
-            f"or a smaller --dim or fewer --landmarks"
-        )
-
-
 def solver_bytes(n: int, dim: int) -> int:
     """Peak memory of the eigensolver for `n` rows: its basis, or the float64 check at the end.
 
@@ -127,23 +119,16 @@ def solver_bytes(n: int, dim: int) -> int:
     return n * max(basis, check) + 8_000_000
 
 
-def _memory_for(side: str, rows: BinaryCSR, k: int, dim: int, limit: int, threads: int) -> int:
-    """Bytes left, or an error that says what would fit."""
-    n, left = rows.n, memory_left(limit)
-    if n < 2:
-        raise DataError(f"{n} of the {side} is too few: a graph needs at least 2 rows")
-    search, solver = search_bytes(rows, k, threads), solver_bytes(n, dim)
-    if max(solver, search) <= left:
+def _room(what: str, needed: int, limit: int, smaller: dict[str, int]) -> int:
+    """Bytes left, or an error that says what would fit: the first of `smaller` needs that does."""
+    left = memory_left(limit)
+    if needed <= left:
         return left
-    needed = format_bytes(1.05 * (limit - left + max(solver, search)))
-    hints = [f"--memory {needed.replace(' ', '')}"]
-    smaller = [size for size in (32, 16, 8) if size < dim and solver_bytes(n, size) <= left]
-    if search <= left and smaller:
-        hints.append(f"--dim {smaller[0]}")
+    enough = format_bytes(1.05 * (limit - left + needed)).replace(" ", "")
+    fitting = [hint for hint, size in smaller.items() if size <= left]
     raise ConfigError(
-        f"{n:,} {side} do not fit into {format_bytes(limit)}: the neighbour search needs "
-        f"{format_bytes(search)} and the eigensolver {format_bytes(solver)} beside what is in use; "
-        f"what would fit: {', or '.join(hints)}"
+        f"{what} do not fit into {format_bytes(limit)}: they need {format_bytes(needed)} beside "
+        f"what is in use; what would fit: {', or '.join([f'--memory {enough}', *fitting[:1]])}"
     )
 
 

@@ -17,15 +17,14 @@ from leporid.spectral.inputs import as_graph
 from leporid.spectral.lanczos import Lanczos, basis_size
 from leporid.spectral.laplacian import LaplacianOperator, laplacian_operator, wide_product
 from leporid.spectral.panels import PanelEngine
-from leporid.spectral.solvers import Eigenpairs, Problem, arpack, dense, finish, precise
+from leporid.spectral.solvers import Eigenpairs, Problem, dense, finish, precise
 from leporid.threads import one_thread_pool
 
-Solver = Literal["auto", "lanczos", "arpack", "dense"]
+Solver = Literal["auto", "lanczos", "dense"]
 Device = Literal["auto", "cpu", "cuda"]
-Dtype = Literal["float32", "float64"]
 
 FLOAT32_REACHES = 3e-7
-"""Smaller tolerances are solved for in float64, whatever `dtype` says."""
+"""Smaller tolerances are solved for in float64."""
 ONE_THREAD_BELOW = 200_000
 """Graphs with fewer edges are solved on one thread: waking others costs more. Same bits."""
 DENSE_BELOW = 1200
@@ -40,7 +39,6 @@ def laplacian_eigenpairs(
     normalized: bool = True,
     solver: Solver = "auto",
     tol: float = 1e-6,
-    dtype: Dtype = "float32",
     seed: int = 0,
     device: Device = "auto",
     threads: int | None = None,
@@ -62,16 +60,15 @@ def laplacian_eigenpairs(
         raise ConfigError(f"dim must be at least 1, not {dim}")
     if not tol > 0.0:
         raise ConfigError(f"tol must be positive, not {tol}")
-    choices = (("solver", solver, Solver), ("device", device, Device), ("dtype", dtype, Dtype))
-    for name, value, kind in choices:
+    for name, value, kind in (("solver", solver, Solver), ("device", device, Device)):
         if value not in get_args(kind):
             raise ConfigError(f"{name} must be one of {list(get_args(kind))}, not {value!r}")
     operator = laplacian_operator(as_graph(graph), alpha, normalized)
     if alone := operator.n - operator.n_active:
         _warn(f"{alone} of {operator.n} nodes have no edges: their vectors are zero")
-    rank, precision = min(dim, operator.n_active), "float64" if tol < FLOAT32_REACHES else dtype
+    rank, dtype = min(dim, operator.n_active), "float64" if tol < FLOAT32_REACHES else "float32"
     bound, reporter = tol * operator.norm, make_progress(progress)
-    problem = Problem(operator, rank, bound, precision, seed, reporter, v0)
+    problem = Problem(operator, rank, bound, dtype, seed, reporter, v0)
     solution = _solve(problem, solver, device, threads)
     residuals = solution.residuals / operator.norm
     if (residuals > tol).any():
@@ -103,8 +100,6 @@ def _solve(problem: Problem, solver: Solver, device: Device, threads: int | None
         exact = partial(wide_product, product)
         if solver == "dense":
             return finish(exact, dense(problem))
-        if solver == "arpack":
-            return precise(lambda problem: finish(exact, arpack(product, problem)), problem)
         columns = basis_size(dim, BLOCK)[0] + BLOCK
 
         def solve(problem: Problem) -> Eigenpairs:
@@ -117,11 +112,8 @@ def _solve(problem: Problem, solver: Solver, device: Device, threads: int | None
 def _choose(solver: Solver, n: int, dim: int) -> Solver:
     """The solver for `n` nodes with edges: a Krylov space needs more rows than its basis."""
     columns, _ = basis_size(dim, 2 * BLOCK)
-    if solver == "auto":
-        return "dense" if n < max(DENSE_BELOW, 2 * columns) else "lanczos"
-    if (solver == "arpack" and n <= dim + 4) or (solver == "lanczos" and n < columns + 2 * BLOCK):
-        return "dense"
-    return solver
+    least = max(DENSE_BELOW, 2 * columns) if solver == "auto" else columns + 2 * BLOCK
+    return "dense" if solver == "dense" or n < least else "lanczos"
 
 
 def _padded(operator: LaplacianOperator, solution: Eigenpairs, dim: int) -> Eigenpairs:

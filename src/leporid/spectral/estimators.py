@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-import hashlib
 import inspect
 import warnings
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Self, get_type_hints
+from typing import Any, Literal, Self, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
 from leporid.config import checked
-from leporid.distributed import graph_builder
+from leporid.distributed import BlockGraph
 from leporid.errors import ConfigError, DataError, NotFittedError, UnknownNameError
 from leporid.graph import BinaryCSR, Graph, KnnGraph, binary_csr, choice_thresholds, knn_graph
 from leporid.progress import ProgressLike, make_progress
-from leporid.spectral.eigenpairs import Device, Dtype, Solver, laplacian_eigenpairs
-from leporid.spectral.embedding import Embedding, Vectors, align_columns, procrustes
+from leporid.spectral.eigenpairs import Device, Solver, laplacian_eigenpairs
+from leporid.spectral.embedding import Vectors, align_columns, procrustes
 from leporid.spectral.extension import Extension, OldVectors, extend_rows
 from leporid.spectral.inputs import as_graph, interaction_rows
 from leporid.spectral.landmarks import (
@@ -30,11 +29,10 @@ from leporid.spectral.landmarks import (
 )
 from leporid.spectral.saved import read_fitted, write_fitted
 
-SOLVER_SETTINGS = ["alpha", "normalized", "solver", "tol", "dtype", "seed", "device", "threads"]
+SOLVER_SETTINGS = ["alpha", "normalized", "solver", "tol", "seed", "device", "threads"]
 _FITTED = ("embedding", "eigenvalues", "residuals", "degrees", "rotation", "landmarks")
 ARRAYS = {**{name: f"{name}_" for name in _FITTED}, "thresholds": "_thresholds"}
 """Names in the file of a fitted estimator, and their attributes."""
-EDGES = ("indptr", "indices", "weights")
 
 
 @dataclass(eq=False)
@@ -55,12 +53,10 @@ class Leporid:
     rotation_ : float64[dim, dim]; `embedding_ @ rotation_` lies in the coordinates of `init`, the
         identity without `init`
     graph_ : the `KnnGraph`, of the landmarks where there are some; missing after a fit on a
-        cluster, and after `load` unless it was saved too
+        cluster, and after `load`
     n_iter_ : products of the eigensolver
     n_features_in_ : columns of the fitted matrix
     """
-
-    method: ClassVar[str] = "leporid"
 
     dim: int = 64
     """Number of eigenvectors."""
@@ -75,7 +71,6 @@ class Leporid:
     solver: Solver = "auto"
     tol: float = 1e-6
     """Bound on the residuals."""
-    dtype: Dtype = "float32"
     seed: int = 0
     device: Device = "auto"
     threads: int | None = None
@@ -125,9 +120,9 @@ class Leporid:
         with them in sign and through `rotation_`. It is an estimator fitted on the first rows of
         X, perhaps with fewer interactions and columns; or float[n, dim], zeros for a new row.
 
-        With `client`, a `distributed.Client` (or what else `graph_builder` takes), interactions
-        are embedded on its cluster: the same vectors, but the graph stays there and `graph_` does
-        not exist afterwards. `start` is the old name of `init`.
+        With `client`, a `distributed.Client`, interactions are embedded on its cluster: the same
+        vectors, but the graph stays there and `graph_` does not exist afterwards. `start` is the
+        old name of `init`.
         """
         if start is not None:
             warnings.warn("start= is now init=", DeprecationWarning, stacklevel=2)
@@ -160,7 +155,7 @@ class Leporid:
             self._solve(graph, reporter, old)
             self._graph = graph
         else:
-            remote = graph_builder(client).knn_graph(fitted, k, solver=self.solver, **where)
+            remote = BlockGraph(client, fitted, k, **where)
             try:
                 self._solve(remote, reporter, old)
                 self._thresholds = remote.thresholds
@@ -222,7 +217,7 @@ class Leporid:
         self._check_fitted()
         if self._graph is None:
             raise NotFittedError(
-                f"this {type(self).__name__} has no graph: it was loaded from files without one, "
+                f"this {type(self).__name__} has no graph: it was loaded from files, "
                 f"or fitted on a Dask cluster, where it stayed; fit without client="
             )
         return self._graph
@@ -265,20 +260,10 @@ class Leporid:
         vectors, degrees = self.embedding_[fitted], self.degrees_[fitted]
         return Extension(vectors, self.eigenvalues_, degrees, self.alpha, self.normalized)
 
-    def to_embedding(self) -> Embedding:
-        """The fitted vectors with their eigenvalues and provenance."""
-        self._check_fitted()
-        provenance: dict[str, Any] = {"method": self.method, "parameters": self.get_params()}
-        if self._rows is not None:
-            hasher = hashlib.sha256(np.asarray(self._rows.indptr, dtype=np.int64).tobytes())
-            hasher.update(np.asarray(self._rows.indices, dtype=np.int32).tobytes())
-            provenance["data"] = hasher.hexdigest()[:16]
-        return Embedding(self.embedding_, self.eigenvalues_, provenance)
-
-    def save(self, path: str | Path, *, graph: bool = False) -> Path:
+    def save(self, path: str | Path) -> Path:
         """Write `spectral.safetensors` and `spectral.json` into the directory `path`.
 
-        All `transform` needs is saved; the far larger graph only on request.
+        All `transform` needs is saved, and not the far larger graph.
         """
         self._check_fitted()
         arrays: dict[str, Any] = {}
@@ -295,9 +280,6 @@ class Leporid:
             "n_iter": self.n_iter_,
             "k_used": self._k,
         }
-        if graph:
-            arrays |= {f"graph.{name}": getattr(self.graph_, name) for name in EDGES}
-            about["graph"] = {"side": self.graph_.side, "similarity": self.graph_.similarity}
         return write_fitted(path, about, arrays)
 
     @classmethod
@@ -306,8 +288,12 @@ class Leporid:
         about, arrays = read_fitted(path)
         if about.get("estimator") != cls.__name__:
             raise DataError(f"{path} holds a {about.get('estimator')}, not a {cls.__name__}")
+        parameters = {**about["parameters"]}
+        parameters.pop("dtype", None)  # version 0.7 had it
+        if parameters.get("solver") == "arpack":
+            parameters["solver"] = "auto"
         try:
-            estimator = cls(**about["parameters"])
+            estimator = cls(**parameters)
         except TypeError as error:
             raise DataError(f"{path} has parameters no {cls.__name__} has: {error}") from None
         hints = get_type_hints(cls)
@@ -321,9 +307,6 @@ class Leporid:
             indptr, indices = arrays["rows.indptr"], arrays["rows.indices"]
             ones, shape = np.ones(len(indices), np.float32), (len(indptr) - 1, about["n_features"])
             estimator._rows = sparse.csr_array((ones, indices, indptr), shape=shape)
-        if "graph" in about:
-            edges: dict[str, Any] = {name: arrays[f"graph.{name}"] for name in EDGES}
-            estimator._graph = KnnGraph(**edges, k=estimator._k, **about["graph"])
         return estimator
 
     def _check_fitted(self) -> None:
@@ -363,8 +346,6 @@ class LaplacianEigenmaps(Leporid):
 
     All `dim` vectors are kept, the first too, and they are not rescaled by D^-1/2.
     """
-
-    method: ClassVar[str] = "le"
 
     alpha: float = field(default=0.0, init=False, repr=False)
 

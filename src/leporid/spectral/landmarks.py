@@ -37,17 +37,13 @@ FEWEST_NEIGHBOURS = 50
 
 def check_landmarks(landmarks: Landmarks) -> None:
     """Refuse what is neither None, 'auto', a number of rows nor a share of them."""
-    if landmarks is None or landmarks == "auto":
-        return
-    if isinstance(landmarks, float | np.floating):
-        if 0.0 < landmarks < 1.0:
-            return
-    elif isinstance(landmarks, int | np.integer) and landmarks is not True and landmarks >= 2:
-        return
-    raise ConfigError(
-        f"landmarks must be a number of rows (at least 2), a share of them between 0 and 1, "
-        f"None for all rows or 'auto', not {landmarks!r}"
-    )
+    number = isinstance(landmarks, int | np.integer) and landmarks is not True and landmarks >= 2
+    share = isinstance(landmarks, float | np.floating) and 0.0 < landmarks < 1.0
+    if not (landmarks is None or landmarks == "auto" or number or share):
+        raise ConfigError(
+            f"landmarks must be a number of rows (at least 2), a share of them between 0 and 1, "
+            f"None for all rows or 'auto', not {landmarks!r}"
+        )
 
 
 def landmark_count(landmarks: Landmarks, n: int) -> int:

@@ -83,13 +83,8 @@ def _check(about: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
     for name, array in arrays.items():
         if array.dtype.kind == "f" and not np.isfinite(array).all():
             raise DataError(f"{name} has NaN or infinite entries")
-    graph = about.get("graph")
-    if graph is not None and (not isinstance(graph, dict) or set(graph) != {"side", "similarity"}):
-        raise DataError(f"{_ABOUT} does not describe its graph")
-    for name, columns in (("rows", about["n_features"]), ("graph", fitted)):
-        if f"{name}.indptr" in arrays or (name == "graph" and graph is not None):
-            indptr, indices = (arrays.get(f"{name}.{part}") for part in ("indptr", "indices"))
-            weights = arrays.get("graph.weights") if name == "graph" else indices
-            if indptr is None or indices is None or weights is None or indptr.size != fitted + 1:
-                raise DataError(f"the {name} are incomplete")
-            check_csr(indptr, indices, weights, columns, name)
+    if "rows.indptr" in arrays:
+        indptr, indices = arrays["rows.indptr"], arrays.get("rows.indices")
+        if indices is None or indptr.size != fitted + 1:
+            raise DataError("the rows are incomplete")
+        check_csr(indptr, indices, indices, about["n_features"], "rows")

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from leporid.graph.kernels.selection import keep_above, keep_best, kth_largest
+from leporid.graph.kernels.selection import keep_best, kth_largest
 
 
 @settings(deadline=None, max_examples=100)
@@ -19,7 +19,7 @@ def test_keep_best_is_a_stable_selection(values: list[int], data: st.DataObject)
     bits = np.zeros(len(values) + 32, np.uint32)
     bits[: len(values)] = values
     rows = np.arange(len(bits), dtype=np.uint32) * np.uint32(3)
-    least = keep_best(bits, rows, len(values), k, 0)
+    least = keep_best(bits, rows, len(values), k)
     best = sorted(sorted(range(len(values)), key=lambda index: (-values[index], index))[:k])
     np.testing.assert_array_equal(rows[:k], np.array(best) * 3)
     np.testing.assert_array_equal(bits[:k], np.array(values)[best])
@@ -29,19 +29,4 @@ def test_keep_best_is_a_stable_selection(values: list[int], data: st.DataObject)
 def test_fewer_steps_give_a_lower_bound() -> None:
     bits = np.arange(1, 161, dtype=np.uint32) * np.uint32(1000)
     for steps in range(20):
-        assert kth_largest(bits, 160, 10, 0, steps) <= 151_000
-
-
-@settings(deadline=None, max_examples=60)
-@given(values=st.lists(st.integers(0, 9), min_size=1, max_size=70), data=st.data())
-def test_keep_above_is_a_boolean_mask(values: list[int], data: st.DataObject) -> None:
-    first = data.draw(st.integers(0, len(values)))
-    floor = data.draw(st.integers(0, 9))
-    bits = np.full(len(values) + 48, 7, np.uint32)
-    bits[: len(values)] = values
-    rows = np.arange(len(bits), dtype=np.uint32) * np.uint32(5)
-    end = keep_above(bits, rows, first, len(values), floor)
-    kept = [index for index in range(first, len(values)) if values[index] > floor]
-    np.testing.assert_array_equal(rows[first:end], np.array(kept) * 5)
-    np.testing.assert_array_equal(bits[:end], values[:first] + [values[index] for index in kept])
-    assert not bits[end : end + 16].any()
+        assert kth_largest(bits, 160, 10, steps) <= 151_000

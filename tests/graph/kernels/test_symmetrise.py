@@ -6,8 +6,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from leporid.graph import Limits, NeighbourLists, add_lacking, row_limits
-from leporid.graph.kernels.symmetrise import merge_rows
+from leporid.graph import NeighbourLists
+from leporid.graph.kernels.symmetrise import add_lacking, merge_rows, row_limits
 from tests.graph import oracle
 
 
@@ -28,22 +28,21 @@ def test_lacking_edges_are_pairs_that_only_the_other_chose(
         own = sorted(j for source, j in chosen if source == i)
         lists.length[i] = len(own)
         lists.rows[i, : len(own)], lists.weights[i, : len(own)] = own, W[i, own]
-    limits = Limits.empty(n)
-    row_limits(lists, k, 0, n, limits)
+    limits = row_limits(lists, k)
 
     lacking = [
         sorted(j for j, i in chosen if i == row and (row, j) not in chosen) for row in range(n)
     ]
     counts = np.zeros(n, np.int64)
     none = np.zeros(0, np.int32), np.zeros(0, np.float32)
-    add_lacking(lists, 0, begin, end, limits, counts, *none)
+    add_lacking(lists, begin, end, *limits, counts, *none)
     inside = [len(edges) if begin <= row < end else 0 for row, edges in enumerate(lacking)]
     np.testing.assert_array_equal(counts, inside)
 
     indptr = np.concatenate([[0], np.cumsum(lists.length + counts)])
     rows, weights = np.zeros(indptr[-1], np.int32), np.zeros(indptr[-1], np.float32)
     cursor = indptr[:-1] + lists.length
-    add_lacking(lists, 0, begin, end, limits, cursor, rows, weights)
+    add_lacking(lists, begin, end, *limits, cursor, rows, weights)
     np.testing.assert_array_equal(cursor, indptr[1:])
     merge_rows(lists, begin, end, indptr, rows, weights)
     for row in range(begin, end):

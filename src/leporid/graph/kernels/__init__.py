@@ -2,15 +2,9 @@
 
 Each has a reference of a few lines in its test.
 
-layout        What the search reads, works in and writes, and how much memory that takes
-nearest_rows  Sums over the neighbours of rows that are not in the graph
-product       The sparse x block product of the eigensolver: 16 columns at a time
-search        Count what two rows share, keep what can still be among the K best
-selection     Keep the K best of a buffer of candidates, in the order they came
-simd          Sixteen lanes at a time, and an atomic counter
-symmetrise    The edges that rows lack because only the other row chose them
+layout      What the search reads, works in and writes, and how much memory that takes
+product     The sparse x block product of the eigensolver: 16 columns at a time
+search      Count what two rows share, keep what can still be among the K best
+selection   Keep the K best of a buffer of candidates, in the order they came
+symmetrise  The edges that rows lack because only the other row chose them
 """
-
-import lazy_loader
-
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -1,8 +1,8 @@
 """What the search reads, works in and writes: popular columns as bits, the rest as lists.
 
-Columns are renumbered by popularity. Every 512 of them that are popular enough become a panel:
-a row is 16 words of 32 bits in it, and 16 rows lie side by side. The rarer columns stay lists, of
-the columns of a row (queries) and of the rows of a column (fitted rows).
+Columns are renumbered by popularity. Every 256 of them that are popular enough become a panel, four
+words of 64 bits per row; the words of 256 rows, a chunk, lie side by side. The rarer columns stay
+lists, of the columns of a row (queries) and of the rows of a column (fitted rows).
 """
 
 from __future__ import annotations
@@ -14,19 +14,18 @@ from numba import uint32, uint64
 from numpy.typing import NDArray
 from scipy import sparse
 
-from leporid.graph.kernels.simd import LANES, WORDS
 from leporid.graph.similarity import Terms
 from leporid.graph.types import BinaryCSR
-from leporid.kernel import INNER, kernel
+from leporid.kernel import kernel
 
-PANEL = 32 * WORDS
-"""Columns in a panel: 512."""
-TILE_GROUPS = 4096
-"""Groups of 16 rows in a tile: 65,536 rows, what a 16-bit number can tell apart."""
-STRIP_GROUPS = 1024
-"""Groups in a strip: 16,384 counters of 16 bits are two thirds of a first-level cache."""
-CHUNK_GROUPS = 16
-"""Groups of a chunk, whose bits (16 KB per panel) stay in cache for a block of queries."""
+WORDS = 4
+"""64-bit words of a row in a panel."""
+PANEL = 64 * WORDS
+"""Columns in a panel."""
+CHUNK = 256
+"""Rows whose bits stay in cache for a block of queries."""
+TILE = 32 * CHUNK
+"""Rows whose counters fit the first-level cache; each rare column has a list in each tile."""
 QUERIES = 8
 """Query rows that share one walk over the fitted rows."""
 SCATTER_COST = 1.2
@@ -41,34 +40,14 @@ class Columns(NamedTuple):
     rank: NDArray[np.uint32]
     """uint32[n_columns]: 0 for the most popular; ties to the smaller column."""
     panels: int
-    """The first `panels` x 512 ranks are bits."""
-
-
-class Fitted(NamedTuple):
-    """The rows that are searched, in groups of 16."""
-
-    bits: NDArray[np.uint32]
-    """uint32[panels * groups * 16 * 16]: panel, group of rows, word, row."""
-    panels: int
-    groups: int
-    tile_groups: int
-    """Groups in a tile."""
-    strips: int
-    """Parts of a tile whose counters fit the first-level cache; each column has a list in each."""
-    list_start: NDArray[np.int64]
-    """int64[tiles * strips, rare columns + 1]: where each column's list starts in `list_rows`."""
-    list_rows: NDArray[np.uint16]
-    """Rows of each rare column, counted from the start of the tile."""
-    term: NDArray[np.float64]
-    """float64[groups * 16]: b of each row (see `similarity`); huge where there is no row."""
-    term32: NDArray[np.float32]
+    """The first `panels` x 256 ranks are bits."""
 
 
 class Queries(NamedTuple):
     """The n rows whose neighbours are searched; similarity = c / (x + y b + g c)."""
 
-    words: NDArray[np.uint32]
-    """uint32[n * panels * 16]: the bits of each row."""
+    words: NDArray[np.uint64]
+    """uint64[n, panels, 4]: the bits of each row."""
     rare_start: NDArray[np.int64]
     rare_columns: NDArray[np.uint32]
     own: NDArray[np.int64]
@@ -76,6 +55,20 @@ class Queries(NamedTuple):
     x: NDArray[np.float64]
     y: NDArray[np.float64]
     g: float
+
+
+class Fitted(NamedTuple):
+    """The rows that are searched, in chunks and tiles."""
+
+    bits: NDArray[np.uint64]
+    """uint64[chunks, panels, 4, 256]."""
+    list_start: NDArray[np.int64]
+    """int64[tiles, rare columns + 1]: where each column's list starts in `list_rows`."""
+    list_rows: NDArray[np.uint16]
+    """Rows of each rare column, counted from the start of the tile."""
+    term: NDArray[np.float64]
+    """float64[chunks * 256]: b of each row (see `similarity`); huge where there is no row."""
+    term32: NDArray[np.float32]
 
 
 class NeighbourLists(NamedTuple):
@@ -102,30 +95,27 @@ class NeighbourLists(NamedTuple):
 class Scratch(NamedTuple):
     """Work space of one thread: a slot of each for every query of a block."""
 
-    counters: NDArray[Any]
-    """uint16 or uint32 [QUERIES, tile rows], all zero between tiles."""
+    counters: NDArray[np.uint32]
+    """uint32[QUERIES, TILE], all zero between tiles."""
     rows: NDArray[np.uint32]
     """uint32[QUERIES, capacity]: the candidates."""
-    counts: NDArray[np.uint32]
-    """Columns they share with the query."""
     weights: NDArray[np.float32]
     bits: NDArray[np.uint32]
     """`weights`, seen as integers."""
     filled: NDArray[np.uint64]
-    """uint64[QUERIES]: candidates in the buffers, the first `weighed` of them with weights."""
-    weighed: NDArray[np.uint64]
+    """uint64[QUERIES]: candidates in the buffers."""
     bound: NDArray[np.float32]
     """float32[QUERIES]: the weight of the threshold."""
-    bound_bits: NDArray[np.uint32]
-    guessed: NDArray[np.uint32]
-    """uint32[QUERIES]: 1 while the threshold is a guess, 0 once K candidates have reached it."""
-    masks: NDArray[np.uint16]
-    """uint16[CHUNK_GROUPS]: the rows of a chunk that may beat the threshold."""
-    mask_words: NDArray[np.uint64]
-    """`masks`, four at a time."""
+    guessed: NDArray[np.bool_]
+    """bool[QUERIES]: whether the threshold is a guess, not reached by K candidates yet."""
+    shared: NDArray[np.uint32]
+    """uint32[CHUNK]: how many columns the rows of a chunk share with the query."""
+    passing: NDArray[np.uint8]
+    """uint8[CHUNK]: 1 for the rows of a chunk that may beat the threshold."""
+    passing_words: NDArray[np.uint64]
+    """`passing`, eight at a time."""
     sample: NDArray[np.float32]
-    """float32[sampled rows]."""
-    sample_bits: NDArray[np.uint32]
+    """float32[TILE]: similarities of sampled rows."""
 
 
 def rank_columns(members: BinaryCSR) -> Columns:
@@ -140,61 +130,73 @@ def rank_columns(members: BinaryCSR) -> Columns:
     return Columns(rank, int(np.sum(of_panel * SCATTER_COST > float(members.n) ** 2)))
 
 
-def fitted_rows(members: BinaryCSR, columns: Columns, b: NDArray[np.float64]) -> Fitted:
-    """The rows to be searched; `b` as in `similarity.Terms`."""
-    panels = columns.panels
-    groups = -(-members.n // LANES)
-    tile_groups = min(groups, TILE_GROUPS)
-    strips = -(-tile_groups // STRIP_GROUPS)
-    tiles = -(-groups // tile_groups)
-    bits = np.zeros(panels * groups * WORDS * LANES, np.uint32)
-    list_start = np.zeros((tiles * strips, _rare_columns(members, panels) + 1), np.int64)
-    shape = (groups, tile_groups, strips)
-    list_rows = _fill_fitted(members, columns, shape, bits, list_start)
-    term = np.full(groups * LANES, NOWHERE)
-    term[: members.n] = np.where(members.degrees > 0, b, NOWHERE)
-    term32 = term.astype(np.float32)
-    return Fitted(bits, panels, *shape, list_start, list_rows, term, term32)
-
-
 def query_rows(
-    members: BinaryCSR, columns: Columns, terms: Terms, own: NDArray[np.int64] | None
+    members: BinaryCSR, columns: Columns, terms: Terms, own: NDArray[np.int64] | None = None
 ) -> Queries:
     """The rows whose neighbours are searched; `own` as in `Queries`, None for -1 everywhere."""
-    words = np.zeros(max(members.n * columns.panels, 1) * WORDS, np.uint32)
+    words = np.zeros((members.n, columns.panels, WORDS), np.uint64)
     rare_start = np.zeros(members.n + 1, np.int64)
-    rare_columns = _fill_queries(members, columns, words, rare_start)
+    rare_columns = _fill(members, columns, words.reshape(members.n, -1), rare_start)
     if own is None:
         own = np.full(members.n, -1, np.int64)
     return Queries(words, rare_start, rare_columns, own, terms.x, terms.y, terms.g)
 
 
-def scratch_space(base: Fitted, queries: Queries, k: int, stride: int) -> Scratch:
+def fitted_rows(
+    members: BinaryCSR, columns: Columns, terms: Terms, rows: Queries | None = None
+) -> Fitted:
+    """The rows to be searched; `rows` are the same as queries, where these exist already."""
+    rows = query_rows(members, columns, terms) if rows is None else rows
+    n, chunks, rare = members.n, -(-members.n // CHUNK), _rare_columns(members, columns.panels)
+    bits = np.zeros((chunks, columns.panels, WORDS, CHUNK), np.uint64)
+    for chunk, first in enumerate(range(0, n, CHUNK)):
+        words = rows.words[first : first + CHUNK]
+        bits[chunk, :, :, : len(words)] = words.transpose(1, 2, 0)
+    tiles = range(0, n, TILE)
+    list_start = np.empty((len(tiles), rare + 1), np.int64)
+    list_rows = np.empty(len(rows.rare_columns), np.uint16)
+    for tile, first in enumerate(tiles):
+        starts = rows.rare_start[first : first + TILE + 1]
+        entries = slice(starts[0], starts[-1])
+        ones = np.ones(starts[-1] - starts[0], np.int8)
+        lists = sparse.csr_array(
+            (ones, rows.rare_columns[entries].view(np.int32), starts - starts[0]),
+            shape=(len(starts) - 1, rare),
+        ).tocsc()
+        list_start[tile] = lists.indptr + starts[0]
+        list_rows[entries] = lists.indices
+    term = np.full(chunks * CHUNK, NOWHERE)
+    term[:n] = np.where(members.degrees > 0, terms.b, NOWHERE)
+    return Fitted(bits, list_start, list_rows, term, term.astype(np.float32))
+
+
+def scratch_space(k: int) -> Scratch:
     """Buffers of one thread."""
-    # A pair shares at most as many rare columns as the query has: 16 bits nearly always do.
-    most = int(np.diff(queries.rare_start).max(initial=0)) + PANEL * base.panels
-    counter = np.uint16 if most <= np.iinfo(np.uint16).max else np.uint32
-    counters = np.zeros((QUERIES, base.tile_groups * LANES), counter)
-    rows, counts, bits = np.zeros((3, QUERIES, _capacity(k)), np.uint32)
-    sample = np.zeros(-(-base.tile_groups // stride) * LANES, np.uint32)
-    filled, weighed = np.zeros((2, QUERIES), np.uint64)
-    bound, guessed = np.zeros((2, QUERIES), np.uint32)
-    masks = np.zeros(CHUNK_GROUPS // 4, np.uint64)
-    weights, bounds, samples = (numbers.view(np.float32) for numbers in (bits, bound, sample))
-    state = (filled, weighed, bounds, bound, guessed, masks.view(np.uint16), masks)
-    return Scratch(counters, rows, counts, weights, bits, *state, samples, sample)
+    rows, bits = np.zeros((2, QUERIES, _capacity(k)), np.uint32)
+    passing = np.zeros(CHUNK, np.uint8)
+    return Scratch(
+        counters=np.zeros((QUERIES, TILE), np.uint32),
+        rows=rows,
+        weights=bits.view(np.float32),
+        bits=bits,
+        filled=np.zeros(QUERIES, np.uint64),
+        bound=np.zeros(QUERIES, np.float32),
+        guessed=np.zeros(QUERIES, np.bool_),
+        shared=np.zeros(CHUNK, np.uint32),
+        passing=passing,
+        passing_words=passing.view(np.uint64),
+        sample=np.zeros(TILE, np.float32),
+    )
 
 
 def search_bytes(members: BinaryCSR, k: int, threads: int) -> int:
     """What the neighbour search holds in memory, apart from the lists it writes."""
     n, columns = members.n, rank_columns(members)
-    words = 4 * WORDS * columns.panels * n
+    words = 8 * WORDS * columns.panels * n
     popular = columns.rank[members.columns] < columns.panels * PANEL if columns.panels else 0
     rare = len(members.columns) - int(np.count_nonzero(popular))
-    strips = -(-n // (STRIP_GROUPS * LANES))
-    lists = 10 * rare + 16 * strips * _rare_columns(members, columns.panels)
-    counters = 2 * min(n + LANES, TILE_GROUPS * LANES)
-    scratch = QUERIES * (counters + 12 * _capacity(k)) + n
+    lists = 6 * rare + 8 * -(-n // TILE) * _rare_columns(members, columns.panels)
+    scratch = QUERIES * (4 * TILE + 8 * _capacity(k)) + 4 * TILE
     return 2 * words + lists + threads * scratch + 80 * n
 
 
@@ -204,68 +206,20 @@ def _rare_columns(members: BinaryCSR, panels: int) -> int:
 
 def _capacity(k: int) -> int:
     """Candidates a query's buffer holds before the best K of them are kept."""
-    return max(4 * k, 4096) + 2 * CHUNK_GROUPS * LANES
+    return max(4 * k, 4096) + CHUNK
 
 
 @kernel
-def _fill_fitted(
-    members: BinaryCSR, columns: Columns, shape: Any, bits: Any, list_start: Any
-) -> Any:
-    """Set the bits, and sort the rare entries by tile, strip, column and row."""
-    groups, tile_groups, strips = shape
-    indptr, popular = members.indptr, uint64(columns.panels * PANEL)
-    rows = len(indptr) - 1
-    for row in range(rows):
-        group, lane = uint64(row >> 4), uint64(row & 15)
-        strip = _strip_of(row, tile_groups, strips)
-        for position in range(uint64(indptr[row]), uint64(indptr[row + 1])):
-            column = uint64(columns.rank[uint64(members.columns[position])])
-            if column < popular:
-                panel, offset = column // uint64(PANEL), column % uint64(PANEL)
-                word = (panel * uint64(groups) + group) * uint64(WORDS) + (offset >> uint64(5))
-                bit = uint32(uint32(1) << uint32(offset & uint64(31)))
-                bits[word * uint64(LANES) + lane] |= bit
-            else:
-                list_start[strip, column - popular + uint64(1)] += 1
-    total = 0
-    for strip in range(len(list_start)):
-        list_start[strip, 0] = total
-        for column in range(1, list_start.shape[1]):
-            total += list_start[strip, column]
-            list_start[strip, column] = total
-    list_rows = np.empty(total, np.uint16)
-    cursor = list_start.copy()
-    for row in range(rows):
-        strip = _strip_of(row, tile_groups, strips)
-        for position in range(uint64(indptr[row]), uint64(indptr[row + 1])):
-            column = uint64(columns.rank[uint64(members.columns[position])])
-            if column >= popular:
-                at = cursor[strip, column - popular]
-                cursor[strip, column - popular] = at + 1
-                list_rows[at] = row % (tile_groups * LANES)
-    return list_rows
-
-
-@kernel(**INNER)
-def _strip_of(row: int, tile_groups: int, strips: int) -> Any:
-    tile, inside = divmod(row, tile_groups * LANES)
-    return tile * strips + inside // (STRIP_GROUPS * LANES)
-
-
-@kernel
-def _fill_queries(members: BinaryCSR, columns: Columns, words: Any, rare_start: Any) -> Any:
+def _fill(members: BinaryCSR, columns: Columns, words: Any, rare_start: Any) -> Any:
     """Set the bits of each row, and gather the ranks of its rare columns."""
-    indptr, panels = members.indptr, columns.panels
-    popular = uint64(panels * PANEL)
+    popular = uint64(columns.panels * PANEL)
     rare_columns = np.empty(len(members.columns), np.uint32)
     filled = uint64(0)
-    for row in range(len(indptr) - 1):
-        first_word = uint64(row * panels * WORDS)
-        for position in range(uint64(indptr[row]), uint64(indptr[row + 1])):
+    for row in range(len(members.indptr) - 1):
+        for position in range(uint64(members.indptr[row]), uint64(members.indptr[row + 1])):
             column = uint64(columns.rank[uint64(members.columns[position])])
             if column < popular:
-                bit = uint32(uint32(1) << uint32(column & uint64(31)))
-                words[first_word + (column >> uint64(5))] |= bit
+                words[row, column >> uint64(6)] |= uint64(1) << (column & uint64(63))
             else:
                 rare_columns[filled] = uint32(column - popular)
                 filled += uint64(1)

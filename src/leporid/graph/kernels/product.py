@@ -1,31 +1,30 @@
 """The product of a graph with a block of 16 columns, row-parallel.
 
-The product is bound by fetching the block's rows, so everything here serves that: 16 float32
-columns of a row are one cache line; the columns of the graph are visited in panels whose rows
-fit into the second-level cache; and the block lies on huge pages, which spare the random rows
-most address translations. With AVX-512 the inner loop (`simd.add_edges`) is one index load, one
-broadcast and one fused multiply-add per edge.
+The product is bound by fetching the block's rows: 16 float32 columns of a row are one cache line,
+and the block lies on huge pages, which spare the random rows most address translations. numba does
+not keep 16 sums in registers, so the inner loop (`_add_edges`) is written in LLVM's vector code:
+one index load, one broadcast and one fused multiply-add per edge.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
-import numba
 import numpy as np
+from llvmlite import ir
+from numba import get_num_threads
+from numba.core import cgutils as typed_cgutils
+from numba.core import types
+from numba.extending import intrinsic
 from numpy.typing import NDArray
 
-from leporid.graph.kernels.simd import LANES, add_edges
 from leporid.graph.types import KnnGraph
 from leporid.kernel import kernel
 from leporid.threads import on_each_share, on_each_thread
 
-BLOCK = LANES
+cgutils: Any = typed_cgutils
+BLOCK = 16
 """Columns of a block."""
-PANEL_BYTES = 1 << 20
-"""Rows of the block visited at a time: half of a usual second-level cache."""
-FEWEST_EDGES = 48
-"""A row's edges are cut into panels only while a piece keeps about this many."""
 HUGE_PAGE = 1 << 21
 
 
@@ -37,66 +36,86 @@ def huge_zeros(shape: tuple[int, ...], dtype: Any) -> NDArray[Any]:
     return np.asarray(buffer[start : start + size].view(dtype).reshape(shape))
 
 
-def column_bounds(n: int, edges: int) -> NDArray[np.int64]:
-    """int64[panels + 1]: where the panels of columns of a graph of this size begin and end."""
-    panels = min(-(-n * BLOCK * 4 // PANEL_BYTES), edges // (FEWEST_EDGES * max(n, 1)))
-    return np.linspace(0, n, max(panels, 1) + 1).astype(np.int64)
+def _edges_code(
+    _typing: Any, columns: Any, weights: Any, x: Any, out: Any, start: Any, end: Any, row: Any
+) -> Any:
+    """out[row] += sum over p in [start, end) of weights[p] * x[columns[p]], 16 columns wide."""
+
+    def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        arrays = zip(signature.args[:4], values[:4], strict=True)
+        data = (context.make_array(kind)(context, builder, value).data for kind, value in arrays)
+        _write_edges(builder, *data, *values[4:])
+        return context.get_dummy_value()
+
+    return types.void(columns, weights, x, out, start, end, row), generate
 
 
-class CutRows(NamedTuple):
-    """Rows of W, made ready for products."""
-
-    columns: NDArray[Any]
-    """uint16[nnz] where all columns fit, else uint32."""
-    weights: NDArray[np.float32]
-    cuts: NDArray[np.int64]
-    """int64[panels + 1, rows]: where each row's edges enter the next panel of columns."""
+_add_edges: Any = intrinsic(_edges_code)
 
 
-def cut_rows(indptr: Any, indices: Any, weights: Any, bounds: Any, threads: int) -> CutRows:
-    """Rows of a CSR matrix, cut at `bounds`; what is mapped from a file is not copied."""
-    cuts = np.empty((len(bounds), len(indptr) - 1), np.int64)
-    cuts[0], cuts[-1] = indptr[:-1], indptr[1:]
-    if len(bounds) > 2:
-        on_each_share(lambda _, a, b: _cut(indices, bounds, a, b, cuts), 0, len(cuts.T), threads)
-    narrow = bounds[-1] <= 1 << 16 and not isinstance(indices.base, np.memmap)
-    return CutRows(indices.astype(np.uint16) if narrow else indices.view(np.uint32), weights, cuts)
+def _write_edges(
+    builder: Any, columns: Any, weights: Any, x: Any, out: Any, start: Any, end: Any, row: Any
+) -> None:
+    """The code of `_add_edges`: two sums side by side, so that neither waits for the other."""
+    number, index = x.type.pointee, ir.IntType(64)
+    lanes = ir.VectorType(number, BLOCK)
+    one, two, width = (ir.Constant(index, value) for value in (1, 2, BLOCK))
+    undefined, zero = ir.Constant(lanes, ir.Undefined), ir.Constant(lanes, [0.0] * BLOCK)
+    everywhere = ir.Constant(ir.VectorType(ir.IntType(32), BLOCK), [0] * BLOCK)
+    totals = [cgutils.alloca_once_value(builder, zero) for _ in range(2)]
+    kind = "f32" if number == ir.FloatType() else "f64"
+    signature = ir.FunctionType(lanes, [lanes] * 3)
+    fma = cgutils.get_or_insert_function(builder.module, signature, f"llvm.fma.v16{kind}")
+    align = 4
+
+    def sixteen(data: Any, position: Any) -> Any:
+        first = builder.gep(data, [builder.mul(position, width)])
+        return builder.bitcast(first, lanes.as_pointer())
+
+    def edge(position: Any, total: Any) -> None:
+        column = builder.zext(builder.load(builder.gep(columns, [position])), index)
+        weight = builder.load(builder.gep(weights, [position]))
+        if weight.type != number:
+            weight = builder.fpext(weight, number)
+        values = builder.load(sixteen(x, column), align=align)
+        spread = builder.insert_element(undefined, weight, ir.Constant(ir.IntType(32), 0))
+        spread = builder.shuffle_vector(spread, undefined, everywhere)
+        builder.store(builder.call(fma, [spread, values, builder.load(total)]), total)
+
+    even = builder.sub(end, builder.and_(builder.sub(end, start), one))
+    with cgutils.for_range_slice(builder, start, even, two, intp=index) as (position, _):
+        edge(position, totals[0])
+        edge(builder.add(position, one), totals[1])
+    with builder.if_then(builder.icmp_unsigned("<", even, end)):
+        edge(even, totals[0])
+    target = sixteen(out, row)
+    sums = builder.fadd(builder.load(totals[0]), builder.load(totals[1]))
+    builder.store(builder.fadd(builder.load(target, align=align), sums), target, align=align)
 
 
 @kernel
-def _cut(indices: Any, bounds: Any, first: int, stop: int, cuts: Any) -> None:
-    for i in range(first, stop):
-        for panel in range(1, len(bounds) - 1):
-            low, high = cuts[panel - 1, i], cuts[-1, i]
-            while low < high:
-                middle = (low + high) >> 1
-                if indices[middle] < bounds[panel]:
-                    low = middle + 1
-                else:
-                    high = middle
-            cuts[panel, i] = low
-
-
-@kernel
-def add_panel(rows: CutRows, panel: int, first: int, stop: int, x: Any, out: Any) -> None:
-    """Add W x to `out` for the rows [first, stop) and one panel of columns."""
-    for i in range(first, stop):
-        start, end = rows.cuts[panel, i], rows.cuts[panel + 1, i]
+def add_rows(
+    indptr: Any, indices: Any, weights: Any, first: int, stop: int, x: Any, out: Any
+) -> None:
+    """Add W x to `out` for the rows [first, stop) of a CSR matrix W."""
+    for row in range(first, stop):
+        start, end = indptr[row], indptr[row + 1]
         if start < end:
-            add_edges(rows.columns, rows.weights, x, out, start, end, np.int64(i))
+            _add_edges(indices, weights, x, out, start, end, np.int64(row))
+
+
+def even_shares(indptr: NDArray[np.int64], threads: int) -> list[int]:
+    """Where the rows of each thread end and begin, so that all have about as many edges."""
+    even = np.linspace(0, indptr[-1], threads + 1)[1:-1]
+    return [0, *np.searchsorted(indptr, even).tolist(), len(indptr) - 1]
 
 
 class BlockProduct:
-    """S W S x + diagonal x for blocks of 16 columns, with W a graph in this process.
-
-    The weights are the graph's own memory.
-    """
+    """S W S x + diagonal x for blocks of 16 columns, with W a graph in this process."""
 
     def __init__(self, graph: KnnGraph) -> None:
-        bounds, self.threads = column_bounds(graph.n, graph.n_edges), numba.get_num_threads()
-        self.rows = cut_rows(graph.indptr, graph.indices, graph.weights, bounds, self.threads)
-        even = np.linspace(0, graph.n_edges, self.threads + 1)[1:-1]
-        self._ends = [0, *np.searchsorted(graph.indptr, even).tolist(), graph.n]
+        self._edges, self._threads = (graph.indptr, graph.indices, graph.weights), get_num_threads()
+        self._ends = even_shares(graph.indptr, self._threads)
 
     def __call__(
         self,
@@ -111,22 +130,20 @@ class BlockProduct:
         `scale`, the diagonal of S, and `diagonal` have n entries. Float32 or float64 throughout,
         as x is.
         """
-        rows, ends = self.rows, self._ends
         scale, diagonal = (factor.astype(x.dtype)[:, None] for factor in (scale, diagonal))
         on_each_share(
             lambda _, a, b: np.multiply(scale[a:b], x[a:b], out=scaled[a:b]),
-            *(0, len(scale), self.threads),
+            *(0, len(scale), self._threads),
         )
 
         def multiply(thread: int) -> None:
-            begin, end = ends[thread], ends[thread + 1]
+            begin, end = self._ends[thread : thread + 2]
             share = out[begin:end]
             share[:] = 0.0
-            for panel in range(len(rows.cuts) - 1):
-                add_panel(rows, panel, begin, end, scaled, out)
+            add_rows(*self._edges, begin, end, scaled, out)
             share *= scale[begin:end]
             if diagonal[begin:end].any():
                 share += diagonal[begin:end] * x[begin:end]
 
-        on_each_thread(multiply, self.threads)
+        on_each_thread(multiply, self._threads)
         out[len(scale) :] = 0.0

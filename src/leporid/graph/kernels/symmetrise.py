@@ -6,7 +6,7 @@ is written at the end of its part of the final arrays, and a merge from the fron
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numba import int64, uint64
@@ -16,54 +16,38 @@ from leporid.graph.kernels.layout import NeighbourLists
 from leporid.kernel import kernel
 
 
-class Limits(NamedTuple):
-    """What decides whether a row chose another one, without its list."""
+def row_limits(lists: NeighbourLists, k: int) -> tuple[NDArray[np.float32], NDArray[np.int32]]:
+    """float32[n], the K-th weight of each row, and int32[n], the last row taken at that weight.
 
-    least: NDArray[np.float32]
-    """float32[n]: the K-th weight; 0 where a row has fewer than K neighbours."""
-    last: NDArray[np.int32]
-    """int32[n]: the last row taken at that weight, or -1."""
-
-    @classmethod
-    def empty(cls, n: int) -> Limits:
-        """Room for the limits of n rows."""
-        return cls(np.empty(n, np.float32), np.empty(n, np.int32))
-
-
-@kernel
-def row_limits(lists: NeighbourLists, k: int, first: int, stop: int, limits: Limits) -> None:
-    """The weight a row's neighbours have at least, and the last row taken at that weight."""
-    for row in range(first, stop):
-        length = lists.length[row]
-        limits.least[row] = 0.0
-        limits.last[row] = -1
-        if length == k and k > 0:
-            low = lists.weights[row, 0]
-            for position in range(uint64(length)):
-                low = min(low, lists.weights[row, position])
-            last = int64(length) - 1
-            while lists.weights[row, uint64(last)] != low:
-                last -= 1
-            limits.least[row] = low
-            limits.last[row] = lists.rows[row, uint64(last)]
+    They are 0 and -1 where a row has fewer than K neighbours.
+    """
+    least, last = np.zeros(len(lists.length), np.float32), np.full(len(lists.length), -1, np.int32)
+    for first in range(0, len(least), 1024):
+        full = first + np.flatnonzero(lists.length[first : first + 1024] == k)
+        weights = lists.weights[full]
+        least[full] = weights.min(axis=1, initial=np.inf)
+        last[full] = np.where(weights == least[full, None], lists.rows[full], -1).max(
+            axis=1, initial=-1
+        )
+    return least, last
 
 
 @kernel
 def add_lacking(
     lists: NeighbourLists,
-    first: int,
     begin: int,
     end: int,
-    limits: Limits,
+    least: NDArray[np.float32],
+    last: NDArray[np.int32],
     cursor: NDArray[np.int64],
     indices: NDArray[np.int32],
     weights: NDArray[np.float32],
 ) -> None:
     """Move `cursor[i]` by one for each edge that row i of [begin, end) lacks, by ascending source.
 
-    The lists are those of rows `first`, `first` + 1, ...; an edge is written where the cursor was,
-    its source counted from `first`, unless `indices` is empty. A list is ascending, so the
-    part of it that names those rows is found by bisection.
+    `least` and `last` are the limits of the rows. An edge is written where the cursor was, unless
+    `indices` is empty. A list is ascending, so the part of it that names those rows is found by
+    bisection.
     """
     write = len(indices) > 0
     for row in range(len(lists.length)):
@@ -78,9 +62,9 @@ def add_lacking(
         while low < length and lists.rows[row, uint64(low)] < end:
             other = uint64(lists.rows[row, uint64(low)])
             weight = lists.weights[row, uint64(low)]
-            least = limits.least[other]
+            limit = least[other]
             # The one order of neighbours there is: by weight, then by smaller index.
-            if weight < least or (weight == least and row + first > limits.last[other]):
+            if weight < limit or (weight == limit and row > last[other]):
                 at = uint64(cursor[other])
                 cursor[other] = at + uint64(1)
                 if write:
