@@ -54,7 +54,6 @@ class BPR(UserTableRecommender, DotProduct):
     config_class = BPRConfig
     config: BPRConfig
     network_class = BPRNetwork
-    default_init_scale: ClassVar[float] = 0.1
     recordable: ClassVar[bool] = True
     recipes: ClassVar[dict[str, dict[str, Any]]] = {
         "general": GENERAL,

@@ -133,7 +133,6 @@ class DGCF(GraphRecommender):
     config_class = DGCFConfig
     config: DGCFConfig
     network_class = DGCFNetwork
-    default_init_scale: ClassVar[float] = 0.1
     recipes: ClassVar[dict[str, dict[str, Any]]] = {
         "general": GENERAL,
         "paper": {"metric": "F1@10"},

@@ -97,7 +97,6 @@ class HGN(UserTableRecommender, DotProduct):
     config: HGNConfig
     network_class = HGNNetwork
     reads_history = True
-    default_init_scale: ClassVar[float] = 0.1
     recordable: ClassVar[bool] = True
     recipes: ClassVar[dict[str, dict[str, Any]]] = {
         "general": GENERAL,

@@ -59,7 +59,6 @@ class LightGCN(GraphRecommender):
     config_class = LightGCNConfig
     config: LightGCNConfig
     network_class = LightGCNNetwork
-    default_init_scale: ClassVar[float] = 0.3
     recipes: ClassVar[dict[str, dict[str, Any]]] = {
         "general": GENERAL,
         "paper": {"metric": "F1@10"},

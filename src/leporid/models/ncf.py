@@ -97,7 +97,6 @@ class NCF(UserTableRecommender):
     config_class = NCFConfig
     config: NCFConfig
     network_class = NCFNetwork
-    default_init_scale: ClassVar[float] = 0.1
     init_size = 0.01
     """Small: rows of items with few interactions never leave larger initial embeddings."""
     recordable: ClassVar[bool] = True

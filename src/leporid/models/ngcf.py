@@ -100,7 +100,6 @@ class NGCF(GraphRecommender):
     config_class = NGCFConfig
     config: NGCFConfig
     network_class = NGCFNetwork
-    default_init_scale: ClassVar[float] = 0.1
     recipes: ClassVar[dict[str, dict[str, Any]]] = {
         "general": GENERAL,
         "paper": {"metric": "F1@10"},

@@ -65,9 +65,8 @@ class Trainable(Protocol):
 
 def backward_of(model: Trainable, world: int) -> Backward:
     """The fastest way this model, device and group of processes allow."""
-    wanted = model.config.cuda_graph and not model.config.compile
     able = model.device.type == "cuda" and world == 1 and model.recordable
-    return Recorded(model) if wanted and able else Eager(model)
+    return Recorded(model) if able and model.config.cuda_graph else Eager(model)
 
 
 class Eager:
@@ -75,12 +74,11 @@ class Eager:
 
     def __init__(self, model: Trainable) -> None:
         self._model = model
-        self._loss = torch.compile(model.loss) if model.config.compile else model.loss
 
     def __call__(self, batch: Batch, weight: float) -> Tensor:
         self._model.net.zero_grad(set_to_none=True)
         with self._model.autocast():
-            loss = self._loss(batch) * weight
+            loss = self._model.loss(batch) * weight
         # A model of tables alone has nothing to learn while they are frozen.
         if loss.requires_grad:
             loss.backward()  # type: ignore[no-untyped-call]

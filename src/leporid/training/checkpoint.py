@@ -20,8 +20,7 @@ from leporid.artifacts import check_sealed, read_arrays, write_arrays
 from leporid.errors import ConfigError, DataError
 
 FILE_NAME = "checkpoint.safetensors"
-_HEADER, _BEFORE = "leporid.2", "leporid"
-"""Files with the first have a seal; the second is of version 0.2."""
+_HEADER = "leporid.2"
 
 
 def to_arrays(tensors: dict[str, Tensor]) -> dict[str, NDArray[Any]]:
@@ -100,11 +99,10 @@ class TrainingState:
         """Read what `save` wrote; a checkpoint of another run is refused."""
         path = folder / FILE_NAME
         arrays, metadata = read_arrays(path)
-        if _HEADER in metadata:
-            check_sealed(path, metadata)
-        elif _BEFORE not in metadata:
+        if _HEADER not in metadata:
             raise DataError(f"{path} is not a checkpoint: train without --resume")
-        header = json.loads(metadata.get(_HEADER) or metadata[_BEFORE])
+        check_sealed(path, metadata)
+        header = json.loads(metadata[_HEADER])
         for key, value in identity.items():
             stored = header["identity"].get(key)
             if stored != value:

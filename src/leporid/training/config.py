@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 from leporid.config import Config, setting
 
 _FIRST_RATE, _LAST_RATE = 1 / 25, 1e-4
 """One-cycle: share of the highest rate at the first step and at the last."""
+_WARM_UP = 0.3
+"""One-cycle: share of the steps in which the rate rises."""
 _RISING = 200
 """Inverse-root: steps until the highest rate is reached."""
 
@@ -19,6 +21,11 @@ _RISING = 200
 class TrainingConfig(Config):
     """How a neural model is trained; each model adds its own settings."""
 
+    removed: ClassVar[dict[str, Any]] = {"compile": False, "warmup": 0.3}
+    removed_choices: ClassVar[tuple[tuple[str, Any], ...]] = (
+        ("precision", "bf16"),
+        ("init_scale", None),
+    )
     dim: int = setting(64, at_least=1)
     """D, the length of the user and item vectors."""
     steps: int = setting(5000, at_least=1)
@@ -40,14 +47,10 @@ class TrainingConfig(Config):
     """Learning rate over the steps. `inverse-root` rises for 200 steps and then falls with the root
     of their number: like `constant` it does not depend on `steps`, so that patience can end a run
     anywhere."""
-    warmup: float = setting(0.3, above=0, below=1)
-    """Share of the steps in which the one-cycle rate rises."""
     clip_norm: float = setting(0.0, at_least=0)
     """Largest norm of the gradient; 0 does not clip."""
-    precision: Literal["auto", "fp32", "bf16"] = "auto"
-    """`auto`: bfloat16 on a GPU, float32 on a CPU. `bf16` asks for it on a CPU too."""
-    compile: bool = False
-    """Compile the loss with torch.compile: a slow first step, faster steps."""
+    precision: Literal["auto", "fp32"] = "auto"
+    """`auto`: bfloat16 on a GPU, float32 on a CPU."""
     cuda_graph: bool = True
     """On a GPU record the operations of a step once and replay them, where the model allows it."""
     freeze_steps: int = setting(0, at_least=-1)
@@ -58,9 +61,9 @@ class TrainingConfig(Config):
     the trained rows that were its nearest neighbours."""
     max_delta: float = setting(0.5, above=0)
     """`bounded`: the largest distance, in units of the mean norm of the initial embeddings."""
-    init_scale: float | Literal["auto"] | None = "auto"
+    init_scale: float | Literal["auto"] = "auto"
     """Initial embeddings are z-scored times this. `auto` gives their entries the root mean square
-    that suits the model best. None, in older records, multiplies by the model's fixed factor."""
+    that suits the model best."""
     standardize: bool | None = None
     """Z-score the initial embeddings; None asks the initialiser (random ones are used as drawn)."""
     ema_decay: float = setting(0.0, at_least=0, below=1)
@@ -101,9 +104,9 @@ def learning_rate(config: TrainingConfig, step: int) -> float:
         return config.lr * min((step + 1) / _RISING, math.sqrt(_RISING / (step + 1)))
     if config.schedule == "cosine":
         return config.lr * _cosine(1.0, 0.0, done)
-    if done < config.warmup:
-        return config.lr * _cosine(_FIRST_RATE, 1.0, done / config.warmup)
-    return config.lr * _cosine(1.0, _LAST_RATE, (done - config.warmup) / (1 - config.warmup))
+    if done < _WARM_UP:
+        return config.lr * _cosine(_FIRST_RATE, 1.0, done / _WARM_UP)
+    return config.lr * _cosine(1.0, _LAST_RATE, (done - _WARM_UP) / (1 - _WARM_UP))
 
 
 def averaging(config: TrainingConfig, step: int) -> float:

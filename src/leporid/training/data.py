@@ -15,9 +15,6 @@ from leporid.kernel import kernel
 
 Ints: TypeAlias = NDArray[np.int64]
 
-_RESOLUTION = 1000
-"""Integer weight of the rarest item; popularity weights are rounded to this precision."""
-
 
 @dataclass(frozen=True, eq=False)
 class TrainingData:
@@ -84,37 +81,25 @@ def recent_items(
 
 
 class NegativeSampler:
-    """Draws items a user has not, uniformly or in proportion to popularity ** power.
+    """Draws items a user has not, uniformly.
 
-    Items lie on a line, each as long as its (integer) weight. The user's positives are cut out,
-    one number r is drawn on what is left, and r is mapped back by counting the positives that
-    lie before it: one binary search over all users' positives at once. Integers keep it exact.
+    A number r is drawn among the user's free items and mapped back by counting the positives that
+    lie before the r-th of them: one binary search over all users' positives at once.
     """
 
-    def __init__(self, data: TrainingData, power: float = 0.0) -> None:
-        weight = torch.ones(data.n_items, dtype=torch.int64, device=data.device)
-        if power != 0:
-            popularity = torch.bincount(data.item, minlength=data.n_items).clamp(min=1)
-            relative = popularity.to(torch.float64) ** power
-            weight = (relative / relative.min() * _RESOLUTION).round().to(torch.int64)
-        self._uniform = power == 0
-        self._ends = weight.cumsum(0)
-        """int64[n_items]: where each item ends on the line."""
-        self._total = int(self._ends[-1])
-        own = weight[data.sorted_item]
-        again = torch.zeros_like(own, dtype=torch.bool)  # a repeated event has no weight of its own
+    def __init__(self, data: TrainingData) -> None:
+        again = torch.zeros_like(data.item, dtype=torch.bool)  # a repeated event counts once
         again[1:] = (data.sorted_item.diff() == 0) & (data.user.diff() == 0)
-        taken = own.masked_fill(again, 0)
-        running = torch.cat([taken.new_zeros(1), taken.cumsum(0)])
+        running = torch.cat([data.item.new_zeros(1), (~again).cumsum(0)])
         first = running[data.indptr]
-        taken_before = running[:-1] - first[data.user] - (own - taken)
-        free_before = (self._ends - weight)[data.sorted_item] - taken_before
-        self._skipped = torch.cat([taken_before + own, taken.new_zeros(1)])
-        """int64[n + 1]: length of a user's positives up to and with each of them."""
-        self._keys = data.user * (self._total + 1) + free_before
+        taken_before = running[:-1] - first[data.user] - again.long()
+        self._skipped = torch.cat([taken_before + 1, data.item.new_zeros(1)])
+        """int64[n + 1]: a user's positives up to and with each of them."""
+        self._stride = data.n_items + 1
+        self._keys = data.user * self._stride + data.sorted_item - taken_before
         self._indptr = data.indptr
-        self._free = self._total - first.diff()
-        """int64[n_users]: length of the line left for each user; 0 for who has every item."""
+        self._free = data.n_items - first.diff()
+        """int64[n_users]: items the user has not."""
 
     def has_negatives(self) -> Tensor:
         """bool[n_users]: False for a user who has every item."""
@@ -128,33 +113,24 @@ class NegativeSampler:
         # 2**62 values folded into at most n_items: the bias of the remainder is below 2**-30.
         draw = torch.randint(2**62, (len(users), count), generator=generator, device=users.device)
         on_cpu = users.device.type == "cpu"
-        item = self.positions_on_cpu(users, draw) if on_cpu else self.positions(users, draw)
-        if self._uniform:
-            return item
-        return torch.where(item < 0, -1, torch.searchsorted(self._ends, item, right=True))
+        return self.items_on_cpu(users, draw) if on_cpu else self.items(users, draw)
 
-    def sample_all(self, shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
-        """int64[shape]: any items, positives or not, with replacement."""
-        device = self._ends.device
-        drawn = torch.randint(self._total, shape, generator=generator, device=device)
-        return drawn if self._uniform else torch.searchsorted(self._ends, drawn, right=True)
-
-    def positions(self, users: Tensor, draw: Tensor) -> Tensor:
-        """Where each draw lies on the whole line; -1 where nothing is left of it."""
+    def items(self, users: Tensor, draw: Tensor) -> Tensor:
+        """The free item of each draw; -1 where none is free."""
         free = self._free[users][:, None]
         left = draw % free.clamp(min=1)
-        # Positives with a free length of at most r before them lie before the r-th free position.
-        query = users[:, None] * (self._total + 1) + left
+        # Positives with at most r free items before them lie before the r-th free item.
+        query = users[:, None] * self._stride + left
         after = torch.searchsorted(self._keys, query, right=True)
         last = (after - 1).clamp(min=0)
         some = after > self._indptr[users][:, None]
         skipped = torch.where(some, self._skipped[last], 0)
         return torch.where(free > 0, left + skipped, -1)
 
-    def positions_on_cpu(self, users: Tensor, draw: Tensor) -> Tensor:
+    def items_on_cpu(self, users: Tensor, draw: Tensor) -> Tensor:
         """The same numbers in one compiled pass, searching among the user's positives only."""
         tensors = (users.contiguous(), draw, self._free, self._indptr, self._keys, self._skipped)
-        return torch.from_numpy(_map_back(self._total + 1, *(t.numpy() for t in tensors)))
+        return torch.from_numpy(_map_back(self._stride, *(t.numpy() for t in tensors)))
 
 
 @kernel

@@ -10,10 +10,7 @@ gradients are summed. The examples of a step are thus the same for any number of
 from __future__ import annotations
 
 import contextlib
-import functools
 import os
-import subprocess
-import sys
 import zlib
 from collections.abc import Iterable
 from typing import Any
@@ -22,10 +19,6 @@ import numpy as np
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
-
-from leporid.errors import ConfigError
-
-_PROBE = "import torch; m = torch.ones(64, 64).bfloat16(); m @ m"
 
 
 def derive_seed(seed: int, purpose: str, *parts: int) -> int:
@@ -52,25 +45,10 @@ def seed_default(device: torch.device, seed: int) -> None:
 
 
 def mixed_precision(precision: str, device: torch.device) -> contextlib.AbstractContextManager[Any]:
-    """A context for `TrainingConfig.precision`: bfloat16 where it is safe for accuracy, or not."""
-    if precision == "fp32" or (precision == "auto" and device.type != "cuda"):
+    """A context for `TrainingConfig.precision`: bfloat16 on a GPU, unless float32 is asked for."""
+    if precision == "fp32" or device.type != "cuda":
         return contextlib.nullcontext()
-    if device.type == "cpu":
-        _check_cpu()
     return torch.autocast(device.type, torch.bfloat16)
-
-
-@functools.cache
-def _check_cpu() -> None:
-    """Some virtual machines report AMX and then kill the process that uses it: ask a child."""
-    if not torch.cpu._is_amx_tile_supported():
-        return
-    done = subprocess.run([sys.executable, "-c", _PROBE], capture_output=True, check=False)
-    if done.returncode:
-        raise ConfigError(
-            "this machine reports bfloat16 matrix units (AMX) but cannot run them: use "
-            "precision='fp32', or set ONEDNN_MAX_CPU_ISA=AVX512_CORE_BF16 before Python starts"
-        )
 
 
 def resolve_device(device: str | torch.device = "auto") -> torch.device:

@@ -27,12 +27,6 @@ class Sampling:
     """Windows: this many consecutive items are to be predicted."""
     negatives: int = 1
     """Negative items for each example (for each position in sequences); 0 for none."""
-    shared_negatives: Literal["position", "sequence", "batch"] | None = None
-    """Sequences: negatives are drawn from all items, whether the user has them or not, for each
-    position, once per sequence or once per batch. None: for each position, among the items the
-    user has not."""
-    negative_power: float = 0.0
-    """0 draws negatives uniformly, otherwise in proportion to popularity ** power."""
     repeat: bool = True
     """Windows: a history shorter than `length` repeats its first item in front; else -1."""
     shortest: int = 1
@@ -40,8 +34,6 @@ class Sampling:
     circular: bool = False
     """Windows: every interaction is an example, and the items after it stand before the first, as
     they may where a log has no order. A short history is filled with -1."""
-    crop: bool = True
-    """Sequences longer than `length`: a random stretch (True) or always the newest (False)."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +45,7 @@ class Batch:
     positives: Tensor
     """[B]; [B, targets] if the model asked for several; [B, length] in sequences (-1: none)."""
     negatives: Tensor
-    """[B, k]; [B, length, k] in sequences, [B, 1, k] where positions share them; k may be 0."""
+    """[B, k]; [B, length, k] in sequences; k may be 0."""
     history: Tensor | None = None
     """[B, length], oldest first. Windows repeat a short history's first item in front,
     sequences fill with -1 on the left. None for pairs."""
@@ -84,7 +76,7 @@ class Sampler:
 
     def __init__(self, data: TrainingData, sampling: Sampling, batch_size: int, seed: int) -> None:
         self.data, self.sampling, self.seed = data, sampling, seed
-        self._negatives = NegativeSampler(data, sampling.negative_power)
+        self._negatives = NegativeSampler(data)
         self._examples = self._usable_examples()
         self.n_examples = len(self._examples)
         if not self.n_examples:
@@ -114,7 +106,7 @@ class Sampler:
         data, sampling = self.data, self.sampling
         count = data.indptr.diff()
         usable = count >= (1 if sampling.kind == "pairs" else 2)
-        if sampling.negatives and not sampling.shared_negatives:
+        if sampling.negatives:
             usable &= self._negatives.has_negatives()
         if sampling.kind == "sequences":
             return usable.nonzero().squeeze(1)
@@ -146,18 +138,14 @@ class Sampler:
     def _sequences(self, users: Tensor, source: torch.Generator) -> Batch:
         data, length = self.data, self.sampling.length
         start, end = data.indptr[users], data.indptr[users + 1]
-        if self.sampling.crop:
-            slack = (end - start - length - 1).clamp(min=0)
-            share = torch.rand(len(users), generator=source, device=users.device)
-            end = end - (share * (slack + 1)).to(torch.int64).minimum(slack)
+        # Of a sequence that is too long, a random stretch.
+        slack = (end - start - length - 1).clamp(min=0)
+        share = torch.rand(len(users), generator=source, device=users.device)
+        end = end - (share * (slack + 1)).to(torch.int64).minimum(slack)
         history = windows(data.item, start, end - 1, length, repeat=False)
         positives = windows(data.item, start + 1, end, length, repeat=False)
-        return Batch(users, positives, self._sequence_negatives(users, source), history)
-
-    def _sequence_negatives(self, users: Tensor, source: torch.Generator) -> Tensor:
-        size, length, count = len(users), self.sampling.length, self.sampling.negatives
-        if self.sampling.shared_negatives is None:
-            return self._negatives.sample(users, length * count, source).view(size, length, count)
-        shapes = {"position": (size, length), "sequence": (size, 1), "batch": (1, 1)}
-        shape = (*shapes[self.sampling.shared_negatives], count)
-        return self._negatives.sample_all(shape, source).expand(size, -1, -1)
+        count = self.sampling.negatives
+        drawn = self._negatives.sample(users, length * count, source).view(
+            len(users), length, count
+        )
+        return Batch(users, positives, drawn, history)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from leporid.config import setting
 from leporid.errors import ConfigError
@@ -16,8 +16,17 @@ Branch = Literal["discriminative", "generative", "mixture"]
 
 @dataclass(frozen=True, kw_only=True)
 class DLR2Config(TrainingConfig):
-    """Settings of `DLR2`. The defaults are the paper's recipe, with the margin that works."""
+    """The defaults are the paper's recipe, with the margin that works."""
 
+    renamed: ClassVar[dict[str, str]] = {"frozen_starts": "freeze_init", "new_people": "new_users"}
+    removed = TrainingConfig.removed | {
+        "negative_power": 0.75, "hard_pool": 8, "item_dropout": 0.0, "generative_weight": 1.0,
+        "temperature": 1.0, "neighbours": 100,
+    }  # fmt: skip
+    removed_choices = (
+        *TrainingConfig.removed_choices,
+        *(("negative_kind", "popularity"), ("negative_kind", "in_batch")),
+    )
     passes: float = setting(3.0, at_least=0)
     """A small log needs fewer than 5,000 steps: MovieLens-1M takes all of them (2.2 passes),
     MovieLens-100K 760."""
@@ -59,41 +68,27 @@ class DLR2Config(TrainingConfig):
     ranking_distance: Literal["squared", "absolute"] = "squared"
     """Margin: G ranks items by the mean squared difference, its distance in L_G, or by the mean
     absolute one, as the authors' program does."""
-    frozen_starts: bool = False
-    """Keep the vectors of every initialiser but `random` as they are (`freeze_steps=-1` for them
-    alone)."""
-    generative_weight: float = 1.0
-    """Weight of L_G in the sum; L_S has 1."""
+    freeze_init: bool = False
+    """Keep the initial embeddings of every initialiser but `random` (`freeze_steps=-1`)."""
     negatives: int = setting(1, at_least=1)
     """Negative items for each example in L_S (and in L_G of the margin objective)."""
-    negative_kind: Literal["uniform", "popularity", "in_batch", "hard"] = "uniform"
-    """How they are found: `in_batch` takes other examples' items, `hard` those G ranks highest
-    among `hard_pool` times as many uniform draws."""
-    negative_power: float = 0.75
-    """Exponent of popularity for `popularity`."""
-    hard_pool: int = setting(8, at_least=1)
-    """Draws for each `hard` negative."""
+    negative_kind: Literal["uniform", "hard"] = "uniform"
+    """How they are found: `hard` takes those G ranks highest among eight times as many draws."""
     image_dropout: float = setting(0.0, at_least=0, below=1)
     """Dropout on the input image."""
     feature_dropout: float = setting(0.0, at_least=0, below=1)
     """Dropout before the linear layer of the Feature Network."""
     user_dropout: float = setting(0.0, at_least=0, below=1)
     """Augmentation: share of examples whose user row is blanked."""
-    item_dropout: float = setting(0.0, at_least=0, below=1)
-    """Augmentation: share of history rows that are blanked."""
     item_bias: bool = False
     """Softmax: a learnt bias for each item in G's scores."""
-    temperature: float = setting(1.0, above=0)
-    """Softmax: initial factor of G's scores; it is learnt."""
     label_smoothing: float = setting(0.0, at_least=0, below=1)
     """Softmax: smoothing of L_G's targets."""
     mixture: float = setting(0.5, at_least=0, at_most=1)
     """Weight of S when `inference` is `mixture`; G has the rest."""
-    new_people: Literal["auto", "blank", "placed"] = "auto"
+    new_users: Literal["auto", "blank", "placed"] = "auto"
     """The row of a new user: blank, as `user_dropout` trains it, or placed: the mean of similar
     fitted users. `auto` is blank where half of the examples or more were."""
-    neighbours: int = setting(100, at_least=1)
-    """Fitted users whose rows give a new user's row."""
 
     def validate(self) -> None:
         if self.relu_on_negatives and not self.last_relu:
@@ -114,7 +109,7 @@ class DLR2Config(TrainingConfig):
 RECIPES: dict[str, dict[str, Any]] = {
     "paper": {"init_scale": 1.0, "metric": "F1@10"},
     "authors": {
-        "last_relu": False, "margin": 0.5, "frozen_starts": True, "padding": "none", "length": 5,
+        "last_relu": False, "margin": 0.5, "freeze_init": True, "padding": "none", "length": 5,
         "ranking_distance": "absolute", "batch_size": 32, "steps": 5000,
         "metric": "Precision@1", "eval_every": 100,
     },

@@ -7,7 +7,6 @@ an item and G says what the next item looks like.
 
 from __future__ import annotations
 
-import math
 from itertools import pairwise
 from typing import cast
 
@@ -250,7 +249,7 @@ class DLR2Network(nn.Module):
             # would be dead at once. Half the margin is the best constant distance.
             nn.init.constant_(self.discriminative.last.bias, config.margin / 2)
         if config.objective == "softmax":
-            self.log_temperature = nn.Parameter(torch.tensor(math.log(config.temperature)))
+            self.log_temperature = nn.Parameter(torch.tensor(0.0))
             bias = torch.zeros(context.train.n_items)
             self.bias = nn.Parameter(bias, requires_grad=config.item_bias)
         if config.gain:
@@ -286,14 +285,11 @@ class DLR2Network(nn.Module):
         return torch.cat([s, average / self._item_size()], dim=1)
 
     def _blank(self, image: Tensor) -> Tensor:
-        """Augmentation: whole rows of the image set to zero."""
-        config = self.config
-        if not (config.user_dropout or config.item_dropout):
+        """Augmentation: a share of the user rows set to zero."""
+        if not self.config.user_dropout:
             return image
-        share = torch.full(image.shape[:2], config.item_dropout, device=image.device)
-        share[:, 0] = config.user_dropout
-        if config.profile:
-            share[:, 1] = 0.0
+        share = torch.zeros(image.shape[:2], device=image.device)
+        share[:, 0] = self.config.user_dropout
         return image * (torch.rand_like(share) >= share).unsqueeze(-1)
 
     def target(self, s: Tensor) -> Tensor:

@@ -16,7 +16,7 @@ all are lowered alike. No held-out target is read.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from torch import Tensor
 
-from leporid.data import IdMap, Interactions, Sequences, item_features
+from leporid.data import IdMap, Sequences, item_features
 from leporid.errors import DataError
 from leporid.evaluation import chunk_rows, masked_top_k
 from leporid.initializers import principal_components
@@ -127,34 +127,16 @@ def content_vectors(features: sparse.csr_array) -> NDArray[np.float32]:
     return vectors
 
 
-class Scorer(Protocol):
-    """What `fit_cold_items` asks of a neural model."""
-
-    @property
-    def known(self) -> Interactions:
-        """The interactions of the fit."""
-
-    @property
-    def device(self) -> torch.device:
-        """Where the network is."""
-
-    def score_tensor(self, users: Indices) -> Tensor:
-        """float32[m, n_items]."""
-
-    def newest(self, sequences: Sequences, users: Indices) -> Tensor:
-        """int64[m, l]."""
-
-
 @torch.no_grad()
 def fit_cold_items(
-    model: Scorer,
+    model: Any,
     items: NDArray[np.int64],
     content: NDArray[np.float32] | None = None,
     content_weight: NDArray[np.float64] | None = None,
     *,
     share: float,
 ) -> ColdItems:
-    """The numbers for the cold `items` of a model, so that they get `share` of the ranks.
+    """The numbers for the cold `items` of a neural model, so that they get `share` of the ranks.
 
     content: float32[n_items, k]; content_weight: float[cold], from 0 to 1. Without both the scores
     are the model's own, on the scale of the others.

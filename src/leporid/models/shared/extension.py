@@ -164,7 +164,7 @@ class Extension:
         config = model.config
         model.config = config.replace(
             steps=steps, stop_at=0, passes=0.0, eval_every=0, weight_decay=0.0, freeze_steps=0,
-            ema_decay=0.0, ema_share=0.0, cuda_graph=False, compile=False,
+            ema_decay=0.0, ema_share=0.0, cuda_graph=False,
         )  # fmt: skip
         model.tables = []  # the loop would make them trainable as a whole
         with self._only_new_rows(model.net):

@@ -133,11 +133,10 @@ def rank(
     n_items: int,
     seen: Sequences | None,
     allowed: Allowed,
-    batch: int | None = None,
 ) -> TopK:
     """The best `n` items of `count` users, scored chunk by chunk."""
     check_n(n)
-    step = chunk_rows(n_items, batch)
+    step = chunk_rows(n_items)
     items, scores = [np.empty((0, n), np.int32)], [np.empty((0, n), np.float32)]
     for first in range(0, count, step):
         rows = np.arange(first, min(first + step, count))

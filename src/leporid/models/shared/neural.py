@@ -59,8 +59,6 @@ class NeuralRecommender(Recommender):
     config: TrainingConfig
     network_class: ClassVar[type[nn.Module]]
     """Made from a `BuildContext` and the settings; or override `build`."""
-    default_init_scale: ClassVar[float] = 1.0
-    """Scale of z-scored initial embeddings where `init_scale` is None, as in older records."""
     takes_initial_vectors: ClassVar[bool] = True
     recordable: ClassVar[bool] = False
     """As `Trainable` says it."""
@@ -179,7 +177,7 @@ class NeuralRecommender(Recommender):
         if init is not None:
             train = split.train
             init = init.aligned(train.users, train.items, derive_seed(seed, "missing vectors"))
-            init = sized(init, self.config, self.init_size, self.default_init_scale)
+            init = sized(init, self.config, self.init_size)
         bound = self.config.max_delta if self.config.freeze == "bounded" else None
         self._build(BuildContext(split.train, self.config.dim, init, max_delta=bound), seed)
         if after is not None:

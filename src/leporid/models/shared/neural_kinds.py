@@ -18,13 +18,15 @@ from torch import Tensor
 from leporid.config import setting
 from leporid.data import Sequences
 from leporid.models.shared.lists import Indices, Scores
-from leporid.models.shared.losses import node_bpr_loss, row_penalty
+from leporid.models.shared.losses import row_penalty, table_bpr_loss
 from leporid.models.shared.neural import NeuralRecommender
 from leporid.models.shared.sparse import history_rows
 from leporid.spectral import TableExtension
 from leporid.training import Batch, Sampling, TrainingConfig
 
 _USERS_AT_ONCE = 256
+_NEIGHBOURS = 100
+"""Fitted users whose rows give a new user's row."""
 
 
 class DotProduct(NeuralRecommender):
@@ -87,11 +89,6 @@ class UserTableRecommender(NeuralRecommender):
 
     _new_users: TableExtension | None = None
 
-    @property
-    def neighbours(self) -> int:
-        """Fitted users whose rows give a new user's row."""
-        return 100
-
     def user_table(self) -> Tensor:
         """float32[n_users, width]: the row of each user; by default the network's `users`."""
         return cast(Tensor, self.net.users.weight)
@@ -113,7 +110,7 @@ class UserTableRecommender(NeuralRecommender):
         table = self.user_table().detach()
         if self._new_users is None:
             fitted = table.float().cpu().numpy()
-            self._new_users = TableExtension(self.train.csr(), fitted, self.neighbours)
+            self._new_users = TableExtension(self.train.csr(), fitted, _NEIGHBOURS)
         rows = self._new_users.extend(history_rows(histories, self.train.n_items))
         return torch.from_numpy(rows).to(table)
 
@@ -157,7 +154,8 @@ class GraphRecommender(UserTableRecommender, DotProduct):
         """BPR on the final vectors, L2 on those of layer 0, and what a model adds."""
         net, first = self.net, self.train.n_users
         vectors = net()
-        loss = node_bpr_loss(vectors, batch.users, batch.positives + first, batch.negatives + first)
+        items = batch.positives + first, batch.negatives + first
+        loss = table_bpr_loss(vectors, vectors, batch.users, *items)
         if self.config.regularization:
             rows = torch.cat([batch.positives, batch.negatives.reshape(-1)])
             penalty = row_penalty(net.users.weight, batch.users, len(batch))

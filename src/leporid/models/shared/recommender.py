@@ -252,7 +252,7 @@ class Recommender(abc.ABC):
         name, actual = saved.about["model"], catalogue.get(saved.about["model"])
         if not issubclass(actual, cls):
             raise DataError(f"{path} holds a {name} model, not a {cls.__name__}")
-        model: Self = actual(actual.config_class.from_dict(saved.about.get("config", {})))
+        model: Self = actual(actual.config_class.from_saved(saved.about.get("config", {})))
         model.fitting = Fitting.from_dict(saved.about.get("fitting", {}))
         model._known, model._train = saved.known, saved.train
         try:
@@ -367,22 +367,20 @@ class Recommender(abc.ABC):
         users, allowed = self._check_users(users), lists.allowed_items(self.items, only, exclude)
         return self._top_k(users, n, exclude_seen, allowed)
 
-    def _top_k(
-        self, users: Indices, n: int, exclude_seen: bool, allowed: Allowed, batch: int | None = None
-    ) -> TopK:
+    def _top_k(self, users: Indices, n: int, exclude_seen: bool, allowed: Allowed) -> TopK:
         seen = self.known.sequences().take(users) if exclude_seen else None
         shape = len(users), n, self.known.n_items
-        return lists.rank(lambda part: self.score(users[part]), *shape, seen, allowed, batch)
+        return lists.rank(lambda part: self.score(users[part]), *shape, seen, allowed)
 
     def _tables(
-        self, users: Indices, n: int, exclude_seen: bool, allowed: Allowed, batch: int | None = None
+        self, users: Indices, n: int, exclude_seen: bool, allowed: Allowed
     ) -> Iterator[tuple[int, pa.Table]]:
-        """Number of users and their table, `batch` of them at a time."""
+        """Number of users and their table, some at a time."""
         lists.check_n(n)
-        step = chunk_rows(self.known.n_items, batch)
+        step = chunk_rows(self.known.n_items)
         for first in range(0, len(users), step):
             some = users[first : first + step]
-            top = self._top_k(some, n, exclude_seen, allowed, step)
+            top = self._top_k(some, n, exclude_seen, allowed)
             yield len(some), lists.frame(self.users, self.items, some, top)
 
     def _all_or(self, users: Any) -> Indices:

@@ -119,10 +119,8 @@ def sketched(
         raise DataError(f"its settings do not give a network: {reason}") from None
 
 
-def sized(
-    init: InitialEmbeddings, config: TrainingConfig, size: float, factor: float
-) -> InitialEmbeddings:
-    """The vectors with root mean square `size` (auto), or times `factor` (None).
+def sized(init: InitialEmbeddings, config: TrainingConfig, size: float) -> InitialEmbeddings:
+    """The vectors with root mean square `size` (auto), or times `init_scale`.
 
     Isolated rows stay zero. Vectors that are used as drawn keep the size they were drawn with.
     """
@@ -140,8 +138,7 @@ def sized(
 
     def initial(side: Embedding) -> Embedding:
         if config.init_scale != "auto":
-            default = factor if standardize else 1.0
-            return scaled(side, default if config.init_scale is None else config.init_scale)
+            return scaled(side, config.init_scale)
         if as_drawn and not standardize:
             return side
         return scaled(side, size / (scaled(side, 1.0).size or 1.0))
