@@ -12,7 +12,7 @@ import leporid
 from leporid.data import IdMap, Interactions
 from leporid.experiments import Results
 from leporid.models import NeuralRecommender
-from leporid.models.shared.recipes import KINDS, kinds_of
+from leporid.models.shared.catalogue import KINDS, kinds_of
 from tests.training.toy import make_split
 
 RESULTS = Results(Path(__file__).resolve().parents[2] / "results")

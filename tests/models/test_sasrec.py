@@ -178,7 +178,7 @@ def test_a_model_saved_with_settings_that_are_gone_is_read(
     monkeypatch.setattr(SASRecConfig, "to_dict", lambda config: older)
     path = model.save(tmp_path / "model")
     monkeypatch.undo()
-    with pytest.warns(LeporidWarning, match=r"loss='gbce', calibration=0\.5: no longer supported"):
+    with pytest.warns(LeporidWarning, match=r"calibration=0\.5, loss='gbce': no longer supported"):
         again = SASRec.load(path)
     np.testing.assert_array_equal(again.score(ALL), model.score(ALL))
     with pytest.raises(ConfigError, match=r"calibration=0\.5 is no longer supported"):

@@ -26,8 +26,6 @@ _PARTS: dict[str, Any] = {"model": str, "settings": dict, "init": str | None, "w
 
 @dataclass(frozen=True, kw_only=True)
 class BlendConfig(Config):
-    """Settings of `Blend`."""
-
     members: tuple[dict[str, Any], ...] = ({"model": "itemknn"}, {"model": "ease"})
     """For each member its `model`, and where they differ from the defaults its `settings`, `init`
     and `weight`."""
@@ -88,13 +86,11 @@ class Blend(Recommender):
         return self.of(again, self.config.members)
 
     def score(self, users: Indices, history: Sequences | None = None) -> Scores:
-        """float32[len(users), n_items], from the ranks among what `history` does not hold."""
         users = self._check_users(users)
         seen = (self.known.sequences() if history is None else history).take(users)
         return self._fuse([m.score(users, history) for m in self.members], self._weights, seen)
 
     def score_histories(self, histories: Sequence[Indices]) -> Scores:
-        """float32[len(histories), n_items] by the members that support new users."""
         pairs = zip(self.members, self._weights, strict=True)
         able = [(member, weight) for member, weight in pairs if member.supports_new_users()]
         if not able:

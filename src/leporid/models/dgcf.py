@@ -28,17 +28,15 @@ from torch.nn import functional
 
 from leporid.config import setting
 from leporid.errors import ConfigError
+from leporid.models.shared.catalogue import GENERAL
 from leporid.models.shared.layers import EdgeProducts
 from leporid.models.shared.neural_kinds import GraphConfig, GraphRecommender
-from leporid.models.shared.recipes import GENERAL
 from leporid.models.shared.tables import BuildContext
 from leporid.space import Choice, Float, Int, SearchSpace
 
 
 @dataclass(frozen=True, kw_only=True)
 class DGCFConfig(GraphConfig):
-    """Settings of DGCF."""
-
     intents: int = setting(4, at_least=1)
     """K; must divide `dim`."""
     layers: int = setting(1, at_least=0)
@@ -95,7 +93,6 @@ class DGCFNetwork(nn.Module):
         return total / (config.layers + 1), share
 
     def _unit(self, x: Tensor) -> Tensor:
-        """Each chunk of each row scaled to length one."""
         return functional.normalize(x.reshape(len(x), self.config.intents, -1), dim=2).flatten(1)
 
 

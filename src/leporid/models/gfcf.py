@@ -31,8 +31,6 @@ from leporid.space import Float, Int, SearchSpace
 
 @dataclass(frozen=True, kw_only=True)
 class GFCFConfig(ProfileConfig):
-    """Settings of GF-CF."""
-
     max_items: int = setting(25_000, at_least=1)
     """A matrix of as many rows is the largest: 8 n_items^2 bytes are 5 GB at this limit."""
     rank: int = setting(256, at_least=1)

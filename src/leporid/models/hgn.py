@@ -23,9 +23,9 @@ import torch
 from torch import Tensor, nn
 
 from leporid.config import setting
+from leporid.models.shared.catalogue import GENERAL
 from leporid.models.shared.losses import bpr_loss, row_penalty
 from leporid.models.shared.neural_kinds import DotProduct, UserTableRecommender, with_constant
-from leporid.models.shared.recipes import GENERAL
 from leporid.models.shared.tables import BuildContext
 from leporid.space import Choice, Float, Int, SearchSpace
 from leporid.training import Batch, Sampling, TrainingConfig
@@ -33,8 +33,6 @@ from leporid.training import Batch, Sampling, TrainingConfig
 
 @dataclass(frozen=True, kw_only=True)
 class HGNConfig(TrainingConfig):
-    """Settings of HGN."""
-
     batch_size: int = setting(4096, at_least=1)
     steps: int = setting(4000, at_least=1)
     history: int = setting(5, at_least=1)
@@ -115,12 +113,10 @@ class HGN(UserTableRecommender, DotProduct):
     }
 
     def sampling(self) -> Sampling:
-        """L items, the T after them, and T the user has not."""
         targets = self.config.targets
         return Sampling("windows", length=self.config.history, targets=targets, negatives=targets)
 
     def loss(self, batch: Batch) -> Tensor:
-        """BPR between the targets and the negatives, one negative per target."""
         net = self.net
         assert batch.history is not None
         user, recent = net.users(batch.users), net.items(batch.history)
@@ -140,7 +136,6 @@ class HGN(UserTableRecommender, DotProduct):
         return loss
 
     def row_scores(self, rows: Tensor, recent: Tensor | None) -> Tensor:
-        """r_uj for every item; the gates read the history of new users too."""
         scores = torch.mm(self._next(rows, recent), self.net.outputs.weight.T)
         return scores if self.net.bias is None else scores + self.net.bias
 
@@ -151,11 +146,9 @@ class HGN(UserTableRecommender, DotProduct):
         return cast(Tensor, self.net(rows, items))
 
     def encode(self, rows: Tensor | None, recent: Tensor | None) -> Tensor:
-        """The user's vector, and a 1 for the bias of an item."""
         target = self._next(rows, recent)
         return target if self.net.bias is None else with_constant(target)
 
     def item_outputs(self) -> Tensor:
-        """q_j, and its bias."""
         items, bias = self.net.outputs.weight, self.net.bias
         return cast(Tensor, items if bias is None else torch.column_stack([items, bias]))

@@ -43,8 +43,6 @@ _BLOCKS = 64
 
 @dataclass(frozen=True, kw_only=True)
 class IALSConfig(ProfileConfig):
-    """Settings of iALS."""
-
     dim: int = setting(64, at_least=1)
     """Number of factors D."""
     iterations: int = setting(10, at_least=1)
@@ -102,7 +100,6 @@ class IALS(ProfileRecommender):
         return np.asarray(self._fold_in(profiles) @ self.item_factors.T, dtype=np.float32)
 
     def item_vectors(self) -> Scores:
-        """q."""
         return self.item_factors
 
     def user_vectors(self, histories: Sequences, users: Indices | None = None) -> Scores:
@@ -153,7 +150,6 @@ class Columns:
 
     @classmethod
     def of(cls, factors: NDArray[np.float32], config: IALSConfig) -> Self:
-        """Find the basis, in float64."""
         return cls(factors, *_in_eigenbasis(factors), config)
 
     def solve(

@@ -23,8 +23,6 @@ from leporid.space import Choice, Float, Int, SearchSpace
 
 @dataclass(frozen=True, kw_only=True)
 class P3AlphaConfig(ProfileConfig):
-    """Settings of P3alpha."""
-
     top_k: int = setting(400, at_least=1)
     """Targets kept for each item; then, of these, sources kept for each target."""
     alpha: float = setting(1.0, at_least=0)

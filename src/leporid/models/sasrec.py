@@ -31,10 +31,10 @@ from torch.nn import functional
 from leporid.config import setting
 from leporid.data import Sequences
 from leporid.errors import ConfigError
+from leporid.models.shared.catalogue import GENERAL
 from leporid.models.shared.layers import causal_attention, dropout
 from leporid.models.shared.losses import in_closed_form, softmax_loss
 from leporid.models.shared.neural_kinds import DotProduct
-from leporid.models.shared.recipes import GENERAL
 from leporid.models.shared.tables import BuildContext
 from leporid.space import Choice, Float, Int, SearchSpace
 from leporid.training import Batch, Sampling, TrainingConfig
@@ -42,8 +42,6 @@ from leporid.training import Batch, Sampling, TrainingConfig
 
 @dataclass(frozen=True, kw_only=True)
 class SASRecConfig(TrainingConfig):
-    """Settings of SASRec."""
-
     removed = TrainingConfig.removed | {
         "negatives_per": "sequence", "negative_power": 0.0, "correction": True, "calibration": 0.75,
     }  # fmt: skip
@@ -97,7 +95,6 @@ class _Block(nn.Module):
             self.linear = nn.Linear(dim, config.hidden)
 
     def forward(self, x: Tensor) -> Tensor:
-        """[B, n, D] to the same shape."""
         x = self._add(x, "attention", self._attend)
         return self._add(x, "network", self._network)
 
@@ -194,7 +191,6 @@ class SASRec(DotProduct):
     }
 
     def sampling(self) -> Sampling:
-        """Whole sequences; negatives only where the loss needs them."""
         sampled = self.config.loss == "sampled"
         negatives = (self.config.negatives or 1) if sampled else 0
         return Sampling("sequences", length=self.config.length, negatives=negatives)
@@ -232,20 +228,16 @@ class SASRec(DotProduct):
         return (loss * known).sum() / known.sum()
 
     def scores(self, users: Tensor, recent: Tensor | None) -> Tensor:
-        """r for every item after the newest one; the users themselves do not matter."""
         return torch.mm(self.encode(None, recent), self.net.items.weight.T)
 
     def encode(self, rows: Tensor | None, recent: Tensor | None) -> Tensor:
-        """F after the newest item."""
         assert recent is not None
         history, position, count = to_front(recent)
         newest = (count - 1).clamp(min=0)[:, None, None].expand(-1, 1, self.config.dim)
         return cast(Tensor, self.net(history, position).gather(1, newest).squeeze(1))
 
     def item_outputs(self) -> Tensor:
-        """M_i."""
         return cast(Tensor, self.net.items.weight)
 
     def history_scores(self, recent: Tensor | None, histories: Sequences) -> Tensor:
-        """The same: the history is all that this model reads of a user."""
         return self.scores(torch.empty(0), recent)

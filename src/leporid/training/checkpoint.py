@@ -28,11 +28,7 @@ def to_arrays(tensors: dict[str, Tensor]) -> dict[str, NDArray[Any]]:
 
 
 def adopt_tensors(module: nn.Module, arrays: dict[str, NDArray[Any]], where: str) -> None:
-    """Put arrays into a module without a copy: it keeps their own memory, mapped or not.
-
-    Only weights that lie in another order in memory (convolutions) are copied. A missing, extra
-    or misshapen array is a `DataError`.
-    """
+    """Put arrays into a module, without a copy where they lie in the same order in memory."""
     with torch.no_grad():
         for tensor, array in check_tensors(module, arrays, where):
             stored = torch.from_numpy(array)
@@ -45,10 +41,7 @@ def adopt_tensors(module: nn.Module, arrays: dict[str, NDArray[Any]], where: str
 def check_tensors(
     module: nn.Module, arrays: dict[str, NDArray[Any]], where: str
 ) -> list[tuple[Tensor, NDArray[Any]]]:
-    """Every tensor of the module's state beside its array, in the tensor's shape.
-
-    Arrays whose names, shapes or number formats are not those of the state are refused.
-    """
+    """Every tensor of the module's state beside its array; arrays that do not fit are refused."""
     state = module.state_dict(keep_vars=True)
     if odd := sorted(set(state) ^ set(arrays)):
         raise DataError(f"{where} does not fit the model: unexpected or missing {', '.join(odd)}")
@@ -96,7 +89,6 @@ class TrainingState:
         write_arrays(folder / FILE_NAME, arrays, {_HEADER: json.dumps(header)}, sealed=True)
 
     def load(self, folder: Path, identity: dict[str, Any]) -> None:
-        """Read what `save` wrote; a checkpoint of another run is refused."""
         path = folder / FILE_NAME
         arrays, metadata = read_arrays(path)
         if _HEADER not in metadata:
@@ -140,10 +132,7 @@ def _group(arrays: dict[str, NDArray[Any]], group: str) -> dict[str, NDArray[Any
 
 
 def _laid_out(array: NDArray[Any], like: Tensor) -> Tensor:
-    """The array on the device of `like` and with its strides.
-
-    Fused optimisers walk parameter and moments side by side, whatever their strides say.
-    """
+    """The array with the device and strides of `like`, which fused optimisers rely on."""
     return torch.empty_like(like).copy_(torch.from_numpy(array).reshape(like.shape))
 
 

@@ -21,11 +21,10 @@ _RISING = 200
 class TrainingConfig(Config):
     """How a neural model is trained; each model adds its own settings."""
 
-    removed: ClassVar[dict[str, Any]] = {"compile": False, "warmup": 0.3}
-    removed_choices: ClassVar[tuple[tuple[str, Any], ...]] = (
-        ("precision", "bf16"),
-        ("init_scale", None),
-    )
+    removed: ClassVar[dict[str, Any]] = {
+        "compile": False, "warmup": 0.3, "freeze": "none", "max_delta": 0.5,
+    }  # fmt: skip
+    removed_choices = (("precision", "bf16"), ("init_scale", None))
     dim: int = setting(64, at_least=1)
     """D, the length of the user and item vectors."""
     steps: int = setting(5000, at_least=1)
@@ -55,12 +54,6 @@ class TrainingConfig(Config):
     """On a GPU record the operations of a step once and replay them, where the model allows it."""
     freeze_steps: int = setting(0, at_least=-1)
     """Do not train the initial embeddings in the first steps; -1: never."""
-    freeze: Literal["none", "bounded"] = "none"
-    """`bounded`: no row moves farther than `max_delta` from its initial embedding. Either way a
-    cold item whose initial embedding comes from content is not trained; after training it follows
-    the trained rows that were its nearest neighbours."""
-    max_delta: float = setting(0.5, above=0)
-    """`bounded`: the largest distance, in units of the mean norm of the initial embeddings."""
     init_scale: float | Literal["auto"] = "auto"
     """Initial embeddings are z-scored times this. `auto` gives their entries the root mean square
     that suits the model best."""

@@ -33,7 +33,6 @@ class TrainingData:
 
     @classmethod
     def from_interactions(cls, train: Interactions, device: torch.device) -> TrainingData:
-        """Copy a training part to `device`."""
         by_item = train.item[np.lexsort((train.item, train.user))]
         arrays = (train.user, train.item, train.sequences().indptr, by_item)
         tensors = (torch.from_numpy(np.asarray(a, dtype=np.int64)).to(device) for a in arrays)
@@ -45,10 +44,9 @@ class TrainingData:
 
 
 def windows(item: Tensor, start: Tensor, end: Tensor, length: int, repeat: bool = True) -> Tensor:
-    """The last `length` of `item[start:end]`, oldest first, for many ranges at once.
+    """int64[m, length]: the last items of `item[start:end]`, oldest first, for m ranges at once.
 
-    start, end: int64[m]. Returns int64[m, length]. A shorter range repeats its first item in
-    front (`repeat`) or is filled with -1; an empty range is all -1.
+    A shorter range repeats its first item in front (`repeat`) or is filled with -1.
     """
     offset = torch.arange(-length, 0, device=item.device)
     position = end[:, None] + offset
@@ -60,9 +58,7 @@ def windows(item: Tensor, start: Tensor, end: Tensor, length: int, repeat: bool 
 
 
 def circular_windows(item: Tensor, start: Tensor, end: Tensor, row: Tensor, length: int) -> Tensor:
-    """As `windows` up to `row`, where the range `start:end` is a circle: after its first item comes
-    its last. `row` itself is never read; a range with fewer others is filled with -1.
-    """
+    """As `windows` up to `row`, where `start:end` is a circle; `row` itself is never read."""
     offset = torch.arange(-length, 0, device=item.device)
     count = (end - start)[:, None]
     items = item[start[:, None] + ((row - start)[:, None] + offset) % count]
@@ -102,14 +98,10 @@ class NegativeSampler:
         """int64[n_users]: items the user has not."""
 
     def has_negatives(self) -> Tensor:
-        """bool[n_users]: False for a user who has every item."""
         return self._free > 0
 
     def sample(self, users: Tensor, count: int, generator: torch.Generator) -> Tensor:
-        """int64[len(users), count]: negatives of each user, with replacement.
-
-        A user who has every item has none and gets -1.
-        """
+        """int64[len(users), count]: negatives with replacement; -1 for who has every item."""
         # 2**62 values folded into at most n_items: the bias of the remainder is below 2**-30.
         draw = torch.randint(2**62, (len(users), count), generator=generator, device=users.device)
         on_cpu = users.device.type == "cpu"

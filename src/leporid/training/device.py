@@ -76,7 +76,6 @@ class Group:
         """Whether this process validates, reports and writes checkpoints."""
 
     def sum_gradients(self, parameters: Iterable[nn.Parameter]) -> None:
-        """Add the gradients of all processes, in one message."""
         gradients = [p.grad for p in parameters if p.grad is not None]
         if self.world == 1 or not gradients:
             return
@@ -93,7 +92,6 @@ class Group:
                 dist.broadcast(tensor, 0)
 
     def sum(self, value: Tensor) -> Tensor:
-        """The sum of a number over the processes."""
         if self.world > 1:
             dist.all_reduce(value)
         return value

@@ -96,7 +96,6 @@ class Log:
         }
 
     def write(self, group: Group, metric: float | None) -> dict[str, Any]:
-        """A row of the history, which is returned."""
         now = time.perf_counter()
         row: dict[str, Any] = {
             "step": self._state.step,
@@ -115,7 +114,6 @@ class Log:
         return self._rows[-1]
 
     def history(self) -> TrainingHistory:
-        """All rows, those before a resume too."""
         done = self._state.progress
         step = done["best_step"] if done["best_metric"] is not None else self._state.step
         return TrainingHistory(self._rows, step, done["best_metric"], self._config.steps)

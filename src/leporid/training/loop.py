@@ -84,7 +84,7 @@ def train_loop(
             if config.clip_norm:
                 nn.utils.clip_grad_norm_(module.parameters(), config.clip_norm)
             optimizer.step()
-            model.keep_near_start()
+            model.hold_rows()
             model.weights_changed()
             state.step = step + 1
             _blend(state.average, module, averaging(config, state.step))
@@ -129,11 +129,7 @@ def _optimizer(module: nn.Module, config: TrainingConfig) -> torch.optim.Optimiz
 
 @contextlib.contextmanager
 def _interruptible() -> Iterator[threading.Event]:
-    """Turn the first Ctrl-C into an event, so that the loop stops between two steps.
-
-    The second one interrupts at once, as usual. Outside the main thread signals belong to the
-    caller, and nothing is changed.
-    """
+    """Turn the first Ctrl-C in the main thread into an event: the loop stops between two steps."""
     asked = threading.Event()
 
     def ask(number: int, frame: Any) -> None:
@@ -171,10 +167,7 @@ def _stale(config: TrainingConfig, state: TrainingState) -> bool:
 
 
 class Validation:
-    """Computes `config.metric` on `split.valid`; `split.test` is never read.
-
-    With `eval_users`, only those users are evaluated.
-    """
+    """Computes `config.metric` on `split.valid`; `split.test` is never read."""
 
     def __init__(self, model: Trainable, split: Split, seed: int) -> None:
         self._model, self._metric, self._split = model, model.config.metric, split

@@ -58,7 +58,6 @@ class Batch:
         return self.map(lambda tensor: tensor[rank::world])
 
     def map(self, change: Callable[[Tensor], Tensor]) -> Batch:
-        """The batch with each tensor changed alike."""
         return Batch(*(change(tensor) for tensor in self.tensors()))
 
     def tensors(self) -> list[Tensor]:
@@ -70,8 +69,7 @@ class Batch:
 class Sampler:
     """`batch(step)` depends on the seed and the step only, so a resumed run sees the same data.
 
-    An epoch is one permutation of the examples, seeded by (seed, epoch); what does not fill a
-    batch at its end is left out. Negatives and crops are seeded by (seed, step).
+    An epoch is one permutation of the examples; what does not fill a batch at its end is left out.
     """
 
     def __init__(self, data: TrainingData, sampling: Sampling, batch_size: int, seed: int) -> None:
@@ -90,7 +88,6 @@ class Sampler:
         self._epoch, self._order = -1, self._examples
 
     def batch(self, step: int) -> Batch:
-        """The examples of one step."""
         epoch, position = divmod(step, self.steps_per_epoch)
         if epoch != self._epoch:
             source = generator(self.data.device, self.seed, "epoch", epoch)

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Literal
 
 from leporid.config import setting
 from leporid.errors import ConfigError
-from leporid.models.shared.recipes import GENERAL
+from leporid.models.shared.catalogue import GENERAL
 from leporid.training import TrainingConfig
 
 Architecture = Literal["resnet", "revnet", "only_conv", "no_conv"]

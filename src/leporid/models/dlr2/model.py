@@ -106,7 +106,6 @@ class DLR2(TwoStages, DotProduct):
         return functional.cross_entropy(scored, first)
 
     def _softmax_loss(self, g: Tensor, positives: Tensor) -> Tensor:
-        """L_G against all items."""
         net, smoothing = self.network, self.config.label_smoothing
         if in_closed_form(g):
             hot = g * net.log_temperature.exp()

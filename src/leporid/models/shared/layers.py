@@ -40,10 +40,7 @@ def dropout(x: Tensor, share: float, training: bool = True) -> Tensor:
 def causal_attention(
     query: Tensor, key: Tensor, value: Tensor, share: float, training: bool = True
 ) -> Tensor:
-    """[B, heads, n, d]: each row attends to itself and those before, with dropout on the weights.
-
-    `scaled_dot_product_attention`, whose dropout on a CPU takes longer than its products.
-    """
+    """[B, heads, n, d]: `scaled_dot_product_attention`, whose dropout on a CPU is slow."""
     if query.device.type != "cpu" or not training or not share:
         drop = share if training else 0.0
         return functional.scaled_dot_product_attention(
@@ -93,8 +90,8 @@ class Propagation(nn.Module):
 class EdgeProducts(nn.Module):
     """Products along the edges of the user-item graph, K weights on every directed edge.
 
-    An edge e goes from its head (the row) to its tail (the column); both directions of an
-    interaction are edges. Columns of node matrices are K chunks, one per intent.
+    An edge goes from its head (the row) to its tail (the column); both directions of an interaction
+    are edges. Columns of node matrices are K chunks, one per intent.
     """
 
     indptr: Tensor
@@ -115,7 +112,6 @@ class EdgeProducts(nn.Module):
 
     @property
     def n_edges(self) -> int:
-        """Directed edges: twice the interactions."""
         return len(self.tail)
 
     def propagate(self, weight: Tensor, x: Tensor) -> Tensor:

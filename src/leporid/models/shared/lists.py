@@ -107,16 +107,13 @@ def history_indices(items: IdMap, histories: Iterable[Any], model: str) -> list[
             f"{len(unknown):,} of {len(unknown) + sum(map(len, rows)):,} history items are "
             f"unknown to {model} and left out, the first is {unknown[0]!r}",
             LeporidWarning,
-            stacklevel=3,
+            stacklevel=4,
         )
     return rows
 
 
-def allowed_items(items: IdMap, only: Ids, exclude: Ids, candidates: Ids = None) -> Allowed:
-    """Which items may be recommended; `candidates` is another name of `only`."""
-    if only is not None and candidates is not None:
-        raise ConfigError("`only` and `candidates` are two names of one thing: give one of them")
-    only = candidates if only is None else only
+def allowed_items(items: IdMap, only: Ids, exclude: Ids) -> Allowed:
+    """Which items may be recommended."""
     if only is None and exclude is None:
         return None
     allowed = np.full(len(items), only is None)

@@ -1,10 +1,8 @@
 """Losses several models share, with gradients in closed form: BPR, and softmax over all items.
 
-On a CPU a training step is dispatch and memory traffic. BPR of a batch is one compiled pass that
-reads three rows per example and adds to their gradients while they are in the cache; one thread
-adds the examples in order, so the bits never depend on threads. The scores of the softmax exist
-for a few rows at a time, which leave their part of the gradient before the next rows come; its
-targets are one item and an even share of all, whose gradients need no scores.
+On a CPU BPR of a batch is one compiled pass that adds to the gradients of three rows while they are
+in the cache, in one thread, so that the bits never depend on threads. The scores of the softmax
+exist for a few rows at a time, which leave their part of the gradient before the next rows come.
 """
 
 from __future__ import annotations

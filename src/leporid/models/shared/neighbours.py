@@ -12,11 +12,7 @@ from leporid.graph import top_k_neighbours
 
 
 class ItemNeighbours:
-    """The `k` items nearest to each item, by the Jaccard similarity of the two sets of users.
-
-    With `items` (indices) only their lists are searched for: enough for one question, where a
-    service wants the lists of all items at once.
-    """
+    """The `k` items nearest to each item (or to `items`) by the Jaccard similarity of their users."""
 
     def __init__(
         self, known: Interactions, k: int = 100, items: Sequence[int] | None = None
@@ -25,15 +21,10 @@ class ItemNeighbours:
         if items is None:
             self._items = np.arange(known.n_items)
             lists = top_k_neighbours(rows, k)
-            self._near, self._weight = lists.indices, lists.weights
-            return
-        self._items = np.unique(np.asarray(items, np.int64))
-        # One more than k: an item is its own nearest neighbour, which is moved to the end.
-        lists = top_k_neighbours(rows[self._items], k + 1, against=rows)
-        own = lists.indices == self._items[:, None]
-        others = np.argsort(own, axis=1, kind="stable")[:, : min(k, known.n_items - 1)]
-        self._near = np.take_along_axis(lists.indices, others, axis=1)
-        self._weight = np.take_along_axis(lists.weights, others, axis=1)
+        else:
+            self._items = np.unique(np.asarray(items, np.int64))
+            lists = top_k_neighbours(rows[self._items], k, against=rows, own=self._items)
+        self._near, self._weight = lists.indices, lists.weights
 
     def similar(self, item: int, n: int) -> list[tuple[int, float]]:
         """At most `n` nearest items with their similarity, nearest first."""

@@ -33,10 +33,9 @@ class DotProduct(NeuralRecommender):
     """What such a model says of its vectors; indexes and databases outside then rank as it does."""
 
     def encode(self, rows: Tensor | None, recent: Tensor | None) -> Tensor:
-        """[m, width]: `user_vectors`, by default the rows themselves.
+        """[m, width]: `user_vectors`, from rows [m, D] of the user table, if the model has one.
 
-        rows: [m, D] of the user table, if the model has one. It must be traceable: nothing in it
-        may depend on how many users there are.
+        It must be traceable: nothing in it may depend on how many users there are.
         """
         return cast(Tensor, rows)
 
@@ -49,7 +48,6 @@ class DotProduct(NeuralRecommender):
         return None
 
     def item_vectors(self) -> Scores:
-        """float32[n_items, width] on the CPU."""
         with self._scoring():
             vectors = self.item_outputs().float()
             if self.cold_items is not None and self.vectors_rank == "everything":
@@ -57,7 +55,6 @@ class DotProduct(NeuralRecommender):
             return cast(Scores, vectors.cpu().numpy())
 
     def user_vectors(self, histories: Sequences, users: Indices | None = None) -> Scores:
-        """float32[len(histories), width] on the CPU."""
         parts = []
         with self._scoring():
             for first in range(0, len(histories), _USERS_AT_ONCE):
@@ -98,11 +95,9 @@ class UserTableRecommender(NeuralRecommender):
         """[m, n_items]: scores of every item; rows: [m, width]; recent as in `scores`."""
 
     def scores(self, users: Tensor, recent: Tensor | None) -> Tensor:
-        """`row_scores` of known users."""
         return self.row_scores(self.user_table()[users], recent)
 
     def history_scores(self, recent: Tensor | None, histories: Sequences) -> Tensor:
-        """`row_scores` of new users, whose rows come from similar fitted users."""
         return self.row_scores(self.new_rows(histories), recent)
 
     def new_rows(self, histories: Sequences) -> Tensor:
@@ -115,13 +110,11 @@ class UserTableRecommender(NeuralRecommender):
         return torch.from_numpy(rows).to(table)
 
     def user_rows(self, histories: Sequences, users: Indices | None) -> Tensor:
-        """The rows of known users, or those of new ones."""
         if users is None:
             return self.new_rows(histories)
         return self.user_table()[torch.from_numpy(users.astype(np.int64)).to(self.device)]
 
     def weights_changed(self) -> None:
-        """Forget what was derived from the weights."""
         super().weights_changed()
         self._new_users = None
 
@@ -147,7 +140,6 @@ class GraphRecommender(UserTableRecommender, DotProduct):
     recordable: ClassVar[bool] = True
 
     def sampling(self) -> Sampling:
-        """(u, i, j): an item the user has and one the user has not."""
         return Sampling("pairs", negatives=1)
 
     def loss(self, batch: Batch) -> Tensor:
@@ -174,13 +166,10 @@ class GraphRecommender(UserTableRecommender, DotProduct):
         return vectors[: self.train.n_users], vectors[self.train.n_users :]
 
     def user_table(self) -> Tensor:
-        """The final vectors."""
         return cast(Tensor, self.prepared()[0])
 
     def row_scores(self, rows: Tensor, recent: Tensor | None) -> Tensor:
-        """y_ui = <e_u, e_i> for every item."""
         return torch.mm(rows, self.prepared()[1].T)
 
     def item_outputs(self) -> Tensor:
-        """e_i."""
         return cast(Tensor, self.prepared()[1])
