@@ -74,7 +74,7 @@ def test_unknown_items_of_a_history_are_left_out_and_counted(model: Recommender)
         model.recommend_history([[3], [4]], n=3)
     with pytest.raises(DataError, match="history 1 is empty"):
         model.recommend_history([[3], []], n=3)
-    for option in ("only", "exclude", "candidates"):
+    for option in ("only", "exclude"):
         with pytest.raises(UnknownIdError, match="unknown item 14"):
             model.recommend("u03", **{option: [13, 14]})
 

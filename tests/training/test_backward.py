@@ -79,7 +79,7 @@ def test_a_step_that_cannot_be_recorded_says_what_to_do(
         raise RuntimeError("operation not permitted when stream is capturing\nmore")
 
     monkeypatch.setattr(Recorded, "_warm_up", lambda *_: None)
-    monkeypatch.setattr(Recorded, "_capture", refuse)
+    monkeypatch.setattr("torch.cuda.CUDAGraph", refuse)
     monkeypatch.setattr("torch.cuda.device", contextlib.nullcontext)
     with pytest.raises(LeporidError, match=r"bpr .* is capturing\): train with cuda_graph=False$"):
         Recorded(model)(batch, 1.0)

@@ -7,8 +7,8 @@ from .shared.catalogue import register as register
 from .shared.cold_start import ContentNeighbours as ContentNeighbours
 from .shared.fitting import everything as everything
 from .shared.lists import HistoryUnsupportedError as HistoryUnsupportedError
+from .shared.lists import ItemNeighbours as ItemNeighbours
 from .shared.lists import VectorsUnsupportedError as VectorsUnsupportedError
-from .shared.neighbours import ItemNeighbours as ItemNeighbours
 from .shared.neural import NeuralRecommender as NeuralRecommender
 from .shared.recommendation_file import write_recommendations as write_recommendations
 from .shared.recommender import Recommender as Recommender

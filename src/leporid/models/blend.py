@@ -27,8 +27,7 @@ _PARTS: dict[str, Any] = {"model": str, "settings": dict, "init": str | None, "w
 @dataclass(frozen=True, kw_only=True)
 class BlendConfig(Config):
     members: tuple[dict[str, Any], ...] = ({"model": "itemknn"}, {"model": "ease"})
-    """For each member its `model`, and where they differ from the defaults its `settings`, `init`
-    and `weight`."""
+    """Each has a `model`, and where they differ from the defaults `settings`, `init`, `weight`."""
     damping: float = setting(60.0, above=0)
     """How little the first ranks count more than the next ones."""
     depth: int = setting(200, at_least=1)
@@ -47,10 +46,7 @@ class BlendConfig(Config):
 
 
 class Blend(Recommender):
-    """Score of an item: the sum over members of weight / (damping + rank).
-
-    The rank of an item is the number of items without history that the member prefers.
-    """
+    """The sum over members of weight / (damping + rank among the items without history)."""
 
     name = "blend"
     config_class = BlendConfig

@@ -46,8 +46,7 @@ class DGCFConfig(GraphConfig):
     correlation_weight: float = setting(0.01, at_least=0)
     """Weight of the distance correlation between intents."""
     correlation_pairs: Literal["all", "next"] = "all"
-    """The mean over all pairs of intents (Eq. 15), or as in the authors' program the sum over each
-    intent and the next one, divided by K (K + 1) / 2."""
+    """All pairs of intents (Eq. 15), or each and the next one as in the authors' program."""
     correlation_nodes: int = setting(64, at_least=1)
     """Users, and as many items, whose intents are compared in a step."""
     regularization: float = setting(1e-3, at_least=0)
@@ -103,10 +102,7 @@ def distance_correlation(*samples: Tensor) -> Tensor:
 
 
 def distance_correlations(*samples: Tensor) -> Tensor:
-    """float32[K, K]: dCor of K samples with each other, float32[n, d] each.
-
-    dCor = dCov(X, Y) / sqrt(dVar(X) dVar(Y)), Szekely et al. 2007.
-    """
+    """float32[K, K]: dCor (Szekely et al. 2007) of K samples float32[n, d] with each other."""
     centred = torch.stack([_centred_distances(sample).flatten() for sample in samples])
     products = centred @ centred.T / centred.shape[1]
     covariance = products.clamp(min=1e-16).sqrt()

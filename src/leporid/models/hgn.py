@@ -40,8 +40,7 @@ class HGNConfig(TrainingConfig):
     targets: int = setting(3, at_least=1)
     """T, items predicted."""
     pooling: Literal["length", "gates"] = "length"
-    """What the gated items are divided by: L, or as in the authors' program the sum of the gates,
-    which makes a weighted mean of them."""
+    """What the gated items are divided by: L, or the sum of the gates (authors' program)."""
     item_bias: bool = False
     """Whether every item has a bias, as in the authors' program; it starts at 0."""
     regularization: float = setting(1e-3, at_least=0)
@@ -72,10 +71,7 @@ class HGNNetwork(nn.Module):
         """b."""
 
     def forward(self, user: Tensor, recent: Tensor) -> Tensor:
-        """[B, D]: the vector whose product with q_j is r_uj.
-
-        user: [B, D] vectors. recent: [B, L, D] vectors, oldest first.
-        """
+        """[B, D]: the vector whose product with q_j is r_uj; user: [B, D], recent: [B, L, D]."""
         feature = self.feature_items(recent) + self.feature_user(user)[:, None]
         gated = recent * feature.sigmoid()
         instance = self.instance_items(gated)[..., 0] + self.instance_user(user)

@@ -62,9 +62,8 @@ def walk_weights(
 ) -> sparse.csr_array:
     """float32[n_items, n_items]: at most `top_k` weights in each row and column, no diagonal.
 
-    profiles: binary [n_users, n_items]. W_ij = sum_u P(u|i)^alpha P(j|u)^alpha / d_j^beta, where
-    P(u|i) = 1 / d_i and P(j|u) = 1 / d_u. As in the RecSys'19 study the largest of each row are
-    kept, with `normalize` made to sum to 1, and of these the largest of each column.
+    W_ij = sum_u P(u|i)^alpha P(j|u)^alpha / d_j^beta for binary profiles, P(u|i) = 1 / d_i and
+    P(j|u) = 1 / d_u. Rows are cut first, made to sum to 1 with `normalize`, then columns.
     """
     popularity = item_counts(profiles)
     walked = canonical(sparse.diags_array(np.maximum(np.diff(profiles.indptr), 1.0) ** -alpha))

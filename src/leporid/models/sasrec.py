@@ -61,8 +61,7 @@ class SASRecConfig(TrainingConfig):
     """Width inside the point-wise network."""
     dropout: float = setting(0.2, at_least=0, below=1)
     block: Literal["pre", "post", "ligr"] = "pre"
-    """Normalise before each part (as the paper prints), after it is added, or before with a gate
-    on what is added and a SwiGLU network."""
+    """Normalise before each part (the paper), after its sum, or before with gates and SwiGLU."""
     scale_input: bool = False
     """Multiply the item vectors that are read by the root of `dim`, as the authors' program."""
     loss: Literal["softmax", "sampled"] = "softmax"
@@ -138,8 +137,7 @@ class SASRecNetwork(nn.Module):
     def forward(self, history: Tensor, position: Tensor) -> Tensor:
         """[B, n, D]: the state after each item.
 
-        history: int64[B, n], items oldest first, then -1; position: their rows in the position
-        table. What is missing stands after the items, so the causal mask alone hides it.
+        history: int64[B, n], items oldest first, then -1; position: their rows in that table.
         """
         x = self.items(history.clamp(min=0)) * self.input_scale + self.positions(position)
         x = dropout(x * (history >= 0)[..., None], self.dropout, self.training)
@@ -151,8 +149,7 @@ class SASRecNetwork(nn.Module):
 def to_front(history: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Move the padding of int64[B, n] rows from the front to the back.
 
-    Returns the rows, the column each entry had before, and int64[B], the number of items. The
-    newest item keeps the last row of the position table, however short the sequence is.
+    Returns the rows, the column each entry had before, and int64[B], the number of items.
     """
     length = history.shape[1]
     count = (history >= 0).sum(dim=1)

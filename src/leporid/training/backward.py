@@ -1,8 +1,6 @@
 """`Trainable`: what the loop needs of a model; and loss and gradients of one batch.
 
-A step of a small network on a GPU is hundreds of short kernels, and launching them takes longer
-than running them. A CUDA graph records them once; a step then copies its batch into the recorded
-inputs and launches everything at once.
+On a GPU a CUDA graph records the short kernels of a step once and launches them together.
 """
 
 from __future__ import annotations
@@ -33,8 +31,7 @@ class Trainable(Protocol):
 
     name: ClassVar[str]
     recordable: ClassVar[bool]
-    """Whether `loss` may be recorded as a CUDA graph: it never waits for the device, and no shape
-    inside it depends on values."""
+    """Whether `loss` never waits for the device, and no shape inside it depends on values."""
     config: TrainingConfig
     tables: list[nn.Embedding]
     """The tables that hold initial embeddings (what `freeze_steps` freezes)."""
@@ -107,10 +104,10 @@ class Recorded:
         inputs = batch.map(torch.clone)
         kept = {n: t.clone() for n, t in net.named_buffers() if t.layout == torch.strided}
         self._warm_up(inputs, weight)
-        graph = torch.cuda.CUDAGraph()
         # Without gradients to add to, the recorded run writes them: no step has to clear them.
         net.zero_grad(set_to_none=True)
         try:
+            graph = torch.cuda.CUDAGraph()
             with torch.cuda.graph(graph):
                 loss = self._eager(inputs, weight)
         except RuntimeError as error:

@@ -1,7 +1,4 @@
-"""`Callback`: what others are told while a model trains, and how they can end it.
-
-`MLflow` and `WeightsAndBiases` are callbacks that write into experiment trackers.
-"""
+"""`Callback`: what others are told while a model trains; `MLflow` and `WeightsAndBiases`."""
 
 from __future__ import annotations
 
@@ -21,8 +18,8 @@ class Callback:
     """Override what you need. Only the main process of several calls it; values are plain."""
 
     def start(self, about: dict[str, Any]) -> None:
-        """Before the first step: `model`, `config`, `seed`, `steps`, `step` (0, or that of the
-        checkpoint), a hash of the `data`, and in `start` one of the initial weights."""
+        """Before the first step: `model`, `config`, `seed`, `steps`, `step` and hashes of the data
+        and (`start`) of the initial weights."""
 
     def step(self, step: int) -> bool | None:
         """After every step, before its validation; True makes it the last one."""

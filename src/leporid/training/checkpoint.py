@@ -1,8 +1,4 @@
-"""Checkpoints: everything a run needs to go on, in one file that is wholly there or not there.
-
-Weights, optimiser moments, averaged and best weights are arrays; step, best metric and history
-are JSON in the same file's header, so the two cannot disagree.
-"""
+"""Checkpoints: everything a run needs to go on, in one file that is wholly there or not there."""
 
 from __future__ import annotations
 

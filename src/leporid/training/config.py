@@ -24,7 +24,10 @@ class TrainingConfig(Config):
     removed: ClassVar[dict[str, Any]] = {
         "compile": False, "warmup": 0.3, "freeze": "none", "max_delta": 0.5,
     }  # fmt: skip
-    removed_choices = (("precision", "bf16"), ("init_scale", None))
+    removed_choices: ClassVar[tuple[tuple[str, Any], ...]] = (
+        ("precision", "bf16"),
+        ("init_scale", None),
+    )
     dim: int = setting(64, at_least=1)
     """D, the length of the user and item vectors."""
     steps: int = setting(5000, at_least=1)
@@ -33,8 +36,7 @@ class TrainingConfig(Config):
     """Stop after this step of a schedule made for all `steps`; 0 runs them all. Set by `refit`."""
     passes: float = setting(0.0, at_least=0)
     """Stop after this many passes over the training examples (and 750 steps) if `steps` would go
-    on; the rate and the validations are spread over the fewer steps. 0 counts steps alone, and so
-    does a model that is given `steps` without `passes`."""
+    on; 0, or `steps` given without `passes`, counts steps alone."""
     batch_size: int = setting(256, at_least=1)
     """Examples in a step, over all processes together."""
     lr: float = setting(1e-3, above=0)
@@ -43,9 +45,8 @@ class TrainingConfig(Config):
     """L2 penalty (adam) or decoupled decay (adamw)."""
     optimizer: Literal["adam", "adamw"] = "adam"
     schedule: Literal["cosine", "one-cycle", "constant", "inverse-root"] = "cosine"
-    """Learning rate over the steps. `inverse-root` rises for 200 steps and then falls with the root
-    of their number: like `constant` it does not depend on `steps`, so that patience can end a run
-    anywhere."""
+    """Learning rate over the steps. `inverse-root` rises for 200 steps, then falls with the root of
+    their number, whatever `steps` is."""
     clip_norm: float = setting(0.0, at_least=0)
     """Largest norm of the gradient; 0 does not clip."""
     precision: Literal["auto", "fp32"] = "auto"
@@ -55,15 +56,13 @@ class TrainingConfig(Config):
     freeze_steps: int = setting(0, at_least=-1)
     """Do not train the initial embeddings in the first steps; -1: never."""
     init_scale: float | Literal["auto"] = "auto"
-    """Initial embeddings are z-scored times this. `auto` gives their entries the root mean square
-    that suits the model best."""
+    """Z-scored initial embeddings times this; `auto`: the size that suits the model best."""
     standardize: bool | None = None
     """Z-score the initial embeddings; None asks the initialiser (random ones are used as drawn)."""
     ema_decay: float = setting(0.0, at_least=0, below=1)
     """Average the weights over steps with this decay and use the average; 0 does not."""
     ema_share: float = setting(0.0, at_least=0, below=1)
-    """Like `ema_decay`, over about this share of the steps done so far: a short run averages over
-    few steps, a long one over many."""
+    """Like `ema_decay`, over about this share of the steps done so far."""
     eval_every: int = setting(500, at_least=0)
     """Steps between validations; 0 never validates and keeps the last weights."""
     patience: int = setting(0, at_least=0)

@@ -1,10 +1,7 @@
 """What a run computes on: device, processes, precision, and seeds for every random choice.
 
-Nothing in training keeps a random state between steps: what step 1,234 draws follows from the
-run's seed and the number 1,234 alone. A resumed run therefore draws what it would have drawn.
-
-Under `torchrun` every process draws the same global batch and works on its share of the rows;
-gradients are summed. The examples of a step are thus the same for any number of processes.
+What a step draws follows from the run's seed and its number alone. Under `torchrun` every process
+draws the same batch and works on its share of the rows; gradients are summed.
 """
 
 from __future__ import annotations

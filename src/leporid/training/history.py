@@ -26,8 +26,7 @@ class TrainingHistory:
     """Loss, learning rate, speed and validation metric over the steps."""
 
     rows: list[dict[str, Any]] = field(default_factory=list)
-    """`step`, `loss` (mean since the row before), `lr`, `examples_per_second`, `seconds`, and
-    `metric` where the step was validated."""
+    """`step`, `loss` (mean since the last), `lr`, `examples_per_second`, `seconds`, `metric`."""
     best_step: int = 0
     """The step whose weights were kept."""
     best_metric: float | None = None

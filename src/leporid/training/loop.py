@@ -1,7 +1,6 @@
 """The training loop of all neural models, on one page.
 
-A step is a pure function of (seed, step): batch, negatives, dropout and learning rate follow
-from them. A run that is stopped anywhere and resumed gives the weights of an unbroken run.
+A step is a pure function of (seed, step): a resumed run gives the weights of an unbroken one.
 """
 
 from __future__ import annotations
@@ -28,10 +27,9 @@ from leporid.training.backward import Trainable, backward_of
 from leporid.training.callbacks import Callback, Callbacks
 from leporid.training.checkpoint import FILE_NAME, TrainingState, to_arrays
 from leporid.training.config import TrainingConfig, averaging, learning_rate
-from leporid.training.data import TrainingData
 from leporid.training.device import Group, derive_seed, own_generators, seed_default
 from leporid.training.history import Log, TrainingHistory
-from leporid.training.sampler import Sampler
+from leporid.training.sampler import Sampler, TrainingData
 
 _LOG_EVERY = 50
 """Steps between two rows of the history; each row waits for the device."""

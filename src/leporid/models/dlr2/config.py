@@ -28,8 +28,7 @@ class DLR2Config(TrainingConfig):
         *(("negative_kind", "popularity"), ("negative_kind", "in_batch")),
     )
     passes: float = setting(3.0, at_least=0)
-    """A small log needs fewer than 5,000 steps: MovieLens-1M takes all of them (2.2 passes),
-    MovieLens-100K 760."""
+    """A small log needs fewer than 5,000 steps."""
     architecture: Architecture = "resnet"
     """Design of the Feature Network."""
     losses: Literal["both", "discriminative", "generative"] = "both"
@@ -43,31 +42,24 @@ class DLR2Config(TrainingConfig):
     length: int = setting(5, at_least=1)
     """l, the number of recent items read."""
     padding: Literal["repeat", "blank", "none"] = "repeat"
-    """A history shorter than l repeats its first item, or leaves rows of the image blank; or is not
-    trained on at all, and repeats when it is scored."""
+    """A history shorter than l repeats its first item, leaves rows blank, or is not trained on."""
     circular: bool = False
-    """Read a history as a circle: an example reads the items after it as well as those before, so
-    that training reads as much as a request does. For logs without order."""
+    """For logs without order: an example reads the items after it as well as those before."""
     profile: int = setting(0, at_least=0)
-    """One more row of the image: the sum of this many recent items over the root of their number.
-    0 leaves it out."""
+    """One more row of the image: the scaled sum of this many recent items; 0 leaves it out."""
     gain: bool = False
-    """Multiply the image by a learnt number, at first the one that gives item rows unit size: small
-    initial embeddings then reach the network as well as large ones do."""
+    """Multiply the image by a learnt number, which at first gives item rows unit size."""
     shortcut: bool = False
-    """Softmax: G corrects a learnt average of the rows it reads, so that an untrained G already
-    points to the neighbourhood of what the user had last."""
+    """Softmax: G corrects a learnt average of the rows it reads."""
     margin: float = setting(0.5, at_least=0)
     """m_S = m_G. The paper prints 0, with which L_S is zero for a network that outputs zero."""
     relu_on_negatives: bool = False
-    """Apply the last ReLU of S to negatives in L_S too, as printed. A network whose S falls below
-    zero everywhere then has no gradient left, and some seeds end there."""
+    """Apply the last ReLU of S to negatives in L_S too, as printed; some seeds then end without
+    a gradient."""
     last_relu: bool = True
-    """S ends in a ReLU, as printed. Without it, as in the authors' program, L_S is the square of S
-    for a positive on both sides of zero."""
+    """S ends in a ReLU, as printed; in the authors' program it does not."""
     ranking_distance: Literal["squared", "absolute"] = "squared"
-    """Margin: G ranks items by the mean squared difference, its distance in L_G, or by the mean
-    absolute one, as the authors' program does."""
+    """Margin: G ranks by the mean squared difference, or the absolute (authors' program)."""
     freeze_init: bool = False
     """Keep the initial embeddings of every initialiser but `random` (`freeze_steps=-1`)."""
     negatives: int = setting(1, at_least=1)

@@ -180,11 +180,7 @@ class DLR2(TwoStages, DotProduct):
 
 
 def square_square(scored: Tensor, config: DLR2Config) -> Tensor:
-    """L_S (Eq. 10). scored [B, 1 + k]: S before its last ReLU (if it has one), the positive first.
-
-    Where S is below zero for a negative, the ReLU would stop its gradient; without it the
-    parabola goes on, and S can always come back. Above zero the two are the same.
-    """
+    """L_S (Eq. 10). scored [B, 1 + k]: S before its last ReLU, the positive first."""
     positive, negatives = scored[:, 0], scored[:, 1:]
     near = (positive.relu() if config.last_relu else positive).square()
     negatives = negatives.relu() if config.relu_on_negatives else negatives

@@ -1,8 +1,7 @@
 """Two stages: S of a few items tells what S of the others is, and the best of them are scored.
 
-S of all users and items is nearly a matrix of low rank, for it is a smooth function of two short
-vectors. The scores of some users show which items (the anchors) determine a row, and how the rest
-of it follows from them; the row of any user is then a small matrix product. After
+S of all users and items is nearly a matrix of low rank. The scores of some users show which items
+(the anchors) determine a row, and how the rest of it follows from them. After
 
     Yadav et al.: Efficient Nearest Neighbor Search for Cross-Encoder Models using Matrix
     Factorization. EMNLP 2022.

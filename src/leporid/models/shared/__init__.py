@@ -5,9 +5,8 @@ cold_start           how items that training has not seen are scored: scale, con
 extension            `Extension`: rows for new items and users in the tables of a trained model
 fitting              `Fitting`: how a model was fitted, and what it takes to fit it again
 layers               dropout, causal attention, products with the user-item graph
-lists                from questions in external ids to ranked lists
+lists                from questions in external ids to ranked lists, similar items and reasons
 losses               BPR, and softmax over all items, with their gradients in closed form
-neighbours           `ItemNeighbours`: items that share their users, for similar items and reasons
 neural               `NeuralRecommender`: build, train, score and extend a network
 neural_kinds         `DotProduct`, `UserTableRecommender`, `GraphRecommender`
 profiles             `ProfileRecommender`, `ItemWeights`: models that score from training rows

@@ -6,10 +6,12 @@ The seven logs the limits were set on, and what each limit decides, are in docs/
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from leporid.data import Interactions
 from leporid.registry import Registry
+
+if TYPE_CHECKING:
+    from leporid.data import Interactions
 
 # Of `Recommender`s, which look up their own class here and so cannot be imported.
 _registry: Registry[Any] = Registry(

@@ -1,7 +1,6 @@
 """Cold items: how a model scores items that its training has not seen.
 
-A row that was never a target of training is on no scale that compares with the others, and content
-does not fit into a row: user embeddings encode what users choose next, not item text. So the score
+A row that was never a target of training is on no scale that compares with the others. So the score
 of a cold item j for a user u is
 
     m + a (s_uj - m + c_j (<t_u, t_j> - t)),
@@ -199,10 +198,7 @@ def _mean_content(table: Tensor, newest: Tensor) -> Tensor:
 
 
 class ContentNeighbours:
-    """Scores by content alone, for `leporid.evaluate`: the baseline that cold items must beat.
-
-    The score of an item is the sum of its cosines with the items of the history.
-    """
+    """The baseline that cold items must beat: sums of cosines with the items of the history."""
 
     def __init__(self, items: IdMap, source: Any, columns: tuple[str, ...] = ()) -> None:
         self._features = item_features(items, source, columns=columns).matrix

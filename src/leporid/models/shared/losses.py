@@ -73,8 +73,9 @@ class _TableBpr(torch.autograd.Function):
         ctx.grads = [torch.zeros_like(table) for table in tables]
         arrays = [table.detach().numpy() for table in tables]
         sums = [grad.numpy() for grad in ctx.grads]
-        indices = (part.detach().contiguous().numpy() for part in rows)
-        loss = _bpr_rows(arrays[0], arrays[-1], *indices, penalty, sums[0], sums[-1])
+        users, positives, negatives = (part.detach().contiguous().numpy() for part in rows)
+        both = arrays[0], arrays[-1], users, positives, negatives
+        loss = _bpr_rows(*both, penalty, sums[0], sums[-1])
         return left.new_tensor(loss)
 
     @staticmethod
@@ -98,11 +99,7 @@ def _bpr_rows(
     left: Any, right: Any, users: Any, positives: Any, negatives: Any, penalty: float,
     to_left: Any, to_right: Any,
 ) -> Any:  # fmt: skip
-    """The loss; its gradients are added to `to_left` and `to_right`.
-
-    left, to_left: float32[n, D]; right, to_right: float32[m, D], which may be the same arrays;
-    users, positives: int64[B]; negatives: int64[B, k]. See `table_bpr_loss` for the formula.
-    """
+    """The loss of `table_bpr_loss`; its gradients are added to `to_left` and `to_right`."""
     batch, k = negatives.shape
     dim = left.shape[1]
     share = 1.0 / (batch * k)
@@ -156,10 +153,7 @@ def softmax_loss(
     bias: Tensor | None = None,
     label_smoothing: float = 0.0,
 ) -> Tensor:
-    """`functional.cross_entropy(states @ items.T + bias, positives)`, mean over the rows.
-
-    states: [B, D]; items: [n, D]; positives: int64[B]; bias: [n].
-    """
+    """`cross_entropy(states @ items.T + bias, positives)` of [B, D], [n, D], [n] and int64[B]."""
     bias = items.new_zeros(len(items)) if bias is None else bias
     return apply(_Softmax, states, items, bias, positives, label_smoothing)
 

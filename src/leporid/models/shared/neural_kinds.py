@@ -1,8 +1,5 @@
-"""Three kinds of neural models, which a model may combine.
-
-`DotProduct` ranks by the product of a user's vector with an item's. `UserTableRecommender` scores
-from a user's row of a table; new users get one. `GraphRecommender` (LightGCN, NGCF, DGCF) has the
-rows of a graph network and is trained by BPR.
+"""Three kinds of neural models, which a model may combine: those that rank by dot products, those
+with a row per user, and those with a graph network that is trained by BPR.
 """
 
 from __future__ import annotations
@@ -33,10 +30,7 @@ class DotProduct(NeuralRecommender):
     """What such a model says of its vectors; indexes and databases outside then rank as it does."""
 
     def encode(self, rows: Tensor | None, recent: Tensor | None) -> Tensor:
-        """[m, width]: `user_vectors`, from rows [m, D] of the user table, if the model has one.
-
-        It must be traceable: nothing in it may depend on how many users there are.
-        """
+        """[m, width]: `user_vectors`, traceable; rows: [m, D] of the user table."""
         return cast(Tensor, rows)
 
     @abc.abstractmethod
@@ -131,10 +125,7 @@ class GraphConfig(TrainingConfig):
 
 
 class GraphRecommender(UserTableRecommender, DotProduct):
-    """Vectors of all nodes, then dot products and BPR.
-
-    The network is called without arguments and returns the final vectors of users, then items.
-    """
+    """Trained by BPR on the final vectors of users, then items, that the network returns."""
 
     config: GraphConfig
     recordable: ClassVar[bool] = True

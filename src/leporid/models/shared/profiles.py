@@ -85,10 +85,7 @@ class ProfileRecommender(Recommender):
 
     @abc.abstractmethod
     def _score_profiles(self, profiles: sparse.csr_array, users: Indices | None) -> Scores:
-        """float32[m, n_items] for rows [m, n_items] such as those of X.
-
-        `users` int32[m] is whose they are; None for new users.
-        """
+        """float32[m, n_items] for rows such as those of X; `users` is None for new users."""
 
     def _restore(self, arrays: dict[str, NDArray[Any]]) -> None:
         super()._restore(arrays)

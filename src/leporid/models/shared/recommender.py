@@ -1,8 +1,7 @@
 """`Recommender`: the one interface of every model, classical or neural.
 
 A model implements `_fit` and `score`; optionally `score_histories` for users it was not fitted on
-and `retrieve` where it has a cheap first stage. What it learns is declared as `FittedArray`, or
-comes from `_arrays` and goes back by `_restore`.
+and `retrieve` where it has a cheap first stage. What it learns is declared as `FittedArray`.
 """
 
 from __future__ import annotations
@@ -24,17 +23,17 @@ from leporid.errors import ConfigError, DataError, LeporidWarning, NotFittedErro
 from leporid.evaluation import TopK, chunk_rows
 from leporid.models.shared import catalogue, lists
 from leporid.models.shared.catalogue import kinds_of
-from leporid.models.shared.fitting import Fitting, check_split, everything
+from leporid.models.shared.fitting import Fitting, everything
 from leporid.models.shared.lists import (
     Allowed,
     HistoryUnsupportedError,
     Ids,
     Indices,
+    ItemNeighbours,
     Lists,
     Scores,
     VectorsUnsupportedError,
 )
-from leporid.models.shared.neighbours import ItemNeighbours
 from leporid.models.shared.saved import Saved, arrays_of, read_saved, restore, write_saved
 from leporid.progress import ProgressLike, make_progress
 from leporid.space import SearchSpace
@@ -183,7 +182,11 @@ class Recommender(abc.ABC):
 
     def _begin(self, split: Split) -> None:
         """Check the split, and forget what was learnt before."""
-        check_split(split)
+        if not isinstance(split, Split):
+            kind = type(split).__name__
+            raise DataError(f"fit takes a Split, not {kind}: use leporid.temporal_split(data)")
+        if len(split.train) == 0:
+            raise DataError("the training part of the split is empty: nothing to fit on")
         ignores = not (self.uses_weights or self.combines or split.protocol == "everything")
         if ignores and split.train.has_weights:  # a final fit comes after one that has said so
             text = f"{self.name} cannot use weights: every interaction counts the same (ease, "
@@ -307,10 +310,7 @@ class Recommender(abc.ABC):
         exclude: Ids = None,
         progress: bool | ProgressLike | None = None,
     ) -> pa.Table:
-        """The lists of many users (None: of all) as one table: `user`, `rank`, `item`, `score`.
-
-        `write_recommendations` writes the same rows into a file, however many there are.
-        """
+        """The lists of many users (None: of all) as a table: `user`, `rank`, `item`, `score`."""
         index = self._all_or(users)
         reporter = make_progress(progress)
         reporter.start("recommending", len(index))

@@ -27,10 +27,7 @@ def canonical(matrix: Any) -> sparse.csr_array:
 
 
 def unit_size(matrix: sparse.csr_array) -> tuple[sparse.csr_array, float]:
-    """The matrix over a power of two, by which its largest entry is about 1, and that power.
-
-    No bit of an entry is lost, and products of such entries fit into float32.
-    """
+    """The matrix over a power of two, by which its largest entry is about 1, and that power."""
     power = float(np.ldexp(1.0, int(np.frexp(matrix.data.max(initial=0.0))[1]) - 1))
     if power in (0.5, 1.0):  # no entries, or 1 already
         return matrix, 1.0
@@ -92,9 +89,8 @@ def top_k_products(
 ) -> sparse.csr_array:
     """The `k` largest entries of each row of `left @ right / (rows x columns + shrink)`.
 
-    left: [n, m], right: [m, f], both without zeros and with positive products; rows: [n], columns:
-    [f]. Entry own[i] of row i is left out (-1: none; by default the diagonal). Equal entries go to
-    the smaller column. Never holds more than one dense row per thread.
+    Products must be positive. Entry own[i] of row i is left out (-1: none; by default the
+    diagonal). Equal entries go to the smaller column.
     """
     n, width = left.shape[0], right.shape[1]
     own = np.arange(n, dtype=np.int32) if own is None else own

@@ -1,13 +1,9 @@
 """Embedding tables: what a network is built from, the size of initial embeddings, held rows.
 
-`init_scale="auto"` goes by size, not by a factor: the root mean square of the entries becomes what
-the model was built for, whatever the initialiser's norms. Training moves an entry by about the
-learning rate per step, however large it is; an initialisation that is too large for the steps a
-rare item gets is never left.
-
-A row that does not occur in the training part has nothing to learn from but being pushed away as a
-negative. Where its initial embedding comes from content it is held there meanwhile, and then gets
-the direction of the mean of the rows that were its nearest neighbours.
+`init_scale="auto"` goes by size: training moves an entry by about the learning rate per step, so an
+initialisation that is too large for the steps a rare item gets is never left. A row that does not
+occur in the training part would only be pushed away as a negative: where its initial embedding
+comes from content it is held there, and then gets the mean direction of its nearest neighbours.
 """
 
 from __future__ import annotations
@@ -116,10 +112,7 @@ def sketched(
 
 
 def sized(init: InitialEmbeddings, config: TrainingConfig, size: float) -> InitialEmbeddings:
-    """The vectors with root mean square `size` (auto), or times `init_scale`.
-
-    Isolated rows stay zero. Vectors that are used as drawn keep the size they were drawn with.
-    """
+    """The vectors with root mean square `size` (auto), or times `init_scale`; zero rows stay."""
     as_drawn = not standardizes(init.items.provenance.get("method"), otherwise=True)
     standardize = not as_drawn if config.standardize is None else config.standardize
 
@@ -163,8 +156,8 @@ class HeldRows:
         weight.copy_(torch.where(self.held[:, None], self.initial, weight))
 
     def to(self, device: torch.device) -> HeldRows:
-        tensors = (tensor.to(device) for tensor in (self.initial, self.held, self.trained))
-        return HeldRows(self.table, *tensors, self.side)
+        initial, held, trained = (t.to(device) for t in (self.initial, self.held, self.trained))
+        return HeldRows(self.table, initial, held, trained, self.side)
 
     @torch.no_grad()
     def settle(self) -> None:
