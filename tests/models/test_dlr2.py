@@ -345,7 +345,7 @@ def test_two_stages_rank_by_the_scores_of_the_model(
     hidden = Sequences.from_rows(more)
     staged = (
         model.two_stage(USERS, 3, candidates=5, hidden=hidden),
-        model.two_stage_histories(Sequences.from_rows(past), 3, candidates=5, hidden=hidden),
+        model.two_stage(None, 3, 5, histories=Sequences.from_rows(past), hidden=hidden),
     )
     for scores, top in zip(full, staged, strict=True):
         for user, row in enumerate(more):

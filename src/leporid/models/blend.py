@@ -127,7 +127,8 @@ class Blend(Recommender):
         if not isinstance(fittings, list) or len(fittings) != len(self.config.members):
             raise DataError(f"fittings does not describe {len(self.config.members)} members")
         for number, (about, fitting) in enumerate(zip(self.config.members, fittings, strict=True)):
-            member = catalogue.get(about["model"])(**about.get("settings", {}))
+            kind = catalogue.get(about["model"])
+            member = kind(kind.config_class.from_saved(about.get("settings", {})))
             member._train, member._known = self._train, self._known
             member.fitting, prefix = Fitting.from_dict(fitting), f"{number}."
             own = {k.removeprefix(prefix): a for k, a in arrays.items() if k.startswith(prefix)}

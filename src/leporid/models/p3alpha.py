@@ -44,16 +44,11 @@ class P3Alpha(ItemWeights):
         **WINDOW_SPACE,
     }
 
-    @property
-    def popularity_power(self) -> float:
-        """By which power of its popularity a target is held back: none here."""
-        return 0.0
-
     def _fit(self, split: Split, *, seed: int, progress: ProgressLike) -> None:
         progress.start(self.name, 1)
-        c = self.config
+        c, beta = self.config, getattr(self.config, "beta", 0.0)  # a setting of RP3beta
         profiles = self._remember(split.train)
-        self.weights = walk_weights(profiles, c.top_k, c.alpha, self.popularity_power, c.normalize)
+        self.weights = walk_weights(profiles, c.top_k, c.alpha, beta, c.normalize)
         progress.advance(1)
 
 

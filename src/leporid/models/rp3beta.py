@@ -29,7 +29,3 @@ class RP3Beta(P3Alpha):
         "normalize": Choice(False, True),
         **WINDOW_SPACE,
     }
-
-    @property
-    def popularity_power(self) -> float:
-        return self.config.beta

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from leporid.artifacts import check_sealed, read_arrays, write_arrays
+from leporid.config import Config
 from leporid.errors import ConfigError, DataError
 
 FILE_NAME = "checkpoint.safetensors"
@@ -84,7 +85,7 @@ class TrainingState:
         header = {"step": self.step, "progress": self.progress, "identity": identity}
         write_arrays(folder / FILE_NAME, arrays, {_HEADER: json.dumps(header)}, sealed=True)
 
-    def load(self, folder: Path, identity: dict[str, Any]) -> None:
+    def load(self, folder: Path, identity: dict[str, Any], config: Config) -> None:
         path = folder / FILE_NAME
         arrays, metadata = read_arrays(path)
         if _HEADER not in metadata:
@@ -93,6 +94,8 @@ class TrainingState:
         header = json.loads(metadata[_HEADER])
         for key, value in identity.items():
             stored = header["identity"].get(key)
+            if key == "config":  # as this version would write it
+                stored = config.from_saved(stored).to_dict()
             if stored != value:
                 raise ConfigError(
                     f"{path} is from another run: its {key} is {_short(stored, value)}, this run's "

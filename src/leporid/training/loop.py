@@ -61,7 +61,7 @@ def train_loop(
     identity = {"model": model.name, "config": config.to_dict(), "seed": seed}
     identity |= {"data": split.digest, "start": _fingerprint(module)}
     if resume and checkpoint is not None and (checkpoint / FILE_NAME).is_file():
-        state.load(checkpoint, identity)
+        state.load(checkpoint, identity, config)
     group.share(module.state_dict().values())
     log = Log(state, config, progress, f"training {model.name}", group)
     backward = backward_of(model, group.world)

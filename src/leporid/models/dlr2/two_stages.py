@@ -124,49 +124,33 @@ class TwoStages(UserTableRecommender):
         by_s = self.config.inference != "generative" and self.cold_items is None
         if not by_s or not 0 < candidates < self.train.n_items:
             return None
-        if users is None:
-            assert histories is not None
-            return self.two_stage_histories(histories, n, candidates, hidden=hidden)
-        return self.two_stage(users, n, candidates, hidden=hidden)
+        return self.two_stage(users, n, candidates, histories=histories, hidden=hidden)
 
     def two_stage(
         self,
-        users: Indices,
+        users: Indices | None,
         n: int = 10,
         candidates: int = CANDIDATES,
         *,
+        histories: Sequences | None = None,
         hidden: Sequences | None = None,
     ) -> TopK:
         """The best `n` items: of all but `candidates`, S is only estimated from its anchors.
 
-        The scores are the model's own (S, or the mixture). Where the estimates of the candidates
-        are so far off that an item left out may belong among the `n`, all items are scored.
-        `hidden` has one row per user: items not to retrieve, by default what the user has had.
+        Where the estimates of the candidates are so far off that an item left out may belong among
+        the `n`, all items are scored. With `users=None` the `histories` are those of new users.
+        `hidden` has one row per user: items not to retrieve, by default the history.
         """
-        known = self.known.sequences().take(users)
-        hidden = known if hidden is None else hidden
-        if self.cold_items is not None:  # S alone does not rank
-            return masked_top_k(self.score(users), n, seen=hidden)
-        with self._scoring():
-            s = self._states(self.user_rows(known, users), self._recent(None, users))
-            return self._two_stage(s, n, candidates, hidden)
-
-    def two_stage_histories(
-        self,
-        histories: Sequences,
-        n: int = 10,
-        candidates: int = CANDIDATES,
-        *,
-        hidden: Sequences | None = None,
-    ) -> TopK:
-        """`two_stage` for new users; `hidden` is by default what is in the histories."""
+        if histories is None:
+            histories = self.known.sequences().take(cast(Indices, users))
         hidden = histories if hidden is None else hidden
-        if self.cold_items is not None:
-            rows = [histories.of(row) for row in range(len(histories))]
-            return masked_top_k(self.score_histories(rows), n, seen=hidden)
-        recent = self._recent(histories, np.arange(len(histories), dtype=np.int32))
+        rows = np.arange(len(histories), dtype=np.int32)
+        if self.cold_items is not None:  # S alone does not rank
+            new = [histories.of(row) for row in rows]
+            scores = self.score_histories(new) if users is None else self.score(users)
+            return masked_top_k(scores, n, seen=hidden)
         with self._scoring():
-            s = self._states(self.new_rows(histories), recent)
+            s = self._states(self.user_rows(histories, users), self._recent(histories, rows))
             return self._two_stage(s, n, candidates, hidden)
 
     def _two_stage(self, s: Tensor, n: int, candidates: int, hidden: Sequences) -> TopK:
