@@ -146,7 +146,7 @@ class TwoStages(UserTableRecommender):
         hidden = histories if hidden is None else hidden
         rows = np.arange(len(histories), dtype=np.int32)
         if self.cold_items is not None:  # S alone does not rank
-            new = [histories.of(row) for row in rows]
+            new = [histories.of(row) for row in range(len(histories))]
             scores = self.score_histories(new) if users is None else self.score(users)
             return masked_top_k(scores, n, seen=hidden)
         with self._scoring():
