@@ -158,7 +158,7 @@ def recommend_history(model: Recommender, history: list[Any]) -> Any:
     if not isinstance(model, DLR2):
         return model.recommend_history(history, n=N)
     rows = Sequences.from_rows([model.items.indices(history)])
-    top = model.two_stage_histories(rows, N, ServeLimits().two_stage)
+    top = model.two_stage(None, N, ServeLimits().two_stage, histories=rows)
     return model.items.externals(top.items)
 
 

@@ -72,7 +72,7 @@ def study(path: Path, core: int, seed: int) -> list[dict[str, Any]]:
         kinds = ("blank", "placed") if name == "dlr2" else ("",)
         for kind in kinds:
             if kind:
-                model.config = model.config.replace(new_people=kind)  # type: ignore[attr-defined]
+                model.config = model.config.replace(new_users=kind)  # type: ignore[attr-defined]
             values = {str(given): judge(model, pairs, given) for given in GIVEN}
             row = {"log": path.stem, "model": name, "row": kind, "seed": seed, "users": len(pairs)}
             rows.append({**row, "seconds": round(seconds, 1), "given": values})

@@ -198,15 +198,15 @@ def test_seen_items_come_back_on_request(some: Recommender, split: Split) -> Non
 
 def test_only_candidates_are_recommended(some: Recommender) -> None:
     candidates = [163, 13, 83]
-    items, _ = some.recommend(["u01", "u02"], n=4, exclude_seen=False, candidates=candidates)
+    items, _ = some.recommend(["u01", "u02"], n=4, exclude_seen=False, only=candidates)
     for row in items:
         assert set(row) == {*candidates, None}
-    one, _ = some.recommend("u01", n=1, exclude_seen=False, candidates=13)
+    one, _ = some.recommend("u01", n=1, exclude_seen=False, only=13)
     assert one.tolist() == [13]
 
 
 def test_text_finds_an_integer_id(some: Recommender) -> None:
-    a, _ = some.recommend("u01", n=1, exclude_seen=False, candidates=["13"])
+    a, _ = some.recommend("u01", n=1, exclude_seen=False, only=["13"])
     assert a.tolist() == [13]
 
 
@@ -345,7 +345,7 @@ def test_histories_get_lists_of_their_own(fitted: Recommender) -> None:
     assert one.tolist() == items[0].tolist()
     back, _ = fitted.recommend_history([3], n=N_ITEMS, exclude_seen=False)
     assert 3 in back
-    only, _ = fitted.recommend_history([3], n=2, candidates=[163])
+    only, _ = fitted.recommend_history([3], n=2, only=[163])
     assert only.tolist() == [163, None]
 
 
@@ -369,7 +369,7 @@ def test_bad_questions_get_a_sentence(some: Recommender) -> None:
     with pytest.raises(UnknownIdError, match="unknown user 'nobody'"):
         some.recommend(["u01", "nobody"])
     with pytest.raises(UnknownIdError, match="unknown item 99"):
-        some.recommend("u01", candidates=[3, 99])
+        some.recommend("u01", only=[3, 99])
     with pytest.raises(DataError, match="one id or a list"):
         some.recommend(None)
     for index in (-1, N_USERS):

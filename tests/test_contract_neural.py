@@ -45,7 +45,6 @@ PLANTED: dict[str, dict[str, Any]] = {
         "architecture": "no_conv",
         "ema_decay": 0.9,
         "negatives": 4,
-        "hard_pool": 2,
     },
     "dlr2-general": {"steps": 200, "batch_size": 256, "channels": 4, "ema_decay": 0.9},
 }

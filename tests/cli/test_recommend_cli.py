@@ -47,7 +47,7 @@ def test_all_users_into_a_file(run: Path, tmp_path: Path) -> None:
     answer = ask(run, "--all", "-n", 4, "-o", target)
     frame = EASE.load(run).recommend_frame(n=4)
     assert answer == {
-        "path": str(target), "users": 31, "rows": frame.num_rows, "resumed_users": 0,
+        "path": str(target), "users": 31, "rows": frame.num_rows,
     }  # fmt: skip
     assert pyarrow.parquet.read_table(target).equals(frame)
     words = runner.invoke(app, ["recommend", str(run), "--all", "-n", "4", "-o", str(target)])

@@ -268,7 +268,7 @@ def test_lists_of_many_by_s_are_those_of_full_scores(monkeypatch: pytest.MonkeyP
     some = extended.known.sequences().take(users[:20])
     scores = extended.score_histories([some.of(n) for n in range(20)])
     theirs = masked_top_k(scores, 10, seen=some)
-    check_ranking(extended.two_stage_histories(some, 10, 40).items, theirs.items, scores)
+    check_ranking(extended.two_stage(None, 10, 40, histories=some).items, theirs.items, scores)
     with pytest.raises(
         ConfigError, match="choose the branch before the model is fitted or extended"
     ):

@@ -49,7 +49,7 @@ def test_the_recipe_is_the_authors_program() -> None:
         "Precision@1", 100, "discriminative",
     )  # fmt: skip
     assert not config.last_relu
-    assert config.frozen_starts
+    assert config.freeze_init
     assert (config.passes, config.lr, config.schedule) == (0.0, 1e-3, "cosine")
 
 

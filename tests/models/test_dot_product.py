@@ -26,7 +26,7 @@ CASES: list[tuple[str, dict[str, Any]]] = [
     ("ials", {"dim": 4, "iterations": 2, "window": 2}),
     ("dlr2", {**SMALL, "inference": "generative"}),
     ("dlr2", {**SMALL, "objective": "softmax", "inference": "generative", "item_bias": True,
-              "temperature": 3.0, "lr": 0.01}),
+              "lr": 0.01}),
     ("dlr2", {**SMALL, **models.get("dlr2").recipes["general"], **SMALL, "profile": 4}),
 ]  # fmt: skip
 WITHOUT: list[tuple[str, dict[str, Any]]] = [

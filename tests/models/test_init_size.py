@@ -53,14 +53,15 @@ def test_auto_does_not_depend_on_the_norms_or_on_empty_columns(standardized: boo
         assert np.sqrt(np.mean(table**2)) == pytest.approx(0.03, rel=1e-4)
 
 
-def test_numbers_and_none_mean_what_they_meant() -> None:
+def test_a_number_multiplies_the_z_scores() -> None:
     init = initial_vectors()
-    for scale, factor in ((0.3, 0.3), (None, 0.1)):
-        users, items = tables(init, init_scale=scale)
-        np.testing.assert_array_equal(users, standardize(init.users.vectors, factor))
-        np.testing.assert_array_equal(items, standardize(init.items.vectors, factor))
+    users, items = tables(init, init_scale=0.3)
+    np.testing.assert_array_equal(users, standardize(init.users.vectors, 0.3))
+    np.testing.assert_array_equal(items, standardize(init.items.vectors, 0.3))
     with pytest.raises(ConfigError, match="init_scale"):
         tables(init, init_scale="automatic")
+    with pytest.raises(ConfigError, match="init_scale=None is no longer supported"):
+        tables(init, init_scale=None)
 
 
 def test_random_vectors_are_used_as_drawn() -> None:

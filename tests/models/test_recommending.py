@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from leporid.data import Interactions, Split, load, random_split
-from leporid.errors import ConfigError, DataError, LeporidWarning, UnknownIdError
+from leporid.errors import DataError, LeporidWarning, UnknownIdError
 from leporid.initializers.svd import SVD
 from leporid.models import Recommender
 from leporid.models.ease import EASE
@@ -62,8 +62,8 @@ def test_only_and_exclude_bound_every_kind_of_list(model: Recommender) -> None:
         assert set(ask(only=[13, 83, 163])) - {None} == {13, 83, 163}
         assert set(ask(exclude=[13, 83])) - {None} == names - {13, 83}
         assert set(ask(only=[13, 83], exclude=83)) - {None} == {13}
-    with pytest.raises(ConfigError, match="two names"):
-        model.recommend("u03", only=[13], candidates=[13])
+    with pytest.warns(DeprecationWarning, match="candidates is now only"):
+        model.recommend("u03", candidates=[13])
 
 
 def test_unknown_items_of_a_history_are_left_out_and_counted(model: Recommender) -> None:
@@ -74,7 +74,7 @@ def test_unknown_items_of_a_history_are_left_out_and_counted(model: Recommender)
         model.recommend_history([[3], [4]], n=3)
     with pytest.raises(DataError, match="history 1 is empty"):
         model.recommend_history([[3], []], n=3)
-    for option in ("only", "exclude", "candidates"):
+    for option in ("only", "exclude"):
         with pytest.raises(UnknownIdError, match="unknown item 14"):
             model.recommend("u03", **{option: [13, 14]})
 

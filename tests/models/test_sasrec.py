@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from torch.nn import functional
 
 import leporid
 from leporid.data import IdMap, Interactions
-from leporid.errors import ConfigError
+from leporid.errors import ConfigError, LeporidWarning
 from leporid.models import GENERAL
 from leporid.models.sasrec import SASRec, SASRecConfig, to_front
 from leporid.training import Batch
@@ -137,33 +136,6 @@ def test_the_sampled_loss_is_binary_cross_entropy_at_all_positions() -> None:
     assert model.loss(given).item() == pytest.approx(np.mean(terms), rel=1e-4)
 
 
-PER = ("position", "sequence", "batch")
-
-
-def with_negatives(items: list[int], per: str) -> Batch:
-    """The same negatives everywhere, in the shape the sampler gives them."""
-    drawn = torch.tensor(items).expand(2, LENGTH if per == "position" else 1, -1)
-    return replace(batch(0), negatives=drawn)
-
-
-@pytest.mark.parametrize("power", [0.0, 0.75])
-@pytest.mark.parametrize("per", PER)
-def test_with_every_item_as_a_negative_sampled_softmax_is_softmax(per: str, power: float) -> None:
-    model = fitted(negatives_per=per, negative_power=power, loss="sampled_softmax")
-    popularity = np.bincount(small_split().train.item, minlength=N_ITEMS).clip(1)
-    exact = np.exp(model.net.log_chance.numpy())
-    np.testing.assert_allclose(exact, popularity**power / (popularity**power).sum(), rtol=1e-5)
-    everything = with_negatives(list(range(N_ITEMS)), per)
-    model.config = model.config.replace(negatives=N_ITEMS)
-    # Drawn once each, an item counts as if its chance were that of any other.
-    model.net.log_chance.fill_(-np.log(N_ITEMS))
-    found = gradients(model, everything)
-    model.config = model.config.replace(loss="softmax")
-    expected = gradients(model, batch(0))
-    for name, value in expected.items():
-        torch.testing.assert_close(found[name], value, rtol=1e-4, atol=1e-6, msg=name)
-
-
 def gradients(model: SASRec, given: Batch) -> dict[str, torch.Tensor]:
     """The loss, and the gradient of every weight."""
     model.net.zero_grad()
@@ -172,82 +144,46 @@ def gradients(model: SASRec, given: Batch) -> dict[str, torch.Tensor]:
     return {"loss": loss} | {n: p.grad.clone() for n, p in model.net.named_parameters()}
 
 
-@pytest.mark.parametrize("power", [0.0, 0.75])
-def test_the_correction_makes_sampled_softmax_estimate_the_sum_over_all_items(power: float) -> None:
-    """Over all single draws, by their chances: exp(loss) is on average that of the softmax."""
-    model = fitted(negatives=1, negative_power=power, loss="sampled_softmax")
-    state = torch.randn(1, 1, DIM, generator=torch.Generator().manual_seed(0))
-    wanted = torch.tensor([[3]])
-    chances = model.net.log_chance.exp()
-    with torch.no_grad():
-        losses = [model._sampled(state, wanted, torch.tensor([[[j]]])) for j in range(N_ITEMS)]
-        expected = functional.cross_entropy(state[0] @ model.net.items.weight.T, wanted[0])
-    torch.testing.assert_close((torch.stack(losses).exp() * chances).sum(), expected.exp())
+KINDS = [("sampled", "pre"), *(("softmax", block) for block in BLOCKS)]
 
 
-def test_without_the_correction_only_the_sampled_items_compete() -> None:
-    model = fitted(negatives=3, correction=False, loss="sampled_softmax")
-    terms = []
-    for scores, item, _, _ in next_scores(model):
-        others = [n for n in (1, 4, 6) if n != item]
-        terms.append(np.log(np.exp(scores[[item, *others]]).sum()) - scores[item])
-    found = model.loss(with_negatives([1, 4, 6], "sequence")).item()
-    assert found == pytest.approx(np.mean(terms), rel=1e-4)
-
-
-@pytest.mark.parametrize("per", PER)
-@pytest.mark.parametrize("t", [0.0, 0.4, 1.0])
-def test_gbce_is_binary_cross_entropy_with_a_power_on_the_positive(t: float, per: str) -> None:
-    model = fitted(loss="gbce", negatives=2, negatives_per=per, calibration=t)
-    share = 2 / (N_ITEMS - 1)
-    beta = share * (t * (1 - 1 / share) + 1 / share)
-    terms = []
-    for scores, item, _, _ in next_scores(model):
-        chance = 1 / (1 + np.exp(-scores))
-        others = sum(np.log(1 - chance[n]) for n in (1, 4) if n != item)
-        terms.append(-np.log(chance[item] ** beta) - others)
-    found = model.loss(with_negatives([1, 4], per)).item()
-    assert found == pytest.approx(np.mean(terms), rel=1e-4)
-
-
-def test_gbce_without_calibration_is_the_papers_loss() -> None:
-    model = fitted(loss="gbce", negatives=2, negatives_per="position", calibration=0)
-    # Item 2 is the last one wanted, and wanted nowhere else.
-    given = replace(batch(2), negatives=torch.full((2, LENGTH, 2), 2))
-    given.positives[1, -1] = -1
-    found = model.loss(given)
-    model.config = model.config.replace(loss="sampled")
-    torch.testing.assert_close(found, model.loss(given))
-
-
-KINDS = [("sampled", "position", "pre"), *(("softmax", "position", block) for block in BLOCKS)]
-KINDS += [(loss, per, "pre") for loss in ("sampled_softmax", "gbce") for per in PER]
-
-
-@pytest.mark.parametrize(("loss", "per", "block"), KINDS)
-def test_gradients_are_finite_and_reach_every_weight(loss: str, per: str, block: str) -> None:
-    model = fitted(loss=loss, negatives=3, negatives_per=per, negative_power=0.5, block=block)
-    given = with_negatives([2, 2, 5], "position" if loss == "sampled" else per)
-    for name, value in gradients(model, given).items():
+@pytest.mark.parametrize(("loss", "block"), KINDS)
+def test_gradients_are_finite_and_reach_every_weight(loss: str, block: str) -> None:
+    model = fitted(loss=loss, negatives=3, block=block)
+    for name, value in gradients(model, batch(3)).items():
         assert value.isfinite().all(), name
         assert value.abs().max() > 0, name
 
 
-@pytest.mark.parametrize(("loss", "per", "block"), KINDS)
-def test_a_step_can_be_recorded(loss: str, per: str, block: str) -> None:
+@pytest.mark.parametrize(("loss", "block"), KINDS)
+def test_a_step_can_be_recorded(loss: str, block: str) -> None:
     """Without values (device `meta`) nothing can wait for one or take a shape from one."""
-    model = fitted(loss=loss, negatives=3, negatives_per=per, block=block)
+    model = fitted(loss=loss, negatives=3, block=block)
     model.net.to("meta")
-    given = with_negatives([2, 2, 5], "position" if loss == "sampled" else per)
-    model.loss(given.map(lambda tensor: tensor.to("meta"))).backward()  # type: ignore[no-untyped-call]
+    model.loss(batch(3).map(lambda tensor: tensor.to("meta"))).backward()  # type: ignore[no-untyped-call]
 
 
 def test_a_saved_model_of_another_kind_comes_back(tmp_path: Path) -> None:
-    model = fitted(loss="gbce", block="ligr", negative_power=0.5, scale_input=True)
+    model = fitted(loss="sampled", block="ligr", scale_input=True)
     again = SASRec.load(model.save(tmp_path / "model"))
     assert again.config == model.config
     np.testing.assert_array_equal(again.score(ALL), model.score(ALL))
-    torch.testing.assert_close(again.net.log_chance, model.net.log_chance)
+
+
+def test_a_model_saved_with_settings_that_are_gone_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = fitted()
+    older = {**model.config.to_dict(), "loss": "gbce", "calibration": 0.5, "correction": True}
+    monkeypatch.setattr(SASRecConfig, "to_dict", lambda config: older)
+    path = model.save(tmp_path / "model")
+    monkeypatch.undo()
+    with pytest.warns(LeporidWarning, match=r"calibration=0\.5, loss='gbce': no longer supported"):
+        again = SASRec.load(path)
+    np.testing.assert_array_equal(again.score(ALL), model.score(ALL))
+    with pytest.raises(ConfigError, match=r"calibration=0\.5 is no longer supported"):
+        SASRec(calibration=0.5)
+    assert SASRec(calibration=0.75).config == SASRecConfig()
 
 
 BY_DEFAULT = {f.name: f.default for f in fields(SASRecConfig) if f.name in {*GENERAL, "lr"}}

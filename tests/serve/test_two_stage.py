@@ -62,7 +62,7 @@ def test_answers_are_those_of_the_models_two_stages(dlr2: DLR2, tmp_path: Path) 
     users, person = Sequences.from_rows(hidden[:2]), Sequences.from_rows(hidden[2:])
     expected = [
         *dlr2.two_stage(known, 4, 9, hidden=users).items,
-        *dlr2.two_stage_histories(Sequences.from_rows([past]), 4, 9, hidden=person).items,
+        *dlr2.two_stage(None, 4, 9, histories=Sequences.from_rows([past]), hidden=person).items,
     ]
     for result, items in zip(results, expected, strict=True):
         assert [item["id"] for item in result["items"]] == [dlr2.items.external(i) for i in items]

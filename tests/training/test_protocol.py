@@ -33,7 +33,7 @@ class Popularity:
         gap = self.net(batch.negatives[:, 0]) - self.net(batch.positives)
         return nn.functional.softplus(gap).mean()
 
-    def keep_near_start(self) -> None:
+    def hold_rows(self) -> None:
         """No row has a limit."""
 
     def autocast(self) -> contextlib.AbstractContextManager[Any]:

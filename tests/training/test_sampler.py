@@ -5,12 +5,9 @@ What they are cut from (`data`) and their seeds (`seeding`) are tested here too.
 
 from __future__ import annotations
 
-from typing import Literal
-
 import numpy as np
 import pytest
 import torch
-from scipy import stats
 
 from leporid.data import IdMap, Interactions, Sequences, Split
 from leporid.errors import DataError
@@ -89,19 +86,19 @@ def test_windows_with_several_targets_repeat_the_last_where_a_user_has_too_few(
 
 
 def test_sequences_align_each_item_with_its_next(split: Split) -> None:
-    sampling = Sampling("sequences", length=4, negatives=2, crop=False)
     sequences = split.train.sequences()
+    length = max(map(len, (sequences.of(user) for user in range(split.n_users)))) - 1
+    sampling = Sampling("sequences", length=length, negatives=2)
     sampler = sampler_of(split, sampling, batch_size=1)
     batches = [sampler.batch(step) for step in range(sampler.steps_per_epoch)]
     assert sorted(int(b.users) for b in batches) == list(range(split.n_users))
     for batch in batches:
         items = sequences.of(int(batch.users)).tolist()
-        kept = items[-5:]
-        fill = [-1] * (5 - len(kept))
+        fill = [-1] * (length + 1 - len(items))
         assert batch.history is not None
-        assert batch.history[0].tolist() == fill + kept[:-1]
-        assert batch.positives[0].tolist() == fill + kept[1:]
-        assert batch.negatives.shape == (1, 4, 2)
+        assert batch.history[0].tolist() == fill + items[:-1]
+        assert batch.positives[0].tolist() == fill + items[1:]
+        assert batch.negatives.shape == (1, length, 2)
         assert not set(batch.negatives.flatten().tolist()) & set(items)
 
 
@@ -164,42 +161,3 @@ def test_recent_items_repeat_or_fill_short_histories() -> None:
     assert filled == [[-1] * 4, [-1, 4, 2, 7], [-1, -1, -1, 5]]
     nothing = Sequences(np.zeros(4, np.int64), np.empty(0, np.int32))
     assert recent_items(nothing, users, 2).tolist() == [[-1, -1]] * 3
-
-
-@pytest.mark.parametrize(
-    ("per", "shape", "different"),
-    [("position", (9, 5, 40), 45), ("sequence", (9, 1, 40), 9), ("batch", (9, 1, 40), 1)],
-)
-def test_shared_negatives_come_from_all_items(
-    split: Split, per: Literal["position", "sequence", "batch"], shape: tuple[int, ...],
-    different: int,
-) -> None:  # fmt: skip
-    sampling = Sampling("sequences", length=5, negatives=40, shared_negatives=per)
-    sampler = sampler_of(split, sampling, batch_size=9)
-    drawn = [sampler.batch(step).negatives for step in range(100)]
-    assert drawn[0].shape == shape
-    assert len(drawn[0].reshape(-1, 40).unique(dim=0)) == different
-    assert not torch.equal(drawn[0], drawn[1])
-    assert torch.equal(drawn[0], sampler_of(split, sampling, batch_size=9).batch(0).negatives)
-    assert torch.equal(sampler.batch(3).shard(1, 2).negatives, sampler.batch(3).negatives[1::2])
-    kinds = torch.cat([d[:1, :1].flatten() for d in drawn])
-    assert stats.chisquare(kinds.bincount(minlength=split.n_items).numpy()).pvalue > 1e-3
-
-
-def test_shared_negatives_follow_popularity(split: Split) -> None:
-    sampling = Sampling(
-        "sequences", length=5, negatives=4000, shared_negatives="batch", negative_power=0.75
-    )
-    drawn = sampler_of(split, sampling).batch(0).negatives[0, 0].bincount(minlength=split.n_items)
-    weight = np.bincount(split.train.item, minlength=split.n_items).clip(1) ** 0.75
-    assert stats.chisquare(drawn.numpy(), weight / weight.sum() * 4000).pvalue > 1e-3
-
-
-def test_a_user_with_every_item_still_trains_where_negatives_are_shared() -> None:
-    user, item = np.divmod(np.arange(8), 4)
-    ids = IdMap.range(2, "user"), IdMap.range(4, "item")
-    data = TrainingData.from_interactions(Interactions.from_arrays(user, item, None, *ids), CPU)
-    with pytest.raises(DataError, match="no example"):
-        Sampler(data, Sampling("sequences", length=3), 2, 0)
-    shared = Sampling("sequences", length=3, shared_negatives="sequence")
-    assert Sampler(data, shared, 2, 0).n_examples == 2

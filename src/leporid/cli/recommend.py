@@ -68,10 +68,7 @@ def recommend(
     output: Annotated[Path | None, "File to write: .parquet, .csv or .jsonl."] = None,
     json_output: Json = False,
 ) -> None:
-    """The best items for --user, for a new user with --history, or for --all into a file.
-
-    Repeating the command resumes an interrupted --all.
-    """
+    """The best items for --user, for a new user with --history, or for --all into a file."""
     if sum(map(bool, (user, history, all_users, users, similar))) != 1:
         raise ConfigError(
             "ask for one of --user ID, --history ID,ID,..., --all, --users FILE, --similar ITEM"
@@ -152,11 +149,9 @@ def _write(
     progress = not json_output
     written = write_recommendations(model, output, users, n, progress=progress, **settings)
     if json_output:
-        print_json({**vars(written), "path": str(output)})
+        print_json({**written._asdict(), "path": str(output)})
         return
-    resumed = written.resumed_users
-    again = f", {resumed:,} of them by an earlier run" if resumed else ""
-    typer.echo(f"wrote {output}: {written.rows:,} rows for {written.users:,} users{again}")
+    typer.echo(f"wrote {output}: {written.rows:,} rows for {written.users:,} users")
 
 
 def _item_ids(model: Recommender, text: str, option: str, items: Path | None) -> list[Any]:

@@ -1,4 +1,5 @@
 from .blend import Blend as Blend
+from .shared.catalogue import GENERAL as GENERAL
 from .shared.catalogue import available as available
 from .shared.catalogue import describe as describe
 from .shared.catalogue import get as get
@@ -6,10 +7,9 @@ from .shared.catalogue import register as register
 from .shared.cold_start import ContentNeighbours as ContentNeighbours
 from .shared.fitting import everything as everything
 from .shared.lists import HistoryUnsupportedError as HistoryUnsupportedError
+from .shared.lists import ItemNeighbours as ItemNeighbours
 from .shared.lists import VectorsUnsupportedError as VectorsUnsupportedError
-from .shared.neighbours import ItemNeighbours as ItemNeighbours
 from .shared.neural import NeuralRecommender as NeuralRecommender
-from .shared.recipes import GENERAL as GENERAL
 from .shared.recommendation_file import write_recommendations as write_recommendations
 from .shared.recommender import Recommender as Recommender
 from .shared.saved import FittedArray as FittedArray

@@ -26,11 +26,8 @@ _PARTS: dict[str, Any] = {"model": str, "settings": dict, "init": str | None, "w
 
 @dataclass(frozen=True, kw_only=True)
 class BlendConfig(Config):
-    """Settings of `Blend`."""
-
     members: tuple[dict[str, Any], ...] = ({"model": "itemknn"}, {"model": "ease"})
-    """For each member its `model`, and where they differ from the defaults its `settings`, `init`
-    and `weight`."""
+    """Each has a `model`, and where they differ from the defaults `settings`, `init`, `weight`."""
     damping: float = setting(60.0, above=0)
     """How little the first ranks count more than the next ones."""
     depth: int = setting(200, at_least=1)
@@ -49,10 +46,7 @@ class BlendConfig(Config):
 
 
 class Blend(Recommender):
-    """Score of an item: the sum over members of weight / (damping + rank).
-
-    The rank of an item is the number of items without history that the member prefers.
-    """
+    """The sum over members of weight / (damping + rank among the items without history)."""
 
     name = "blend"
     config_class = BlendConfig
@@ -88,13 +82,11 @@ class Blend(Recommender):
         return self.of(again, self.config.members)
 
     def score(self, users: Indices, history: Sequences | None = None) -> Scores:
-        """float32[len(users), n_items], from the ranks among what `history` does not hold."""
         users = self._check_users(users)
         seen = (self.known.sequences() if history is None else history).take(users)
         return self._fuse([m.score(users, history) for m in self.members], self._weights, seen)
 
     def score_histories(self, histories: Sequence[Indices]) -> Scores:
-        """float32[len(histories), n_items] by the members that support new users."""
         pairs = zip(self.members, self._weights, strict=True)
         able = [(member, weight) for member, weight in pairs if member.supports_new_users()]
         if not able:
@@ -135,7 +127,8 @@ class Blend(Recommender):
         if not isinstance(fittings, list) or len(fittings) != len(self.config.members):
             raise DataError(f"fittings does not describe {len(self.config.members)} members")
         for number, (about, fitting) in enumerate(zip(self.config.members, fittings, strict=True)):
-            member = catalogue.get(about["model"])(**about.get("settings", {}))
+            kind = catalogue.get(about["model"])
+            member = kind(kind.config_class.from_saved(about.get("settings", {})))
             member._train, member._known = self._train, self._known
             member.fitting, prefix = Fitting.from_dict(fitting), f"{number}."
             own = {k.removeprefix(prefix): a for k, a in arrays.items() if k.startswith(prefix)}

@@ -18,9 +18,9 @@ import torch
 from torch import Tensor, nn
 
 from leporid.config import setting
+from leporid.models.shared.catalogue import GENERAL
 from leporid.models.shared.losses import table_bpr_loss
 from leporid.models.shared.neural_kinds import DotProduct, UserTableRecommender
-from leporid.models.shared.recipes import GENERAL
 from leporid.models.shared.tables import BuildContext
 from leporid.space import Choice, Float, SearchSpace
 from leporid.training import Batch, Sampling, TrainingConfig
@@ -28,8 +28,6 @@ from leporid.training import Batch, Sampling, TrainingConfig
 
 @dataclass(frozen=True, kw_only=True)
 class BPRConfig(TrainingConfig):
-    """Settings of BPR."""
-
     batch_size: int = setting(2048, at_least=1)
     steps: int = setting(3000, at_least=1)
     lr: float = setting(3e-3, above=0)
@@ -40,8 +38,6 @@ class BPRConfig(TrainingConfig):
 
 
 class BPRNetwork(nn.Module):
-    """Two tables and their dot product."""
-
     def __init__(self, context: BuildContext, config: BPRConfig) -> None:
         super().__init__()
         self.users, self.items = context.user_table(), context.item_table()
@@ -54,7 +50,6 @@ class BPR(UserTableRecommender, DotProduct):
     config_class = BPRConfig
     config: BPRConfig
     network_class = BPRNetwork
-    default_init_scale: ClassVar[float] = 0.1
     recordable: ClassVar[bool] = True
     recipes: ClassVar[dict[str, dict[str, Any]]] = {
         "general": GENERAL,
@@ -74,19 +69,15 @@ class BPR(UserTableRecommender, DotProduct):
     }
 
     def sampling(self) -> Sampling:
-        """(u, i) with items the user has not."""
         return Sampling("pairs", negatives=self.config.negatives)
 
     def loss(self, batch: Batch) -> Tensor:
-        """BPR-OPT on the batch."""
         tables = self.net.users.weight, self.net.items.weight
         rows = batch.users, batch.positives, batch.negatives
         return table_bpr_loss(*tables, *rows, self.config.regularization)
 
     def row_scores(self, rows: Tensor, recent: Tensor | None) -> Tensor:
-        """x_ui for every item."""
         return torch.mm(rows, self.net.items.weight.T)
 
     def item_outputs(self) -> Tensor:
-        """h_i."""
         return cast(Tensor, self.net.items.weight)

@@ -28,17 +28,15 @@ from torch.nn import functional
 
 from leporid.config import setting
 from leporid.errors import ConfigError
+from leporid.models.shared.catalogue import GENERAL
 from leporid.models.shared.layers import EdgeProducts
 from leporid.models.shared.neural_kinds import GraphConfig, GraphRecommender
-from leporid.models.shared.recipes import GENERAL
 from leporid.models.shared.tables import BuildContext
 from leporid.space import Choice, Float, Int, SearchSpace
 
 
 @dataclass(frozen=True, kw_only=True)
 class DGCFConfig(GraphConfig):
-    """Settings of DGCF."""
-
     intents: int = setting(4, at_least=1)
     """K; must divide `dim`."""
     layers: int = setting(1, at_least=0)
@@ -48,8 +46,7 @@ class DGCFConfig(GraphConfig):
     correlation_weight: float = setting(0.01, at_least=0)
     """Weight of the distance correlation between intents."""
     correlation_pairs: Literal["all", "next"] = "all"
-    """The mean over all pairs of intents (Eq. 15), or as in the authors' program the sum over each
-    intent and the next one, divided by K (K + 1) / 2."""
+    """All pairs of intents (Eq. 15), or each and the next one as in the authors' program."""
     correlation_nodes: int = setting(64, at_least=1)
     """Users, and as many items, whose intents are compared in a step."""
     regularization: float = setting(1e-3, at_least=0)
@@ -95,7 +92,6 @@ class DGCFNetwork(nn.Module):
         return total / (config.layers + 1), share
 
     def _unit(self, x: Tensor) -> Tensor:
-        """Each chunk of each row scaled to length one."""
         return functional.normalize(x.reshape(len(x), self.config.intents, -1), dim=2).flatten(1)
 
 
@@ -106,10 +102,7 @@ def distance_correlation(*samples: Tensor) -> Tensor:
 
 
 def distance_correlations(*samples: Tensor) -> Tensor:
-    """float32[K, K]: dCor of K samples with each other, float32[n, d] each.
-
-    dCor = dCov(X, Y) / sqrt(dVar(X) dVar(Y)), Szekely et al. 2007.
-    """
+    """float32[K, K]: dCor (Szekely et al. 2007) of K samples float32[n, d] with each other."""
     centred = torch.stack([_centred_distances(sample).flatten() for sample in samples])
     products = centred @ centred.T / centred.shape[1]
     covariance = products.clamp(min=1e-16).sqrt()
@@ -133,7 +126,6 @@ class DGCF(GraphRecommender):
     config_class = DGCFConfig
     config: DGCFConfig
     network_class = DGCFNetwork
-    default_init_scale: ClassVar[float] = 0.1
     recipes: ClassVar[dict[str, dict[str, Any]]] = {
         "general": GENERAL,
         "paper": {"metric": "F1@10"},

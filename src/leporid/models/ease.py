@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from numba import prange
 from numpy.typing import NDArray
 from scipy import linalg, sparse
 
@@ -24,7 +23,7 @@ from leporid.space import Float, SearchSpace
 
 _TOLERANCE = 1e-3
 """The largest relative residual of the inverse in float32; above it, float64 is taken."""
-_TILE = 64
+_TILE = 512
 _SHARE = 0.05
 """The part of a block, nearest first, whose regressions are read off its inverse."""
 
@@ -34,8 +33,7 @@ class EASEConfig(ProfileConfig):
     """Settings of EASE; its inverse is dense, and takes n_items^3 operations."""
 
     max_items: int = setting(30_000, at_least=1)
-    """With more items, or where 4 n_items^2 bytes are more than half of the free memory, each item
-    is regressed on its nearest items only."""
+    """With more items, or too little memory, each is regressed on its nearest items only."""
     l2: float = setting(1000.0, above=0)
     """The ridge lambda; with 0 the inverse need not exist."""
     neighbours: int = setting(500, at_least=1)
@@ -43,10 +41,7 @@ class EASEConfig(ProfileConfig):
 
 
 class EASE(ItemWeights):
-    """Scores P B, P the profiles, with B = argmin |X - X B|^2 + lambda |B|^2, diag(B) = 0.
-
-    The entries of X and P are 1, or the weights of the interactions.
-    """
+    """Scores P B for profiles P, B = argmin |X - X B|^2 + lambda |B|^2 with diag(B) = 0."""
 
     name = "ease"
     uses_weights = True
@@ -88,8 +83,7 @@ class EASE(ItemWeights):
 def ease_weights(profiles: sparse.csr_array, l2: float) -> NDArray[np.float32]:
     """float32[n_items, n_items]: B = I - P diag(1 / diag(P)), P = (X'X + lambda I)^-1.
 
-    In float32 and in one matrix from X'X to B. Where that is not accurate enough, by the residual
-    of a probe vector, it is done again in float64, with room for two more such matrices.
+    In one float32 matrix; where the residual of a probe vector is too large, in float64.
     """
     profiles, power = unit_size(profiles)
     l2 /= power**2
@@ -107,9 +101,7 @@ def ease_weights(profiles: sparse.csr_array, l2: float) -> NDArray[np.float32]:
         if not failed:
             matrix, failed = invert(matrix, lower=0, overwrite_c=1)
         if not failed and _residual(profiles, l2, matrix) <= _TOLERANCE:
-            weights = matrix.T
-            _mirror(weights, np.diag(weights).copy())
-            return np.asarray(weights.astype(np.float32, copy=False))
+            return _regressions(matrix.T).astype(np.float32, copy=False)
         del matrix
     raise DataError(f"the matrix X'X + {l2 * power**2} I cannot be inverted: raise l2")
 
@@ -123,22 +115,17 @@ def _residual(profiles: sparse.csr_array, l2: float, inverse: NDArray[Any]) -> f
     return float(np.linalg.norm(error) / np.linalg.norm(signs))
 
 
-@kernel(parallel=True)
-def _mirror(matrix: Any, diagonal: Any) -> None:
-    """From the lower triangle of P to B, in place: tiles, so that both triangles stay in cache."""
-    n = len(matrix)
-    tiles = (n + _TILE - 1) // _TILE
-    for turn in prange(tiles):
-        # The first rows have the most tiles right of them: long and short ones in turn.
-        top = _TILE * (turn // 2 if turn % 2 == 0 else tiles - 1 - turn // 2)
-        for left in range(top, n, _TILE):
-            for i in range(top, min(top + _TILE, n)):
-                for j in range(max(left, i + 1), min(left + _TILE, n)):
-                    value = -matrix[j, i]
-                    matrix[i, j] = value / diagonal[j]
-                    matrix[j, i] = value / diagonal[i]
-        for i in range(top, min(top + _TILE, n)):
-            matrix[i, i] = 0.0
+def _regressions(inverse: NDArray[Any]) -> NDArray[Any]:
+    """From the lower triangle of P to B, in place and tile by tile."""
+    for first in range(0, len(inverse), _TILE):
+        tile, rest = slice(first, first + _TILE), slice(first + _TILE, None)
+        square = inverse[tile, tile]
+        upper = np.triu_indices(len(square), 1)
+        square[upper] = square.T[upper]
+        inverse[tile, rest] = inverse[rest, tile].T
+    inverse /= -np.diag(inverse)
+    np.fill_diagonal(inverse, 0)
+    return inverse
 
 
 def neighbour_regressions(
@@ -146,11 +133,9 @@ def neighbour_regressions(
 ) -> sparse.csr_array:
     """float32[n_items, n_items]: B with at most `neighbours` entries in each column.
 
-    Neighbours are the items of largest cosine. With all of them it is EASE's B. After the sparse
-    approximation of Steck (NeurIPS 2019): the inverse of a small block of the Gram matrix, an item
-    and its neighbours, gives the regression of that item, and of those nearest to it as well, so
-    that far fewer blocks are solved than there are items. Unlike there, an item's weights come from
-    one block, and are not averaged over several.
+    After the sparse approximation of Steck (NeurIPS 2019): the inverse of a small block of the Gram
+    matrix, an item and those of largest cosine, gives the regressions of the item and of those
+    nearest to it.
     """
     n_items = profiles.shape[1]
     profiles, power = unit_size(profiles)

@@ -24,15 +24,13 @@ from leporid.initializers import truncated_svd
 from leporid.models.shared.lists import Indices, Scores
 from leporid.models.shared.profiles import WINDOW_SPACE, ProfileConfig, ProfileRecommender
 from leporid.models.shared.saved import FittedArray
-from leporid.models.shared.sparse import item_counts, normalised, rows_there_and_back
+from leporid.models.shared.sparse import canonical, item_counts, normalised, rows_times
 from leporid.progress import ProgressLike
 from leporid.space import Float, Int, SearchSpace
 
 
 @dataclass(frozen=True, kw_only=True)
 class GFCFConfig(ProfileConfig):
-    """Settings of GF-CF."""
-
     max_items: int = setting(25_000, at_least=1)
     """A matrix of as many rows is the largest: 8 n_items^2 bytes are 5 GB at this limit."""
     rank: int = setting(256, at_least=1)
@@ -73,9 +71,8 @@ class GFCF(ProfileRecommender):
         root = np.sqrt(item_counts(self.train_rows)).astype(np.float32)[:, None]
         into, out = np.float32(self.config.alpha) * self.basis / root, (self.basis * root).T
         if len(root) > self.config.max_items:
-            return np.asarray(
-                rows_there_and_back(profiles, self._normalised) + profiles @ into @ out
-            )
+            across = canonical(profiles @ self._normalised.T)
+            return np.asarray(rows_times(across, self._normalised) + profiles @ into @ out)
         if self._filter is None:
             self._filter = into @ out
             self._filter += (self._normalised.T @ self._normalised).toarray()

@@ -23,9 +23,9 @@ import torch
 from torch import Tensor, nn
 
 from leporid.config import setting
+from leporid.models.shared.catalogue import GENERAL
 from leporid.models.shared.losses import bpr_loss, row_penalty
 from leporid.models.shared.neural_kinds import DotProduct, UserTableRecommender, with_constant
-from leporid.models.shared.recipes import GENERAL
 from leporid.models.shared.tables import BuildContext
 from leporid.space import Choice, Float, Int, SearchSpace
 from leporid.training import Batch, Sampling, TrainingConfig
@@ -33,8 +33,6 @@ from leporid.training import Batch, Sampling, TrainingConfig
 
 @dataclass(frozen=True, kw_only=True)
 class HGNConfig(TrainingConfig):
-    """Settings of HGN."""
-
     batch_size: int = setting(4096, at_least=1)
     steps: int = setting(4000, at_least=1)
     history: int = setting(5, at_least=1)
@@ -42,8 +40,7 @@ class HGNConfig(TrainingConfig):
     targets: int = setting(3, at_least=1)
     """T, items predicted."""
     pooling: Literal["length", "gates"] = "length"
-    """What the gated items are divided by: L, or as in the authors' program the sum of the gates,
-    which makes a weighted mean of them."""
+    """What the gated items are divided by: L, or the sum of the gates (authors' program)."""
     item_bias: bool = False
     """Whether every item has a bias, as in the authors' program; it starts at 0."""
     regularization: float = setting(1e-3, at_least=0)
@@ -74,10 +71,7 @@ class HGNNetwork(nn.Module):
         """b."""
 
     def forward(self, user: Tensor, recent: Tensor) -> Tensor:
-        """[B, D]: the vector whose product with q_j is r_uj.
-
-        user: [B, D] vectors. recent: [B, L, D] vectors, oldest first.
-        """
+        """[B, D]: the vector whose product with q_j is r_uj; user: [B, D], recent: [B, L, D]."""
         feature = self.feature_items(recent) + self.feature_user(user)[:, None]
         gated = recent * feature.sigmoid()
         instance = self.instance_items(gated)[..., 0] + self.instance_user(user)
@@ -97,7 +91,6 @@ class HGN(UserTableRecommender, DotProduct):
     config: HGNConfig
     network_class = HGNNetwork
     reads_history = True
-    default_init_scale: ClassVar[float] = 0.1
     recordable: ClassVar[bool] = True
     recipes: ClassVar[dict[str, dict[str, Any]]] = {
         "general": GENERAL,
@@ -116,12 +109,10 @@ class HGN(UserTableRecommender, DotProduct):
     }
 
     def sampling(self) -> Sampling:
-        """L items, the T after them, and T the user has not."""
         targets = self.config.targets
         return Sampling("windows", length=self.config.history, targets=targets, negatives=targets)
 
     def loss(self, batch: Batch) -> Tensor:
-        """BPR between the targets and the negatives, one negative per target."""
         net = self.net
         assert batch.history is not None
         user, recent = net.users(batch.users), net.items(batch.history)
@@ -141,7 +132,6 @@ class HGN(UserTableRecommender, DotProduct):
         return loss
 
     def row_scores(self, rows: Tensor, recent: Tensor | None) -> Tensor:
-        """r_uj for every item; the gates read the history of new users too."""
         scores = torch.mm(self._next(rows, recent), self.net.outputs.weight.T)
         return scores if self.net.bias is None else scores + self.net.bias
 
@@ -152,11 +142,9 @@ class HGN(UserTableRecommender, DotProduct):
         return cast(Tensor, self.net(rows, items))
 
     def encode(self, rows: Tensor | None, recent: Tensor | None) -> Tensor:
-        """The user's vector, and a 1 for the bias of an item."""
         target = self._next(rows, recent)
         return target if self.net.bias is None else with_constant(target)
 
     def item_outputs(self) -> Tensor:
-        """q_j, and its bias."""
         items, bias = self.net.outputs.weight, self.net.bias
         return cast(Tensor, items if bias is None else torch.column_stack([items, bias]))

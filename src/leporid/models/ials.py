@@ -3,10 +3,8 @@
 Hu et al. (ICDM 2008), with the penalty scaled by frequency as in Rendle et al. (RecSys 2022).
 The normal equations are solved by conjugate gradients (Takács et al., RecSys 2011). In the basis
 of the eigenvectors of Q'Q the part that all rows share is diagonal, so that a step costs only the
-seen columns. Were these columns like all others, the whole system would be diagonal there; that
-diagonal is the preconditioner, and two steps from the factors of the sweep before do as much for a
-sweep as an exact solution. The first sweep begins with the users' largest singular vectors, nearly:
-from random factors the sweeps would first have to find them.
+seen columns; with their mean added, that diagonal is the preconditioner. The first sweep begins
+near the users' largest singular vectors.
 """
 
 from __future__ import annotations
@@ -43,15 +41,12 @@ _BLOCKS = 64
 
 @dataclass(frozen=True, kw_only=True)
 class IALSConfig(ProfileConfig):
-    """Settings of iALS."""
-
     dim: int = setting(64, at_least=1)
     """Number of factors D."""
     iterations: int = setting(10, at_least=1)
     """Each solves all items, then all users."""
     unobserved_weight: float = setting(0.1, at_least=0)
-    """alpha_0: the weight of every pair towards 0; an observed pair has weight 1, or that of its
-    interactions, towards 1. In the words of Hu et al., the confidence is 1 + weight / alpha_0."""
+    """alpha_0: the weight of every pair towards 0; an observed pair has 1, or its own."""
     l2: float = setting(0.01, above=0)
     """The penalty lambda; with 0 the solution need not be unique."""
     frequency_exponent: float = 1.0
@@ -102,7 +97,6 @@ class IALS(ProfileRecommender):
         return np.asarray(self._fold_in(profiles) @ self.item_factors.T, dtype=np.float32)
 
     def item_vectors(self) -> Scores:
-        """q."""
         return self.item_factors
 
     def user_vectors(self, histories: Sequences, users: Indices | None = None) -> Scores:
@@ -113,10 +107,7 @@ class IALS(ProfileRecommender):
 def first_factors(
     profiles: sparse.csr_array, by_item: sparse.csr_array, dim: int, seed: int
 ) -> NDArray[np.float32]:
-    """float32[n_users, dim]: orthogonal and near the largest left singular vectors of X.
-
-    The root of the mean square of a user's length is 1.
-    """
+    """float32[n_users, dim]: orthogonal, near the largest left singular vectors of X."""
     profiles, by_item = unit_size(profiles)[0], unit_size(by_item)[0]
     users = np.random.default_rng(seed).standard_normal((profiles.shape[0], dim), np.float32)
     for _ in range(_ROUNDS):
@@ -153,7 +144,6 @@ class Columns:
 
     @classmethod
     def of(cls, factors: NDArray[np.float32], config: IALSConfig) -> Self:
-        """Find the basis, in float64."""
         return cls(factors, *_in_eigenbasis(factors), config)
 
     def solve(

@@ -36,8 +36,7 @@ class KNNConfig(ProfileConfig):
     shrink: float = setting(0.0, at_least=0)
     """Added to the denominator: similarities that rest on few shared entries get smaller."""
     weighting: Literal["none", "tfidf", "bm25"] = "none"
-    """Of the entries a cosine compares and adds up: users with few items count for more, and in
-    "bm25" popular items for less."""
+    """Of the entries of a cosine: users with few items count more, in "bm25" popular items less."""
     normalize: bool = True
     """Whether a cosine is divided by the lengths of the rows; False counts shared entries."""
     asymmetric_alpha: float = setting(0.5, at_least=0, at_most=1)
@@ -118,8 +117,7 @@ def neighbour_weights(
 ) -> sparse.csr_array:
     """float32[len(rows), n]: the k largest similarities of each row to the rows of `against`.
 
-    Without `against` the rows are compared with each other, and never with themselves; `own` names
-    the row of `against` that each row is not to be compared with.
+    Without `against` they are compared with each other; `own` is the row that each one is itself.
     """
     weighted = any((m.data != 1).any() for m in (rows, against) if m is not None)
     if config.weighting != "none" or (weighted and config.similarity in _COSINES):

@@ -19,24 +19,20 @@ import torch
 from torch import Tensor, nn
 
 from leporid.config import setting
+from leporid.models.shared.catalogue import GENERAL
 from leporid.models.shared.layers import Propagation
 from leporid.models.shared.neural_kinds import GraphConfig, GraphRecommender
-from leporid.models.shared.recipes import GENERAL
 from leporid.models.shared.tables import BuildContext
 from leporid.space import Choice, Float, Int, SearchSpace
 
 
 @dataclass(frozen=True, kw_only=True)
 class LightGCNConfig(GraphConfig):
-    """Settings of LightGCN."""
-
     layers: int = setting(3, at_least=0)
     """L, applications of the adjacency."""
 
 
 class LightGCNNetwork(nn.Module):
-    """Two tables and a constant graph."""
-
     def __init__(self, context: BuildContext, config: LightGCNConfig) -> None:
         super().__init__()
         self.users, self.items = context.user_table(), context.item_table()
@@ -59,7 +55,6 @@ class LightGCN(GraphRecommender):
     config_class = LightGCNConfig
     config: LightGCNConfig
     network_class = LightGCNNetwork
-    default_init_scale: ClassVar[float] = 0.3
     recipes: ClassVar[dict[str, dict[str, Any]]] = {
         "general": GENERAL,
         "paper": {"metric": "F1@10"},

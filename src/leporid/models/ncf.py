@@ -22,8 +22,8 @@ from torch.nn import functional
 
 from leporid.config import setting
 from leporid.errors import ConfigError
+from leporid.models.shared.catalogue import GENERAL
 from leporid.models.shared.neural_kinds import UserTableRecommender
-from leporid.models.shared.recipes import GENERAL
 from leporid.models.shared.tables import BuildContext
 from leporid.space import Choice, Float, Int, SearchSpace
 from leporid.training import Batch, Sampling, TrainingConfig
@@ -34,8 +34,6 @@ _PAIRS = 2**18
 
 @dataclass(frozen=True, kw_only=True)
 class NCFConfig(TrainingConfig):
-    """Settings of NeuMF."""
-
     batch_size: int = setting(1024, at_least=1)
     """Positives in a step; each brings its negatives."""
     steps: int = setting(5000, at_least=1)
@@ -97,7 +95,6 @@ class NCF(UserTableRecommender):
     config_class = NCFConfig
     config: NCFConfig
     network_class = NCFNetwork
-    default_init_scale: ClassVar[float] = 0.1
     init_size = 0.01
     """Small: rows of items with few interactions never leave larger initial embeddings."""
     recordable: ClassVar[bool] = True
@@ -119,7 +116,6 @@ class NCF(UserTableRecommender):
     }
 
     def sampling(self) -> Sampling:
-        """(u, i) with items the user has not."""
         return Sampling("pairs", negatives=self.config.negatives)
 
     def loss(self, batch: Batch) -> Tensor:
@@ -138,11 +134,9 @@ class NCF(UserTableRecommender):
         return torch.cat([self.net.gmf_users.weight, self.net.mlp_users.weight], dim=1)
 
     def user_table(self) -> Tensor:
-        """The row of the product tower, then that of the perceptron."""
         return cast(Tensor, self.prepared())
 
     def row_scores(self, rows: Tensor, recent: Tensor | None) -> Tensor:
-        """Logits of every item."""
         items = self.net.gmf_items.weight, self.net.mlp_items.weight
         parts = torch.split(rows, max(1, _PAIRS // len(items[0])))
         return torch.cat([self.net(*part.chunk(2, dim=1), *items) for part in parts])

@@ -23,9 +23,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from leporid.config import setting
+from leporid.models.shared.catalogue import GENERAL
 from leporid.models.shared.layers import Propagation
 from leporid.models.shared.neural_kinds import GraphConfig, GraphRecommender
-from leporid.models.shared.recipes import GENERAL
 from leporid.models.shared.tables import BuildContext
 from leporid.space import Choice, Float, SearchSpace
 
@@ -35,8 +35,6 @@ _SLOPE = 0.2
 
 @dataclass(frozen=True, kw_only=True)
 class NGCFConfig(GraphConfig):
-    """Settings of NGCF."""
-
     layers: tuple[int, ...] = setting((64, 64, 64), at_least=1)
     """Width of each propagation layer."""
     message_dropout: float = setting(0.1, at_least=0, below=1)
@@ -81,7 +79,6 @@ class NGCFNetwork(nn.Module):
 
 
 def _unit_rows(x: Tensor) -> Tensor:
-    """Rows scaled to length one; a zero row stays."""
     square: Tensor = torch.linalg.vecdot(x, x)
     return x * square.clamp(min=1e-24).rsqrt()[:, None]
 
@@ -100,7 +97,6 @@ class NGCF(GraphRecommender):
     config_class = NGCFConfig
     config: NGCFConfig
     network_class = NGCFNetwork
-    default_init_scale: ClassVar[float] = 0.1
     recipes: ClassVar[dict[str, dict[str, Any]]] = {
         "general": GENERAL,
         "paper": {"metric": "F1@10"},

@@ -23,8 +23,6 @@ from leporid.space import Choice, Float, Int, SearchSpace
 
 @dataclass(frozen=True, kw_only=True)
 class P3AlphaConfig(ProfileConfig):
-    """Settings of P3alpha."""
-
     top_k: int = setting(400, at_least=1)
     """Targets kept for each item; then, of these, sources kept for each target."""
     alpha: float = setting(1.0, at_least=0)
@@ -46,16 +44,11 @@ class P3Alpha(ItemWeights):
         **WINDOW_SPACE,
     }
 
-    @property
-    def popularity_power(self) -> float:
-        """By which power of its popularity a target is held back: none here."""
-        return 0.0
-
     def _fit(self, split: Split, *, seed: int, progress: ProgressLike) -> None:
         progress.start(self.name, 1)
-        c = self.config
+        c, beta = self.config, getattr(self.config, "beta", 0.0)  # a setting of RP3beta
         profiles = self._remember(split.train)
-        self.weights = walk_weights(profiles, c.top_k, c.alpha, self.popularity_power, c.normalize)
+        self.weights = walk_weights(profiles, c.top_k, c.alpha, beta, c.normalize)
         progress.advance(1)
 
 
@@ -64,9 +57,8 @@ def walk_weights(
 ) -> sparse.csr_array:
     """float32[n_items, n_items]: at most `top_k` weights in each row and column, no diagonal.
 
-    profiles: binary [n_users, n_items]. W_ij = sum_u P(u|i)^alpha P(j|u)^alpha / d_j^beta, where
-    P(u|i) = 1 / d_i and P(j|u) = 1 / d_u. As in the RecSys'19 study the largest of each row are
-    kept, with `normalize` made to sum to 1, and of these the largest of each column.
+    W_ij = sum_u P(u|i)^alpha P(j|u)^alpha / d_j^beta for binary profiles, P(u|i) = 1 / d_i and
+    P(j|u) = 1 / d_u. Rows are cut first, made to sum to 1 with `normalize`, then columns.
     """
     popularity = item_counts(profiles)
     walked = canonical(sparse.diags_array(np.maximum(np.diff(profiles.indptr), 1.0) ** -alpha))

@@ -12,8 +12,6 @@ from leporid.space import Choice, Float, Int, SearchSpace
 
 @dataclass(frozen=True, kw_only=True)
 class RP3BetaConfig(P3AlphaConfig):
-    """Settings of RP3beta."""
-
     beta: float = 0.6
     """A target is divided by its popularity to this power; 0 is P3alpha."""
 
@@ -31,7 +29,3 @@ class RP3Beta(P3Alpha):
         "normalize": Choice(False, True),
         **WINDOW_SPACE,
     }
-
-    @property
-    def popularity_power(self) -> float:
-        return self.config.beta

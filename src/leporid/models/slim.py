@@ -69,11 +69,7 @@ class SLIM(ItemWeights):
 def slim_weights(
     profiles: sparse.csr_array, config: SLIMConfig, progress: ProgressLike | None = None
 ) -> sparse.csr_array:
-    """float32[n_items, n_items]: W, column j the elastic net of item j on all others.
-
-    Coordinate descent needs only the Gram matrix G = X'X, kept sparse, and per thread one dense
-    row of work space.
-    """
+    """float32[n_items, n_items]: W, column j the elastic net of item j on all others."""
     progress = progress or NullProgress()
     n_users, n_items = profiles.shape
     gram = canonical(profiles.T @ profiles)
@@ -194,10 +190,7 @@ def _solve(
 def _columns(
     gram: Any, diagonal: Any, part: Any, problem: Any, sources: Any, values: Any, blocks: int
 ) -> None:
-    """Solve the items of `part` (start, stop) in parallel; write each one's largest weights.
-
-    gram: CSR of G. sources, values: int32, float32[n_items, k].
-    """
+    """Solve the items of `part` (start, stop) in parallel; write each one's largest weights."""
     start, stop = part
     ptr, idx, val = gram
     l1, positive = problem[0], problem[2]

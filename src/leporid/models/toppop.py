@@ -34,9 +34,7 @@ class TopPop(Recommender):
         self.popularity = counts.astype(np.float32)
 
     def score(self, users: Indices, history: Sequences | None = None) -> Scores:
-        """float32[len(users), n_items]: one row, repeated."""
         return np.repeat(self.popularity[None, :], len(self._check_users(users)), axis=0)
 
     def score_histories(self, histories: Sequence[Indices]) -> Scores:
-        """float32[len(histories), n_items]: one row, repeated."""
         return np.repeat(self.popularity[None, :], len(histories), axis=0)

@@ -19,8 +19,7 @@ from leporid.space import SearchSpace
 class UserKNN(ProfileRecommender):
     """Scores S X: S_uv the similarity of the profile of u to the training row of v.
 
-    The K most similar rows count. A user's own training row is not among them: its items are the
-    user's already, and would displace a neighbour. New users have no row of their own.
+    The K most similar rows count; a user's own training row is not among them.
     """
 
     name = "userknn"

@@ -7,11 +7,10 @@ backward    `Trainable`: what the loop needs of a model; loss and gradients of o
 callbacks   `Callback`: what others are told while a model trains; `MLflow`, `WeightsAndBiases`
 checkpoint  All that a run needs to go on, in one file; weights from and to arrays
 config      `TrainingConfig`: settings every neural model has, and the learning rate they give
-data        Interactions as tensors on the device that trains: windows, and negative items
 device      Device, processes (`torchrun`), mixed precision, and seeds for every random choice
 history     `TrainingHistory`: one row per log point, and the log that writes them
 loop        `train_loop`: the training loop, one page, and validation; Ctrl-C stops between steps
-sampler     `Sampler`: batches as a pure function of (seed, step), made on the device
+sampler     `Sampler`: batches as a pure function of (seed, step); windows, negative items
 """
 
 import lazy_loader

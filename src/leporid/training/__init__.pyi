@@ -9,9 +9,6 @@ from .checkpoint import check_tensors as check_tensors
 from .checkpoint import to_arrays as to_arrays
 from .config import TrainingConfig as TrainingConfig
 from .config import learning_rate as learning_rate
-from .data import NegativeSampler as NegativeSampler
-from .data import TrainingData as TrainingData
-from .data import recent_items as recent_items
 from .device import derive_seed as derive_seed
 from .device import mixed_precision as mixed_precision
 from .device import own_generators as own_generators
@@ -21,5 +18,8 @@ from .history import TrainingHistory as TrainingHistory
 from .history import tensorboard_writer as tensorboard_writer
 from .loop import train_loop as train_loop
 from .sampler import Batch as Batch
+from .sampler import NegativeSampler as NegativeSampler
 from .sampler import Sampler as Sampler
 from .sampler import Sampling as Sampling
+from .sampler import TrainingData as TrainingData
+from .sampler import recent_items as recent_items

@@ -1,8 +1,6 @@
 """`Trainable`: what the loop needs of a model; and loss and gradients of one batch.
 
-A step of a small network on a GPU is hundreds of short kernels, and launching them takes longer
-than running them. A CUDA graph records them once; a step then copies its batch into the recorded
-inputs and launches everything at once.
+On a GPU a CUDA graph records the short kernels of a step once and launches them together.
 """
 
 from __future__ import annotations
@@ -25,17 +23,15 @@ from leporid.training.sampler import Batch, Sampling
 Backward = Callable[[Batch, float], Tensor]
 """(batch, weight) -> weight * loss; its gradients are left in the parameters."""
 
-_WARM_UPS = 3
-"""Runs before recording, in which libraries choose their kernels and allocate their buffers."""
+_WARM_UPS = 3  # in which libraries choose their kernels and allocate their buffers
 
 
 class Trainable(Protocol):
-    """A network with a loss and scores; every neural model of the catalogue is one."""
+    """A network with a loss and scores, as in `NeuralRecommender`."""
 
     name: ClassVar[str]
     recordable: ClassVar[bool]
-    """Whether `loss` may be recorded as a CUDA graph: it must not wait for the device, and no
-    shape inside it may depend on values."""
+    """Whether `loss` never waits for the device, and no shape inside it depends on values."""
     config: TrainingConfig
     tables: list[nn.Embedding]
     """The tables that hold initial embeddings (what `freeze_steps` freezes)."""
@@ -46,41 +42,29 @@ class Trainable(Protocol):
     def device(self) -> torch.device: ...
     def sampling(self) -> Sampling: ...
 
-    def loss(self, batch: Batch) -> Tensor:
-        """Scalar: the mean over the rows of the batch."""
-
-    def autocast(self) -> AbstractContextManager[Any]:
-        """Mixed precision as the settings and the device have it."""
-
-    def keep_near_start(self) -> None:
-        """After a step: bring rows back that moved farther from their initial embedding than the
-        settings allow."""
-
-    def weights_changed(self) -> None:
-        """Forget what was derived from the weights."""
-
-    def score_tensor(self, users: NDArray[np.int32], history: Sequences | None = None) -> Tensor:
-        """float32[len(users), n_items], higher is better (what validation ranks)."""
+    def loss(self, batch: Batch) -> Tensor: ...
+    def autocast(self) -> AbstractContextManager[Any]: ...
+    def hold_rows(self) -> None: ...
+    def weights_changed(self) -> None: ...
+    def score_tensor(
+        self, users: NDArray[np.int32], history: Sequences | None = None
+    ) -> Tensor: ...
 
 
 def backward_of(model: Trainable, world: int) -> Backward:
     """The fastest way this model, device and group of processes allow."""
-    wanted = model.config.cuda_graph and not model.config.compile
     able = model.device.type == "cuda" and world == 1 and model.recordable
-    return Recorded(model) if wanted and able else Eager(model)
+    return Recorded(model) if able and model.config.cuda_graph else Eager(model)
 
 
 class Eager:
-    """One operation after the other."""
-
     def __init__(self, model: Trainable) -> None:
         self._model = model
-        self._loss = torch.compile(model.loss) if model.config.compile else model.loss
 
     def __call__(self, batch: Batch, weight: float) -> Tensor:
         self._model.net.zero_grad(set_to_none=True)
         with self._model.autocast():
-            loss = self._loss(batch) * weight
+            loss = self._model.loss(batch) * weight
         # A model of tables alone has nothing to learn while they are frozen.
         if loss.requires_grad:
             loss.backward()  # type: ignore[no-untyped-call]
@@ -112,11 +96,7 @@ class Recorded:
             return loss.clone()
 
     def _record(self, batch: Batch, weight: float) -> None:
-        """Batches of one run all have the same shape, and with one process the weight is 1.
-
-        Trying the loss out shows neither in running statistics, which are put back here, nor in
-        the random numbers of this step: the caller keeps the generators.
-        """
+        """Trying the loss out changes neither running statistics nor random numbers."""
         net = self._model.net
         self._recorded = None
         if not any(p.requires_grad for p in net.parameters()):
@@ -124,8 +104,12 @@ class Recorded:
         inputs = batch.map(torch.clone)
         kept = {n: t.clone() for n, t in net.named_buffers() if t.layout == torch.strided}
         self._warm_up(inputs, weight)
+        # Without gradients to add to, the recorded run writes them: no step has to clear them.
+        net.zero_grad(set_to_none=True)
         try:
-            graph, loss = self._capture(inputs, weight)
+            graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(graph):
+                loss = self._eager(inputs, weight)
         except RuntimeError as error:
             raise LeporidError(
                 f"a step of {self._model.name} could not be recorded as a CUDA graph "
@@ -142,11 +126,3 @@ class Recorded:
             for _ in range(_WARM_UPS):
                 self._eager(inputs, weight)
         torch.cuda.current_stream().wait_stream(side)
-
-    def _capture(self, inputs: Batch, weight: float) -> tuple[torch.cuda.CUDAGraph, Tensor]:
-        graph = torch.cuda.CUDAGraph()
-        # Without gradients to add to, the recorded run writes them: no step has to clear them.
-        self._model.net.zero_grad(set_to_none=True)
-        with torch.cuda.graph(graph):
-            loss = self._eager(inputs, weight)
-        return graph, loss

@@ -1,7 +1,4 @@
-"""`Callback`: what others are told while a model trains, and how they can end it.
-
-`MLflow` and `WeightsAndBiases` are callbacks that write into experiment trackers.
-"""
+"""`Callback`: what others are told while a model trains; `MLflow` and `WeightsAndBiases`."""
 
 from __future__ import annotations
 
@@ -14,16 +11,15 @@ from leporid.errors import import_extra
 if TYPE_CHECKING:
     from leporid.training.checkpoint import TrainingState
 
-_MAX_PARAMS = 100
-"""MLflow takes no more in one request."""
+_MAX_PARAMS = 100  # MLflow takes no more in one request
 
 
 class Callback:
     """Override what you need. Only the main process of several calls it; values are plain."""
 
     def start(self, about: dict[str, Any]) -> None:
-        """Before the first step: `model`, `config`, `seed`, `steps`, `step` (0, or that of the
-        checkpoint), a hash of the `data`, and in `start` one of the initial weights."""
+        """Before the first step: `model`, `config`, `seed`, `steps`, `step` and hashes of the data
+        and (`start`) of the initial weights."""
 
     def step(self, step: int) -> bool | None:
         """After every step, before its validation; True makes it the last one."""
@@ -68,12 +64,10 @@ class Callbacks:
             callback.end({"steps": self.state.step, **self._best(), "error": message})
 
     def step(self) -> bool:
-        """Whether one of them wants this step to be the last; all are asked."""
         answers = [callback.step(self.state.step) for callback in self.each]
         return any(answers)
 
     def validation(self, metric: float) -> bool:
-        """Whether one of them wants to end here; all are asked."""
         row = {"step": self.state.step, "metric": metric, **self._best()}
         answers = [callback.validation(row) for callback in self.each]
         return any(answers)
@@ -87,10 +81,9 @@ class Callbacks:
 
 
 class MLflow(Callback):
-    """One run per training, in `experiment` of the tracking server at `uri`.
+    """One run per training, in `experiment` of the server, database or folder at `uri`.
 
-    `uri` is any that MLflow knows: a server, `sqlite:///runs.db`, a folder; by default MLflow's own
-    choice. Settings become parameters, rows of the history metrics.
+    Settings become parameters, rows of the history metrics.
     """
 
     def __init__(
@@ -102,7 +95,6 @@ class MLflow(Callback):
         self.experiment, self._name, self.run_id = experiment, run, ""
 
     def start(self, about: dict[str, Any]) -> None:
-        """A new run with the settings as parameters."""
         known = self._client.get_experiment_by_name(self.experiment)
         number = known.experiment_id if known else self._client.create_experiment(self.experiment)
         run = self._client.create_run(number, run_name=self._name or about["model"])
@@ -112,13 +104,11 @@ class MLflow(Callback):
             self._client.log_batch(self.run_id, params=params[first : first + _MAX_PARAMS])
 
     def log(self, row: dict[str, Any]) -> None:
-        """A metric per column."""
         for name, value in row.items():
             if name != "step":
                 self._client.log_metric(self.run_id, name, value, step=row["step"])
 
     def end(self, summary: dict[str, Any]) -> None:
-        """The best validation, and whether the run finished."""
         if summary["best_metric"] is not None:
             for name in ("best_step", "best_metric"):
                 self._client.log_metric(self.run_id, name, summary[name], step=summary["steps"])
@@ -136,22 +126,18 @@ class WeightsAndBiases(Callback):
         self._run: Any = None
 
     def start(self, about: dict[str, Any]) -> None:
-        """A new run with the settings as its configuration."""
         options = {"config": _settings(about), "reinit": "create_new", **self._options}
         self._run = self._wandb.init(**options)
 
     def log(self, row: dict[str, Any]) -> None:
-        """A point per column."""
         values = {name: value for name, value in row.items() if name != "step"}
         self._run.log(values, step=row["step"])
 
     def end(self, summary: dict[str, Any]) -> None:
-        """The summary, and whether the run finished."""
         self._run.summary.update(summary)
         self._run.finish(exit_code=1 if summary["error"] else 0)
 
 
 def _settings(about: dict[str, Any]) -> dict[str, Any]:
-    """The settings, and what else identifies the run."""
     facts = {key: value for key, value in about.items() if key not in ("config", "step")}
     return {**about["config"], **facts}

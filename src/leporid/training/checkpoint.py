@@ -1,8 +1,4 @@
-"""Checkpoints: everything a run needs to go on, in one file that is wholly there or not there.
-
-Weights, optimiser moments, averaged and best weights are arrays; step, best metric and history
-are JSON in the same file's header, so the two cannot disagree.
-"""
+"""Checkpoints: everything a run needs to go on, in one file that is wholly there or not there."""
 
 from __future__ import annotations
 
@@ -17,11 +13,11 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from leporid.artifacts import check_sealed, read_arrays, write_arrays
+from leporid.config import Config
 from leporid.errors import ConfigError, DataError
 
 FILE_NAME = "checkpoint.safetensors"
-_HEADER, _BEFORE = "leporid.2", "leporid"
-"""Files with the first have a seal; the second is of version 0.2."""
+_HEADER = "leporid.2"
 
 
 def to_arrays(tensors: dict[str, Tensor]) -> dict[str, NDArray[Any]]:
@@ -29,11 +25,7 @@ def to_arrays(tensors: dict[str, Tensor]) -> dict[str, NDArray[Any]]:
 
 
 def adopt_tensors(module: nn.Module, arrays: dict[str, NDArray[Any]], where: str) -> None:
-    """Put arrays into a module without a copy: it keeps their own memory, mapped or not.
-
-    Only weights that lie in another order in memory (convolutions) are copied. A missing, extra
-    or misshapen array is a `DataError`.
-    """
+    """Put arrays into a module, without a copy where they lie in the same order in memory."""
     with torch.no_grad():
         for tensor, array in check_tensors(module, arrays, where):
             stored = torch.from_numpy(array)
@@ -46,10 +38,7 @@ def adopt_tensors(module: nn.Module, arrays: dict[str, NDArray[Any]], where: str
 def check_tensors(
     module: nn.Module, arrays: dict[str, NDArray[Any]], where: str
 ) -> list[tuple[Tensor, NDArray[Any]]]:
-    """Every tensor of the module's state beside its array, in the tensor's shape.
-
-    Arrays whose names, shapes or number formats are not those of the state are refused.
-    """
+    """Every tensor of the module's state beside its array; arrays that do not fit are refused."""
     state = module.state_dict(keep_vars=True)
     if odd := sorted(set(state) ^ set(arrays)):
         raise DataError(f"{where} does not fit the model: unexpected or missing {', '.join(odd)}")
@@ -96,17 +85,17 @@ class TrainingState:
         header = {"step": self.step, "progress": self.progress, "identity": identity}
         write_arrays(folder / FILE_NAME, arrays, {_HEADER: json.dumps(header)}, sealed=True)
 
-    def load(self, folder: Path, identity: dict[str, Any]) -> None:
-        """Read what `save` wrote; a checkpoint of another run is refused."""
+    def load(self, folder: Path, identity: dict[str, Any], config: Config) -> None:
         path = folder / FILE_NAME
         arrays, metadata = read_arrays(path)
-        if _HEADER in metadata:
-            check_sealed(path, metadata)
-        elif _BEFORE not in metadata:
+        if _HEADER not in metadata:
             raise DataError(f"{path} is not a checkpoint: train without --resume")
-        header = json.loads(metadata.get(_HEADER) or metadata[_BEFORE])
+        check_sealed(path, metadata)
+        header = json.loads(metadata[_HEADER])
         for key, value in identity.items():
             stored = header["identity"].get(key)
+            if key == "config":  # as this version would write it
+                stored = config.from_saved(stored).to_dict()
             if stored != value:
                 raise ConfigError(
                     f"{path} is from another run: its {key} is {_short(stored, value)}, this run's "
@@ -142,10 +131,7 @@ def _group(arrays: dict[str, NDArray[Any]], group: str) -> dict[str, NDArray[Any
 
 
 def _laid_out(array: NDArray[Any], like: Tensor) -> Tensor:
-    """The array on the device of `like` and with its strides.
-
-    Fused optimisers walk parameter and moments side by side, whatever their strides say.
-    """
+    """The array with the device and strides of `like`, which fused optimisers rely on."""
     return torch.empty_like(like).copy_(torch.from_numpy(array).reshape(like.shape))
 
 

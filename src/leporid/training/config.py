@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 from leporid.config import Config, setting
 
 _FIRST_RATE, _LAST_RATE = 1 / 25, 1e-4
 """One-cycle: share of the highest rate at the first step and at the last."""
+_WARM_UP = 0.3
+"""One-cycle: share of the steps in which the rate rises."""
 _RISING = 200
 """Inverse-root: steps until the highest rate is reached."""
 
@@ -19,6 +21,13 @@ _RISING = 200
 class TrainingConfig(Config):
     """How a neural model is trained; each model adds its own settings."""
 
+    removed: ClassVar[dict[str, Any]] = {
+        "compile": False, "warmup": 0.3, "freeze": "none", "max_delta": 0.5,
+    }  # fmt: skip
+    removed_choices: ClassVar[tuple[tuple[str, Any], ...]] = (
+        ("precision", "bf16"),
+        ("init_scale", None),
+    )
     dim: int = setting(64, at_least=1)
     """D, the length of the user and item vectors."""
     steps: int = setting(5000, at_least=1)
@@ -27,8 +36,7 @@ class TrainingConfig(Config):
     """Stop after this step of a schedule made for all `steps`; 0 runs them all. Set by `refit`."""
     passes: float = setting(0.0, at_least=0)
     """Stop after this many passes over the training examples (and 750 steps) if `steps` would go
-    on; the rate and the validations are spread over the fewer steps. 0 counts steps alone, and so
-    does a model that is given `steps` without `passes`."""
+    on; 0, or `steps` given without `passes`, counts steps alone."""
     batch_size: int = setting(256, at_least=1)
     """Examples in a step, over all processes together."""
     lr: float = setting(1e-3, above=0)
@@ -37,37 +45,24 @@ class TrainingConfig(Config):
     """L2 penalty (adam) or decoupled decay (adamw)."""
     optimizer: Literal["adam", "adamw"] = "adam"
     schedule: Literal["cosine", "one-cycle", "constant", "inverse-root"] = "cosine"
-    """Learning rate over the steps. `inverse-root` rises for 200 steps and then falls with the root
-    of their number: like `constant` it does not depend on `steps`, so that patience can end a run
-    anywhere."""
-    warmup: float = setting(0.3, above=0, below=1)
-    """Share of the steps in which the one-cycle rate rises."""
+    """Learning rate over the steps. `inverse-root` rises for 200 steps, then falls with the root of
+    their number, whatever `steps` is."""
     clip_norm: float = setting(0.0, at_least=0)
     """Largest norm of the gradient; 0 does not clip."""
-    precision: Literal["auto", "fp32", "bf16"] = "auto"
-    """`auto`: bfloat16 on a GPU, float32 on a CPU. `bf16` asks for it on a CPU too."""
-    compile: bool = False
-    """Compile the loss with torch.compile: a slow first step, faster steps."""
+    precision: Literal["auto", "fp32"] = "auto"
+    """`auto`: bfloat16 on a GPU, float32 on a CPU."""
     cuda_graph: bool = True
     """On a GPU record the operations of a step once and replay them, where the model allows it."""
     freeze_steps: int = setting(0, at_least=-1)
     """Do not train the initial embeddings in the first steps; -1: never."""
-    freeze: Literal["none", "bounded"] = "none"
-    """`bounded`: no row moves farther than `max_delta` from its initial embedding. Either way a
-    cold item whose initial embedding comes from content is not trained; after training it follows
-    the trained rows that were its nearest neighbours."""
-    max_delta: float = setting(0.5, above=0)
-    """`bounded`: the largest distance, in units of the mean norm of the initial embeddings."""
-    init_scale: float | Literal["auto"] | None = "auto"
-    """Initial embeddings are z-scored times this. `auto` gives their entries the root mean square
-    that suits the model best. None, in older records, multiplies by the model's fixed factor."""
+    init_scale: float | Literal["auto"] = "auto"
+    """Z-scored initial embeddings times this; `auto`: the size that suits the model best."""
     standardize: bool | None = None
     """Z-score the initial embeddings; None asks the initialiser (random ones are used as drawn)."""
     ema_decay: float = setting(0.0, at_least=0, below=1)
     """Average the weights over steps with this decay and use the average; 0 does not."""
     ema_share: float = setting(0.0, at_least=0, below=1)
-    """Like `ema_decay`, over about this share of the steps done so far: a short run averages over
-    few steps, a long one over many."""
+    """Like `ema_decay`, over about this share of the steps done so far."""
     eval_every: int = setting(500, at_least=0)
     """Steps between validations; 0 never validates and keeps the last weights."""
     patience: int = setting(0, at_least=0)
@@ -101,9 +96,9 @@ def learning_rate(config: TrainingConfig, step: int) -> float:
         return config.lr * min((step + 1) / _RISING, math.sqrt(_RISING / (step + 1)))
     if config.schedule == "cosine":
         return config.lr * _cosine(1.0, 0.0, done)
-    if done < config.warmup:
-        return config.lr * _cosine(_FIRST_RATE, 1.0, done / config.warmup)
-    return config.lr * _cosine(1.0, _LAST_RATE, (done - config.warmup) / (1 - config.warmup))
+    if done < _WARM_UP:
+        return config.lr * _cosine(_FIRST_RATE, 1.0, done / _WARM_UP)
+    return config.lr * _cosine(1.0, _LAST_RATE, (done - _WARM_UP) / (1 - _WARM_UP))
 
 
 def averaging(config: TrainingConfig, step: int) -> float:

@@ -1,19 +1,13 @@
 """What a run computes on: device, processes, precision, and seeds for every random choice.
 
-Nothing in training keeps a random state between steps: what step 1,234 draws follows from the
-run's seed and the number 1,234 alone. A resumed run therefore draws what it would have drawn.
-
-Under `torchrun` every process draws the same global batch and works on its share of the rows;
-gradients are summed. The examples of a step are thus the same for any number of processes.
+What a step draws follows from the run's seed and its number alone. Under `torchrun` every process
+draws the same batch and works on its share of the rows; gradients are summed.
 """
 
 from __future__ import annotations
 
 import contextlib
-import functools
 import os
-import subprocess
-import sys
 import zlib
 from collections.abc import Iterable
 from typing import Any
@@ -22,10 +16,6 @@ import numpy as np
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
-
-from leporid.errors import ConfigError
-
-_PROBE = "import torch; m = torch.ones(64, 64).bfloat16(); m @ m"
 
 
 def derive_seed(seed: int, purpose: str, *parts: int) -> int:
@@ -52,25 +42,10 @@ def seed_default(device: torch.device, seed: int) -> None:
 
 
 def mixed_precision(precision: str, device: torch.device) -> contextlib.AbstractContextManager[Any]:
-    """A context for `TrainingConfig.precision`: bfloat16 where it is safe for accuracy, or not."""
-    if precision == "fp32" or (precision == "auto" and device.type != "cuda"):
+    """A context for `TrainingConfig.precision`: bfloat16 on a GPU, unless float32 is asked for."""
+    if precision == "fp32" or device.type != "cuda":
         return contextlib.nullcontext()
-    if device.type == "cpu":
-        _check_cpu()
     return torch.autocast(device.type, torch.bfloat16)
-
-
-@functools.cache
-def _check_cpu() -> None:
-    """Some virtual machines report AMX and then kill the process that uses it: ask a child."""
-    if not torch.cpu._is_amx_tile_supported():
-        return
-    done = subprocess.run([sys.executable, "-c", _PROBE], capture_output=True, check=False)
-    if done.returncode:
-        raise ConfigError(
-            "this machine reports bfloat16 matrix units (AMX) but cannot run them: use "
-            "precision='fp32', or set ONEDNN_MAX_CPU_ISA=AVX512_CORE_BF16 before Python starts"
-        )
 
 
 def resolve_device(device: str | torch.device = "auto") -> torch.device:
@@ -98,7 +73,6 @@ class Group:
         """Whether this process validates, reports and writes checkpoints."""
 
     def sum_gradients(self, parameters: Iterable[nn.Parameter]) -> None:
-        """Add the gradients of all processes, in one message."""
         gradients = [p.grad for p in parameters if p.grad is not None]
         if self.world == 1 or not gradients:
             return
@@ -115,7 +89,6 @@ class Group:
                 dist.broadcast(tensor, 0)
 
     def sum(self, value: Tensor) -> Tensor:
-        """The sum of a number over the processes."""
         if self.world > 1:
             dist.all_reduce(value)
         return value

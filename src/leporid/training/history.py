@@ -26,8 +26,7 @@ class TrainingHistory:
     """Loss, learning rate, speed and validation metric over the steps."""
 
     rows: list[dict[str, Any]] = field(default_factory=list)
-    """`step`, `loss` (mean since the row before), `lr`, `examples_per_second`, `seconds`, and
-    `metric` where the step was validated."""
+    """`step`, `loss` (mean since the last), `lr`, `examples_per_second`, `seconds`, `metric`."""
     best_step: int = 0
     """The step whose weights were kept."""
     best_metric: float | None = None
@@ -96,7 +95,6 @@ class Log:
         }
 
     def write(self, group: Group, metric: float | None) -> dict[str, Any]:
-        """A row of the history, which is returned."""
         now = time.perf_counter()
         row: dict[str, Any] = {
             "step": self._state.step,
@@ -115,7 +113,6 @@ class Log:
         return self._rows[-1]
 
     def history(self) -> TrainingHistory:
-        """All rows, those before a resume too."""
         done = self._state.progress
         step = done["best_step"] if done["best_metric"] is not None else self._state.step
         return TrainingHistory(self._rows, step, done["best_metric"], self._config.steps)

@@ -1,7 +1,6 @@
 """The training loop of all neural models, on one page.
 
-A step is a pure function of (seed, step): batch, negatives, dropout and learning rate follow
-from them. A run that is stopped anywhere and resumed gives the weights of an unbroken run.
+A step is a pure function of (seed, step): a resumed run gives the weights of an unbroken one.
 """
 
 from __future__ import annotations
@@ -28,10 +27,9 @@ from leporid.training.backward import Trainable, backward_of
 from leporid.training.callbacks import Callback, Callbacks
 from leporid.training.checkpoint import FILE_NAME, TrainingState, to_arrays
 from leporid.training.config import TrainingConfig, averaging, learning_rate
-from leporid.training.data import TrainingData
 from leporid.training.device import Group, derive_seed, own_generators, seed_default
 from leporid.training.history import Log, TrainingHistory
-from leporid.training.sampler import Sampler
+from leporid.training.sampler import Sampler, TrainingData
 
 _LOG_EVERY = 50
 """Steps between two rows of the history; each row waits for the device."""
@@ -63,7 +61,7 @@ def train_loop(
     identity = {"model": model.name, "config": config.to_dict(), "seed": seed}
     identity |= {"data": split.digest, "start": _fingerprint(module)}
     if resume and checkpoint is not None and (checkpoint / FILE_NAME).is_file():
-        state.load(checkpoint, identity)
+        state.load(checkpoint, identity, config)
     group.share(module.state_dict().values())
     log = Log(state, config, progress, f"training {model.name}", group)
     backward = backward_of(model, group.world)
@@ -84,7 +82,7 @@ def train_loop(
             if config.clip_norm:
                 nn.utils.clip_grad_norm_(module.parameters(), config.clip_norm)
             optimizer.step()
-            model.keep_near_start()
+            model.hold_rows()
             model.weights_changed()
             state.step = step + 1
             _blend(state.average, module, averaging(config, state.step))
@@ -129,11 +127,7 @@ def _optimizer(module: nn.Module, config: TrainingConfig) -> torch.optim.Optimiz
 
 @contextlib.contextmanager
 def _interruptible() -> Iterator[threading.Event]:
-    """Turn the first Ctrl-C into an event, so that the loop stops between two steps.
-
-    The second one interrupts at once, as usual. Outside the main thread signals belong to the
-    caller, and nothing is changed.
-    """
+    """Turn the first Ctrl-C in the main thread into an event: the loop stops between two steps."""
     asked = threading.Event()
 
     def ask(number: int, frame: Any) -> None:
@@ -171,10 +165,7 @@ def _stale(config: TrainingConfig, state: TrainingState) -> bool:
 
 
 class Validation:
-    """Computes `config.metric` on `split.valid`; `split.test` is never read.
-
-    With `eval_users`, only those users are evaluated.
-    """
+    """Computes `config.metric` on `split.valid`; `split.test` is never read."""
 
     def __init__(self, model: Trainable, split: Split, seed: int) -> None:
         self._model, self._metric, self._split = model, model.config.metric, split

@@ -1,17 +1,25 @@
-"""Batches as a pure function of (seed, step), made on the device that trains."""
+"""Batches as a pure function of (seed, step), made on the device that trains.
+
+Interactions are tensors on that device: windows of histories, and negative items.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, TypeAlias
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
+from leporid.data import Interactions, Sequences
 from leporid.errors import DataError
-from leporid.training.data import NegativeSampler, TrainingData, circular_windows, windows
+from leporid.kernel import kernel
 from leporid.training.device import generator
+
+Ints: TypeAlias = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -27,21 +35,12 @@ class Sampling:
     """Windows: this many consecutive items are to be predicted."""
     negatives: int = 1
     """Negative items for each example (for each position in sequences); 0 for none."""
-    shared_negatives: Literal["position", "sequence", "batch"] | None = None
-    """Sequences: negatives are drawn from all items, whether the user has them or not, for each
-    position, once per sequence or once per batch. None: for each position, among the items the
-    user has not."""
-    negative_power: float = 0.0
-    """0 draws negatives uniformly, otherwise in proportion to popularity ** power."""
     repeat: bool = True
     """Windows: a history shorter than `length` repeats its first item in front; else -1."""
     shortest: int = 1
     """Windows: items of history that an example needs."""
     circular: bool = False
-    """Windows: every interaction is an example, and the items after it stand before the first, as
-    they may where a log has no order. A short history is filled with -1."""
-    crop: bool = True
-    """Sequences longer than `length`: a random stretch (True) or always the newest (False)."""
+    """Windows: every interaction is an example that reads the items after it too, in a circle."""
 
 
 @dataclass(frozen=True)
@@ -53,10 +52,9 @@ class Batch:
     positives: Tensor
     """[B]; [B, targets] if the model asked for several; [B, length] in sequences (-1: none)."""
     negatives: Tensor
-    """[B, k]; [B, length, k] in sequences, [B, 1, k] where positions share them; k may be 0."""
+    """[B, k]; [B, length, k] in sequences; k may be 0."""
     history: Tensor | None = None
-    """[B, length], oldest first. Windows repeat a short history's first item in front,
-    sequences fill with -1 on the left. None for pairs."""
+    """[B, length], oldest first, padded in front; None for pairs."""
 
     def __len__(self) -> int:
         return len(self.users)
@@ -66,7 +64,6 @@ class Batch:
         return self.map(lambda tensor: tensor[rank::world])
 
     def map(self, change: Callable[[Tensor], Tensor]) -> Batch:
-        """The batch with each tensor changed alike."""
         return Batch(*(change(tensor) for tensor in self.tensors()))
 
     def tensors(self) -> list[Tensor]:
@@ -76,15 +73,11 @@ class Batch:
 
 
 class Sampler:
-    """`batch(step)` depends on the seed and the step only, so a resumed run sees the same data.
-
-    An epoch is one permutation of the examples, seeded by (seed, epoch); what does not fill a
-    batch at its end is left out. Negatives and crops are seeded by (seed, step).
-    """
+    """`batch(step)` depends on the seed and the step only, so a resumed run sees the same data."""
 
     def __init__(self, data: TrainingData, sampling: Sampling, batch_size: int, seed: int) -> None:
         self.data, self.sampling, self.seed = data, sampling, seed
-        self._negatives = NegativeSampler(data, sampling.negative_power)
+        self._negatives = NegativeSampler(data)
         self._examples = self._usable_examples()
         self.n_examples = len(self._examples)
         if not self.n_examples:
@@ -98,7 +91,6 @@ class Sampler:
         self._epoch, self._order = -1, self._examples
 
     def batch(self, step: int) -> Batch:
-        """The examples of one step."""
         epoch, position = divmod(step, self.steps_per_epoch)
         if epoch != self._epoch:
             source = generator(self.data.device, self.seed, "epoch", epoch)
@@ -114,7 +106,7 @@ class Sampler:
         data, sampling = self.data, self.sampling
         count = data.indptr.diff()
         usable = count >= (1 if sampling.kind == "pairs" else 2)
-        if sampling.negatives and not sampling.shared_negatives:
+        if sampling.negatives:
             usable &= self._negatives.has_negatives()
         if sampling.kind == "sequences":
             return usable.nonzero().squeeze(1)
@@ -146,18 +138,134 @@ class Sampler:
     def _sequences(self, users: Tensor, source: torch.Generator) -> Batch:
         data, length = self.data, self.sampling.length
         start, end = data.indptr[users], data.indptr[users + 1]
-        if self.sampling.crop:
-            slack = (end - start - length - 1).clamp(min=0)
-            share = torch.rand(len(users), generator=source, device=users.device)
-            end = end - (share * (slack + 1)).to(torch.int64).minimum(slack)
+        # Of a sequence that is too long, a random stretch.
+        slack = (end - start - length - 1).clamp(min=0)
+        share = torch.rand(len(users), generator=source, device=users.device)
+        end = end - (share * (slack + 1)).to(torch.int64).minimum(slack)
         history = windows(data.item, start, end - 1, length, repeat=False)
         positives = windows(data.item, start + 1, end, length, repeat=False)
-        return Batch(users, positives, self._sequence_negatives(users, source), history)
+        count = self.sampling.negatives
+        drawn = self._negatives.sample(users, length * count, source).view(
+            len(users), length, count
+        )
+        return Batch(users, positives, drawn, history)
 
-    def _sequence_negatives(self, users: Tensor, source: torch.Generator) -> Tensor:
-        size, length, count = len(users), self.sampling.length, self.sampling.negatives
-        if self.sampling.shared_negatives is None:
-            return self._negatives.sample(users, length * count, source).view(size, length, count)
-        shapes = {"position": (size, length), "sequence": (size, 1), "batch": (1, 1)}
-        shape = (*shapes[self.sampling.shared_negatives], count)
-        return self._negatives.sample_all(shape, source).expand(size, -1, -1)
+
+@dataclass(frozen=True, eq=False)
+class TrainingData:
+    """The training part, wholly on one device. All indices are int64."""
+
+    n_users: int
+    n_items: int
+    user: Tensor
+    """int64[n]: the user of every interaction, ascending."""
+    item: Tensor
+    """int64[n]: the item of every interaction, in time order within a user."""
+    indptr: Tensor
+    """int64[n_users + 1]: user u has rows `indptr[u]:indptr[u + 1]`."""
+    sorted_item: Tensor
+    """int64[n]: each user's items in ascending order (what the negative sampler searches)."""
+
+    @classmethod
+    def from_interactions(cls, train: Interactions, device: torch.device) -> TrainingData:
+        by_item = train.item[np.lexsort((train.item, train.user))]
+        arrays = (train.user, train.item, train.sequences().indptr, by_item)
+        tensors = (torch.from_numpy(np.asarray(a, dtype=np.int64)).to(device) for a in arrays)
+        return cls(train.n_users, train.n_items, *tensors)
+
+    @property
+    def device(self) -> torch.device:
+        return self.item.device
+
+
+def windows(item: Tensor, start: Tensor, end: Tensor, length: int, repeat: bool = True) -> Tensor:
+    """int64[m, length]: the last items of `item[start:end]`, oldest first, for m ranges at once.
+
+    A shorter range repeats its first item in front (`repeat`) or is filled with -1.
+    """
+    offset = torch.arange(-length, 0, device=item.device)
+    position = end[:, None] + offset
+    items = item[position.clamp(min=0).maximum(start[:, None]).clamp(max=max(len(item) - 1, 0))]
+    missing = position < start[:, None]
+    if repeat:
+        missing = (start == end)[:, None].expand_as(position)
+    return items.masked_fill(missing, -1)
+
+
+def circular_windows(item: Tensor, start: Tensor, end: Tensor, row: Tensor, length: int) -> Tensor:
+    """As `windows` up to `row`, where `start:end` is a circle; `row` itself is never read."""
+    offset = torch.arange(-length, 0, device=item.device)
+    count = (end - start)[:, None]
+    items = item[start[:, None] + ((row - start)[:, None] + offset) % count]
+    return items.masked_fill(-offset >= count, -1)
+
+
+def recent_items(
+    sequences: Sequences, users: NDArray[np.int32], length: int, repeat: bool = True
+) -> Tensor:
+    """int64[len(users), length] on the CPU: the newest items of some users, oldest first."""
+    if len(sequences.items) == 0:
+        return torch.full((len(users), length), -1)
+    arrays = (users, sequences.indptr, sequences.items)
+    rows, indptr, item = (torch.from_numpy(np.asarray(a, dtype=np.int64)) for a in arrays)
+    return windows(item, indptr[rows], indptr[rows + 1], length, repeat)
+
+
+class NegativeSampler:
+    """Draws items a user has not, uniformly, by one binary search among the user's positives."""
+
+    def __init__(self, data: TrainingData) -> None:
+        again = torch.zeros_like(data.item, dtype=torch.bool)  # a repeated event counts once
+        again[1:] = (data.sorted_item.diff() == 0) & (data.user.diff() == 0)
+        running = torch.cat([data.item.new_zeros(1), (~again).cumsum(0)])
+        first = running[data.indptr]
+        taken_before = running[:-1] - first[data.user] - again.long()
+        self._skipped = torch.cat([taken_before + 1, data.item.new_zeros(1)])
+        """int64[n + 1]: a user's positives up to and with each of them."""
+        self._stride = data.n_items + 1
+        self._keys = data.user * self._stride + data.sorted_item - taken_before
+        self._indptr = data.indptr
+        self._free = data.n_items - first.diff()
+        """int64[n_users]: items the user has not."""
+
+    def has_negatives(self) -> Tensor:
+        return self._free > 0
+
+    def sample(self, users: Tensor, count: int, generator: torch.Generator) -> Tensor:
+        """int64[len(users), count]: negatives with replacement; -1 for who has every item."""
+        # 2**62 values folded into at most n_items: the bias of the remainder is below 2**-30.
+        draw = torch.randint(2**62, (len(users), count), generator=generator, device=users.device)
+        on_cpu = users.device.type == "cpu"
+        return self.items_on_cpu(users, draw) if on_cpu else self.items(users, draw)
+
+    def items(self, users: Tensor, draw: Tensor) -> Tensor:
+        """The free item of each draw; -1 where none is free."""
+        free = self._free[users][:, None]
+        left = draw % free.clamp(min=1)
+        # Positives with at most r free items before them lie before the r-th free item.
+        query = users[:, None] * self._stride + left
+        after = torch.searchsorted(self._keys, query, right=True)
+        last = (after - 1).clamp(min=0)
+        some = after > self._indptr[users][:, None]
+        skipped = torch.where(some, self._skipped[last], 0)
+        return torch.where(free > 0, left + skipped, -1)
+
+    def items_on_cpu(self, users: Tensor, draw: Tensor) -> Tensor:
+        """The same numbers in one compiled pass, searching among the user's positives only."""
+        tensors = (users.contiguous(), draw, self._free, self._indptr, self._keys, self._skipped)
+        return torch.from_numpy(_map_back(self._stride, *(t.numpy() for t in tensors)))
+
+
+@kernel
+def _map_back(
+    stride: int, users: Ints, draw: Ints, free: Ints, indptr: Ints, keys: Ints, skipped: Ints
+) -> Ints:
+    positions = np.full_like(draw, -1)
+    for row, user in enumerate(users):
+        if free[user] > 0:
+            first, own = indptr[user], keys[indptr[user] : indptr[user + 1]]
+            for column in range(draw.shape[1]):
+                left = draw[row, column] % free[user]
+                before = np.searchsorted(own, user * stride + left, side="right")
+                positions[row, column] = left + (skipped[first + before - 1] if before > 0 else 0)
+    return positions

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from leporid.config import setting
 from leporid.errors import ConfigError
-from leporid.models.shared.recipes import GENERAL
+from leporid.models.shared.catalogue import GENERAL
 from leporid.training import TrainingConfig
 
 Architecture = Literal["resnet", "revnet", "only_conv", "no_conv"]
@@ -16,11 +16,19 @@ Branch = Literal["discriminative", "generative", "mixture"]
 
 @dataclass(frozen=True, kw_only=True)
 class DLR2Config(TrainingConfig):
-    """Settings of `DLR2`. The defaults are the paper's recipe, with the margin that works."""
+    """The defaults are the paper's recipe, with the margin that works."""
 
+    renamed: ClassVar[dict[str, str]] = {"frozen_starts": "freeze_init", "new_people": "new_users"}
+    removed = TrainingConfig.removed | {
+        "negative_power": 0.75, "hard_pool": 8, "item_dropout": 0.0, "generative_weight": 1.0,
+        "temperature": 1.0, "neighbours": 100,
+    }  # fmt: skip
+    removed_choices = (
+        *TrainingConfig.removed_choices,
+        *(("negative_kind", "popularity"), ("negative_kind", "in_batch")),
+    )
     passes: float = setting(3.0, at_least=0)
-    """A small log needs fewer than 5,000 steps: MovieLens-1M takes all of them (2.2 passes),
-    MovieLens-100K 760."""
+    """A small log needs fewer than 5,000 steps."""
     architecture: Architecture = "resnet"
     """Design of the Feature Network."""
     losses: Literal["both", "discriminative", "generative"] = "both"
@@ -34,66 +42,45 @@ class DLR2Config(TrainingConfig):
     length: int = setting(5, at_least=1)
     """l, the number of recent items read."""
     padding: Literal["repeat", "blank", "none"] = "repeat"
-    """A history shorter than l repeats its first item, or leaves rows of the image blank; or is not
-    trained on at all, and repeats when it is scored."""
+    """A history shorter than l repeats its first item, leaves rows blank, or is not trained on."""
     circular: bool = False
-    """Read a history as a circle: an example reads the items after it as well as those before, so
-    that training reads as much as a request does. For logs without order."""
+    """For logs without order: an example reads the items after it as well as those before."""
     profile: int = setting(0, at_least=0)
-    """One more row of the image: the sum of this many recent items over the root of their number.
-    0 leaves it out."""
+    """One more row of the image: the scaled sum of this many recent items; 0 leaves it out."""
     gain: bool = False
-    """Multiply the image by a learnt number, at first the one that gives item rows unit size: small
-    initial embeddings then reach the network as well as large ones do."""
+    """Multiply the image by a learnt number, which at first gives item rows unit size."""
     shortcut: bool = False
-    """Softmax: G corrects a learnt average of the rows it reads, so that an untrained G already
-    points to the neighbourhood of what the user had last."""
+    """Softmax: G corrects a learnt average of the rows it reads."""
     margin: float = setting(0.5, at_least=0)
     """m_S = m_G. The paper prints 0, with which L_S is zero for a network that outputs zero."""
     relu_on_negatives: bool = False
-    """Apply the last ReLU of S to negatives in L_S too, as printed. A network whose S falls below
-    zero everywhere then has no gradient left, and some seeds end there."""
+    """Apply the last ReLU of S to negatives in L_S too, as printed; some seeds then end without
+    a gradient."""
     last_relu: bool = True
-    """S ends in a ReLU, as printed. Without it, as in the authors' program, L_S is the square of S
-    for a positive on both sides of zero."""
+    """S ends in a ReLU, as printed; in the authors' program it does not."""
     ranking_distance: Literal["squared", "absolute"] = "squared"
-    """Margin: G ranks items by the mean squared difference, its distance in L_G, or by the mean
-    absolute one, as the authors' program does."""
-    frozen_starts: bool = False
-    """Keep the vectors of every initialiser but `random` as they are (`freeze_steps=-1` for them
-    alone)."""
-    generative_weight: float = 1.0
-    """Weight of L_G in the sum; L_S has 1."""
+    """Margin: G ranks by the mean squared difference, or the absolute (authors' program)."""
+    freeze_init: bool = False
+    """Keep the initial embeddings of every initialiser but `random` (`freeze_steps=-1`)."""
     negatives: int = setting(1, at_least=1)
     """Negative items for each example in L_S (and in L_G of the margin objective)."""
-    negative_kind: Literal["uniform", "popularity", "in_batch", "hard"] = "uniform"
-    """How they are found: `in_batch` takes other examples' items, `hard` those G ranks highest
-    among `hard_pool` times as many uniform draws."""
-    negative_power: float = 0.75
-    """Exponent of popularity for `popularity`."""
-    hard_pool: int = setting(8, at_least=1)
-    """Draws for each `hard` negative."""
+    negative_kind: Literal["uniform", "hard"] = "uniform"
+    """How they are found: `hard` takes those G ranks highest among eight times as many draws."""
     image_dropout: float = setting(0.0, at_least=0, below=1)
     """Dropout on the input image."""
     feature_dropout: float = setting(0.0, at_least=0, below=1)
     """Dropout before the linear layer of the Feature Network."""
     user_dropout: float = setting(0.0, at_least=0, below=1)
     """Augmentation: share of examples whose user row is blanked."""
-    item_dropout: float = setting(0.0, at_least=0, below=1)
-    """Augmentation: share of history rows that are blanked."""
     item_bias: bool = False
     """Softmax: a learnt bias for each item in G's scores."""
-    temperature: float = setting(1.0, above=0)
-    """Softmax: initial factor of G's scores; it is learnt."""
     label_smoothing: float = setting(0.0, at_least=0, below=1)
     """Softmax: smoothing of L_G's targets."""
     mixture: float = setting(0.5, at_least=0, at_most=1)
     """Weight of S when `inference` is `mixture`; G has the rest."""
-    new_people: Literal["auto", "blank", "placed"] = "auto"
+    new_users: Literal["auto", "blank", "placed"] = "auto"
     """The row of a new user: blank, as `user_dropout` trains it, or placed: the mean of similar
     fitted users. `auto` is blank where half of the examples or more were."""
-    neighbours: int = setting(100, at_least=1)
-    """Fitted users whose rows give a new user's row."""
 
     def validate(self) -> None:
         if self.relu_on_negatives and not self.last_relu:
@@ -114,7 +101,7 @@ class DLR2Config(TrainingConfig):
 RECIPES: dict[str, dict[str, Any]] = {
     "paper": {"init_scale": 1.0, "metric": "F1@10"},
     "authors": {
-        "last_relu": False, "margin": 0.5, "frozen_starts": True, "padding": "none", "length": 5,
+        "last_relu": False, "margin": 0.5, "freeze_init": True, "padding": "none", "length": 5,
         "ranking_distance": "absolute", "batch_size": 32, "steps": 5000,
         "metric": "Precision@1", "eval_every": 100,
     },

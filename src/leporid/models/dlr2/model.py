@@ -9,7 +9,6 @@ from __future__ import annotations
 import warnings
 from typing import Any, ClassVar, Literal, Self
 
-import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional
@@ -24,9 +23,8 @@ from leporid.models.shared.losses import in_closed_form, softmax_loss
 from leporid.models.shared.neural_kinds import DotProduct, with_constant
 from leporid.training import Batch, Sampling
 
-_RECALL_USERS, _RECALL_PAIRS = 500, 2_000_000
-"""Users whose full ranking a record compares with two stages, and pairs scored for it: a second or
-two on a CPU."""
+_HARD_POOL = 8
+"""Draws for each `hard` negative."""
 
 
 class DLR2(TwoStages, DotProduct):
@@ -47,27 +45,20 @@ class DLR2(TwoStages, DotProduct):
         return 1.0 if self.config.objective == "margin" else super().init_size
 
     def sampling(self) -> Sampling:
-        """Windows of the last l items and their next item."""
         config = self.config
-        pool = config.hard_pool if config.negative_kind == "hard" else 1
-        power = config.negative_power if config.negative_kind == "popularity" else 0.0
+        pool = _HARD_POOL if config.negative_kind == "hard" else 1
         return Sampling(
             "windows",
             length=max(config.length, config.profile),
             negatives=config.negatives * pool,
-            negative_power=power,
             repeat=config.padding != "blank",
             circular=config.circular,
             shortest=config.length if config.padding == "none" else 1,
         )
 
-    @property
-    def neighbours(self) -> int:
-        return self.config.neighbours
-
     def new_rows(self, histories: Sequences) -> Tensor:
         """float32[len(histories), D]: blank rows, or rows among those of similar users."""
-        kind = self.config.new_people
+        kind = self.config.new_users
         if kind == "placed" or (kind == "auto" and self.config.user_dropout < 0.5):
             return super().new_rows(histories)
         return self.user_table().new_zeros(len(histories), self.config.dim)
@@ -80,7 +71,7 @@ class DLR2(TwoStages, DotProduct):
                 LeporidWarning,
                 stacklevel=3,
             )
-        if self.config.frozen_starts:
+        if self.config.freeze_init:
             init = options.get("init")
             given = init is not None and init.items.provenance.get("method") != "random"
             steps = -1 if given else max(self.config.freeze_steps, 0)
@@ -88,7 +79,6 @@ class DLR2(TwoStages, DotProduct):
         super()._fit(split, **options)
 
     def loss(self, batch: Batch) -> Tensor:
-        """L_S + L_G, or one of them."""
         net, config = self.network, self.config
         assert batch.history is not None
         s = net.state(net.users(batch.users), batch.history)
@@ -96,7 +86,7 @@ class DLR2(TwoStages, DotProduct):
         g = net.target(s) if by_g or config.negative_kind == "hard" else None
         softmax, total = config.objective == "softmax", s.new_zeros((), dtype=torch.float32)
         if by_g and g is not None and softmax:
-            total = total + config.generative_weight * self._softmax_loss(g, batch.positives)
+            total = total + self._softmax_loss(g, batch.positives)
             if config.losses == "generative":
                 return total
         items = torch.cat([batch.positives.unsqueeze(1), self._negatives(batch, g)], dim=1)
@@ -104,7 +94,7 @@ class DLR2(TwoStages, DotProduct):
         if config.losses != "generative":
             total = total + self._discriminative_loss(s, candidates)
         if by_g and g is not None and not softmax:
-            total = total + config.generative_weight * hinge(g.float(), candidates, config.margin)
+            total = total + hinge(g.float(), candidates, config.margin)
         return total
 
     def _discriminative_loss(self, s: Tensor, candidates: Tensor) -> Tensor:
@@ -116,7 +106,6 @@ class DLR2(TwoStages, DotProduct):
         return functional.cross_entropy(scored, first)
 
     def _softmax_loss(self, g: Tensor, positives: Tensor) -> Tensor:
-        """L_G against all items."""
         net, smoothing = self.network, self.config.label_smoothing
         if in_closed_form(g):
             hot = g * net.log_temperature.exp()
@@ -128,25 +117,18 @@ class DLR2(TwoStages, DotProduct):
     def _negatives(self, batch: Batch, g: Tensor | None) -> Tensor:
         """int64[B, negatives]; G(s) is needed where they are those it ranks highest."""
         config, drawn = self.config, batch.negatives
-        if config.negative_kind == "hard" and g is not None:
-            pool, g = self.network.items(drawn), g.float().unsqueeze(1)
-            margin = config.objective == "margin"
-            near = -(pool - g).pow(2).mean(-1) if margin else (pool * g).sum(-1)
-            return drawn.gather(1, near.topk(config.negatives, dim=1).indices)
-        if config.negative_kind == "in_batch":
-            rows = torch.arange(len(batch), device=drawn.device)[:, None]
-            shift = torch.arange(1, config.negatives + 1, device=drawn.device)
-            others = batch.positives[(rows + shift) % len(batch)]
-            # Another example's item may be this one's positive: the uniform draw stands in.
-            return torch.where(others == batch.positives[:, None], drawn, others)
-        return drawn
+        if config.negative_kind == "uniform" or g is None:
+            return drawn
+        pool, g = self.network.items(drawn), g.float().unsqueeze(1)
+        margin = config.objective == "margin"
+        near = -(pool - g).pow(2).mean(-1) if margin else (pool * g).sum(-1)
+        return drawn.gather(1, near.topk(config.negatives, dim=1).indices)
 
     def prepare(self) -> Tensor:
         """float32[n_items, 256]: the item half of S's first layer."""
         return self.network.discriminative.item_half(self.network.items.weight)
 
     def row_scores(self, rows: Tensor, recent: Tensor | None) -> Tensor:
-        """Scores of all items by the branch the settings name."""
         net, branch, s = self.network, self.config.inference, self._states(rows, recent)
         generated = None if branch == "discriminative" else net.generative_scores(net.target(s))
         if branch == "generative" and generated is not None:
@@ -196,22 +178,9 @@ class DLR2(TwoStages, DotProduct):
         self.config = self.config.replace(inference=branch)
         return self
 
-    def training_summary(self) -> dict[str, Any]:
-        """As of every neural model, and what two stages find of the full top 10, of some users."""
-        summary = super().training_summary()
-        if self.config.losses != "generative":
-            some = max(1, min(_RECALL_USERS, _RECALL_PAIRS // self.train.n_items))
-            users = np.arange(min(some, self.train.n_users), dtype=np.int32)
-            summary["two_stage_recall@10"] = self.two_stage_recall(users)
-        return summary
-
 
 def square_square(scored: Tensor, config: DLR2Config) -> Tensor:
-    """L_S (Eq. 10). scored [B, 1 + k]: S before its last ReLU (if it has one), the positive first.
-
-    Where S is below zero for a negative, the ReLU would stop its gradient; without it the
-    parabola goes on, and S can always come back. Above zero the two are the same.
-    """
+    """L_S (Eq. 10). scored [B, 1 + k]: S before its last ReLU, the positive first."""
     positive, negatives = scored[:, 0], scored[:, 1:]
     near = (positive.relu() if config.last_relu else positive).square()
     negatives = negatives.relu() if config.relu_on_negatives else negatives

@@ -1,13 +1,11 @@
 """The network of DLR2: the Feature Network, the two heads, and the tables they read.
 
 The input of the Feature Network is an image with one channel: row 0 the user's vector, then the
-last l items, oldest first. It has four designs, as in the paper's appendix. Of the heads, S scores
-an item and G says what the next item looks like.
+last l items, oldest first. Of the heads, S scores an item and G says what the next item looks like.
 """
 
 from __future__ import annotations
 
-import math
 from itertools import pairwise
 from typing import cast
 
@@ -34,9 +32,8 @@ def _conv(inputs: int, outputs: int, size: int, stride: int = 1) -> nn.Conv2d:
 class Stem(nn.Module):
     """1x1 convolution of one channel to many, ReLU, and the 3x3 convolution after it.
 
-    Without a bias, relu(w x) is |w| relu(x) or |w| relu(-x), by the sign of w: all channels are
-    multiples of two. The 3x3 convolution over them is computed on those two, with its kernel
-    summed accordingly: the same function with a thirty-second of the work.
+    Without a bias, relu(w x) is |w| relu(x) or |w| relu(-x): all channels are multiples of two,
+    and the 3x3 convolution is computed on those, with its kernel summed accordingly.
     """
 
     def __init__(self, channels: int) -> None:
@@ -172,8 +169,7 @@ def generative(dim: int) -> nn.Sequential:
 class Discriminative(nn.Module):
     """S: [s; e_j] -> 256 -> 256 -> 128 -> 1, given before its last ReLU.
 
-    The first layer is a sum of a user half and an item half, so each is computed once for each
-    user and once for each item instead of once for each pair.
+    The first layer is a sum of a user half and an item half, each computed once.
     """
 
     def __init__(self, dim: int) -> None:
@@ -204,10 +200,7 @@ class Discriminative(nn.Module):
         return cast(Tensor, self.last(self.third(self.second(hidden).relu()).relu()).squeeze(-1))
 
     def all_items(self, s: Tensor, items: Tensor) -> Tensor:
-        """S of every item for every user: s [m, D], item halves [n, 256] -> [m, n].
-
-        A user's scores do not depend on who else is in the batch.
-        """
+        """S of every item for every user: s [m, D], item halves [n, 256] -> [m, n]."""
         users = self.user_half(s)
         if s.is_cuda:
             step = max(1, _DEVICE_PAIRS // len(items))
@@ -250,7 +243,7 @@ class DLR2Network(nn.Module):
             # would be dead at once. Half the margin is the best constant distance.
             nn.init.constant_(self.discriminative.last.bias, config.margin / 2)
         if config.objective == "softmax":
-            self.log_temperature = nn.Parameter(torch.tensor(math.log(config.temperature)))
+            self.log_temperature = nn.Parameter(torch.tensor(0.0))
             bias = torch.zeros(context.train.n_items)
             self.bias = nn.Parameter(bias, requires_grad=config.item_bias)
         if config.gain:
@@ -266,10 +259,7 @@ class DLR2Network(nn.Module):
         return self.items.weight.detach().float().square().mean().sqrt().clamp(min=1e-6)
 
     def state(self, user_rows: Tensor, recent: Tensor) -> Tensor:
-        """s: user_rows [B, D], recent int64[B, l] (-1 is a blank row) -> [B, D].
-
-        With `shortcut` the average of the history that G corrects follows: [B, 2 D].
-        """
+        """s: user_rows [B, D], recent int64[B, l] -> [B, D]; `shortcut` adds G's average."""
         known = (recent >= 0).unsqueeze(-1)
         rows = self.items(recent.clamp(min=0)) * known
         parts = [user_rows.unsqueeze(1), rows[:, -self.config.length :]]
@@ -286,14 +276,11 @@ class DLR2Network(nn.Module):
         return torch.cat([s, average / self._item_size()], dim=1)
 
     def _blank(self, image: Tensor) -> Tensor:
-        """Augmentation: whole rows of the image set to zero."""
-        config = self.config
-        if not (config.user_dropout or config.item_dropout):
+        """Augmentation: a share of the user rows set to zero."""
+        if not self.config.user_dropout:
             return image
-        share = torch.full(image.shape[:2], config.item_dropout, device=image.device)
-        share[:, 0] = config.user_dropout
-        if config.profile:
-            share[:, 1] = 0.0
+        share = torch.zeros(image.shape[:2], device=image.device)
+        share[:, 0] = self.config.user_dropout
         return image * (torch.rand_like(share) >= share).unsqueeze(-1)
 
     def target(self, s: Tensor) -> Tensor:

@@ -1,8 +1,7 @@
 """Two stages: S of a few items tells what S of the others is, and the best of them are scored.
 
-S of all users and items is nearly a matrix of low rank, for it is a smooth function of two short
-vectors. The scores of some users show which items (the anchors) determine a row, and how the rest
-of it follows from them; the row of any user is then a small matrix product. After
+S of all users and items is nearly a matrix of low rank. The scores of some users show which items
+(the anchors) determine a row, and how the rest of it follows from them. After
 
     Yadav et al.: Efficient Nearest Neighbor Search for Cross-Encoder Models using Matrix
     Factorization. EMNLP 2022.
@@ -72,16 +71,13 @@ class TwoStages(UserTableRecommender):
 
     @property
     def network(self) -> DLR2Network:
-        """The network, with its own type."""
         return cast(DLR2Network, self.net)
 
     def weights_changed(self) -> None:
-        """Forget the anchors too."""
         super().weights_changed()
         self._anchors = None
 
     def anchors(self) -> Anchors:
-        """Those of the present weights."""
         if self._anchors is None:
             n_users = self.train.n_users
             users = np.unique(np.linspace(0, n_users - 1, min(USERS, n_users)).astype(np.int32))
@@ -107,16 +103,14 @@ class TwoStages(UserTableRecommender):
         parts = torch.split(rows, _STATES_AT_ONCE), torch.split(recent, _STATES_AT_ONCE)
         return torch.cat([self.network.state(*part) for part in zip(*parts, strict=True)])
 
-    def _top_k(
-        self, users: Indices, n: int, exclude_seen: bool, allowed: Allowed, batch: int | None = None
-    ) -> TopK:
+    def _top_k(self, users: Indices, n: int, exclude_seen: bool, allowed: Allowed) -> TopK:
         if allowed is None and len(users) >= _WORTH_ANCHORS:
             known = self.known.sequences().take(users)
             hidden = known if exclude_seen else Sequences.from_rows([known.of(0)[:0]] * len(users))
             top = self.retrieve(users, n, max(CANDIDATES, 2 * n), hidden=hidden)
             if top is not None:
                 return top
-        return super()._top_k(users, n, exclude_seen, allowed, batch)
+        return super()._top_k(users, n, exclude_seen, allowed)
 
     def retrieve(
         self,
@@ -127,64 +121,44 @@ class TwoStages(UserTableRecommender):
         histories: Sequences | None = None,
         hidden: Sequences,
     ) -> TopK | None:
-        """Two stages, where S alone ranks and there are more items than candidates."""
         by_s = self.config.inference != "generative" and self.cold_items is None
         if not by_s or not 0 < candidates < self.train.n_items:
             return None
-        if histories is not None:
-            return self.two_stage_histories(histories, n, candidates, hidden=hidden)
-        assert users is not None
-        return self.two_stage(users, n, candidates, hidden=hidden)
+        return self.two_stage(users, n, candidates, histories=histories, hidden=hidden)
 
     def two_stage(
         self,
-        users: Indices,
+        users: Indices | None,
         n: int = 10,
-        candidates: int = 200,
-        history: Sequences | None = None,
+        candidates: int = CANDIDATES,
         *,
+        histories: Sequences | None = None,
         hidden: Sequences | None = None,
     ) -> TopK:
         """The best `n` items: of all but `candidates`, S is only estimated from its anchors.
 
-        The scores are the model's own (S, or the mixture). Where the estimates of the candidates
-        are so far off that an item left out may belong among the `n`, all items are scored.
-        `hidden` has one row per user: items not to retrieve, by default what the user has had.
+        Where the estimates of the candidates are so far off that an item left out may belong among
+        the `n`, all items are scored. With `users=None` the `histories` are those of new users.
+        `hidden` has one row per user: items not to retrieve, by default the history.
         """
-        sequences = self.known.sequences() if history is None else history
-        hidden = sequences.take(users) if hidden is None else hidden
-        if self.cold_items is not None:  # S alone does not rank
-            return masked_top_k(self.score(users, history), n, seen=hidden)
-        index = torch.from_numpy(np.asarray(users, dtype=np.int64)).to(self.device)
-        with self._scoring():
-            s = self._states(self.user_table()[index], self._recent(sequences, users))
-            return self._two_stage(s, n, candidates, hidden)
-
-    def two_stage_histories(
-        self,
-        histories: Sequences,
-        n: int = 10,
-        candidates: int = 200,
-        *,
-        hidden: Sequences | None = None,
-    ) -> TopK:
-        """`two_stage` for new users; `hidden` is by default what is in the histories."""
+        if histories is None:
+            histories = self.known.sequences().take(cast(Indices, users))
         hidden = histories if hidden is None else hidden
-        if self.cold_items is not None:
-            rows = [histories.of(row) for row in range(len(histories))]
-            return masked_top_k(self.score_histories(rows), n, seen=hidden)
-        recent = self._recent(histories, np.arange(len(histories), dtype=np.int32))
+        rows = np.arange(len(histories), dtype=np.int32)
+        if self.cold_items is not None:  # S alone does not rank
+            new = [histories.of(row) for row in range(len(histories))]
+            scores = self.score_histories(new) if users is None else self.score(users)
+            return masked_top_k(scores, n, seen=hidden)
         with self._scoring():
-            s = self._states(self.new_rows(histories), recent)
+            s = self._states(self.user_rows(histories, users), self._recent(histories, rows))
             return self._two_stage(s, n, candidates, hidden)
 
     def _two_stage(self, s: Tensor, n: int, candidates: int, hidden: Sequences) -> TopK:
         check_n(n)
         items, values = [np.empty((0, n), np.int32)], [np.empty((0, n), np.float32)]
         for first in range(0, len(s), _USERS_AT_ONCE):
-            rows = np.arange(first, min(first + _USERS_AT_ONCE, len(s)))
-            part = s[first : first + _USERS_AT_ONCE]
-            top = self._some_lists(part, n, candidates, hidden.take(rows))
+            part = np.arange(first, min(first + _USERS_AT_ONCE, len(s)))
+            top = self._some_lists(s[part[0] : part[-1] + 1], n, candidates, hidden.take(part))
             items.append(top.items)
             values.append(top.scores)
         return TopK(np.concatenate(items), np.concatenate(values))
@@ -226,16 +200,3 @@ class TwoStages(UserTableRecommender):
             again = masked_top_k(full.cpu().numpy(), n, seen=hidden.take(unsure))
             top.items[unsure], top.scores[unsure] = again.items, again.scores
         return top
-
-    def two_stage_recall(
-        self, users: Indices, n: int = 10, candidates: int = 200, history: Sequences | None = None
-    ) -> float:
-        """Share of the full ranking's top `n` that `two_stage` finds, mean over users."""
-        top = self.two_stage(users, n, candidates, history)
-        sequences = self.known.sequences() if history is None else history
-        full = masked_top_k(self.score(users, history), n, seen=sequences.take(users))
-        shares = [
-            len(np.intersect1d(a[a >= 0], b[b >= 0])) / max(1, int((b >= 0).sum()))
-            for a, b in zip(top.items, full.items, strict=True)
-        ]
-        return float(np.mean(shares)) if shares else 1.0

@@ -1,7 +1,6 @@
 """Cold items: how a model scores items that its training has not seen.
 
-A row that was never a target of training is on no scale that compares with the others, and content
-does not fit into a row: user embeddings encode what users choose next, not item text. So the score
+A row that was never a target of training is on no scale that compares with the others. So the score
 of a cold item j for a user u is
 
     m + a (s_uj - m + c_j (<t_u, t_j> - t)),
@@ -16,7 +15,7 @@ all are lowered alike. No held-out target is read.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
@@ -24,7 +23,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from torch import Tensor
 
-from leporid.data import IdMap, Interactions, Sequences, item_features
+from leporid.data import IdMap, Sequences, item_features
 from leporid.errors import DataError
 from leporid.evaluation import chunk_rows, masked_top_k
 from leporid.initializers import principal_components
@@ -32,7 +31,6 @@ from leporid.models.shared.lists import Indices, Scores
 from leporid.models.shared.sparse import history_rows
 
 CONTENT_DIM = 128
-"""Entries of a content vector."""
 CONTENT_WEIGHT = 0.25
 """Of content beside the model, both in units of their spread."""
 _USERS, _RANKS = 500, 10
@@ -41,7 +39,6 @@ _MAX_SHARE = 0.5
 """Of the ranks, at most this share goes to cold items, however many they are."""
 _SCALES, _HALVINGS = (0.1, 5.0), 20
 """What `a` may be, and how often the range is halved."""
-_TINY = 1e-12
 _PREFIX, _OLD_PREFIX = "cold_items.", "newcomers."
 """Of the saved arrays; the old one is that of version 0.7."""
 
@@ -62,10 +59,7 @@ class ColdItems:
     """float32[cold]: what the means add."""
 
     def adjust(self, scores: Tensor, newest: Tensor) -> Tensor:
-        """The model's scores [m, n_items] with those of cold items adjusted.
-
-        newest: int64[m, l], items of these users, -1 where there are none.
-        """
+        """Scores [m, n_items] with those of cold items adjusted; newest: int64[m, l]."""
         content = _mean_content(self.content, newest) @ self.content[self.items].T
         own = self.scale * scores[:, self.items] + self.weight * content + self.shift
         return scores.index_copy(1, self.items, own)
@@ -85,7 +79,6 @@ class ColdItems:
         return wide
 
     def to(self, device: torch.device) -> ColdItems:
-        """The same on another device."""
         return ColdItems(*(tensor.to(device) for tensor in vars(self).values()))
 
     def among(self, rows: NDArray[np.int64], n_items: int) -> ColdItems:
@@ -96,7 +89,6 @@ class ColdItems:
         return ColdItems(row[self.items], content, self.scale, self.weight, self.shift)
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """What is saved."""
         return {_PREFIX + name: tensor.cpu().numpy() for name, tensor in vars(self).items()}
 
     @classmethod
@@ -127,43 +119,24 @@ def content_vectors(features: sparse.csr_array) -> NDArray[np.float32]:
     return vectors
 
 
-class Scorer(Protocol):
-    """What `fit_cold_items` asks of a neural model."""
-
-    @property
-    def known(self) -> Interactions:
-        """The interactions of the fit."""
-
-    @property
-    def device(self) -> torch.device:
-        """Where the network is."""
-
-    def score_tensor(self, users: Indices) -> Tensor:
-        """float32[m, n_items]."""
-
-    def newest(self, sequences: Sequences, users: Indices) -> Tensor:
-        """int64[m, l]."""
-
-
 @torch.no_grad()
 def fit_cold_items(
-    model: Scorer,
+    model: Any,
     items: NDArray[np.int64],
     content: NDArray[np.float32] | None = None,
     content_weight: NDArray[np.float64] | None = None,
     *,
     share: float,
 ) -> ColdItems:
-    """The numbers for the cold `items` of a model, so that they get `share` of the ranks.
+    """The numbers for the cold `items` of a neural model, so that they get `share` of the ranks.
 
     content: float32[n_items, k]; content_weight: float[cold], from 0 to 1. Without both the scores
     are the model's own, on the scale of the others.
     """
-    if content is None or content_weight is None:
-        content, content_weight = (
-            np.zeros((model.known.n_items, 0), np.float32),
-            np.zeros(len(items)),
-        )
+    if content is None:
+        content = np.zeros((model.known.n_items, 0), np.float32)
+    if content_weight is None:
+        content_weight = np.zeros(len(items))
     known = np.unique(model.known.user)
     users = known[np.unique(np.linspace(0, len(known) - 1, _USERS).astype(np.int64))]
     users, history = users.astype(np.int32), model.known.sequences()
@@ -183,7 +156,7 @@ def fit_cold_items(
     mean = total / (len(users) * max(int(is_warm.sum()), 1))
     scores, products = torch.cat(own), torch.cat(like)
     weight = torch.from_numpy(content_weight).to(scores) * CONTENT_WEIGHT * scores.std(correction=0)
-    weight /= products.std(correction=0).clamp(min=_TINY)
+    weight /= products.std(correction=0).clamp(min=1e-12)
     mixed = scores - mean + weight * (products - products.mean())
     seen_cold = torch.from_numpy(model.known.csr()[users][:, items].toarray() > 0)
     mixed = mixed.masked_fill(seen_cold.to(mixed.device), -torch.inf)
@@ -196,9 +169,9 @@ def fit_cold_items(
 
 
 def _scale_for(share: float, cold: NDArray[np.float32], warm: NDArray[np.float32]) -> float:
-    """The factor on the best cold scores [m, k] at which they take `share` of the warm ones' ranks.
+    """The factor at which the best cold scores [m, k] take `share` of the warm ones' ranks [m, 10].
 
-    The i-th best cold item is shown once it is above the i-th last warm item, float[m, 10].
+    The i-th best cold item is shown once it is above the i-th last warm item.
     """
     rivals = warm[:, ::-1][:, : cold.shape[1]]
     low, high = np.log(_SCALES)
@@ -225,17 +198,12 @@ def _mean_content(table: Tensor, newest: Tensor) -> Tensor:
 
 
 class ContentNeighbours:
-    """Scores by content alone, for `leporid.evaluate`: the baseline that cold items must beat.
-
-    The score of an item is the sum of its cosines with the items of the history. Nothing is fitted,
-    so cold items are scored like all others.
-    """
+    """The baseline that cold items must beat: sums of cosines with the items of the history."""
 
     def __init__(self, items: IdMap, source: Any, columns: tuple[str, ...] = ()) -> None:
         self._features = item_features(items, source, columns=columns).matrix
 
     def score(self, users: Indices, history: Sequences) -> Scores:
-        """float32[len(users), n_items]."""
         profiles = history_rows(history.take(users), self._features.shape[0])
         scores = profiles @ self._features @ self._features.T
         return np.asarray(scores.toarray(), dtype=np.float32)

@@ -2,8 +2,7 @@
 
 A new user gets the mean of the rows of users with shared items (`TableExtension`). A new item gets
 the direction of the mean of its neighbours' trained rows: items with shared users and items with
-similar content, weighted as in `leporid_content`, so that content counts the more the fewer
-interactions the item has. How its scores compare with those of other items is in `cold_start`.
+similar content, which counts the more the fewer interactions the item has.
 """
 
 from __future__ import annotations
@@ -47,17 +46,14 @@ class Side:
     old: NDArray[np.int64]
     """int64[before]: the row that each old one has now."""
     new: NDArray[np.int64]
-    """The rows that were not there, ascending."""
 
     @classmethod
     def of(cls, before: IdMap, after: IdMap) -> Side:
-        """From the ids of both."""
         old = after.encode(before.ids).astype(np.int64)
         return cls(before.kind, len(before), old, np.setdiff1d(np.arange(len(after)), old))
 
     @property
     def after(self) -> int:
-        """Rows there are now."""
         return self.before + len(self.new)
 
 
@@ -133,7 +129,6 @@ class Extension:
         return fitting[0]
 
     def _new_rows(self, side: Side, table: NDArray[np.float32]) -> NDArray[np.float32]:
-        """float32[new, d] for the trained rows float32[before, d]."""
         if side is self.users:
             placement = TableExtension(self._matrix[side.old], table, _ITEM_NEIGHBOURS)
             return placement.extend(self._matrix[side.new])
@@ -146,7 +141,6 @@ class Extension:
         return content_vectors(self._features)
 
     def content_weight(self, items: NDArray[np.int64]) -> NDArray[np.float64]:
-        """1 for an item without interactions, 0 from `_MIN_INTERACTIONS` on."""
         return np.maximum(0, 1 - self._counts[items] / _MIN_INTERACTIONS)
 
     def _histories(self) -> Split:
@@ -160,11 +154,10 @@ class Extension:
         return Split(part, nothing, nothing, "new rows")
 
     def train(self, model: Trainable, steps: int, seed: int, progress: ProgressLike) -> None:
-        """Train the new rows of the extended model, and nothing else."""
         config = model.config
         model.config = config.replace(
             steps=steps, stop_at=0, passes=0.0, eval_every=0, weight_decay=0.0, freeze_steps=0,
-            ema_decay=0.0, ema_share=0.0, cuda_graph=False, compile=False,
+            ema_decay=0.0, ema_share=0.0, cuda_graph=False,
         )  # fmt: skip
         model.tables = []  # the loop would make them trainable as a whole
         with self._only_new_rows(model.net):
@@ -247,7 +240,6 @@ def _merged(old: Interactions, new: Interactions | None, listed: list[Any]) -> I
 
 
 def _rows(ids: IdMap, part: IdMap) -> NDArray[np.int32]:
-    """The rows that the ids of a part have now, in whichever type it has them."""
     return ids.encode(part.ids.cast(ids.ids.type))
 
 

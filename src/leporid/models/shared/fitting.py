@@ -21,8 +21,7 @@ class Fitting(Config):
     renamed: ClassVar[dict[str, str]] = {"start": "init"}
     seed: int = 0
     init: dict[str, Any] | None = None
-    """`method` and `parameters` of the initialiser; empty for other vectors, None for small random
-    numbers."""
+    """`method` and `parameters`; empty for other vectors, None for small random numbers."""
     steps: int = 0
     """Steps the learning rate was spread over; 0 for models without a training loop."""
     best_step: int = 0
@@ -62,15 +61,6 @@ def provenance(vectors: InitialEmbeddings | None) -> dict[str, Any] | None:
     # Only an initialiser notes the version of its code; scaled by hand is not as it made them.
     again = "code" in known and "scale" not in known
     return {key: known[key] for key in ("method", "parameters")} if again else {}
-
-
-def check_split(split: Any) -> None:
-    """Refuse what a model cannot be fitted on."""
-    if not isinstance(split, Split):
-        kind = type(split).__name__
-        raise DataError(f"fit takes a Split, not {kind}: use leporid.temporal_split(data)")
-    if len(split.train) == 0:
-        raise DataError("the training part of the split is empty: nothing to fit on")
 
 
 def everything(data: Interactions | Split) -> Split:

@@ -1,10 +1,8 @@
 """Layers several networks share: dropout, causal attention, products with the user-item graph.
 
-On a CPU torch's own dropout takes several times as long: here a number of 64 bits decides four
-entries, 16 bits each, so that a share is met to 1 / 65,536.
-
-The nodes of the graph are all users, then all items. `A = D^-1/2 [[0, R], [R^T, 0]] D^-1/2` is
-symmetric, so the gradient of `A x` is `A` times the gradient: no transposed copy is needed.
+On a CPU torch's own dropout is slow: here a number of 64 bits decides four entries. The nodes of
+the graph are all users, then all items. `A = D^-1/2 [[0, R], [R^T, 0]] D^-1/2` is symmetric, so the
+gradient of `A x` is `A` times the gradient.
 """
 
 from __future__ import annotations
@@ -40,10 +38,7 @@ def dropout(x: Tensor, share: float, training: bool = True) -> Tensor:
 def causal_attention(
     query: Tensor, key: Tensor, value: Tensor, share: float, training: bool = True
 ) -> Tensor:
-    """[B, heads, n, d]: each row attends to itself and those before, with dropout on the weights.
-
-    `scaled_dot_product_attention`, whose dropout on a CPU takes longer than its products.
-    """
+    """[B, heads, n, d]: `scaled_dot_product_attention`, whose dropout on a CPU is slow."""
     if query.device.type != "cpu" or not training or not share:
         drop = share if training else 0.0
         return functional.scaled_dot_product_attention(
@@ -93,8 +88,8 @@ class Propagation(nn.Module):
 class EdgeProducts(nn.Module):
     """Products along the edges of the user-item graph, K weights on every directed edge.
 
-    An edge e goes from its head (the row) to its tail (the column); both directions of an
-    interaction are edges. Columns of node matrices are K chunks, one per intent.
+    An edge goes from its head (the row) to its tail (the column); both directions of an interaction
+    are edges. Columns of node matrices are K chunks, one per intent.
     """
 
     indptr: Tensor
@@ -115,14 +110,10 @@ class EdgeProducts(nn.Module):
 
     @property
     def n_edges(self) -> int:
-        """Directed edges: twice the interactions."""
         return len(self.tail)
 
     def propagate(self, weight: Tensor, x: Tensor) -> Tensor:
-        """out[h, k] = sum over edges e = (h, t) of weight[k, e] * x[t, k].
-
-        weight: float32[K, n_edges]; x and the result: float32[n, K * d].
-        """
+        """out[h, k] = sum over e = (h, t) of weight[k, e] x[t, k]; [K, n_edges] and [n, K d]."""
         return apply(_EdgeSum, weight, x, self)
 
     def affinity(self, a: Tensor, b: Tensor, intents: int) -> Tensor:
@@ -213,8 +204,7 @@ def _row_sums(weight: Tensor, edges: EdgeProducts, mirrored: bool = False) -> Te
 class _Laplacian(torch.autograd.Function):
     """l_e = w_e r_h r_t with r = D^-1/2.
 
-    Backward of g: g_e r_h r_t, and through D of the head -1/2 r^2 (sums of g_e l_e over the
-    edges that leave it and over those that enter it).
+    The gradient through D of a head is -1/2 r^2 times the sums of g_e l_e over all its edges.
     """
 
     @staticmethod

@@ -1,19 +1,20 @@
-"""From questions in external ids to ranked lists: what `Recommender`'s `recommend*` are made of."""
+"""From questions in external ids to ranked lists, similar items and reasons."""
 
 from __future__ import annotations
 
 import uuid
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from leporid.data import IdMap, Sequences
+from leporid.data import IdMap, Interactions, Sequences
 from leporid.errors import ConfigError, DataError, LeporidError, LeporidWarning, UnknownIdError
 from leporid.evaluation import TopK, chunk_rows, masked_top_k
+from leporid.graph import top_k_neighbours
 
 Indices: TypeAlias = NDArray[np.int32]
 """int32[m]: users or items by their row in an `IdMap`."""
@@ -107,16 +108,13 @@ def history_indices(items: IdMap, histories: Iterable[Any], model: str) -> list[
             f"{len(unknown):,} of {len(unknown) + sum(map(len, rows)):,} history items are "
             f"unknown to {model} and left out, the first is {unknown[0]!r}",
             LeporidWarning,
-            stacklevel=3,
+            stacklevel=4,
         )
     return rows
 
 
-def allowed_items(items: IdMap, only: Ids, exclude: Ids, candidates: Ids = None) -> Allowed:
-    """Which items may be recommended; `candidates` is another name of `only`."""
-    if only is not None and candidates is not None:
-        raise ConfigError("`only` and `candidates` are two names of one thing: give one of them")
-    only = candidates if only is None else only
+def allowed_items(items: IdMap, only: Ids, exclude: Ids) -> Allowed:
+    """Which items may be recommended."""
     if only is None and exclude is None:
         return None
     allowed = np.full(len(items), only is None)
@@ -133,11 +131,10 @@ def rank(
     n_items: int,
     seen: Sequences | None,
     allowed: Allowed,
-    batch: int | None = None,
 ) -> TopK:
     """The best `n` items of `count` users, scored chunk by chunk."""
     check_n(n)
-    step = chunk_rows(n_items, batch)
+    step = chunk_rows(n_items)
     items, scores = [np.empty((0, n), np.int32)], [np.empty((0, n), np.float32)]
     for first in range(0, count, step):
         rows = np.arange(first, min(first + step, count))
@@ -174,3 +171,59 @@ def padded(pairs: list[list[tuple[int, float]]], n: int) -> TopK:
         for rank, (item, score) in enumerate(found):
             items[row, rank], scores[row, rank] = item, score
     return TopK(items, scores)
+
+
+class ItemNeighbours:
+    """The `k` items nearest to each item, or to `items`, by the Jaccard index of their users."""
+
+    def __init__(
+        self, known: Interactions, k: int = 100, items: Sequence[int] | None = None
+    ) -> None:
+        rows = known.csr().T.tocsr()
+        if items is None:
+            self._items = np.arange(known.n_items)
+            lists = top_k_neighbours(rows, k)
+        else:
+            self._items = np.unique(np.asarray(items, np.int64))
+            lists = top_k_neighbours(rows[self._items], k, against=rows, own=self._items)
+        self._near, self._weight = lists.indices, lists.weights
+
+    def similar(self, item: int, n: int) -> list[tuple[int, float]]:
+        """At most `n` nearest items with their similarity, nearest first."""
+        near, weight = self._lists(np.asarray([item]))
+        pairs = zip(near[0].tolist(), weight[0].tolist(), strict=True)
+        return [(index, value) for index, value in pairs if index >= 0][:n]
+
+    def reasons(self, item: int, history: NDArray[np.int32], n: int = 3) -> list[tuple[int, float]]:
+        """The `n` items of a history nearest to an item: one is on the other's list."""
+        return self.reasons_for(np.asarray([item]), history, n)[0]
+
+    def reasons_for(
+        self, items: NDArray[np.integer], history: NDArray[np.int32], n: int = 3
+    ) -> list[list[tuple[int, float]]]:
+        """`reasons` of several distinct items at once, each list of neighbours read once."""
+        history = np.sort(history)
+        # float32[items, history]: the weight of each joined pair, -1 where two are not joined
+        joined = np.full((len(items), len(history)), -1, np.float32)
+        near, weight = self._lists(items)
+        row, column = np.nonzero(np.isin(near, history))
+        joined[row, np.searchsorted(history, near[row, column])] = weight[row, column]
+        near, weight = self._lists(history)
+        row, column = np.nonzero(np.isin(near, items))
+        order = np.argsort(items)
+        rank = order[np.searchsorted(items, near[row, column], sorter=order)]
+        joined[rank, row] = weight[row, column]
+        reasons: list[list[tuple[int, float]]] = [[] for _ in items]
+        each = np.arange(len(items))
+        for _ in range(min(n, len(history))):
+            best = joined.argmax(axis=1)  # of equals the smallest id: the history is sorted
+            nearest = zip(history[best].tolist(), joined[each, best].tolist(), strict=True)
+            for own, pair in zip(reasons, nearest, strict=True):
+                if pair[1] >= 0:
+                    own.append(pair)
+            joined[each, best] = -1
+        return reasons
+
+    def _lists(self, items: NDArray[np.integer]) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+        rows = np.searchsorted(self._items, items)
+        return self._near[rows], self._weight[rows]

@@ -1,10 +1,8 @@
 """Losses several models share, with gradients in closed form: BPR, and softmax over all items.
 
-On a CPU a training step is dispatch and memory traffic. BPR of a batch is one compiled pass that
-reads three rows per example and adds to their gradients while they are in the cache; one thread
-adds the examples in order, so the bits never depend on threads. The scores of the softmax exist
-for a few rows at a time, which leave their part of the gradient before the next rows come; its
-targets are one item and an even share of all, whose gradients need no scores.
+On a CPU BPR of a batch is one compiled pass that adds to the gradients of three rows while they are
+in the cache, in one thread, so that the bits never depend on threads. The scores of the softmax
+exist for a few rows at a time, which leave their part of the gradient before the next rows come.
 """
 
 from __future__ import annotations
@@ -46,92 +44,54 @@ def table_bpr_loss(
     left: [n, D]; right: [m, D]; users, positives: int64[B]; negatives: int64[B, k]. `penalty`
     times half the squared length of the rows an example uses is added.
     """
-    return apply(_TableBpr, left, right, penalty, users, positives, negatives)
-
-
-def node_bpr_loss(nodes: Tensor, users: Tensor, positives: Tensor, negatives: Tensor) -> Tensor:
-    """The same with users and items in one table, which then gets one gradient."""
-    return apply(_TableBpr, nodes, None, 0.0, users, positives, negatives)
+    if _compiled(left) and _compiled(right):
+        return apply(_TableBpr, left, right, penalty, users, positives, negatives)
+    user, positive = left.index_select(0, users), right.index_select(0, positives)
+    negative = right.index_select(0, negatives.reshape(-1)).view(*negatives.shape, -1)
+    # [B, k, D]: what the user prefers in i over j.
+    margin = ((positive[:, None] - negative) * user[:, None]).sum(-1)
+    loss = functional.softplus(-margin).mean()
+    if penalty:
+        lengths = torch.stack([rows.square().sum() for rows in (user, positive, negative)])
+        loss = loss + lengths.sum() * (penalty / 2 / len(user))
+    return loss
 
 
 def row_penalty(table: Tensor, rows: Tensor, batch: int) -> Tensor:
     """Half the squared length of the named rows (repeated as they are), divided by `batch`."""
-    return apply(_RowPenalty, table, rows.reshape(-1), batch)
+    # How often each row occurs: the sum runs over the table, not over the batch.
+    ones = table.new_ones(()).expand(rows.numel())
+    weight = table.new_zeros(len(table)).index_add_(0, rows.reshape(-1), ones).div_(batch)
+    return (table.square().sum(dim=1) * weight).sum() / 2
 
 
 class _TableBpr(torch.autograd.Function):
     @staticmethod
-    def forward(
-        ctx: Any, left: Tensor, right: Tensor | None, penalty: float, *rows: Tensor
-    ) -> Tensor:
-        users, positives, negatives = rows
-        items = left if right is None else right
-        ctx.ready = _compiled(left) and _compiled(items)
-        if ctx.ready:
-            tables = [left] if right is None else [left, right]
-            ctx.grads, loss = _rows_at_once(tables, rows, penalty)
-            return loss
-        user = left.index_select(0, users)
-        positive = items.index_select(0, positives)
-        negative = items.index_select(0, negatives.reshape(-1)).view(*negatives.shape, -1)
-        # [B, k, D]: what the user prefers in i over j.
-        difference = positive[:, None] - negative
-        margin = (difference * user[:, None]).sum(-1)
-        loss = functional.softplus(-margin).mean()
-        kept = [users, positives, negatives, user, difference, margin]
-        if penalty:
-            flat = (user.view(-1), positive.view(-1), negative.view(-1))
-            loss += torch.stack([row.dot(row) for row in flat]).sum() * (penalty / 2 / len(user))
-            kept += [positive, negative]
-        ctx.save_for_backward(*kept)
-        ctx.shapes = left.shape, None if right is None else right.shape
-        ctx.penalty = penalty / len(user)
-        return loss
+    def forward(ctx: Any, left: Tensor, right: Tensor, penalty: float, *rows: Tensor) -> Tensor:
+        # One table with users and items gets one gradient.
+        tables = [left] if left is right else [left, right]
+        ctx.grads = [torch.zeros_like(table) for table in tables]
+        arrays = [table.detach().numpy() for table in tables]
+        sums = [grad.numpy() for grad in ctx.grads]
+        users, positives, negatives = (part.detach().contiguous().numpy() for part in rows)
+        both = arrays[0], arrays[-1], users, positives, negatives
+        loss = _bpr_rows(*both, penalty, sums[0], sums[-1])
+        return left.new_tensor(loss)
 
     @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor | None, None, None, None, None]:
-        if ctx.ready:
-            # Handed over, not copied: a graph is walked once.
-            tables, ctx.grads = ctx.grads, None
-            factor = grads[0].item()
-            if factor != 1:
-                tables = [grad.mul_(factor) for grad in tables]
-            return tables[0], tables[1] if len(tables) > 1 else None, None, None, None, None
-        users, positives, negatives, user, difference, margin, *rows = ctx.saved_tensors
-        # d/dx of -ln sigmoid(x) is -sigmoid(-x).
-        slope = margin.neg().sigmoid_().mul_(-grads[0] / margin.numel())[..., None]
-        to_user = (slope * difference).sum(1)
-        to_negative = user[:, None] * -slope
-        to_positive = to_negative.sum(1).neg_()
-        if rows:
-            weight = ctx.penalty * grads[0]
-            to_user.addcmul_(user, weight)
-            to_positive.addcmul_(rows[0], weight)
-            to_negative.addcmul_(rows[1], weight)
-        left = user.new_zeros(ctx.shapes[0]).index_add_(0, users, to_user)
-        right = None if ctx.shapes[1] is None else user.new_zeros(ctx.shapes[1])
-        items = left if right is None else right
-        items.index_add_(0, positives, to_positive)
-        items.index_add_(0, negatives.reshape(-1), to_negative.view(-1, user.shape[1]))
-        return left, right, None, None, None, None
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        # Handed over, not copied: a graph is walked once.
+        tables, ctx.grads = ctx.grads, None
+        factor = grads[0].item()
+        if factor != 1:
+            tables = [grad.mul_(factor) for grad in tables]
+        return tables[0], tables[1] if len(tables) > 1 else None, None, None, None, None
 
 
 def _compiled(table: Tensor) -> bool:
     """Whether the kernel can read a table: on the CPU, in float32, rows one after another."""
-    plain = table.device.type == "cpu" and table.dtype == torch.float32 and table.is_contiguous()
-    return plain and not torch.compiler.is_compiling()
-
-
-def _rows_at_once(
-    tables: list[Tensor], rows: tuple[Tensor, ...], penalty: float
-) -> tuple[list[Tensor], Tensor]:
-    """Gradients of the tables, for an upstream gradient of 1, and the loss."""
-    grads = [torch.zeros_like(table) for table in tables]
-    arrays = [table.detach().numpy() for table in tables]
-    sums = [grad.numpy() for grad in grads]
-    users, positives, negatives = (part.detach().contiguous().numpy() for part in rows)
-    both = arrays[0], arrays[-1], users, positives, negatives
-    return grads, tables[0].new_tensor(_bpr_rows(*both, penalty, sums[0], sums[-1]))
+    plain = table.device.type == "cpu" and table.dtype == torch.float32
+    return plain and table.is_contiguous()
 
 
 @kernel(fastmath={"contract", "reassoc"})
@@ -139,11 +99,7 @@ def _bpr_rows(
     left: Any, right: Any, users: Any, positives: Any, negatives: Any, penalty: float,
     to_left: Any, to_right: Any,
 ) -> Any:  # fmt: skip
-    """The loss; its gradients are added to `to_left` and `to_right`.
-
-    left, to_left: float32[n, D]; right, to_right: float32[m, D], which may be the same arrays;
-    users, positives: int64[B]; negatives: int64[B, k]. See `table_bpr_loss` for the formula.
-    """
+    """The loss of `table_bpr_loss`; its gradients are added to `to_left` and `to_right`."""
     batch, k = negatives.shape
     dim = left.shape[1]
     share = 1.0 / (batch * k)
@@ -185,26 +141,9 @@ def _bpr_rows(
     return losses * share + 0.5 * weight * lengths
 
 
-class _RowPenalty(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, table: Tensor, rows: Tensor, batch: int) -> Tensor:
-        # How often each row occurs: the sum runs over the table, not over the batch.
-        ones = table.new_ones(()).expand(len(rows))
-        weight = table.new_zeros(len(table)).index_add_(0, rows, ones).div_(batch)
-        ctx.save_for_backward(table, weight)
-        lengths: Tensor = torch.linalg.vecdot(table, table)
-        return lengths.dot(weight) / 2
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None]:
-        table, weight = ctx.saved_tensors
-        return table * (weight * grads[0])[:, None], None, None
-
-
 def in_closed_form(states: Tensor) -> bool:
     """Whether `softmax_loss` takes these states: on a CPU, in float32."""
-    plain = states.device.type == "cpu" and states.dtype == torch.float32
-    return plain and not torch.is_autocast_enabled("cpu") and not torch.compiler.is_compiling()
+    return states.device.type == "cpu" and states.dtype == torch.float32
 
 
 def softmax_loss(
@@ -214,10 +153,7 @@ def softmax_loss(
     bias: Tensor | None = None,
     label_smoothing: float = 0.0,
 ) -> Tensor:
-    """`functional.cross_entropy(states @ items.T + bias, positives)`, mean over the rows.
-
-    states: [B, D]; items: [n, D]; positives: int64[B]; bias: [n].
-    """
+    """`cross_entropy(states @ items.T + bias, positives)` of [B, D], [n, D], [n] and int64[B]."""
     bias = items.new_zeros(len(items)) if bias is None else bias
     return apply(_Softmax, states, items, bias, positives, label_smoothing)
 

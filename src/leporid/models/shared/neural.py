@@ -27,7 +27,7 @@ from leporid.models.shared.extension import Extension, item_tables
 from leporid.models.shared.fitting import Fitting, provenance
 from leporid.models.shared.lists import HistoryUnsupportedError, Indices, Scores
 from leporid.models.shared.recommender import Recommender
-from leporid.models.shared.tables import BuildContext, RowLimits, sized, sketched
+from leporid.models.shared.tables import BuildContext, HeldRows, sized, sketched
 from leporid.progress import ProgressLike, make_progress
 from leporid.training import (
     Batch,
@@ -50,7 +50,7 @@ from leporid.training import (
 _NEWEST = 50
 """Items that give a user's content, where the model reads none."""
 _COLD_ITEM_SHARE = 0.25
-"""Of items without training interactions: initial embeddings alone do not ask to show them."""
+"""Of items without training interactions whose initial embeddings come from content."""
 
 
 class NeuralRecommender(Recommender):
@@ -59,11 +59,8 @@ class NeuralRecommender(Recommender):
     config: TrainingConfig
     network_class: ClassVar[type[nn.Module]]
     """Made from a `BuildContext` and the settings; or override `build`."""
-    default_init_scale: ClassVar[float] = 1.0
-    """Scale of z-scored initial embeddings where `init_scale` is None, as in older records."""
     takes_initial_vectors: ClassVar[bool] = True
     recordable: ClassVar[bool] = False
-    """As `Trainable` says it."""
 
     def __init__(self, config: TrainingConfig | None = None, **settings: Any) -> None:
         super().__init__(config, **settings)
@@ -71,10 +68,9 @@ class NeuralRecommender(Recommender):
         self.history = TrainingHistory()
         self.tables: list[nn.Embedding] = []
         self._prepared: Any = None
-        self._drift: list[float] = []
-        self._initial_rms: list[float] = []
+        self._tables_summary: dict[str, Any] = {"drift": [], "start_size": []}
         self._isolated: dict[str, int] = {}
-        self._limits: list[RowLimits] = []
+        self._held: list[HeldRows] = []
         self.cold_items: ColdItems | None = None
         """How items that training has not seen are scored."""
 
@@ -95,20 +91,17 @@ class NeuralRecommender(Recommender):
         return self.network_class(context, self.config)
 
     @abc.abstractmethod
-    def sampling(self) -> Sampling:
-        """What a batch holds."""
+    def sampling(self) -> Sampling: ...
 
     @abc.abstractmethod
-    def loss(self, batch: Batch) -> Tensor:
-        """The mean over the rows of the batch, in training mode."""
+    def loss(self, batch: Batch) -> Tensor: ...
 
     @abc.abstractmethod
     def scores(self, users: Tensor, recent: Tensor | None) -> Tensor:
         """[m, n_items]: higher is better. Called in evaluation mode without gradients.
 
-        users: int64[m] on the model's device. recent: int64[m, length], the newest items of
-        each user for models that sample windows or sequences, padded as in training; None for
-        pairs. A user without any history has -1 throughout.
+        users: int64[m]. recent: int64[m, length], the newest items of each user, padded as in
+        training (-1 throughout for a user without history); None for models of pairs.
         """
 
     def history_scores(self, recent: Tensor | None, histories: Sequences) -> Tensor:
@@ -117,7 +110,6 @@ class NeuralRecommender(Recommender):
 
     @classmethod
     def supports_new_users(cls) -> bool:
-        """Whether the model has `history_scores` of its own."""
         return cls.history_scores is not NeuralRecommender.history_scores
 
     def prepare(self) -> Any:
@@ -152,15 +144,15 @@ class NeuralRecommender(Recommender):
                 LeporidWarning,
                 stacklevel=2,
             )
-        folder = None if checkpoint is None else Path(checkpoint)
-        loop: dict[str, Any] = {"checkpoint": folder, "resume": resume, "callbacks": callbacks}
-        loop |= {"seed": seed, "progress": make_progress(progress), "first_step": first_step}
-        self._fit(split, init=init, device=resolve_device(device), after=after, **loop)
+        self._fit(
+            split, seed=seed, progress=make_progress(progress), init=init, after=after,
+            device=resolve_device(device), resume=resume, callbacks=callbacks,
+            checkpoint=None if checkpoint is None else Path(checkpoint), first_step=first_step,
+        )  # fmt: skip
         self._known, done = split.train_valid, self.history
-        for held in (limits.held for limits in self._limits if limits.side == "items"):
-            if held.any():
-                share = _COLD_ITEM_SHARE * held.mean()
-                self.cold_items = fit_cold_items(self, np.flatnonzero(held), share=share)
+        for held in (rows.held.cpu().numpy() for rows in self._held if rows.side == "items"):
+            share = _COLD_ITEM_SHARE * held.mean()
+            self.cold_items = fit_cold_items(self, np.flatnonzero(held), share=share)
         first = provenance(init) if after is None else after.fitting.init
         self.fitting = Fitting(seed=seed, init=first, steps=done.steps, best_step=done.best_step)
         return self
@@ -179,25 +171,24 @@ class NeuralRecommender(Recommender):
         if init is not None:
             train = split.train
             init = init.aligned(train.users, train.items, derive_seed(seed, "missing vectors"))
-            init = sized(init, self.config, self.init_size, self.default_init_scale)
-        bound = self.config.max_delta if self.config.freeze == "bounded" else None
-        self._build(BuildContext(split.train, self.config.dim, init, max_delta=bound), seed)
+            init = sized(init, self.config, self.init_size)
+        self._build(BuildContext(split.train, self.config.dim, init), seed)
         if after is not None:
             self.net.load_state_dict(after.net.state_dict())
         initial = [table.weight.detach().clone() for table in self.tables]
         self.net.to(device)
-        self._limits = [limits.to(self.device) for limits in self._limits]
+        self._held = [rows.to(self.device) for rows in self._held]
         self.history = train_loop(self, split, seed=seed, progress=progress, **loop)
-        for limits in self._limits:
-            limits.settle()
+        for rows in self._held:
+            rows.settle()
         self.net.eval()
         self.weights_changed()
-        self._initial_rms = [float(b.square().mean().sqrt()) for b in initial]
-        # How far each table moved: ||now - initial|| / ||initial||.
-        self._drift = [
-            float((table.weight.detach().float().cpu() - b).norm() / b.norm().clamp(min=1e-12))
+        moved = (
+            (table.weight.detach().float().cpu() - b).norm() / b.norm().clamp(min=1e-12)
             for table, b in zip(self.tables, initial, strict=True)
-        ]
+        )
+        sizes = (b.square().mean().sqrt() for b in initial)
+        self._tables_summary = {"drift": [*map(float, moved)], "start_size": [*map(float, sizes)]}
 
     def training_summary(self) -> dict[str, Any]:
         """What a record keeps of the training: steps, the best validation, speed, drift."""
@@ -207,9 +198,8 @@ class NeuralRecommender(Recommender):
             "best_step": done.best_step,
             "best_metric": done.best_metric,
             "examples_per_second": last.get("examples_per_second"),
-            "drift": self._drift,
+            **self._tables_summary,
             "start": self.fitting.init,
-            "start_size": self._initial_rms,
             "isolated": self._isolated,
         }
 
@@ -222,7 +212,7 @@ class NeuralRecommender(Recommender):
             if not torch.equal(table.weight, vectors):
                 raise LeporidError(f"{self.name} overwrote initial embeddings in build()")
         self.tables = [table for table, _ in context.tables]
-        self._isolated, self._limits, self.cold_items = context.isolated, context.limits, None
+        self._isolated, self._held, self.cold_items = context.isolated, context.held, None
         if context.isolated:
             counts = ", ".join(f"{n:,} of the {side}" for side, n in context.isolated.items())
             text = f"rows without an initial embedding are small random numbers: {counts}"
@@ -236,31 +226,26 @@ class NeuralRecommender(Recommender):
 
     @property
     def device(self) -> torch.device:
-        """Where the network is."""
         return cast(torch.device, next(self.net.parameters()).device)
 
     def to(self, device: str | torch.device) -> Self:
-        """Move the network; returns self."""
         self.net.to(resolve_device(device))
         self.cold_items = self.cold_items and self.cold_items.to(self.device)
         self.weights_changed()
         return self
 
     def autocast(self) -> contextlib.AbstractContextManager[Any]:
-        """Mixed precision as the settings and the device have it."""
         return mixed_precision(self.config.precision, self.device)
 
-    def keep_near_start(self) -> None:
-        """After a step: back within `max_delta` of the initial embeddings, if bounded."""
-        for limits in self._limits:
-            limits.enforce()
+    def hold_rows(self) -> None:
+        """After a step: undo what it did to rows that must not move."""
+        for rows in self._held:
+            rows.restore()
 
     def weights_changed(self) -> None:
-        """Forget what `prepare` made."""
         self._prepared = None
 
     def prepared(self) -> Any:
-        """What `prepare` made from the present weights."""
         if self._prepared is None:
             self._prepared = self.prepare()
         return self._prepared
@@ -274,11 +259,9 @@ class NeuralRecommender(Recommender):
             return self._comparable(self.scores(rows, recent), history, users)
 
     def score(self, users: Indices, history: Sequences | None = None) -> Scores:
-        """float32[len(users), n_items] on the CPU."""
         return cast(Scores, self.score_tensor(users, history).cpu().numpy())
 
     def score_histories(self, histories: Sequence[Indices]) -> Scores:
-        """float32[len(histories), n_items] for new users."""
         sequences = Sequences.from_rows(histories)
         rows = np.arange(len(histories), dtype=np.int32)
         with self._scoring():
@@ -312,14 +295,12 @@ class NeuralRecommender(Recommender):
     def _scoring(self) -> Iterator[None]:
         """Evaluation mode without gradients; training mode comes back after it."""
         was_training = self.net.training
-        if was_training:  # switching walks through all layers
-            self.net.eval()
+        self.net.eval()
         try:
             with torch.no_grad():
                 yield
         finally:
-            if was_training:
-                self.net.train()
+            self.net.train(was_training)
 
     @renamed_arguments(exposure="cold_item_share")
     def extend(

@@ -1,8 +1,5 @@
-"""Three kinds of neural models, which a model may combine.
-
-`DotProduct` ranks by the product of a user's vector with an item's. `UserTableRecommender` scores
-from a user's row of a table; new users get one. `GraphRecommender` (LightGCN, NGCF, DGCF) has the
-rows of a graph network and is trained by BPR.
+"""Three kinds of neural models, which a model may combine: those that rank by dot products, those
+with a row per user, and those with a graph network that is trained by BPR.
 """
 
 from __future__ import annotations
@@ -18,24 +15,22 @@ from torch import Tensor
 from leporid.config import setting
 from leporid.data import Sequences
 from leporid.models.shared.lists import Indices, Scores
-from leporid.models.shared.losses import node_bpr_loss, row_penalty
+from leporid.models.shared.losses import row_penalty, table_bpr_loss
 from leporid.models.shared.neural import NeuralRecommender
 from leporid.models.shared.sparse import history_rows
 from leporid.spectral import TableExtension
 from leporid.training import Batch, Sampling, TrainingConfig
 
 _USERS_AT_ONCE = 256
+_NEIGHBOURS = 100
+"""Fitted users whose rows give a new user's row."""
 
 
 class DotProduct(NeuralRecommender):
     """What such a model says of its vectors; indexes and databases outside then rank as it does."""
 
     def encode(self, rows: Tensor | None, recent: Tensor | None) -> Tensor:
-        """[m, width]: `user_vectors`, by default the rows themselves.
-
-        rows: [m, D] of the user table, if the model has one. It must be traceable: nothing in it
-        may depend on how many users there are.
-        """
+        """[m, width]: `user_vectors`, traceable; rows: [m, D] of the user table."""
         return cast(Tensor, rows)
 
     @abc.abstractmethod
@@ -47,7 +42,6 @@ class DotProduct(NeuralRecommender):
         return None
 
     def item_vectors(self) -> Scores:
-        """float32[n_items, width] on the CPU."""
         with self._scoring():
             vectors = self.item_outputs().float()
             if self.cold_items is not None and self.vectors_rank == "everything":
@@ -55,7 +49,6 @@ class DotProduct(NeuralRecommender):
             return cast(Scores, vectors.cpu().numpy())
 
     def user_vectors(self, histories: Sequences, users: Indices | None = None) -> Scores:
-        """float32[len(histories), width] on the CPU."""
         parts = []
         with self._scoring():
             for first in range(0, len(histories), _USERS_AT_ONCE):
@@ -87,11 +80,6 @@ class UserTableRecommender(NeuralRecommender):
 
     _new_users: TableExtension | None = None
 
-    @property
-    def neighbours(self) -> int:
-        """Fitted users whose rows give a new user's row."""
-        return 100
-
     def user_table(self) -> Tensor:
         """float32[n_users, width]: the row of each user; by default the network's `users`."""
         return cast(Tensor, self.net.users.weight)
@@ -101,11 +89,9 @@ class UserTableRecommender(NeuralRecommender):
         """[m, n_items]: scores of every item; rows: [m, width]; recent as in `scores`."""
 
     def scores(self, users: Tensor, recent: Tensor | None) -> Tensor:
-        """`row_scores` of known users."""
         return self.row_scores(self.user_table()[users], recent)
 
     def history_scores(self, recent: Tensor | None, histories: Sequences) -> Tensor:
-        """`row_scores` of new users, whose rows come from similar fitted users."""
         return self.row_scores(self.new_rows(histories), recent)
 
     def new_rows(self, histories: Sequences) -> Tensor:
@@ -113,18 +99,16 @@ class UserTableRecommender(NeuralRecommender):
         table = self.user_table().detach()
         if self._new_users is None:
             fitted = table.float().cpu().numpy()
-            self._new_users = TableExtension(self.train.csr(), fitted, self.neighbours)
+            self._new_users = TableExtension(self.train.csr(), fitted, _NEIGHBOURS)
         rows = self._new_users.extend(history_rows(histories, self.train.n_items))
         return torch.from_numpy(rows).to(table)
 
     def user_rows(self, histories: Sequences, users: Indices | None) -> Tensor:
-        """The rows of known users, or those of new ones."""
         if users is None:
             return self.new_rows(histories)
         return self.user_table()[torch.from_numpy(users.astype(np.int64)).to(self.device)]
 
     def weights_changed(self) -> None:
-        """Forget what was derived from the weights."""
         super().weights_changed()
         self._new_users = None
 
@@ -141,23 +125,20 @@ class GraphConfig(TrainingConfig):
 
 
 class GraphRecommender(UserTableRecommender, DotProduct):
-    """Vectors of all nodes, then dot products and BPR.
-
-    The network is called without arguments and returns the final vectors of users, then items.
-    """
+    """Trained by BPR on the final vectors of users, then items, that the network returns."""
 
     config: GraphConfig
     recordable: ClassVar[bool] = True
 
     def sampling(self) -> Sampling:
-        """(u, i, j): an item the user has and one the user has not."""
         return Sampling("pairs", negatives=1)
 
     def loss(self, batch: Batch) -> Tensor:
         """BPR on the final vectors, L2 on those of layer 0, and what a model adds."""
         net, first = self.net, self.train.n_users
         vectors = net()
-        loss = node_bpr_loss(vectors, batch.users, batch.positives + first, batch.negatives + first)
+        items = batch.positives + first, batch.negatives + first
+        loss = table_bpr_loss(vectors, vectors, batch.users, *items)
         if self.config.regularization:
             rows = torch.cat([batch.positives, batch.negatives.reshape(-1)])
             penalty = row_penalty(net.users.weight, batch.users, len(batch))
@@ -176,13 +157,10 @@ class GraphRecommender(UserTableRecommender, DotProduct):
         return vectors[: self.train.n_users], vectors[self.train.n_users :]
 
     def user_table(self) -> Tensor:
-        """The final vectors."""
         return cast(Tensor, self.prepared()[0])
 
     def row_scores(self, rows: Tensor, recent: Tensor | None) -> Tensor:
-        """y_ui = <e_u, e_i> for every item."""
         return torch.mm(rows, self.prepared()[1].T)
 
     def item_outputs(self) -> Tensor:
-        """e_i."""
         return cast(Tensor, self.prepared()[1])

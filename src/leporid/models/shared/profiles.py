@@ -23,8 +23,6 @@ from leporid.space import Choice, SearchSpace
 
 @dataclass(frozen=True, kw_only=True)
 class ProfileConfig(Config):
-    """Settings of every model that scores from a profile."""
-
     window: int | None = setting(None, at_least=1)
     """How many of a user's newest items are the profile; None for all."""
 
@@ -35,10 +33,9 @@ WINDOW_SPACE: SearchSpace = {"window": Choice(None, 5, 10, 20)}
 class ProfileRecommender(Recommender):
     """A model that learns from the training rows X (users x items) and scores profiles.
 
-    Rows are binary; those of a model with `uses_weights` hold the sums of the weights of each
-    pair's events, where the log has weights. The profile of a user is what is known when the user
-    is scored (`history`, by default train and validation), or the newest `window` items of it. X
-    stays the training part. A user without history gets the items by their popularity in X.
+    Rows are binary, or hold weights where the log has them and the model `uses_weights`. A profile
+    is what is known when the user is scored, or the newest `window` items of it. A user without
+    history gets the items by their popularity in X.
     """
 
     reads_history = True
@@ -56,13 +53,11 @@ class ProfileRecommender(Recommender):
         return self._rows
 
     def score(self, users: Indices, history: Sequences | None = None) -> Scores:
-        """float32[len(users), n_items], from what `history` holds of these users."""
         users = self._check_users(users)
         known = self.known.sequences() if history is None else history
         return self._score_sequences(known.take(users), users)
 
     def score_histories(self, histories: Sequence[Indices]) -> Scores:
-        """float32[len(histories), n_items], from the items of new users."""
         n_items, rows = self.known.n_items, Sequences.from_rows(histories)
         if len(rows.items) and (rows.items.min() < 0 or rows.items.max() >= n_items):
             raise UnknownIdError(f"a history has an item index outside 0 .. {n_items - 1}")
@@ -90,10 +85,7 @@ class ProfileRecommender(Recommender):
 
     @abc.abstractmethod
     def _score_profiles(self, profiles: sparse.csr_array, users: Indices | None) -> Scores:
-        """float32[m, n_items] for rows [m, n_items] such as those of X.
-
-        `users` int32[m] is whose they are; None for new users.
-        """
+        """float32[m, n_items] for rows such as those of X; `users` is None for new users."""
 
     def _restore(self, arrays: dict[str, NDArray[Any]]) -> None:
         super()._restore(arrays)

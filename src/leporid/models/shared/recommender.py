@@ -1,8 +1,7 @@
 """`Recommender`: the one interface of every model, classical or neural.
 
 A model implements `_fit` and `score`; optionally `score_histories` for users it was not fitted on
-and `retrieve` where it has a cheap first stage. What it learns is declared as `FittedArray`, or
-comes from `_arrays` and goes back by `_restore`.
+and `retrieve` where it has a cheap first stage. What it learns is declared as `FittedArray`.
 """
 
 from __future__ import annotations
@@ -17,24 +16,24 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from leporid._deprecated import renamed
+from leporid._deprecated import renamed, renamed_arguments
 from leporid.config import Config
 from leporid.data import IdMap, Interactions, Sequences, Split
 from leporid.errors import ConfigError, DataError, LeporidWarning, NotFittedError, UnknownNameError
 from leporid.evaluation import TopK, chunk_rows
 from leporid.models.shared import catalogue, lists
-from leporid.models.shared.fitting import Fitting, check_split, everything
+from leporid.models.shared.catalogue import kinds_of
+from leporid.models.shared.fitting import Fitting, everything
 from leporid.models.shared.lists import (
     Allowed,
     HistoryUnsupportedError,
     Ids,
     Indices,
+    ItemNeighbours,
     Lists,
     Scores,
     VectorsUnsupportedError,
 )
-from leporid.models.shared.neighbours import ItemNeighbours
-from leporid.models.shared.recipes import kinds_of
 from leporid.models.shared.saved import Saved, arrays_of, read_saved, restore, write_saved
 from leporid.progress import ProgressLike, make_progress
 from leporid.space import SearchSpace
@@ -66,7 +65,7 @@ class Recommender(abc.ABC):
     recipes: ClassVar[dict[str, dict[str, Any]]] = {}
     """Named settings, chosen with `recipe=`."""
     general_by_kind: ClassVar[dict[str, dict[str, Any]]] = {}
-    """What the recipe `general` changes for a kind of log (`recipes.KINDS`)."""
+    """What the recipe `general` changes for a kind of log (`catalogue.KINDS`)."""
 
     def __init__(self, config: Config | None = None, **settings: Any) -> None:
         if config is None:
@@ -108,10 +107,10 @@ class Recommender(abc.ABC):
 
     @abc.abstractmethod
     def score(self, users: Indices, history: Sequences | None = None) -> Scores:
-        """float32[len(users), n_items] scores of every item for user indices.
+        """float32[len(users), n_items] scores of every item for user indices; nothing is masked.
 
         `history` is what is known of all users at that moment, in time order; None means
-        everything the model was fitted with (train and validation). Nothing is masked here.
+        everything the model was fitted with (train and validation).
         """
 
     def score_histories(self, histories: Sequence[Indices]) -> Scores:
@@ -144,10 +143,7 @@ class Recommender(abc.ABC):
         raise VectorsUnsupportedError(self.name)
 
     def user_vectors(self, histories: Sequences, users: Indices | None = None) -> Scores:
-        """float32[len(histories), width] of these users, or with None of new users.
-
-        `histories` has one row per user: all that is known of them, in time order.
-        """
+        """float32[len(histories), width] of these users, or with None of new users."""
         raise VectorsUnsupportedError(self.name)
 
     answers_new_people = renamed("answers_new_people", "supports_new_users")
@@ -172,9 +168,8 @@ class Recommender(abc.ABC):
     ) -> Self:
         """A new model to deploy: the same settings, fitted on everything in `data`.
 
-        A neural model stops at the step whose weights validation kept, with the learning rates of
-        the same schedule; the number of steps is not raised with the data. Its initial embeddings
-        are computed again, or are those of `init`. `how` goes to `fit`.
+        A neural model stops at the step whose weights validation kept. Its initial embeddings are
+        computed again, or are those of `init`. `how` goes to `fit`.
         """
         whole, config, fitting = everything(data), self.config, self.fitting
         self._if_fitted(self._known)
@@ -187,7 +182,11 @@ class Recommender(abc.ABC):
 
     def _begin(self, split: Split) -> None:
         """Check the split, and forget what was learnt before."""
-        check_split(split)
+        if not isinstance(split, Split):
+            kind = type(split).__name__
+            raise DataError(f"fit takes a Split, not {kind}: use leporid.temporal_split(data)")
+        if len(split.train) == 0:
+            raise DataError("the training part of the split is empty: nothing to fit on")
         ignores = not (self.uses_weights or self.combines or split.protocol == "everything")
         if ignores and split.train.has_weights:  # a final fit comes after one that has said so
             text = f"{self.name} cannot use weights: every interaction counts the same (ease, "
@@ -203,22 +202,18 @@ class Recommender(abc.ABC):
 
     @property
     def train(self) -> Interactions:
-        """The training part of the fit."""
         return self._if_fitted(self._train)
 
     @property
     def users(self) -> IdMap:
-        """External user ids of the fit."""
         return self.known.users
 
     @property
     def items(self) -> IdMap:
-        """External item ids of the fit."""
         return self.known.items
 
     @property
     def nbytes(self) -> int:
-        """Bytes of everything learnt."""
         return sum(array.nbytes for array in self._arrays().values())
 
     def _if_fitted(self, value: T | None) -> T:
@@ -245,14 +240,13 @@ class Recommender(abc.ABC):
     def load(cls, path: str | Path, *, mapped: bool = False) -> Self:
         """Read what `save` wrote. Called on `Recommender`, it finds the class by name.
 
-        With `mapped` the weights stay in the file and are paged in when used; processes that
-        serve the same folder share them.
+        With `mapped` the weights stay in the file and are paged in when used.
         """
         saved = read_saved(path, mapped=mapped)
         name, actual = saved.about["model"], catalogue.get(saved.about["model"])
         if not issubclass(actual, cls):
             raise DataError(f"{path} holds a {name} model, not a {cls.__name__}")
-        model: Self = actual(actual.config_class.from_dict(saved.about.get("config", {})))
+        model: Self = actual(actual.config_class.from_saved(saved.about.get("config", {})))
         model.fitting = Fitting.from_dict(saved.about.get("fitting", {}))
         model._known, model._train = saved.known, saved.train
         try:
@@ -263,12 +257,12 @@ class Recommender(abc.ABC):
             raise DataError(f"{path} does not hold a sound {name}: {error}") from None
         return model
 
+    @renamed_arguments(candidates="only")
     def recommend(
         self,
         users: Any,
         n: int = 10,
         exclude_seen: bool = True,
-        candidates: Ids = None,
         *,
         only: Ids = None,
         exclude: Ids = None,
@@ -276,18 +270,18 @@ class Recommender(abc.ABC):
         """The best `n` items for known users, by external id.
 
         Returns `(items, scores)`, of shape [n] for one id and [m, n] for several; where fewer than
-        n items remain, None and -inf fill the row. `candidates` is another name of `only`.
+        n items remain, None and -inf fill the row.
         """
         index = lists.user_indices(self.users, users)
-        allowed = lists.allowed_items(self.items, only, exclude, candidates)
+        allowed = lists.allowed_items(self.items, only, exclude)
         return self._external(self._top_k(index, n, exclude_seen, allowed), lists.is_id(users))
 
+    @renamed_arguments(candidates="only")
     def recommend_history(
         self,
         histories: Sequence[Any],
         n: int = 10,
         exclude_seen: bool = True,
-        candidates: Ids = None,
         *,
         only: Ids = None,
         exclude: Ids = None,
@@ -300,7 +294,7 @@ class Recommender(abc.ABC):
         single = len(histories) > 0 and lists.is_id(histories[0])
         asked = [histories] if single else histories
         rows = lists.history_indices(self.items, asked, self.name)
-        allowed = lists.allowed_items(self.items, only, exclude, candidates)
+        allowed = lists.allowed_items(self.items, only, exclude)
         seen = Sequences.from_rows(rows) if exclude_seen else None
         shape = len(rows), n, self.known.n_items
         top = lists.rank(lambda part: self.score_histories(rows[part]), *shape, seen, allowed)
@@ -316,10 +310,7 @@ class Recommender(abc.ABC):
         exclude: Ids = None,
         progress: bool | ProgressLike | None = None,
     ) -> pa.Table:
-        """The lists of many users (None: of all) as one table: `user`, `rank`, `item`, `score`.
-
-        `write_recommendations` writes the same rows into a file, however many there are.
-        """
+        """The lists of many users (None: of all) as a table: `user`, `rank`, `item`, `score`."""
         index = self._all_or(users)
         reporter = make_progress(progress)
         reporter.start("recommending", len(index))
@@ -332,10 +323,10 @@ class Recommender(abc.ABC):
         return pa.concat_tables(tables)
 
     def similar_items(self, items: Any, n: int = 10) -> Lists:
-        """The `n` items most like an item, or like each of several: those with the same users.
+        """The `n` items most like an item, or like each of several, by the users they share.
 
         The similarity is the Jaccard index of the two sets of users, whatever the model. Shaped
-        as in `recommend`; items that share no user are never similar.
+        as in `recommend`.
         """
         lists.check_n(n)
         single = lists.is_id(items)
@@ -367,26 +358,23 @@ class Recommender(abc.ABC):
         users, allowed = self._check_users(users), lists.allowed_items(self.items, only, exclude)
         return self._top_k(users, n, exclude_seen, allowed)
 
-    def _top_k(
-        self, users: Indices, n: int, exclude_seen: bool, allowed: Allowed, batch: int | None = None
-    ) -> TopK:
+    def _top_k(self, users: Indices, n: int, exclude_seen: bool, allowed: Allowed) -> TopK:
         seen = self.known.sequences().take(users) if exclude_seen else None
         shape = len(users), n, self.known.n_items
-        return lists.rank(lambda part: self.score(users[part]), *shape, seen, allowed, batch)
+        return lists.rank(lambda part: self.score(users[part]), *shape, seen, allowed)
 
     def _tables(
-        self, users: Indices, n: int, exclude_seen: bool, allowed: Allowed, batch: int | None = None
+        self, users: Indices, n: int, exclude_seen: bool, allowed: Allowed
     ) -> Iterator[tuple[int, pa.Table]]:
-        """Number of users and their table, `batch` of them at a time."""
+        """Number of users and their table, some at a time."""
         lists.check_n(n)
-        step = chunk_rows(self.known.n_items, batch)
+        step = chunk_rows(self.known.n_items)
         for first in range(0, len(users), step):
             some = users[first : first + step]
-            top = self._top_k(some, n, exclude_seen, allowed, step)
+            top = self._top_k(some, n, exclude_seen, allowed)
             yield len(some), lists.frame(self.users, self.items, some, top)
 
     def _all_or(self, users: Any) -> Indices:
-        """Indices of these user ids, and for None of all users."""
         if users is None:
             return np.arange(len(self.users), dtype=np.int32)
         return lists.user_indices(self.users, users)

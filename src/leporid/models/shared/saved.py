@@ -41,7 +41,6 @@ T = TypeVar("T")
 class FittedArray(Generic[T]):
     """What `fit` learns: an array or a square CSR matrix, which `save` writes under `key`.
 
-    The key is by default the attribute's name. Reading it before `fit` is a `NotFittedError`.
     A saved model is refused where it is not float32 of the `shape`, such as `("users", "dim")`: a
     size is "users", "items", a setting, or None for any. Without a shape nothing is checked.
     """
@@ -114,8 +113,6 @@ def restore(model: object, arrays: Arrays, sizes: dict[str, Any]) -> None:
 
 
 class Saved(NamedTuple):
-    """All a folder holds."""
-
     about: dict[str, Any]
     """`model` (its name), `config` and `fitting`."""
     learnt: Arrays
@@ -125,7 +122,6 @@ class Saved(NamedTuple):
 
 
 def write_saved(path: str | Path, saved: Saved) -> Path:
-    """Write the folder; it is replaced as a whole."""
     known = saved.known
     arrays = {f"model.{key}": value for key, value in saved.learnt.items()}
     arrays |= {f"users.{key}": value for key, value in known.users.to_arrays().items()}
@@ -140,10 +136,7 @@ def write_saved(path: str | Path, saved: Saved) -> Path:
 
 
 def read_saved(path: str | Path, *, mapped: bool = False) -> Saved:
-    """Read what `write_saved` wrote; a folder that is damaged or mixed up is a `DataError`.
-
-    With `mapped` the arrays are the pages of the file.
-    """
+    """Read what `write_saved` wrote; a folder that is damaged or mixed up is a `DataError`."""
     path = recovered(path)
     about = read_object(path / _ABOUT)
     named = isinstance(about.get("model"), str)
@@ -182,15 +175,11 @@ def _train_part(known: Interactions, lengths: NDArray[Any] | None) -> Interactio
 
 
 def _part(arrays: Arrays, prefix: str) -> Arrays:
-    """The arrays whose names begin with `prefix`, without it."""
     return {key.removeprefix(prefix): a for key, a in arrays.items() if key.startswith(prefix)}
 
 
 def find_model(path: str | Path, *, validated: bool = False) -> Path | None:
-    """The folder with the saved model in a run or model folder; None where there is none.
-
-    A run with a final model has two: the one to deploy, and with `validated` the one to evaluate.
-    """
+    """The saved model in a run or model folder, or None; `validated`: the one to evaluate."""
     path = recovered(path)
     folders = [path, path / "validated", path / "model"] if validated else [path, path / "model"]
     return next((p for p in folders if (recovered(p) / _ABOUT).is_file()), None)
@@ -199,10 +188,7 @@ def find_model(path: str | Path, *, validated: bool = False) -> Path | None:
 def read_trained(
     path: str | Path, users: str | None = None, items: str | None = None
 ) -> InitialEmbeddings:
-    """The user and item tables of a saved model with the ids of their rows.
-
-    A model with several tables per side (NCF has two) needs their names.
-    """
+    """The user and item tables of a saved model; one of several per side (NCF) is named."""
     path = Path(path)
     about, learnt, known, _ = read_saved(path, mapped=True)
     provenance = {"model": about["model"], "config": about.get("config", {}), "trained": True}

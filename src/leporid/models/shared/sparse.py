@@ -27,10 +27,7 @@ def canonical(matrix: Any) -> sparse.csr_array:
 
 
 def unit_size(matrix: sparse.csr_array) -> tuple[sparse.csr_array, float]:
-    """The matrix over a power of two, by which its largest entry is about 1, and that power.
-
-    No bit of an entry is lost, and products of such entries fit into float32.
-    """
+    """The matrix over a power of two, by which its largest entry is about 1, and that power."""
     power = float(np.ldexp(1.0, int(np.frexp(matrix.data.max(initial=0.0))[1]) - 1))
     if power in (0.5, 1.0):  # no entries, or 1 already
         return matrix, 1.0
@@ -80,19 +77,6 @@ def rows_times(left: sparse.csr_array, right: sparse.csr_array) -> NDArray[np.fl
     return out
 
 
-def rows_there_and_back(left: sparse.csr_array, across: sparse.csr_array) -> NDArray[np.float32]:
-    """float32[len(left), n]: `left @ across.T @ across` for left [m, n] and across [u, n].
-
-    Entries must not be negative. Holds one dense row of length u per thread, and never [n, n].
-    """
-    out = np.zeros(left.shape, dtype=np.float32)
-    turned = csr_parts(canonical(across.T))
-    with one_thread_pool() as threads:
-        blocks = min(threads * 8, max(1, left.shape[0]))
-        _there_and_back(csr_parts(left), turned, csr_parts(across), out, blocks, across.shape[0])
-    return out
-
-
 def top_k_products(
     left: sparse.csr_array,
     right: sparse.csr_array,
@@ -105,9 +89,8 @@ def top_k_products(
 ) -> sparse.csr_array:
     """The `k` largest entries of each row of `left @ right / (rows x columns + shrink)`.
 
-    left: [n, m], right: [m, f], both without zeros and with positive products; rows: [n], columns:
-    [f]. Entry own[i] of row i is left out (-1: none; by default the diagonal). Equal entries go to
-    the smaller column. Never holds more than one dense row per thread.
+    Products must be positive. Entry own[i] of row i is left out (-1: none; by default the
+    diagonal). Equal entries go to the smaller column.
     """
     n, width = left.shape[0], right.shape[1]
     own = np.arange(n, dtype=np.int32) if own is None else own
@@ -141,30 +124,6 @@ def _rows_times(a: Any, b: Any, out: Any) -> None:
             middle = a_idx[p]
             for q in range(b_ptr[middle], b_ptr[middle + 1]):
                 out[row, b_idx[q]] += weight * b_val[q]
-
-
-@kernel(parallel=True)
-def _there_and_back(a: Any, turned: Any, b: Any, out: Any, blocks: int, width: int) -> None:
-    a_ptr, a_idx, a_val = a
-    t_ptr, t_idx, t_val = turned
-    b_ptr, b_idx, b_val = b
-    for block in prange(blocks):
-        sums = np.zeros(width, dtype=np.float32)
-        touched = np.empty(width, dtype=np.int32)
-        for row in range(block, len(out), blocks):
-            count = 0
-            for p in range(a_ptr[row], a_ptr[row + 1]):
-                for q in range(t_ptr[a_idx[p]], t_ptr[a_idx[p] + 1]):
-                    middle = t_idx[q]
-                    if sums[middle] == 0.0:
-                        touched[count] = middle
-                        count += 1
-                    sums[middle] += a_val[p] * t_val[q]
-            for position in range(count):
-                middle = touched[position]
-                for q in range(b_ptr[middle], b_ptr[middle + 1]):
-                    out[row, b_idx[q]] += sums[middle] * b_val[q]
-                sums[middle] = 0.0
 
 
 @kernel(parallel=True)

@@ -1,14 +1,9 @@
-"""Embedding tables: what a network is built from, the size of initial embeddings, row limits.
+"""Embedding tables: what a network is built from, the size of initial embeddings, held rows.
 
-`init_scale="auto"` goes by size, not by a factor: the root mean square of the entries becomes what
-the model was built for, whatever the initialiser's norms. Training moves an entry by about the
-learning rate per step, however large it is; an initialisation that is too large for the steps a
-rare item gets is never left.
-
-`freeze="bounded"` keeps every row within a ball around its initial embedding. A row that does not
-occur in the training part has nothing to learn from but being pushed away as a negative. Where its
-initial embedding comes from content it stays there meanwhile, and then follows the rows that were
-its nearest neighbours: it gets the direction of their mean.
+`init_scale="auto"` goes by size: training moves an entry by about the learning rate per step, so an
+initialisation that is too large for the steps a rare item gets is never left. A row that does not
+occur in the training part would only be pushed away as a negative: where its initial embedding
+comes from content it is held there, and then gets the mean direction of its nearest neighbours.
 """
 
 from __future__ import annotations
@@ -41,21 +36,17 @@ class BuildContext:
     """What a network is built from."""
 
     train: Interactions
-    """The training part: graph models derive their adjacency from it."""
     dim: int
-    """D."""
     init: InitialEmbeddings | None = None
-    """The initial embeddings as they go into the tables (standardised and scaled already)."""
+    """As they go into the tables: standardised and scaled already."""
     tables: list[tuple[nn.Embedding, Tensor]] = field(default_factory=list)
     """Every table made here, with the vectors it was given."""
-    max_delta: float | None = None
-    """How far training may move a row, in units of the length of the initial rows; None: freely."""
-    limits: list[RowLimits] = field(default_factory=list)
-    """Of the tables whose rows may not move freely."""
+    held: list[HeldRows] = field(default_factory=list)
+    """Of the tables with rows that training must not move."""
     isolated: dict[str, int] = field(default_factory=dict)
     """Rows of each side without an initial embedding, which are drawn."""
     sketch: bool = False
-    """Whether only shapes are asked for, on the device "meta", where tensors take no memory."""
+    """Whether only shapes are asked for, on the device "meta"."""
 
     def user_table(self) -> nn.Embedding:
         """A trainable float32[n_users, D] table that holds the initial user embeddings."""
@@ -83,13 +74,14 @@ class BuildContext:
             self.isolated[side] = int(empty.sum())
             vectors[empty] = torch.randn(self.isolated[side], self.dim) * _RANDOM_SCALE
         table = nn.Embedding(rows, self.dim, _weight=vectors)
-        self.tables.append((table, vectors.clone()))
-        if initial is not None:
+        vectors = vectors.clone()
+        self.tables.append((table, vectors))
+        if initial is not None and initial.provenance.get("content"):
             touched = self.train.user if side == "users" else self.train.item
+            given = ~torch.from_numpy(initial.isolated)
             trained = torch.from_numpy(np.bincount(touched, minlength=rows) > 0)
-            if (limit := row_limit(initial, self.max_delta, trained)) is not None:
-                trained &= ~torch.from_numpy(initial.isolated)
-                self.limits.append(RowLimits(table, vectors.clone(), limit, trained, side))
+            if (given & trained).any() and (given & ~trained).any():
+                self.held.append(HeldRows(table, vectors, given & ~trained, given & trained, side))
         return table
 
 
@@ -119,13 +111,8 @@ def sketched(
         raise DataError(f"its settings do not give a network: {reason}") from None
 
 
-def sized(
-    init: InitialEmbeddings, config: TrainingConfig, size: float, factor: float
-) -> InitialEmbeddings:
-    """The vectors with root mean square `size` (auto), or times `factor` (None).
-
-    Isolated rows stay zero. Vectors that are used as drawn keep the size they were drawn with.
-    """
+def sized(init: InitialEmbeddings, config: TrainingConfig, size: float) -> InitialEmbeddings:
+    """The vectors with root mean square `size` (auto), or times `init_scale`; zero rows stay."""
     as_drawn = not standardizes(init.items.provenance.get("method"), otherwise=True)
     standardize = not as_drawn if config.standardize is None else config.standardize
 
@@ -140,8 +127,7 @@ def sized(
 
     def initial(side: Embedding) -> Embedding:
         if config.init_scale != "auto":
-            default = factor if standardize else 1.0
-            return scaled(side, default if config.init_scale is None else config.init_scale)
+            return scaled(side, config.init_scale)
         if as_drawn and not standardize:
             return side
         return scaled(side, size / (scaled(side, 1.0).size or 1.0))
@@ -150,41 +136,33 @@ def sized(
 
 
 @dataclass(frozen=True)
-class RowLimits:
-    """A table, its initial rows float[n, d] and the largest distance from them, float[n, 1]."""
+class HeldRows:
+    """Rows of a table that keep their initial embeddings while the others are trained."""
 
     table: nn.Embedding
     initial: Tensor
-    limit: Tensor
+    """float[n, d]: the whole table before training."""
+    held: Tensor
+    """bool[n]"""
     trained: Tensor
-    """bool[n]: rows with an initial vector that occur in the training part."""
+    """bool[n]: rows with an initial embedding that occur in the training part."""
     side: str
     """Whose rows: "users" or "items"."""
 
     @torch.no_grad()
-    def enforce(self) -> None:
-        """Move rows that are too far back to the edge of their ball; others keep every bit."""
-        delta = self.table.weight - self.initial
-        length = torch.linalg.vector_norm(delta, dim=1, keepdim=True)
-        edge = self.initial + delta * (self.limit / length.clamp(min=1e-30))
-        self.table.weight.copy_(torch.where(length > self.limit, edge, self.table.weight))
+    def restore(self) -> None:
+        """Undo what an optimiser step did to them."""
+        weight = self.table.weight
+        weight.copy_(torch.where(self.held[:, None], self.initial, weight))
 
-    def to(self, device: torch.device) -> RowLimits:
-        """The same on the device of the network."""
-        initial, limit, trained = (t.to(device) for t in (self.initial, self.limit, self.trained))
-        return RowLimits(self.table, initial, limit, trained, self.side)
-
-    @property
-    def held(self) -> NDArray[np.bool_]:
-        """bool[n]: rows that training leaves where they are; none where it moves no row at all."""
-        return ((self.limit == 0).ravel() & self.trained.any()).cpu().numpy()
+    def to(self, device: torch.device) -> HeldRows:
+        initial, held, trained = (t.to(device) for t in (self.initial, self.held, self.trained))
+        return HeldRows(self.table, initial, held, trained, self.side)
 
     @torch.no_grad()
     def settle(self) -> None:
-        """After training: rows that were held follow the nearest rows that were not."""
-        held, trained = self.held, self.trained.cpu().numpy()
-        if not held.any():
-            return
+        """After training they follow the nearest rows that were trained."""
+        held, trained = self.held.cpu().numpy(), self.trained.cpu().numpy()
         initial = self.initial.float().cpu().numpy()
         unit = initial / np.maximum(np.linalg.norm(initial, axis=1, keepdims=True), 1e-30)
         same = np.zeros(len(initial), np.int64)
@@ -193,7 +171,7 @@ class RowLimits:
         )
         weight = self.table.weight
         rows = neighbour_rows(weight.float().cpu().numpy()[trained], near[:, trained])
-        weight[torch.from_numpy(held).to(weight.device)] = torch.from_numpy(rows).to(weight)
+        weight[self.held] = torch.from_numpy(rows).to(weight)
 
 
 def neighbour_rows(
@@ -202,8 +180,7 @@ def neighbour_rows(
     """float32[m, d]: the mean of each row's neighbours by weights csr[m, n], of a usual length.
 
     `length` is in units of the median length of the table's rows; None is half way (geometrically)
-    between that and the mean's own, which is the shorter the less the neighbours agree. A column
-    of single numbers is averaged as it is. Without neighbours a row is the mean of all.
+    between that and the mean's own. Without neighbours a row is the mean of all.
     """
     total = np.asarray(edges.sum(axis=1)).reshape(-1, 1)
     mean = np.where(total > 0, edges @ table / np.where(total > 0, total, 1), table.mean(axis=0))
@@ -214,17 +191,3 @@ def neighbour_rows(
         scale = np.sqrt(scale) if length is None else scale * length
         mean = mean * np.where((total > 0) & (own > 0), scale, 1)
     return np.ascontiguousarray(mean, dtype=np.float32)
-
-
-def row_limit(initial: Embedding, max_delta: float | None, trained: Tensor) -> Tensor | None:
-    """float[n, 1], in units of the entries; None where no row has a limit.
-
-    `max_delta` is in units of the root mean square length of the initial rows. `trained` bool[n]
-    says which rows occur in the training part. Rows without an initial vector have no limit.
-    """
-    length = initial.size * initial.dim**0.5
-    limit = torch.full((initial.n, 1), torch.inf if max_delta is None else max_delta * length)
-    if initial.provenance.get("content"):
-        limit[~trained] = 0
-    limit[torch.from_numpy(initial.isolated)] = torch.inf
-    return limit if limit.isfinite().any() else None

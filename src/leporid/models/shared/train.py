@@ -116,11 +116,7 @@ def _check(cls: Any, init: Any, init_settings: Any, callbacks: Sequence[Callback
 
 
 def continued(model: Model, split: Split, share: float, **how: Any) -> Model:
-    """A new model: the weights of a fitted network, trained on for the last `share` of its steps.
-
-    `split` has the same users and items and more interactions; nothing is validated. The rate is
-    that of the schedule's last steps. `how` goes to `fit`.
-    """
+    """A new model: a fitted network trained on for the last `share` of its steps."""
     if (split.train.users, split.train.items) != (model.users, model.items):
         raise DataError("a network goes on with the same users and items only: refit it instead")
     done = model.fitting
