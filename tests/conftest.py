@@ -13,6 +13,9 @@ from hypothesis import settings
 from tests.chromium import Page, browser
 
 os.environ.setdefault("LEPORID_PROGRESS", "off")
+if not os.environ.get("LEPORID_TEST_CUDA"):
+    # Networks take a GPU where there is one, and the same bits are promised on a CPU only.
+    os.environ["CUDA_VISIBLE_DEVICES"] = ""
 if "PYTEST_XDIST_WORKER" in os.environ:
     # The processes share the cores: further threads of torch and BLAS would only wait for one.
     os.environ.setdefault("OMP_NUM_THREADS", "1")
