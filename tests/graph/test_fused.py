@@ -62,7 +62,6 @@ def test_strips_cover_all_columns_once() -> None:
         assert all(begin % fused.TILE == 0 for begin, _ in strips)
 
 
-@pytest.mark.skipif(DEVICE == "cpu", reason="no CUDA device")
 def test_many_rows_take_this_path_by_themselves(monkeypatch: pytest.MonkeyPatch) -> None:
     search, called = fused.FusedSearch.blocks, []
 
