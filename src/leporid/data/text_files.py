@@ -166,11 +166,11 @@ def table_of(layout: Layout, convert: pa_csv.ConvertOptions) -> pa.Table:
     # In a pool of one thread, pyarrow up to 22 at least may wait for ever after a broken file.
     options = _options(layout, threads=pa.cpu_count() > 1)
     try:
-        with _opened(layout) as text:
+        with _opened(layout, whole=True) as text:
             table = pa_csv.read_csv(text, *options, convert)
     except pa.ArrowInvalid:  # one thread counts the rows, and so finds the line
         return pa.Table.from_batches(batches_of(layout, convert))
-    text.check(table.num_rows)
+    _check_quotes(layout, table.num_rows)
     return table
 
 
@@ -184,7 +184,7 @@ def batches_of(layout: Layout, convert: pa_csv.ConvertOptions) -> Iterator[pa.Re
                 yield batch
     except pa.ArrowInvalid as error:
         raise _located(layout, str(error)) from None
-    text.check(rows)
+    _check_quotes(layout, rows)
 
 
 def _options(layout: Layout, threads: bool) -> tuple[pa_csv.ReadOptions, pa_csv.ParseOptions]:
@@ -204,43 +204,56 @@ def _options(layout: Layout, threads: bool) -> tuple[pa_csv.ReadOptions, pa_csv.
 
 
 @contextmanager
-def _opened(layout: Layout) -> Iterator[_Text]:
+def _opened(layout: Layout, whole: bool = False) -> Iterator[Any]:
+    """The bytes for pyarrow, with a separator of one byte.
+
+    pyarrow's threads must not read through Python where the process may end soon: they abort it.
+    """
     try:
         with layout.file.open() as file:
-            yield _Text(layout, file)
+            if layout.delimiter == layout.separator:
+                yield file
+                return
+            pair = layout.separator.encode(), layout.delimiter.encode()
+            blocks = replaced(_blocks(file), *pair)
+            yield pa.BufferReader(b"".join(blocks)) if whole else _Text(blocks)
     except UnicodeError as error:
         raise EncodingError(layout.file.path, layout.encoding, f" ({error})") from None
 
 
-class _Text(io.RawIOBase):
-    """The bytes with a separator of one byte, for pyarrow to read; lines and quotes are counted."""
+def _blocks(file: pa.NativeFile) -> Iterator[bytes]:
+    return iter(partial(file.read, LONGEST_ROW), b"")
 
-    def __init__(self, layout: Layout, file: pa.NativeFile) -> None:
+
+class _Text(io.RawIOBase):
+    """Blocks of bytes as a file, a block at a time."""
+
+    def __init__(self, blocks: Iterator[bytes]) -> None:
         super().__init__()
-        self._layout, self._lines, self._quotes, self._last = layout, 1 - layout.line, 0, b"\n"
-        self._blocks: Iterator[bytes] = iter(partial(file.read, LONGEST_ROW), b"")
-        if layout.delimiter != layout.separator:
-            separator, single = layout.separator.encode(), layout.delimiter.encode()
-            self._blocks = replaced(self._blocks, separator, single)
+        self._blocks = blocks
 
     def readable(self) -> bool:
         return True
 
     def read(self, size: int = -1, /) -> bytes:
-        block = next(self._blocks, b"")
-        self._quotes += block.count(b'"')
-        self._lines += block.count(b"\n")
-        self._last = block[-1:] or self._last
-        return block
+        return next(self._blocks, b"")
 
-    def check(self, rows: int) -> None:
-        """Where lines may have gone into a quoted field, that its quotes are closed.
 
-        pyarrow reads on up to the next quote, however far below.
-        """
-        lines = self._lines + (self._last != b"\n")
-        if self._layout.quoting and self._quotes and (rows != lines or self._quotes % 2):
-            _line_of_row(self._layout)
+def _check_quotes(layout: Layout, rows: int) -> None:
+    """Where lines may have gone into a quoted field, that its quotes are closed.
+
+    pyarrow reads on up to the next quote, however far below.
+    """
+    if not layout.quoting:
+        return
+    lines, quotes, last = 1 - layout.line, 0, b"\n"
+    with layout.file.open() as file:
+        for block in _blocks(file):
+            lines += block.count(b"\n")
+            quotes += block.count(b'"')
+            last = block[-1:]
+    if quotes and (rows != lines + (last != b"\n") or quotes % 2):
+        _line_of_row(layout)
 
 
 def replaced(chunks: Iterable[bytes], separator: bytes, single: bytes) -> Iterator[bytes]:
