@@ -79,8 +79,9 @@ def test_auto_takes_what_predicts_held_out_training_items_best(train, tmp_path: 
 def test_a_setting_that_is_given_is_kept(train) -> None:
     both = get("leporid")(dim=4, k=20, alpha=0.3, lengths="auto").fit(train)
     assert {row["alpha"] for row in both.items.provenance["candidates"]} == {0.3}
-    both = get("leporid")(dim=4, k=20, alpha="auto", lengths="unit").fit(train)
-    assert both.items.provenance["chosen"]["lengths"] == "unit"
+    given = {"lengths": "popularity", "popularity_power": 0.3}
+    both = get("leporid")(dim=4, k=20, alpha="auto", **given).fit(train)
+    assert {**both.items.provenance["chosen"], **given} == both.items.provenance["chosen"]
 
 
 def test_other_values_are_refused() -> None:

@@ -18,6 +18,7 @@ from leporid.data import Part, Sequences, Split
 from leporid.errors import ConfigError, DataError
 from leporid.evaluation.evaluator import evaluate
 from leporid.evaluation.metric_table import MetricTable
+from leporid.evaluation.ranking import chunk_rows
 
 QUARTILES = tuple(f"activity-q{i}" for i in range(1, 5))
 Scores = NDArray[np.float32]
@@ -73,7 +74,9 @@ def probe(
         scorers["both"] = lambda users, known: (
             _z_scored(first(users, known)) + _z_scored(second(users, known))
         )
-    asked: dict[str, Any] = {"at": (10,), "part": part, "metrics": ["NDCG", "HR", "Recall"]}
+    asked: dict[str, Any] = {"at": (10,), "part": part, "metrics": ["NDCG", "HR"]}
+    # Similarities of all users take as much as scores of all items.
+    asked["batch_size"] = chunk_rows(max(split.n_users, split.n_items))
     return Probe({side: evaluate(scorer, split, **asked) for side, scorer in scorers.items()})
 
 

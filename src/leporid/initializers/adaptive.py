@@ -23,7 +23,8 @@ Lengths = Literal["as-is", "unit", "popularity"]
 ALPHAS = (0.0, 0.5)
 POWERS = (0.5, 0.6, 0.75)
 """Candidates of `popularity_power`."""
-_TRAIN_SHARE = 0.9
+_SHARES = 0.9, 0.1
+"""Of the training data: to fit candidates on, and held out."""
 
 
 def with_lengths(
@@ -72,8 +73,8 @@ def choose_settings(
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """The candidate whose item vectors predict held-out training items best, and all candidates.
 
-    `fit(train, **settings)` gives embeddings; `fixed` are settings the user has given. Equal
-    candidates: the first.
+    `fit(train, **settings)` gives embeddings; `fixed` are the settings that are not chosen. The
+    first of equal candidates is taken.
     """
     split = inner_split(train)
     matrix = split.train.csr()
@@ -90,7 +91,8 @@ def choose_settings(
 
 
 def _shapes(fixed: dict[str, Any]) -> list[tuple[Lengths, float]]:
-    given = fixed.get("popularity_power", POWERS[1])
+    """Lengths and `popularity_power` of the candidates; the power is chosen with the lengths."""
+    given = fixed["popularity_power"]
     if "lengths" in fixed:
         return [(fixed["lengths"], given)]
     return [("as-is", given), ("unit", given), *(("popularity", power) for power in POWERS)]
@@ -98,7 +100,4 @@ def _shapes(fixed: dict[str, Any]) -> list[tuple[Lengths, float]]:
 
 def inner_split(train: Interactions) -> Split:
     """Training data with the newest tenth of each user held out for validation, and no test."""
-    share = 1 - _TRAIN_SHARE
-    if train.has_order:
-        return temporal_split(train, _TRAIN_SHARE, share)
-    return random_split(train, _TRAIN_SHARE, share)
+    return (temporal_split if train.has_order else random_split)(train, *_SHARES)

@@ -126,27 +126,26 @@ class LEPORID(SpectralInitializer):
 
     def _fit(self, train: Interactions, progress: ProgressLike) -> InitialEmbeddings:
         config = self.config
-        given = {"alpha": config.alpha, "lengths": config.lengths}
+        adaptive = ("alpha", "lengths", "popularity_power")
+        given = {name: value for name, value in config.to_dict().items() if name in adaptive}
         fixed = {name: value for name, value in given.items() if value != "auto"}
         if len(fixed) == len(given):
             return self._scaled(train, progress)
 
         def fit(part: Interactions, **settings: Any) -> InitialEmbeddings:
-            return LEPORID(config.replace(**settings))._scaled(part, progress)
+            other = LEPORID(config.replace(**settings))
+            other.client = self.client
+            other.previous = self.previous if part is train else None
+            return other._scaled(part, progress)
 
         chosen, tried = choose_settings(fit, train, fixed)
-        both = self._like(config.replace(**chosen))._scaled(train, progress)
+        both = fit(train, **chosen)
         about = {**self.provenance(train.digest), "chosen": chosen, "candidates": tried}
         users, items = (
             replace(side, provenance={**side.provenance, **about})
             for side in (both.users, both.items)
         )
         return replace(both, users=users, items=items)
-
-    def _like(self, config: LEPORIDConfig) -> LEPORID:
-        other = LEPORID(config)
-        other.client, other.previous = self.client, self.previous
-        return other
 
     def _scaled(self, train: Interactions, progress: ProgressLike) -> InitialEmbeddings:
         """The embeddings of settings without 'auto'."""
