@@ -44,19 +44,19 @@ METHODS: dict[str, tuple[str, dict[str, Any]]] = {
 METRIC = "NDCG@10"
 
 
-def load(folder: Path, log: str) -> leporid.Interactions:
-    """The log, without the users and items below its core."""
+def load_log(folder: Path, log: str, core: int) -> leporid.Interactions:
+    """The log, without the users and items below its core; of Steam the purchases."""
     if log == "ml-100k":
-        return leporid.load(folder / "ml-100k.inter").core(CORES[log])
+        return leporid.load(folder / "ml-100k.inter").core(core)
     table = pq.read_table(folder / f"{log}.parquet")
     if "event" in table.column_names:
         table = table.filter(pc.equal(table["event"], "purchase")).drop_columns(["event", "value"])
-    return leporid.load(table).core(CORES[log])
+    return leporid.load(table).core(core)
 
 
 def rows_of(folder: Path, log: str) -> list[dict[str, Any]]:
     """One row per method: the probe on test, compared with the adapted vectors."""
-    split = leporid.temporal_split(load(folder, log))
+    split = leporid.temporal_split(load_log(folder, log, CORES[log]))
     tables, rows = {}, []
     for name, (method, settings) in METHODS.items():
         begun = time.perf_counter()

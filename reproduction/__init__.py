@@ -7,6 +7,8 @@ __main__           The command line
 claims.toml        The paper's claims, our sentences about them, and the comparisons behind both
 figures            The paper's figures, drawn with matplotlib (the extra 'plots')
 grids/             The runs behind each table and the leaderboard, and what `--quick` changes
+initialisation-study.toml  The cells of the study of initialisations, in their order
+initialisation_study  The study: what an initialisation is worth (docs/initialisation-study.md)
 leaderboard        Every model on every log of an experiment: ranks, gains, docs/leaderboard.md
 outputs            From records to files: every table and figure, and the report around them
 paper_values.json  The numbers the paper prints
@@ -14,8 +16,11 @@ render             A table as Markdown, CSV, LaTeX or HTML
 report             Sections of the HTML report: tables with intervals, significance, training
 simulations        The data of Figures 1 and 2
 specs              The grids that a table or figure needs
+study_cells        One cell of the study: data, initial embeddings, run, record
+study_runner       Its cells on several processes, until the time is over
 tables             `PaperTable`: our values beside the printed ones
 templates/         Jinja templates of the pages and of a table in each format
 time_cost          The paper's paragraph on time: our eigensolver beside the one it used
+two_tower          A model with frozen vectors and a linear map on each side
 verdict            The claims evaluated on the records: docs/verdict.md
 """
