@@ -21,11 +21,11 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from leporid.data.columns import Asked, RawTable
+from leporid.data.files import reading
 from leporid.data.id_map import IdMap
 from leporid.data.k_core import core_counts, with_core_dropped
-from leporid.data.logs import log_batches
+from leporid.data.loading import log_batches
 from leporid.data.policies import check_kept, id_lookup, keep_rows
-from leporid.data.source_file import is_address, located, reading
 from leporid.errors import ConfigError, DataError
 from leporid.memory import memory_left, parse_memory
 
@@ -91,10 +91,6 @@ def store_interactions(
     `memory` covers the process (`leporid.memory`): the ids of users and items stay in memory.
     """
     folder = Path(folder)
-    if not is_address(source):
-        source = located(source)
-        if not os.path.exists(source):
-            raise DataError(f"no such file or directory: {source}")
     if core < 0:
         raise ConfigError(f"the core needs k >= 1, got {core}")
     left = memory_left(parse_memory(memory))

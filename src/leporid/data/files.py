@@ -1,35 +1,146 @@
-"""Delimited text through pyarrow's CSV reader: no Python loop over lines.
+"""Files that are read, here or at an address such as s3://bucket/key, and delimited text in them.
 
-Where something is wrong, the standard library's reader finds the line.
+`reading` opens a file or folder, and whatever goes wrong is a `DataError` of one sentence. Text goes
+through pyarrow's CSV reader; where something is wrong, the standard library's finds the line.
 """
 
 from __future__ import annotations
 
 import csv
 import io
+import os
 import re
-from collections.abc import Iterable, Iterator
+import shutil
+import stat
+import tempfile
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
-from typing import Any
+from pathlib import Path, PurePosixPath
+from typing import Any, NamedTuple
+from urllib.parse import urlencode, urlsplit
 
 import pyarrow as pa
 import pyarrow.csv as pa_csv
+import pyarrow.parquet as pa_parquet
+from pyarrow import fs
 
 from leporid.data.columns import looks_like_header
-from leporid.data.source_file import SourceFile, shortened
-from leporid.errors import ConfigError, DataError
+from leporid.errors import ConfigError, DataError, LeporidError, shortened
 
 LONGEST_ROW = 4 << 20
 """Bytes of a row of text: longer rows are refused, so that memory is bounded."""
-MISSING = ("", "NA", "N/A", "#N/A", "NaN", "nan", "null", "NULL", "None", "none", "\\N")
-"""Unquoted fields that mean 'nothing here'."""
+_CODECS = {b"\x1f\x8b": "gzip", b"BZh": "bz2", b"\x28\xb5\x2f\xfd": "zstd"}
+"""First bytes to pyarrow's name of the compression."""
 _UNIT_SEPARATOR = "\x1f"
 """Stands in for a separator of several bytes, which pyarrow cannot split at."""
-_UNDECODED = re.compile("[\ud800-\udfff]")
-_JSON = re.compile(r'\s*[\[{]\s*["\[{]')
+
+
+class SourceFile(NamedTuple):
+    """A file or folder that can be read more than once."""
+
+    path: str
+    """As the caller named it, without passwords: for messages, and for its ending."""
+    content: str
+    """Where its bytes lie in `system`: the path itself, or the copy of a pipe."""
+    system: fs.FileSystem
+
+    @property
+    def suffix(self) -> str:
+        """The ending that tells the format: `.csv` of `log.csv.gz`."""
+        return PurePosixPath(re.sub(r"\.(gz|bz2|zst)$", "", self.path)).suffix
+
+    def open(self) -> pa.NativeFile:
+        """The bytes, decompressed where they are gzip, bzip2 or Zstandard."""
+        first = self._beginning()
+        codec = next((name for magic, name in _CODECS.items() if first.startswith(magic)), None)
+        return self.system.open_input_stream(self.content, compression=codec)
+
+    def parquet(self, *, whole: bool = False) -> pa_parquet.ParquetFile:
+        """A parquet file, of which some columns are read, all rows at once if `whole`."""
+        return pa_parquet.ParquetFile(self.system.open_input_file(self.content), pre_buffer=whole)
+
+    def is_folder(self) -> bool:
+        """Whether it holds files."""
+        return bool(self.system.get_file_info(self.content).type == fs.FileType.Directory)
+
+    def is_parquet(self) -> bool:
+        """A directory, or a file by its content: a parquet file may have any name."""
+        if self.path.endswith((".parquet", ".pq")) or self.is_folder():
+            return True
+        return self._beginning().startswith(b"PAR1")
+
+    def _beginning(self) -> bytes:
+        with self.system.open_input_stream(self.content, compression=None) as file:
+            return bytes(file.read(4))
+
+
+def is_address(source: str | os.PathLike[str]) -> bool:
+    """Whether this is s3://bucket/key or its like, and no path."""
+    return isinstance(source, str) and re.match(r"[a-z][a-z0-9+.-]+://", source) is not None
+
+
+def located(source: str | os.PathLike[str]) -> Path:
+    """The path; `~nobody`, who has no home, stays as it is written, as in a shell."""
+    return Path(os.path.expanduser(source))
+
+
+@contextmanager
+def reading(source: str | os.PathLike[str]) -> Iterator[SourceFile]:
+    """A file or directory to read, also by its address; a pipe is copied into a file first."""
+    if is_address(source):
+        parts = urlsplit(str(source))
+        shown = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+        with in_words(shown):
+            system, content = fs.FileSystem.from_uri(_with_endpoint(str(source)))
+            if system.get_file_info(content).type == fs.FileType.NotFound:
+                raise DataError(f"no such file: {shown}")
+            yield SourceFile(shown, content.rstrip("/"), system)
+        return
+    path, system = located(source), fs.LocalFileSystem()
+    if not os.path.exists(path):
+        raise DataError(f"no such file: {path}")
+    with in_words(str(path)):
+        mode = path.stat().st_mode
+        if stat.S_ISFIFO(mode):
+            with tempfile.NamedTemporaryFile() as copy:
+                with open(path, "rb") as pipe:
+                    shutil.copyfileobj(pipe, copy, 1 << 20)
+                copy.flush()
+                yield SourceFile(str(path), copy.name, system)
+        elif stat.S_ISREG(mode) or stat.S_ISDIR(mode):
+            yield SourceFile(str(path), path.as_posix(), system)
+        else:
+            raise DataError(f"{path} is a device or a socket: give a file or a pipe")
+
+
+def _with_endpoint(address: str) -> str:
+    """AWS_ENDPOINT_URL names another host than Amazon's for s3://."""
+    endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
+    if not endpoint or not address.startswith("s3://") or "endpoint_override=" in address:
+        return address
+    host = urlsplit(endpoint)
+    query = urlencode({"scheme": host.scheme, "endpoint_override": host.netloc})
+    return f"{address}{'&' if '?' in address else '?'}{query}"
+
+
+@contextmanager
+def in_words(origin: str, trouble: str = "cannot be read") -> Iterator[None]:
+    """Whatever reading and converting raises, as a `DataError` of one sentence about `origin`."""
+    try:
+        yield
+    except LeporidError:
+        raise
+    except OSError as error:
+        reason = error.strerror or shortened(error)
+        if re.search("compressed|decompress|inflate|zlib|BZ2|ZSTD", reason):
+            raise DataError(f"{origin} is not a whole compressed file: {reason}") from None
+        raise DataError(f"could not read {origin}: {reason}") from None
+    except (pa.ArrowException, csv.Error, UnicodeError, OverflowError, MemoryError) as error:
+        reason = shortened(error) or "there is not enough memory"
+        raise DataError(f"{origin} {trouble}: {reason}") from None
 
 
 class EncodingError(DataError):
@@ -48,11 +159,13 @@ class NoRowsError(DataError):
 
 @dataclass(frozen=True)
 class Layout:
-    """What the beginning of the file says about all of it."""
+    """What the beginning of a text file says about all of it."""
 
     file: SourceFile
     encoding: str
     separator: str
+    delimiter: str
+    """The separator, or the byte that stands in for it."""
     quoting: bool
     header: bool
     names: list[str]
@@ -60,29 +173,22 @@ class Layout:
     line: int
     """The line, from 1, on which the rows of data begin."""
 
-    @property
-    def delimiter(self) -> str:
-        """The separator, or the byte that stands in for it."""
-        return _UNIT_SEPARATOR if len(self.separator.encode()) > 1 else self.separator
-
 
 def read_lines(file: SourceFile) -> list[str]:
     """The lines of a small file that are not blank, without white space around them."""
-    columns = text_table(file, _UNIT_SEPARATOR, quoting=False).to_pydict().values()
+    columns = text_table(file, _UNIT_SEPARATOR).to_pydict().values()
     lines = (_UNIT_SEPARATOR.join(row).strip() for row in zip(*columns, strict=True))
     return [line for line in lines if line]
 
 
-def text_table(
-    file: SourceFile, separator: str, *, quoting: bool = True, header: bool = False
-) -> pa.Table:
+def text_table(file: SourceFile, separator: str, *, header: bool = False) -> pa.Table:
     """All columns of a small table as text, under the names in its first row if it is a `header`.
 
     What is not UTF-8 is Latin-1, as MovieLens' old files are.
     """
 
     def read(encoding: str) -> pa.Table:
-        layout = look(file, separator, header, encoding, quoting)
+        layout = look(file, separator, header, encoding)
         types = {f"c{position}": pa.string() for position in range(len(layout.names))}
         convert = pa_csv.ConvertOptions(column_types=types, strings_can_be_null=False)
         return table_of(layout, convert).rename_columns(layout.names)
@@ -93,13 +199,7 @@ def text_table(
         return read("latin-1")
 
 
-def look(
-    file: SourceFile,
-    separator: str | None,
-    header: bool | None,
-    encoding: str,
-    quoting: bool = True,
-) -> Layout:
+def look(file: SourceFile, separator: str | None, header: bool | None, encoding: str) -> Layout:
     """Find the separator, the header and the names from the first line that is not blank."""
     path, line, text = file.path, 0, ""
     with file.open() as content:
@@ -114,16 +214,16 @@ def look(
         where = f"{path}, line {line}"
         if len(text) == LONGEST_ROW:
             raise DataError(_too_long(where))
-        if "\0" in text or (not text.isascii() and _UNDECODED.search(text)):
+        if "\0" in text or (not text.isascii() and re.search("[\ud800-\udfff]", text)):
             raise EncodingError(where, encoding)
         text = text.removeprefix("\ufeff")
-        if _JSON.match(text):
+        if re.match(r'\s*[\[{]\s*["\[{]', text):
             raise DataError(f"{where}: this looks like JSON: convert it to CSV or parquet")
         separator = separator or _guess_separator(file.suffix, text)
         if any(character in separator for character in '"\r\n\0'):
             raise ConfigError(f"{separator!r} cannot separate fields: give another separator")
-        several = len(separator.encode()) > 1
-        quoting = quoting and not several and file.suffix != ".inter"
+        delimiter = separator if len(separator.encode()) == 1 else _UNIT_SEPARATOR
+        quoting = delimiter != _UNIT_SEPARATOR and file.suffix not in (".inter", ".item")
         fields, taken = text.rstrip("\r\n").split(separator), 1
         if quoting and '"' in text:  # inside quotes the row may go on over several lines
             reader = csv.reader(chain([text], lines), delimiter=separator, strict=True)
@@ -136,7 +236,7 @@ def look(
         header = looks_like_header(fields)
     names = fields if header else [f"column {position}" for position in range(len(fields))]
     begin = line + taken if header else line
-    return Layout(file, encoding, separator, quoting, header, names, fields, begin)
+    return Layout(file, encoding, separator, delimiter, quoting, header, names, fields, begin)
 
 
 def _guess_separator(suffix: str, line: str) -> str:
@@ -214,29 +314,23 @@ def _opened(layout: Layout, whole: bool = False) -> Iterator[Any]:
             if layout.delimiter == layout.separator:
                 yield file
                 return
-            pair = layout.separator.encode(), layout.delimiter.encode()
-            blocks = replaced(_blocks(file), *pair)
-            yield pa.BufferReader(b"".join(blocks)) if whole else _Text(blocks)
+            replaced = _Replaced(file)
+            replaced.pair = layout.separator.encode(), layout.delimiter.encode()
+            yield pa.BufferReader(b"".join(iter(replaced.read, b""))) if whole else replaced
     except UnicodeError as error:
         raise EncodingError(layout.file.path, layout.encoding, f" ({error})") from None
 
 
-def _blocks(file: pa.NativeFile) -> Iterator[bytes]:
-    return iter(partial(file.read, LONGEST_ROW), b"")
+class _Replaced(io.BufferedReader):
+    """A file with another separator, a block at a time; no block ends inside a separator."""
 
+    pair: tuple[bytes, bytes]
 
-class _Text(io.RawIOBase):
-    """Blocks of bytes as a file, a block at a time."""
-
-    def __init__(self, blocks: Iterator[bytes]) -> None:
-        super().__init__()
-        self._blocks = blocks
-
-    def readable(self) -> bool:
-        return True
-
-    def read(self, size: int = -1, /) -> bytes:
-        return next(self._blocks, b"")
+    def read(self, size: int | None = -1, /) -> bytes:
+        block = super().read(LONGEST_ROW)
+        while block[-1:] in self.pair[0] and (more := super().read(1)):
+            block += more
+        return block.replace(*self.pair)
 
 
 def _check_quotes(layout: Layout, rows: int) -> None:
@@ -248,26 +342,12 @@ def _check_quotes(layout: Layout, rows: int) -> None:
         return
     lines, quotes, last = 1 - layout.line, 0, b"\n"
     with layout.file.open() as file:
-        for block in _blocks(file):
+        for block in iter(partial(file.read, LONGEST_ROW), b""):
             lines += block.count(b"\n")
             quotes += block.count(b'"')
             last = block[-1:]
     if quotes and (rows != lines + (last != b"\n") or quotes % 2):
         _line_of_row(layout)
-
-
-def replaced(chunks: Iterable[bytes], separator: bytes, single: bytes) -> Iterator[bytes]:
-    """The chunks with `single` for every `separator`, also for one that lies across two chunks."""
-    held = b""
-    for chunk in chunks:
-        text = (held + chunk).replace(separator, single)
-        sizes = range(len(separator) - 1, 0, -1)
-        size = next((n for n in sizes if text.endswith(separator[:n])), 0)
-        text, held = text[: len(text) - size], text[len(text) - size :]
-        if text:
-            yield text
-    if held:
-        yield held
 
 
 def _located(layout: Layout, message: str) -> DataError:
