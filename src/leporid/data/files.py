@@ -1,7 +1,7 @@
 """Files that are read, here or at an address such as s3://bucket/key, and delimited text in them.
 
-`reading` opens a file or folder, and whatever goes wrong is a `DataError` of one sentence. Text goes
-through pyarrow's CSV reader; where something is wrong, the standard library's finds the line.
+`reading` opens a file or folder, and whatever goes wrong is a `DataError` of one sentence. Text is
+parsed by pyarrow's CSV reader; where something is wrong, the standard library's finds the line.
 """
 
 from __future__ import annotations
@@ -133,6 +133,8 @@ def in_words(origin: str, trouble: str = "cannot be read") -> Iterator[None]:
         yield
     except LeporidError:
         raise
+    except FileNotFoundError:
+        raise DataError(f"no such file: {origin}") from None
     except OSError as error:
         reason = error.strerror or shortened(error)
         if re.search("compressed|decompress|inflate|zlib|BZ2|ZSTD", reason):

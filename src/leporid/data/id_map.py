@@ -68,8 +68,6 @@ class IdMap:
     def __eq__(self, other: object) -> bool:
         return isinstance(other, IdMap) and self.ids.equals(other.ids)
 
-    __hash__ = None  # type: ignore[assignment]
-
     @property
     def is_integer(self) -> bool:
         """Whether the external ids are integers rather than strings."""
@@ -85,16 +83,8 @@ class IdMap:
         return {value: index for index, value in enumerate(self.ids.to_pylist())}
 
     def encode(self, values: Any) -> NDArray[np.int32]:
-        """Indices of a whole column of ids, -1 where an id is unknown. Vectorised."""
-        array = _as_array(values)
-        if len(self.ids) == 0:
-            return np.full(len(array), -1, dtype=np.int32)
-        positions = pc.index_in(array.cast(self.ids.type), value_set=self.ids)
-        return np.asarray(pc.fill_null(positions, -1), dtype=np.int32)
-
-    def matches(self, other: IdMap) -> NDArray[np.int32]:
-        """The index here of every id of `other`, -1 where there is none; '42' is 42."""
-        mine, theirs = self.ids, other.ids
+        """Indices of a whole column of ids, -1 where an id is unknown; '42' is 42. Vectorised."""
+        theirs, mine = _as_array(values), self.ids
         if mine.type != theirs.type:
             mine, theirs = mine.cast(pa.string()), theirs.cast(pa.string())
         positions = pc.index_in(theirs, value_set=mine)

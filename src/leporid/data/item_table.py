@@ -282,7 +282,7 @@ def _movielens(path: Path, fields: list[str]) -> list[str]:
 def _whole(column: pa.ChunkedArray) -> pa.Array:
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
-    return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
+    return column.combine_chunks()
 
 
 def _decoded(column: pa.Array) -> pa.Array:

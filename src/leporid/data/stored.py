@@ -8,7 +8,6 @@ is not kept: a graph does not depend on it.
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -205,7 +204,8 @@ def _sorted_rows(
                 np.split(pairs[order], np.cumsum(sizes[sizes > 0])[:-1]),
                 strict=True,
             ):
-                _write_at(file.fileno(), part.tobytes(), int(cursor[position]) * _PAIR_BYTES)
+                file.seek(int(cursor[position]) * _PAIR_BYTES)
+                file.write(part.tobytes())
             cursor += sizes
     indptr = np.zeros(len(counts) + 1, np.int64)
     with open(in_order, "rb") as file, open(target, "wb") as out:
@@ -219,14 +219,6 @@ def _sorted_rows(
     in_order.unlink()
     np.cumsum(indptr, out=indptr)
     return indptr
-
-
-def _write_at(file: int, content: bytes, offset: int) -> None:
-    """`os.pwrite` until all is written: it may stop early, on a disk that fills up."""
-    view = memoryview(content)
-    while view:
-        written = os.pwrite(file, view, offset)
-        view, offset = view[written:], offset + written
 
 
 def transpose(
