@@ -34,6 +34,7 @@ LONGEST_ROW = 4 << 20
 """Bytes of a row of text: longer rows are refused, so that memory is bounded."""
 _CODECS = {b"\x1f\x8b": "gzip", b"BZh": "bz2", b"\x28\xb5\x2f\xfd": "zstd"}
 """First bytes to pyarrow's name of the compression."""
+_UNDECODED = re.compile("[\ud800-\udfff]")
 _UNIT_SEPARATOR = "\x1f"
 """Stands in for a separator of several bytes, which pyarrow cannot split at."""
 
@@ -216,7 +217,7 @@ def look(file: SourceFile, separator: str | None, header: bool | None, encoding:
         where = f"{path}, line {line}"
         if len(text) == LONGEST_ROW:
             raise DataError(_too_long(where))
-        if "\0" in text or (not text.isascii() and re.search("[\ud800-\udfff]", text)):
+        if "\0" in text or (not text.isascii() and _UNDECODED.search(text)):
             raise EncodingError(where, encoding)
         text = text.removeprefix("\ufeff")
         if re.match(r'\s*[\[{]\s*["\[{]', text):
@@ -270,8 +271,8 @@ def table_of(layout: Layout, convert: pa_csv.ConvertOptions) -> pa.Table:
     try:
         with _opened(layout, whole=True) as text:
             table = pa_csv.read_csv(text, *options, convert)
-    except pa.ArrowInvalid:  # one thread counts the rows, and so finds the line
-        return pa.Table.from_batches(batches_of(layout, convert))
+    except pa.ArrowInvalid as error:
+        raise _fault(layout, str(error)) or error from None
     _check_quotes(layout, table.num_rows)
     return table
 
@@ -285,7 +286,7 @@ def batches_of(layout: Layout, convert: pa_csv.ConvertOptions) -> Iterator[pa.Re
                 rows += len(batch)
                 yield batch
     except pa.ArrowInvalid as error:
-        raise _located(layout, str(error)) from None
+        raise _fault(layout, str(error)) or error from None
     _check_quotes(layout, rows)
 
 
@@ -334,6 +335,8 @@ class _Replaced(io.BufferedReader):
             block += more
         return block.replace(*self.pair)
 
+    read1 = read
+
 
 def _check_quotes(layout: Layout, rows: int) -> None:
     """Where lines may have gone into a quoted field, that its quotes are closed.
@@ -348,52 +351,48 @@ def _check_quotes(layout: Layout, rows: int) -> None:
             lines += block.count(b"\n")
             quotes += block.count(b'"')
             last = block[-1:]
-    if quotes and (rows != lines + (last != b"\n") or quotes % 2):
-        _line_of_row(layout)
+    suspicious = quotes and (rows != lines + (last != b"\n") or quotes % 2)
+    if suspicious and (fault := _fault(layout)) is not None:
+        raise fault
 
 
-def _located(layout: Layout, message: str) -> DataError:
-    """pyarrow's complaint in our words: file, line, and what was expected there."""
-    path = layout.file.path
+def _fault(layout: Layout, message: str = "") -> DataError | None:
+    """The first row that is wrong and its line, as the standard library reads the file.
+
+    `message` is what pyarrow said; its rows leave out blank lines, and have no numbers in threads.
+    """
+    path, width = layout.file.path, len(layout.names)
     if "Empty CSV" in message:
         return NoRowsError(f"{path} has no rows")
-    row = re.search(r"Row #(\d+)", message)
-    line = _line_of_row(layout, int(row[1]) if row else None)
-    where = f"{path}, line {line}" if row else path
-    if "UTF8" in message:
-        return EncodingError(where, layout.encoding)
-    if "straddling" in message:
-        return DataError(_too_long(where))
-    if counts := re.search(r"Expected \d+ columns, got \d+", message):
-        return DataError(f"{where}: {counts[0].lower()}: the line is malformed or the file was cut")
-    if value := re.search(r"In CSV column #(\d+).*invalid value '(.*)'", message, re.DOTALL):
-        name = layout.names[int(value[1])]
-        shown = shortened(value[2], 60)
-        return DataError(f"{where}: column {name!r} holds {shown!r}, which is no number")
-    return DataError(f"{where}: {shortened(message)}")
-
-
-def _line_of_row(layout: Layout, row: int | None = None) -> int:
-    """The line of a row of pyarrow's, whose numbers leave out blank lines; of the last by default.
-
-    A quote before it that is not closed is an error, and so is a field that is too long.
-    """
+    value = re.search(r"In CSV column #(\d+).*invalid value '(.*)'", message, re.DOTALL)
     quotes: Any = {"strict": True} if layout.quoting else {"quoting": csv.QUOTE_NONE}
-    line, rows, limit = layout.line, layout.line - 1, csv.field_size_limit(LONGEST_ROW)
-    with layout.file.open() as file:
+    line, limit = layout.line, csv.field_size_limit(LONGEST_ROW)
+    with _opened(layout) as file:
         text = io.TextIOWrapper(file, layout.encoding, "surrogateescape", newline="")
-        for _ in range(rows):
+        for _ in range(layout.line - 1):
             text.readline()
         reader = csv.reader(text, delimiter=layout.delimiter, **quotes)
         try:
             for fields in reader:
-                rows += bool(fields)
-                if rows == row:
-                    break
+                where, row = f"{path}, line {line}", "".join(fields)
+                if fields and len(fields) != width:
+                    counts = f"expected {width} columns, got {len(fields)}"
+                    return DataError(
+                        f"{where}: {counts}: the line is malformed or the file was cut"
+                    )
+                if not row.isascii() and _UNDECODED.search(row):
+                    return EncodingError(where, layout.encoding)
+                if len(row) > LONGEST_ROW:
+                    return DataError(_too_long(where))
+                if value and fields and fields[int(value[1])] == value[2]:
+                    name, shown = layout.names[int(value[1])], shortened(value[2], 60)
+                    return DataError(
+                        f"{where}: column {name!r} holds {shown!r}, which is no number"
+                    )
                 line = layout.line + reader.line_num
         except csv.Error as error:
             say = _too_long if "limit" in str(error) else _not_closed
-            raise DataError(say(f"{layout.file.path}, line {line}")) from None
+            return DataError(say(f"{path}, line {line}"))
         finally:
             csv.field_size_limit(limit)
-    return line
+    return DataError(f"{path}: {shortened(message)}") if message else None

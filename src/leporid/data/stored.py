@@ -25,7 +25,7 @@ from leporid.data.id_map import IdMap
 from leporid.data.k_core import core_counts, with_core_dropped
 from leporid.data.loading import log_batches
 from leporid.data.policies import check_kept, id_lookup, keep_rows
-from leporid.errors import ConfigError, DataError
+from leporid.errors import DataError
 from leporid.memory import memory_left, parse_memory
 
 BYTES_PER_ROW = 160
@@ -90,8 +90,6 @@ def store_interactions(
     `memory` covers the process (`leporid.memory`): the ids of users and items stay in memory.
     """
     folder = Path(folder)
-    if core < 0:
-        raise ConfigError(f"the core needs k >= 1, got {core}")
     left = memory_left(parse_memory(memory))
     block = max(FEWEST_ROWS, min(MOST_ROWS, left // 2 // BYTES_PER_ROW))
     columns = {"user": user, "item": item, "time": time, "rating": rating}
