@@ -20,7 +20,7 @@ from functools import partial
 from itertools import chain
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import urlsplit
 
 import pyarrow as pa
 import pyarrow.csv as pa_csv
@@ -95,7 +95,7 @@ def reading(source: str | os.PathLike[str]) -> Iterator[SourceFile]:
         parts = urlsplit(str(source))
         shown = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
         with in_words(shown):
-            system, content = fs.FileSystem.from_uri(_with_endpoint(str(source)))
+            system, content = fs.FileSystem.from_uri(str(source))
             if system.get_file_info(content).type == fs.FileType.NotFound:
                 raise DataError(f"no such file: {shown}")
             yield SourceFile(shown, content.rstrip("/"), system)
@@ -115,16 +115,6 @@ def reading(source: str | os.PathLike[str]) -> Iterator[SourceFile]:
             yield SourceFile(str(path), path.as_posix(), system)
         else:
             raise DataError(f"{path} is a device or a socket: give a file or a pipe")
-
-
-def _with_endpoint(address: str) -> str:
-    """AWS_ENDPOINT_URL names another host than Amazon's for s3://."""
-    endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
-    if not endpoint or not address.startswith("s3://") or "endpoint_override=" in address:
-        return address
-    host = urlsplit(endpoint)
-    query = urlencode({"scheme": host.scheme, "endpoint_override": host.netloc})
-    return f"{address}{'&' if '?' in address else '?'}{query}"
 
 
 @contextmanager

@@ -136,9 +136,7 @@ class Split:
             parts = {name: Interactions.from_stored(arrays, name, users, items) for name in names}
         except DataError as error:
             raise DataError(f"{folder / _ARRAYS} is damaged: {error}; save it again") from None
-        if not isinstance(summary.get("protocol"), str):
-            raise DataError(f"{folder / _SUMMARY} does not name a protocol: save it again")
-        return cls(**parts, protocol=summary["protocol"])
+        return cls(**parts, protocol=str(summary.get("protocol")))
 
     def _parts(self) -> dict[str, Interactions]:
         return {"train": self.train, "valid": self.valid, "test": self.test}
