@@ -81,3 +81,9 @@ def closest(name: str, known: Iterable[str]) -> str | None:
     lowered = {candidate.lower(): candidate for candidate in known}
     found = difflib.get_close_matches(name.lower(), list(lowered), n=1, cutoff=0.5)
     return lowered[found[0]] if found else None
+
+
+def shortened(text: object, most: int = 200) -> str:
+    """Text for a message: one line, and not a whole file."""
+    line = " ".join(str(text).split())
+    return line if len(line) <= most else f"{line[:most]}..."
