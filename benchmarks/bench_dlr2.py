@@ -16,9 +16,9 @@ import leporid
 from benchmarks.harness import write_record
 from leporid.data.split import Split
 from leporid.models.dlr2.model import DLR2
-from leporid.training import Batch, Sampler, TrainingData, backward_of, recent_items
-from leporid.training.backward import Backward, Eager
+from leporid.training import Backward, Batch, Sampler, TrainingData, recent_items
 
+Step = Callable[[Batch, float], Tensor]
 PAIRS_AT_ONCE = 512
 SETTINGS = {"users": 1500, "items": 3000, "dim": 64, "length": 5, "batch_size": 256}
 
@@ -113,7 +113,7 @@ def _training(split: Split, device: torch.device) -> list[dict[str, Any]]:
         loss.backward()  # type: ignore[no-untyped-call]
         return loss
 
-    def trainer(module: nn.Module, backward: Backward, fused: bool | None) -> Callable[[], None]:
+    def trainer(module: nn.Module, backward: Step, fused: bool | None) -> Callable[[], None]:
         optimizer = torch.optim.Adam(module.parameters(), lr=1e-3, fused=fused)
         module.train()
 
@@ -126,10 +126,10 @@ def _training(split: Split, device: torch.device) -> list[dict[str, Any]]:
 
     works = {
         "plain": trainer(plain, plain_backward, None),
-        "leporid": trainer(model.net, backward_of(model, world=1), True),
+        "leporid": trainer(model.net, Backward(model), True),
     }
     if device.type == "cuda":
-        works["leporid, not recorded"] = trainer(model.net, Eager(model), True)
+        works["leporid, not recorded"] = trainer(model.net, Backward(model).eager, True)
     return _compare("training samples/s", device, steps * size, works)
 
 

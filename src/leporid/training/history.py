@@ -1,9 +1,10 @@
-"""What happened during training: one row per log point, and the log that writes them."""
+"""What happened during training, and who is told: rows, the progress bar and callbacks."""
 
 from __future__ import annotations
 
 import csv
 import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,11 +13,9 @@ import torch
 from torch import Tensor
 
 from leporid.artifacts import atomic_path
-from leporid.errors import MissingPackageError
 from leporid.progress import ProgressLike
 from leporid.training.checkpoint import TrainingState
-from leporid.training.config import TrainingConfig, learning_rate
-from leporid.training.device import Group
+from leporid.training.config import Group, TrainingConfig, learning_rate
 
 _COLUMNS = ("step", "loss", "lr", "examples_per_second", "seconds", "metric")
 
@@ -40,35 +39,52 @@ class TrainingHistory:
             writer.writeheader()
             writer.writerows(self.rows)
 
-    def to_tensorboard(self, folder: str | Path) -> None:
-        """Write the rows as TensorBoard events; needs the package `tensorboard`."""
-        with tensorboard_writer()(str(folder)) as writer:
-            for row in self.rows:
-                for name in row.keys() - {"step", "seconds"}:
-                    writer.add_scalar(name, row[name], row["step"])
+
+class Callback:
+    """Override what you need. Only the main process of several calls it; values are plain."""
+
+    def start(self, about: dict[str, Any]) -> None:
+        """Before the first step: `model`, `config`, `seed`, `steps`, `step` and hashes of the data
+        and (`start`) of the initial weights."""
+
+    def step(self, step: int) -> bool | None:
+        """After every step, before its validation; True makes it the last one."""
+
+    def log(self, row: dict[str, Any]) -> None:
+        """Every 50 steps and at validations: a row of `TrainingHistory`."""
+
+    def validation(self, row: dict[str, Any]) -> bool | None:
+        """`step`, `metric`, `best_step` and `best_metric`; True ends the training here."""
+
+    def end(self, summary: dict[str, Any]) -> None:
+        """However it ends: `steps`, `best_step`, `best_metric`, and `error` or None."""
 
 
-def tensorboard_writer() -> Any:
-    """The class that writes events; an error that says what to install where it is missing."""
-    try:
-        from torch.utils.tensorboard import SummaryWriter
-    except ImportError:
-        raise MissingPackageError("TensorBoard events", "tensorboard") from None
-    return SummaryWriter
+class StopWhen(Callback):
+    """End the training after the first step for which `rule(step)` is True."""
+
+    def __init__(self, rule: Callable[[int], bool]) -> None:
+        self.rule = rule
+
+    def step(self, step: int) -> bool:
+        return self.rule(step)
 
 
 class Log:
-    """Loss since the last row, speed, and what the progress bar shows."""
+    """Rows of the history, and what the progress bar shows and callbacks are told."""
 
     def __init__(
         self,
         state: TrainingState,
         config: TrainingConfig,
         progress: ProgressLike,
-        title: str,
         group: Group,
+        callbacks: Sequence[Callback],
+        identity: dict[str, Any],
     ) -> None:
         self._state, self._config, self._progress = state, config, progress
+        self._group, self._identity = group, identity
+        self._callbacks = callbacks if group.is_main else ()
         self._rows: list[dict[str, Any]] = state.progress["rows"]
         row = self._rows[-1]["seconds"] if self._rows else 0.0
         # What a checkpoint between two rows has kept of the row to come.
@@ -78,41 +94,67 @@ class Log:
         self._mark = self._begin - (self._before - row)
         self._losses = [*(torch.tensor(kept["losses"], device=group.device) * group.is_main)]
         self._examples, self._shown = kept["examples"], state.step
-        progress.start(title, config.last_step)
+        progress.start(f"training {identity['model']}", config.last_step)
         progress.advance(state.step)
 
-    def add(self, loss: Tensor, examples: int) -> None:
-        """One step is done; nothing waits for the device here."""
+    def __enter__(self) -> Log:
+        about = {**self._identity, "steps": self._config.last_step, "step": self._state.step}
+        for callback in self._callbacks:
+            callback.start(about)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: Any, trace: Any) -> None:
+        message = None if kind is None else str(error) or kind.__name__
+        for callback in self._callbacks:
+            callback.end({"steps": self._state.step, **self._best(), "error": message})
+
+    def step(self, loss: Tensor, examples: int) -> bool:
+        """One step is done, without waiting for the device; whether a callback ends the run."""
         self._losses.append(loss)
         self._examples += examples
+        answers = [callback.step(self._state.step) for callback in self._callbacks]
+        return any(answers)
 
-    def keep(self, group: Group) -> None:
+    def validation(self, metric: float) -> bool:
+        """Whether a callback ends the run."""
+        row = {"step": self._state.step, "metric": metric, **self._best()}
+        answers = [callback.validation(row) for callback in self._callbacks]
+        return any(answers)
+
+    def keep(self) -> None:
         """Note in the state what the next row has so far; all processes must ask."""
         self._state.progress["pending"] = {
-            "losses": group.sum(torch.stack(self._losses)).tolist() if self._losses else [],
+            "losses": self._group.sum(torch.stack(self._losses)).tolist() if self._losses else [],
             "examples": self._examples,
             "seconds": self._before + time.perf_counter() - self._begin,
         }
 
-    def write(self, group: Group, metric: float | None) -> dict[str, Any]:
+    def write(self, metric: float | None) -> None:
+        """A row of what happened since the last; all processes must ask."""
         now = time.perf_counter()
         row: dict[str, Any] = {
             "step": self._state.step,
-            "loss": group.sum(torch.stack(self._losses).mean()).item(),
+            "loss": self._group.sum(torch.stack(self._losses).mean()).item(),
             "lr": learning_rate(self._config, self._state.step - 1),
             "examples_per_second": self._examples / max(now - self._mark, 1e-9),
             "seconds": self._before + now - self._begin,
         }
-        self._rows.append(row if metric is None else {**row, "metric": metric})
         shown = {"loss": row["loss"], "examples/s": round(row["examples_per_second"])}
         if (best := self._state.progress["best_metric"]) is not None:
             shown[f"best {self._config.metric}"] = best
         self._progress.advance(self._state.step - self._shown, **shown)
         self._losses, self._examples, self._mark = [], 0, now
         self._shown = self._state.step
-        return self._rows[-1]
+        self._rows.append(row if metric is None else {**row, "metric": metric})
+        for callback in self._callbacks:
+            callback.log(dict(self._rows[-1]))
 
     def history(self) -> TrainingHistory:
-        done = self._state.progress
-        step = done["best_step"] if done["best_metric"] is not None else self._state.step
-        return TrainingHistory(self._rows, step, done["best_metric"], self._config.steps)
+        best = self._best()
+        if best["best_metric"] is None:
+            best["best_step"] = self._state.step
+        best["best_step"] = self._group.from_main(best["best_step"])
+        return TrainingHistory(self._rows, **best, steps=self._config.steps)
+
+    def _best(self) -> dict[str, Any]:
+        return {key: self._state.progress[key] for key in ("best_step", "best_metric")}

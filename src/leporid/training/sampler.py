@@ -17,7 +17,7 @@ from torch import Tensor
 from leporid.data import Interactions, Sequences
 from leporid.errors import DataError
 from leporid.kernel import kernel
-from leporid.training.device import generator
+from leporid.training.config import generator
 
 Ints: TypeAlias = NDArray[np.int64]
 
