@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from leporid.config import setting
 from leporid.models.shared.catalogue import GENERAL
-from leporid.models.shared.losses import table_bpr_loss
+from leporid.models.shared.layers import table_bpr_loss
 from leporid.models.shared.neural_kinds import DotProduct, UserTableRecommender
 from leporid.models.shared.tables import BuildContext
 from leporid.space import Choice, Float, SearchSpace

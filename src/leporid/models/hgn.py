@@ -24,7 +24,7 @@ from torch import Tensor, nn
 
 from leporid.config import setting
 from leporid.models.shared.catalogue import GENERAL
-from leporid.models.shared.losses import bpr_loss, row_penalty
+from leporid.models.shared.layers import bpr_loss, row_penalty
 from leporid.models.shared.neural_kinds import DotProduct, UserTableRecommender, with_constant
 from leporid.models.shared.tables import BuildContext
 from leporid.space import Choice, Float, Int, SearchSpace

@@ -32,8 +32,7 @@ from leporid.config import setting
 from leporid.data import Sequences
 from leporid.errors import ConfigError
 from leporid.models.shared.catalogue import GENERAL
-from leporid.models.shared.layers import causal_attention, dropout
-from leporid.models.shared.losses import in_closed_form, softmax_loss
+from leporid.models.shared.layers import causal_attention, dropout, in_closed_form, softmax_loss
 from leporid.models.shared.neural_kinds import DotProduct
 from leporid.models.shared.tables import BuildContext
 from leporid.space import Choice, Float, Int, SearchSpace

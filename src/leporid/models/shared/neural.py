@@ -24,9 +24,9 @@ from leporid.errors import LeporidError, LeporidWarning
 from leporid.initializers import InitialEmbeddings
 from leporid.models.shared.cold_start import ColdItems, fit_cold_items
 from leporid.models.shared.extension import Extension, item_tables
-from leporid.models.shared.fitting import Fitting, provenance
 from leporid.models.shared.lists import HistoryUnsupportedError, Indices, Scores
 from leporid.models.shared.recommender import Recommender
+from leporid.models.shared.saved import Fitting, provenance
 from leporid.models.shared.tables import BuildContext, HeldRows, sized, sketched
 from leporid.progress import ProgressLike, make_progress
 from leporid.training import (

@@ -1,25 +1,21 @@
-"""Three kinds of neural models, which a model may combine: those that rank by dot products, those
-with a row per user, and those with a graph network that is trained by BPR.
+"""Two kinds of neural models, which a model may combine: those that rank by dot products, and those
+with a row per user.
 """
 
 from __future__ import annotations
 
 import abc
-from dataclasses import dataclass
-from typing import ClassVar, cast
+from typing import cast
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from leporid.config import setting
 from leporid.data import Sequences
 from leporid.models.shared.lists import Indices, Scores
-from leporid.models.shared.losses import row_penalty, table_bpr_loss
 from leporid.models.shared.neural import NeuralRecommender
 from leporid.models.shared.sparse import history_rows
 from leporid.spectral import TableExtension
-from leporid.training import Batch, Sampling, TrainingConfig
 
 _USERS_AT_ONCE = 256
 _NEIGHBOURS = 100
@@ -111,56 +107,3 @@ class UserTableRecommender(NeuralRecommender):
     def weights_changed(self) -> None:
         super().weights_changed()
         self._new_users = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class GraphConfig(TrainingConfig):
-    """Settings of every graph model."""
-
-    batch_size: int = setting(2048, at_least=1)
-    steps: int = setting(3000, at_least=1)
-    lr: float = setting(5e-3, above=0)
-    regularization: float = setting(1e-4, at_least=0)
-    """lambda, on the layer-0 vectors of the batch."""
-
-
-class GraphRecommender(UserTableRecommender, DotProduct):
-    """Trained by BPR on the final vectors of users, then items, that the network returns."""
-
-    config: GraphConfig
-    recordable: ClassVar[bool] = True
-
-    def sampling(self) -> Sampling:
-        return Sampling("pairs", negatives=1)
-
-    def loss(self, batch: Batch) -> Tensor:
-        """BPR on the final vectors, L2 on those of layer 0, and what a model adds."""
-        net, first = self.net, self.train.n_users
-        vectors = net()
-        items = batch.positives + first, batch.negatives + first
-        loss = table_bpr_loss(vectors, vectors, batch.users, *items)
-        if self.config.regularization:
-            rows = torch.cat([batch.positives, batch.negatives.reshape(-1)])
-            penalty = row_penalty(net.users.weight, batch.users, len(batch))
-            penalty = penalty + row_penalty(net.items.weight, rows, len(batch))
-            loss = loss + self.config.regularization * penalty
-        extra = self.vector_loss(vectors)
-        return loss if extra is None else loss + extra
-
-    def vector_loss(self, vectors: Tensor) -> Tensor | None:
-        """A further term on the final vectors of users, then items."""
-        return None
-
-    def prepare(self) -> tuple[Tensor, Tensor]:
-        """Final vectors of all users, and of all items."""
-        vectors = self.net()
-        return vectors[: self.train.n_users], vectors[self.train.n_users :]
-
-    def user_table(self) -> Tensor:
-        return cast(Tensor, self.prepared()[0])
-
-    def row_scores(self, rows: Tensor, recent: Tensor | None) -> Tensor:
-        return torch.mm(rows, self.prepared()[1].T)
-
-    def item_outputs(self) -> Tensor:
-        return cast(Tensor, self.prepared()[1])
