@@ -25,7 +25,7 @@ from torch import Tensor, nn
 from leporid.config import setting
 from leporid.models.shared.catalogue import GENERAL
 from leporid.models.shared.layers import bpr_loss, row_penalty
-from leporid.models.shared.neural_kinds import DotProduct, UserTableRecommender, with_constant
+from leporid.models.shared.neural import NeuralRecommender, with_constant
 from leporid.models.shared.tables import BuildContext
 from leporid.space import Choice, Float, Int, SearchSpace
 from leporid.training import Batch, Sampling, TrainingConfig
@@ -83,7 +83,7 @@ class HGNNetwork(nn.Module):
         return cast(Tensor, user + pooled + recent.sum(dim=1))
 
 
-class HGN(UserTableRecommender, DotProduct):
+class HGN(NeuralRecommender):
     """Feature gating, instance gating and item-item products over short windows."""
 
     name = "hgn"
@@ -131,7 +131,7 @@ class HGN(UserTableRecommender, DotProduct):
             loss = loss + self.config.regularization * penalty
         return loss
 
-    def row_scores(self, rows: Tensor, recent: Tensor | None) -> Tensor:
+    def scores(self, rows: Tensor | None, recent: Tensor | None) -> Tensor:
         scores = torch.mm(self._next(rows, recent), self.net.outputs.weight.T)
         return scores if self.net.bias is None else scores + self.net.bias
 

@@ -77,7 +77,7 @@ def train_loop(
     *,
     seed: int,
     progress: ProgressLike,
-    checkpoint: Path | None = None,
+    checkpoint: str | Path | None = None,
     resume: bool = False,
     callbacks: Sequence[Callback] = (),
     first_step: int = 0,
@@ -96,8 +96,9 @@ def train_loop(
     state = TrainingState(module, optimizer, average=average, step=first_step)
     identity = {"model": model.name, "config": config.to_dict(), "seed": seed}
     identity |= {"data": split.digest, "start": _fingerprint(module)}
-    if resume and checkpoint is not None and (checkpoint / FILE_NAME).is_file():
-        state.load(checkpoint, identity, config)
+    folder = None if checkpoint is None else Path(checkpoint)
+    if resume and folder is not None and (folder / FILE_NAME).is_file():
+        state.load(folder, identity, config)
     group.share(module.state_dict().values())
     log = Log(state, config, progress, group, callbacks, identity)
     backward = Backward(model, group.world)
@@ -138,12 +139,12 @@ def train_loop(
             # Processes must ask at the same steps; a single one may ask at every step.
             stopping = (logged or group.world == 1) and group.agree(interrupted.is_set())
             save = last or finished or stopping or state.step % config.checkpoint_every == 0
-            if save and checkpoint is not None:
+            if save and folder is not None:
                 log.keep()
                 if group.is_main:
-                    state.save(checkpoint, identity)
+                    state.save(folder, identity)
             if stopping and not (last or finished):
-                raise TrainingInterruptedError(_resume_advice(state, config, checkpoint))
+                raise TrainingInterruptedError(_resume_advice(state, config, folder))
     _freeze(model, frozen=False)
     module.zero_grad(set_to_none=True)
     _load(model, state.best or state.average)

@@ -30,7 +30,7 @@ from leporid.models.dlr2.network import DLR2Network
 from leporid.models.shared import lists
 from leporid.models.shared.layers import in_closed_form, softmax_loss
 from leporid.models.shared.lists import Allowed, Indices
-from leporid.models.shared.neural_kinds import DotProduct, UserTableRecommender, with_constant
+from leporid.models.shared.neural import NeuralRecommender, with_constant
 from leporid.training import Batch, Sampling
 
 _HARD_POOL = 8
@@ -75,7 +75,7 @@ class Anchors(NamedTuple):
         return torch.addmm(self.mean, scores - self.mean[self.items], self.weights)
 
 
-class DLR2(UserTableRecommender, DotProduct):
+class DLR2(NeuralRecommender):
     """Two losses, one state: see `DLR2Config` for every choice."""
 
     name = "dlr2"
@@ -114,7 +114,7 @@ class DLR2(UserTableRecommender, DotProduct):
         kind = self.config.new_users
         if kind == "placed" or (kind == "auto" and self.config.user_dropout < 0.5):
             return super().new_rows(histories)
-        return self.user_table().new_zeros(len(histories), self.config.dim)
+        return self.network.users.weight.new_zeros(len(histories), self.config.dim)
 
     def _fit(self, split: Split, **options: Any) -> None:
         if self.config.objective == "margin" and self.config.margin == 0:
@@ -181,7 +181,7 @@ class DLR2(UserTableRecommender, DotProduct):
         """float32[n_items, 256]: the item half of S's first layer."""
         return self.network.discriminative.item_half(self.network.items.weight)
 
-    def row_scores(self, rows: Tensor, recent: Tensor | None) -> Tensor:
+    def scores(self, rows: Tensor | None, recent: Tensor | None) -> Tensor:
         net, branch, s = self.network, self.config.inference, self._states(rows, recent)
         generated = None if branch == "discriminative" else net.generative_scores(net.target(s))
         if branch == "generative" and generated is not None:
@@ -199,7 +199,7 @@ class DLR2(UserTableRecommender, DotProduct):
             users = np.unique(rows)
             index = torch.from_numpy(users.astype(np.int64)).to(self.device)
             with self._scoring():
-                s = self._states(self.user_table()[index], self._recent(None, users))
+                s = self._states(self.network.users(index), self._recent(None, users))
                 scored = self.network.discriminative.all_items(s, self.prepared())
             self._anchors = Anchors.of(scored.float())
         return self._anchors
@@ -213,8 +213,9 @@ class DLR2(UserTableRecommender, DotProduct):
             return scored
         return config.mixture * scored + (1 - config.mixture) * generated
 
-    def _states(self, rows: Tensor, recent: Tensor | None) -> Tensor:
+    def _states(self, rows: Tensor | None, recent: Tensor | None) -> Tensor:
         """s of all users, some at a time."""
+        assert rows is not None
         assert recent is not None
         parts = torch.split(rows, _STATES_AT_ONCE), torch.split(recent, _STATES_AT_ONCE)
         return torch.cat([self.network.state(*part) for part in zip(*parts, strict=True)])

@@ -23,8 +23,8 @@ from leporid.data import IdMap, Interactions, ItemTable, Split, item_features, l
 from leporid.errors import ConfigError, DataError, LeporidError, LeporidWarning
 from leporid.graph import top_k_neighbours
 from leporid.initializers import content_edges
-from leporid.models.shared.cold_start import content_vectors
-from leporid.models.shared.tables import neighbour_rows
+from leporid.models.shared.cold_start import content_vectors, fit_cold_items
+from leporid.models.shared.tables import BuildContext, neighbour_rows
 from leporid.progress import ProgressLike
 from leporid.spectral import TableExtension
 from leporid.training import Trainable, train_loop
@@ -55,6 +55,46 @@ class Side:
     @property
     def after(self) -> int:
         return self.before + len(self.new)
+
+
+def extended(
+    model: Any,
+    items: Any,
+    interactions: Any,
+    columns: tuple[str, ...],
+    length: float | None,
+    share: float,
+    steps: int,
+    progress: ProgressLike,
+) -> Any:
+    """What `NeuralRecommender.extend` returns."""
+    initial = (model.fitting.init or {}).get("parameters", {}).get("items")
+    tables = item_tables(model.items, items, initial)
+    extension = Extension(model.known, tables, interactions, columns, length)
+    new = type(model)(model.config)
+    new._known = new._train = extension.merged
+    new.fitting = model.fitting
+    new._build(BuildContext(new.train, new.config.dim), seed=0)
+    tensors = new.net.state_dict()
+    for name, old in model.net.state_dict().items():
+        tensors[name] = extension.tensor(name, old, tuple(tensors[name].shape))
+    new.net.load_state_dict(tensors)
+    new.to(model.device)
+    new.net.eval()
+    if steps:
+        extension.train(new, steps, model.fitting.seed, progress)
+    cold, n_items = extension.items.new, extension.items.after
+    earlier = model.cold_items and model.cold_items.among(extension.items.old, n_items)
+    if length is not None or not len(cold):
+        new.cold_items = earlier
+        return new
+    content = extension.content()
+    if earlier is not None:
+        cold = np.union1d(cold, earlier.items.cpu().numpy())
+        content = content if tables else earlier.content.cpu().numpy()
+    weight = extension.content_weight(cold)
+    new.cold_items = fit_cold_items(new, cold, content, weight, share=share * len(cold) / n_items)
+    return new
 
 
 class Extension:

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from leporid.config import setting
 from leporid.models.shared.layers import apply, row_penalty, table_bpr_loss
-from leporid.models.shared.neural_kinds import DotProduct, UserTableRecommender
+from leporid.models.shared.neural import NeuralRecommender
 from leporid.training import Batch, Sampling, TrainingConfig
 
 _EDGES = 2**19
@@ -36,7 +36,7 @@ class GraphConfig(TrainingConfig):
     """lambda, on the layer-0 vectors of the batch."""
 
 
-class GraphRecommender(UserTableRecommender, DotProduct):
+class GraphRecommender(NeuralRecommender):
     """Trained by BPR on the final vectors of users, then items, that the network returns."""
 
     config: GraphConfig
@@ -71,8 +71,8 @@ class GraphRecommender(UserTableRecommender, DotProduct):
     def user_table(self) -> Tensor:
         return cast(Tensor, self.prepared()[0])
 
-    def row_scores(self, rows: Tensor, recent: Tensor | None) -> Tensor:
-        return torch.mm(rows, self.prepared()[1].T)
+    def encode(self, rows: Tensor | None, recent: Tensor | None) -> Tensor:
+        return cast(Tensor, rows)
 
     def item_outputs(self) -> Tensor:
         return cast(Tensor, self.prepared()[1])
