@@ -21,10 +21,11 @@ from typing import Any, ClassVar, Literal, cast
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from leporid.config import setting
 from leporid.models.shared.catalogue import GENERAL
-from leporid.models.shared.layers import bpr_loss, row_penalty
+from leporid.models.shared.layers import row_penalty
 from leporid.models.shared.neural import NeuralRecommender, with_constant
 from leporid.models.shared.tables import BuildContext
 from leporid.space import Choice, Float, Int, SearchSpace
@@ -123,7 +124,7 @@ class HGN(NeuralRecommender):
         if net.bias is not None:
             scores = scores + net.bias[rows]
         positive, negative = scores.chunk(2, dim=1)
-        loss = bpr_loss(positive, negative)
+        loss = functional.softplus(negative - positive).mean()
         if self.config.regularization:
             penalty = row_penalty(net.users.weight, batch.users, len(batch))
             penalty = penalty + row_penalty(net.items.weight, batch.history, len(batch))

@@ -36,7 +36,6 @@ _PAIRS = 2**18
 class NCFConfig(TrainingConfig):
     batch_size: int = setting(1024, at_least=1)
     """Positives in a step; each brings its negatives."""
-    steps: int = setting(5000, at_least=1)
     lr: float = setting(2e-3, above=0)
     layers: tuple[int, ...] = setting((64, 32, 16), at_least=1)
     """Widths of the perceptron after the 2 D inputs."""

@@ -49,7 +49,6 @@ class SASRecConfig(TrainingConfig):
     )
     batch_size: int = setting(128, at_least=1)
     """Sequences in a step."""
-    steps: int = setting(5000, at_least=1)
     length: int = setting(100, at_least=1)
     """n, the longest sequence read."""
     layers: int = setting(2, at_least=1)

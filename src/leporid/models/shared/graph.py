@@ -197,9 +197,17 @@ def _chunked_product(
 
 def _chunked_dots(a: Tensor, b: Tensor, intents: int, edges: EdgeProducts) -> Tensor:
     """`EdgeProducts.affinity` without an array of size [n_edges, d]."""
-    # The sampled product of CUDA is far slower than plain gathers.
-    dots = _sampled_dots if a.device.type == "cpu" else _gathered_dots
-    return dots(a.float(), b.float(), intents, edges)
+    a, b = a.float(), b.float()
+    if a.device.type != "cpu":  # where the sampled product is far slower than plain gathers
+        return _gathered_dots(a, b, intents, edges)
+    pattern = csr_tensor(edges.indptr, edges.tail, torch.zeros(len(edges.tail)))
+    parts = zip(a.chunk(intents, dim=1), b.chunk(intents, dim=1), strict=True)
+    with torch.autocast("cpu", enabled=False):
+        products = [
+            torch.sparse.sampled_addmm(pattern, u.contiguous(), v.contiguous().T, beta=0.0)
+            for u, v in parts
+        ]
+        return torch.stack([product.values() for product in products])
 
 
 def _gathered_dots(a: Tensor, b: Tensor, intents: int, edges: EdgeProducts) -> Tensor:
@@ -209,18 +217,6 @@ def _gathered_dots(a: Tensor, b: Tensor, intents: int, edges: EdgeProducts) -> T
         product = a.index_select(0, edges.head[part]) * b.index_select(0, edges.tail[part])
         out[:, part] = product.view(len(product), intents, -1).sum(dim=2).T
     return out
-
-
-def _sampled_dots(a: Tensor, b: Tensor, intents: int, edges: EdgeProducts) -> Tensor:
-    zeros = torch.zeros(len(edges.tail), device=a.device)
-    pattern = csr_tensor(edges.indptr, edges.tail, zeros)
-    parts = zip(a.chunk(intents, dim=1), b.chunk(intents, dim=1), strict=True)
-    with torch.autocast(a.device.type, enabled=False):
-        products = [
-            torch.sparse.sampled_addmm(pattern, u.contiguous(), v.contiguous().T, beta=0.0)
-            for u, v in parts
-        ]
-        return torch.stack([product.values() for product in products])
 
 
 def _row_sums(weight: Tensor, edges: EdgeProducts, mirrored: bool = False) -> Tensor:

@@ -29,6 +29,11 @@ def apply(function: type[torch.autograd.Function], *arguments: Any) -> Tensor:
     return cast(Tensor, function.apply(*arguments))  # type: ignore[no-untyped-call]
 
 
+def in_closed_form(x: Tensor) -> bool:
+    """Whether the losses with gradients of their own take it: on a CPU, in float32."""
+    return x.device.type == "cpu" and x.dtype == torch.float32
+
+
 def dropout(x: Tensor, share: float, training: bool = True) -> Tensor:
     """`functional.dropout`: a share of the entries zero, the others larger by as much."""
     if x.device.type != "cpu" or not training or not share:
@@ -54,11 +59,6 @@ def causal_attention(
     return dropout(scores.softmax(dim=-1), share) @ value
 
 
-def bpr_loss(positive: Tensor, negative: Tensor) -> Tensor:
-    """Mean of -ln sigmoid(positive - negative); shapes that broadcast."""
-    return functional.softplus(negative - positive).mean()
-
-
 def table_bpr_loss(
     left: Tensor,
     right: Tensor,
@@ -67,12 +67,12 @@ def table_bpr_loss(
     negatives: Tensor,
     penalty: float = 0.0,
 ) -> Tensor:
-    """`bpr_loss` of dot products between rows: left[u] . right[i] against left[u] . right[j].
+    """BPR of dot products between rows: left[u] . right[i] against left[u] . right[j].
 
     left: [n, D]; right: [m, D]; users, positives: int64[B]; negatives: int64[B, k]. `penalty`
     times half the squared length of the rows an example uses is added.
     """
-    if _compiled(left) and _compiled(right):
+    if all(in_closed_form(table) and table.is_contiguous() for table in (left, right)):
         return apply(_TableBpr, left, right, penalty, users, positives, negatives)
     user, positive = left.index_select(0, users), right.index_select(0, positives)
     negative = right.index_select(0, negatives.reshape(-1)).view(*negatives.shape, -1)
@@ -114,12 +114,6 @@ class _TableBpr(torch.autograd.Function):
         if factor != 1:
             tables = [grad.mul_(factor) for grad in tables]
         return tables[0], tables[1] if len(tables) > 1 else None, None, None, None, None
-
-
-def _compiled(table: Tensor) -> bool:
-    """Whether the kernel can read a table: on the CPU, in float32, rows one after another."""
-    plain = table.device.type == "cpu" and table.dtype == torch.float32
-    return plain and table.is_contiguous()
 
 
 @kernel(fastmath={"contract", "reassoc"})
@@ -167,11 +161,6 @@ def _bpr_rows(
                 to_positive[d] += weight * positive[d]
             lengths += length
     return losses * share + 0.5 * weight * lengths
-
-
-def in_closed_form(states: Tensor) -> bool:
-    """Whether `softmax_loss` takes these states: on a CPU, in float32."""
-    return states.device.type == "cpu" and states.dtype == torch.float32
 
 
 def softmax_loss(

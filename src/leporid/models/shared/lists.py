@@ -206,16 +206,11 @@ class ItemNeighbours:
         order = np.argsort(items)
         rank = order[np.searchsorted(items, near[row, column], sorter=order)]
         joined[rank, row] = weight[row, column]
-        reasons: list[list[tuple[int, float]]] = [[] for _ in items]
-        each = np.arange(len(items))
-        for _ in range(min(n, len(history))):
-            best = joined.argmax(axis=1)  # of equals the smallest id: the history is sorted
-            nearest = zip(history[best].tolist(), joined[each, best].tolist(), strict=True)
-            for own, pair in zip(reasons, nearest, strict=True):
-                if pair[1] >= 0:
-                    own.append(pair)
-            joined[each, best] = -1
-        return reasons
+        best = np.argsort(-joined, axis=1, kind="stable")[:, :n]  # of equals the smallest id
+        return [
+            [(int(history[c]), float(row[c])) for c in columns if row[c] >= 0]
+            for row, columns in zip(joined, best, strict=True)
+        ]
 
     def _lists(self, items: NDArray[np.integer]) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
         rows = np.searchsorted(self._items, items)
