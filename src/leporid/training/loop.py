@@ -173,9 +173,10 @@ class Backward:
         trained = tuple(p.requires_grad for p in self._model.net.parameters())
         with torch.cuda.device(device):
             if trained != self._trained:
-                with own_generators(device):
-                    self._recorded = self._record(batch, weight) if any(trained) else None
-                self._trained = trained
+                self._trained, self._recorded = trained, None
+                if any(trained):
+                    with own_generators(device):
+                        self._recorded = self._record(batch, weight)
             if self._recorded is None:
                 return self.eager(batch, weight)
             graph, inputs, loss = self._recorded
@@ -193,9 +194,7 @@ class Backward:
             loss.backward()  # type: ignore[no-untyped-call]
         return loss.detach()
 
-    def _record(
-        self, batch: Batch, weight: float
-    ) -> tuple[torch.cuda.CUDAGraph, Batch, Tensor] | None:
+    def _record(self, batch: Batch, weight: float) -> tuple[torch.cuda.CUDAGraph, Batch, Tensor]:
         """Trying the loss out changes neither running statistics nor random numbers."""
         net, inputs = self._model.net, batch.map(torch.clone)
         kept = {n: t.clone() for n, t in net.named_buffers() if t.layout == torch.strided}
