@@ -1,6 +1,3 @@
-from .checkpoint import adopt_tensors as adopt_tensors
-from .checkpoint import check_tensors as check_tensors
-from .checkpoint import to_arrays as to_arrays
 from .config import TrainingConfig as TrainingConfig
 from .config import derive_seed as derive_seed
 from .config import learning_rate as learning_rate
@@ -8,9 +5,6 @@ from .config import mixed_precision as mixed_precision
 from .config import own_generators as own_generators
 from .config import resolve_device as resolve_device
 from .config import seed_default as seed_default
-from .history import Callback as Callback
-from .history import StopWhen as StopWhen
-from .history import TrainingHistory as TrainingHistory
 from .loop import Backward as Backward
 from .loop import Trainable as Trainable
 from .loop import train_loop as train_loop
@@ -20,3 +14,9 @@ from .sampler import Sampler as Sampler
 from .sampler import Sampling as Sampling
 from .sampler import TrainingData as TrainingData
 from .sampler import recent_items as recent_items
+from .state import Callback as Callback
+from .state import StopWhen as StopWhen
+from .state import TrainingHistory as TrainingHistory
+from .state import adopt_tensors as adopt_tensors
+from .state import check_tensors as check_tensors
+from .state import to_arrays as to_arrays

@@ -25,7 +25,6 @@ from leporid.errors import LeporidError, TrainingInterruptedError
 from leporid.evaluation import evaluate, parse_metric
 from leporid.progress import ProgressLike
 from leporid.threads import kept_torch_threads
-from leporid.training.checkpoint import FILE_NAME, TrainingState, to_arrays
 from leporid.training.config import (
     Group,
     TrainingConfig,
@@ -35,8 +34,15 @@ from leporid.training.config import (
     own_generators,
     seed_default,
 )
-from leporid.training.history import Callback, Log, TrainingHistory
 from leporid.training.sampler import Batch, Sampler, Sampling, TrainingData
+from leporid.training.state import (
+    FILE_NAME,
+    Callback,
+    Log,
+    TrainingHistory,
+    TrainingState,
+    to_arrays,
+)
 
 _LOG_EVERY = 50
 """Steps between two rows of the history; each row waits for the device."""

@@ -29,16 +29,7 @@ from leporid.errors import (
 )
 from leporid.evaluation import TopK, chunk_rows
 from leporid.models.shared import catalogue, lists, saved
-from leporid.models.shared.lists import (
-    Allowed,
-    HistoryUnsupportedError,
-    Ids,
-    Indices,
-    ItemNeighbours,
-    Lists,
-    Scores,
-    VectorsUnsupportedError,
-)
+from leporid.models.shared.lists import Allowed, Ids, Indices, Lists, Scores
 from leporid.progress import ProgressLike, make_progress
 from leporid.space import SearchSpace
 
@@ -119,7 +110,7 @@ class Recommender(abc.ABC):
 
     def score_histories(self, histories: Sequence[Indices]) -> Scores:
         """float32[len(histories), n_items] scores for new users, from item indices."""
-        raise HistoryUnsupportedError(self.name)
+        raise lists.HistoryUnsupportedError(self.name)
 
     @classmethod
     def supports_new_users(cls) -> bool:
@@ -144,11 +135,11 @@ class Recommender(abc.ABC):
 
     def item_vectors(self) -> Scores:
         """float32[n_items, width]: their products with a user's vector rank as the scores do."""
-        raise VectorsUnsupportedError(self.name)
+        raise lists.VectorsUnsupportedError(self.name)
 
     def user_vectors(self, histories: Sequences, users: Indices | None = None) -> Scores:
         """float32[len(histories), width] of these users, or with None of new users."""
-        raise VectorsUnsupportedError(self.name)
+        raise lists.VectorsUnsupportedError(self.name)
 
     answers_new_people = renamed("answers_new_people", "supports_new_users")
     person_vectors = renamed("person_vectors", "user_vectors")
@@ -178,7 +169,7 @@ class Recommender(abc.ABC):
         whole, config, fitting = saved.everything(data), self.config, self.fitting
         self._if_fitted(self._known)
         if self.takes_initial_vectors:
-            config = config.replace(**fitting.schedule(self.name))
+            config = config.replace(**fitting.schedule())
             how["init"] = how.get("init") or fitting.initial_again(self.name, whole, progress)
         again = type(self)(config).fit(whole, seed=fitting.seed, progress=progress, **how)
         again.fitting = again.fitting.replace(final=True)
@@ -327,7 +318,7 @@ class Recommender(abc.ABC):
         lists.check_n(n)
         single = lists.is_id(items)
         index = self.items.indices([items] if single else items)
-        near = ItemNeighbours(self.known, n, index.tolist())
+        near = lists.ItemNeighbours(self.known, n, index.tolist())
         found = [near.similar(int(item), n) for item in index]
         return self._external(lists.padded(found, n), single)
 
@@ -343,7 +334,9 @@ class Recommender(abc.ABC):
         else:
             [history] = lists.history_indices(self.items, [user], self.name)
         index = self.items.index(item)
-        reasons = ItemNeighbours(self.known, items=[index, *history]).reasons(index, history, n)
+        reasons = lists.ItemNeighbours(self.known, items=[index, *history]).reasons(
+            index, history, n
+        )
         return self._external(lists.padded([reasons], len(reasons)), True)
 
     def top_k(

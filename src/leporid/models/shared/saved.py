@@ -130,13 +130,8 @@ class Fitting(Config):
     final: bool = False
     """Whether it was fitted on everything, the test part included."""
 
-    def schedule(self, model: str) -> dict[str, Any]:
+    def schedule(self) -> dict[str, Any]:
         """Training settings that repeat the steps up to the best one, without validation."""
-        if not self.steps:
-            raise DataError(
-                f"this {model} does not say how many steps it needs: it was saved by an older "
-                f"version, train it again"
-            )
         return {"steps": self.steps, "stop_at": self.best_step, "passes": 0.0, "eval_every": 0}
 
     def initial_again(

@@ -137,7 +137,7 @@ def continued(model: Model, split: Split, share: float, **how: Any) -> Model:
         raise DataError("a network goes on with the same users and items only: refit it instead")
     done = model.fitting
     how |= {"after": model, "first_step": round((1 - share) * done.best_step)}
-    config = model.config.replace(**done.schedule(model.name))
+    config = model.config.replace(**done.schedule())
     return type(model)(config).fit(split, seed=done.seed, **how)
 
 
