@@ -47,13 +47,6 @@ def import_extra(package: str, feature: str, extra: str) -> Any:
         raise MissingExtraError(feature, extra) from None
 
 
-class MissingPackageError(LeporidError, ImportError):
-    """A package that no extra installs is missing."""
-
-    def __init__(self, feature: str, package: str) -> None:
-        super().__init__(f"{feature} need the package {package}: pip install {package}")
-
-
 class UnknownNameError(LeporidError, LookupError):
     """A model, initialiser, metric, column or option name does not exist."""
 
