@@ -21,6 +21,7 @@ from .sequences import Sequences as Sequences
 from .sequences import first_of_pairs as first_of_pairs
 from .split import Part as Part
 from .split import Split as Split
+from .split import expect as expect
 from .split import is_split as is_split
 from .splitting import PROTOCOLS as PROTOCOLS
 from .splitting import cold_items_split as cold_items_split

@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -23,7 +23,7 @@ from leporid.artifacts import (
 from leporid.data.id_map import IdMap
 from leporid.data.interactions import Interactions
 from leporid.data.source_file import located
-from leporid.errors import DataError
+from leporid.errors import ConfigError, DataError
 
 Part = Literal["valid", "test"]
 
@@ -133,6 +133,14 @@ class Split:
 
     def _parts(self) -> dict[str, Interactions]:
         return {"train": self.train, "valid": self.valid, "test": self.test}
+
+
+def expect(value: Any, kind: type[Split] | type[Interactions], call: str) -> None:
+    """Refuse an argument of `call` that is no `kind`, and say how one is made."""
+    if not isinstance(value, kind):
+        how = "load(...)" if kind is Interactions else "temporal_split(leporid.load(...))"
+        given = f"takes {kind.__name__}, not {type(value).__name__}"
+        raise ConfigError(f"{call} {given}: give it leporid.{how}")
 
 
 def is_split(path: str | Path) -> bool:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leporid.data.interactions import Interactions
-from leporid.data.split import Split
+from leporid.data.split import Split, expect
 from leporid.errors import ConfigError, DataError, LeporidWarning, UnknownNameError
 
 PROTOCOLS = ("temporal", "leave-last-out", "global-time", "random")
@@ -30,6 +30,7 @@ def temporal_split(
     computed in integers: 0.7 of 10 is 7, whatever binary fractions say. A log without an order
     (`Interactions.has_order`) gives `random_split` with `seed`, and a `LeporidWarning`.
     """
+    expect(data, Interactions, "temporal_split(data)")
     if not data.has_order:
         _warn_no_order(data, f"each user's interactions are split at random (seed {seed})")
         return random_split(data, train, valid, seed)
@@ -43,6 +44,7 @@ def random_split(
 
     The split does not depend on the order of the rows in the file. Its parts have no times.
     """
+    expect(data, Interactions, "random_split(data)")
     name = f"random({train:g}, {valid:g}, seed={seed})"
     return _by_share(_shuffled(data, seed), train, valid, name)
 
@@ -53,6 +55,7 @@ def leave_last_out(data: Interactions, *, seed: int = 0) -> Split:
     A user with two interactions has one in train and one in test; a user with one has it in
     train. In a log without an order the two are drawn by `seed`, with a `LeporidWarning`.
     """
+    expect(data, Interactions, "leave_last_out(data)")
     if data.has_order:
         return _leave_out(data, None)
     _warn_no_order(data, f"each user's two held-out interactions are drawn (seed {seed})")
@@ -73,6 +76,7 @@ def global_time_split(
     interaction at that share of the whole log (`train`, and `train + valid`). Interactions with
     the same time are never separated.
     """
+    expect(data, Interactions, "global_time_split(data)")
     if data.time is None:
         raise DataError(
             "a global time split needs times: name the time column when loading, or order='file' "

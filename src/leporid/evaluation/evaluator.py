@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from leporid.data import IdMap, Interactions, Part, Sequences, Split, first_of_pairs
+from leporid.data import IdMap, Interactions, Part, Sequences, Split, expect, first_of_pairs
 from leporid.errors import ConfigError, DataError, UnknownNameError
 from leporid.evaluation.metric_table import MetricTable
-from leporid.evaluation.metrics import FAMILIES
+from leporid.evaluation.metrics import FAMILIES, ITEM_STRATA, popularity_class
 from leporid.evaluation.ranking import (
     NanScoreError,
     TopK,
@@ -20,10 +20,9 @@ from leporid.evaluation.ranking import (
     masked_top_k_torch,
 )
 from leporid.evaluation.recommendations import Recommendations
-from leporid.evaluation.strata import ITEM_STRATA, popularity_class
 from leporid.progress import ProgressLike, make_progress
 
-Scorer = Callable[[NDArray[np.int32]], Any]
+Users = NDArray[np.int32]
 
 
 def evaluate(
@@ -62,40 +61,51 @@ def evaluate(
     exclude_seen : False makes every item a candidate, and lets all held-out items count; for logs
         whose repeated events were kept (`load(..., duplicates="all")`)
     """
-    cuts, families = _check_at(at), _check_families(metrics)
+    expect(split, Split, "evaluate(model, split)")
     if part not in ("valid", "test"):
         raise UnknownNameError("part", str(part), ["valid", "test"])
-    held_out, repeated = _items_to_find(split, part, exclude_seen)
-    users = np.unique(held_out.user)
+    cuts, families = _cut_offs(at), FAMILIES if metrics is None else tuple(metrics)
+    for name in families:
+        if name not in FAMILIES:
+            raise UnknownNameError("metric", name, FAMILIES)
     known = split.known(part).sequences()
+    held_out, repeated = _items_to_find(split.part(part), part, known if exclude_seen else None)
+    users, n = np.unique(held_out.user), cuts[-1]
     if isinstance(model, Recommendations):
-        top = model.lists(split, users, cuts[-1]).items
+        top = model.lists(split, users, n).items
     elif isinstance(model, TopK):
-        top = _given_lists(model, split, users, cuts[-1])
+        top = _given_lists(model, split, users, n)
     else:
         _refuse_known(model, split.part(part), part)
-        rank = _ranker(model, split, known, cuts[-1], exclude_seen)
-        reporter, step = make_progress(progress), chunk_rows(split.n_items, batch_size)
+        scorer, n_items = _scorer(model, split, known), split.n_items
+        reporter, step = make_progress(progress), chunk_rows(n_items, batch_size)
         reporter.start("evaluate", total=len(users))
-        top = np.empty((len(users), cuts[-1]), dtype=np.int32)
+        top = np.empty((len(users), n), dtype=np.int32)
         for start in range(0, len(users), step):
             chunk = users[start : start + step]
-            top[start : start + step] = rank(chunk)
+            seen = known.take(chunk) if exclude_seen else None
+            top[start : start + step] = _ranked(scorer(chunk), chunk, n_items, n, seen, split.users)
             reporter.advance(len(chunk))
         reporter.close()
-    popularity = np.bincount(split.train.item, minlength=split.n_items).astype(np.int32)
+    train = split.train
+    popularity = np.bincount(train.item, minlength=train.n_items).astype(np.int32)
+    # int32[n_users, 3]: each user's held-out items by the class of the item.
+    classes = (
+        held_out.user * np.int64(len(ITEM_STRATA)) + popularity_class(popularity)[held_out.item]
+    )
+    relevant = np.bincount(classes, minlength=train.n_users * len(ITEM_STRATA))
     cold = held_out.user[popularity[held_out.item] == 0]
     return MetricTable(
         user=users,
         users=split.users,
         top=top,
         hits=_find_hits(top, users, held_out),
-        relevant=_count_classes(held_out, popularity_class(popularity))[users],
-        cold_relevant=np.bincount(cold, minlength=split.n_users)[users].astype(np.int32),
-        activity=np.diff(split.train.sequences().indptr).astype(np.int32),
+        relevant=relevant.reshape(-1, len(ITEM_STRATA)).astype(np.int32)[users],
+        cold_relevant=np.bincount(cold, minlength=train.n_users)[users].astype(np.int32),
+        activity=np.diff(train.sequences().indptr).astype(np.int32),
         popularity=popularity,
         at=cuts,
-        families=families,
+        families=tuple(family for family in FAMILIES if family in families),
         part=part,
         protocol=split.protocol,
         exclude_seen=exclude_seen,
@@ -103,49 +113,52 @@ def evaluate(
     )
 
 
-def _items_to_find(split: Split, part: Part, exclude_seen: bool) -> tuple[Interactions, int]:
+def _cut_offs(at: Sequence[int]) -> tuple[int, ...]:
+    for n in at:
+        if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 1:
+            raise ConfigError(f"at must list whole numbers of at least 1, not {n!r}")
+    if len(at) == 0:
+        raise ConfigError("at must list at least one cut-off, for example (1, 5, 10)")
+    return tuple(sorted({int(n) for n in at}))
+
+
+def _items_to_find(
+    held_out: Interactions, part: Part, known: Sequences | None
+) -> tuple[Interactions, int]:
     """What counts as found, each item once; how many others the users have already."""
-    held_out = split.part(part)
     if len(held_out) == 0:
         raise DataError(f"the {part} part of the split is empty: there is nothing to evaluate on")
-    first = held_out.is_first
-    if exclude_seen:
-        rows, known = held_out.sequences(), split.known(part).sequences()
-        before = known.indptr, known.items
-        first = first_of_pairs(rows.indptr, rows.items, before, split.n_items)
+    first = distinct = held_out.is_first
+    if known is not None:
+        rows, before = held_out.sequences(), (known.indptr, known.items)
+        first = first_of_pairs(rows.indptr, rows.items, before, held_out.n_items)
     if not first.any():
         raise DataError(
             f"the users have all their {part} items already: exclude_seen=False (--include-seen) "
             f"lets known items be recommended again"
         )
     wanted = held_out if first.all() else held_out.select(first)
-    return wanted, int(np.count_nonzero(held_out.is_first)) - len(wanted)
+    return wanted, int(np.count_nonzero(distinct)) - len(wanted)
 
 
-def _ranker(
-    model: Any, split: Split, known: Sequences, n: int, exclude_seen: bool
-) -> Callable[[NDArray[np.int32]], NDArray[np.int32]]:
-    """One function from user indices to the `n` best items."""
-    scorer = _scorer(model, split, known)
-
-    def rank(users: NDArray[np.int32]) -> NDArray[np.int32]:
-        scores = scorer(users)
-        if tuple(scores.shape) != (len(users), split.n_items):
-            raise DataError(
-                f"the model gave scores of shape {tuple(scores.shape)} for {len(users)} users and "
-                f"{split.n_items} items: it must give one row per user and one column per item"
-            )
-        top_k = masked_top_k if isinstance(scores, np.ndarray) else masked_top_k_torch
-        try:
-            return top_k(scores, n, seen=known.take(users) if exclude_seen else None).items
-        except NanScoreError as error:
-            user = split.users.external(int(users[error.row]))
-            raise DataError(f"the model scored an item for user {user!r} as NaN") from error
-
-    return rank
+def _ranked(
+    scores: Any, users: Users, n_items: int, n: int, seen: Sequences | None, ids: IdMap
+) -> NDArray[np.int32]:
+    """int32[m, n]: the best items for some users, from their scores."""
+    if tuple(scores.shape) != (len(users), n_items):
+        raise DataError(
+            f"the model gave scores of shape {tuple(scores.shape)} for {len(users)} users and "
+            f"{n_items} items: it must give one row per user and one column per item"
+        )
+    top_k = masked_top_k if isinstance(scores, np.ndarray) else masked_top_k_torch
+    try:
+        return top_k(scores, n, seen=seen).items
+    except NanScoreError as error:
+        user = ids.external(int(users[error.row]))
+        raise DataError(f"the model scored an item for user {user!r} as NaN") from error
 
 
-def _scorer(model: Any, split: Split, known: Sequences) -> Scorer:
+def _scorer(model: Any, split: Split, known: Sequences) -> Callable[[Users], Any]:
     """One function from user indices to scores, whatever the model is."""
     if isinstance(model, np.ndarray):
         if model.shape != (split.n_users, split.n_items):
@@ -173,6 +186,11 @@ def _scorer(model: Any, split: Split, known: Sequences) -> Scorer:
     )
 
 
+def _on_device(scores: Any) -> Any:
+    """A CUDA tensor as it is, anything else as a numpy array (the faster path on a CPU)."""
+    return scores if getattr(scores, "is_cuda", False) else np.asarray(scores.detach())
+
+
 def _refuse_known(model: Any, held_out: Interactions, part: Part) -> None:
     """A final model has been fitted on everything: on what it knows it would look splendid."""
     if not getattr(getattr(model, "fitting", None), "final", False):
@@ -185,11 +203,6 @@ def _refuse_known(model: Any, held_out: Interactions, part: Part) -> None:
         )
 
 
-def _on_device(scores: Any) -> Any:
-    """A CUDA tensor as it is, anything else as a numpy array (the faster path on a CPU)."""
-    return scores if getattr(scores, "is_cuda", False) else np.asarray(scores.detach())
-
-
 def _given_lists(lists: TopK, split: Split, users: NDArray[np.int32], n: int) -> NDArray[np.int32]:
     rows, k = lists.items.shape
     if rows != split.n_users:
@@ -199,31 +212,6 @@ def _given_lists(lists: TopK, split: Split, users: NDArray[np.int32], n: int) ->
     if lists.items.max(initial=-1) >= split.n_items:
         raise DataError(f"the lists name items beyond the {split.n_items} of the split")
     return np.ascontiguousarray(lists.items[users, :n], dtype=np.int32)
-
-
-def _check_at(at: Sequence[int]) -> tuple[int, ...]:
-    for n in at:
-        if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 1:
-            raise ConfigError(f"at must list whole numbers of at least 1, not {n!r}")
-    if len(at) == 0:
-        raise ConfigError("at must list at least one cut-off, for example (1, 5, 10)")
-    return tuple(sorted({int(n) for n in at}))
-
-
-def _check_families(names: Sequence[str] | None) -> tuple[str, ...]:
-    if names is None:
-        return FAMILIES
-    for name in names:
-        if name not in FAMILIES:
-            raise UnknownNameError("metric", name, FAMILIES)
-    return tuple(family for family in FAMILIES if family in names)
-
-
-def _count_classes(held_out: Interactions, classes: NDArray[np.int8]) -> NDArray[np.int32]:
-    """int32[n_users, 3]: each user's held-out items by the class of the item."""
-    cell = held_out.user * np.int64(len(ITEM_STRATA)) + classes[held_out.item]
-    counts = np.bincount(cell, minlength=held_out.n_users * len(ITEM_STRATA))
-    return counts.reshape(-1, len(ITEM_STRATA)).astype(np.int32)
 
 
 def _find_hits(

@@ -1,4 +1,17 @@
-"""`RunRecord`: one run, everything needed to believe it and to repeat it, as one JSON object."""
+"""`RunRecord`: one run, everything needed to believe it and to repeat it, and where it is kept.
+
+A run of `leporid train` is a folder:
+
+RUN/model/               what `Recommender.load` reads: the final model where there is one
+RUN/validated/           the model the record is about, where RUN/model is the final one
+RUN/record.json          a `RunRecord`
+RUN/record.users.parquet hits per user (`MetricTable.save_hits`), to compare runs
+RUN/history.csv          loss and validation over the steps (neural models)
+RUN/manifest.json        digests of all of these, so that a mixture of two runs is refused
+
+A run of a grid has two files under the folder of all `Results`, named by `RunRecord.key`: its
+record, and `.users.parquet` beside it. Any number of processes can write at once.
+"""
 
 from __future__ import annotations
 
@@ -6,20 +19,33 @@ import contextlib
 import dataclasses
 import re
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self
 
 import psutil
 
 from leporid._version import versions
-from leporid.artifacts import read_json
+from leporid.artifacts import (
+    MANIFEST,
+    atomic_folder,
+    check_manifest,
+    read_json,
+    recovered,
+    write_json,
+    write_manifest,
+)
 from leporid.config import Config, canonical_hash
 from leporid.errors import ConfigError, DataError
+from leporid.evaluation import MetricTable
+from leporid.models import Recommender
 
 _READ_HISTORIES = ("dlr2", "hgn", "sasrec")
 """Models that read validation items when tested before records said who did."""
+_RECORD, _USERS = "record.json", ".users.parquet"
+_PARTS = ("record.users.parquet", "history.csv", f"model/{MANIFEST}", f"validated/{MANIFEST}")
+"""What belongs to a record; a model's own manifest stands for its files."""
 _SPEC = ("dataset", "experiment", "model", "init", "recipe", "seed", "config")
 
 
@@ -160,3 +186,129 @@ def peak_memory_mb() -> float:
             return int(mark[1]) / 1024
     memory = psutil.Process().memory_info()
     return float(getattr(memory, "peak_wset", memory.rss) / 2**20)
+
+
+@dataclass(frozen=True)
+class Run:
+    """A record and, where it was kept, what each user got."""
+
+    name: str
+    record: RunRecord
+    outcomes: MetricTable | None
+
+
+def write_run(
+    folder: str | Path,
+    model: Recommender,
+    record: RunRecord,
+    outcomes: MetricTable,
+    *,
+    tensorboard: bool = False,
+) -> Path:
+    """Write the folder, in one step: model, record and all that belongs to them."""
+    folder, history = Path(folder), getattr(model, "history", None)
+    # Of an earlier run: a model without history, or one that is not the final model's any more.
+    with atomic_folder(folder, without=("validated", "history.csv")) as fresh:
+        model.save(fresh / "model")
+        if history is not None:
+            history.to_csv(fresh / "history.csv")
+        outcomes.save_hits(fresh / "record.users.parquet")
+        _write(fresh, record)
+    if tensorboard and history is not None:
+        history.to_tensorboard(folder / "tensorboard")
+    return folder
+
+
+def write_record(folder: str | Path, record: RunRecord, **extra: Any) -> RunRecord:
+    """Write the record of a run, `extra` added to what it keeps; returns what was written."""
+    record = replace(record, extra=record.extra | extra)
+    with atomic_folder(folder, copy=True) as fresh:
+        _write(fresh, record)
+    return record
+
+
+def _write(fresh: Path, record: RunRecord) -> None:
+    """The record into a folder that has everything else, and what belongs to it."""
+    write_json(fresh / _RECORD, record.to_dict())
+    write_manifest(fresh, "run", _RECORD, *(n for n in _PARTS if (fresh / n).is_file()))
+
+
+def write_final(
+    folder: str | Path,
+    final: Recommender,
+    validated: Recommender,
+    record: RunRecord,
+    seconds: float,
+) -> RunRecord:
+    """Put the final model where the validated one was, and keep that beside it.
+
+    At every moment the folder has both or the validated one only, with its record.
+    """
+    facts = {"interactions": len(final.known), "seconds": seconds}
+    if final.fitting.best_step:
+        facts["steps"] = final.fitting.best_step
+    record = replace(record, extra=record.extra | {"final": facts})
+    with atomic_folder(folder, copy=True) as fresh:
+        validated.save(fresh / "validated")
+        final.save(fresh / "model")
+        _write(fresh, record)
+    return record
+
+
+def read_run(path: str | Path) -> Run:
+    """A run folder, or the JSON file of a record."""
+    path = recovered(path)
+    file = path / _RECORD if path.is_dir() else path
+    if not file.is_file():
+        raise DataError(f"{path} is not a run: there is no {file}")
+    if path.is_dir():
+        # A model with a manifest was written with its run, by a version that gives both one.
+        required = (path / "model" / MANIFEST).is_file()
+        check_manifest(path, "run", _RECORD, required=required)
+    beside = file.with_suffix(_USERS)
+    outcomes = MetricTable.load_hits(beside) if beside.is_file() else None
+    return Run(str(path), RunRecord.read(file), outcomes)
+
+
+class Results:
+    """The records and outcomes of the runs under `root`, by the key of the record."""
+
+    def __init__(self, root: str | Path) -> None:
+        self.root = Path(root)
+
+    def path(self, key: str, suffix: str = ".json") -> Path:
+        """Where the run `key` has, or would have, a file."""
+        return self.root / f"{key}{suffix}"
+
+    def add(self, record: RunRecord, outcomes: MetricTable | None = None) -> Path:
+        """Write a run; the record comes last, so where it is the outcomes are."""
+        if outcomes is not None:
+            outcomes.save_hits(self.path(record.key, _USERS))
+        write_json(self.path(record.key), record.to_dict())
+        return self.path(record.key)
+
+    def get(self, key: str) -> RunRecord | None:
+        """The record of a run; None where there is none."""
+        return RunRecord.read(self.path(key)) if self.path(key).is_file() else None
+
+    def outcomes(self, key: str) -> MetricTable | None:
+        """What each user got in a run; None where that was not kept."""
+        path = self.path(key, _USERS)
+        return MetricTable.load_hits(path) if path.is_file() else None
+
+    def records(self, dataset: str, experiments: Iterable[str]) -> list[RunRecord]:
+        """All records of some experiments on a data set, ordered by experiment and key."""
+        return [
+            RunRecord.read(self.path(key))
+            for experiment in experiments
+            for key in self.keys(self.prefix(dataset, experiment))
+        ]
+
+    def prefix(self, dataset: str, experiment: str) -> str:
+        """How the keys of an experiment on a data set begin."""
+        return f"{safe_name(dataset)}/{safe_name(experiment)}/"
+
+    def keys(self, folder: str) -> list[str]:
+        """The runs that have files in a folder (or several: `*/`), in order."""
+        paths = (p for p in self.root.glob(f"{folder}*.json") if not p.match("*.error.json"))
+        return sorted(path.relative_to(self.root).as_posix()[: -len(".json")] for path in paths)

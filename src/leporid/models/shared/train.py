@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from leporid.data import Split
+from leporid.data import Split, expect
 from leporid.errors import ConfigError, DataError
 from leporid.initializers import InitialEmbeddings, initial_embeddings
 from leporid.models.shared import catalogue
@@ -75,6 +75,7 @@ def train(
     settings : settings of the model, over those of the recipe
     """
     cls: Any = catalogue.get(name) if isinstance(name, str) else name
+    expect(split, Split, "train(model, split)")
     _check(cls, init, init_settings, callbacks)
     recipe = named_recipe(cls, recipe)
     model: Recommender = cls(**{**cls.recipe_settings(recipe, split.train), **settings})
