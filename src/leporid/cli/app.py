@@ -66,8 +66,6 @@ COMMANDS = (
 """Each is a function of its name, or a `group` of commands, in the module of its name."""
 _MODULES = dict.fromkeys(("models", "initializers", "doctor"), "catalogue")
 """Modules of another name."""
-MOVED = ("reproduce", "leaderboard")
-"""These only say where they are now."""
 
 for _name in COMMANDS:
     _module = importlib.import_module(f"leporid.cli.{_MODULES.get(_name, _name)}")
@@ -75,21 +73,6 @@ for _name in COMMANDS:
         app.add_typer(_module.group, name=_name)
     else:
         app.command(_name)(as_command(getattr(_module, _name)))
-
-
-def _moved(context: typer.Context) -> None:
-    """Moved out of the package: `python -m reproduction` in a clone of the repository."""
-    typer.echo(
-        f"`leporid {context.info_name}` has moved out of the package: run `python -m reproduction` "
-        "in a clone of the repository.",
-        err=True,
-    )
-    raise typer.Exit(2)
-
-
-for _name in MOVED:
-    _any_arguments = {"allow_extra_args": True, "ignore_unknown_options": True}
-    app.command(_name, hidden=True, context_settings=_any_arguments)(_moved)
 
 
 def _version(show: bool) -> None:

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 from typer import Argument
 
-from leporid.cli.options import Json, parse_list
-from leporid.cli.output import print_json, print_table
+from leporid.cli.options import Json, parse_list, print_json, print_table
 from leporid.errors import ConfigError
-
-if TYPE_CHECKING:
-    from leporid.evaluation import Comparison
 
 
 def compare(
@@ -34,16 +30,25 @@ def compare(
     read = [read_run(path) for path in runs]
     names = parse_list(metrics)
     rows = compare_runs(read, names)
-    tests: list[Comparison] = []
     untested = [run.name for run in read if run.outcomes is None]
-    if not untested:
-        tests = paired_tests(read, names, against=str(Path(against)) if against else None)
+    base = str(Path(against)) if against else None
+    tests = [] if untested else paired_tests(read, names, against=base)
     if json_output:
         print_json({"runs": rows, "tests": [test.to_dict() for test in tests]})
         return
-    print_table("runs on test, with 95% intervals", [_shown(row, names) for row in rows])
+    shown = []
+    for row in rows:
+        cells = {"run": row["run"], "model": row["model"], "init": row["init"] or "-"}
+        cells["history"] = row["seen"]
+        for name in names:
+            mean, low, high, tail = row[name].values()
+            cells[name] = f"{mean:.4f}" + ("" if low is None else f" [{low:.4f}, {high:.4f}]")
+            if tail is not None:
+                cells[f"{name} tail"] = f"{tail:.4f}"
+        shown.append(cells)
+    print_table("runs on test, with 95% intervals", shown)
     if tests:
-        shown = [
+        differences = [
             {
                 "metric": test.metric,
                 "runs": f"{test.name_a} - {test.name_b}",
@@ -54,18 +59,6 @@ def compare(
             }
             for test in tests
         ]
-        print_table("differences, paired by user", shown)
+        print_table("differences, paired by user", differences)
     if untested:
         typer.echo(f"not tested: {', '.join(untested)} kept no hits per user")
-
-
-def _shown(row: dict[str, Any], metrics: list[str]) -> dict[str, Any]:
-    shown = {key: str(row[key]) for key in ("run", "model")} | {"init": row["init"] or "-"}
-    shown["history"] = row["seen"]
-    for metric in metrics:
-        value = row[metric]
-        interval = "" if value["low"] is None else f" [{value['low']:.4f}, {value['high']:.4f}]"
-        shown[metric] = f"{value['mean']:.4f}{interval}"
-        if value["tail"] is not None:
-            shown[f"{metric} tail"] = f"{value['tail']:.4f}"
-    return shown

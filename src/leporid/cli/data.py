@@ -9,8 +9,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer import Argument, Option
 
-from leporid.cli.options import Json, LogOptions, Name, Output, Source, SplitOptions, as_command
-from leporid.cli.output import print_files, print_json, print_rows
+from leporid.cli.options import (
+    Json,
+    LogOptions,
+    Name,
+    Output,
+    Source,
+    SplitOptions,
+    as_command,
+    print_files,
+    print_json,
+    print_rows,
+)
 from leporid.errors import LeporidWarning, UnknownNameError
 
 if TYPE_CHECKING:
@@ -130,9 +140,12 @@ def list_datasets(json_output: Json = False) -> None:
     from leporid.data import DATASETS, cache_dir
 
     rows = [{"name": d.name, "about": d.about, "page": d.page} for d in DATASETS.values()]
-    cache = str(cache_dir())
-    title = f"data sets (kept in {cache})"
-    print_rows(title, rows, json_output, {"cache": cache, "datasets": rows})
+    if json_output:
+        print_json({"cache": str(cache_dir()), "datasets": rows})
+        return
+    for row in rows:
+        typer.echo("\n".join([row["name"], f"    {row['about']}", f"    {row['page']}"]))
+    typer.echo(f"kept in {cache_dir()}")
 
 
 @group.command("import")

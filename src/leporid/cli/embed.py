@@ -18,8 +18,9 @@ from leporid.cli.options import (
     SplitOptions,
     SplitSource,
     parse_settings,
+    print_report,
+    print_table,
 )
-from leporid.cli.output import print_report, print_table
 from leporid.errors import ConfigError, UnknownNameError
 
 if TYPE_CHECKING:

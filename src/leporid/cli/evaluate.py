@@ -9,8 +9,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer import Argument
 
-from leporid.cli.options import Json, SplitOptions, load_model, parse_list
-from leporid.cli.output import print_files, print_json, print_table
+from leporid.cli.options import (
+    Json,
+    SplitOptions,
+    load_model,
+    parse_list,
+    print_files,
+    print_json,
+    print_table,
+)
 from leporid.errors import ConfigError, LeporidWarning
 
 if TYPE_CHECKING:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from leporid.cli.options import FormatOptions, Json, Output, VectorSource, load_model
-from leporid.cli.output import print_report
+from leporid.cli.options import FormatOptions, Json, Output, VectorSource, load_model, print_report
 from leporid.errors import ConfigError
 
 

@@ -7,8 +7,7 @@ from typing import Annotated
 
 from typer import Argument
 
-from leporid.cli.options import Json, Output, load_model, parse_list
-from leporid.cli.output import print_report
+from leporid.cli.options import Json, Output, load_model, parse_list, print_report
 from leporid.errors import ConfigError
 
 

@@ -12,8 +12,7 @@ import typer
 from typer import Argument, Option
 
 from leporid import models
-from leporid.cli.options import Json, load_model, parse_list
-from leporid.cli.output import print_json, print_table
+from leporid.cli.options import Json, load_model, parse_list, print_json, print_table
 from leporid.errors import ConfigError, DataError, LeporidWarning
 
 if TYPE_CHECKING:

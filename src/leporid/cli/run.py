@@ -8,8 +8,7 @@ from typing import Annotated, Any
 import typer
 from typer import Argument
 
-from leporid.cli.options import Device, Json
-from leporid.cli.output import print_rows
+from leporid.cli.options import Device, Json, print_rows
 
 
 def run(
@@ -27,13 +26,8 @@ def run(
     from leporid.experiments import read_experiment, run_grid
 
     experiments = read_experiment(spec, data)
-    status = run_grid(
-        experiments,
-        root=root,
-        device=device,
-        retry_failed=retry_failed,
-        progress=not json_output,
-    )
+    how: dict[str, Any] = {"retry_failed": retry_failed, "progress": not json_output}
+    status = run_grid(experiments, root, device=device, **how)
     rows: list[dict[str, Any]] = []
     for cell in (cell for experiment in experiments for cell in experiment.cells()):
         record, state = status.records.get(cell.spec_hash), status.states[cell.spec_hash]

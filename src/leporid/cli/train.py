@@ -18,8 +18,10 @@ from leporid.cli.options import (
     SplitOptions,
     SplitSource,
     parse_settings,
+    print_files,
+    print_json,
+    print_table,
 )
-from leporid.cli.output import print_files, print_json, print_table
 from leporid.errors import ConfigError
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from leporid.data import IdMap, Interactions, Part, Sequences, Split, expect, first_of_pairs
 from leporid.errors import ConfigError, DataError, UnknownNameError
 from leporid.evaluation.metric_table import MetricTable
-from leporid.evaluation.metrics import FAMILIES, ITEM_STRATA, popularity_class
+from leporid.evaluation.metrics import FAMILIES, popularity_class
 from leporid.evaluation.ranking import (
     NanScoreError,
     TopK,
@@ -89,18 +89,16 @@ def evaluate(
         reporter.close()
     train = split.train
     popularity = np.bincount(train.item, minlength=train.n_items).astype(np.int32)
-    # int32[n_users, 3]: each user's held-out items by the class of the item.
-    classes = (
-        held_out.user * np.int64(len(ITEM_STRATA)) + popularity_class(popularity)[held_out.item]
-    )
-    relevant = np.bincount(classes, minlength=train.n_users * len(ITEM_STRATA))
+    # Each user's held-out items by the class of the item, of which there are three.
+    classes = held_out.user * np.int64(3) + popularity_class(popularity)[held_out.item]
+    relevant = np.bincount(classes, minlength=train.n_users * 3)
     cold = held_out.user[popularity[held_out.item] == 0]
     return MetricTable(
         user=users,
         users=split.users,
         top=top,
         hits=_find_hits(top, users, held_out),
-        relevant=relevant.reshape(-1, len(ITEM_STRATA)).astype(np.int32)[users],
+        relevant=relevant.reshape(-1, 3).astype(np.int32)[users],
         cold_relevant=np.bincount(cold, minlength=train.n_users)[users].astype(np.int32),
         activity=np.diff(train.sequences().indptr).astype(np.int32),
         popularity=popularity,
