@@ -58,17 +58,16 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-COMMANDS = (
-    *("demo", "data", "embed", "train", "evaluate", "recommend", "tune", "choose", "extend"),
-    *("run", "compare", "inspect", "export", "serve"),
-    *("models", "initializers", "doctor"),
-)
-"""Each is a function of its name, or a `group` of commands, in the module of its name."""
-_MODULES = dict.fromkeys(("models", "initializers", "doctor"), "catalogue")
-"""Modules of another name."""
+COMMANDS = {
+    **{name: name for name in ("demo", "data", "embed", "train", "evaluate", "choose", "inspect")},
+    **dict.fromkeys(("tune", "run", "compare"), "experiments"),
+    **dict.fromkeys(("recommend", "extend", "export", "serve"), "deploy"),
+    **dict.fromkeys(("models", "initializers", "doctor"), "catalogue"),
+}
+"""Each is a function of its name, or a `group` of commands, in a module."""
 
-for _name in COMMANDS:
-    _module = importlib.import_module(f"leporid.cli.{_MODULES.get(_name, _name)}")
+for _name, _file in COMMANDS.items():
+    _module = importlib.import_module(f"leporid.cli.{_file}")
     if hasattr(_module, "group"):
         app.add_typer(_module.group, name=_name)
     else:

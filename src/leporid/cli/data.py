@@ -47,9 +47,10 @@ def _write(data: Interactions, output: Path, json_output: bool) -> None:
     """Write a log and show its figures."""
     from leporid.data import write_log
 
-    write_log(data, output)
     figures = data.stats().as_dict()
-    print_rows(str(output), [figures], json_output, {"output": str(output), **figures})
+    print_rows(
+        str(write_log(data, output)), [figures], json_output, {"output": str(output), **figures}
+    )
 
 
 @group.command()

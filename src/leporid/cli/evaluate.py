@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 from typer import Argument
@@ -19,9 +19,6 @@ from leporid.cli.options import (
     print_table,
 )
 from leporid.errors import ConfigError, LeporidWarning
-
-if TYPE_CHECKING:
-    from leporid.evaluation import MetricTable
 
 
 def evaluate(
@@ -64,12 +61,11 @@ def evaluate(
 
     if model is not None and (model / "validated" / "model.json").is_file():
         typer.echo("the validated model is evaluated: the final one was fitted on test", err=True)
+    ranked: Any = Recommendations.read(recommendations, *names) if recommendations else None
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", LeporidWarning)
         table = evaluate_model(
-            load_model(model, validated=True)
-            if model is not None
-            else Recommendations.read(str(recommendations), *names),
+            load_model(model, validated=True) if model is not None else ranked,
             log.split(data, quiet=json_output),
             at=cuts,
             part=part,  # type: ignore[arg-type]
@@ -82,46 +78,31 @@ def evaluate(
         typer.echo(f"warning: {note}", err=True)
     if export is not None:
         (table.to_csv if export.suffix == ".csv" else table.to_parquet)(export)
-    report = _report(table, stratum or [])
-    if json_output:
-        print_json({**report, "warnings": notes})
-        return
-    _print(report)
-    print_files([] if export is None else [export])
-
-
-def _report(table: MetricTable, strata: list[str]) -> dict[str, Any]:
     # By default the paper's tail users and cold users, where there are any.
-    strata = strata or [name for name in ("tail-users", "cold-users") if table.has_users(name)]
-    intervals = table.intervals()
-    return {
-        "users": len(table),
-        "skipped": table.skipped,
-        "cold": table.cold,
-        "repeated": table.repeated,
-        "part": table.part,
-        "protocol": table.protocol,
-        "metrics": table.mean(),
-        "intervals": {name: [bounds.low, bounds.high] for name, bounds in intervals.items()},
-        "strata": {name: table.mean(stratum=name) for name in strata},
-    }
-
-
-def _print(report: dict[str, Any]) -> None:
+    usual = [name for name in ("tail-users", "cold-users") if table.has_users(name)]
+    strata = {name: table.mean(stratum=name) for name in stratum or usual}
+    means, intervals = table.mean(), table.intervals()
+    if json_output:
+        about = ("skipped", "cold", "repeated", "part", "protocol")
+        report = {"users": len(table), **{name: getattr(table, name) for name in about}}
+        bounds = {name: [of.low, of.high] for name, of in intervals.items()}
+        report |= {"metrics": means, "intervals": bounds, "strata": strata, "warnings": notes}
+        print_json(report)
+        return
     rows = []
-    for name, value in report["metrics"].items():
-        low, high = report["intervals"].get(name, (None, None))
+    for name, value in means.items():
+        of = intervals.get(name)
         row = {"metric": name, "all users": value}
-        row["95% interval"] = "" if low is None else f"{low:.4f} .. {high:.4f}"
-        row |= {stratum: means.get(name, "") for stratum, means in report["strata"].items()}
-        rows.append(row)
-    print_table(f"{report['part']}, {report['protocol']}", rows)
+        row["95% interval"] = "" if of is None else f"{of.low:.4f} .. {of.high:.4f}"
+        rows.append(row | {stratum: own.get(name, "") for stratum, own in strata.items()})
+    print_table(f"{part}, {table.protocol}", rows)
     typer.echo(
-        f"{report['users']:,} users evaluated, {report['cold']:,} of them cold (without training "
-        f"interactions); {report['skipped']:,} left out because they have no {report['part']} items"
+        f"{len(table):,} users evaluated, {table.cold:,} of them cold (without training "
+        f"interactions); {table.skipped:,} left out because they have no {part} items"
     )
-    if report["repeated"]:
+    if table.repeated:
         typer.echo(
-            f"{report['repeated']:,} {report['part']} items are not evaluated: they are in the "
-            f"history of their users (--include-seen)"
+            f"{table.repeated:,} {part} items are not evaluated: they are in the history of their "
+            f"users (--include-seen)"
         )
+    print_files([] if export is None else [export])

@@ -27,13 +27,10 @@ from leporid.errors import ConfigError
 if TYPE_CHECKING:
     from leporid.experiments import BaselineCheck, RunRecord
 
-_SHOWN = ("HR@10", "F1@10", "NDCG@10")
-"""Metrics of the printed table; the record has them all."""
-
 
 @dataclass(frozen=True)
 class _Training:
-    """Which model, from which initialisation, with which settings."""
+    """Which model, from which initialisation, with which settings, and what else is kept."""
 
     model: Annotated[str, "Name of the model."] = "dlr2"
     init: Annotated[str | None, "Initialiser of the embedding tables, or none [leporid]."] = None
@@ -43,34 +40,29 @@ class _Training:
     set: Annotated[list[str] | None, "A setting of the model, NAME=VALUE; may be repeated."] = None
     init_set: Annotated[list[str] | None, "A setting of the initialiser, NAME=VALUE."] = None
     device: Device = "auto"
+    final: Annotated[bool, "Fit once more on everything: the model to deploy."] = False
+    resume: Annotated[bool, "Go on from the checkpoint in the output folder."] = False
+    tensorboard: Annotated[bool, "Write TensorBoard events beside history.csv."] = False
 
     def arguments(self) -> dict[str, Any]:
         """Of `train_to_folder`; invalid settings are refused before any data is read."""
-        cls = models.get(self.model)
+        cls, values = models.get(self.model), dict(vars(self))
         takes = cls.takes_initial_vectors
         if self.init not in (None, "none") and not takes:
             raise ConfigError(f"{self.model} has no embedding tables to fill: leave --init out")
-        init = self.init or ("leporid" if takes else "none")
-        settings = parse_settings(self.set)
-        if self.steps is not None:
-            settings["steps"] = self.steps
-        init_settings = parse_settings(self.init_set, "--init-set")
+        if self.tensorboard and not takes:
+            raise ConfigError(f"{self.model} has no training history: leave --tensorboard out")
+        init = values["init"] = self.init or ("leporid" if takes else "none")
+        settings = values["settings"] = parse_settings(values.pop("set"))
+        if (steps := values.pop("steps")) is not None:
+            settings["steps"] = steps
+        init_settings = parse_settings(values.pop("init_set"), "--init-set")
         if init != "none":
             initializers.get(init).config_class.from_dict(init_settings)
         elif init_settings:
             raise ConfigError("--init-set needs an initialiser: name one with --init")
-        recipe = models.named_recipe(cls, self.recipe or models.DEFAULT_RECIPE)
-        fitted = {"model": self.model, "init": init, "recipe": recipe, "settings": settings}
-        return {**fitted, "init_settings": init_settings, "seed": self.seed, "device": self.device}
-
-
-@dataclass(frozen=True)
-class _Keeping:
-    """What else is fitted and written, as `train_to_folder` takes it."""
-
-    final: Annotated[bool, "Fit once more on everything: the model to deploy."] = False
-    resume: Annotated[bool, "Go on from the checkpoint in the output folder."] = False
-    tensorboard: Annotated[bool, "Write TensorBoard events beside history.csv."] = False
+        values["recipe"] = models.named_recipe(cls, self.recipe or models.DEFAULT_RECIPE)
+        return {**values, "init_settings": init_settings}
 
 
 def train(
@@ -78,7 +70,6 @@ def train(
     output: Output,
     training: _Training,
     log: SplitOptions,
-    keeping: _Keeping,
     no_baselines: Annotated[bool, "Leave out TopPop, ItemKNN and EASE."] = False,
     dataset: Dataset = None,
     json_output: Json = False,
@@ -91,10 +82,7 @@ def train(
     with --resume goes on from it.
     """
     arguments = training.arguments()
-    if keeping.tensorboard:
-        if not models.get(training.model).takes_initial_vectors:
-            raise ConfigError(f"{training.model} has no training history: leave --tensorboard out")
-
+    if training.tensorboard:
         from leporid.training import tensorboard_writer
 
         tensorboard_writer()  # raises now what would be raised after the training
@@ -108,7 +96,6 @@ def train(
         baselines=not no_baselines,
         progress=not json_output,
         **arguments,
-        **vars(keeping),
     )
     if trained is None:
         return
@@ -123,13 +110,11 @@ def train(
 
 def _print(record: RunRecord, check: BaselineCheck | None, users: int) -> None:
     """The run and the baselines, a row each, and how they compare."""
-    tested = [(record.model, record.metrics, record.seconds)]
     others = check.baselines if check else ()
-    tested += [(f"{other.name} (baseline)", other.metrics, other.seconds) for other in others]
-    rows = [
-        {"model": name, **{key: metrics[key] for key in _SHOWN}, "seconds": f"{seconds:.1f}"}
-        for name, metrics, seconds in tested
-    ]
+    rows: list[dict[str, Any]] = []
+    for name, run in ((record.model, record), *((f"{o.name} (baseline)", o) for o in others)):
+        shown = {key: run.metrics[key] for key in ("HR@10", "F1@10", "NDCG@10")}
+        rows.append({"model": name, **shown, "seconds": f"{run.seconds:.1f}"})
     print_table(f"on test, {users:,} users", rows)
     if cold := record.extra["cold_users"]:
         typer.echo(
