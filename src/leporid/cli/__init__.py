@@ -8,8 +8,7 @@ data         `leporid data`: describe a log, split it, fetch one, make one
 demo         `leporid demo`: LEPORID against random initial embeddings, in a few minutes
 deploy       `leporid recommend`, `extend`, `export`, `serve`: what a trained model is for
 embed        `leporid embed`: an interaction log in, initial embeddings with ids out
-evaluate     `leporid evaluate`: a model, or recommendations made elsewhere, on held-out data
-experiments  `leporid tune`, `run`, `compare`: best settings, grids of runs, runs side by side
+experiments  `leporid evaluate`, `compare`, `tune`, `run`: held-out data, best settings, grids
 inspect      `leporid inspect`: measures of embeddings, and how training changed them
 train        `leporid train`: an interaction log in, a fitted model and its record out
 """

@@ -59,8 +59,8 @@ app = typer.Typer(
 )
 
 COMMANDS = {
-    **{name: name for name in ("demo", "data", "embed", "train", "evaluate", "choose", "inspect")},
-    **dict.fromkeys(("tune", "run", "compare"), "experiments"),
+    **{name: name for name in ("demo", "data", "embed", "train", "choose", "inspect")},
+    **dict.fromkeys(("evaluate", "compare", "tune", "run"), "experiments"),
     **dict.fromkeys(("recommend", "extend", "export", "serve"), "deploy"),
     **dict.fromkeys(("models", "initializers", "doctor"), "catalogue"),
 }

@@ -103,7 +103,14 @@ def embed(
         vectors = _fit(initializer, train, resources, not json_output)
     seconds = perf_counter() - began
     files = write_embeddings(vectors, output, **vars(format))
-    rows = [_describe(side, getattr(vectors, side)) for side in ("users", "items")]
+    rows = []
+    for side, embedding, _ in vectors.sides():
+        about, zero = embedding.provenance, int((~embedding.vectors.any(axis=1)).sum())
+        row = {"side": side, "rows": embedding.n, "dim": embedding.dim}
+        row |= {"isolated": int(about.get("isolated", zero)), "landmarks": about.get("landmarks")}
+        residual = about.get("residual")
+        row["largest residual"] = None if residual is None else float(f"{residual:.3g}")
+        rows.append(row)
     if not json_output:
         # Columns that say something, "-" where a side has nothing to say.
         shown = [key for key in rows[0] if any(row[key] is not None for row in rows)]
@@ -179,29 +186,15 @@ def _out_of_core(
     from leporid.initializers import embed_stored
 
     options, default = asdict(log), asdict(SplitOptions())
-    kept = ("order", "protocol", "split_seed", "weight", "duplicates")
-    streamed = {key: options.pop(key) for key in list(options) if key not in kept}
+    refused = {key: options.pop(key) for key in ("order", "weight", "duplicates")}
     others = {"scheduler": resources.scheduler, "refresh": resources.refresh}
-    others |= {key: value for key, value in options.items() if value != default[key]}
+    others |= {key: value for key, value in refused.items() if value != default[key]}
     for option, value in others.items():
         if value is not None:
-            option = option.replace("_", "-")
             raise ConfigError(f"--memory and --{option} do not go together: leave one out")
+    for key in ("protocol", "split_seed"):  # refused before: they go with --part train
+        del options[key]
     with suppress(OSError):  # what it needs meanwhile cannot be written then either
         output.parent.mkdir(parents=True, exist_ok=True)
     memory, scratch = resources.memory or "", output.parent
-    return embed_stored(initializer, data, memory, scratch=scratch, progress=progress, **streamed)
-
-
-def _describe(side: str, embedding: Any) -> dict[str, Any]:
-    about = embedding.provenance
-    residual = about.get("residual")
-    zero = int((~embedding.vectors.any(axis=1)).sum())
-    return {
-        "side": side,
-        "rows": embedding.n,
-        "dim": embedding.dim,
-        "isolated": int(about.get("isolated", zero)),
-        "landmarks": about.get("landmarks"),
-        "largest residual": None if residual is None else float(f"{residual:.3g}"),
-    }
+    return embed_stored(initializer, data, memory, scratch=scratch, progress=progress, **options)

@@ -110,9 +110,10 @@ def train(
 
 def _print(record: RunRecord, check: BaselineCheck | None, users: int) -> None:
     """The run and the baselines, a row each, and how they compare."""
-    others = check.baselines if check else ()
+    tested: dict[str, Any] = {record.model: record}
+    tested |= {f"{other.name} (baseline)": other for other in check.baselines} if check else {}
     rows: list[dict[str, Any]] = []
-    for name, run in ((record.model, record), *((f"{o.name} (baseline)", o) for o in others)):
+    for name, run in tested.items():
         shown = {key: run.metrics[key] for key in ("HR@10", "F1@10", "NDCG@10")}
         rows.append({"model": name, **shown, "seconds": f"{run.seconds:.1f}"})
     print_table(f"on test, {users:,} users", rows)

@@ -3,6 +3,7 @@ from .comparison import Side as Side
 from .comparison import compare as compare
 from .comparison import compare_all as compare_all
 from .comparison import holm as holm
+from .evaluator import Recommendations as Recommendations
 from .evaluator import evaluate as evaluate
 from .metric_table import HIT_COLUMNS as HIT_COLUMNS
 from .metric_table import Interval as Interval
@@ -19,4 +20,3 @@ from .ranking import TopK as TopK
 from .ranking import chunk_rows as chunk_rows
 from .ranking import masked_top_k as masked_top_k
 from .ranking import masked_top_k_torch as masked_top_k_torch
-from .recommendations import Recommendations as Recommendations

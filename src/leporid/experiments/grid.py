@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -27,19 +27,31 @@ from leporid.progress import ProgressLike, make_progress
 
 
 @dataclass(frozen=True, kw_only=True)
-class Cell(Config):
-    """One run of a grid: everything that can change its result."""
+class _Question(Config):
+    """What all runs of a grid share."""
 
     dataset: str
     """The name results are filed under."""
+    core: int = 20
+    """Keep users and items with at least this many interactions."""
+    min_rating: float | None = None
+    """Keep rows with at least this rating; None keeps all."""
+    protocol: str = "temporal"
+    """One of `leporid.data.splitting.PROTOCOLS`."""
+    at: tuple[int, ...] = CUTOFFS
+    metric: str = "NDCG@10"
+    """What tuning and early stopping maximise on validation, unless recipe or settings say."""
+    trials: int = 0
+    """The same tuning budget on validation for every cell; 0 takes the settings as they are."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cell(_Question):
+    """One run of a grid: everything that can change its result."""
+
     source: str
     """What `leporid.load` reads: a data set name or a path."""
     experiment: str
-    core: int
-    min_rating: float | None = None
-    """Keep rows with at least this rating."""
-    protocol: str
-    """One of `leporid.data.splitting.PROTOCOLS`."""
     model: str
     init: str | None
     """Initialiser; None for models that have no embedding tables."""
@@ -51,11 +63,6 @@ class Cell(Config):
     """Settings of the model that differ from its defaults."""
     init_settings: dict[str, Any] = field(default_factory=dict)
     """Settings of the initialiser that differ from its defaults."""
-    at: tuple[int, ...] = CUTOFFS
-    metric: str = "NDCG@10"
-    """What tuning and early stopping maximise on validation, unless recipe or settings say."""
-    trials: int = 0
-    """Tuning budget on validation; 0 uses the settings as they are."""
 
     @property
     def request(self) -> dict[str, Any]:
@@ -132,31 +139,19 @@ class Variant(Config):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ExperimentSpec(Config):
+class ExperimentSpec(_Question):
     """A grid: models x initialisers x seeds on one data set, and variants beside it."""
 
     name: str
     """Results lie under `results/<dataset>/<name>/`."""
-    dataset: str
     source: str | None = None
     """A path, where the data set is not one `leporid.load` knows by name."""
-    core: int = 20
-    """Keep users and items with at least this many interactions."""
-    min_rating: float | None = None
-    """Keep rows with at least this rating; None keeps all."""
-    protocol: str = "temporal"
-    """One of `leporid.data.splitting.PROTOCOLS`."""
     models: tuple[str, ...] = ()
     inits: tuple[str, ...] = ("random", "leporid")
     """Initialisers of the models that have embedding tables."""
     inits_of: dict[str, Any] = field(default_factory=dict)
     """Initialisers of a model, where they are others, by model name."""
     seeds: tuple[int, ...] = (123,)
-    at: tuple[int, ...] = CUTOFFS
-    metric: str = "NDCG@10"
-    """What tuning and early stopping maximise on validation, unless recipe or settings say."""
-    trials: int = 0
-    """The same tuning budget for every cell; 0 takes the settings as they are."""
     recipes: dict[str, Any] = field(default_factory=dict)
     """Recipe of a model, by model name."""
     settings: dict[str, Any] = field(default_factory=dict)
@@ -201,10 +196,9 @@ class ExperimentSpec(Config):
 
     def _cell(self, run: Variant, seed: int) -> Cell:
         model, init = run.model, run.init or ""
-        names = ("dataset", "core", "min_rating", "protocol", "at", "metric", "trials")
         common, own = self.settings.get(model, {}), self.settings_with.get(init, {})
         return Cell(
-            **{name: getattr(self, name) for name in names},
+            **{shared.name: getattr(self, shared.name) for shared in fields(_Question)},
             source=self.source or self.dataset,
             experiment=self.name,
             model=model,
