@@ -22,7 +22,7 @@ from filelock import FileLock
 from leporid.artifacts import atomic_path
 from leporid.errors import DataError
 from leporid.evaluation import HIT_COLUMNS, MetricTable
-from leporid.experiments import Results, RunRecord
+from leporid.experiments import Results, RunRecord, safe_name
 
 _USERS = ".users.parquet"
 
@@ -54,8 +54,8 @@ class PackedResults(Results):
         """All records of some experiments on a data set, ordered by experiment and key."""
         records: list[RunRecord] = []
         for experiment in experiments:
-            prefix = self.prefix(dataset, experiment)
-            keys = set(self.keys(prefix))
+            prefix = f"{safe_name(dataset)}/{safe_name(experiment)}/"
+            keys = set(self._keys(prefix))
             keys |= {key for key in self._packed_records(prefix) if key.startswith(prefix)}
             records += [record for key in sorted(keys) if (record := self.get(key))]
         return records
@@ -65,7 +65,7 @@ class PackedResults(Results):
         count = 0
         for folder in sorted(path for path in self.root.iterdir() if path.is_dir()):
             with FileLock(folder / ".pack.lock"):
-                keys = self.keys(f"{folder.name}/*/")
+                keys = self._keys(f"{folder.name}/*/")
                 if keys:
                     self._pack(folder.name, keys)
             count += len(keys)
@@ -88,6 +88,11 @@ class PackedResults(Results):
         kept = {**self._packed_outcomes(dataset), **{key: self.outcomes(key) for key in keys}}
         self._write(dataset, {**self._packed_records(dataset), **loose}, kept)
         self._unlink(keys)
+
+    def _keys(self, folder: str) -> list[str]:
+        """The runs that are files of their own in a folder (or several: `*/`), in order."""
+        paths = (p for p in self.root.glob(f"{folder}*.json") if not p.match("*.error.json"))
+        return sorted(path.relative_to(self.root).as_posix()[: -len(".json")] for path in paths)
 
     def _unlink(self, keys: Iterable[str]) -> None:
         for key in keys:

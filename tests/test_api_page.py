@@ -61,7 +61,7 @@ FOR_OTHER_PACKAGES = {
         *("BASELINES", "BaselineCheck", "CUTOFFS", "Cell", "Event", "FittedRun", "GridStatus"),
         *("Journal", "Meter", "claim", "fit", "fit_and_test", "load_split", "paired_tests"),
         *("read_experiment", "record_run", "run_cell", "train_to_folder", "write_final"),
-        "write_record",
+        *("safe_name", "write_record"),
     },
     "serve": {"merged_log"},
 }

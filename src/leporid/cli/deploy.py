@@ -21,8 +21,8 @@ from leporid.cli.options import (
     parse_list,
     parse_settings,
     print_json,
-    print_report,
     print_table,
+    show,
 )
 from leporid.errors import ConfigError, DataError, LeporidWarning, import_extra
 
@@ -215,7 +215,8 @@ def extend(
     report |= {"new_users": users - len(model.users), "new_items": items_known - len(model.items)}
     words = "{model}: {new_items:,} items and {new_users:,} users are new, {items:,} and {users:,}"
     folder = extended.save(output / "model")
-    print_report(json_output, report, [f"{words.format_map(report)} in all"], [folder])
+    said = f"{words.format_map(report)} in all"
+    show(json_output, report, said, files=[folder])
 
 
 def export(
@@ -237,7 +238,7 @@ def export(
         files = write_embeddings(vectors, output, **vars(format))
         about = {"users": vectors.users.n, "items": vectors.items.n, "dim": vectors.users.dim}
         line = "{users:,} users, {items:,} items, {dim} columns".format_map(about)
-        print_report(json_output, {**about, "format": format.format}, [line], files)
+        show(json_output, {**about, "format": format.format}, line, files=files)
         return
     if format.format != "safetensors":
         raise ConfigError("--to writes the vectors a model ranks by: leave out --format")
@@ -251,7 +252,7 @@ def export(
     if blank := about["users_without_history"]:
         lines.append(f"{blank:,} users have no history and were not checked")
     lines.append(str(parity) if parity else "lists not compared with the model's own")
-    print_report(json_output, about, lines, sorted(output.iterdir()))
+    show(json_output, about, *lines, files=sorted(output.iterdir()))
 
 
 @dataclass(frozen=True)

@@ -18,8 +18,7 @@ from leporid.cli.options import (
     SplitOptions,
     SplitSource,
     parse_settings,
-    print_report,
-    print_table,
+    show,
 )
 from leporid.errors import ConfigError, UnknownNameError
 
@@ -111,17 +110,16 @@ def embed(
         residual = about.get("residual")
         row["largest residual"] = None if residual is None else float(f"{residual:.3g}")
         rows.append(row)
-    if not json_output:
-        # Columns that say something, "-" where a side has nothing to say.
-        shown = [key for key in rows[0] if any(row[key] is not None for row in rows)]
-        table = [{key: "-" if row[key] is None else row[key] for key in shown} for row in rows]
-        print_table(f"{method.method}, {seconds:.2f} s", table)
+    # Columns that say something, "-" where a side has nothing to say.
+    shown = [key for key in rows[0] if any(row[key] is not None for row in rows)]
+    table = [{key: "-" if row[key] is None else row[key] for key in shown} for row in rows]
     report = {"method": method.method, "settings": initializer.config.to_dict()}
     report |= {"seconds": seconds, "sides": rows, "format": format.format}
     report |= {"part": "train" if protocol else "all", "protocol": protocol}
-    print_report(json_output, report, [], files)
-    if format.format == "recbole" and not json_output:
-        typer.echo(f"\nAdd to RecBole's configuration (also in recbole.yaml):\n\n{CONFIG_LINES}")
+    said = f"\nAdd to RecBole's configuration (also in recbole.yaml):\n\n{CONFIG_LINES}"
+    lines = [said] if format.format == "recbole" else []
+    title = f"{method.method}, {seconds:.2f} s"
+    show(json_output, report, (title, table), *lines, files=files)
 
 
 def _read(

@@ -1,4 +1,4 @@
-"""`leporid evaluate`, `compare`, `tune`, `run`: held-out data, runs side by side, settings, grids."""
+"""`leporid evaluate`, `compare`, `tune`, `run`: models on held-out data, side by side, in grids."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from leporid.cli.options import (
     parse_settings,
     print_files,
     print_json,
-    print_rows,
     print_table,
+    show,
 )
 from leporid.errors import ConfigError, LeporidWarning
 
@@ -108,7 +108,7 @@ def run(
             row[metric] = record.metrics.get(metric, "") if record else ""
         rows.append({**row, "seconds": round(record.seconds, 1) if record else ""})
     done = status.count("done")
-    print_rows(f"{spec.stem}: {done} of {len(rows)} cells done", rows, json_output)
+    show(json_output, rows, (f"{spec.stem}: {done} of {len(rows)} cells done", rows))
     if done < len(rows):
         raise typer.Exit(1)
 

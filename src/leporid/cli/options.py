@@ -224,26 +224,19 @@ def print_table(title: str, rows: Sequence[Mapping[str, Any]]) -> None:
     Console().print(table)
 
 
-def print_rows(
-    title: str, rows: Sequence[Mapping[str, Any]], json_output: bool, value: Any = None
+def show(
+    json_output: bool, value: Any, *parts: str | tuple[str, Any], files: Sequence[Any] | None = None
 ) -> None:
-    """The rows as a table, or `value` (the rows themselves by default) as JSON."""
+    """`value`, with the written files if any, as JSON; else lines, and tables as (title, rows)."""
     if json_output:
-        print_json(rows if value is None else value)
-    else:
-        print_table(title, rows)
-
-
-def print_report(
-    json_output: bool, value: Mapping[str, Any], lines: Iterable[str], files: Iterable[Any] = ()
-) -> None:
-    """`value` with the names of the written files as JSON; else the lines, and one per file."""
-    if json_output:
-        print_json({**value, "files": [str(file) for file in files]})
+        print_json(value if files is None else {**value, "files": [str(file) for file in files]})
         return
-    for line in lines:
-        typer.echo(line)
-    print_files(files)
+    for part in parts:
+        if isinstance(part, str):
+            typer.echo(part)
+        else:
+            print_table(*part)
+    print_files(files or ())
 
 
 def print_files(files: Iterable[Any]) -> None:

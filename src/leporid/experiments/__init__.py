@@ -1,10 +1,9 @@
 """Fit, test, record: single runs, grids of runs, tuning, and the folders they are kept in.
 
-comparison    Runs side by side: metrics, intervals, comparisons
 fit_and_test  Fit a model, test it once, record it, compare it with baselines
 grid          `ExperimentSpec` (a TOML file), its `Cell`s, and the runner: resumable, shared
 journal       `Journal`: finished work as JSON lines; `claim`: one process per piece of work
-record        `RunRecord`: one run as one JSON object; run folders; `Results` of grids; `Meter`
+record        `RunRecord`: one run as JSON; run folders, side by side; `Results` of grids; `Meter`
 tuning        `tune`: the settings of a model that do best on validation, found with Optuna
 """
 

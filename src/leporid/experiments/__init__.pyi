@@ -1,5 +1,3 @@
-from .comparison import compare_runs as compare_runs
-from .comparison import paired_tests as paired_tests
 from .fit_and_test import BASELINES as BASELINES
 from .fit_and_test import CUTOFFS as CUTOFFS
 from .fit_and_test import BaselineCheck as BaselineCheck
@@ -23,7 +21,10 @@ from .record import Meter as Meter
 from .record import Results as Results
 from .record import Run as Run
 from .record import RunRecord as RunRecord
+from .record import compare_runs as compare_runs
+from .record import paired_tests as paired_tests
 from .record import read_run as read_run
+from .record import safe_name as safe_name
 from .record import write_final as write_final
 from .record import write_record as write_record
 from .record import write_run as write_run
