@@ -43,11 +43,10 @@ class PackedResults(Results):
     def outcomes(self, key: str) -> MetricTable | None:
         """What each user got in a run; None where that was not kept."""
         try:
-            found = super().outcomes(key)
+            return MetricTable.load_hits(self.path(key, _USERS))
         except DataError:
-            found = None
-        if found or self.path(key).is_file():
-            return found
+            if self.path(key).is_file():
+                return None
         return self._packed_outcomes(key).get(key)
 
     def records(self, dataset: str, experiments: Iterable[str]) -> list[RunRecord]:

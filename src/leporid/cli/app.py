@@ -102,23 +102,20 @@ def run() -> None:
     try:
         # Not `app()`: it would put typer's own hook for uncaught errors in place of ours.
         typer.main.get_command(app)(prog_name="leporid")
-    except LeporidError as error:
-        if os.environ.get("LEPORID_DEBUG"):
-            raise
-        print(f"error: {error}", file=sys.stderr)
-        raise SystemExit(1) from None
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         raise SystemExit(130) from None
 
 
 def _one_line(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-    """Called for an error that nothing caught: a bug of ours, or a broken machine."""
+    """Called for an error that nothing caught: one of ours, a bug, or a broken machine."""
     if os.environ.get("LEPORID_DEBUG"):
         sys.__excepthook__(kind, error, trace)
-        return
-    hint = "(unexpected; `leporid --debug ...` shows where)"
-    print(f"error: {kind.__name__}: {error} {hint}", file=sys.stderr)
+    elif isinstance(error, LeporidError):
+        print(f"error: {error}", file=sys.stderr)
+    else:
+        hint = "(unexpected; `leporid --debug ...` shows where)"
+        print(f"error: {kind.__name__}: {error} {hint}", file=sys.stderr)
 
 
 def _one_line_warning(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:

@@ -142,9 +142,7 @@ def import_events(
     output: OutputFile,
     store: Annotated[str, Option("--from-store", help="Store of `leporid serve`: a file or URL.")],
     log: LogOptions,
-    source: Annotated[
-        str | None, Argument(metavar="[LOG]", help="A log the events are added to.")
-    ] = None,
+    source: Annotated[str | None, Argument(metavar="[LOG]", help="A log to add them to.")] = None,
     json_output: Json = False,
 ) -> None:
     """Write the events that a service has stored as a log for the next training."""

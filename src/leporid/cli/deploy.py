@@ -38,11 +38,7 @@ Titles = dict[str, str]
 class FilterOptions:
     """Which items may be recommended."""
 
-    only: Annotated[
-        list[str] | None,
-        "Only these items: ids separated by commas, or COLUMN=VALUE of the --items file "
-        "(VALUE,VALUE: any of them). Each further --only narrows the choice.",
-    ] = None
+    only: Annotated[list[str] | None, "Only these: ID,ID or COLUMN=VALUE,VALUE of --items."] = None
     exclude: Annotated[list[str] | None, "Not these items; as --only."] = None
     include_seen: Annotated[bool, "Also items the user has already."] = False
 
@@ -63,13 +59,9 @@ _ALL_ITEMS = FilterOptions()
 def recommend(
     run: Annotated[Path, Argument(help="Folder of a saved model, or of a run with one.")],
     user: Annotated[list[str] | None, "A user's id; may be repeated."] = None,
-    history: Annotated[
-        list[str] | None, "Item ids of a new user, oldest first, separated by commas."
-    ] = None,
+    history: Annotated[list[str] | None, "Items of a new user, oldest first: ID,ID,..."] = None,
     all_users: Annotated[bool, Option("--all", help="Every user of the model, into -o.")] = False,
-    users: Annotated[
-        Path | None, "File of user ids, one per line or a column of csv or parquet; into -o."
-    ] = None,
+    users: Annotated[Path | None, "File of user ids: lines, csv or parquet; into -o."] = None,
     user_column: Annotated[str | None, "Column of --users; else found by name."] = None,
     similar: Annotated[str | None, "The items most like this item instead."] = None,
     n: Annotated[int, Option("-n", help="Length of a list.")] = 10,
@@ -185,9 +177,7 @@ def extend(
     items: Annotated[Path | None, "Table or vectors of old and new items, by item id."] = None,
     interactions: Annotated[Path | None, "Log with new items or new users."] = None,
     columns: Annotated[str, "Columns of the table, such as title,year:categories [all]."] = "",
-    cold_item_share: Annotated[
-        float, "How often cold items are listed, in units of their share of all items."
-    ] = 1.0,
+    cold_item_share: Annotated[float, "How often cold items are listed; 1: by their share."] = 1.0,
     length: Annotated[float | None, "Of new items' rows, in units of the old ones' median."] = None,
     steps: Annotated[int, "Training steps that move the new rows alone."] = 0,
     json_output: Json = False,
@@ -260,37 +250,20 @@ class _Service:
     """What `serve_forever` takes as it is."""
 
     compare: Annotated[Path | None, "A second run, shown beside the first."] = None
-    items: Annotated[
-        str | None, "File or data set name with titles [items.parquet beside the run]."
-    ] = None
+    items: Annotated[str | None, "File or data set with titles [items.parquet of the run]."] = None
     host: Annotated[str, "Address to listen on."] = "127.0.0.1"
     port: Annotated[int, "Port to listen on; 0 takes a free one."] = 8000
-    store: Annotated[
-        str | None, "SQLite file or postgresql:// URL for new events; else none are kept."
-    ] = None
-    token: Annotated[
-        str | None,
-        "What a client must send to read or write [LEPORID_TOKEN, which other users of this "
-        "machine cannot see in its list of processes].",
-    ] = None
+    store: Annotated[str | None, "SQLite file or postgresql:// URL for new events [none]."] = None
+    token: Annotated[str | None, "What a client must send [the variable LEPORID_TOKEN]."] = None
     public_reading: Annotated[bool, "Reading needs no token."] = False
 
 
 def serve(
     run: Annotated[Path, Argument(help="Folder of `leporid train -o` or `leporid choose -o`.")],
     service: _Service,
-    cors: Annotated[
-        list[str] | None,
-        "An origin whose pages may send requests, as https://films.example; repeatable.",
-    ] = None,
-    allowed_hosts: Annotated[
-        str,
-        "Host names of the server, separated by commas, besides localhost and its address; * for "
-        "any.",
-    ] = "",
-    limit: Annotated[
-        list[str] | None, "A limit to change, as NAME=VALUE: docs/serve.md lists them."
-    ] = None,
+    cors: Annotated[list[str] | None, "Origin whose pages may ask: https://films.example."] = None,
+    allowed_hosts: Annotated[str, "Host names besides localhost, by commas; * for any."] = "",
+    limit: Annotated[list[str] | None, "A limit to change, NAME=VALUE: see docs/serve.md."] = None,
 ) -> None:
     """Serve the recommendations of RUN over HTTP, with a page to try them at /.
 

@@ -31,17 +31,11 @@ if TYPE_CHECKING:
 class _Method:
     """Which vectors."""
 
-    method: Annotated[str, "random, svd, bpr, netmf, node2vec, graph_bert, le or leporid."] = (
-        "leporid"
-    )
+    method: Annotated[str, "A name of `leporid initializers`."] = "leporid"
     dim: Annotated[int, "Number of columns."] = 64
     k: Annotated[int | None, "Neighbours in the KNN graph (le, leporid, netmf) [1000]."] = None
     alpha: Annotated[float | None, "Popularity regularisation (leporid) [0.5]."] = None
-    landmarks: Annotated[
-        str | None,
-        "Fit on this many users (below 1: this share; auto: by their number) and extend to the "
-        "others out of sample (le, leporid); for millions of users.",
-    ] = None
+    landmarks: Annotated[str | None, "Fit on so many users (or auto), extend to the rest."] = None
     seed: Seed = 0
     device: Annotated[str | None, "auto, cpu or cuda, for methods that can use a GPU."] = None
     set: Annotated[list[str] | None, "Another setting of the method, NAME=VALUE."] = None
@@ -63,15 +57,8 @@ class _Resources:
     """Where they are computed, and from what."""
 
     scheduler: Annotated[str | None, "Dask cluster to use: tcp://host:port (le, leporid)."] = None
-    memory: Annotated[
-        str | None,
-        "Stay within this much memory, such as 2GB: DATA streams from its files (le, leporid).",
-    ] = None
-    refresh: Annotated[
-        Path | None,
-        "Vectors of an earlier, shorter log: initialise the solver with them and stay in their "
-        "coordinates (le, leporid).",
-    ] = None
+    memory: Annotated[str | None, "Stay within it, such as 2GB: DATA streams (le, leporid)."] = None
+    refresh: Annotated[Path | None, "Earlier vectors whose coordinates to stay in."] = None
     cache: Annotated[bool, "Read and keep fitted vectors on disk."] = True
 
 

@@ -37,9 +37,7 @@ class _Study:
     init: Annotated[str | None, "Initialiser, for neural models."] = None
     recipe: Annotated[str | None, "Recipe, for neural models [general]."] = None
     device: Annotated[str | None, "Device, for neural models."] = None
-    inner_validation: Annotated[
-        bool, "Evaluate on an inner split as far from its training data as test is."
-    ] = False
+    inner_validation: Annotated[bool, "Evaluate on an inner split, as far off as test."] = False
 
 
 def tune(
@@ -166,24 +164,16 @@ def compare(
 
 
 def evaluate(
-    data: Annotated[
-        str, "Interaction log: a file, a data set's name, or a folder of `data split`."
-    ],
+    data: Annotated[str, "Interaction log: a file, a data set, or a folder of `data split`."],
     log: SplitOptions,
     model: Annotated[Path | None, Argument(help="Folder of a saved model, or of a run.")] = None,
-    recommendations: Annotated[
-        Path | None, "CSV or parquet file with columns user, item, score instead of a model."
-    ] = None,
+    recommendations: Annotated[Path | None, "CSV or parquet file instead of a model."] = None,
     columns: Annotated[str, "Names of those columns, separated by commas."] = "user,item,score",
     part: Annotated[str, "test or valid."] = "test",
     at: Annotated[str, "Cut-offs, separated by commas."] = "1,5,10",
     metrics: Annotated[str | None, "Only these, for example HR,F1,NDCG [all]."] = None,
-    stratum: Annotated[
-        list[str] | None, "Also average over this group; may be repeated [tail-users, cold-users]."
-    ] = None,
-    include_seen: Annotated[
-        bool, "Also rank items of the history (for repeats, --duplicates all)."
-    ] = False,
+    stratum: Annotated[list[str] | None, "Also over this group [tail-users, cold-users]."] = None,
+    include_seen: Annotated[bool, "Also rank items of the history (--duplicates all)."] = False,
     export: Annotated[Path | None, "Write one row per user to this .csv or .parquet file."] = None,
     json_output: Json = False,
 ) -> None:

@@ -33,9 +33,7 @@ _ID_COLUMNS = ("user", "item")
 
 Json = Annotated[bool, Option("--json", help="Print JSON for machines.")]
 Source = Annotated[str, Argument(help="Interaction log: a file, or a data set's name.")]
-SplitSource = Annotated[
-    str, Argument(help="Interaction log: a file, a data set's name, or a folder of `data split`.")
-]
+SplitSource = Annotated[str, Argument(help="Log: a file, a data set, or a `data split` folder.")]
 Output = Annotated[Path, "Folder to write into."]
 Seed = Annotated[int, "Seed of every random choice."]
 Device = Annotated[str, "auto, cpu, cuda or cuda:N."]

@@ -103,8 +103,8 @@ def _machine() -> dict[str, Any]:
         import torch
 
         machine["torch threads"] = torch.get_num_threads()
-        gpus = range(torch.cuda.device_count() if torch.cuda.is_available() else 0)
-        machine["device"] = ", ".join(torch.cuda.get_device_name(gpu) for gpu in gpus) or "cpu"
+        gpus = map(torch.cuda.get_device_name, range(torch.cuda.device_count()))
+        machine["device"] = ", ".join(gpus) or "cpu"
     return machine
 
 

@@ -221,10 +221,20 @@ def write_run(
     return folder
 
 
-def write_record(folder: str | Path, record: RunRecord, **extra: Any) -> RunRecord:
-    """Write the record of a run, `extra` added to what it keeps; returns what was written."""
+def write_record(
+    folder: str | Path,
+    record: RunRecord,
+    models: Mapping[str, Recommender] | None = None,
+    **extra: Any,
+) -> RunRecord:
+    """Write the record of a run, `extra` added to what it keeps; returns what was written.
+
+    `models` are written by the names of their folders.
+    """
     record = replace(record, extra=record.extra | extra)
     with atomic_folder(folder, copy=True) as fresh:
+        for name, model in (models or {}).items():
+            model.save(fresh / name)
         _write(fresh, record)
     return record
 
@@ -249,12 +259,7 @@ def write_final(
     facts = {"interactions": len(final.known), "seconds": seconds}
     if final.fitting.best_step:
         facts["steps"] = final.fitting.best_step
-    record = replace(record, extra=record.extra | {"final": facts})
-    with atomic_folder(folder, copy=True) as fresh:
-        validated.save(fresh / "validated")
-        final.save(fresh / "model")
-        _write(fresh, record)
-    return record
+    return write_record(folder, record, {"validated": validated, "model": final}, final=facts)
 
 
 def read_run(path: str | Path) -> Run:
@@ -343,8 +348,3 @@ class Results:
     def get(self, key: str) -> RunRecord | None:
         """The record of a run; None where there is none."""
         return RunRecord.read(self.path(key)) if self.path(key).is_file() else None
-
-    def outcomes(self, key: str) -> MetricTable | None:
-        """What each user got in a run; None where that was not kept."""
-        path = self.path(key, _USERS)
-        return MetricTable.load_hits(path) if path.is_file() else None
