@@ -30,10 +30,6 @@ if TYPE_CHECKING:
     from leporid.models import Recommender
 
 
-Titles = dict[str, str]
-"""Item id, as text, to title."""
-
-
 @dataclass(frozen=True)
 class FilterOptions:
     """Which items may be recommended."""
@@ -53,11 +49,9 @@ class FilterOptions:
         return {"only": only, "exclude": exclude, "exclude_seen": not self.include_seen}
 
 
-_ALL_ITEMS = FilterOptions()
-
-
 def recommend(
     run: Annotated[Path, Argument(help="Folder of a saved model, or of a run with one.")],
+    filters: FilterOptions,
     user: Annotated[list[str] | None, "A user's id; may be repeated."] = None,
     history: Annotated[list[str] | None, "Items of a new user, oldest first: ID,ID,..."] = None,
     all_users: Annotated[bool, Option("--all", help="Every user of the model, into -o.")] = False,
@@ -66,7 +60,6 @@ def recommend(
     similar: Annotated[str | None, "The items most like this item instead."] = None,
     n: Annotated[int, Option("-n", help="Length of a list.")] = 10,
     explain: Annotated[bool, "Add the items of the history that are nearest to each."] = False,
-    filters: FilterOptions = _ALL_ITEMS,
     items: Annotated[Path | None, "File with item ids and titles, to show them."] = None,
     output: Annotated[Path | None, "File to write: .parquet, .csv or .jsonl."] = None,
     json_output: Json = False,
@@ -91,14 +84,12 @@ def recommend(
             user = read_ids(users, "user", user_column, model.users)
         options = {**settings, "progress": not json_output}
         written = models.write_recommendations(model, output, user, n, **options)
-        if json_output:
-            print_json({**written._asdict(), "path": str(output)})
-        else:
-            typer.echo(f"wrote {output}: {written.rows:,} rows for {written.users:,} users")
+        line = f"wrote {output}: {written.rows:,} rows for {written.users:,} users"
+        show(json_output, {**written._asdict(), "path": str(output)}, line)
         return
     titles = _titles(model, items, filters)
     if similar is not None:
-        if filters != _ALL_ITEMS:
+        if filters != FilterOptions():
             raise ConfigError("--similar takes no filters: leave --only, --exclude out")
         near = _entries(model.similar_items(similar, n), "similarity", titles)
         _print_lists([{"similar to": similar, "items": near}], "similar to", json_output)
@@ -118,7 +109,9 @@ def recommend(
     _print_lists(lists, kind, json_output)
 
 
-def _entries(chosen: Sequence[Any], value: str, titles: Titles | None) -> list[dict[str, Any]]:
+def _entries(
+    chosen: Sequence[Any], value: str, titles: dict[str, str] | None
+) -> list[dict[str, Any]]:
     """Items and their scores as they are shown; None fills a short list."""
     return [
         {"item": item, value: float(score), **({"title": titles[str(item)]} if titles else {})}
@@ -155,7 +148,8 @@ def _item_ids(model: Recommender, text: str, option: str, items: Path | None) ->
     return items_where(items, column, *parse_list(values), among=model.items)
 
 
-def _titles(model: Recommender, path: Path | None, filters: FilterOptions) -> Titles | None:
+def _titles(model: Recommender, path: Path | None, filters: FilterOptions) -> dict[str, str] | None:
+    """Titles by item id as text."""
     if path is None:
         return None
 

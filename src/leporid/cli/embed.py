@@ -91,12 +91,11 @@ def embed(
     files = write_embeddings(vectors, output, **vars(format))
     rows = []
     for side, embedding, _ in vectors.sides():
-        about, zero = embedding.provenance, int((~embedding.vectors.any(axis=1)).sum())
+        about, residual = embedding.provenance, embedding.provenance.get("residual")
+        zero = int((~embedding.vectors.any(axis=1)).sum())
         row = {"side": side, "rows": embedding.n, "dim": embedding.dim}
         row |= {"isolated": int(about.get("isolated", zero)), "landmarks": about.get("landmarks")}
-        residual = about.get("residual")
-        row["largest residual"] = None if residual is None else float(f"{residual:.3g}")
-        rows.append(row)
+        rows.append(row | {"largest residual": residual and float(f"{residual:.3g}")})
     # Columns that say something, "-" where a side has nothing to say.
     shown = [key for key in rows[0] if any(row[key] is not None for row in rows)]
     table = [{key: "-" if row[key] is None else row[key] for key in shown} for row in rows]

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from leporid.data import Interactions, Split
     from leporid.models import Recommender
 
-_SHORT = {"output": "-o", "out": "-o"}
-"""Options that have a short form as well."""
 _ID_COLUMNS = ("user", "item")
 """Printed as they are typed: a separator of thousands would make two ids of one."""
 
@@ -136,8 +134,8 @@ def as_command(function: Callable[..., None]) -> Callable[..., None]:
     def add(name: str, hint: Any, default: Any) -> None:
         kind, about = hint.__origin__, hint.__metadata__[0]
         if isinstance(about, str):
-            names = [f"--{name.replace('_', '-')}"] if default is False or name in _SHORT else []
-            names += [_SHORT[name]] if name in _SHORT else []
+            long = f"--{name.replace('_', '-')}"
+            names = ["--output", "-o"] if name == "output" else [long] if default is False else []
             hint = Annotated[kind, Option(*names, help=about)]
         keyword = inspect.Parameter.KEYWORD_ONLY
         parameters.append(inspect.Parameter(name, keyword, default=default, annotation=hint))

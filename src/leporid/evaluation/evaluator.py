@@ -170,10 +170,7 @@ def evaluate(
     expect(split, Split, "evaluate(model, split)")
     if part not in ("valid", "test"):
         raise UnknownNameError("part", str(part), ["valid", "test"])
-    cuts, families = _cut_offs(at), FAMILIES if metrics is None else tuple(metrics)
-    for name in families:
-        if name not in FAMILIES:
-            raise UnknownNameError("metric", name, FAMILIES)
+    cuts, families = _asked(at, FAMILIES if metrics is None else metrics)
     known = split.known(part).sequences()
     held_out, repeated = _items_to_find(split.part(part), part, known if exclude_seen else None)
     users, n = np.unique(held_out.user), cuts[-1]
@@ -209,7 +206,7 @@ def evaluate(
         activity=np.diff(train.sequences().indptr).astype(np.int32),
         popularity=popularity,
         at=cuts,
-        families=tuple(family for family in FAMILIES if family in families),
+        families=families,
         part=part,
         protocol=split.protocol,
         exclude_seen=exclude_seen,
@@ -217,13 +214,17 @@ def evaluate(
     )
 
 
-def _cut_offs(at: Sequence[int]) -> tuple[int, ...]:
+def _asked(at: Sequence[int], metrics: Sequence[str]) -> tuple[tuple[int, ...], tuple[str, ...]]:
+    """The cut-offs and metrics, in order."""
     for n in at:
         if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 1:
             raise ConfigError(f"at must list whole numbers of at least 1, not {n!r}")
     if len(at) == 0:
         raise ConfigError("at must list at least one cut-off, for example (1, 5, 10)")
-    return tuple(sorted({int(n) for n in at}))
+    for name in metrics:
+        if name not in FAMILIES:
+            raise UnknownNameError("metric", name, FAMILIES)
+    return tuple(sorted({int(n) for n in at})), tuple(f for f in FAMILIES if f in metrics)
 
 
 def _items_to_find(

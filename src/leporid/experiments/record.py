@@ -31,7 +31,7 @@ from leporid.artifacts import (
     MANIFEST,
     atomic_folder,
     check_manifest,
-    read_json,
+    read_object,
     recovered,
     write_json,
     write_manifest,
@@ -136,9 +136,7 @@ class RunRecord(Config):
     @classmethod
     def read(cls, path: str | Path) -> Self:
         """The record of a file."""
-        values = read_json(path)
-        if not isinstance(values, dict):
-            raise DataError(f"{path} is not a run record: it holds no JSON object")
+        values = read_object(path)
         try:
             return cls.from_dict(values)
         except DataError as error:
