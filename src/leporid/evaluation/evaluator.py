@@ -146,10 +146,9 @@ def evaluate(
 
     Candidates are the items the user does not have in `split.known(part)`; a held-out item among
     those cannot be found, is not judged, and counted in `.repeated`. Nothing is sampled, ties go to
-    the smaller item index. Users are scored in chunks of a size chosen from the free memory
-    (`chunk_rows`); it never changes the result. Users without items in `part` are left out and
-    counted in `.skipped`; those without a training interaction are ranked, counted in `.cold`, and
-    a stratum of their own ('cold-users').
+    the smaller item index. Users are scored in chunks that fit the free memory, which never changes
+    the result. Users without items in `part` are left out and counted in `.skipped`; those without
+    a training interaction are ranked, counted in `.cold`, and a stratum of their own ('cold-users').
 
     Parameters
     ----------
