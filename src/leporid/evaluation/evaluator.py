@@ -148,7 +148,7 @@ def evaluate(
     those cannot be found, is not judged, and counted in `.repeated`. Nothing is sampled, ties go to
     the smaller item index. Users are scored in chunks that fit the free memory, which never changes
     the result. Users without items in `part` are left out and counted in `.skipped`; those without
-    a training interaction are ranked, counted in `.cold`, and a stratum of their own ('cold-users').
+    a training interaction are ranked, counted in `.cold`, and a stratum ('cold-users').
 
     Parameters
     ----------
