@@ -7,10 +7,9 @@ choose       `leporid choose`: the best model and initialisation for a log withi
 data         `leporid data`: describe a log, split it, fetch one, make one
 demo         `leporid demo`: LEPORID against random initial embeddings, in a few minutes
 deploy       `leporid recommend`, `extend`, `export`, `serve`: what a trained model is for
-embed        `leporid embed`: an interaction log in, initial embeddings with ids out
 experiments  `leporid evaluate`, `compare`, `tune`, `run`: held-out data, best settings, grids
 inspect      `leporid inspect`: measures of embeddings, and how training changed them
-train        `leporid train`: an interaction log in, a fitted model and its record out
+train        `leporid embed`, `train`: an interaction log in, vectors or a tested model out
 """
 
 __all__ = ["main"]

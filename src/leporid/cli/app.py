@@ -59,7 +59,8 @@ app = typer.Typer(
 )
 
 COMMANDS = {
-    **{name: name for name in ("demo", "data", "embed", "train", "choose", "inspect")},
+    **{name: name for name in ("demo", "data", "train", "choose", "inspect")},
+    "embed": "train",
     **dict.fromkeys(("evaluate", "compare", "tune", "run"), "experiments"),
     **dict.fromkeys(("recommend", "extend", "export", "serve"), "deploy"),
     **dict.fromkeys(("models", "initializers", "doctor"), "catalogue"),
