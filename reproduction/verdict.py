@@ -22,8 +22,9 @@ from typing import Any
 import numpy as np
 
 from leporid import initializers
-from leporid.experiments import Results, RunRecord
+from leporid.experiments import RunRecord
 from leporid.html import fill_template
+from reproduction.store import PackedResults
 from reproduction.tables import DATA_SETS, measurements
 
 METRIC, ALSO = "HR@10", "F1@10"
@@ -159,7 +160,7 @@ def repeats(root: str | Path, *datasets: str) -> list[Repeats]:
     """Every request that was run more than once, by data set and seed."""
     same: dict[tuple[str, str, int, str], dict[str, float]] = defaultdict(dict)
     for dataset in datasets:
-        for record in Results(root).records(dataset, _REPEATED):
+        for record in PackedResults(root).records(dataset, _REPEATED):
             key = dataset, record.model, record.seed, _request(record)
             same[key][record.experiment] = record.metrics["HR@10"]
     return [Repeats(*key[:3], values) for key, values in sorted(same.items()) if len(values) > 1]
@@ -181,7 +182,7 @@ class _Comparer:
     """Comparisons from the records of one folder."""
 
     def __init__(self, root: str | Path) -> None:
-        self.root, self.results = root, Results(root)
+        self.root, self.results = root, PackedResults(root)
         self._records = cache(lambda data, group: tuple(self.results.records(data, [group])))
         self.repeats = repeats(root, *DATA_SETS)
 
