@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse.linalg import aslinearoperator
 
+from leporid._deprecated import renamed
 from leporid.config import setting
 from leporid.data import IdMap, Interactions, ItemFeatures, item_features
 from leporid.errors import ConfigError, LeporidWarning, NotFittedError
@@ -275,7 +276,4 @@ class LEPORIDContent(_ReadsItems, SpectralInitializer):
         edges = content_edges(features, counts, d_mean, *self._rule(), rows, fitted)
         return padded(estimator.transform(edges[:, old]), self.config.dim)
 
-    def place(self, new: IdMap, source: Any = None) -> NDArray[np.float32]:
-        """The old name of `extend`."""
-        warnings.warn("place() is now extend()", DeprecationWarning, stacklevel=2)
-        return self.extend(new, source)
+    place = renamed("place", "extend")

@@ -23,8 +23,7 @@ from leporid.models import HistoryUnsupportedError
 from leporid.serve import schemas as s
 from leporid.serve.access import ADMIN_TOKEN, TOKEN, Access
 from leporid.serve.batching import HungUpError, OverloadedError
-from leporid.serve.middleware import Guard, RequestLog, client_of
-from leporid.serve.monitoring import LogRateLimit
+from leporid.serve.middleware import Guard, LogRateLimit, RequestLog, client_of
 from leporid.serve.service import RequestError, Service
 from leporid.serve.store import StoreError, open_store
 

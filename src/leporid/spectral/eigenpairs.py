@@ -8,16 +8,23 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import eigh
 
 from leporid.errors import ConfigError, LeporidWarning
 from leporid.graph import BLOCK, KnnGraph, uses_gpu
 from leporid.progress import ProgressLike, make_progress
 from leporid.spectral.embedding import column_signs
 from leporid.spectral.inputs import as_graph
-from leporid.spectral.lanczos import Lanczos, basis_size
+from leporid.spectral.lanczos import (
+    Eigenpairs,
+    Lanczos,
+    PanelEngine,
+    Problem,
+    basis_size,
+    finish,
+    precise,
+)
 from leporid.spectral.laplacian import LaplacianOperator, laplacian_operator, wide_product
-from leporid.spectral.panels import PanelEngine
-from leporid.spectral.solvers import Eigenpairs, Problem, dense, finish, precise
 from leporid.threads import one_thread_pool
 
 Solver = Literal["auto", "lanczos", "dense"]
@@ -107,6 +114,15 @@ def _solve(problem: Problem, solver: Solver, device: Device, threads: int | None
             return finish(exact, Lanczos(problem, engine).solve())
 
         return precise(solve, problem)
+
+
+def dense(problem: Problem) -> Eigenpairs:
+    """LAPACK's `eigh` on the dense matrix: for small graphs."""
+    operator, dim, n = problem.operator, problem.dim, problem.operator.n_active
+    values, compact = eigh(operator.dense(), subset_by_index=(n - dim, n - 1))
+    vectors = np.zeros((operator.n, dim))
+    vectors[operator.active] = compact[:, ::-1]
+    return Eigenpairs(values[::-1].copy(), vectors, np.zeros(dim), 0, "dense")
 
 
 def _choose(solver: Solver, n: int, dim: int) -> Solver:

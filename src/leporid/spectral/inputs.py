@@ -15,12 +15,10 @@ class NotNumbersError(DataError, TypeError):
     """The matrix holds something that is no number."""
 
 
-def interaction_rows(
-    X: Any, estimator: str, n_features: int | None = None, binary: bool = True
-) -> sparse.csr_array:
+def interaction_rows(X: Any, estimator: str, n_features: int | None = None) -> sparse.csr_array:
     """csr float32[m, n_features] with sorted indices and no stored zeros; a copy.
 
-    `binary` replaces every value by 1. With `n_features` the number of columns is checked.
+    With `n_features` the number of columns is checked.
     """
     X = X if sparse.issparse(X) else np.asarray(X)
     if np.iscomplexobj(X):
@@ -50,8 +48,6 @@ def interaction_rows(
     rows.sum_duplicates()
     rows.eliminate_zeros()
     rows.sort_indices()
-    if binary:
-        rows.data[:] = 1.0
     return rows
 
 
