@@ -21,7 +21,7 @@ from leporid.spectral import (
     laplacian_operator,
     regularized_degrees,
 )
-from leporid.spectral.inputs import as_graph
+from leporid.spectral.eigenpairs import as_graph
 from leporid.spectral.lanczos import Problem
 from leporid.spectral.laplacian import wide_product
 from tests.spectral.graphs import (

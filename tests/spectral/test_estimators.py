@@ -242,7 +242,7 @@ def test_refusals():
     model = Leporid(dim=3, k=5).fit(X)
     with pytest.raises(DataError, match="expecting 60"):
         model.transform(X[:, :10])
-    with pytest.raises(DataError, match="NaN"):
+    with pytest.raises(GraphError, match="NaN"):
         Leporid().fit(np.full((3, 3), np.nan))
     with pytest.raises(DataError, match="must not be negative"):
         Leporid(dim=3).fit_graph(community_graph(40, 2, 1)).transform(np.full((1, 40), -1.0))

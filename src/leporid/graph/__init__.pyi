@@ -22,4 +22,5 @@ from .types import Graph as Graph
 from .types import KnnGraph as KnnGraph
 from .types import Side as Side
 from .types import binary_csr as binary_csr
+from .types import checked_csr as checked_csr
 from .types import row_sums as row_sums

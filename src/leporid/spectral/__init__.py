@@ -7,7 +7,6 @@ embedding   `Embedding`, one vector per row with its provenance; signs and coord
 estimators  `Leporid` and `LaplacianEigenmaps`, with scikit-learn's interface
 extension   landmarks and out-of-sample extension, of eigenvectors and of a trained table
 gpu         Lanczos on a torch device
-inputs      input validation: any matrix becomes interactions or a graph
 lanczos     block Lanczos with thick restart, its dense algebra, the float64 check
 laplacian   degrees, popularity regularisation, the operator and its product with a block
 saved       the folder of a fitted estimator

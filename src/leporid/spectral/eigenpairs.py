@@ -10,11 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import eigh
 
-from leporid.errors import ConfigError, LeporidWarning
-from leporid.graph import BLOCK, KnnGraph, uses_gpu
+from leporid.errors import ConfigError, GraphError, LeporidWarning
+from leporid.graph import BLOCK, Graph, KnnGraph, checked_csr, uses_gpu
 from leporid.progress import ProgressLike, make_progress
 from leporid.spectral.embedding import column_signs
-from leporid.spectral.inputs import as_graph
 from leporid.spectral.lanczos import (
     Eigenpairs,
     Lanczos,
@@ -147,3 +146,29 @@ def _padded(operator: LaplacianOperator, solution: Eigenpairs, dim: int) -> Eige
 
 def _warn(message: str) -> None:
     warnings.warn(message, LeporidWarning, stacklevel=3)
+
+
+def as_graph(graph: Any) -> Graph:
+    """A graph as it is, or one from a symmetric, non-negative square matrix (sparse or dense).
+
+    The diagonal is left out: a node is not its own neighbour. float32 weights.
+    """
+    if isinstance(graph, Graph):
+        return graph
+    csr = checked_csr(graph, "the graph").astype(np.float32)
+    if csr.shape[0] != csr.shape[1]:
+        raise GraphError(f"a graph must be a square matrix, not of shape {csr.shape}")
+    if (csr.data < 0.0).any():
+        raise GraphError("the graph has negative weights: LE and LEPORID need weights >= 0")
+    csr.setdiag(0.0)
+    csr.eliminate_zeros()
+    csr.sort_indices()
+    difference = abs(csr - csr.T)
+    if difference.nnz:
+        if difference.max() > 1e-5 * csr.data.max():
+            raise GraphError("the graph is not symmetric: pass (W + W.T) / 2 or W.maximum(W.T)")
+        csr = csr.maximum(csr.T).tocsr()
+        csr.sort_indices()
+    indptr, indices = csr.indptr.astype(np.int64), csr.indices.astype(np.int32)
+    k = int(np.diff(indptr).max(initial=0))
+    return KnnGraph(indptr, indices, csr.data, side="rows", k=k, similarity="precomputed")

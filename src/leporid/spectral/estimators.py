@@ -14,9 +14,17 @@ from leporid._deprecated import renamed_arguments
 from leporid.config import checked
 from leporid.distributed import BlockGraph
 from leporid.errors import ConfigError, DataError, NotFittedError, UnknownNameError
-from leporid.graph import BinaryCSR, Graph, KnnGraph, binary_csr, choice_thresholds, knn_graph
+from leporid.graph import (
+    BinaryCSR,
+    Graph,
+    KnnGraph,
+    binary_csr,
+    checked_csr,
+    choice_thresholds,
+    knn_graph,
+)
 from leporid.progress import ProgressLike, make_progress
-from leporid.spectral.eigenpairs import Device, Solver, laplacian_eigenpairs
+from leporid.spectral.eigenpairs import Device, Solver, as_graph, laplacian_eigenpairs
 from leporid.spectral.embedding import Vectors, align_columns, procrustes
 from leporid.spectral.extension import (
     Extension,
@@ -27,7 +35,6 @@ from leporid.spectral.extension import (
     landmark_count,
     landmark_neighbours,
 )
-from leporid.spectral.inputs import as_graph, interaction_rows
 from leporid.spectral.saved import read_fitted, write_fitted
 
 SOLVER_SETTINGS = ["alpha", "normalized", "solver", "tol", "seed", "device", "threads"]
@@ -128,12 +135,10 @@ class Leporid:
             for name, value in (("client", client), ("init", init)):
                 if value is not None:
                     raise ConfigError(f"{name}= takes interactions: a graph is embedded without it")
-            if not isinstance(X, KnnGraph):
-                interaction_rows(X, self._name)
             return self.fit_graph(X, progress=progress)
         if self.metric != "jaccard":
             raise ConfigError(f"metric must be 'jaccard' or 'precomputed', not {self.metric!r}")
-        rows = X if isinstance(X, BinaryCSR) else binary_csr(interaction_rows(X, self._name))
+        rows = binary_csr(X, self._input)
         n = rows.n
         if n < 2:
             raise DataError(f"{n} sample is too few: a graph needs at least 2 rows")
@@ -223,12 +228,18 @@ class Leporid:
         such row, unless X is the fitted matrix itself); a row without neighbours gets zeros.
         """
         self._check_fitted()
-        weights = interaction_rows(X, self._name, self.n_features_in_)
+        matrix = checked_csr(X, self._input)
+        if matrix.shape[1] != self.n_features_in_:
+            raise DataError(
+                f"X has {matrix.shape[1]} features, but {self._name} is expecting "
+                f"{self.n_features_in_} features as input"
+            )
         if self._rows is None:
+            weights = matrix.astype(np.float32)
             if (weights.data < 0.0).any():
                 raise DataError("weights to the fitted nodes must not be negative")
             return self._extension().embed(weights)
-        rows = binary_csr(weights)
+        rows = binary_csr(matrix)
         same = np.array_equal(rows.indptr, self._rows.indptr)
         same = same and np.array_equal(rows.columns, self._rows.columns)
         if same and self.landmarks_ is None:
@@ -307,6 +318,10 @@ class Leporid:
     @property
     def _name(self) -> str:
         return type(self).__name__
+
+    @property
+    def _input(self) -> str:
+        return f"the matrix given to {self._name}"
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """The arguments of `__init__` by name; a fit never changes them."""
