@@ -2,7 +2,6 @@ from .gpu import tensors_on as tensors_on
 from .kernels.layout import NeighbourLists as NeighbourLists
 from .kernels.layout import search_bytes as search_bytes
 from .kernels.product import BLOCK as BLOCK
-from .kernels.product import BlockProduct as BlockProduct
 from .kernels.product import add_rows as add_rows
 from .kernels.product import even_shares as even_shares
 from .kernels.product import huge_zeros as huge_zeros

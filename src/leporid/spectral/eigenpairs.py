@@ -91,7 +91,10 @@ def laplacian_eigenpairs(
 
 def _solve(problem: Problem, solver: Solver, device: Device, threads: int | None) -> Eigenpairs:
     operator, dim = problem.operator, problem.dim
-    solver = _choose(solver, operator.n_active, dim)
+    # A Krylov space needs more rows than its basis.
+    columns, _ = basis_size(dim, 2 * BLOCK)
+    least = max(DENSE_BELOW, 2 * columns) if solver == "auto" else columns + 2 * BLOCK
+    solver = "dense" if solver == "dense" or operator.n_active < least else "lanczos"
     if dim == 0:
         return Eigenpairs(np.zeros(0), np.zeros((operator.n, 0)), np.zeros(0), 0, solver)
     # A remote graph multiplies there; the rest of the work is done here.
@@ -122,13 +125,6 @@ def dense(problem: Problem) -> Eigenpairs:
     vectors = np.zeros((operator.n, dim))
     vectors[operator.active] = compact[:, ::-1]
     return Eigenpairs(values[::-1].copy(), vectors, np.zeros(dim), 0, "dense")
-
-
-def _choose(solver: Solver, n: int, dim: int) -> Solver:
-    """The solver for `n` nodes with edges: a Krylov space needs more rows than its basis."""
-    columns, _ = basis_size(dim, 2 * BLOCK)
-    least = max(DENSE_BELOW, 2 * columns) if solver == "auto" else columns + 2 * BLOCK
-    return "dense" if solver == "dense" or n < least else "lanczos"
 
 
 def _padded(operator: LaplacianOperator, solution: Eigenpairs, dim: int) -> Eigenpairs:

@@ -29,7 +29,6 @@ from leporid.spectral.embedding import Vectors, align_columns, procrustes
 from leporid.spectral.extension import (
     Extension,
     Landmarks,
-    OldVectors,
     choose_landmarks,
     extend_rows,
     landmark_count,
@@ -88,16 +87,19 @@ class Leporid:
     linear in the rows. None for all; "auto" for all while that costs at most four times as much
     (benchmarks/records/scale.json)."""
 
-    def _solve(self, graph: Graph, progress: ProgressLike, old: OldVectors | None = None) -> None:
+    def _solve(self, graph: Graph, progress: ProgressLike, init: Any = None) -> None:
         """Store the eigenpairs of `graph` and reset all else that a fit sets."""
         settings: dict[str, Any] = {name: getattr(self, name) for name in SOLVER_SETTINGS}
-        v0 = None if old is None else old.init(graph)
+        old = v0 = init.embedding_ if isinstance(init, Leporid) else init
+        if old is not None and graph.n > len(old):
+            v0 = np.vstack([old, init._extension().embed(graph.csr()[len(old) :, : len(old)])])
         pairs = laplacian_eigenpairs(graph, self.dim, progress=progress, v0=v0, **settings)
         self.embedding_: NDArray[np.float32] = pairs.vectors
         self.rotation_: NDArray[np.float64] = np.eye(self.dim)
         if old is not None:
-            self.embedding_ = align_columns(pairs.vectors, pairs.values, old.vectors, self.tol)
-            self.rotation_ = procrustes(self.embedding_[: len(old.reference)], old.reference)
+            self.embedding_ = align_columns(pairs.vectors, pairs.values, old, self.tol)
+            reference = old if old is init else old.astype(np.float64) @ init.rotation_
+            self.rotation_ = procrustes(self.embedding_[: len(old)], reference)
         self.eigenvalues_: NDArray[np.float64] = pairs.values
         self.residuals_: NDArray[np.float64] = pairs.residuals
         self.n_iter_: int = pairs.iterations
@@ -142,7 +144,7 @@ class Leporid:
         n = rows.n
         if n < 2:
             raise DataError(f"{n} sample is too few: a graph needs at least 2 rows")
-        old = None if init is None else self._old_vectors(init, rows)
+        init = self._checked_init(init, rows)
         count, reporter = landmark_count(self.landmarks, n), make_progress(progress)
         chosen = choose_landmarks(rows, count, self.seed) if count < n else None
         fitted = rows if chosen is None else binary_csr(rows.take(chosen))
@@ -150,12 +152,12 @@ class Leporid:
         where: dict[str, Any] = {"device": self.device, "progress": reporter}
         if client is None:
             graph = knn_graph(fitted, k=k, threads=self.threads, **where)
-            self._solve(graph, reporter, old)
+            self._solve(graph, reporter, init)
             self._graph = graph
         else:
             remote = BlockGraph(client, fitted, k, **where)
             try:
-                self._solve(remote, reporter, old)
+                self._solve(remote, reporter, init)
                 self._thresholds = remote.thresholds
             finally:
                 remote.release()
@@ -181,9 +183,11 @@ class Leporid:
         """`fit` with the same options, then the embedding of the fitted rows."""
         return self.fit(X, y, **options).embedding_
 
-    def _old_vectors(self, init: Leporid | Vectors, rows: BinaryCSR) -> OldVectors:
-        """`init` for a fit on `rows`, checked."""
+    def _checked_init(self, init: Leporid | Vectors | None, rows: BinaryCSR) -> Any:
+        """`init` for a fit on `rows`: None, a fitted estimator or float32[n, dim]."""
         n, columns = rows.n, rows.n_columns
+        if init is None:
+            return None
         if self.landmarks is not None:
             raise ConfigError("init= needs a fit on all rows: leave out landmarks=")
         if not isinstance(init, Leporid):
@@ -191,7 +195,7 @@ class Leporid:
             if old.shape != (n, self.dim):
                 shape = " x ".join(map(str, old.shape))
                 raise DataError(f"the old vectors are {shape}, but {n} rows and dim={self.dim}")
-            return OldVectors(old, old)
+            return old
         init._check_fitted()
         old = init.embedding_
         if init._rows is None:
@@ -207,7 +211,7 @@ class Leporid:
             raise ConfigError(f"dim was {old.shape[1]} and is {self.dim} now: leave out init=")
         if n < len(old):
             raise DataError(f"X has {n} rows, but {len(old)} were fitted: keep an empty row too")
-        return OldVectors(old, old.astype(np.float64) @ init.rotation_, init._extension())
+        return init
 
     @property
     def graph_(self) -> KnnGraph:

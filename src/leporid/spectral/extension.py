@@ -21,16 +21,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
 from leporid.errors import ConfigError
-from leporid.graph import BinaryCSR, Graph, NearestRows, binary_csr
+from leporid.graph import BinaryCSR, NearestRows, binary_csr
 from leporid.progress import ProgressLike, make_progress
-from leporid.spectral.embedding import Vectors
 from leporid.spectral.laplacian import regularized_degrees
 
 SMALLEST_EIGENVALUE = 1e-6
@@ -153,24 +152,6 @@ class Extension:
         out = np.zeros(sums.shape)
         np.divide(sums, denominator, out=out, where=large)
         return out.astype(np.float32)
-
-
-class OldVectors(NamedTuple):
-    """The vectors of an earlier fit, which initialise a solver and fix the coordinates."""
-
-    vectors: NDArray[np.float32]
-    """float32[m, d], of the first m rows; zeros for a row that has none."""
-    reference: Vectors
-    """float[m, d]: the same in the target coordinates."""
-    extension: Extension | None = None
-    """For the rows after the first m."""
-
-    def init(self, graph: Graph) -> NDArray[np.float32]:
-        """float32[n, d]: the first block of the solver."""
-        m = len(self.vectors)
-        if self.extension is None or graph.n == m:
-            return self.vectors
-        return np.vstack([self.vectors, self.extension.embed(graph.csr()[m:, :m])])
 
 
 def extend_rows(
