@@ -156,17 +156,22 @@ def _collect(
     own = queries.own[query] - int64(base)
     if 0 <= own < CHUNK:
         passing[uint64(own)] = 0
-    at: Any = scratch.filled[slot]
+    # Every entry is written, and the next one takes its place unless it counts: a branch that
+    # nobody can predict costs more than a write.
+    found: Any = uint64(0)
     for word in range(uint64(CHUNK // 8)):
         if scratch.passing_words[word]:
             for row in range(word * uint64(8), word * uint64(8) + uint64(8)):
-                if passing[row]:
-                    count = float64(shared[row])
-                    weight = float32(count / (x + y * fitted.term[base + row] + g * count))
-                    # A guess may be reached by fewer than k: candidates equal to it are kept.
-                    if weight > bound or (weight == bound and scratch.guessed[slot]):
-                        rows[at], weights[at] = uint32(base + row), weight
-                        at += uint64(1)
+                scratch.passed[found] = row
+                found += uint64(passing[row])
+    at: Any = scratch.filled[slot]
+    for position in range(found):
+        row = uint64(scratch.passed[position])
+        count = float64(shared[row])
+        weight = float32(count / (x + y * fitted.term[base + row] + g * count))
+        rows[at], weights[at] = uint32(base + row), weight
+        # A guess may be reached by fewer than k: candidates equal to it are kept.
+        at += uint64((weight > bound) | ((weight == bound) & scratch.guessed[slot]))
     scratch.filled[slot] = at
 
 
@@ -188,9 +193,8 @@ def _write(scratch: Scratch, slot: int, query: int, k: int, out: NeighbourLists)
         out.length[query] = -1
         return
     out.length[query] = length
-    for position in range(length):
-        out.rows[query, position] = scratch.rows[slot, position]
-        out.weights[query, position] = scratch.weights[slot, position]
+    out.rows[query, :length] = scratch.rows[slot, :length]
+    out.weights[query, :length] = scratch.weights[slot, :length]
 
 
 @kernel
@@ -225,14 +229,11 @@ def keep_best(bits: NDArray[np.uint32], rows: NDArray[np.uint32], count: Any, k:
     ties: Any = uint64(k)
     for position in range(uint64(count)):
         ties -= uint64(bits[position] > bound)
-    least = uint32(0xFFFFFFFF)
-    kept = uint64(0)
+    kept: Any = uint64(0)
     for position in range(uint64(count)):
-        value: Any = bits[position]
-        is_tie: Any = value == bound and ties > uint64(0)
+        value = bits[position]
+        is_tie = (value == bound) & (ties > uint64(0))
         ties -= uint64(is_tie)
-        if value > bound or is_tie:
-            bits[kept], rows[kept] = value, rows[position]
-            least = min(least, value)
-            kept += uint64(1)
-    return least
+        bits[kept], rows[kept] = value, rows[position]  # as in `_collect`
+        kept += uint64((value > bound) | is_tie)
+    return bits[: uint64(k)].min()
