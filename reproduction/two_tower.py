@@ -7,7 +7,7 @@ as often as they are in the log, so the logarithm of that share is taken off the
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import torch
 from torch import Tensor, nn
@@ -62,7 +62,10 @@ class TwoTower(NeuralRecommender):
             logits.float(), torch.arange(len(batch), device=logits.device)
         )
 
-    def scores(self, users: Tensor, recent: Tensor | None) -> Tensor:
-        """[m, n_items]"""
-        net = self.net
-        return torch.mm(net.user_map(net.users(users)), net.item_map(net.items.weight).T)
+    def encode(self, rows: Tensor | None, recent: Tensor | None) -> Tensor:
+        """[m, D]: mapped rows of the user table."""
+        return cast(Tensor, self.net.user_map(rows))
+
+    def item_outputs(self) -> Tensor:
+        """[n_items, D]"""
+        return cast(Tensor, self.net.item_map(self.net.items.weight))
