@@ -380,8 +380,8 @@ class NeuralRecommender(Recommender):
 
     def _arrays(self) -> dict[str, NDArray[Any]]:
         arrays = training.to_arrays(self.net.state_dict())
-        for part in filter(None, (self.cold_items, self.linear)):
-            arrays |= part.arrays()
+        for part in (self.cold_items, self.linear):
+            arrays |= {} if part is None else part.arrays()
         return arrays
 
     def _restore(self, arrays: dict[str, NDArray[Any]]) -> None:
