@@ -77,10 +77,9 @@ class IALS(ProfileRecommender):
     def _fit(self, split: Split, *, seed: int, progress: ProgressLike) -> None:
         profiles = self._remember(split.train)
         by_item = canonical(profiles.T)
-        dim, weight = self.config.dim, self.config.unobserved_weight
-        if isinstance(dim, str):
-            dim = min(max(16, split.n_items // 32), 256)
-        if isinstance(weight, str):
+        given, weight = self.config.dim, self.config.unobserved_weight
+        dim = given if isinstance(given, int) else min(max(16, split.n_items // 32), 256)
+        if weight == "auto":
             weight = 2 * float(np.sqrt(profiles.nnz / (split.n_users * split.n_items)))
         self.config = self.config.replace(dim=dim, unobserved_weight=weight)
         progress.start("ials", self.config.iterations)
