@@ -146,12 +146,12 @@ def _write(
 ) -> None:
     from leporid.models import write_recommendations
 
-    progress = not json_output
-    written = write_recommendations(model, output, users, n, progress=progress, **settings)
+    progress, count = not json_output, len(model.users if users is None else users)
+    rows = write_recommendations(model, output, users, n, progress=progress, **settings)
     if json_output:
-        print_json({**written._asdict(), "path": str(output)})
+        print_json({"path": str(output), "users": count, "rows": rows})
         return
-    typer.echo(f"wrote {output}: {written.rows:,} rows for {written.users:,} users")
+    typer.echo(f"wrote {output}: {rows:,} rows for {count:,} users")
 
 
 def _item_ids(model: Recommender, text: str, option: str, items: Path | None) -> list[Any]:

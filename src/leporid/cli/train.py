@@ -68,7 +68,6 @@ class _Keeping:
 
     final: Annotated[bool, "Fit once more on everything: the model to deploy."] = False
     resume: Annotated[bool, "Go on from the checkpoint in the output folder."] = False
-    tensorboard: Annotated[bool, "Write TensorBoard events beside history.csv."] = False
 
 
 def train(
@@ -89,14 +88,6 @@ def train(
     with --resume goes on from it.
     """
     arguments = training.arguments()
-    if keeping.tensorboard:
-        if not models.get(training.model).takes_initial_vectors:
-            raise ConfigError(f"{training.model} has no training history: leave --tensorboard out")
-
-        from leporid.training import tensorboard_writer
-
-        tensorboard_writer()  # raises now what would be raised after the training
-
     from leporid.experiments import train_to_folder
 
     trained = train_to_folder(

@@ -187,7 +187,7 @@ def _aligned(counts: Any, own: Any, known: Any, n: int, side: str) -> NDArray[An
         if len(counts) != n:
             raise DataError(f"the data has {len(counts)} {side}, the embeddings have {n}")
         return np.asarray(counts)
-    rows = known.matches(own)
+    rows = known.encode(own.ids)
     if np.all(rows < 0):
         raise DataError(f"none of the {n} {side} of the embeddings occurs in the data")
     return np.where(rows >= 0, counts[np.maximum(rows, 0)], 0)

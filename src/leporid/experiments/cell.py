@@ -29,7 +29,7 @@ class Cell(Config):
     min_rating: float | None = None
     """Keep rows with at least this rating."""
     protocol: str
-    """One of `leporid.data.splitting.PROTOCOLS`."""
+    """One of `leporid.data.PROTOCOLS`."""
     model: str
     init: str | None
     """Initialiser; None for models that have no embedding tables."""

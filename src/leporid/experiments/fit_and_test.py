@@ -164,7 +164,6 @@ def train_to_folder(
     final: bool = False,
     baselines: bool = True,
     resume: bool = False,
-    tensorboard: bool = False,
     progress: bool | ProgressLike | None = None,
     **settings: Any,
 ) -> tuple[FittedRun, BaselineCheck | None] | None:
@@ -186,7 +185,7 @@ def train_to_folder(
             spec: dict[str, Any] = {"seed": seed, "recipe": recipe, "init": _init_name(init)}
             spec |= {"dataset": dataset, "experiment": experiment}
             _, record, table = record_run(fitted, split, meter, **spec)
-            write_run(folder, fitted, record, table, tensorboard=tensorboard)
+            write_run(folder, fitted, record, table)
             if baselines:
                 check = against_baselines(table, split, fitted=fitted, progress=reporter)
                 record = write_record(folder, record, baselines=check.to_dict())

@@ -47,8 +47,6 @@ def write_run(
     model: Recommender,
     record: RunRecord,
     outcomes: MetricTable,
-    *,
-    tensorboard: bool = False,
 ) -> Path:
     """Write the folder, in one step: model, record and all that belongs to them."""
     folder, history = Path(folder), getattr(model, "history", None)
@@ -59,8 +57,6 @@ def write_run(
             history.to_csv(fresh / "history.csv")
         outcomes.save_hits(fresh / "record.users.parquet")
         _write(fresh, record)
-    if tensorboard and history is not None:
-        history.to_tensorboard(folder / "tensorboard")
     return folder
 
 

@@ -41,7 +41,7 @@ class ExperimentSpec(Config):
     min_rating: float | None = None
     """Keep rows with at least this rating; None keeps all."""
     protocol: str = "temporal"
-    """One of `leporid.data.splitting.PROTOCOLS`."""
+    """One of `leporid.data.PROTOCOLS`."""
     models: tuple[str, ...] = ()
     inits: tuple[str, ...] = ("random", "leporid")
     """Initialisers of the models that have embedding tables."""

@@ -111,7 +111,7 @@ def _aligned(
 ) -> Embedding:
     if ids is None or ids == target:
         return embedding
-    rows = ids.matches(target)
+    rows = ids.encode(target.ids)
     missing = np.flatnonzero(rows < 0)
     if len(missing) == len(target):
         raise DataError(

@@ -25,9 +25,8 @@ from scipy import sparse
 from leporid.config import setting
 from leporid.data import Interactions
 from leporid.initializers.base import InitialEmbeddings, Initializer, InitializerConfig
-from leporid.kernel import kernel
+from leporid.kernel import below, kernel, next_state, stream, to_bits, uniform
 from leporid.progress import ProgressLike
-from leporid.random_stream import below, next_state, stream, to_bits, uniform
 
 _NODES_PER_REPLICA = 4096
 """Averaging replicas slows learning: small graphs get fewer of them."""

@@ -298,7 +298,7 @@ class OnnxEncoder(ParquetFiles):
                 f"{', '.join(HISTORY_MODELS)}; other models' vectors go to parquet or an index"
             )
         super().__init__(folder, model, **options)
-        self._reads_users, sampling = hasattr(model, "user_table"), model.sampling()
+        self._reads_users, sampling = model.user_table() is not None, model.sampling()
         repeats = sampling.kind == "windows" and sampling.repeat
         short = "its first item, repeated" if repeats else "-1"
         self.notes = {"history_length": sampling.length, "short_histories_begin_with": short}

@@ -15,9 +15,9 @@ from leporid.data import Interactions, Sequences, Split
 from leporid.errors import ConfigError, DataError
 from leporid.evaluation import masked_top_k
 from leporid.models.shared import catalogue
-from leporid.models.shared.fitting import Fitting, everything
 from leporid.models.shared.lists import HistoryUnsupportedError, Indices, Scores
 from leporid.models.shared.recommender import Recommender
+from leporid.models.shared.saved import Fitting, everything
 from leporid.models.shared.train import train
 from leporid.progress import ProgressLike
 

@@ -21,7 +21,7 @@ from leporid.data import (
     store_interactions,
     write_log,
 )
-from leporid.data.source_file import in_words
+from leporid.data.files import in_words
 from leporid.errors import DataError
 
 _ROWS = 30_000
