@@ -150,7 +150,12 @@ def main() -> None:
             "`left out` among those that are the best ones on some other log; both by a probe "
             "inside the training part.",
         ]
-        write_record("probe_candidates", leave_one_out(logs), {"dim": 64, "logs": logs}, notes)
+        write_record(
+            "probe_candidates",
+            leave_one_out(logs),
+            {"dim": 64, "candidates": len(logs[0]["candidates"])},
+            notes,
+        )
         return
     rows = []
     for log in options.logs.split(","):
