@@ -19,11 +19,13 @@ sys.path.insert(0, str(ROOT))
 from benchmarks.harness import RECORDS, markdown_table
 from leporid.artifacts import atomic_path, read_json
 from leporid.errors import DataError
-from leporid.experiments import Results, RunRecord, have_seen, initialisation_gains
+from leporid.experiments import RunRecord
 from reproduction import study_tables
+from reproduction.gains import have_seen, initialisation_gains
 from reproduction.leaderboard import leaderboard_page
 from reproduction.outputs import tables_page
 from reproduction.specs import LEADERBOARD
+from reproduction.store import PackedResults
 from reproduction.verdict import verdict_page
 
 HEAD = """# Benchmarks
@@ -137,11 +139,11 @@ def landmark_table(record: dict[str, Any], results: Path) -> str:
     """Time and angle of each share of landmarks beside what DLR2 makes of the vectors."""
     exact = [
         r
-        for r in Results(results).records("ml-1m-r3", ["initialisers"])
+        for r in PackedResults(results).records("ml-1m-r3", ["initialisers"])
         if (r.model, r.init) == ("dlr2", "leporid")
     ]
     runs = {"all": exact}
-    for run in Results(results).records("ml-1m-r3", ["landmarks"]):
+    for run in PackedResults(results).records("ml-1m-r3", ["landmarks"]):
         share = run.extra["cell"]["init_settings"]["landmarks"]
         runs.setdefault(f"1/{round(1 / share)}", []).append(run)
     lines = [
@@ -254,7 +256,7 @@ def models_page(text: str) -> str:
         "ml-100k": ("ml-100k", ("models",)),
     }
     for name, (dataset, groups) in tables.items():
-        records = Results(results).records(dataset, groups)
+        records = PackedResults(results).records(dataset, groups)
         text = fill(text, name, gain_table(records, results))
     studies = read_json(results / "ml-1m-r3" / "rehearsed-studies.json")["studies"]
     text = fill(text, "studies", study_table(studies))
@@ -266,7 +268,7 @@ def models_page(text: str) -> str:
 
 def baselines_page(text: str) -> str:
     """docs/baselines.md with its table made again."""
-    store = Results(ROOT / "results")
+    store = PackedResults(ROOT / "results")
     groups = (store.records("ml-1m-r3", [name]) for name in ("baselines-untuned", "baselines"))
     return fill(text, "baselines", baseline_table(*groups))
 

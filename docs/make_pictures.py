@@ -26,8 +26,9 @@ sys.path.insert(0, str(ROOT))
 
 from leporid.artifacts import atomic_path
 from leporid.errors import DataError
-from leporid.experiments import Results, RunRecord, initialisation_gains
+from leporid.experiments import RunRecord
 from reproduction.figures import draw_embedding_change, draw_le_dimensions
+from reproduction.gains import initialisation_gains
 from reproduction.leaderboard import (
     Difference,
     Log,
@@ -43,6 +44,7 @@ from reproduction.simulations import (
     simulate_le_dimensions,
 )
 from reproduction.specs import LEADERBOARD
+from reproduction.store import PackedResults
 from reproduction.tables import PaperTable, TableRow
 
 SHOWN = ("HR@10", "F1@10")
@@ -93,7 +95,7 @@ def dlr2_alone(table: PaperTable) -> PaperTable:
 
 def gains_table(results: Path, dataset: str) -> str:
     """HR@10 of every model from random and from LEPORID vectors, on a large log and a small one."""
-    store = Results(results)
+    store = PackedResults(results)
     records = store.records(dataset, ["rehearsed", "softmax"])
     records += [r for r in store.records(dataset, ["initialisers"]) if r.model == "dlr2"]
     small = store.records("ml-100k", ["models"])
@@ -144,7 +146,7 @@ def tuning(records: tuple[RunRecord, ...], results: Path) -> str:
         return f"{trials} trials on validation"
     if first.recipe:
         return f"recipe `{first.recipe}`"
-    tried = Results(results).records(first.dataset, ["tuning"])
+    tried = PackedResults(results).records(first.dataset, ["tuning"])
     init = "random" if first.init == "random" else "leporid"
     count = sum((run.model, run.init) == (first.model, init) for run in tried)
     return f"{count} settings on validation" if count else "defaults"

@@ -19,7 +19,8 @@ from scipy import stats
 
 from leporid.artifacts import read_json, write_json
 from leporid.evaluation import Comparison, MetricTable, compare, evaluate, holm, user_stratum
-from leporid.experiments import Results, RunRecord
+from leporid.experiments import RunRecord
+from reproduction.store import PackedResults
 from reproduction.study_cells import EXPERIMENT, QUARTILES, STUDY, packed, split_of, unpacked
 
 TRAINED = ("sasrec general", "lightgcn general", "dlr2 general", "dlr2 paper")
@@ -32,7 +33,7 @@ _USERS = f"{EXPERIMENT}.json"
 
 def add_records(cells: Path, root: Path) -> int:
     """Put the cells of a file of the runner into the results under `root`; how many."""
-    results, quartiles = Results(root), {}
+    results, quartiles = PackedResults(root), {}
     lines = [json.loads(line) for line in cells.read_text(encoding="utf-8").splitlines()]
     for line in lines:
         users = users_of(line["dataset"])
@@ -88,7 +89,7 @@ class Study:
     """The records of the study under `root`."""
 
     def __init__(self, root: Path) -> None:
-        self.results = Results(root)
+        self.results = PackedResults(root)
         self.quartiles = {
             log: unpacked(text) for log, text in read_json(root / _USERS)["quartiles"].items()
         }

@@ -62,7 +62,10 @@ class TwoTower(NeuralRecommender):
             logits.float(), torch.arange(len(batch), device=logits.device)
         )
 
-    def scores(self, users: Tensor, recent: Tensor | None) -> Tensor:
-        """[m, n_items]"""
-        net = self.net
-        return torch.mm(net.user_map(net.users(users)), net.item_map(net.items.weight).T)
+    def encode(self, rows: Tensor | None, recent: Tensor | None) -> Tensor:
+        """[m, D]: mapped rows of the user table."""
+        return self.net.user_map(rows)  # type: ignore[no-any-return]
+
+    def item_outputs(self) -> Tensor:
+        """[n_items, D]: mapped item vectors."""
+        return self.net.item_map(self.net.items.weight)  # type: ignore[no-any-return]

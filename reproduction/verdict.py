@@ -21,8 +21,9 @@ from scipy import stats
 
 from leporid.evaluation import Comparison as Tested
 from leporid.evaluation import MetricTable, compare, holm
-from leporid.experiments import Results, RunRecord
+from leporid.experiments import RunRecord
 from leporid.html import fill_template
+from reproduction.store import PackedResults
 from reproduction.tables import DATA_SETS, measurements, paper_rows
 
 METRIC = "HR@10"
@@ -178,7 +179,7 @@ class _Comparer:
     """Comparisons from the records of one folder."""
 
     def __init__(self, root: str | Path) -> None:
-        self.root, self.results = root, Results(root)
+        self.root, self.results = root, PackedResults(root)
         self._records = cache(lambda data, group: tuple(self.results.records(data, [group])))
 
     def comparisons(self, entries: Sequence[Mapping[str, Any]]) -> Iterable[Comparison]:

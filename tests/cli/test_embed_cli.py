@@ -119,11 +119,11 @@ def embedded(log: Path, tmp_path: Path) -> Path:
 
 
 def test_export_converts(embedded: Path, tmp_path: Path) -> None:
-    call("export", str(embedded), "-o", str(tmp_path / "txt"), "--format", "word2vec")
-    text = call("export", str(tmp_path / "txt"), "-o", str(tmp_path / "npy"), "--format", "npy",
+    call("export", str(embedded), "-o", str(tmp_path / "txt"), "--format", "csv")
+    text = call("export", str(tmp_path / "txt"), "-o", str(tmp_path / "pq"), "--format", "parquet",
                 "--json")  # fmt: skip
     assert json.loads(text)["users"] == 40
-    first, last = read_embeddings(embedded), read_embeddings(tmp_path / "npy")
+    first, last = read_embeddings(embedded), read_embeddings(tmp_path / "pq")
     np.testing.assert_array_equal(first.users.vectors, last.users.vectors)
     assert first.item_ids == last.item_ids
     assert first.users.provenance == last.users.provenance

@@ -12,7 +12,7 @@ from leporid.errors import ConfigError
 from leporid.evaluation import probe
 from leporid.initializers import get
 from leporid.initializers.adaptive import half_whitened, inner_split, item_sums
-from leporid.initializers.cache import cached_fit
+from leporid.initializers.base import cached_fit
 
 
 @pytest.fixture(scope="module")

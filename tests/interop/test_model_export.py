@@ -101,8 +101,9 @@ def test_wrong_lists_are_counted(log: Interactions) -> None:
     wrong = right.copy()
     wrong[:8, 9] = model.top_k(users[:8], 11).items[:, 10]
     wrong[8:12] = wrong[8:12, ::-1]
-    assert compare(model, users, right).equal == 40
-    parity = compare(model, users, wrong)
+    vectors = ModelVectors.of(model)
+    assert compare(model, vectors, users, right).equal == 40
+    parity = compare(model, vectors, users, wrong)
     assert parity.equal == 28
     assert parity.recall == pytest.approx(1 - 8 * 0.1 / 40)
 

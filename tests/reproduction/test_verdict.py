@@ -13,7 +13,8 @@ from scipy import stats
 from leporid.artifacts import write_json
 from leporid.evaluation import Comparison as Result
 from leporid.evaluation import MetricTable, compare, holm
-from leporid.experiments import Results, RunRecord
+from leporid.experiments import RunRecord
+from reproduction.store import PackedResults
 from reproduction.verdict import Claim, Comparison, evaluate_claims, verdict_page
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -83,7 +84,7 @@ def write(root: Path, init: str, seed: int, hits: list[int], **fields: Any) -> N
         tail_metrics={"HR@10": rate / 2, "F1@10": rate / 10}, seconds=7.0, peak_memory_mb=1.0,
         device="cpu", spec_hash=f"{init}{seed}", **fields,
     )  # fmt: skip
-    path = Results(root).add(record)
+    path = PackedResults(root).add(record)
     users = np.arange(len(hits), dtype=np.int32)
     outcomes = MetricTable.from_hits(users, np.array(hits, np.int32), np.ones(len(hits), np.int32))
     outcomes.save_hits(path.with_suffix(".users.parquet"))

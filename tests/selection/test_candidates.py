@@ -11,7 +11,6 @@ import pytest
 
 import leporid
 from leporid import models
-from leporid.experiments import classical_models
 from leporid.selection import schedule
 from leporid.selection.budget import Timer
 from leporid.selection.candidates import (
@@ -28,6 +27,7 @@ from leporid.selection.evaluator import TrialEvaluator
 from leporid.selection.events import open_journal
 from leporid.selection.schedule import _search_seconds, plan_networks, plan_steps
 from leporid.selection.search import Search
+from reproduction.tuned_baselines import classical_models
 
 
 def test_every_classical_model_takes_part_once() -> None:

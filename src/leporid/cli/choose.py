@@ -18,8 +18,10 @@ from leporid.cli.options import (
     SplitOptions,
     SplitSource,
     parse_list,
+    print_files,
+    print_json,
+    print_table,
 )
-from leporid.cli.output import print_files, print_json, print_table
 
 _clock = time.monotonic
 

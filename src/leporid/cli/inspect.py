@@ -7,8 +7,7 @@ from typing import Annotated
 
 from typer import Option
 
-from leporid.cli.options import Json, SplitOptions, VectorSource
-from leporid.cli.output import print_json, print_table
+from leporid.cli.options import Json, SplitOptions, VectorSource, print_json, print_table
 from leporid.errors import ConfigError
 
 

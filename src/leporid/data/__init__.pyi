@@ -23,6 +23,7 @@ from .split import PROTOCOLS as PROTOCOLS
 from .split import Part as Part
 from .split import Split as Split
 from .split import cold_items_split as cold_items_split
+from .split import expect as expect
 from .split import global_time_split as global_time_split
 from .split import inner_validation_split as inner_validation_split
 from .split import is_split as is_split

@@ -142,6 +142,14 @@ class Split:
         return {"train": self.train, "valid": self.valid, "test": self.test}
 
 
+def expect(value: Any, kind: type[Split] | type[Interactions], call: str) -> None:
+    """Refuse an argument of `call` that is no `kind`, and say how one is made."""
+    if not isinstance(value, kind):
+        how = "load(...)" if kind is Interactions else "temporal_split(leporid.load(...))"
+        given = f"takes {kind.__name__}, not {type(value).__name__}"
+        raise ConfigError(f"{call} {given}: give it leporid.{how}")
+
+
 def is_split(path: str | Path) -> bool:
     """Whether `path` is a folder that `Split.save` wrote."""
     return os.path.isfile(located(path) / _SUMMARY)
@@ -156,6 +164,7 @@ def temporal_split(
     computed in integers: 0.7 of 10 is 7, whatever binary fractions say. A log without an order
     (`Interactions.has_order`) gives `random_split` with `seed`, and a `LeporidWarning`.
     """
+    expect(data, Interactions, "temporal_split(data)")
     if not data.has_order:
         _warn_no_order(data, f"each user's interactions are split at random (seed {seed})")
         return random_split(data, train, valid, seed)
@@ -169,6 +178,7 @@ def random_split(
 
     The split does not depend on the order of the rows in the file. Its parts have no times.
     """
+    expect(data, Interactions, "random_split(data)")
     name = f"random({train:g}, {valid:g}, seed={seed})"
     return _by_share(_shuffled(data, seed), train, valid, name)
 
@@ -179,6 +189,7 @@ def leave_last_out(data: Interactions, *, seed: int = 0) -> Split:
     A user with two interactions has one in train and one in test; a user with one has it in
     train. In a log without an order the two are drawn by `seed`, with a `LeporidWarning`.
     """
+    expect(data, Interactions, "leave_last_out(data)")
     if not data.has_order:
         _warn_no_order(data, f"each user's two held-out interactions are drawn (seed {seed})")
     return _leave_out(data, None if data.has_order else seed)
@@ -198,6 +209,7 @@ def global_time_split(
     interaction at that share of the whole log (`train`, and `train + valid`). Interactions with
     the same time are never separated.
     """
+    expect(data, Interactions, "global_time_split(data)")
     if data.time is None:
         raise DataError(
             "a global time split needs times: name the time column when loading, or order='file' "

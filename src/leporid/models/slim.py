@@ -35,7 +35,7 @@ _FIRST = 64
 class SLIMConfig(ProfileConfig):
     """Settings of SLIM. Its penalties do not depend on the number of users."""
 
-    removed = {"alpha": 0.01, "l1_ratio": 0.1}
+    removed: ClassVar[dict[str, float]] = {"alpha": 0.01, "l1_ratio": 0.1}
     l1: float = setting(1.0, at_least=0)
     """The L1 penalty: an item needs this many users in common before it gets a weight."""
     l2: float = setting(100.0, at_least=0)
@@ -51,7 +51,7 @@ class SLIMConfig(ProfileConfig):
 
 
 class SLIM(ItemWeights):
-    """Scores P W: P the profiles, w_j = argmin |x_j - X w|^2 / 2 + l1 |w| + l2 |w|^2 / 2, w_jj = 0."""
+    """Scores P W, w_j = argmin |x_j - X w|^2 / 2 + l1 |w| + l2 |w|^2 / 2 with w_jj = 0."""
 
     name = "slim"
     config_class = SLIMConfig

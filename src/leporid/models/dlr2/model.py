@@ -18,6 +18,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, Self, cast
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from scipy import linalg
 from torch import Tensor
 from torch.nn import functional
@@ -26,11 +27,13 @@ from leporid.data import Sequences, Split
 from leporid.errors import ConfigError, LeporidWarning
 from leporid.evaluation import TopK, masked_top_k
 from leporid.models.dlr2.config import GENERAL_BY_KIND, RECIPES, Branch, DLR2Config
+from leporid.models.dlr2.linear import choose_gain, extended, linear_scores, taken_from, to_arrays
 from leporid.models.dlr2.network import DLR2Network
 from leporid.models.shared import lists
 from leporid.models.shared.layers import in_closed_form, softmax_loss
 from leporid.models.shared.lists import Allowed, Indices
 from leporid.models.shared.neural import NeuralRecommender, with_constant
+from leporid.models.slim import SLIM
 from leporid.training import Batch, Sampling
 
 _HARD_POOL = 8
@@ -87,6 +90,8 @@ class DLR2(NeuralRecommender):
     reads_history = True
     recordable: ClassVar[bool] = True
     _anchors: Anchors | None = None
+    linear: SLIM | None = None
+    """The linear part, where `linear_gain` is above 0."""
 
     @property
     def network(self) -> DLR2Network:
@@ -129,7 +134,36 @@ class DLR2(NeuralRecommender):
             given = init is not None and init.items.provenance.get("method") != "random"
             steps = -1 if given else max(self.config.freeze_steps, 0)
             self.config = self.config.replace(freeze_steps=steps)
+        self.linear = None
         super()._fit(split, **options)
+        self._fit_linear(split)
+
+    def _fit_linear(self, split: Split) -> None:
+        """After the network: its gain is chosen on validation, or given."""
+        gain = self.config.linear_gain
+        if gain == "auto" and not len(split.valid):
+            gain = 0.0
+        if gain:
+            linear = SLIM().fit(split, progress=False)
+            gain = choose_gain(self.score, linear, split) if gain == "auto" else gain
+            self.linear = linear if gain else None
+        self.config = self.config.replace(linear_gain=gain)
+
+    def complete(self, scores: Tensor, histories: Sequences) -> Tensor:
+        if self.linear is None:
+            return scores
+        more = torch.from_numpy(linear_scores(self.linear, histories)).to(scores.device)
+        return scores + cast(float, self.config.linear_gain) * more
+
+    def extend_from(self, old: Self) -> None:
+        self.linear = old.linear and extended(old.linear, self.train)
+
+    def _arrays(self) -> dict[str, NDArray[Any]]:
+        return super()._arrays() | to_arrays(self.linear)
+
+    def _restore(self, arrays: dict[str, NDArray[Any]]) -> None:
+        self.linear = taken_from(arrays, self.train)
+        super()._restore(arrays)
 
     def loss(self, batch: Batch) -> Tensor:
         net, config = self.network, self.config
@@ -244,7 +278,8 @@ class DLR2(NeuralRecommender):
         the `n`, all items are scored.
         """
         lists.check_n(n)
-        by_s = self.config.inference != "generative" and self.cold_items is None
+        alone = self.cold_items is None and self.linear is None
+        by_s = self.config.inference != "generative" and alone
         if not by_s or not 0 < candidates < self.train.n_items:
             return None
         if histories is None:
@@ -328,8 +363,9 @@ class DLR2(NeuralRecommender):
 
     @property
     def vectors_rank(self) -> Literal["everything", "first stage"]:
-        """G retrieves, and where S is read too it ranks what was retrieved."""
-        return "everything" if self.config.inference == "generative" else "first stage"
+        """G retrieves; where S or the linear part is read too, they rank what was retrieved."""
+        alone = self.config.inference == "generative" and self.linear is None
+        return "everything" if alone else "first stage"
 
     def infer_by(self, branch: Branch) -> Self:
         """Rank by another branch from now on, without training again; returns self."""

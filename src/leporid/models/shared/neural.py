@@ -96,6 +96,13 @@ class NeuralRecommender(Recommender):
         """
         return torch.mm(self.encode(rows, recent), self.item_outputs().T)
 
+    def complete(self, scores: Tensor, histories: Sequences) -> Tensor:
+        """The scores with what a model has beside its network, of the same users."""
+        return scores
+
+    def extend_from(self, old: Self) -> None:
+        """Take what `old` has beside its network; `self` has more users or items."""
+
     def encode(self, rows: Tensor | None, recent: Tensor | None) -> Tensor:
         """[m, width]: `user_vectors`, traceable; arguments as in `scores`."""
         raise VectorsUnsupportedError(self.name)
@@ -264,6 +271,8 @@ class NeuralRecommender(Recommender):
         with self._scoring():
             rows = self.user_rows(histories, users)
             scores = self.scores(rows, self._recent(histories, places)).float()
+            known = self.known.sequences() if histories is None else histories
+            scores = self.complete(scores, known.take(places))
             if self.cold_items is None:
                 return scores
             return self.cold_items.adjust(scores, self.newest(histories, places))

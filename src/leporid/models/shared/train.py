@@ -15,7 +15,7 @@ import pyarrow.csv
 import pyarrow.parquet
 
 from leporid.artifacts import atomic_path
-from leporid.data import Split
+from leporid.data import Split, expect
 from leporid.errors import ConfigError, DataError
 from leporid.initializers import InitialEmbeddings, initial_embeddings
 from leporid.models.shared import catalogue
@@ -91,6 +91,7 @@ def train(
     settings : settings of the model, over those of the recipe
     """
     cls: Any = catalogue.get(name) if isinstance(name, str) else name
+    expect(split, Split, "train(model, split)")
     _check(cls, init, init_settings, callbacks)
     recipe = named_recipe(cls, recipe)
     model: Recommender = cls(**{**cls.recipe_settings(recipe, split.train), **settings})

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from leporid.evaluation import MetricTable, compare
-from leporid.experiments import Results, RunRecord, initialisation_gains
+from leporid.experiments import Results, RunRecord
+from reproduction.gains import initialisation_gains
 from tests.experiments.records import record
 
 USERS = np.arange(40, dtype=np.int32)

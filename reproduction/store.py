@@ -1,19 +1,16 @@
-"""All results under one folder: records and, for most, what each user got.
+"""`PackedResults`: the records of a repository, two files per data set.
 
-A finished run is a file of its own, `<root>/<dataset>/<experiment>/<name>.json`, with
-`<name>.users.parquet` beside it, so that any number of processes can write at once. `pack` folds
-them into two files per data set, which is what a repository keeps:
+Grids write a file per run (`leporid.experiments.Results`). `pack` folds them into
 
 <root>/<dataset>.jsonl          a record per line, sorted
 <root>/<dataset>.users.parquet  a row per run: its key, and `HIT_COLUMNS` as lists
 
-Whoever reads sees both. `python -m leporid.experiments.store results` packs the folder `results`.
+Whoever reads sees both. `python -m reproduction pack` packs the folder `results`.
 """
 
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from pathlib import Path
@@ -22,35 +19,26 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from filelock import FileLock
 
-from leporid.artifacts import atomic_path, write_json
+from leporid.artifacts import atomic_path
 from leporid.errors import DataError
 from leporid.evaluation import HIT_COLUMNS, MetricTable
-from leporid.experiments.record import RunRecord, safe_name
+from leporid.experiments import Results, RunRecord, safe_name
 
 _USERS = ".users.parquet"
 
 
-class Results:
-    """The records and outcomes of every run under `root`, by the key of the record."""
-
-    def __init__(self, root: str | Path) -> None:
-        self.root = Path(root)
-
-    def path(self, key: str, suffix: str = ".json") -> Path:
-        """Where the run `key` has, or would have, a file of its own."""
-        return self.root / f"{key}{suffix}"
-
-    def add(self, record: RunRecord, outcomes: MetricTable | None = None) -> Path:
-        """Write a run; the record comes last, so where it is the outcomes are."""
-        if outcomes is not None:
-            outcomes.save_hits(self.path(record.key, _USERS))
-        write_json(self.path(record.key), record.to_dict())
-        return self.path(record.key)
+class PackedResults(Results):
+    """The records and outcomes of every run under `root`, in files of their own or packed."""
 
     def get(self, key: str) -> RunRecord | None:
         """The record of a run; None where there is none."""
         # A file is removed only after it has been packed: look for the file first.
-        return _read_file(self.path(key)) or self._packed_records(key).get(key)
+        try:
+            return super().get(key) or self._packed_records(key).get(key)
+        except DataError:
+            if self.path(key).is_file():
+                raise
+        return self._packed_records(key).get(key)
 
     def outcomes(self, key: str) -> MetricTable | None:
         """What each user got in a run; None where that was not kept."""
@@ -66,11 +54,9 @@ class Results:
         records: list[RunRecord] = []
         for experiment in experiments:
             prefix = f"{safe_name(dataset)}/{safe_name(experiment)}/"
-            runs = {key: _read_file(path) for key, path in self._files(prefix).items()}
-            for key, record in self._packed_records(prefix).items():
-                if key.startswith(prefix):
-                    runs[key] = runs.get(key) or record
-            records += [record for _, record in sorted(runs.items()) if record]
+            keys = set(self._keys(prefix))
+            keys |= {key for key in self._packed_records(prefix) if key.startswith(prefix)}
+            records += [record for key in sorted(keys) if (record := self.get(key))]
         return records
 
     def pack(self) -> int:
@@ -78,10 +64,10 @@ class Results:
         count = 0
         for folder in sorted(path for path in self.root.iterdir() if path.is_dir()):
             with FileLock(folder / ".pack.lock"):
-                files = self._files(f"{folder.name}/*/")
-                if files:
-                    self._pack(folder.name, files)
-            count += len(files)
+                keys = self._keys(f"{folder.name}/*/")
+                if keys:
+                    self._pack(folder.name, keys)
+            count += len(keys)
         return count
 
     def remove(self, keys: Iterable[str]) -> None:
@@ -94,16 +80,22 @@ class Results:
                 if gone & records.keys():
                     kept = {key: run for key, run in records.items() if key not in gone}
                     self._write(dataset, kept, {key: outcomes.get(key) for key in kept})
-        for key in gone:
-            self.path(key).unlink(missing_ok=True)
-            self.path(key, _USERS).unlink(missing_ok=True)
+        self._unlink(gone)
 
-    def _pack(self, dataset: str, files: Mapping[str, Path]) -> None:
-        loose = {key: RunRecord.read(path) for key, path in files.items()}
-        kept = {**self._packed_outcomes(dataset), **{key: self.outcomes(key) for key in files}}
+    def _pack(self, dataset: str, keys: Iterable[str]) -> None:
+        loose = {key: RunRecord.read(self.path(key)) for key in keys}
+        kept = {**self._packed_outcomes(dataset), **{key: self.outcomes(key) for key in keys}}
         self._write(dataset, {**self._packed_records(dataset), **loose}, kept)
-        for key, path in files.items():
-            path.unlink()
+        self._unlink(keys)
+
+    def _keys(self, folder: str) -> list[str]:
+        """The runs that are files of their own in a folder (or several: `*/`), in order."""
+        paths = (p for p in self.root.glob(f"{folder}*.json") if not p.match("*.error.json"))
+        return sorted(path.relative_to(self.root).as_posix()[: -len(".json")] for path in paths)
+
+    def _unlink(self, keys: Iterable[str]) -> None:
+        for key in keys:
+            self.path(key).unlink(missing_ok=True)
             self.path(key, _USERS).unlink(missing_ok=True)
 
     def _write(
@@ -127,25 +119,11 @@ class Results:
         with atomic_path(self.path(dataset, ".jsonl")) as target:
             target.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
 
-    def _files(self, folder: str) -> dict[str, Path]:
-        """The runs that are files of their own in a folder (or several: `*/`), by key."""
-        paths = (p for p in self.root.glob(f"{folder}*.json") if not p.match("*.error.json"))
-        return {path.relative_to(self.root).as_posix()[: -len(".json")]: path for path in paths}
-
     def _packed_records(self, key: str) -> Mapping[str, RunRecord]:
         return _read_records(*_stamp(self.path(key.partition("/")[0], ".jsonl")))
 
     def _packed_outcomes(self, key: str) -> Mapping[str, MetricTable]:
         return _read_outcomes(*_stamp(self.path(key.partition("/")[0], _USERS)))
-
-
-def _read_file(path: Path) -> RunRecord | None:
-    try:
-        return RunRecord.read(path)
-    except DataError:
-        if path.is_file():
-            raise
-        return None
 
 
 def _stamp(path: Path) -> tuple[Path, tuple[int, int] | None]:
@@ -171,8 +149,3 @@ def _read_outcomes(path: Path, stamp: tuple[int, int] | None) -> Mapping[str, Me
     table = pq.read_table(path)
     arrays = ([row.values.to_numpy() for row in table[name]] for name in HIT_COLUMNS)
     return dict(zip(table["run"].to_pylist(), map(MetricTable.from_hits, *arrays), strict=True))
-
-
-if __name__ == "__main__":
-    for folder in sys.argv[1:]:
-        print(f"{folder}: {Results(folder).pack()} records packed")

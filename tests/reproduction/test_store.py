@@ -11,7 +11,8 @@ import pytest
 
 from leporid.errors import DataError
 from leporid.evaluation import MetricTable
-from leporid.experiments import Results, RunRecord, read_run
+from leporid.experiments import RunRecord
+from reproduction.store import PackedResults
 from tests.experiments.records import record
 
 EXPERIMENT = ("ml-1m-r3", ["initialisers"])
@@ -27,12 +28,12 @@ def fill(root: Path, seeds: range = range(3)) -> list[RunRecord]:
     """Runs of several seeds; the first keeps no outcomes, the others differ in their users."""
     runs = [record("dlr2", "leporid", seed, 0.1 + 0.2 * seed) for seed in seeds]
     for run in runs:
-        Results(root).add(run, outcomes(run.seed, 9 + run.seed) if run.seed else None)
+        PackedResults(root).add(run, outcomes(run.seed, 9 + run.seed) if run.seed else None)
     return runs
 
 
 def state(root: Path) -> list[tuple[RunRecord, dict[str, list[int]] | None]]:
-    results = Results(root)
+    results = PackedResults(root)
     return [
         (run, found and {name: own.tolist() for name, own in found.hit_columns().items()})
         for run in results.records(*EXPERIMENT)
@@ -45,7 +46,7 @@ def test_packing_changes_two_files_and_no_answer(tmp_path: Path) -> None:
     before = state(tmp_path)
     assert [run for run, _ in before] == runs
     assert [users is None for _, users in before] == [True, False, False]
-    assert Results(tmp_path).pack() == 3
+    assert PackedResults(tmp_path).pack() == 3
     assert state(tmp_path) == before
     names = sorted(path.name for path in tmp_path.rglob("*") if path.is_file())
     assert [name for name in names if not name.endswith(".lock")] == [
@@ -54,64 +55,51 @@ def test_packing_changes_two_files_and_no_answer(tmp_path: Path) -> None:
     ]
     lines = (tmp_path / "ml-1m-r3.jsonl").read_text().splitlines()
     assert [json.loads(line) for line in lines] == [run.to_dict() for run in runs]
-    assert Results(tmp_path).get(runs[1].key) == runs[1]
-    assert Results(tmp_path).get(runs[1].key + "0") is None
+    assert PackedResults(tmp_path).get(runs[1].key) == runs[1]
+    assert PackedResults(tmp_path).get(runs[1].key + "0") is None
 
 
 def test_later_runs_join_and_a_repeated_one_replaces(tmp_path: Path) -> None:
     first, second, third = fill(tmp_path)
-    Results(tmp_path).pack()
+    PackedResults(tmp_path).pack()
     packed = (tmp_path / "ml-1m-r3.jsonl").read_bytes()
     (fourth,) = fill(tmp_path, range(3, 4))
     again = RunRecord.from_dict({**second.to_dict(), "seconds": 77.0})
-    Results(tmp_path).add(again, outcomes(50))
+    PackedResults(tmp_path).add(again, outcomes(50))
     expected = [first, again, third, fourth]
     assert [run for run, _ in state(tmp_path)] == expected
     before = state(tmp_path)
-    assert Results(tmp_path).pack() == 2
+    assert PackedResults(tmp_path).pack() == 2
     assert state(tmp_path) == before
-    assert Results(tmp_path).pack() == 0
+    assert PackedResults(tmp_path).pack() == 0
     assert (tmp_path / "ml-1m-r3.jsonl").read_bytes() != packed
 
 
 def test_failures_and_claims_stay_where_they_are(tmp_path: Path) -> None:
     (run,) = fill(tmp_path, range(1, 2))
     beside = [
-        Results(tmp_path).path(run.key).with_suffix(suffix) for suffix in (".error.json", ".claim")
+        PackedResults(tmp_path).path(run.key).with_suffix(suffix)
+        for suffix in (".error.json", ".claim")
     ]
     for path in beside:
         path.write_text("{}")
     (tmp_path / "ml-1m-r3" / "notes.json").write_text("[]")
-    assert Results(tmp_path).pack() == 1
+    assert PackedResults(tmp_path).pack() == 1
     assert all(path.is_file() for path in beside)
     assert (tmp_path / "ml-1m-r3" / "notes.json").is_file()
 
 
-def test_a_packed_run_is_compared_by_the_path_it_had(tmp_path: Path) -> None:
-    run = fill(tmp_path)[2]
-    path = Results(tmp_path).path(run.key)
-    before = read_run(path)
-    Results(tmp_path).pack()
-    after = read_run(path)
-    assert (after.name, after.record) == (before.name, before.record)
-    assert before.outcomes is not None
-    assert after.outcomes is not None
-    assert np.array_equal(after.outcomes.hits, before.outcomes.hits)
-    with pytest.raises(DataError, match="is not a run"):
-        read_run(path.with_name("other.json"))
-
-
 def test_a_broken_record_is_named(tmp_path: Path) -> None:
     (run,) = fill(tmp_path, range(1, 2))
-    Results(tmp_path).path(run.key).write_text("{")
+    PackedResults(tmp_path).path(run.key).write_text("{")
     with pytest.raises(DataError, match="not valid JSON"):
-        Results(tmp_path).records(*EXPERIMENT)
+        PackedResults(tmp_path).records(*EXPERIMENT)
 
 
 def _write(root: Path, seed: int) -> None:
     for number in range(10):
         fill(root, range(seed + number, seed + number + 1))
-        Results(root).pack()
+        PackedResults(root).pack()
 
 
 def test_processes_that_write_and_pack_at_once_lose_nothing(tmp_path: Path) -> None:
@@ -122,14 +110,14 @@ def test_processes_that_write_and_pack_at_once_lose_nothing(tmp_path: Path) -> N
     for worker in workers:
         worker.join()
         assert worker.exitcode == 0
-    Results(tmp_path).pack()
+    PackedResults(tmp_path).pack()
     seeds = [run.seed for run, users in state(tmp_path) if users]
     assert seeds == [*range(100, 110), *range(200, 210)]
 
 
 def test_hits_of_records_give_the_metrics_of_the_records() -> None:
     # Files of 0.7.0, written by another program: the means beside them are the oracle.
-    results = Results(Path(__file__).parents[2] / "results")
+    results = PackedResults(Path(__file__).parents[2] / "results")
     for run in results.records("ml-100k", ["baselines"]):
         table = results.outcomes(run.key)
         assert table is not None

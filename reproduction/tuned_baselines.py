@@ -1,4 +1,8 @@
-"""The table of tuned classical models: one command, two records per model."""
+"""`python -m reproduction tune-classical`: classical models, tuned alike and tested once.
+
+Each model gets two records: with its default settings (experiment `baselines-untuned`) and with
+those that did best on validation (`baselines`), the trials among its facts.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +14,11 @@ from typing import Any
 from leporid import models
 from leporid.data import Split
 from leporid.errors import MissingExtraError
-from leporid.experiments.fit_and_test import FittedRun, fit_and_test
-from leporid.experiments.record import RunRecord
-from leporid.experiments.store import Results
-from leporid.experiments.tuning import tune
-from leporid.progress import ProgressLike
+from leporid.experiments import RunRecord, fit_and_test, tune
+from reproduction.store import PackedResults
+
+BASELINES = "baselines"
+"""The experiment of the tuned models."""
 
 
 def classical_models() -> list[str]:
@@ -29,28 +33,25 @@ def classical_models() -> list[str]:
     return names
 
 
-def tune_baselines(
+def tune_classical(
     split: Split,
     dataset: str,
+    root: str | Path,
     *,
     names: Sequence[str] | None = None,
     trials: int = 20,
     metric: str = "NDCG@10",
     seed: int = 0,
     storage: str | Path | None = None,
-    root: str | Path | None = None,
-    experiment: str = "baselines",
     replace: bool = False,
-    progress: bool | ProgressLike | None = None,
+    progress: bool = False,
 ) -> list[tuple[RunRecord, RunRecord]]:
     """For each model (default: all classical ones) the run with its default settings and the tuned.
 
-    Every model gets the same budget of trials, evaluated by `metric` on validation. With `root` the
-    records are written there, the untuned ones under `<experiment>-untuned`; `replace` drops what
-    these experiments hold of the same model, data set and seed.
+    `replace` drops what both experiments hold of the same model, data set and seed.
     """
-    pairs = []
-    for name in classical_models() if names is None else names:
+    results, pairs = PackedResults(root), []
+    for name in names or classical_models():
         cls = models.get(name)
         best = tune(cls, split, trials, metric, seed=seed, storage=storage, progress=progress)
         tuning = {
@@ -61,20 +62,13 @@ def tune_baselines(
             "table": best.trials,
         }
         about: dict[str, Any] = {"dataset": dataset, "seed": seed}
-        untuned = fit_and_test(cls(), split, experiment=f"{experiment}-untuned", **about)
-        about |= {"experiment": experiment, "extra": {"tuning": tuning}}
+        untuned = fit_and_test(cls(), split, experiment=f"{BASELINES}-untuned", **about)
+        about |= {"experiment": BASELINES, "extra": {"tuning": tuning}}
         tuned = fit_and_test(cls(**best.best_config), split, **about)
         pairs.append((untuned.record, tuned.record))
-        if root is not None:
-            for run in (untuned, tuned):
-                _keep(run, Results(root), replace)
+        for _, record, table in (untuned, tuned):
+            results.add(record, table)
+            earlier = results.records(dataset, [record.experiment]) if replace else []
+            same = [r.key for r in earlier if (r.model, r.seed) == (record.model, seed)]
+            results.remove(key for key in same if key != record.key)
     return pairs
-
-
-def _keep(run: FittedRun, results: Results, replace: bool) -> None:
-    """Write a run; `replace` drops the others of its experiment, data set, model and seed."""
-    new = run.record
-    results.add(new, run.table)
-    earlier = results.records(new.dataset, [new.experiment]) if replace else []
-    same = [r.key for r in earlier if (r.model, r.seed) == (new.model, new.seed)]
-    results.remove(key for key in same if key != new.key)
