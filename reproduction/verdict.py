@@ -212,7 +212,7 @@ class _Comparer:
         """`compare` where hits per user are kept; for tail users from their means."""
         tables = [self._tables(side) for side in sides]
         if measure == METRIC and all(tables) and _same_users(tables):
-            return compare(*tables, METRIC)
+            return compare(tables[0], tables[1], METRIC)
         means = [_mean(side) for side in sides]
         tail = [_mean(side, tail=True) for side in sides]
         users, every = self._user_error(sides, tables), 10**6
@@ -308,11 +308,13 @@ def _printed(
         return None
     rows = [row for table in tables for row in paper_rows(table, dataset)]
     keys = ("variant",) if tables[0] in ("table6", "table7") else ("model", "init")
-    found = [
-        next((r[METRIC] for r in rows if all(r[k] == (side.get(k) or None) for k in keys)), None)
+    values: list[float] = [
+        row[METRIC]
         for side in (first, second)
+        for row in [r for r in rows if all(r[k] == (side.get(k) or None) for k in keys)][:1]
+        if row[METRIC] is not None
     ]
-    return None if None in found else (found[0] - found[1]) / found[1]
+    return (values[0] - values[1]) / values[1] if len(values) == 2 else None
 
 
 def _each(chosen: Mapping[str, Any]) -> list[dict[str, Any]]:
