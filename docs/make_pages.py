@@ -20,6 +20,7 @@ from benchmarks.harness import RECORDS, markdown_table
 from leporid.artifacts import atomic_path, read_json
 from leporid.errors import DataError
 from leporid.experiments import RunRecord
+from reproduction import study_tables
 from reproduction.gains import have_seen, initialisation_gains
 from reproduction.leaderboard import leaderboard_page
 from reproduction.outputs import tables_page
@@ -284,6 +285,13 @@ def dlr2_page(text: str) -> str:
     return fill(text, "new-users", new_users_table(runs))
 
 
+def initialisation_page(text: str) -> str:
+    """docs/initialisation.md with its tables made again."""
+    for name, table in study_tables.tables(ROOT / "results").items():
+        text = fill(text, name, table)
+    return text
+
+
 def main() -> None:
     """Read, write."""
     results = ROOT / "results"
@@ -298,6 +306,7 @@ def main() -> None:
         "baselines": baselines_page,
         "scale": scale_page,
         "dlr2": dlr2_page,
+        "initialisation": initialisation_page,
     }
     for name, made in filled.items():
         pages[name] = made((ROOT / "docs" / f"{name}.md").read_text(encoding="utf-8"))

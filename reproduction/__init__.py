@@ -20,6 +20,7 @@ specs              The grids that a table or figure needs
 store              `PackedResults`: the records of the repository, two files per data set
 study_cells        One cell of the study: data, initial embeddings, run, record
 study_runner       Its cells on several processes, until the time is over
+study_tables       Its records in `results/`, compared: the tables of docs/initialisation.md
 tables             `PaperTable`: our values beside the printed ones
 templates/         Jinja templates of the pages and of a table in each format
 time_cost          The paper's paragraph on time: our eigensolver beside the one it used

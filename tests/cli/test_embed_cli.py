@@ -154,7 +154,7 @@ def test_inspect_measures_all_there_is(log: Path, embedded: Path, tmp_path: Path
              "--item", "Film <7>", "-n", "3", "--after", str(embedded), "--json")
     )  # fmt: skip
     assert report["sides"]["users"]["rows"] == 40
-    assert report["sides"]["items"]["norm-degree correlation"] is not None
+    assert report["probe"] == []
     # Items of one parity are one community.
     assert all(entry["item"] % 2 == 1 for entry in report["neighbours"])
     assert report["neighbours"][0]["title"].startswith("Film <")
@@ -165,7 +165,7 @@ def test_inspect_measures_all_there_is(log: Path, embedded: Path, tmp_path: Path
     assert ", ".join(f"{value:.4g}" for value in largest) in shown
 
 
-def test_inspect_names_what_it_cannot_find(embedded: Path, tmp_path: Path) -> None:
+def test_inspect_names_what_it_cannot_find(log: Path, embedded: Path, tmp_path: Path) -> None:
     with pytest.raises(LeporidError, match="unknown item"):
         call("inspect", str(embedded), "--item", "zzz")
     titles = tmp_path / "items.csv"
@@ -176,3 +176,5 @@ def test_inspect_names_what_it_cannot_find(embedded: Path, tmp_path: Path) -> No
         call("inspect", str(embedded), "--items", str(titles), "--item", "lien")
     with pytest.raises(DataError, match="no such file or folder"):
         call("inspect", str(tmp_path / "absent"))
+    with pytest.raises(ConfigError, match="--probe needs held-out items"):
+        call("inspect", str(embedded), "--probe", "--data", str(log))
