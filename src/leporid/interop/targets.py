@@ -272,6 +272,7 @@ def _escaped(ids: pa.Array) -> list[str]:
     return [str(value).translate(marks) for value in ids.to_pylist()]
 
 
+@dataclass
 class OnnxEncoder(ParquetFiles):
     """`encoder.onnx` beside the parquet files.
 

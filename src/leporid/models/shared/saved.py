@@ -132,6 +132,10 @@ class Fitting(Config):
 
     def schedule(self) -> dict[str, Any]:
         """Training settings that repeat the steps up to the best one, without validation."""
+        if not self.steps:
+            raise DataError(
+                "the model was saved by an older version, without its steps: train it again"
+            )
         return {"steps": self.steps, "stop_at": self.best_step, "passes": 0.0, "eval_every": 0}
 
     def initial_again(
