@@ -12,7 +12,7 @@ import pytest
 import leporid
 from leporid.data import Interactions, Split
 from leporid.models import Recommender
-from leporid.models.shared.linear_part import LinearPart, choose_gain
+from leporid.models.dlr2.linear_part import LinearPart, choose_gain
 from leporid.models.shared.profiles import best_window
 from leporid.models.slim import SLIM
 

@@ -18,6 +18,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, Self, cast
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from scipy import linalg
 from torch import Tensor
 from torch.nn import functional
@@ -26,10 +27,10 @@ from leporid.data import Sequences, Split
 from leporid.errors import ConfigError, LeporidWarning
 from leporid.evaluation import TopK, masked_top_k
 from leporid.models.dlr2.config import GENERAL_BY_KIND, RECIPES, Branch, DLR2Config
+from leporid.models.dlr2.linear_part import LinearPart, fit_linear_part
 from leporid.models.dlr2.network import DLR2Network
 from leporid.models.shared import lists
 from leporid.models.shared.layers import in_closed_form, softmax_loss, with_constant
-from leporid.models.shared.linear_part import fit_linear_part
 from leporid.models.shared.lists import Allowed, Indices
 from leporid.models.shared.neural import NeuralRecommender
 from leporid.training import Batch, Sampling
@@ -135,6 +136,10 @@ class DLR2(NeuralRecommender):
         self.linear = fit_linear_part(self.score, self.config.linear_gain, split)
         # A refit on everything has no validation to choose by.
         self.config = self.config.replace(linear_gain=self.linear.gain if self.linear else 0.0)
+
+    def _restore(self, arrays: dict[str, NDArray[Any]]) -> None:
+        self.linear = LinearPart.taken_from(arrays, self.train)
+        super()._restore(arrays)
 
     def loss(self, batch: Batch) -> Tensor:
         net, config = self.network, self.config

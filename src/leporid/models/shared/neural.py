@@ -26,7 +26,6 @@ from leporid.errors import LeporidError, LeporidWarning
 from leporid.initializers import InitialEmbeddings
 from leporid.models.shared.cold_start import ColdItems, fit_cold_items
 from leporid.models.shared.extension import extended
-from leporid.models.shared.linear_part import LinearPart
 from leporid.models.shared.lists import Indices, Scores, VectorsUnsupportedError
 from leporid.models.shared.recommender import Recommender
 from leporid.models.shared.saved import Fitting, provenance
@@ -65,7 +64,8 @@ class NeuralRecommender(Recommender):
         self._held: list[HeldRows] = []
         self.cold_items: ColdItems | None = None
         """How items that training has not seen are scored."""
-        self.linear: LinearPart | None = None
+        self.linear: Any = None
+        """What is added to the scores of the network, if anything (DLR2's `LinearPart`)."""
 
     @classmethod
     def from_recipe(
@@ -387,7 +387,6 @@ class NeuralRecommender(Recommender):
     def _restore(self, arrays: dict[str, NDArray[Any]]) -> None:
         where = f"the saved {self.name}"
         cold_items = ColdItems.taken_from(arrays, self.train.n_items)
-        self.linear = LinearPart.taken_from(arrays, self.train)
         # Settings that do not go with the arrays are refused before anything is allocated.
         if (sketch := sketched(self.build, self.train, self.config.dim)) is not None:
             training.check_tensors(sketch, arrays, where)

@@ -46,9 +46,10 @@ class LinearPart(NamedTuple):
 
     def extended(self, merged: Interactions) -> LinearPart:
         """The same for a log with more users and items: new items have no weights."""
-        old, weights = self.model, self.model.weights.tocoo()
+        old, weights = self.model, self.model.weights
+        rows = np.repeat(np.arange(len(weights.indptr) - 1), np.diff(weights.indptr))
         place = merged.items.encode(old.items.ids)
-        entries = weights.data, (place[weights.row], place[weights.col])
+        entries = weights.data, (place[rows], place[weights.indices])
         new = _empty(old.config.window, merged)
         new._remember(merged)
         size = (merged.n_items, merged.n_items)
