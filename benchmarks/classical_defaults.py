@@ -1,9 +1,8 @@
 """Defaults of the classical models: many settings of each on many logs, by validation alone.
 
-`python -m benchmarks.classical_defaults run --out FOLDER --data FOLDER [--workers 15] [--seconds 560]` fits every
-setting of `POOL` on every log and writes its validation NDCG@10 for each window. `tables` reads what
-`run` wrote: for each model the setting whose worst ratio to the best of its log is highest, once
-with all logs and once for each log without that log.
+`python -m benchmarks.classical_defaults --out FOLDER --data FOLDER` fits the settings of `POOL` on
+the logs, in random order until its seconds are over, and writes the validation NDCG@10 of each for
+every window. benchmarks/records/classical_defaults.json is what it wrote.
 """
 
 from __future__ import annotations
@@ -12,6 +11,7 @@ import argparse
 import itertools
 import json
 import multiprocessing
+import queue
 import time
 import warnings
 from pathlib import Path
@@ -46,19 +46,26 @@ def _grid(**values: Any) -> list[dict[str, Any]]:
 
 _KNN = [
     *_grid(similarity=["jaccard"], k=[50, 400], shrink=[0.0, 5.0, 20.0, 60.0]),
-    *_grid(similarity=["cosine"], k=[50, 400], shrink=[5.0, 20.0, 60.0], weighting=["none", "tfidf"]),
+    *_grid(
+        similarity=["cosine"], k=[50, 400], shrink=[5.0, 20.0, 60.0], weighting=["none", "tfidf"],
+    ),
     *_grid(
         similarity=["tversky"], k=[50, 400], shrink=[20.0, 60.0], tversky_alpha=[0.0, 1.0],
         tversky_beta=[0.6, 1.5],
     ),
-    *_grid(similarity=["asymmetric_cosine"], k=[100], shrink=[20.0, 100.0], asymmetric_alpha=[0.2, 0.7]),
+    *_grid(
+        similarity=["asymmetric_cosine"], k=[100], shrink=[20.0, 100.0],
+        asymmetric_alpha=[0.2, 0.7],
+    ),
 ]  # fmt: skip
 POOL: dict[str, list[dict[str, Any]]] = {
     "slim": _grid(l2=[3.0, 10.0, 30.0, 100.0, 300.0, 1000.0], l1=[0.1, 0.3, 1.0, 3.0]),
     "ease": _grid(l2=[30.0, 100.0, 200.0, 400.0, 800.0, 1600.0]),
     "itemknn": _KNN,
     "userknn": _KNN[::2],
-    "p3alpha": _grid(alpha=[0.3, 0.5, 0.7, 0.9, 1.1], top_k=[50, 150, 400], normalize=[False, True]),
+    "p3alpha": _grid(
+        alpha=[0.3, 0.5, 0.7, 0.9, 1.1], top_k=[50, 150, 400], normalize=[False, True],
+    ),
     "rp3beta": _grid(
         alpha=[0.4, 0.6, 0.9], beta=[0.1, 0.25, 0.4], top_k=[100, 400], normalize=[False, True]
     ),
@@ -110,14 +117,14 @@ def _work(arguments: argparse.Namespace, worker: int, tasks: Any, end: float) ->
         while time.time() < end:
             try:
                 log, model, settings = tasks.get(timeout=2)
-            except Exception:  # noqa: BLE001 - the queue is empty
+            except queue.Empty:
                 return
             if log not in splits:
                 splits[log] = sampled_split(arguments.data, log)
             row = {"log": log, "model": model, "settings": settings}
             try:
                 row |= _trial(splits[log], model, settings)
-            except Exception as error:  # noqa: BLE001 - said in the record
+            except Exception as error:  # said in the record
                 row |= {"error": repr(error)}
             out.write(json.dumps(row) + "\n")
             out.flush()
@@ -129,15 +136,17 @@ def run(arguments: argparse.Namespace) -> None:
     tasks = [(log, model, settings) for model in POOL for settings in POOL[model] for log in LOGS]
     np.random.default_rng(0).shuffle(tasks)
     # The slow ones first, so that no worker begins one when the others are done.
-    tasks.sort(key=lambda task: -(task[1] in ("ease", "slim") and task[0] in ("beauty", "toys", "tafeng")))
+    tasks.sort(
+        key=lambda task: -(task[1] in ("ease", "slim") and task[0] in ("beauty", "toys", "tafeng"))
+    )
     context = multiprocessing.get_context("spawn")
-    queue = context.Queue()
+    waiting = context.Queue()
     for task in tasks:
-        queue.put(task)
-    queue.cancel_join_thread()
+        waiting.put(task)
+    waiting.cancel_join_thread()
     end = time.time() + arguments.seconds
     workers = [
-        context.Process(target=_work, args=(arguments, number, queue, end), daemon=True)
+        context.Process(target=_work, args=(arguments, number, waiting, end), daemon=True)
         for number in range(arguments.workers)
     ]
     for worker in workers:

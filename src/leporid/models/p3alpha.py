@@ -23,7 +23,7 @@ from leporid.space import Choice, Float, Int, SearchSpace
 
 @dataclass(frozen=True, kw_only=True)
 class P3AlphaConfig(ProfileConfig):
-    top_k: int = setting(100, at_least=1)
+    top_k: int = setting(75, at_least=1)
     """Targets kept for each item; then, of these, sources kept for each target."""
     alpha: float = setting(0.5, at_least=0)
     """Every transition probability is raised to this power; 1 is the plain walk."""

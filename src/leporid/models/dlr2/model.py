@@ -18,7 +18,6 @@ from typing import Any, ClassVar, Literal, NamedTuple, Self, cast
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from scipy import linalg
 from torch import Tensor
 from torch.nn import functional
@@ -27,13 +26,12 @@ from leporid.data import Sequences, Split
 from leporid.errors import ConfigError, LeporidWarning
 from leporid.evaluation import TopK, masked_top_k
 from leporid.models.dlr2.config import GENERAL_BY_KIND, RECIPES, Branch, DLR2Config
-from leporid.models.dlr2.linear import choose_gain, extended, linear_scores, taken_from, to_arrays
 from leporid.models.dlr2.network import DLR2Network
 from leporid.models.shared import lists
-from leporid.models.shared.layers import in_closed_form, softmax_loss
+from leporid.models.shared.layers import in_closed_form, softmax_loss, with_constant
+from leporid.models.shared.linear_part import fit_linear_part
 from leporid.models.shared.lists import Allowed, Indices
-from leporid.models.shared.neural import NeuralRecommender, with_constant
-from leporid.models.slim import SLIM
+from leporid.models.shared.neural import NeuralRecommender
 from leporid.training import Batch, Sampling
 
 _HARD_POOL = 8
@@ -90,8 +88,6 @@ class DLR2(NeuralRecommender):
     reads_history = True
     recordable: ClassVar[bool] = True
     _anchors: Anchors | None = None
-    linear: SLIM | None = None
-    """The linear part, where `linear_gain` is above 0."""
 
     @property
     def network(self) -> DLR2Network:
@@ -136,34 +132,9 @@ class DLR2(NeuralRecommender):
             self.config = self.config.replace(freeze_steps=steps)
         self.linear = None
         super()._fit(split, **options)
-        self._fit_linear(split)
-
-    def _fit_linear(self, split: Split) -> None:
-        """After the network: its gain is chosen on validation, or given."""
-        gain = self.config.linear_gain
-        if gain == "auto" and not len(split.valid):
-            gain = 0.0
-        if gain:
-            linear = SLIM().fit(split, progress=False)
-            gain = choose_gain(self.score, linear, split) if gain == "auto" else gain
-            self.linear = linear if gain else None
-        self.config = self.config.replace(linear_gain=gain)
-
-    def complete(self, scores: Tensor, histories: Sequences) -> Tensor:
-        if self.linear is None:
-            return scores
-        more = torch.from_numpy(linear_scores(self.linear, histories)).to(scores.device)
-        return scores + cast(float, self.config.linear_gain) * more
-
-    def extend_from(self, old: Self) -> None:
-        self.linear = old.linear and extended(old.linear, self.train)
-
-    def _arrays(self) -> dict[str, NDArray[Any]]:
-        return super()._arrays() | to_arrays(self.linear)
-
-    def _restore(self, arrays: dict[str, NDArray[Any]]) -> None:
-        self.linear = taken_from(arrays, self.train)
-        super()._restore(arrays)
+        self.linear = fit_linear_part(self.score, self.config.linear_gain, split)
+        # A refit on everything has no validation to choose by.
+        self.config = self.config.replace(linear_gain=self.linear.gain if self.linear else 0.0)
 
     def loss(self, batch: Batch) -> Tensor:
         net, config = self.network, self.config

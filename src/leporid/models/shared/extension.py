@@ -79,7 +79,7 @@ def extended(
     new.net.load_state_dict(tensors)
     new.to(model.device)
     new.net.eval()
-    new.extend_from(model)
+    new.linear = model.linear and model.linear.extended(new.train)
     if steps:
         extension.train(new, steps, model.fitting.seed, progress)
     cold, n_items = extension.items.new, extension.items.after

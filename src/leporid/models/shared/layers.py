@@ -210,3 +210,8 @@ class _Softmax(torch.autograd.Function):
         parts, ctx.grads = ctx.grads, None
         needed = zip(parts, ctx.needs_input_grad, strict=False)
         return *(part.mul_(grads[0]) if need else None for part, need in needed), None, None
+
+
+def with_constant(vectors: Tensor) -> Tensor:
+    """A column of ones after the vectors: the last entry of an item's vector is then its bias."""
+    return functional.pad(vectors, (0, 1), value=1.0)

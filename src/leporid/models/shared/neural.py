@@ -26,6 +26,7 @@ from leporid.errors import LeporidError, LeporidWarning
 from leporid.initializers import InitialEmbeddings
 from leporid.models.shared.cold_start import ColdItems, fit_cold_items
 from leporid.models.shared.extension import extended
+from leporid.models.shared.linear_part import LinearPart
 from leporid.models.shared.lists import Indices, Scores, VectorsUnsupportedError
 from leporid.models.shared.recommender import Recommender
 from leporid.models.shared.saved import Fitting, provenance
@@ -64,6 +65,7 @@ class NeuralRecommender(Recommender):
         self._held: list[HeldRows] = []
         self.cold_items: ColdItems | None = None
         """How items that training has not seen are scored."""
+        self.linear: LinearPart | None = None
 
     @classmethod
     def from_recipe(
@@ -95,13 +97,6 @@ class NeuralRecommender(Recommender):
         history); None for models of pairs.
         """
         return torch.mm(self.encode(rows, recent), self.item_outputs().T)
-
-    def complete(self, scores: Tensor, histories: Sequences) -> Tensor:
-        """The scores with what a model has beside its network, of the same users."""
-        return scores
-
-    def extend_from(self, old: Self) -> None:
-        """Take what `old` has beside its network; `self` has more users or items."""
 
     def encode(self, rows: Tensor | None, recent: Tensor | None) -> Tensor:
         """[m, width]: `user_vectors`, traceable; arguments as in `scores`."""
@@ -271,8 +266,9 @@ class NeuralRecommender(Recommender):
         with self._scoring():
             rows = self.user_rows(histories, users)
             scores = self.scores(rows, self._recent(histories, places)).float()
-            known = self.known.sequences() if histories is None else histories
-            scores = self.complete(scores, known.take(places))
+            if self.linear is not None:
+                known = self.known.sequences() if histories is None else histories
+                scores = self.linear.add(scores, known.take(places))
             if self.cold_items is None:
                 return scores
             return self.cold_items.adjust(scores, self.newest(histories, places))
@@ -383,12 +379,15 @@ class NeuralRecommender(Recommender):
     grow = renamed("grow", "extend")
 
     def _arrays(self) -> dict[str, NDArray[Any]]:
-        cold = {} if self.cold_items is None else self.cold_items.arrays()
-        return training.to_arrays(self.net.state_dict()) | cold
+        arrays = training.to_arrays(self.net.state_dict())
+        for part in (self.cold_items, self.linear):
+            arrays |= {} if part is None else part.arrays()
+        return arrays
 
     def _restore(self, arrays: dict[str, NDArray[Any]]) -> None:
         where = f"the saved {self.name}"
         cold_items = ColdItems.taken_from(arrays, self.train.n_items)
+        self.linear = LinearPart.taken_from(arrays, self.train)
         # Settings that do not go with the arrays are refused before anything is allocated.
         if (sketch := sketched(self.build, self.train, self.config.dim)) is not None:
             training.check_tensors(sketch, arrays, where)
@@ -396,8 +395,3 @@ class NeuralRecommender(Recommender):
         training.adopt_tensors(self.net, arrays, where)
         self.cold_items = cold_items
         self.net.eval()
-
-
-def with_constant(vectors: Tensor) -> Tensor:
-    """A column of ones after the vectors: the last entry of an item's vector is then its bias."""
-    return torch.nn.functional.pad(vectors, (0, 1), value=1.0)
