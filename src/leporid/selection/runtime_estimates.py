@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,16 +14,15 @@ import numpy as np
 from leporid import models
 from leporid.data import Split
 from leporid.errors import LeporidError, LeporidWarning
-from leporid.models import Recommender
 from leporid.selection.budget import Timer
-from leporid.selection.candidates import FULL, MAX_TRIAL_SHARE, RUNGS, Candidate, Problem
+from leporid.selection.candidates import FULL, RUNGS, Candidate, Problem
 
 CONTINUED_STEPS = 1 / 3
 """Share of its steps for which a network is trained on more data, unless it is retrained."""
-RETRAIN_BELOW = 0.2
-"""Retrain from scratch before testing if training takes less than this share of the budget."""
 SAFETY = 1.2
 """Factor on estimates."""
+FIRST_SHARE = 0.15
+"""Share of the budget that the first trial of a classical model may take."""
 _DOUBT = 3.0
 """A fit may take this much longer than measured, or than the worst estimate."""
 _SUBPROCESS_ABOVE = 0.02
@@ -46,13 +45,11 @@ class RuntimeEstimates:
     timer: Timer
     speeds: dict[str, float] = field(default_factory=dict)
     """Seconds per step of each network."""
-    init_seconds: dict[str, float] = field(default_factory=dict)
-    """Of each initialisation."""
     process_seconds: float = _SUBPROCESS_SECONDS
     shares: dict[tuple[str, str], tuple[float, float]] = field(default_factory=dict)
     """Expected and worst seconds by fit, measured on small shares of the log."""
-    steps: dict[str, dict[str, int]] = field(default_factory=dict)
-    """Steps of each network: `done`, `best`, and `last` where its last rung was shortened."""
+    steps: dict[str, int] = field(default_factory=dict)
+    """Steps that each network has been trained for."""
     _seconds: dict[str, dict[str, float]] = field(default_factory=dict)
     """`fit` and `ranking` of all users, by candidate, and by model for the last candidate."""
 
@@ -60,59 +57,44 @@ class RuntimeEstimates:
         """Estimated seconds of a trial; 0 where nothing is known."""
         ranking = self._before(candidate).get("ranking", 0.0) * RUNGS[rung].users
         if candidate.kind == "neural":
-            done = self.steps.get(candidate.key, {}).get("done", 0)
-            steps = self.stop_step(candidate, rung) - done
+            steps = self.stop_step(candidate, rung) - self.steps.get(candidate.key, 0)
             return SAFETY * self.speeds.get(candidate.model, 0.0) * steps + ranking
         return SAFETY * (0.0 if is_fitted else self.fit_seconds(candidate)) + ranking
 
     def fit_seconds(self, candidate: Candidate) -> float:
         """Estimated seconds of the fit of a classical model on the inner split."""
-        before = self._before(candidate)
-        return before["fit"] if "fit" in before else self._by_shares(candidate)[0]
+        known = self._seconds.get(candidate.key)
+        return known["fit"] if known else self._by_shares(candidate)[0]
 
-    def finish(self, candidate: Candidate, is_trained_here: bool) -> float:
-        """Estimated seconds of two fits (before the test, on everything), a test and a save."""
-        split, problem = self.problem.split, self.problem
-        per_user = self._before(candidate).get("ranking", 0.0) / max(len(problem.users), 1)
-        ranking = 1.5 * len(np.unique(split.test.user)) * per_user + 0.2
+    def validated(self, candidate: Candidate) -> float:
+        """Estimated seconds of the fit before the test, and of the test."""
+        per_user = self._before(candidate).get("ranking", 0.0) / max(len(self.problem.users), 1)
+        ranking = 1.5 * len(np.unique(self.problem.split.test.user)) * per_user + 0.2
+        return self._fit_on(candidate, self.problem.split.train_valid) + ranking
+
+    def final(self, candidate: Candidate) -> float:
+        """Estimated seconds of the fit on everything, which follows the test."""
+        split = self.problem.split
+        return self._fit_on(candidate, split.train_valid, split.test)
+
+    def _fit_on(self, candidate: Candidate, *parts: Any) -> float:
+        """Estimated seconds of a classical fit on these parts, or of a continued training."""
         if candidate.kind == "neural":
-            whole = self.training_seconds(candidate)
-            first = whole if self.is_retrained(candidate) else CONTINUED_STEPS * whole
-            again = 0.0 if is_trained_here else whole
-            return SAFETY * (first + CONTINUED_STEPS * whole + again + 1.0) + ranking
+            return SAFETY * CONTINUED_STEPS * self.training_seconds(candidate) + 1.0
         fit = self.fit_seconds(candidate)
-        is_long = fit > _SUBPROCESS_ABOVE * self.timer.budget
-        growth = (len(split.train_valid) + len(split.test)) / max(len(problem.inner.train), 1)
-        processes = 2 * self.process_seconds if is_long else 0.0
-        return SAFETY * fit * (1 + growth) + ranking + processes
-
-    def is_retrained(self, candidate: Candidate) -> bool:
-        """Whether a network is retrained before the test, or continued from the search."""
-        return self.training_seconds(candidate) < RETRAIN_BELOW * self.timer.budget
+        process = self.process_seconds if fit > _SUBPROCESS_ABOVE * self.timer.budget else 0.0
+        growth = sum(map(len, parts)) / max(len(self.problem.inner.train), 1)
+        return SAFETY * fit * growth + process
 
     def training_seconds(self, candidate: Candidate) -> float:
-        """Of a network's initialisation and its best steps, as far as they are known."""
-        steps = self.steps.get(candidate.key, {}).get("best") or self.stop_step(candidate, FULL)
-        init = self.init_seconds.get(str(candidate.init), 0.0)
-        return self.speeds.get(candidate.model, 0.0) * steps + init
+        """Of all steps of a network."""
+        steps = self.steps.get(candidate.key) or self.stop_step(candidate, FULL)
+        return self.speeds.get(candidate.model, 0.0) * steps
 
     def stop_step(self, candidate: Candidate, rung: int) -> int:
         """The step at which a rung evaluates a network."""
-        last = self.steps.get(candidate.key, {}).get("last")
-        if rung == FULL and last is not None:
-            return last
         config: Any = models.get(candidate.model).config_class.from_dict(candidate.settings)
         return math.ceil(RUNGS[rung].steps * int(config.steps))
-
-    def shorten(self, candidate: Candidate) -> bool:
-        """Plan the last rung of a network a tenth shorter; False where it has come that far."""
-        steps = self.steps.setdefault(candidate.key, {})
-        last = math.floor(0.9 * self.stop_step(candidate, FULL))
-        if "done" in steps and last >= steps["done"]:
-            steps["last"] = last
-            return True
-        steps.pop("last", None)
-        return False
 
     def is_doubtful(self, candidate: Candidate, until: float) -> bool:
         """Whether a fit that cannot be stopped might end after `until`."""
@@ -125,13 +107,10 @@ class RuntimeEstimates:
     def update(self, candidate: Candidate, rung: int, facts: dict[str, Any]) -> None:
         """Learn from a trial."""
         if candidate.kind == "neural":
-            steps = self.steps.setdefault(candidate.key, {})
-            new = int(facts["steps"]) - steps.get("done", 0)
+            new = int(facts["steps"]) - self.steps.get(candidate.key, 0)
             if new > 0:  # with its validations: better than the few steps it was planned with
                 self.speeds[candidate.model] = facts["fit_seconds"] / new
-            steps["done"] = int(facts["steps"])
-            if rung == FULL:
-                steps["best"] = int(facts["best_step"])
+            self.steps[candidate.key] = int(facts["steps"])
         ranking = facts["ranking_seconds"] / RUNGS[rung].users
         seconds = {"fit": facts["fit_seconds"], "ranking": ranking}
         self._seconds[candidate.key] = self._seconds[candidate.model] = seconds
@@ -147,7 +126,7 @@ class RuntimeEstimates:
             def fit(part: Split) -> object:
                 return models.get(candidate.model)(**candidate.settings).fit(part)
 
-            enough = MAX_TRIAL_SHARE * self.timer.budget
+            enough = FIRST_SHARE * self.timer.budget
             try:
                 with warnings.catch_warnings(action="ignore", category=LeporidWarning):
                     seconds = estimate_seconds(fit, self.problem.inner, enough, self.timer.clock)
@@ -202,19 +181,3 @@ def _timed(fit: Callable[[Split], object], split: Split, clock: Callable[[], flo
         fit(split)
         times.append(clock() - begun)
     return max(min(times), 1e-4)
-
-
-def request_milliseconds(
-    fitted: Sequence[Recommender], clock: Callable[[], float], repeats: int = 5
-) -> list[float]:
-    """The quickest request (ten items, one user) of each model.
-
-    The models take turns, so that other load on the machine slows all of them.
-    """
-    one, best = np.zeros(1, np.int32), [math.inf] * len(fitted)
-    for _ in range(repeats):
-        for place, model in enumerate(fitted):
-            begun = clock()
-            model.top_k(one, 10)
-            best[place] = min(best[place], 1000 * (clock() - begun))
-    return best
