@@ -6,7 +6,7 @@ import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -211,14 +211,8 @@ def _drawn(space: SearchSpace, name: str, now: Any, rng: np.random.Generator) ->
     return round(value) if isinstance(dimension, Int) else float(f"{value:.3g}")
 
 
-class Rung(NamedTuple):
-    """How much a trial sees: shares of the users to evaluate on, and of the steps of a training."""
-
-    users: float
-    steps: float
-
-
-RUNGS = (Rung(0.25, 0.25), Rung(1.0, 1.0))
+RUNGS = (0.25, 1.0)
+"""How much a trial sees: a share of the users to evaluate on, and of the steps of a training."""
 SMALL, FULL = range(len(RUNGS))
 
 

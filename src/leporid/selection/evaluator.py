@@ -62,7 +62,7 @@ class TrialEvaluator:
 
     def users(self, rung: int) -> NDArray[np.int32]:
         """int32[m]: the users that a rung evaluates on, ascending."""
-        n = max(math.ceil(RUNGS[rung].users * len(self.problem.users)), _MIN_USERS)
+        n = max(math.ceil(RUNGS[rung] * len(self.problem.users)), _MIN_USERS)
         return np.sort(self.problem.users[:n])
 
     def part(self, rung: int) -> Split:

@@ -7,6 +7,7 @@ already holds is replaced only by one with a higher value.
 
 from __future__ import annotations
 
+import math
 import tempfile
 import warnings
 from collections.abc import Iterator
@@ -64,15 +65,24 @@ def finalise(
 
     None where the standing answer of the folder stays, since nothing better could be fitted.
     """
-    decision = decide_or_restore(session)
-    with warnings.catch_warnings(action="ignore", category=LeporidWarning):
-        for final in _finalists(session, decision):
-            if standing is not None and not standing.gives_way_to(final.key, final.value):
-                return None
-            if (done := _attempt(session, final)) is not None:
-                search = session.search
-                search.note("chosen", label=final.label, budget=search.timer.budget)
-                return done
+    timer = session.search.timer
+    for final in _finalists(session, decide_or_restore(session)):
+        if standing is not None and not standing.gives_way_to(final.key, final.value):
+            return None
+        is_last = final.label == "toppop"
+        until = max(timer.budget, timer.elapsed + _GRACE * timer.budget)
+        try:
+            with warnings.catch_warnings(action="ignore", category=LeporidWarning):
+                done = _fit_and_test(session, final, Guard(timer, math.inf if is_last else until))
+        except (OutOfTimeError, MemoryError):
+            session.notes.append(f"{final.label} could not be fitted in the time left")
+        except Exception as error:  # the next candidate is used instead
+            if is_last or isinstance(error, TrainingInterruptedError):
+                raise
+            session.notes.append(f"{final.label} could not be fitted: {error}")
+        else:
+            session.search.note("chosen", label=final.label, budget=timer.budget)
+            return done
     return None
 
 
@@ -113,21 +123,6 @@ def _finalists(session: Session, decision: Decision | None) -> Iterator[Decision
     plain = Candidate(model="toppop")
     known = (other for other in ranked if other.members == (plain,))
     yield next(known, Decision((plain,), (1,), None))
-
-
-def _attempt(session: Session, final: Decision) -> tuple[Recommender, dict[str, Any]] | None:
-    """The answer with this model; None, and a note, where it cannot be fitted in time."""
-    last, timer = final.label == "toppop", session.search.timer
-    until = float("inf") if last else max(timer.budget, timer.elapsed + _GRACE * timer.budget)
-    try:
-        return _fit_and_test(session, final, Guard(timer, until))
-    except (OutOfTimeError, MemoryError):
-        session.notes.append(f"{final.label} could not be fitted in the time left")
-    except Exception as error:  # the next candidate is used instead
-        if last or isinstance(error, TrainingInterruptedError):
-            raise
-        session.notes.append(f"{final.label} could not be fitted: {error}")
-    return None
 
 
 def _fit_and_test(

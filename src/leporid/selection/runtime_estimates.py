@@ -55,7 +55,7 @@ class RuntimeEstimates:
 
     def cost(self, candidate: Candidate, rung: int, is_fitted: bool) -> float:
         """Estimated seconds of a trial; 0 where nothing is known."""
-        ranking = self._before(candidate).get("ranking", 0.0) * RUNGS[rung].users
+        ranking = self._before(candidate).get("ranking", 0.0) * RUNGS[rung]
         if candidate.kind == "neural":
             steps = self.stop_step(candidate, rung) - self.steps.get(candidate.key, 0)
             return SAFETY * self.speeds.get(candidate.model, 0.0) * steps + ranking
@@ -94,7 +94,7 @@ class RuntimeEstimates:
     def stop_step(self, candidate: Candidate, rung: int) -> int:
         """The step at which a rung evaluates a network."""
         config: Any = models.get(candidate.model).config_class.from_dict(candidate.settings)
-        return math.ceil(RUNGS[rung].steps * int(config.steps))
+        return math.ceil(RUNGS[rung] * int(config.steps))
 
     def is_doubtful(self, candidate: Candidate, until: float) -> bool:
         """Whether a fit that cannot be stopped might end after `until`."""
@@ -111,7 +111,7 @@ class RuntimeEstimates:
             if new > 0:  # with its validations: better than the few steps it was planned with
                 self.speeds[candidate.model] = facts["fit_seconds"] / new
             self.steps[candidate.key] = int(facts["steps"])
-        ranking = facts["ranking_seconds"] / RUNGS[rung].users
+        ranking = facts["ranking_seconds"] / RUNGS[rung]
         seconds = {"fit": facts["fit_seconds"], "ranking": ranking}
         self._seconds[candidate.key] = self._seconds[candidate.model] = seconds
 

@@ -93,14 +93,19 @@ def run_schedule(search: Search, only: Sequence[str] | None = None) -> None:
 
 def _networks(search: Search, only: Sequence[str] | None) -> list[str]:
     """The networks that take part, if there is time for any."""
-    if only is not None and not {*only} & {*NETWORKS}:
-        return []
-    left = max(search.timer.left - search.reserve(), 0.0)
-    if left < _MIN_SECONDS and not search.journal.of("plan"):
-        why = f"{format_duration(left)} were left, too little to train one"
-        search.note("left out", model="networks", why=why)
+    takes_part = only is None or bool({*only} & {*NETWORKS})
+    if not takes_part or not _has_network_time(search):
         return []
     return neural_models(search.evaluator.problem.statistics, only)
+
+
+def _has_network_time(search: Search) -> bool:
+    left = max(search.timer.left - search.reserve(), 0.0)
+    if left >= _MIN_SECONDS or search.journal.of("plan"):
+        return True
+    why = f"{format_duration(left)} were left, too little to train one"
+    search.note("left out", model="networks", why=why)
+    return False
 
 
 def first_trials(search: Search, candidates: Sequence[Candidate]) -> None:
@@ -113,8 +118,8 @@ def first_trials(search: Search, candidates: Sequence[Candidate]) -> None:
         if search.has_time and search.leader is not None and seconds(candidate) > limit:
             slow.append(candidate)
             continue
-        search.round([candidate])
-        if search.evaluator.problem.statistics["has_order"] and search.has_time:
+        done = search.round([candidate])
+        if done and search.evaluator.problem.statistics["has_order"] and search.has_time:
             # Here, since the windows of a model need no second fit.
             promote(search, search.round(with_windows(candidate), SMALL))
     for candidate in slow:
@@ -219,7 +224,7 @@ def _new(search: Search, best: Candidate) -> Candidate | None:
 
 def train_networks(search: Search, names: Sequence[str], share: float) -> None:
     """The planned networks on few steps, the best of them to its end, then the others."""
-    plan = plan_networks(search, names, share)
+    plan = plan_networks(search, names, share) if _has_network_time(search) else {}
     if not plan:
         return
     init = next(iter(ranked_inits(search)))
@@ -257,7 +262,7 @@ def plan_networks(search: Search, names: Sequence[str], share: float) -> dict[st
 
 def training_seconds(left: float) -> float:
     """Seconds of one training, such that all trainings and the final fits take `left`."""
-    trials = 1 + RUNGS[SMALL].steps * (_NETWORKS - 1)
+    trials = 1 + RUNGS[SMALL] * (_NETWORKS - 1)
     return left / (_PLAN_MARGIN * (trials + 2 * CONTINUED_STEPS))
 
 

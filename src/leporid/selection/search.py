@@ -190,9 +190,9 @@ class Search:
         begun = self.timer.elapsed
         try:
             outcome = run(candidate, rung)
-        except OutOfTimeError:
-            seconds = format_duration(self.timer.elapsed - begun)
-            self._late(candidate, rung, f"it was stopped after {seconds}, all it could have")
+        except OutOfTimeError as error:
+            seconds = format_duration(round(self.timer.elapsed - begun, 1))
+            self._late(candidate, rung, f"{error}, {seconds} after it began")
             return
         except TrainingInterruptedError:
             raise
