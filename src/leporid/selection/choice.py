@@ -128,7 +128,8 @@ def choose(
     with contextlib.ExitStack() as stack:
         folder = Path(output or stack.enter_context(tempfile.TemporaryDirectory()))
         if (folder / "race").is_dir():
-            warn(f"{folder} holds a search of 0.7, which does not go on: a new one begins")
+            told = f"{folder} holds a search of 0.7, which does not go on: a new one begins"
+            warnings.warn(told, LeporidWarning, stacklevel=2)
         question: dict[str, Any] = {"data": split.digest, "protocol": split.protocol}
         question |= {"metric": metric, "seed": seed, "items": None if items is None else str(items)}
         kept = folder / "search"
@@ -188,11 +189,6 @@ def _kept(standing: Answer, folder: Path, why: str) -> Choice:
     """The answer that the folder holds, unchanged."""
     note = f"nothing was written: {folder} keeps {standing.parts['winner']}, {why}"
     return Choice(Recommender.load(standing.model), folder=folder, note=note, **standing.parts)
-
-
-def warn(message: str) -> None:
-    """A warning of the library."""
-    warnings.warn(message, LeporidWarning, stacklevel=3)
 
 
 def _check(metric: str, models: Sequence[str] | None) -> None:

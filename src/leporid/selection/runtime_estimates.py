@@ -29,12 +29,8 @@ _SUBPROCESS_ABOVE = 0.02
 """Final fits that take more than this share of the budget probably run in a subprocess."""
 _SUBPROCESS_SECONDS = 4.0
 """Time to begin a subprocess, until it has been measured."""
-_SHARES = 1 / 16, 1 / 8, 1 / 4
-"""Of users and items, each twice the one before."""
-_REPEAT_BELOW = 4.0
-"""A fit on a small share is timed up to three times while all took less than these seconds."""
-_MAX_POWER = 3.0
-"""Fits grow at most with this power of the share: a dense inverse, or pairs of items."""
+_SHARE, _POWER = 1 / 4, 1.7
+"""A fit is timed on this share of the users and items, and taken to grow with this power of it."""
 
 
 @dataclass
@@ -126,10 +122,9 @@ class RuntimeEstimates:
             def fit(part: Split) -> object:
                 return models.get(candidate.model)(**candidate.settings).fit(part)
 
-            enough = FIRST_SHARE * self.timer.budget
             try:
                 with warnings.catch_warnings(action="ignore", category=LeporidWarning):
-                    seconds = estimate_seconds(fit, self.problem.inner, enough, self.timer.clock)
+                    seconds = estimate_seconds(fit, self.problem.inner, self.timer.clock)
             except LeporidError:  # the model refuses so few items
                 seconds = 0.0, 0.0
             self.shares[candidate.fit_key] = seconds
@@ -137,26 +132,19 @@ class RuntimeEstimates:
 
 
 def estimate_seconds(
-    fit: Callable[[Split], object],
-    split: Split,
-    enough: float,
-    clock: Callable[[], float] = time.perf_counter,
+    fit: Callable[[Split], object], split: Split, clock: Callable[[], float] = time.perf_counter
 ) -> tuple[float, float]:
-    """Expected and worst seconds of `fit(split)`, from small shares of the users and items.
+    """Expected and worst seconds of `fit(split)`, from a share of the users and items.
 
-    No larger share is measured once it is clear that the fit takes less, or more, than `enough`.
+    Fits grow with the share itself up to its third power: a dense inverse, or pairs of items.
     """
-    fit(share_of(split, _SHARES[0]))  # loads or compiles what the model needs
-    power, last = 1.0, 0.0
-    for share in _SHARES:
-        seconds = _timed(fit, share_of(split, share), clock)
-        if share == _SHARES[-1]:
-            power = min(max(math.log2(seconds / last), 1.0), _MAX_POWER)
-        worst = seconds / share**_MAX_POWER
-        if worst <= enough or seconds / share >= enough:
-            break
-        last = seconds
-    return seconds / share**power, worst
+    times = []
+    for share in (_SHARE / 4, _SHARE, _SHARE):  # the first loads or compiles what the model needs
+        part, begun = share_of(split, share), clock()
+        fit(part)
+        times.append(clock() - begun)
+    seconds = max(min(times[1:]), 1e-4)  # a busy machine makes either of them longer
+    return seconds / _SHARE**_POWER, seconds / _SHARE**3
 
 
 def share_of(split: Split, share: float) -> Split:
@@ -171,13 +159,3 @@ def share_of(split: Split, share: float) -> Split:
         few = few.core(1)
     nothing = few.select(np.empty(0, np.int64))
     return Split(few, nothing, nothing, split.protocol)
-
-
-def _timed(fit: Callable[[Split], object], split: Split, clock: Callable[[], float]) -> float:
-    """The shortest of up to three fits: a busy machine makes any of them longer."""
-    times: list[float] = []
-    while len(times) < 3 and sum(times) < _REPEAT_BELOW:
-        begun = clock()
-        fit(split)
-        times.append(clock() - begun)
-    return max(min(times), 1e-4)

@@ -59,6 +59,8 @@ _VALIDATIONS, _VALIDATION_USERS = 8, 1_000
 _PLAN_MARGIN = 1.25
 """For validations and preparations, which the timed steps do not have."""
 _TIMED_STEPS, _TIMED_SECONDS = 8, 1.0
+_TIMING_SHARE = 0.12
+"""Share of the time left that one initialisation, or timing one network, may take."""
 _ROUNDS = 60
 """Rounds of variants at most: more would overfit the inner split."""
 _VARIED_MODELS = 3
@@ -254,7 +256,9 @@ def plan_networks(search: Search, names: Sequence[str], share: float) -> dict[st
     planned: dict[str, dict[str, Any]] = {}
     seconds = training_seconds(share * (search.timer.left - search.reserve()))
     for name, own in settings.items():
-        if len(planned) < _NETWORKS and (fitted := _fitted_plan(search, name, own, seconds)):
+        if len(planned) == _NETWORKS or search.timer.left - search.reserve() < seconds:
+            break
+        if (fitted := _fitted_plan(search, name, own, seconds)) is not None:
             planned[name] = fitted
     search.note("plan", settings=planned, speeds=speeds)
     return planned
@@ -299,11 +303,12 @@ def time_steps(search: Search, model: str, settings: Mapping[str, Any]) -> None:
 
     def stop(step: int) -> bool:
         at.append(search.timer.clock())
-        return step >= _TIMED_STEPS or (step > 1 and at[-1] - at[0] > _TIMED_SECONDS)
+        is_long = at[-1] - at[0] > _TIMED_SECONDS or guard.is_over()
+        return step >= _TIMED_STEPS or (step > 1 and is_long)
 
     problem = search.evaluator.problem
     network: Any = models.get(model)(**{**settings, "eval_every": 0})
-    guard = Guard(search.timer, search.timer.budget - search.reserve())
+    guard = _share_of_time(search, _TIMING_SHARE)
     how = {"device": problem.device, "progress": guard, "callbacks": [StopWhen(stop)]}
     with warnings.catch_warnings(action="ignore", category=LeporidWarning):
         network.fit(problem.inner, seed=problem.seed, **how)
@@ -320,9 +325,9 @@ def ranked_inits(search: Search) -> dict[str, float]:
 
 def rank_inits(search: Search, model: str, settings: dict[str, Any]) -> dict[str, float]:
     """Probe the initialisations: how well their vectors predict without any training."""
-    evaluator, timer, values = search.evaluator, search.timer, {}
+    evaluator, values = search.evaluator, {}
     for init in evaluator.problem.inits:
-        guard = Guard(timer, timer.elapsed + (timer.left - search.reserve()) / 4)
+        guard = _share_of_time(search, _TIMING_SHARE)
         candidate = Candidate(model=model, init=init, settings=settings, kind="neural")
         try:
             vectors = evaluator.embeddings(candidate, guard)
@@ -333,6 +338,11 @@ def rank_inits(search: Search, model: str, settings: dict[str, Any]) -> dict[str
     values = dict(sorted(values.items(), key=lambda pair: -pair[1]))
     search.note("inits", values=values)
     return values
+
+
+def _share_of_time(search: Search, share: float) -> Guard:
+    timer = search.timer
+    return Guard(timer, timer.elapsed + share * (timer.left - search.reserve()))
 
 
 def _has_gpu(device: str) -> bool:

@@ -18,9 +18,6 @@ from leporid.selection.decision import Decision
 from leporid.selection.priors import NETWORKS, expected_shares, family_of
 from leporid.selection.search import Search
 
-_NEAR = 0.01
-"""Models are called level only where their values differ by less than this share."""
-
 
 @dataclass(frozen=True)
 class Tested:
@@ -84,16 +81,13 @@ def what_to_deploy(search: Search, final: Decision, tested: Tested) -> str:
     deploy = f"{warning}Deploy {final.label}."
     if table is None:
         return f"{deploy} The log is too small for a test part: nothing was tested."
-    hits = _hit_rate(table, search.evaluator.problem.cutoff)
+    cutoff = search.evaluator.problem.cutoff
+    hits = table.hits[:, :cutoff].any(axis=1).mean()
     return (
         f"{deploy} Of 100 users, {100 * hits:.0f} find something they then chose among the first "
-        f"{search.evaluator.problem.cutoff} recommendations ({metric} {table.mean()[metric]:.4f}, "
+        f"{cutoff} recommendations ({metric} {table.mean()[metric]:.4f}, "
         f"{len(table):,} users of the test part, read once)."
     )
-
-
-def _hit_rate(table: MetricTable, cutoff: int) -> float:
-    return float(table.hits[:, :cutoff].any(axis=1).mean())
 
 
 def how_sure(search: Search, final: Decision, tested: Tested) -> str:
@@ -105,17 +99,12 @@ def how_sure(search: Search, final: Decision, tested: Tested) -> str:
     if own and others:
         found = search.compare(own[0], others[0])
         users = f"{found.n_users:,} users of the inner validation split"
-        is_near = abs(found.difference) <= _NEAR * abs(found.mean_a)
-        if found.outcome == "level" or is_near:
-            word = "It is a tie"
-            cheaper = others[0].outcome.facts["ms"] < own[0].outcome.facts["ms"]
-            hint = f"; {others[0].candidate.model} answers faster" if cheaper else ""
-        else:
-            word, hint = "It is clear", ""
-            word = word if found.outcome == "above" else "It was not the best"
+        words = {"above": "It is clear", "level": "It is a tie", "below": "It was not the best"}
+        is_faster = others[0].outcome.facts["ms"] < own[0].outcome.facts["ms"]
+        hint = f"; {others[0].candidate.model} answers faster" if is_faster else ""
         said.append(
-            f"{word}: {own[0].candidate.model} against {others[0].candidate.label} is "
-            f"{_gap(found)} on {users}{hint}."
+            f"{words[found.outcome]}: {own[0].candidate.model} against "
+            f"{others[0].candidate.label} is {_gap(found)} on {users}{hint}."
         )
     if final.gain is not None:
         said.append(f"The blend gains {_gap(final.gain)} over its best member.")
