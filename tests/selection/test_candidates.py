@@ -132,16 +132,16 @@ def search_of(
 def test_a_slow_network_gives_its_place_to_the_next(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    names, speeds = ["dlr2", "sasrec", "hgn"], dict.fromkeys(NETWORKS, 1e-5)
+    names, speeds = ["dlr2", "sasrec", "hgn", "bpr"], dict.fromkeys(NETWORKS, 1e-5)
     plan = plan_networks(search_of(monkeypatch, tmp_path / "a", speeds, 1e5), names, 0.5)
-    assert list(plan) == ["dlr2", "sasrec"]
+    assert list(plan) == ["dlr2", "sasrec", "hgn"]
     search = search_of(monkeypatch, tmp_path / "b", {**speeds, "dlr2": 1.0}, 100.0)
-    assert list(plan_networks(search, names, 0.5)) == ["sasrec", "hgn"]
+    assert list(plan_networks(search, names, 0.5)) == ["sasrec", "hgn", "bpr"]
     [left] = search.journal.of("left out")
     assert left["model"] == "dlr2"
     assert "fewer than 300 say nothing" in left["why"]
     again = plan_networks(search, names, 0.5)
-    assert list(again) == ["sasrec", "hgn"], "the plan is that of the journal"
+    assert list(again) == ["sasrec", "hgn", "bpr"], "the plan is that of the journal"
 
 
 def test_few_steps_become_more_steps_with_smaller_batches(
@@ -155,6 +155,6 @@ def test_few_steps_become_more_steps_with_smaller_batches(
 
 
 def test_the_trainings_and_the_final_fits_fit_into_their_share() -> None:
-    seconds = training_seconds(100.0)
+    seconds = training_seconds(100.0, entrants=2)
     small, whole, continued = seconds / 4, seconds, 2 * seconds / 3
     assert 1.25 * (small + whole + continued) == pytest.approx(100.0)

@@ -32,7 +32,7 @@ from leporid.selection.candidates import (
     variant,
     with_windows,
 )
-from leporid.selection.priors import NETWORKS
+from leporid.selection.priors import NETWORKS, expected_shares
 from leporid.selection.runtime_estimates import CONTINUED_STEPS
 from leporid.selection.search import TESTED, Search
 from leporid.training import StopWhen
@@ -47,8 +47,10 @@ _NETWORKS_FROM = {True: 0.15, False: 0.4}
 """Share of the budget after which networks begin, by whether the log has an order."""
 _NETWORK_SHARE = {True: 0.75, False: 0.4}
 """Share of the time then left that networks may take, by whether the log has an order."""
-_NETWORKS = 2
-"""Networks that are compared; the next one takes part where one cannot be trained."""
+_NETWORKS, _MIN_EXPECTED = 3, 0.75
+"""Networks that are compared, and the share of the best one's expected quality they must have."""
+_HOPELESS = 0.5
+"""A network with less than this share of the leader's value is not trained to its end."""
 _MIN_SECONDS = 15.0
 """With less time left no network is begun: loading torch alone takes a good part of it."""
 _MIN_STEPS = 300
@@ -98,7 +100,10 @@ def _networks(search: Search, only: Sequence[str] | None) -> list[str]:
     takes_part = only is None or bool({*only} & {*NETWORKS})
     if not takes_part or not _has_network_time(search):
         return []
-    return neural_models(search.evaluator.problem.statistics, only)
+    about = search.evaluator.problem.statistics
+    names, expected = neural_models(about, only), expected_shares(about)
+    least = _MIN_EXPECTED * max((expected.get(name, 0.0) for name in names), default=0.0)
+    return [name for name in names if expected.get(name, 1.0) >= least or only is not None]
 
 
 def _has_network_time(search: Search) -> bool:
@@ -234,11 +239,11 @@ def train_networks(search: Search, names: Sequence[str], share: float) -> None:
         Candidate(model=name, init=init, settings=settings, kind="neural")
         for name, settings in plan.items()
     ]
-    if len(field) > 1:
-        few = sorted(search.round(field, SMALL), key=by_value)
-        field = [result.candidate for result in few]
-    for candidate in field:
-        search.round([candidate])
+    few = sorted(search.round(field, SMALL), key=by_value)
+    least = _HOPELESS * (_on_few_users(search, search.leader) if search.leader else 0.0)
+    for result in few:
+        if result.value >= least:
+            search.round([result.candidate])
 
 
 def plan_networks(search: Search, names: Sequence[str], share: float) -> dict[str, dict[str, Any]]:
@@ -254,7 +259,8 @@ def plan_networks(search: Search, names: Sequence[str], share: float) -> dict[st
     if not rank_inits(search, names[0], settings[names[0]]):
         return {}
     planned: dict[str, dict[str, Any]] = {}
-    seconds = training_seconds(share * (search.timer.left - search.reserve()))
+    entrants = min(len(names), _NETWORKS)
+    seconds = training_seconds(share * (search.timer.left - search.reserve()), entrants)
     for name, own in settings.items():
         if len(planned) == _NETWORKS or search.timer.left - search.reserve() < seconds:
             break
@@ -264,9 +270,9 @@ def plan_networks(search: Search, names: Sequence[str], share: float) -> dict[st
     return planned
 
 
-def training_seconds(left: float) -> float:
+def training_seconds(left: float, entrants: int) -> float:
     """Seconds of one training, such that all trainings and the final fits take `left`."""
-    trials = 1 + RUNGS[SMALL] * (_NETWORKS - 1)
+    trials = 1 + RUNGS[SMALL] * (entrants - 1)
     return left / (_PLAN_MARGIN * (trials + 2 * CONTINUED_STEPS))
 
 
@@ -284,6 +290,10 @@ def _fitted_plan(
             settings = {**settings, "batch_size": max(2 ** (size.bit_length() - 1), _MIN_BATCH)}
             time_steps(search, name, settings)
             steps = int(seconds / speeds[name])
+    except OutOfTimeError:
+        why = "its first steps took longer than could be spent on timing them"
+        search.note("left out", model=name, why=why)
+        return None
     except _REFUSALS as error:
         search.note("left out", model=name, why=str(error))
         return None

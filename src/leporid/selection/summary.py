@@ -168,6 +168,10 @@ def left_out(search: Search) -> list[dict[str, str]]:
     """The models without a result, and the real reason of each."""
     evaluated = {result.candidate.model for result in search.finished}
     reasons: dict[str, str] = {}
+    for result in search.results.values():
+        if "steps" in result.outcome.facts:
+            steps = int(result.outcome.facts["steps"])
+            reasons[result.candidate.model] = f"it was behind after {steps:,} steps"
     for event in search.journal.of("late", "failed", "left out"):
         name = event["candidate"]["model"] if "candidate" in event else event["model"]
         reasons[name] = event["why"]
