@@ -47,7 +47,7 @@ def test_the_answer_is_printed_and_its_folder_recommends(
     done = call(*arguments)
     assert "Deploy " in done.stdout
     assert f"leporid train {log} --model" in done.stdout
-    assert f"leporid evaluate {log} {folder}" in done.stdout
+    assert f"leporid evaluate {folder} --data {log}" in done.stdout
     assert "toppop: NDCG@10" in done.stderr
     assert "left]" in done.stderr
     assert call("recommend", folder, "--user", "u3").exit_code == 0
@@ -58,6 +58,19 @@ def test_the_answer_is_printed_and_its_folder_recommends(
     again = json.loads(repeated.stdout)
     assert again["winner"] in done.stdout
     assert {"why", "table", "tested", "commands", "elapsed"} <= again.keys()
+
+
+def test_the_same_again_repeats_every_option_of_the_data(log: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "chosen"
+    options = ("--core", "3", "--duplicates", "all", "--protocol", "leave-last-out")
+    models = ("--only", "toppop,itemknn")
+    done = call("choose", log, "--budget", "3s", *models, *options, "-o", folder, "--json")
+    answer = json.loads(done.stdout)
+    for command in answer["commands"]:
+        assert f"{log} --core 3 --duplicates all --protocol leave-last-out" in command
+    command = answer["commands"][0].removeprefix("leporid ").split()
+    again = json.loads(call(*command, "--json").stdout)
+    assert again["metrics"]["NDCG@10"] == pytest.approx(answer["tested"][0]["NDCG@10"])
 
 
 def test_a_wrong_budget_is_one_sentence(log: Path, tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from leporid.data import IdMap, Interactions
 from leporid.errors import ConfigError, DataError, LeporidWarning, UnknownNameError
 from leporid.experiments import read_run
 from leporid.models import Blend, Recommender, find_model
-from leporid.selection import Choice, finalise, schedule
+from leporid.selection import Choice, candidates, finalise, schedule
 from leporid.selection.budget import Guard
 from leporid.selection.candidates import Candidate
 from leporid.selection.evaluator import TrialEvaluator
@@ -263,6 +263,63 @@ def test_an_interrupt_keeps_the_best_so_far(monkeypatch: pytest.MonkeyPatch) -> 
     assert chosen.winner.startswith("itemknn")
 
 
+def test_after_an_interrupt_the_same_command_goes_on(
+    short: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    how: dict[str, Any] = {"models": ("toppop", "itemknn"), "output": tmp_path / "out"}
+    how |= {"progress": False, "clock": Clock(0.001)}
+
+    def interrupted(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(schedule, "vary", interrupted)
+        first = leporid.choose(planted(), 600, **how)
+    again = leporid.choose(planted(), 600, **how)
+    assert len(again.table) > len(first.table) or "no better candidate" in again.note
+    lines = (tmp_path / "out/search/journal.jsonl").read_text(encoding="utf-8").splitlines()
+    assert [e for e in map(json.loads, lines) if e["event"] == "round"], "it searched on"
+    third = leporid.choose(planted(), 600, **how)
+    assert third.winner == again.winner
+    assert "nothing was written" in third.note
+
+
+def test_a_winner_below_a_baseline_is_named_in_the_first_sentence(
+    short: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = finalise._tested_on
+
+    def unlucky(evaluator: TrialEvaluator, model: Recommender, guard: Guard) -> Any:
+        found = table(evaluator, model, guard)
+        if model.name == "toppop":  # it finds everything
+            found.hits[:] = True
+        return found
+
+    monkeypatch.setattr(finalise, "_tested_on", unlucky)
+    chosen = leporid.choose(
+        planted(), 600, models=("toppop", "itemknn"), progress=False, clock=Clock()
+    )
+    assert chosen.why.startswith("Careful: on test toppop is better than the chosen model, -")
+
+
+def test_groups_of_users_are_reported_apart(chosen: Choice) -> None:
+    groups = {row["users of the test part"].split()[0]: row for row in chosen.details["users"]}
+    assert {"all", "warm", "tail"} <= groups.keys()
+    assert groups["all"]["value"] == pytest.approx(chosen.tested[0]["NDCG@10"])
+    assert 0 < groups["tail"]["number"] < groups["warm"]["number"]
+
+
+def test_titles_of_an_item_table_are_in_the_report(short: None, tmp_path: Path) -> None:
+    data = planted()
+    rows = [f"{key},Title of {key}" for key in data.items.ids.to_pylist()]
+    (tmp_path / "items.csv").write_text("\n".join(["item_id,title", *rows]) + "\n")
+    how: dict[str, Any] = {"models": ("toppop", "itemknn"), "output": tmp_path / "out"}
+    how |= {"items": tmp_path / "items.csv", "progress": False, "clock": Clock()}
+    leporid.choose(data, 600, **how)
+    page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
+    assert page.count("Title of ") >= 15
+
+
 def test_a_metric_made_of_two_means(short: None) -> None:
     chosen = leporid.choose(
         planted(), 600, "F1@5", models=("toppop", "itemknn"), progress=False, clock=Clock()
@@ -271,7 +328,10 @@ def test_a_metric_made_of_two_means(short: None) -> None:
 
 
 @pytest.mark.slow
-def test_networks_are_trained_from_the_best_initialisation(short: None, tmp_path: Path) -> None:
+def test_networks_are_trained_from_the_best_initialisation(
+    short: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(candidates, "_SMALL_LOG_STEPS", 400)
     data = leporid.synthesize(200, 90, 6000, seed=2)
     models = ("toppop", "itemknn", "bpr")
     chosen = leporid.choose(

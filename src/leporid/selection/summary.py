@@ -207,7 +207,7 @@ def search_table(search: Search) -> list[dict[str, Any]]:
 def commands(search: Search, final: Decision, source: str, folder: Path) -> list[str]:
     """What tests the chosen model again, with the same number, and what fits it again."""
     problem = search.evaluator.problem
-    lines = [f"leporid evaluate {source} {shlex.quote(str(folder))} --at {problem.cutoff}"]
+    lines = [f"leporid evaluate {shlex.quote(str(folder))} --data {source} --at {problem.cutoff}"]
     for member in final.members:
         words = ["leporid train", source, f"--model {member.model}", f"--seed {problem.seed}"]
         words += [f"--init {member.init}"] if member.init else []
