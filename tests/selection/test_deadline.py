@@ -75,18 +75,27 @@ def test_what_it_does_is_in_files_and_what_it_refuses_is_said(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("power", [1.0, 1.5, 2.0, 3.0])
-def test_seconds_are_foreseen_from_a_small_share(
+def test_seconds_are_foreseen_from_small_shares(
     power: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    clock = Clock()
+    clock, fitted = Clock(), []
     monkeypatch.setattr(runtime_estimates, "share_of", lambda split, share: share)
-    expected, worst = estimate_seconds(
-        lambda share: clock.advance(100.0 * share**power),  # type: ignore[operator]
-        planted(),
-        clock,
-    )
-    assert expected == pytest.approx(100.0 * 4 ** (1.7 - power))
-    assert worst == pytest.approx(100.0 * 4 ** (3 - power))
+
+    def fit(share: Any) -> None:
+        fitted.append(share)
+        clock.advance(100.0 * share**power)
+
+    linear = 100.0 * (1 / 8) ** (power - 1)
+    expected, worst = estimate_seconds(fit, planted(), 1.1 * linear, clock)
+    if power < 3:
+        assert expected == pytest.approx(100.0)
+        assert fitted[-1] == 1 / 4
+    assert worst == pytest.approx(100.0 * (1 / fitted[-1]) ** (3 - power))
+    expected, worst = estimate_seconds(fit, planted(), math.inf, clock)
+    assert expected <= 101 <= 2 * worst
+    expected, worst = estimate_seconds(fit, planted(), 1e-3, clock)
+    assert expected <= 101 <= 2 * worst
+    assert fitted[-1] == 1 / 16, "no larger share where the smallest one says enough"
 
 
 def test_a_share_is_a_log_of_its_own() -> None:

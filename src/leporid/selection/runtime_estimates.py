@@ -29,8 +29,10 @@ _SUBPROCESS_ABOVE = 0.02
 """Final fits that take more than this share of the budget probably run in a subprocess."""
 _SUBPROCESS_SECONDS = 4.0
 """Time to begin a subprocess, until it has been measured."""
-_SHARE, _POWER = 1 / 4, 1.7
-"""A fit is timed on this share of the users and items, and taken to grow with this power of it."""
+_SHARES = 1 / 16, 1 / 8, 1 / 4
+"""Of users and items, each twice the one before."""
+_MAX_POWER = 3.0
+"""Fits grow at most with this power of the share: a dense inverse, or pairs of items."""
 
 
 @dataclass
@@ -122,9 +124,10 @@ class RuntimeEstimates:
             def fit(part: Split) -> object:
                 return models.get(candidate.model)(**candidate.settings).fit(part)
 
+            enough = FIRST_SHARE * self.timer.budget
             try:
                 with warnings.catch_warnings(action="ignore", category=LeporidWarning):
-                    seconds = estimate_seconds(fit, self.problem.inner, self.timer.clock)
+                    seconds = estimate_seconds(fit, self.problem.inner, enough, self.timer.clock)
             except LeporidError:  # the model refuses so few items
                 seconds = 0.0, 0.0
             self.shares[candidate.fit_key] = seconds
@@ -132,19 +135,28 @@ class RuntimeEstimates:
 
 
 def estimate_seconds(
-    fit: Callable[[Split], object], split: Split, clock: Callable[[], float] = time.perf_counter
+    fit: Callable[[Split], object],
+    split: Split,
+    enough: float,
+    clock: Callable[[], float] = time.perf_counter,
 ) -> tuple[float, float]:
-    """Expected and worst seconds of `fit(split)`, from a share of the users and items.
+    """Expected and worst seconds of `fit(split)`, from small shares of the users and items.
 
-    Fits grow with the share itself up to its third power: a dense inverse, or pairs of items.
+    No larger share is measured once it is clear that the fit takes less, or more, than `enough`.
     """
-    times = []
-    for share in (_SHARE / 4, _SHARE, _SHARE):  # the first loads or compiles what the model needs
+    fit(share_of(split, _SHARES[0]))  # loads or compiles what the model needs
+    power, last = 1.0, 0.0
+    for share in _SHARES:
         part, begun = share_of(split, share), clock()
         fit(part)
-        times.append(clock() - begun)
-    seconds = max(min(times[1:]), 1e-4)  # a busy machine makes either of them longer
-    return seconds / _SHARE**_POWER, seconds / _SHARE**3
+        seconds = max(clock() - begun, 1e-4)
+        if share == _SHARES[-1]:
+            power = min(max(math.log2(seconds / last), 1.0), _MAX_POWER)
+        worst = seconds / share**_MAX_POWER
+        if worst <= enough or seconds / share >= enough:
+            break
+        last = seconds
+    return seconds / share**power, worst
 
 
 def share_of(split: Split, share: float) -> Split:

@@ -136,18 +136,6 @@ class Search:
                     self._settle(sent.pop(task), rung, answer)
                 time.sleep(_POLL_WORKERS)
 
-    def needs(self, candidate: Candidate, rung: int = FULL) -> tuple[float, float]:
-        """Seconds of a trial, and those to keep after it: the candidate must be able to win."""
-        return self.evaluator.cost(candidate, rung), self.reserve(candidate)
-
-    def longest(self, candidate: Candidate) -> float:
-        """Seconds that a trial may take."""
-        if candidate.kind == "neural":
-            return math.inf
-        leads = list(self.best_of_each())[:1] == [candidate.model]
-        is_first = all(r.candidate.model != candidate.model for r in self.finished)
-        return (FIRST_SHARE if leads or is_first else _VARIANT_SHARE) * self.timer.budget
-
     @property
     def has_time(self) -> bool:
         """Whether there is any time left for trials."""
@@ -155,29 +143,39 @@ class Search:
 
     def fits(self, candidate: Candidate, rung: int = FULL) -> bool:
         """Whether there is time for a trial."""
+        return not self._obstacle(candidate, rung)
+
+    def _longest(self, candidate: Candidate) -> float:
+        """Seconds that a trial may take."""
+        if candidate.kind == "neural":
+            return math.inf
+        best = list(self.best_of_each())
+        is_lavish = candidate.model in best[:1] or candidate.model not in best
+        return (FIRST_SHARE if is_lavish else _VARIANT_SHARE) * self.timer.budget
+
+    def _obstacle(self, candidate: Candidate, rung: int) -> str:
+        """Why there is no time for a trial; empty where there is. It must be able to win."""
+        left, longest = self.timer.left, self._longest(candidate)
         if not self.has_time:
-            return False
-        cost, after = self.needs(candidate, rung)
-        return cost <= self.longest(candidate) and cost + after <= self.timer.left
+            return "its turn came when the time was over"
+        cost, after = self.evaluator.cost(candidate, rung), self.reserve(candidate)
+        takes = f"its fit takes about {format_duration(cost)}"
+        if cost > longest:
+            return f"{takes}, more than one trial may ({format_duration(longest)})"
+        if cost + after > left:
+            end = f"the end after it {format_duration(after)}"
+            return f"{takes}, {end}; {format_duration(left)} were left"
+        return ""
 
     def _admit(self, candidate: Candidate, rung: int) -> float | None:
         """The deadline of a trial; None, and an event, where there is no time."""
         if self.leader is None:
             return math.inf
-        longest, left = self.longest(candidate), self.timer.left
-        if not self.has_time:
-            self._late(candidate, rung, "its turn came when the time was over")
-            return None
-        if not self.fits(candidate, rung):
-            cost, after = self.needs(candidate, rung)
-            why = f"its fit takes about {format_duration(cost)}, the end after it "
-            why += f"{format_duration(after)}; {format_duration(max(left, 0.0))} were left"
-            if cost > longest:
-                why = f"its fit takes about {format_duration(cost)}, more than one trial may "
-                why += f"({format_duration(longest)})"
+        if why := self._obstacle(candidate, rung):
             self._late(candidate, rung, why)
             return None
-        return min(self.timer.budget - self.reserve(candidate), self.timer.elapsed + longest)
+        own = self.timer.elapsed + self._longest(candidate)
+        return min(self.timer.budget - self.reserve(candidate), own)
 
     def _late(self, candidate: Candidate, rung: int, why: str) -> None:
         self.late[candidate.key] = candidate
