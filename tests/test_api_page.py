@@ -54,7 +54,7 @@ FOR_OTHER_PACKAGES = {
             "everything",
             "find_model",
         ),
-        *("continued", "fit_sentence", "named_recipe", "neighbour_rows"),
+        *("continued", "fit_sentence", "named_recipe", "neighbour_rows", "pick_blend"),
     },
     "experiments": {
         *("BASELINES", "CUTOFFS", "Cell", "FittedRun", "GridStatus", "Meter", "classical_models"),

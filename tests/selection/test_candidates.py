@@ -155,6 +155,8 @@ def test_few_steps_become_more_steps_with_smaller_batches(
 
 
 def test_the_trainings_and_the_final_fits_fit_into_their_share() -> None:
-    seconds = training_seconds(100.0, entrants=2)
+    seconds = training_seconds(100.0, 90.0, entrants=2)
     small, whole, continued = seconds / 4, seconds, 2 * seconds / 3
     assert 1.25 * (small + whole + continued) == pytest.approx(100.0)
+    seconds = training_seconds(100.0, 50.0, entrants=2)
+    assert 1.25 * (seconds / 4 + seconds) == pytest.approx(50.0)

@@ -51,7 +51,6 @@ def choose(
     begun = _clock()
     from leporid.selection import choose as run_search
     from leporid.selection import parse_duration
-    from leporid.selection.summary import best_rows
 
     seconds = parse_duration(budget)
     split = log.split(data, quiet=json_output)
@@ -82,9 +81,12 @@ def choose(
     if json_output:
         print_json(chosen.to_dict())
         return
-    shown = ("model", "init", "settings", metric, "seconds", "ms per request", "memory")
-    ended = [row for row in chosen.table if row["came to"] == "the end"]
-    rows = [{key: row[key] for key in shown} for row in best_rows(ended)]
+    shown = ("model", "init", "settings", metric, "memory")
+    rows = [
+        {key: row[key] for key in shown}
+        | {key: f"{row[key]:.3g}" for key in ("seconds", "ms per request")}
+        for row in chosen.best
+    ]
     print_table(f"{metric} on the inner validation split, the best of each model", rows)
     typer.echo("\n\n".join(chosen.why.splitlines()))
     print_files([output, output / "report.html"])

@@ -29,6 +29,7 @@ from leporid.selection.events import open_journal, progress_lines, seconds_spent
 from leporid.selection.finalise import Session, finalise, last_decision
 from leporid.selection.schedule import run_schedule
 from leporid.selection.search import Search
+from leporid.selection.summary import best_rows
 
 _RESERVE_SHARE, _RESERVE_SECONDS = 0.04, 1.0
 """Kept for the choice of a blend, the report and other files."""
@@ -67,6 +68,11 @@ class Choice:
 
     def __repr__(self) -> str:
         return f"Choice({self.winner}, after {format_duration(self.elapsed)})"
+
+    @property
+    def best(self) -> list[dict[str, Any]]:
+        """The best row of each model that was evaluated on all users."""
+        return best_rows([row for row in self.table if row["came to"] == "the end"])
 
     def to_dict(self) -> dict[str, Any]:
         """Everything but the model, as plain values."""
@@ -120,26 +126,22 @@ def choose(
     if isinstance(data, str | Path):
         name, source, data = dataset or Path(data).stem, source or str(data), load(data)
     split = data if isinstance(data, Split) else split_by(data, protocol, seed=seed)
-    if len(split.train) == 0:
-        raise DataError(
-            f"nothing is left to learn from: under {split.protocol} no user has enough "
-            f"interactions for a training part; give a log with several interactions per user"
-        )
+    _check_split(split)
+    items = None if items is None else str(items)
     with contextlib.ExitStack() as stack:
         folder = Path(output or stack.enter_context(tempfile.TemporaryDirectory()))
         if (folder / "race").is_dir():
             told = f"{folder} holds a search of 0.7, which does not go on: a new one begins"
             warnings.warn(told, LeporidWarning, stacklevel=2)
         question: dict[str, Any] = {"data": split.digest, "protocol": split.protocol}
-        question |= {"metric": metric, "seed": seed, "items": None if items is None else str(items)}
+        question |= {"metric": metric, "seed": seed, "items": items}
         kept = folder / "search"
         journal, standing = open_journal(kept, question), read_answer(folder)
         if standing is not None and standing.budget >= seconds:
             return _kept(standing, folder, f"the answer for {format_duration(standing.budget)}")
         timer = Timer(seconds, seconds_spent(journal) + spent + clock() - begun, clock)
         tell = progress_lines(progress, timer, metric)
-        table = None if items is None else str(items)
-        problem = Problem.of(split, metric, seed=seed, device=device, items=table)
+        problem = Problem.of(split, metric, seed=seed, device=device, items=items)
         evaluator = TrialEvaluator(problem, timer, kept, workers)
         reserve = _RESERVE_SHARE * seconds + _RESERVE_SECONDS
         search = Search(evaluator, journal, timer, reserve=reserve, tell=tell)
@@ -189,6 +191,14 @@ def _kept(standing: Answer, folder: Path, why: str) -> Choice:
     """The answer that the folder holds, unchanged."""
     note = f"nothing was written: {folder} keeps {standing.parts['winner']}, {why}"
     return Choice(Recommender.load(standing.model), folder=folder, note=note, **standing.parts)
+
+
+def _check_split(split: Split) -> None:
+    if len(split.train) == 0:
+        raise DataError(
+            f"nothing is left to learn from: under {split.protocol} no user has enough "
+            f"interactions for a training part; give a log with several interactions per user"
+        )
 
 
 def _check(metric: str, models: Sequence[str] | None) -> None:

@@ -259,21 +259,23 @@ def plan_networks(search: Search, names: Sequence[str], share: float) -> dict[st
     if not rank_inits(search, names[0], settings[names[0]]):
         return {}
     planned: dict[str, dict[str, Any]] = {}
-    entrants = min(len(names), _NETWORKS)
-    seconds = training_seconds(share * (search.timer.left - search.reserve()), entrants)
+    # One that wins needs no time for the end of the leader; one that does not needs no end.
+    whole = share * (search.timer.left - search.end_seconds())
+    least = search.timer.left - search.reserve()
+    seconds = training_seconds(whole, least, entrants=min(len(names), _NETWORKS))
     for name, own in settings.items():
         if len(planned) == _NETWORKS or search.timer.left - search.reserve() < seconds:
-            break
+            break  # timing the others took too long
         if (fitted := _fitted_plan(search, name, own, seconds)) is not None:
             planned[name] = fitted
     search.note("plan", settings=planned, speeds=speeds)
     return planned
 
 
-def training_seconds(left: float, entrants: int) -> float:
-    """Seconds of one training, such that all trainings and the final fits take `left`."""
+def training_seconds(whole: float, least: float, entrants: int) -> float:
+    """Seconds of one training: all trainings and final fits take `whole`, trainings `least`."""
     trials = 1 + RUNGS[SMALL] * (entrants - 1)
-    return left / (_PLAN_MARGIN * (trials + 2 * CONTINUED_STEPS))
+    return min(whole / (trials + 2 * CONTINUED_STEPS), least / trials) / _PLAN_MARGIN
 
 
 def _fitted_plan(
@@ -356,6 +358,6 @@ def _share_of_time(search: Search, share: float) -> Guard:
 
 
 def _has_gpu(device: str) -> bool:
-    from leporid.training.device import resolve_device
+    from leporid.training import resolve_device  # loads torch
 
     return bool(resolve_device(device).type != "cpu")
