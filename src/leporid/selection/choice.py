@@ -31,8 +31,8 @@ from leporid.selection.schedule import run_schedule
 from leporid.selection.search import Search
 from leporid.selection.summary import best_rows
 
-_RESERVE_SHARE, _RESERVE_SECONDS = 0.04, 1.0
-"""Kept for the choice of a blend, the report and other files."""
+_RESERVE_SHARE, _RESERVE_SECONDS = 0.04, 1.5
+"""Kept for the choice of a blend, the report, other files, and the end of the process."""
 _TOO_SMALL = (
     "the log is too small to evaluate anything: no user has enough interactions to hold some back; "
     "the most popular items are the answer until there are more"

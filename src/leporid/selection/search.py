@@ -189,7 +189,7 @@ class Search:
         try:
             outcome = run(candidate, rung)
         except OutOfTimeError as error:
-            seconds = format_duration(round(self.timer.elapsed - begun, 1))
+            seconds = format_duration(self.timer.elapsed - begun)
             self._late(candidate, rung, f"{error}, {seconds} after it began")
             return
         except TrainingInterruptedError:
