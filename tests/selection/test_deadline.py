@@ -54,6 +54,17 @@ def evaluator_of(folder: Path, budget: float = math.inf, tick: float = 0.0) -> T
     return TrialEvaluator(Problem.of(planted(), "NDCG@10"), timer, folder)
 
 
+def test_a_training_is_begun_if_most_of_its_steps_fit(tmp_path: Path) -> None:
+    estimates = evaluator_of(tmp_path).estimates
+    net = Candidate(model="bpr", init="random", settings={"steps": 1000}, kind="neural")
+    estimates.speeds["bpr"] = 0.1
+    assert estimates.cost(net, FULL, is_fitted=False) == pytest.approx(1.2 * 60)
+    estimates.steps[net.key] = 250
+    assert estimates.cost(net, FULL, is_fitted=False) == pytest.approx(1.2 * 35)
+    estimates.steps[net.key] = 1000
+    assert estimates.cost(net, FULL, is_fitted=False) == 0
+
+
 def test_what_outlasts_its_time_is_killed(tmp_path: Path) -> None:
     pid = tmp_path / "pid"
 

@@ -23,6 +23,8 @@ SAFETY = 1.2
 """Factor on estimates."""
 FIRST_SHARE = 0.15
 """Share of the budget that the first trial of a classical model may take."""
+_MIN_TRAINED = 0.6
+"""A training is begun if there is time for this share of its steps; the deadline ends it."""
 _DOUBT = 3.0
 """A fit may take this much longer than measured, or than the worst estimate."""
 _SUBPROCESS_ABOVE = 0.02
@@ -52,11 +54,12 @@ class RuntimeEstimates:
     """`fit` and `ranking` of all users, by candidate, and by model for the last candidate."""
 
     def cost(self, candidate: Candidate, rung: int, is_fitted: bool) -> float:
-        """Estimated seconds of a trial; 0 where nothing is known."""
+        """Estimated seconds of a trial, of a training at least; 0 where nothing is known."""
         ranking = self._before(candidate).get("ranking", 0.0) * RUNGS[rung]
         if candidate.kind == "neural":
-            steps = self.stop_step(candidate, rung) - self.steps.get(candidate.key, 0)
-            return SAFETY * self.speeds.get(candidate.model, 0.0) * steps + ranking
+            done = self.steps.get(candidate.key, 0)
+            steps = _MIN_TRAINED * self.stop_step(candidate, rung) - done
+            return SAFETY * self.speeds.get(candidate.model, 0.0) * max(steps, 0.0) + ranking
         return SAFETY * (0.0 if is_fitted else self.fit_seconds(candidate)) + ranking
 
     def fit_seconds(self, candidate: Candidate) -> float:
