@@ -61,8 +61,8 @@ _VALIDATIONS, _VALIDATION_USERS = 8, 1_000
 _PLAN_MARGIN = 1.25
 """For validations and preparations, which the timed steps do not have."""
 _TIMED_STEPS, _TIMED_SECONDS = 8, 1.0
-_TIMING_SHARE = 0.12
-"""Share of the time left that one initialisation, or timing one network, may take."""
+_INIT_SHARE = 0.15
+"""Share of the time left that one initialisation may take."""
 _ROUNDS = 60
 """Rounds of variants at most: more would overfit the inner split."""
 _VARIED_MODELS = 3
@@ -292,10 +292,6 @@ def _fitted_plan(
             settings = {**settings, "batch_size": max(2 ** (size.bit_length() - 1), _MIN_BATCH)}
             time_steps(search, name, settings)
             steps = int(seconds / speeds[name])
-    except OutOfTimeError:
-        why = "its first steps took longer than could be spent on timing them"
-        search.note("left out", model=name, why=why)
-        return None
     except _REFUSALS as error:
         search.note("left out", model=name, why=str(error))
         return None
@@ -315,12 +311,11 @@ def time_steps(search: Search, model: str, settings: Mapping[str, Any]) -> None:
 
     def stop(step: int) -> bool:
         at.append(search.timer.clock())
-        is_long = at[-1] - at[0] > _TIMED_SECONDS or guard.is_over()
-        return step >= _TIMED_STEPS or (step > 1 and is_long)
+        return step >= _TIMED_STEPS or (step > 1 and at[-1] - at[0] > _TIMED_SECONDS)
 
     problem = search.evaluator.problem
     network: Any = models.get(model)(**{**settings, "eval_every": 0})
-    guard = _share_of_time(search, _TIMING_SHARE)
+    guard = Guard(search.timer, search.timer.budget - search.reserve())
     how = {"device": problem.device, "progress": guard, "callbacks": [StopWhen(stop)]}
     with warnings.catch_warnings(action="ignore", category=LeporidWarning):
         network.fit(problem.inner, seed=problem.seed, **how)
@@ -339,7 +334,8 @@ def rank_inits(search: Search, model: str, settings: dict[str, Any]) -> dict[str
     """Probe the initialisations: how well their vectors predict without any training."""
     evaluator, values = search.evaluator, {}
     for init in evaluator.problem.inits:
-        guard = _share_of_time(search, _TIMING_SHARE)
+        timer = search.timer
+        guard = Guard(timer, timer.elapsed + _INIT_SHARE * (timer.left - search.reserve()))
         candidate = Candidate(model=model, init=init, settings=settings, kind="neural")
         try:
             vectors = evaluator.embeddings(candidate, guard)
@@ -350,11 +346,6 @@ def rank_inits(search: Search, model: str, settings: dict[str, Any]) -> dict[str
     values = dict(sorted(values.items(), key=lambda pair: -pair[1]))
     search.note("inits", values=values)
     return values
-
-
-def _share_of_time(search: Search, share: float) -> Guard:
-    timer = search.timer
-    return Guard(timer, timer.elapsed + share * (timer.left - search.reserve()))
 
 
 def _has_gpu(device: str) -> bool:

@@ -125,8 +125,9 @@ def what_next(search: Search, tested: Tested, details: Mapping[str, Any]) -> str
         said.append(f"More time: the second half of the search gained {gain:.1f}%.")
     missing = [row for row in details["left out"] if row["model"] in (*NETWORKS, "networks")]
     if missing:
-        name = missing[0]["model"].replace("networks", "no network was trained")
-        said.append(f"A GPU: {name}, {missing[0]['why']}.")
+        name = missing[0]["model"]
+        what = "no network was trained" if name == "networks" else f"{name} was left out"
+        said.append(f"A GPU: {what}, {missing[0]['why']}.")
     if tested.table is not None:
         relevant = int(tested.table.relevant.sum())
         cold = int(tested.table.cold_relevant.sum())
