@@ -55,7 +55,7 @@ FOR_OTHER_PACKAGES = {
             "everything",
             "find_model",
         ),
-        *("continued", "fit_sentence", "named_recipe", "neighbour_rows"),
+        *("continued", "fit_sentence", "named_recipe", "neighbour_rows", "pick_blend"),
     },
     "experiments": {
         *("BASELINES", "BaselineCheck", "CUTOFFS", "Cell", "Event", "FittedRun", "GridStatus"),

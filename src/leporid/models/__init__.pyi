@@ -1,4 +1,5 @@
 from .blend import Blend as Blend
+from .blend import pick_blend as pick_blend
 from .shared.catalogue import GENERAL as GENERAL
 from .shared.catalogue import available as available
 from .shared.catalogue import describe as describe
