@@ -113,10 +113,14 @@ def test_the_window_is_short_where_the_last_items_tell_the_next() -> None:
 
 
 def test_the_window_is_everything_where_order_says_nothing() -> None:
-    """Each user likes items of six groups out of forty, in any order."""
+    """Each user likes two groups of items out of ten, one of them more, in any order."""
     draw = np.random.default_rng(0)
-    groups = np.arange(400).reshape(40, 10)
-    liked = [groups[draw.permutation(40)[:6]].ravel() for _ in range(400)]
-    item = np.stack([draw.permutation(items)[:40] for items in liked])
-    user, time = np.divmod(np.arange(item.size), 40)
-    assert best_window(leporid.load({"user": user, "item": item.ravel(), "time": time})) is None
+    groups = np.arange(1000).reshape(10, 100)
+    item = []
+    for _ in range(600):
+        much, little = groups[draw.permutation(10)[:2]]
+        own = np.concatenate([draw.choice(much, 24, False), draw.choice(little, 6, False)])
+        item.append(draw.permutation(own))
+    user, time = np.divmod(np.arange(600 * 30), 30)
+    log = leporid.load({"user": user, "item": np.concatenate(item), "time": time})
+    assert best_window(log) is None

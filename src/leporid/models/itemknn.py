@@ -17,7 +17,7 @@ from leporid.errors import ConfigError
 from leporid.graph import top_k_neighbours
 from leporid.models.shared.lists import Indices, Scores
 from leporid.models.shared.profiles import WINDOW_SPACE, ItemWeights, ProfileConfig
-from leporid.models.shared.sparse import canonical, top_k_products, unit_size
+from leporid.models.shared.sparse import canonical, top_k_products
 from leporid.progress import ProgressLike
 from leporid.space import Choice, Float, Int, SearchSpace
 
@@ -150,10 +150,7 @@ def _weighted_cosines(
     elif own is None:
         own = np.full(rows.shape[0], -1, np.int32)
     share = config.asymmetric_alpha if config.similarity == "asymmetric_cosine" else 0.5
-    # Shrinkage is in units of the largest weight. In float32 the square of a weight of 1e-30 is 0,
-    # that of 1e20 infinite.
-    against, power = unit_size(against)
-    rows = rows if power == 1.0 else canonical(sparse.csr_array(rows / power))
+    # In float32 the square of a weight of 1e-30 is 0, that of 1e20 infinite.
     wide = [x.astype(np.float64) for x in (rows, against)]
     squares = [np.asarray(x.multiply(x).sum(axis=1)) for x in wide]
     return top_k_products(

@@ -38,7 +38,7 @@ _NEIGHBOURS, _USERS = 100, 2000
 
 
 def best_window(train: Interactions) -> int | None:
-    """The window whose items predict the following ones best; None without an order.
+    """The longest window within a standard error of the best; None without an order.
 
     Item neighbours from the first 80% of each user's interactions rank the rest, by NDCG@10. The
     window belongs to the log, not to one model: linear, neighbour and factor models agree on it.
@@ -65,8 +65,10 @@ def best_window(train: Interactions) -> int | None:
             return rows_times(history_rows(newest, train.n_items), weights)
 
         table = evaluate(score, split, at=(10,), part="valid", metrics=("NDCG",))
-        quality[window] = table.mean()["NDCG@10"]
-    return max(WINDOWS, key=lambda window: quality[window])
+        quality[window] = table.per_user("NDCG@10")
+    best = max(quality.values(), key=np.mean)
+    lost = {window: best - value for window, value in quality.items()}
+    return next(w for w, x in lost.items() if x.mean() <= x.std() / np.sqrt(len(x)))
 
 
 class ProfileRecommender(Recommender):
