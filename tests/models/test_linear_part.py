@@ -12,7 +12,7 @@ import pytest
 import leporid
 from leporid.data import Interactions, Split
 from leporid.models import Recommender
-from leporid.models.dlr2.linear_part import LinearPart, choose_gain
+from leporid.models.dlr2.linear_part import choose_gain
 from leporid.models.shared.profiles import best_window
 from leporid.models.slim import SLIM
 
@@ -34,7 +34,8 @@ def model(split: Split) -> Any:
 
 def test_scores_are_the_networks_and_the_gain_times_slims(split: Split, model: Any) -> None:
     alone = leporid.train("dlr2", split, init="svd", linear_gain=0.0, **SETTINGS)
-    slim = SLIM().fit(split, progress=False)
+    l1, l2 = model.config.linear_penalties
+    slim = SLIM(l1=l1, l2=l2).fit(split, progress=False)
     expected = alone.score(USERS) + 8.0 * slim.score(USERS)
     np.testing.assert_allclose(model.score(USERS), expected, rtol=1e-4, atol=1e-5)
     histories = [split.train.sequences().of(user) for user in range(5)]
@@ -72,17 +73,11 @@ def test_the_gain_is_large_where_the_linear_part_alone_knows(
     split: Split, informed: str, gains: set[float]
 ) -> None:
     """One part scores the held-out items by 1, the other draws numbers."""
-    targets = split.valid.csr().toarray().astype(np.float32)
+    users = np.unique(split.valid.user)
+    targets = split.valid.csr().toarray().astype(np.float32)[users]
     noise = np.random.default_rng(0).standard_normal(targets.shape).astype(np.float32)
-    network = targets if informed == "network" else 5 * noise
-
-    class Part(LinearPart):
-        def scores(self, histories: Any) -> Any:
-            users = np.unique(split.valid.user)
-            return (targets if informed == "linear" else np.abs(noise))[users]
-
-    linear = Part(SLIM(), 1.0)
-    assert choose_gain(lambda users, _: network[users], linear, split) in gains
+    network, linear = (targets, np.abs(noise)) if informed == "network" else (5 * noise, targets)
+    assert choose_gain(network, linear, users, split) in gains
 
 
 def test_without_validation_there_is_none_to_choose(split: Split) -> None:

@@ -25,6 +25,8 @@ from leporid.models.shared.sparse import canonical
 from leporid.models.slim import SLIM
 
 GAINS = (0.0, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0)
+PENALTIES = ((1.0, 100.0), (3.0, 30.0))
+"""L1 and L2 of the SLIMs that are tried: for sparse logs, and for dense ones without order."""
 _USERS, _SCORES = 2000, 40_000_000
 """Users of the validation part that choose the gain, and the scores they may have in all."""
 _PREFIX = "linear."
@@ -84,40 +86,53 @@ def _empty(window: Any, train: Interactions) -> SLIM:
 
 
 def fit_linear_part(
-    network: Callable[[Indices, Sequences], Scores], gain: float | str, split: Split
+    network: Callable[[Indices, Sequences], Scores],
+    gain: float | str,
+    penalties: tuple[float, float] | None,
+    split: Split,
 ) -> LinearPart | None:
     """SLIM beside a trained network; `gain` is a number, or "auto": chosen on validation."""
     if gain == 0 or (gain == "auto" and not len(split.valid)):
         return None
-    model = SLIM().fit(split, progress=False)
-    chosen = choose_gain(network, LinearPart(model, 1.0), split) if gain == "auto" else gain
-    return LinearPart(model, float(chosen)) if chosen else None
+    pairs = PENALTIES if penalties is None and len(split.valid) else [penalties or PENALTIES[0]]
+    fitted = [LinearPart(SLIM(l1=l1, l2=l2).fit(split, progress=False), 1.0) for l1, l2 in pairs]
+    users, part = _sampled(split)
+    known = split.train.sequences()
+    linear = [one.scores(known.take(users)) for one in fitted]
+    best = 0
+    if len(fitted) > 1:
+        best = int(np.argmax([_quality(scores, users, part).mean() for scores in linear]))
+    if gain == "auto":
+        gain = choose_gain(network(users, known), linear[best], users, part)
+    return LinearPart(fitted[best].model, float(gain)) if gain else None
 
 
-def choose_gain(
-    network: Callable[[Indices, Sequences], Scores], linear: LinearPart, split: Split
-) -> float:
-    """The smallest gain that is within one standard error of the best, by NDCG@10 on validation.
-
-    The smallest, since the first items after the training part are those a linear model knows best:
-    the gain that is best there is too large for later ones.
-    """
+def _sampled(split: Split) -> tuple[Indices, Split]:
+    """Some users of the validation part, and the split with their part of it."""
     users = np.unique(split.valid.user)
     most = max(1, min(_USERS, _SCORES // split.n_items))
     if len(users) > most:
         users = np.sort(np.random.default_rng(0).choice(users, most, replace=False))
     valid = split.valid.select(np.isin(split.valid.user, users))
-    part, known = dataclasses.replace(split, valid=valid), split.train.sequences()
-    parts = network(users, known), linear.scores(known.take(users))
+    return users, dataclasses.replace(split, valid=valid)
 
-    def quality(gain: float) -> NDArray[np.float64]:
-        def score(some: Indices, _: Sequences) -> Scores:
-            rows = np.searchsorted(users, some)
-            return parts[0][rows] + np.float32(gain) * parts[1][rows]
 
-        return evaluate(score, part, at=(10,), part="valid", metrics=("NDCG",)).per_user("NDCG@10")
+def _quality(scores: Scores, users: Indices, part: Split) -> NDArray[np.float64]:
+    """NDCG@10 on validation of each user, who has a row of the scores."""
 
-    values = {gain: quality(gain) for gain in GAINS}
+    def score(some: Indices, _: Sequences) -> Scores:
+        return scores[np.searchsorted(users, some)]
+
+    return evaluate(score, part, at=(10,), part="valid", metrics=("NDCG",)).per_user("NDCG@10")
+
+
+def choose_gain(network: Scores, linear: Scores, users: Indices, part: Split) -> float:
+    """The smallest gain that is within one standard error of the best, by NDCG@10 on validation.
+
+    The smallest, since the first items after the training part are those a linear model knows best:
+    the gain that is best there is too large for later ones.
+    """
+    values = {gain: _quality(network + np.float32(gain) * linear, users, part) for gain in GAINS}
     best = max(values.values(), key=np.mean)
     lost = {gain: best - value for gain, value in values.items()}
     return min(g for g, x in lost.items() if x.mean() <= x.std() / np.sqrt(len(x)))

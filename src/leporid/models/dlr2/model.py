@@ -133,9 +133,13 @@ class DLR2(NeuralRecommender):
             self.config = self.config.replace(freeze_steps=steps)
         self.linear = None
         super()._fit(split, **options)
-        self.linear = fit_linear_part(self.score, self.config.linear_gain, split)
-        # A refit on everything has no validation to choose by.
-        self.config = self.config.replace(linear_gain=self.linear.gain if self.linear else 0.0)
+        config = self.config
+        found = fit_linear_part(self.score, config.linear_gain, config.linear_penalties, split)
+        # Kept in the settings: a refit on everything has no validation to choose by.
+        slim, gain = (found.model.config, found.gain) if found else (None, 0.0)
+        penalties = (slim.l1, slim.l2) if slim else config.linear_penalties
+        self.config = config.replace(linear_gain=gain, linear_penalties=penalties)
+        self.linear = found
 
     def _restore(self, arrays: dict[str, NDArray[Any]]) -> None:
         self.linear = LinearPart.taken_from(arrays, self.train)
