@@ -153,7 +153,7 @@ def test_the_catalogues_say_what_each_takes() -> None:
     assert by_name["sasrec"]["new_users"]
     assert by_name["toppop"]["new_users"]
     l2 = next(row for row in by_name["ease"]["settings"] if row["setting"] == "l2")
-    assert (l2["type"], l2["default"], l2["range"]) == ("float", 1000.0, "above 0")
+    assert (l2["type"], l2["default"], l2["range"]) == ("float", 300.0, "above 0")
     assert "ridge" in l2["meaning"]
     inherited = {row["setting"]: row["meaning"] for row in by_name["dlr2"]["settings"]}
     assert "Optimiser steps" in inherited["steps"]

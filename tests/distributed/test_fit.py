@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 from scipy import sparse
 from typer.testing import CliRunner
@@ -274,13 +275,15 @@ def test_the_command_line_uses_the_cluster(
     pairs = zip(data.user.tolist(), data.item.tolist(), strict=True)
     log.write_text("user,item\n" + "".join(f"{user},{item}\n" for user, item in pairs))
     runner = CliRunner()
-    arguments = ["embed", str(log), "--dim", "6", "--k", "9", "--format", "npy", "--json"]
+    arguments = ["embed", str(log), "--dim", "6", "--k", "9", "--format", "parquet", "--json"]
     for name, more in (("there", ["--scheduler", client.scheduler.address]), ("here", [])):
         done = runner.invoke(app, [*arguments, "-o", str(tmp_path / name), *more])
         assert done.exit_code == 0, done.output
     for side in ("users", "items"):
-        there, here = (np.load(tmp_path / name / f"{side}.npy") for name in ("there", "here"))
-        np.testing.assert_array_equal(there, here)
+        there, here = (
+            pq.read_table(tmp_path / name / f"{side}.parquet") for name in ("there", "here")
+        )
+        assert there.equals(here)
 
     arguments = ["embed", str(log), "-o", str(tmp_path / "no"), "--method", "svd"]
     done = runner.invoke(app, [*arguments, "--scheduler", client.scheduler.address])

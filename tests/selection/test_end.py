@@ -23,7 +23,7 @@ from tests.selection.clocks import Clock
 from tests.selection.test_choose import log_of
 from tests.selection.test_search import Killed
 
-BUDGET, MORE, LOADING = 200.0, 300.0, 60.0
+BUDGET, MORE, LOADING = 150.0, 300.0, 60.0
 """Seconds of a search, of a longer one, and before a session has read the log."""
 STEPS: list[tuple[Any, str, int]] = [
     (finalise, "decide_or_restore", 1),

@@ -74,6 +74,21 @@ for _name, _file in COMMANDS.items():
     else:
         app.command(_name)(as_command(getattr(_module, _name)))
 
+MOVED = ("reproduce", "leaderboard")
+"""These only say where they are now."""
+
+
+def _moved(context: typer.Context) -> None:
+    """Moved out of the package: `python -m reproduction` in a clone of the repository."""
+    name = f"`leporid {context.info_name}` has moved out of the package"
+    typer.echo(f"{name}: run `python -m reproduction` in a clone of the repository", err=True)
+    raise typer.Exit(2)
+
+
+for _name in MOVED:
+    _any_arguments = {"allow_extra_args": True, "ignore_unknown_options": True}
+    app.command(_name, hidden=True, context_settings=_any_arguments)(_moved)
+
 
 def _version(show: bool) -> None:
     if show:

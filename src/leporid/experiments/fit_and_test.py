@@ -216,7 +216,7 @@ def against_baselines(
         if model.name == "ease" and split.n_items > MAX_EASE_ITEMS:
             left_out = f"EASE is left out: {split.n_items:,} items are more than {MAX_EASE_ITEMS:,}"
             continue
-        if fitted is not None and (fitted.name, fitted.config) == (model.name, model.config):
+        if fitted is not None and (fitted.name, fitted.asked) == (model.name, model.asked):
             continue
         name = type(model).__name__
         reporter.start(f"baseline {name}")

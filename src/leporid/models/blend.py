@@ -32,6 +32,13 @@ from leporid.models.shared.train import train
 from leporid.progress import ProgressLike
 
 _MAX_PICKS, _MAX_USERS = 5, 5_000
+_WHOLE: dict[str, Any] = {"window": None}
+_BEFORE: dict[str, dict[str, Any]] = {
+    **dict.fromkeys(("userknn", "itemknn", "slim", "ease", "p3alpha", "rp3beta"), _WHOLE),
+    **dict.fromkeys(("gfcf", "turbocf"), _WHOLE),
+    "ials": {"dim": 64, "unobserved_weight": 0.1, "l2": 0.01, **_WHOLE},
+}
+"""Defaults before version 0.8.0, whose blends did not keep the settings of their members."""
 _PARTS: dict[str, Any] = {"model": str, "settings": dict, "init": str | None, "weight": float}
 
 
@@ -126,7 +133,9 @@ class Blend(Recommender):
             for number, member in enumerate(self.members)
             for key, array in member._arrays().items()
         }
-        text = json.dumps([member.fitting.to_dict() for member in self.members])
+        text = json.dumps(
+            [{**m.fitting.to_dict(), "config": m.config.to_dict()} for m in self.members]
+        )
         return {"fittings": np.frombuffer(text.encode(), np.uint8), **arrays}
 
     def _restore(self, arrays: dict[str, NDArray[Any]]) -> None:
@@ -139,7 +148,10 @@ class Blend(Recommender):
             raise DataError(f"fittings does not describe {len(self.config.members)} members")
         for number, (about, fitting) in enumerate(zip(self.config.members, fittings, strict=True)):
             kind = catalogue.get(about["model"])
-            member = kind(kind.config_class.from_saved(about.get("settings", {})))
+            config = _BEFORE.get(kind.name, {}) | about.get("settings", {})
+            if isinstance(fitting, dict):
+                config = fitting.pop("config", config)
+            member = kind(kind.config_class.from_saved(config))
             member._train, member._known = self._train, self._known
             member.fitting, prefix = Fitting.from_dict(fitting), f"{number}."
             own = {k.removeprefix(prefix): a for k, a in arrays.items() if k.startswith(prefix)}

@@ -53,6 +53,7 @@ def best_window(train: Interactions) -> int | None:
         split = dataclasses.replace(split, valid=valid)
     if not len(users):
         return None
+    repeats = not train.is_first.all()
     by_item = canonical(split.train.csr().T)
     neighbours = top_k_neighbours(by_item, min(_NEIGHBOURS, train.n_items - 1), shrink=20.0)
     weights = canonical(neighbours.csr().T)
@@ -64,7 +65,9 @@ def best_window(train: Interactions) -> int | None:
             newest = histories if window is None else histories.last(window)
             return rows_times(history_rows(newest, train.n_items), weights)
 
-        table = evaluate(score, split, at=(10,), part="valid", metrics=("NDCG",))
+        table = evaluate(
+            score, split, at=(10,), part="valid", metrics=("NDCG",), exclude_seen=not repeats
+        )
         quality[window] = table.per_user("NDCG@10")
     best = max(quality.values(), key=np.mean)
     lost = {window: best - value for window, value in quality.items()}

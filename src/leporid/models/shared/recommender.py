@@ -69,8 +69,8 @@ class Recommender(abc.ABC):
             config = config.replace(**settings)
         if not isinstance(config, self.config_class):
             raise ConfigError(f"{self.name} takes a {self.config_class.__name__}, not {config!r}")
-        self.config = self._asked = config
-        """`config` is `_asked` with what a fit has found out of the log."""
+        self.config = self.asked = config
+        """`config` is what was asked for, with "auto" replaced by what a fit has found."""
         self._known: Interactions | None = None
         self._train: Interactions | None = None
         self.fitting = saved.Fitting()
@@ -80,7 +80,7 @@ class Recommender(abc.ABC):
         state = "not fitted"
         if self._known is not None:
             state = f"fitted on {len(self.users):,} users, {len(self.items):,} items"
-        parts = filter(None, [self._asked.changed_words(), state])
+        parts = filter(None, [self.asked.changed_words(), state])
         return f"{type(self).__name__}({'; '.join(parts)})"
 
     @classmethod
@@ -189,7 +189,7 @@ class Recommender(abc.ABC):
             warnings.warn(
                 f"{text}ials, itemknn and userknn use them)", LeporidWarning, stacklevel=4
             )
-        self.config, self._known, self._train = self._asked, None, split.train
+        self.config, self._known, self._train = self.asked, None, split.train
 
     @property
     def known(self) -> Interactions:
