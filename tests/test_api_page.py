@@ -44,7 +44,7 @@ FOR_OTHER_PACKAGES = {
         *("SpectralInitializer", "cached_fit", "content_edges", "nearest_by_content"),
         *("principal_components", "standardizes", "truncated_svd"),
     },
-    "interop": {"BENCHMARK_LINES", "CONFIG_LINES", "FORMATS", "TARGETS"},
+    "interop": {"BENCHMARK_LINES", "CONFIG_LINES", "FORMATS", "INITIALIZE_LINES", "TARGETS"},
     "models": {
         *(
             "BuildContext",

@@ -110,6 +110,12 @@ def make_progress(progress: bool | ProgressLike | None) -> ProgressLike:
     return progress
 
 
+def say(line: str) -> None:
+    """One line on stderr."""
+    if os.environ.get("LEPORID_PROGRESS", "").lower() != "off":
+        _say(line)
+
+
 def _say(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 

@@ -91,7 +91,7 @@ def embed(
     folder of `leporid data split`, of which only the training part is read: vectors that have
     seen the test part leak it.
     """
-    from leporid.interop import CONFIG_LINES, write_embeddings
+    from leporid.interop import INITIALIZE_LINES, write_embeddings
 
     initializer = method.initializer()
     train, protocol = _read(data, part, log, resources, json_output)
@@ -113,7 +113,10 @@ def embed(
     report |= {"part": "train" if protocol else "all", "protocol": protocol}
     print_report(json_output, report, [], files)
     if format.format == "recbole" and not json_output:
-        typer.echo(f"\nAdd to RecBole's configuration (also in recbole.yaml):\n\n{CONFIG_LINES}")
+        typer.echo(
+            "\nRecBole's models do not read preloaded weights by themselves. "
+            f"After the model is built:\n\n{INITIALIZE_LINES % output}"
+        )
 
 
 def _read(

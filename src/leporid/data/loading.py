@@ -43,6 +43,7 @@ from leporid.errors import (
     UnknownNameError,
     closest,
 )
+from leporid.progress import say
 
 
 def load(
@@ -59,8 +60,9 @@ def load(
     header: bool | None = None,
     encoding: str = "utf-8",
     order: Literal["file"] | None = None,
+    progress: bool = True,
 ) -> Interactions:
-    """Read an interaction log; `.source` says what was guessed of what the arguments leave open.
+    """Read an interaction log; says on stderr, and in `.source`, which columns were guessed.
 
     Parameters
     ----------
@@ -81,6 +83,7 @@ def load(
     separator, header, encoding : of a text file, where its first line does not show them
     order : "file" takes the order of the rows as time; by default a time column says the order,
         and without one there is none
+    progress : False says nothing
 
     Returns
     -------
@@ -107,7 +110,10 @@ def load(
         raw = _read_frame(source, asked, f"the {kind.__module__.split('.')[0]} {kind.__name__}")
     with in_words(raw.report.origin):
         raw = raw.in_file_order() if order == "file" else raw
-        return to_interactions(raw, min_rating, duplicates)
+        data = to_interactions(raw, min_rating, duplicates)
+    if progress and raw.report.guessed:
+        say(f"{raw.report.origin}: {raw.report.sentence()}")
+    return data
 
 
 def _locate(source: str | os.PathLike[str]) -> Path | str:

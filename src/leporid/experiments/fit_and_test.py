@@ -154,7 +154,7 @@ def train_to_folder(
     folder: Path,
     model: str,
     split: Split,
-    init: str | None,
+    init: str | InitialEmbeddings | None,
     *,
     dataset: str,
     experiment: str = "train",
