@@ -1,6 +1,6 @@
 """What initial embeddings do, on MovieLens-100K: the five parts of `leporid demo`.
 
-stages     `run_demo`: runs them
+stages     `run_demo`: runs them; `two_towers`: part 2
 two_tower  the PyTorch model of part 2
 page       `sentences`, `headline` and `write_page`: the result in words and as HTML
 """
