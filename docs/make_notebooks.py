@@ -60,7 +60,6 @@ def main() -> None:
         notebook = json.loads(path.read_text(encoding="utf-8"))
         with tempfile.TemporaryDirectory() as folder:
             before = Path.cwd()
-            os.environ["LEPORID_CACHE"] = f"{folder}/cache"
             os.chdir(folder)
             try:
                 run(notebook)

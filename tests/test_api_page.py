@@ -106,7 +106,8 @@ def test_sentences_of_parameters_are_descriptions_and_types_stay() -> None:
     pytest.importorskip("griffe")
     described = runpy.run_path(str(ROOT / "docs" / "parameters.py"))["described"]
     text = "A.\n\nParameters\n----------\na : int\n    Long.\nb, c : short\nd : a sentence that\n"
-    text += "    goes on\ne : what it is\n    Another sentence.\nf : 'auto', float or None\n    Kept.\n\n"
+    text += "    goes on\ne : what it is\n    Another sentence.\nf : 'auto', float or None\n"
+    text += "    Kept.\n\n"
     text += "Returns\n-------\nd : e\n"
     expected = text.replace("b, c : short", "b, c\n    short").replace("d : a", "d\n    a")
     expected = expected.replace("e : what it is", "e\n    what it is.")
