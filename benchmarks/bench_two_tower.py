@@ -13,7 +13,7 @@ from typing import Any
 from benchmarks.harness import RECORDS, write_record
 from leporid.artifacts import write_json
 
-LOGS = {"lastfm": 1, "movietweetings-100k": 10, "ml-100k": 10, "ml-1m-r3": 20}
+LOGS = {"ml-100k": 10, "lastfm": 1, "movietweetings-100k": 10}
 """The k-core of each log."""
 STEPS = 1000
 

@@ -79,14 +79,14 @@ def _section(record: dict[str, Any]) -> str:
     return "\n".join([*lines, markdown_table(record), ""])
 
 
-def fill(text: str, name: str, table: str) -> str:
-    """Replace what stands between the markers of a table."""
+def fill(text: str, name: str, table: str, gap: str = "\n") -> str:
+    """Replace what stands between the markers of a table; the site needs empty lines around it."""
     begin, end = f"<!-- {name}:begin -->", f"<!-- {name}:end -->"
     before, found, rest = text.partition(begin)
     _, closed, after = rest.partition(end)
     if not found or not closed:
         raise DataError(f"the page needs the markers {begin} and {end}")
-    return f"{before}{begin}\n{table}\n{end}{after}"
+    return f"{before}{begin}\n{gap}{table}\n{gap}{end}{after}"
 
 
 def record(name: str) -> dict[str, Any]:
@@ -147,6 +147,14 @@ def filled() -> dict[str, dict[str, Callable[[], str]]]:
     }
 
 
+def filled_page(name: str, made: dict[str, Callable[[], str]]) -> str:
+    """A page with all its tables made again."""
+    text = (ROOT / name).read_text(encoding="utf-8")
+    for marker, write in made.items():
+        text = fill(text, marker, write(), gap="" if name == "README.md" else "\n")
+    return text
+
+
 def generated() -> dict[str, str]:
     """The pages that are written as a whole."""
     return {
@@ -160,11 +168,7 @@ def generated() -> dict[str, str]:
 def main() -> None:
     """Read, write."""
     pages = generated()
-    for name, made in filled().items():
-        text = (ROOT / name).read_text(encoding="utf-8")
-        for marker, write in made.items():
-            text = fill(text, marker, write())
-        pages[name] = text
+    pages |= {name: filled_page(name, made) for name, made in filled().items()}
     for name, text in pages.items():
         with atomic_path(ROOT / name) as path:
             path.write_text(text, encoding="utf-8")

@@ -66,7 +66,7 @@ def first_screen(logs: list[Log], found: list[Difference], record: dict[str, Any
         f"needs {own['LEPORID is there after']} steps\n  instead of {own['best step, random']} for "
         f"the same quality, and ends {percent:.0f}% higher in NDCG@10.\n"
         f"- **A strong default.** DLR2 is above SASRec on {rivals['above']} of {rivals.total()} "
-        f"public logs and below on {rivals['below']}.\n"
+        f"public logs and below on {rivals['below'] or 'none'}.\n"
         f"- **Where it does not help.** DLR2 itself ends level from random embeddings on "
         f"{dlr2['level']} of {dlr2.total()} logs. Over eight models\n  LEPORID is above random in "
         f"{ours['above']} of {ours.total()} pairs of log and model, and below in {ours['below']}."

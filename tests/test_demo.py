@@ -79,7 +79,7 @@ def test_the_runs_can_be_compared_and_used(shown: str, log: Path) -> None:
     assert [row["init"] for row in told["runs"]] == ["leporid", "random", "leporid"]
     records = [RunRecord.read(Path(run) / "record.json") for run in runs]
     assert told["runs"][2]["HR@10"]["mean"] == records[2].metrics["HR@10"]
-    assert [record.recipe for record in records] == [None, "paper", "paper"]
+    assert [record.recipe for record in records] == ["general", "paper", "paper"]
     # Both runs of the paper's experiment differ in the initial embeddings alone.
     assert records[1].config == records[2].config
     assert records[1].config["steps"] == 4

@@ -15,9 +15,11 @@ import typer.main
 import leporid
 from leporid.artifacts import read_json
 from leporid.cli.app import app
+from leporid.data import write_log
 from leporid.errors import DataError
 from leporid.evaluation import MetricTable
 from leporid.experiments import RunRecord
+from leporid.training import loop
 
 ROOT = Path(__file__).parents[1]
 GENERATED = {"benchmarks.md", "leaderboard.md", "paper.md"}
@@ -76,6 +78,45 @@ def test_the_how_to_for_ones_own_model_runs(
     # nn.Embedding draws rows of length 8: they come down to 1.
     wanted = names["vectors"].standardized(1 / 8).items.vectors
     assert torch.allclose(module["item_embedding"].weight.detach(), torch.from_numpy(wanted))
+
+
+ELSEWHERE = ("field2id_token", "distributed", "ml-100k", "create_app", "faiss", "qdrant", "onnx")
+"""Blocks that need another program, a service or a download; other tests run some of them."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["data", "initialisers", "own-model", "scale", "train"])
+def test_the_python_of_a_page_runs_in_order(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    torch = pytest.importorskip("torch")
+    pytest.importorskip("optuna")
+    pytest.importorskip("implicit")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("LEPORID_CACHE", str(tmp_path))
+    spread = loop._spread
+
+    def short(config: Any, sampler: Any) -> Any:
+        config = spread(config, sampler)
+        return config.replace(steps=min(config.steps, 12), eval_every=min(config.eval_every, 6))
+
+    monkeypatch.setattr(loop, "_spread", short)
+    log = leporid.synthesize(150, 90, 4000, seed=5)
+    for file in ("ratings.csv", "next-month.csv"):
+        write_log(log, tmp_path / file)
+    split = leporid.temporal_split(log)
+    tables = [leporid.evaluate(leporid.train(model, split), split) for model in ("toppop", "ease")]
+    rows = {"user_embedding": split.train.n_users, "item_embedding": split.train.n_items}
+    module = {side: torch.nn.Embedding(count, 64) for side, count in rows.items()}
+    names: dict[str, Any] = {
+        "leporid": leporid, "split": split, "train": split.train, "X": split.train.csr(),
+        "new": split.train.csr()[:2], "my_module": torch.nn.ModuleDict(module),
+        **dict.fromkeys(("a", "a1", "a2", "a3", "c"), tables[0]),
+        **dict.fromkeys(("b", "b1", "b2", "b3"), tables[1]),
+    }  # fmt: skip
+    for number, block in enumerate(blocks(ROOT / "docs" / f"{name}.md", "python"), 1):
+        if not any(word in block for word in ELSEWHERE):
+            exec(compile(block, f"{name}.md, block {number}", "exec"), names)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -214,9 +255,7 @@ def test_every_table_is_what_the_records_give() -> None:
     made = script("make_pages.py")
     for name, tables in made["filled"]().items():
         text = (ROOT / name).read_text(encoding="utf-8")
-        for marker, write in tables.items():
-            expected = made["fill"](text, marker, write())
-            assert text == expected, f"{name}, {marker}: run `python docs/make_pages.py`"
+        assert text == made["filled_page"](name, tables), "run `python docs/make_pages.py`"
 
 
 def test_the_generated_pages_can_be_made() -> None:

@@ -7,7 +7,7 @@ import shutil
 import sys
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -41,6 +41,7 @@ def demo(
     if json_output:
         print_json({**asdict(result), "report": str(report)})
         return
+    tables: tuple[list[dict[str, Any]], ...]
     tables = ([], [], result.rows, result.picks, result.paper_rows)
     for (head, text), rows in zip(sentences(result).items(), tables, strict=True):
         typer.echo(f"\n{head}\n{text}")

@@ -87,7 +87,7 @@ def run_demo(
         own = {"baselines": False, **spec, **own}
         return train_to_folder(output / folder, "dlr2", split, init, progress=progress, **own)
 
-    own: dict[str, Any] = {"settings": {"steps": steps}, "baselines": True}
+    own: dict[str, Any] = {"recipe": "general", "settings": {"steps": steps}, "baselines": True}
     best, check = dlr2("part 3 of 5: DLR2, then baselines", "dlr2", vectors, **own)
     rows = [_row(baseline.name, baseline.metrics) for baseline in check.baselines]
     # Of the paper's networks the one that trains in seconds on a CPU.

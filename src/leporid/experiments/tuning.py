@@ -79,8 +79,9 @@ def tune(
     _check(metric, trials, split)
     part: Part = "test" if inner_validation else "valid"
     split = inner_validation_split(split) if inner_validation else split
-    searched = {k: v for k, v in (space or cls.search_space).items() if k not in fixed}
-    check_space(searched, {f.name for f in fields(cls.config_class)}, cls.name)
+    declared = space or cls.search_space
+    check_space(declared, {f.name for f in fields(cls.config_class)}, cls.name)
+    searched = {k: v for k, v in declared.items() if k not in fixed}
     fixed = {**cls.recipe_settings(named_recipe(cls, recipe), split.train), **fixed}
     question = {
         "model": cls.name,
@@ -216,9 +217,11 @@ def _ask(
         inside = [n for n, dim in space.items() if defaults[n] in dim and active(dim, defaults)]
         study.enqueue_trial({name: _as_optuna(space[name], defaults[name]) for name in inside})
     chosen: dict[str, Any] = {}
+    # A condition may be about a setting that is not searched.
+    given = {name: value for name, value in defaults.items() if name not in space}
     trial = study.ask()
     for name, dim in space.items():
-        if not active(dim, chosen):
+        if not active(dim, {**given, **chosen}):
             continue
         if isinstance(dim, Choice):
             place = trial.suggest_categorical(name, range(len(dim.options)))
