@@ -47,7 +47,7 @@ def test_the_first_screen_has_commands_python_and_shell() -> None:
 
 def test_no_line_embeds_a_log_that_has_not_been_split() -> None:
     for line in re.findall(r"^leporid embed (\S+)", README, re.MULTILINE):
-        assert re.search(rf"^leporid data split .* -o {line}$", README, re.MULTILINE), line
+        assert re.search(rf"^leporid data split .* -o {line}\b", README, re.MULTILINE), line
 
 
 def environment(folder: Path) -> dict[str, str]:
