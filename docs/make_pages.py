@@ -129,8 +129,8 @@ def filled() -> dict[str, dict[str, Callable[[], str]]]:
         "docs/initialisers.md": {"probe": lambda: tables.probe_table(record("probe_vectors"))},
         "docs/models.md": {
             "scales": lambda: tables.scale_table(record("scales")),
-            "new-users": lambda: tables.folded(
-                tables.new_users_table(read_json(RESULTS / "new-users.json")["runs"]) + "\n"
+            "new-users": lambda: tables.new_users_table(
+                read_json(RESULTS / "new-users.json")["runs"], ("dlr2", "sasrec", "ease")
             ),
             "baselines": lambda: tables.baseline_table(
                 *(store.records("ml-1m-r3", [name]) for name in ("baselines-untuned", "baselines"))

@@ -288,17 +288,18 @@ GROWN = {
 }
 
 
-def new_users_table(runs: list[dict[str, Any]]) -> str:
-    """NDCG@10 by the items a model is given of somebody new, mean over the seeds."""
+def new_users_table(runs: list[dict[str, Any]], models: tuple[str, ...]) -> str:
+    """NDCG@10 by the number of items given of a new user, mean over the seeds.
+
+    Of DLR2 the runs with a blank user row, as `recommend_history` has it.
+    """
     given = list(runs[0]["given"])
     found: dict[tuple[str, str], list[dict[str, dict[str, float]]]] = {}
     for run in runs:
-        name = f"{run['model']}, {run['row']} row" if run["row"] else run["model"]
-        found.setdefault((run["log"], name), []).append(run["given"])
-    lines = ["| log | model | seeds | " + " | ".join(f"{n} given" for n in given) + " |"]
-    lines.append("|---|---|---:|" + "---:|" * len(given))
+        if run["model"] in models and run["row"] != "placed":
+            found.setdefault((run["log"], run["model"]), []).append(run["given"])
+    rows = []
     for key, values in found.items():
         means = (sum(v[n]["NDCG@10"] for v in values) / len(values) for n in given)
-        cells = [*key, str(len(values)), *(f"{mean:.4f}" for mean in means)]
-        lines.append("| " + " | ".join(cells) + " |")
-    return "\n".join(lines)
+        rows.append([*key, str(len(values)), *(f"{mean:.4f}" for mean in means)])
+    return table(["log", "model", "seeds", *(f"{n} given" for n in given)], rows, words=2)
