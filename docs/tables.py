@@ -61,10 +61,12 @@ def first_screen(logs: list[Log], found: list[Difference], record: dict[str, Any
     ours = Counter(d.gain.outcome for d in pairs)
     dlr2 = Counter(d.gain.outcome for d in pairs if d.first.model == "dlr2")
     percent = 100 * own["difference"] / own["NDCG@10, random"]
+    above = sum(row["low"] > 0 for row in record["rows"])
     return (
         f"- **Your own model learns sooner.** A two-tower model in plain PyTorch on MovieLens-100K "
         f"needs {own['LEPORID is there after']} steps\n  instead of {own['best step, random']} for "
-        f"the same quality, and ends {percent:.0f}% higher in NDCG@10.\n"
+        f"the same quality, and ends {percent:.0f}% higher in NDCG@10. It ends above on {above} of "
+        f"{len(record['rows'])} logs.\n"
         f"- **A strong default.** DLR2 is above SASRec on {rivals['above']} of {rivals.total()} "
         f"public logs and below on {rivals['below'] or 'none'}.\n"
         f"- **Where it does not help.** DLR2 itself ends level from random embeddings on "

@@ -131,7 +131,8 @@ def _data(
         else:
             titles = load_items(files.items) if files.items else {}
             named = {str(key): info for key, info in titles.items()}
-            return load(name), named, f"{name} ({files.interactions.name})"
+            log = load(name, progress=False)
+            return log, named, f"{name} ({files.interactions.name})"
     data = synthesize(943, 1682, 100_000, seed=seed)
     return data, {}, f"SYNTHETIC data made by leporid.synthesize, not real users: {why}"
 
