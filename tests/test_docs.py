@@ -305,6 +305,16 @@ def test_the_tables_of_records_are_made_while_pages_are_built() -> None:
     assert found
 
 
+def test_files_of_the_root_lead_to_pages_or_nowhere() -> None:
+    pytest.importorskip("latex2mathml")
+    text = script("hooks.py")["on_page_markdown"]('--8<-- "ARCHITECTURE.md"')
+    assert "[GLOSSARY.md](glossary.md)" in text
+    for page in ("architecture", "changelog", "glossary"):
+        made = script("hooks.py")["included"](f"{page.upper()}.md")
+        for target in re.findall(r"\]\(([^)\s]+)\)", made):
+            assert "://" in target or (ROOT / "docs" / target).is_file(), (page, target)
+
+
 def test_formulas_become_mathml() -> None:
     pytest.importorskip("latex2mathml")
     made = script("hooks.py")["on_page_content"]
