@@ -59,10 +59,10 @@ browser:
 	  apt-get install -y -qq chromium postgresql > /dev/null; } || \
 	echo "could not install chromium and postgresql: tests that need them will be skipped"
 
-# The systems that models are exported to, and the loggers of training; one by one, since one
-# whose pins do not go with ours should not keep the others away.
+# The systems that models are exported to; one by one, since one whose pins do not go with ours
+# should not keep the others away.
 outside: env
-	@for extra in faiss qdrant onnx mlflow wandb moto; do $(INSTALL) ".[$$extra]" || \
+	@for extra in faiss qdrant onnx moto; do $(INSTALL) ".[$$extra]" || \
 	echo "could not install $$extra: tests that need it will be skipped"; done
 	@$(INSTALL) . pgserver || echo "could not install pgserver: tests that need it will be skipped"
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.harness import timed, write_record
-from leporid.data.splitting import temporal_split
+from leporid.data import temporal_split
 from leporid.data.synthetic import synthesize
 from leporid.diagnostics import summarize
 from leporid.initializers.bpr import BPR

@@ -16,9 +16,9 @@ import leporid
 from benchmarks.harness import write_record
 from leporid.data.split import Split
 from leporid.models.dlr2.model import DLR2
-from leporid.training import Batch, Sampler, TrainingData, backward_of, recent_items
-from leporid.training.backward import Backward, Eager
+from leporid.training import Backward, Batch, Sampler, TrainingData, recent_items
 
+Step = Callable[[Batch, float], Tensor]
 PAIRS_AT_ONCE = 512
 SETTINGS = {"users": 1500, "items": 3000, "dim": 64, "length": 5, "batch_size": 256}
 
@@ -113,7 +113,7 @@ def _training(split: Split, device: torch.device) -> list[dict[str, Any]]:
         loss.backward()  # type: ignore[no-untyped-call]
         return loss
 
-    def trainer(module: nn.Module, backward: Backward, fused: bool | None) -> Callable[[], None]:
+    def trainer(module: nn.Module, backward: Step, fused: bool | None) -> Callable[[], None]:
         optimizer = torch.optim.Adam(module.parameters(), lr=1e-3, fused=fused)
         module.train()
 
@@ -126,10 +126,10 @@ def _training(split: Split, device: torch.device) -> list[dict[str, Any]]:
 
     works = {
         "plain": trainer(plain, plain_backward, None),
-        "leporid": trainer(model.net, backward_of(model, world=1), True),
+        "leporid": trainer(model.net, Backward(model), True),
     }
     if device.type == "cuda":
-        works["leporid, not recorded"] = trainer(model.net, Eager(model), True)
+        works["leporid, not recorded"] = trainer(model.net, Backward(model).eager, True)
     return _compare("training samples/s", device, steps * size, works)
 
 
@@ -163,7 +163,7 @@ def _scoring(split: Split, device: torch.device) -> list[dict[str, Any]]:
         model.anchors()
 
         def two_stage() -> Any:
-            return model._two_stage(s, 10, 200, hidden)
+            return model.two_stages(s, 10, 200, hidden)
 
         difference = float((pair_by_pair() - fused()).abs().max())
         assert difference < 1e-3, difference
@@ -174,7 +174,9 @@ def _scoring(split: Split, device: torch.device) -> list[dict[str, Any]]:
 
 def _recall(model: DLR2, users: NDArray[np.int32]) -> float:
     """Share of the full ranking's top 10 that two stages find, mean over users."""
-    full, found = model.top_k(users, 10), model.two_stage(users, 10)
+    hidden = model.known.sequences().take(users)
+    full, found = model.top_k(users, 10), model.retrieve(users, 10, 200, hidden=hidden)
+    assert found is not None
     pairs = zip(full.items, found.items, strict=True)
     return float(np.mean([len(np.intersect1d(a, b)) / len(a) for a, b in pairs]))
 

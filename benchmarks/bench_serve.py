@@ -149,7 +149,10 @@ def recommend(model: Recommender, user: Any) -> Any:
     """What a program without a server would call: the same stages as the server's."""
     if not isinstance(model, DLR2):
         return model.recommend(user, n=N)
-    top = model.two_stage(model.users.indices([user]), N, ServeLimits().two_stage)
+    index = model.users.indices([user])
+    hidden = model.known.sequences().take(index)
+    top = model.retrieve(index, N, ServeLimits().two_stage, hidden=hidden)
+    assert top is not None
     return model.items.externals(top.items)
 
 
@@ -158,7 +161,8 @@ def recommend_history(model: Recommender, history: list[Any]) -> Any:
     if not isinstance(model, DLR2):
         return model.recommend_history(history, n=N)
     rows = Sequences.from_rows([model.items.indices(history)])
-    top = model.two_stage(None, N, ServeLimits().two_stage, histories=rows)
+    top = model.retrieve(None, N, ServeLimits().two_stage, histories=rows, hidden=rows)
+    assert top is not None
     return model.items.externals(top.items)
 
 

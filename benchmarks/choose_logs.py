@@ -1,12 +1,13 @@
 """`leporid choose` on the logs: what it chooses, what that is worth on test, whether time is kept.
 
-python -m benchmarks.choose_logs DATA [--only lastfm,beauty] [--budget 5m] [--device cpu]
-                                 [--records FOLDER] [--keep FOLDER]
-python -m benchmarks.choose_logs --table [--records FOLDER]
+python -m benchmarks.choose_logs --budget 5m --logs lastfm,beauty --out FOLDER [--data FOLDER]
+                                 [--device cpu] [--keep FOLDER]
+python -m benchmarks.choose_logs --table [--out FOLDER]
 
-DATA is a folder with the logs named below. Each log is a process of its own, and its record, with
-every event of the search, is FOLDER/<log>.json. To run logs side by side give each call one log and
-its own cores (taskset -c 0,1 python -m ...). `--table` makes records/choose.json of all records.
+`--data` is a folder with the logs named below [$LEPORID_DATA]. Each log is a process of its own,
+and its record, with every event of the search, is FOLDER/<log>.json. To run logs side by side give
+each call one log and its own cores (taskset -c 0,1 python -m ...). `--table` makes
+records/choose.json of all records. Nothing is fetched.
 """
 
 from __future__ import annotations
@@ -100,27 +101,28 @@ def row_of(record: dict[str, Any], best: float, ease: float) -> dict[str, Any]:
 def main() -> None:
     """The logs that are there, one after the other; or the table."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("data", type=Path, nargs="?")
-    parser.add_argument("--only", default=",".join(LOGS))
+    parser.add_argument("--data", type=Path, default=os.environ.get("LEPORID_DATA"))
+    parser.add_argument("--logs", default=",".join(LOGS))
     parser.add_argument("--budget", default="5m")
     parser.add_argument("--device", default="cpu")
-    parser.add_argument("--records", type=Path, default=RECORDS / "choose")
+    parser.add_argument("--out", type=Path, default=RECORDS / "choose")
     parser.add_argument("--keep", type=Path, help="Folder for the runs; else they are removed.")
     parser.add_argument("--table", action="store_true")
     options = parser.parse_args()
     leading = leaders()
-    for name in options.only.split(",") if options.data else ():
-        found = sorted(options.data.glob(f"{name}.*"))
+    for name in () if options.table or options.data is None else options.logs.split(","):
+        found = sorted(Path(options.data).glob(f"{name}.*"))
         if not found:
             print(f"{name}: no {options.data / name}.*, left out", flush=True)
             continue
         with tempfile.TemporaryDirectory() as aside:
             folder = (options.keep or Path(aside)) / name
             record = {"log": name, **run(found[0], LOGS[name], options, folder)}
-        write_json(options.records / f"{name}.json", record)
+        options.out.mkdir(parents=True, exist_ok=True)
+        write_json(options.out / f"{name}.json", record)
         print(row_of(record, *leading[name]), flush=True)
     if options.table:
-        records = [read_json(path) for path in sorted(options.records.glob("*.json"))]
+        records = [read_json(path) for path in sorted(options.out.glob("*.json"))]
         budgets = ", ".join(sorted({record["asked"] for record in records}))
         settings = {"budget": budgets, "metric": METRIC, "device": options.device}
         rows = [row_of(record, *leading[record["log"]]) for record in records]

@@ -21,10 +21,10 @@ from benchmarks.harness import RECORDS, markdown_table
 from docs import tables
 from leporid.artifacts import atomic_path, read_json
 from leporid.errors import DataError
-from leporid.experiments import Results
 from reproduction.leaderboard import differences, leaderboard_page, read_leaderboard
 from reproduction.outputs import tables_page
 from reproduction.specs import LEADERBOARD
+from reproduction.store import PackedResults
 from reproduction.verdict import verdict_page
 
 RESULTS = ROOT / "results"
@@ -97,7 +97,7 @@ def record(name: str) -> dict[str, Any]:
 
 def filled() -> dict[str, dict[str, Callable[[], str]]]:
     """The tables of each page by their markers."""
-    store = Results(RESULTS)
+    store = PackedResults(RESULTS)
     logs = read_leaderboard(LEADERBOARD, RESULTS)
     compared = list(differences(logs, RESULTS))
     cold = record("cold_items")

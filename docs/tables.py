@@ -7,8 +7,10 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from leporid.experiments import Results, RunRecord, have_seen, initialisation_gains
+from leporid.experiments import RunRecord
+from reproduction.gains import have_seen, initialisation_gains
 from reproduction.leaderboard import BASES, FAMILIES, Difference, Log
+from reproduction.store import PackedResults
 
 ROWS = 10
 """So many rows of a table are shown; the others are folded away."""
@@ -222,11 +224,11 @@ def landmark_table(record: dict[str, Any], results: Path) -> str:
     """Time and angle of each share of landmarks beside what DLR2 makes of the vectors."""
     exact = [
         r
-        for r in Results(results).records("ml-1m-r3", ["initialisers"])
+        for r in PackedResults(results).records("ml-1m-r3", ["initialisers"])
         if (r.model, r.init) == ("dlr2", "leporid")
     ]
     runs = {"all": exact}
-    for run in Results(results).records("ml-1m-r3", ["landmarks"]):
+    for run in PackedResults(results).records("ml-1m-r3", ["landmarks"]):
         share = run.extra["cell"]["init_settings"]["landmarks"]
         runs.setdefault(f"1/{round(1 / share)}", []).append(run)
     lines = [

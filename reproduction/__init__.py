@@ -6,7 +6,10 @@ of the repository, on the public API of `leporid` and the records in `results/`.
 __main__           The command line
 claims.toml        The paper's claims, our sentences about them, and the comparisons behind both
 figures            The paper's figures, drawn with matplotlib (the extra 'plots')
+gains              The gain of one group of runs over another, over users and seeds
 grids/             The runs behind each table and the leaderboard, and what `--quick` changes
+initialisation-study.toml  The cells of the study of initialisations, in their order
+initialisation_study  The study: what an initialisation is worth (docs/initialisation-study.md)
 leaderboard        Every model on every log of an experiment: ranks, gains, docs/leaderboard.md
 outputs            From records to files: every table and figure, and the report around them
 paper_values.json  The numbers the paper prints
@@ -14,8 +17,14 @@ render             A table as Markdown, CSV, LaTeX or HTML
 report             Sections of the HTML report: tables with intervals, significance, training
 simulations        The data of Figures 1 and 2
 specs              The grids that a table or figure needs
+store              `PackedResults`: the records of the repository, two files per data set
+study_cells        One cell of the study: data, initial embeddings, run, record
+study_runner       Its cells on several processes, until the time is over
+study_tables       Its records in `results/`, compared: the tables of docs/initialisation.md
 tables             `PaperTable`: our values beside the printed ones
 templates/         Jinja templates of the pages and of a table in each format
 time_cost          The paper's paragraph on time: our eigensolver beside the one it used
+tuned_baselines    `tune-classical`: classical models, tuned alike and tested once
+two_tower          A model with frozen vectors and a linear map on each side
 verdict            The claims evaluated on the records: docs/verdict.md
 """

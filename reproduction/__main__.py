@@ -8,11 +8,13 @@ import sys
 from pathlib import Path
 
 from leporid.data import load
-from leporid.errors import LeporidError, UnknownNameError
-from leporid.experiments import load_split, run_grid
+from leporid.errors import ConfigError, LeporidError, UnknownNameError
+from leporid.experiments import ExperimentSpec, load_split, read_experiment, run_grid
 from reproduction.leaderboard import leaderboard_page
 from reproduction.outputs import write_outputs
 from reproduction.specs import LEADERBOARD, paper_specs, protocol_of
+from reproduction.store import PackedResults
+from reproduction.tuned_baselines import tune_classical
 from reproduction.verdict import verdict_page
 
 OUTPUTS = {
@@ -37,14 +39,28 @@ PAGES = {
     "verdict": "the paper's claims evaluated on the records, as Markdown",
     "leaderboard": "every model on every log of the leaderboard, as Markdown",
 }
+WORK = {
+    "run": "the grids of a file --source, with logs in the folder --data; records to --results",
+    "tune-classical": "every classical model tuned on --source and tested once, two records each",
+    "pack": "the records of --results into two files per data set",
+}
 
 
 def main() -> None:
     """Print a page, or run what tables and figures need and write them."""
     given = _arguments()
-    known = {**OUTPUTS, **PAGES}
+    known = {**OUTPUTS, **PAGES, **WORK}
     if given.name is None:
-        print("\n".join(f"{name:12} {what}" for name, what in known.items()))
+        print("\n".join(f"{name:15} {what}" for name, what in known.items()))
+    elif given.name == "pack":
+        print(f"{given.results}: {PackedResults(given.results).pack()} records packed")
+    elif given.name == "run":
+        how = {"device": given.device, "retry_failed": given.retry_failed, "progress": True}
+        status = run_grid(_grids(given), PackedResults(given.results), **how)
+        print(f"{status.count('done')} of {len(status.states)} cells done")
+        sys.exit(status.count("done") < len(status.states))
+    elif given.name == "tune-classical":
+        _tune_classical(given)
     elif given.name == "verdict":
         print(verdict_page(given.results))
     elif given.name == "leaderboard":
@@ -53,6 +69,22 @@ def main() -> None:
         _write(given)
     else:
         raise UnknownNameError("table, figure or page", given.name, known)
+
+
+def _grids(given: argparse.Namespace) -> list[ExperimentSpec]:
+    if given.source is None:
+        raise ConfigError("name the file of the grids: --source reproduction/grids/FILE.toml")
+    return read_experiment(given.source, given.data)
+
+
+def _tune_classical(given: argparse.Namespace) -> None:
+    log = {"core": given.core, "protocol": given.protocol, "min_rating": given.min_rating}
+    split = load_split(given.source or given.dataset, **log)
+    how = {"names": given.only, "trials": given.trials, "metric": given.metric}
+    how |= {"storage": given.storage, "replace": given.replace, "seed": given.seeds[0]}
+    for pair in tune_classical(split, given.dataset, given.results, progress=True, **how):
+        untuned, tuned = (f"{run.metrics[given.metric]:.4f}" for run in pair)
+        print(f"{pair[0].model:10} {given.metric} on test: {tuned} tuned, {untuned} untuned")
 
 
 def _write(given: argparse.Namespace) -> None:
@@ -64,7 +96,7 @@ def _write(given: argparse.Namespace) -> None:
         options = {"source": given.source, "seeds": tuple(given.seeds), "quick": given.quick, **log}
         if specs := paper_specs(names, given.dataset, **options):
             how = {"device": given.device, "retry_failed": given.retry_failed}
-            run_grid(specs, given.results, **how)
+            run_grid(specs, PackedResults(given.results), **how)
         if "table2" in names:
             data = load(source, min_rating=given.min_rating).core(given.core)
             statistics = data.stats().as_dict()
@@ -102,6 +134,13 @@ def _arguments() -> argparse.Namespace:
     add("--results", type=Path, default=Path("results"), help="folder of records [%(default)s]")
     add("--out", type=Path, help="folder to write into [reports/DATASET/NAME]")
     add("--device", default="auto", help="auto, cpu, cuda or cuda:N [auto]")
+    add("--data", type=Path, help="run: folder of the logs that the file names by path")
+    add("--protocol", default="temporal", help="tune-classical: how to split [%(default)s]")
+    add("--trials", type=int, default=20, help="tune-classical: of each model [%(default)s]")
+    add("--metric", default="NDCG@10", help="tune-classical: to maximise [%(default)s]")
+    add("--only", nargs="+", help="tune-classical: these models [all]")
+    add("--storage", type=Path, help="tune-classical: journal of the studies; resumable")
+    add("--replace", action="store_true", help="tune-classical: drop earlier records of the same")
     add("--retry-failed", action="store_true", help="run cells again that failed before")
     return parser.parse_args()
 

@@ -20,15 +20,11 @@ from scipy.stats import friedmanchisquare, rankdata, studentized_range
 
 from leporid.artifacts import read_json
 from leporid.evaluation import Comparison
-from leporid.experiments import (
-    ExperimentSpec,
-    Results,
-    RunRecord,
-    have_seen,
-    paired_gains,
-    read_experiment,
-)
+from leporid.experiments import ExperimentSpec, RunRecord, read_experiment
 from leporid.html import fill_template
+from reproduction.gains import have_seen, paired_gains
+from reproduction.store import PackedResults
+from reproduction.tuned_baselines import BASELINES
 
 FAMILIES = {
     "popularity": ("toppop",),
@@ -42,8 +38,6 @@ FAMILIES = {
 """Models by what they are, simplest first; those that a grid does not train are the baselines."""
 METRIC, ALSO = "NDCG@10", "HR@10"
 """Rows are sorted and ranked by the first; the second is shown beside it."""
-BASELINES = "baselines"
-"""The experiment of `leporid tune all-classical`."""
 BASES = ("random", "svd", "le", "bpr", "netmf", "node2vec", "graph_bert")
 """The initialisers LEPORID is compared with."""
 RIVALS: tuple[tuple[str, str | None], ...] = (
@@ -164,15 +158,15 @@ class Log:
         """What runs it; FOLDER is where the logs lie."""
         spec, lines = self.spec, []
         if any(row.model in spec.models for row in self.lacking):
-            lines.append(f"leporid run reproduction/grids/{Path(experiment).name} --data FOLDER")
+            file = f"reproduction/grids/{Path(experiment).name}"
+            lines.append(f"python -m reproduction run --source {file} --data FOLDER")
         if classical := [row.model for row in self.lacking if row.model not in spec.models]:
             options = {"dataset": spec.dataset, "core": spec.core, "protocol": spec.protocol}
             options |= {} if spec.min_rating is None else {"min-rating": spec.min_rating}
-            options["metric"] = spec.metric
-            options |= {"only": ",".join(classical), "output": "results"}
-            source = f"FOLDER/{spec.source}" if spec.source else spec.dataset
+            options |= {} if spec.source is None else {"source": f"FOLDER/{spec.source}"}
+            options |= {"metric": spec.metric, "seeds": 0, "only": " ".join(classical)}
             words = (f"--{name} {value}" for name, value in options.items())
-            lines.append(f"leporid tune all-classical {source} {' '.join(words)}")
+            lines.append(f"python -m reproduction tune-classical {' '.join(words)}")
         return lines
 
 
@@ -219,7 +213,7 @@ class Ranking:
 
 def read_leaderboard(experiment: str | Path, root: str | Path) -> list[Log]:
     """The logs of an experiment file, with what there are records of under `root`."""
-    results = Results(root)
+    results = PackedResults(root)
     path = Path(root) / _MEASURED
     measured = read_json(path) if path.is_file() else {}
     logs = []

@@ -14,13 +14,15 @@ from scipy import sparse
 
 from leporid.artifacts import atomic_path, write_json
 from leporid.errors import DataError
-from leporid.experiments import Results, RunRecord, initialisation_gains
+from leporid.experiments import RunRecord
 from leporid.html import draw_bars, figure_html, fill_template, rows_html, write_report
 from reproduction import figures
+from reproduction.gains import initialisation_gains
 from reproduction.render import FORMATS, render
 from reproduction.report import table_section, training_section
 from reproduction.simulations import simulate_embedding_change, simulate_le_dimensions
 from reproduction.specs import TABLE_GROUPS, group_name
+from reproduction.store import PackedResults
 from reproduction.tables import (
     DATA_SETS,
     NOT_FETCHED,
@@ -56,7 +58,7 @@ _QUICK_NOTE = (
 def paper_table(name: str, dataset: str, root: str | Path, *, quick: bool = False) -> PaperTable:
     """A table from whatever records exist; rows that were not run show a dash."""
     groups = [*TABLE_GROUPS[name], *_ALSO_READ.get(name, ())]
-    records = Results(root).records(dataset, [group_name(group, quick) for group in groups])
+    records = PackedResults(root).records(dataset, [group_name(group, quick) for group in groups])
     if name == "table4":
         keep = {None, "leporid"}
         records = [r for r in records if r.init in keep or (r.model, r.init) in _TABLE4_ALSO]
@@ -106,7 +108,7 @@ def write_outputs(
         elif name in ("figure1", "figure2"):
             sections.append(_simulated(name, out))
         elif name in _SENSITIVITY:
-            if records := Results(root).records(dataset, [group_name(name, quick)]):
+            if records := PackedResults(root).records(dataset, [group_name(name, quick)]):
                 sections.append(_sensitivity(name, dataset, records, out))
             elif skip_missing:
                 sections.append((_SENSITIVITY[name][0], _not_run(name, dataset)))

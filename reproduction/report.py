@@ -10,9 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leporid.evaluation import Side, compare, holm
-from leporid.experiments import Results, RunRecord
+from leporid.experiments import RunRecord
 from leporid.html import draw_bars, figure_html, rows_html
 from reproduction.render import render
+from reproduction.store import PackedResults
 from reproduction.tables import TAIL, PaperTable
 
 
@@ -42,7 +43,7 @@ def against_best(table: PaperTable, root: str | Path) -> list[dict[str, Any]]:
 
     Rows whose runs kept no hits, or those of other users, are left out.
     """
-    results = Results(root)
+    results = PackedResults(root)
     names: list[str] = []
     sides: list[Side] = []
     users: NDArray[np.int32] = np.empty(0, dtype=np.int32)

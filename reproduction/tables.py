@@ -11,7 +11,8 @@ from typing import Any
 
 from leporid.artifacts import read_json
 from leporid.errors import DataError, UnknownNameError
-from leporid.experiments import RunRecord, have_seen
+from leporid.experiments import RunRecord
+from reproduction.gains import have_seen
 
 METRICS = ("HR@5", "HR@10", "F1@5", "F1@10")
 DATA_SETS = ("ml-1m-r3", "anime-5k")

@@ -2,66 +2,81 @@
 
 `claims.toml` holds each claim with its sentence, its verdict and the comparisons behind it.
 `evaluate_claims` makes the comparisons; `Claim.contradiction` says where a written verdict is not
-what they give; `repeats` finds the same request run more than once, and what that alone changes;
-`verdict_page` is docs/verdict.md.
+what they give; `verdict_page` is docs/verdict.md.
 """
 
 from __future__ import annotations
 
-import json
 import math
 import tomllib
-from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy import stats
 
-from leporid import initializers
-from leporid.experiments import Results, RunRecord
+from leporid.evaluation import Comparison as Tested
+from leporid.evaluation import MetricTable, compare, holm
+from leporid.experiments import RunRecord
 from leporid.html import fill_template
-from reproduction.tables import DATA_SETS, measurements
+from reproduction.store import PackedResults
+from reproduction.tables import DATA_SETS, measurements, paper_rows
 
-METRIC, ALSO = "HR@10", "F1@10"
-_WIDTH = 1.96
-"""Standard errors on each side of a 95% interval."""
-_REPEATED = ("initialisers", "losses", "architectures", "alpha", "neighbours")
-"""Each of these groups has the paper's DLR2 with LEPORID initialisation among its runs."""
+METRIC = "HR@10"
+_SEEDS = 3
+"""A model that is trained needs this many runs to count."""
+_EFFECT = 0.05
+"""The size of an effect that matters where the paper prints none, as a share of the value."""
+_TABLES = {"losses": ["table6"], "architectures": ["table7"]}
+"""Where the paper prints the runs of an experiment; others are in tables 3 and 4."""
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """One number against another on one data set; all None where either was not run."""
+    """One number against another on one data set; `tested` is None where either was not run."""
 
     dataset: str
     what: str
     """Which records are compared."""
     seeds: tuple[int, int]
-    values: tuple[float, float] | None = None
-    difference: float | None = None
-    error: float = 0.0
-    """Standard error of the difference: users and seeds."""
-    also: float | None = None
-    """The difference in F1@10."""
+    tested: Tested | None = None
+    counted: bool = True
+    """Whether each trained side has three runs: fewer are shown, and decide nothing."""
+    printed: float | None = None
+    """The difference that the paper prints, as a share of its second value."""
 
     @property
-    def interval(self) -> tuple[float, float] | None:
-        """The 95% interval of the difference."""
-        if self.difference is None:
-            return None
-        return self.difference - _WIDTH * self.error, self.difference + _WIDTH * self.error
+    def percent(self) -> float:
+        """The difference in percent of the second value."""
+        return self.tested.percent if self.tested else math.nan
 
     @property
     def reading(self) -> str:
-        """`above`, `below`, `level` (the interval holds zero) or `not run yet`."""
-        if self.interval is None:
+        """What the interval says, with p-values adjusted within the claim."""
+        if self.tested is None:
             return "not run yet"
-        low, high = self.interval
-        return "above" if low > 0 else "below" if high < 0 else "level"
+        if not self.counted:
+            return "too few seeds"
+        if self.tested.outcome != "level":
+            return self.tested.outcome
+        return "level" if self.tested.high < self._effect else "cannot tell"
+
+    @property
+    def same(self) -> bool:
+        """Whether the whole interval is within five per cent."""
+        assert self.tested is not None
+        return max(-self.tested.low, self.tested.high) < _EFFECT * self.tested.mean_b
+
+    @property
+    def _effect(self) -> float:
+        """The printed difference, or five per cent, of our second value."""
+        assert self.tested is not None
+        share = self.printed if self.printed and self.printed > 0 else _EFFECT
+        return share * self.tested.mean_b
 
 
 @dataclass(frozen=True)
@@ -72,34 +87,38 @@ class Claim:
     paper: str
     sentence: str
     verdict: str
-    every: bool
-    """Whether one comparison below refutes the claim; else it speaks of a tendency."""
     command: str
     """The name that makes `python -m reproduction` run what is missing."""
     comparisons: tuple[Comparison, ...]
+    expects: str = "above"
+    """What the paper says of the first value: above the second, or about the same ("same")."""
 
     @property
     def run(self) -> list[Comparison]:
         """The comparisons there are records for."""
-        return [comparison for comparison in self.comparisons if comparison.difference is not None]
+        return [comparison for comparison in self.comparisons if comparison.tested is not None]
 
     @property
     def missing(self) -> list[str]:
         """The data sets on which something was not run."""
-        gone = (c.dataset for c in self.comparisons if c.difference is None)
+        gone = (c.dataset for c in self.comparisons if c.tested is None)
         return list(dict.fromkeys(gone))
 
     def computed(self, datasets: Collection[str] | None = None) -> str:
         """The verdict of the numbers, over all data sets or some."""
         asked = [c for c in self.comparisons if datasets is None or c.dataset in datasets]
-        readings = [c.reading for c in asked if c.difference is not None]
-        if not readings:
+        if not any(c.tested for c in asked):
             return "not run yet" if asked else "-"
-        if all(reading == "above" for reading in readings):
-            return "holds"
-        if "above" not in readings or (self.every and "below" in readings):
-            return "does not hold"
-        return "holds in part"
+        counted = [c for c in asked if c.tested and c.counted]
+        readings = [c.reading for c in counted]
+        if self.expects == "same":
+            readings = ["above" if c.same else _unlike(c.reading) for c in counted]
+        above, below = readings.count("above"), readings.count("below")
+        if counted and above == len(counted):
+            return "confirmed"
+        if above > below:
+            return "confirmed in part"
+        return "not confirmed" if below or "level" in readings else "beyond our power"
 
     @property
     def contradiction(self) -> str | None:
@@ -109,22 +128,40 @@ class Claim:
         return f"{self.title!r} is said to be {self.verdict!r}, the records say {computed!r}"
 
 
+def _unlike(reading: str) -> str:
+    """What a difference says of the claim that there is none."""
+    return "below" if reading in ("above", "below") else "cannot tell"
+
+
 def evaluate_claims(
     root: str | Path, claims: Sequence[Mapping[str, Any]] | None = None
 ) -> list[Claim]:
     """Every claim of `claims.toml` (or of `claims`) on the records under `root`."""
-    if claims is None:
-        text = Path(__file__).with_name("claims.toml").read_text("utf-8")
-        claims = tomllib.loads(text)["claims"]
     comparer = _Comparer(root)
+    words = ("title", "paper", "sentence", "verdict", "command")
     return [
         Claim(
-            **{key: entry[key] for key in ("title", "paper", "sentence", "verdict", "command")},
-            every=entry["rule"] == "every",
-            comparisons=tuple(comparer.comparisons(entry["compare"])),
+            **{key: entry[key] for key in words},
+            comparisons=_adjusted(comparer.comparisons(entry["compare"])),
+            expects=entry.get("expects", "above"),
         )
-        for entry in claims
+        for entry in (read_claims()["claims"] if claims is None else claims)
     ]
+
+
+def read_claims() -> dict[str, Any]:
+    """What `claims.toml` holds: claims, and remarks on those that are no comparison of runs."""
+    return tomllib.loads(Path(__file__).with_name("claims.toml").read_text("utf-8"))
+
+
+def _adjusted(comparisons: Iterable[Comparison]) -> tuple[Comparison, ...]:
+    """The comparisons of a claim are one family."""
+    found = list(comparisons)
+    places = [i for i, c in enumerate(found) if c.tested is not None and c.counted]
+    family = holm(found[i].tested for i in places)  # type: ignore[misc]
+    for i, tested in zip(places, family, strict=True):
+        found[i] = replace(found[i], tested=tested)
+    return tuple(found)
 
 
 def verdict_page(root: str | Path) -> str:
@@ -132,58 +169,18 @@ def verdict_page(root: str | Path) -> str:
     claims = evaluate_claims(root)
     others = {c.dataset for claim in claims for c in claim.comparisons} - set(DATA_SETS)
     columns = {"ML-1M": ["ml-1m-r3"], "Anime": ["anime-5k"], "other logs": sorted(others)}
-    filters = {"signed": lambda value: f"{value:+.4f}"}
-    again = repeats(root, *DATA_SETS)
-    values: dict[str, Any] = {"claims": claims, "columns": columns, "repeats": again}
-    values["run_to_run"] = run_to_run(again)
+    filters = {"signed": lambda value: f"{value:+.4f}", "percent": lambda value: f"{value:+.1f}%"}
+    values: dict[str, Any] = {"claims": claims, "columns": columns}
+    values["remarks"] = read_claims()["remarks"]
     return fill_template("reproduction", "verdict.md", filters, **values)
-
-
-@dataclass(frozen=True)
-class Repeats:
-    """Runs that differ in nothing but when they were made."""
-
-    dataset: str
-    model: str
-    seed: int
-    values: dict[str, float]
-    """HR@10 by the group of runs a run belongs to."""
-
-    @property
-    def deviation(self) -> float:
-        """Standard deviation of HR@10 from run to run."""
-        return float(np.std(list(self.values.values()), ddof=1))
-
-
-def repeats(root: str | Path, *datasets: str) -> list[Repeats]:
-    """Every request that was run more than once, by data set and seed."""
-    same: dict[tuple[str, str, int, str], dict[str, float]] = defaultdict(dict)
-    for dataset in datasets:
-        for record in Results(root).records(dataset, _REPEATED):
-            key = dataset, record.model, record.seed, _request(record)
-            same[key][record.experiment] = record.metrics["HR@10"]
-    return [Repeats(*key[:3], values) for key, values in sorted(same.items()) if len(values) > 1]
-
-
-def run_to_run(found: list[Repeats]) -> float:
-    """The standard deviation over the repetitions of a request, pooled; 0 where none is known."""
-    return float(np.sqrt(np.mean([one.deviation**2 for one in found]))) if found else 0.0
-
-
-def _request(record: RunRecord) -> str:
-    """The initialiser, its settings and those of the model, defaults filled in."""
-    given = record.extra["cell"]["init_settings"]
-    init = initializers.get(record.init).config_class(**given).to_dict() if record.init else {}
-    return json.dumps([record.init, record.config, init], sort_keys=True)
 
 
 class _Comparer:
     """Comparisons from the records of one folder."""
 
     def __init__(self, root: str | Path) -> None:
-        self.root, self.results = root, Results(root)
+        self.root, self.results = root, PackedResults(root)
         self._records = cache(lambda data, group: tuple(self.results.records(data, [group])))
-        self.repeats = repeats(root, *DATA_SETS)
 
     def comparisons(self, entries: Sequence[Mapping[str, Any]]) -> Iterable[Comparison]:
         for entry in entries:
@@ -207,21 +204,28 @@ class _Comparer:
             what += f", {measure}"
         if not all(sides):
             return Comparison(dataset, what, seeds)
-        means = [_mean(side, METRIC) for side in sides]
-        also: float | None = _mean(sides[0], ALSO) - _mean(sides[1], ALSO)
-        tail = [_mean(side, METRIC, tail=True) for side in sides]
-        error = math.hypot(self._user_error(sides), *self._seed_errors(sides, tail=False))
+        counted = all(side[0].init is None or len(side) >= _SEEDS for side in sides)
+        printed = _printed(dataset, first, second, measure)
+        return Comparison(dataset, what, seeds, self._tested(sides, measure), counted, printed)
+
+    def _tested(self, sides: Sequence[Sequence[RunRecord]], measure: str) -> Tested:
+        """`compare` where hits per user are kept; for tail users from their means."""
+        tables = [self._tables(side) for side in sides]
+        if measure == METRIC and all(tables) and _same_users(tables):
+            return compare(tables[0], tables[1], METRIC)
+        means = [_mean(side) for side in sides]
+        tail = [_mean(side, tail=True) for side in sides]
+        users, every = self._user_error(sides, tables), 10**6
+        errors = [(users, every), *(_seed_error(side) for side in sides)]
         # Records keep means of tail users only: a quarter of the users, twice the error.
-        tail_error = math.hypot(2 * self._user_error(sides), *self._seed_errors(sides, tail=True))
+        tail_errors = [(2 * users, every), *(_seed_error(side, tail=True) for side in sides)]
         if measure == "tail users":
-            also = _mean(sides[0], ALSO, tail=True) - _mean(sides[1], ALSO, tail=True)
-            means, error = tail, tail_error
+            means, errors = tail, tail_errors
         elif measure == "tail users' ratio against all users'":
-            error = math.hypot(error / means[1], tail_error / tail[1])
+            errors = [(e / means[1], n) for e, n in errors]
+            errors += [(e / tail[1], n) for e, n in tail_errors]
             means = [tail[0] / tail[1], means[0] / means[1]]
-            also = None
-        pair = means[0], means[1]
-        return Comparison(dataset, what, seeds, pair, pair[0] - pair[1], error, also)
+        return _by_t(means, errors, [len(side) for side in sides])
 
     def _seconds(self, dataset: str, first: Mapping[str, Any]) -> Comparison:
         """Seconds of runs against the measured ones of our own graph and eigenvectors."""
@@ -231,7 +235,8 @@ class _Comparer:
             return Comparison(dataset, what, (len(runs), 0))
         ours = sum(row["seconds"] for row in rows if "scipy" not in row["step"])
         theirs = sum(run.seconds for run in runs) / len(runs)
-        return Comparison(dataset, what, (len(runs), 1), (theirs, ours), theirs - ours)
+        tested = _by_t([theirs, ours], [], [len(runs), 1])
+        return Comparison(dataset, what, (len(runs), 1), tested)
 
     def _select(self, dataset: str, chosen: Mapping[str, Any]) -> list[RunRecord]:
         groups = chosen["experiment"]
@@ -245,41 +250,71 @@ class _Comparer:
             and all(getattr(record, key) == (value or None) for key, value in named.items())
         ]
 
-    def _user_error(self, sides: Sequence[Sequence[RunRecord]]) -> float:
+    def _tables(self, side: Sequence[RunRecord]) -> dict[int, MetricTable]:
+        """Hits per user by seed; nothing where a run kept none."""
+        kept = {record.seed: self.results.outcomes(record.key) for record in side}
+        return {seed: table for seed, table in kept.items() if table} if all(kept.values()) else {}
+
+    def _user_error(
+        self, sides: Sequence[Sequence[RunRecord]], tables: Sequence[dict[int, MetricTable]]
+    ) -> float:
         """Of the mean over users of the paired difference, each user averaged over seeds."""
-        rates = []
-        for side in sides:
-            kept = [self.results.outcomes(record.key) for record in side]
-            rates.append([outcomes.per_user("HR@10") for outcomes in kept if outcomes is not None])
-        if not all(rates) or len({len(rate) for side in rates for rate in side}) > 1:
+        if not all(tables) or not _same_users(tables):
             # Without outcomes of the same users: the runs' own intervals, as if independent.
             return math.hypot(*(_own_error(side) for side in sides))
-        gap = np.mean(rates[0], axis=0) - np.mean(rates[1], axis=0)
+        rates = [np.mean([t.per_user(METRIC) for t in side.values()], axis=0) for side in tables]
+        gap = rates[0] - rates[1]
         return float(gap.std(ddof=1) / math.sqrt(len(gap)))
 
-    def _seed_errors(self, sides: Sequence[Sequence[RunRecord]], *, tail: bool) -> list[float]:
-        """Of each mean over seeds. One seed has no deviation: it takes that of its model's runs on
-        the same data set, or where all of them have one seed on another."""
-        return [
-            0.0 if side[0].init is None else self._deviation(side, tail) / math.sqrt(len(side))
-            for side in sides
-        ]
 
-    def _deviation(self, side: Sequence[RunRecord], tail: bool) -> float:
-        """Over seeds, and not less than from run to run."""
-        least = run_to_run([one for one in self.repeats if one.model == side[0].model])
-        if len(side) > 1:
-            return max(_spread(side, tail), least)
-        for dataset in (side[0].dataset, *DATA_SETS):
-            groups: dict[tuple[str | None, ...], list[RunRecord]] = {}
-            for record in self._records(dataset, side[0].experiment):
-                if record.model == side[0].model:
-                    key = (record.init, record.recipe, record.variant)
-                    groups.setdefault(key, []).append(record)
-            spreads = [_spread(runs, tail) ** 2 for runs in groups.values() if len(runs) > 1]
-            if spreads:
-                return max(math.sqrt(sum(spreads) / len(spreads)), least)
-        return least
+def _by_t(
+    means: Sequence[float], errors: Sequence[tuple[float, int]], runs: Sequence[int]
+) -> Tested:
+    """A difference whose error has several parts, each with degrees of freedom (Satterthwaite)."""
+    difference, error = means[0] - means[1], math.hypot(*(part for part, _ in errors))
+    margin, p_value = 0.0, 0.0
+    if error:
+        freedom = error**4 / sum(part**4 / n for part, n in errors if part)
+        margin = error * float(stats.t.ppf(0.975, freedom))
+        p_value = 2 * float(stats.t.sf(abs(difference) / error, freedom))
+    return Tested(
+        metric=METRIC,
+        name_a="first",
+        name_b="second",
+        mean_a=means[0],
+        mean_b=means[1],
+        difference=difference,
+        low=difference - margin,
+        high=difference + margin,
+        p_value=p_value,
+        n_users=0,
+        n_seeds=(runs[0], runs[1]),
+    )
+
+
+def _same_users(tables: Sequence[Mapping[int, MetricTable]]) -> bool:
+    each = [table for side in tables for table in side.values()]
+    return all(each[0].same_users(table) for table in each)
+
+
+def _printed(
+    dataset: str, first: Mapping[str, Any], second: Mapping[str, Any], measure: str
+) -> float | None:
+    """The difference of the counterparts in the paper's tables, as a share of the second."""
+    tables = _TABLES.get(str(first["experiment"]), ["table3", "table4"])
+    if measure == "tail users":
+        tables = ["table5"]
+    if measure not in (METRIC, "tail users") or first.get("recipe", "paper") != "paper":
+        return None
+    rows = [row for table in tables for row in paper_rows(table, dataset)]
+    keys = ("variant",) if tables[0] in ("table6", "table7") else ("model", "init")
+    values: list[float] = [
+        row[METRIC]
+        for side in (first, second)
+        for row in [r for r in rows if all(r[k] == (side.get(k) or None) for k in keys)][:1]
+        if row[METRIC] is not None
+    ]
+    return (values[0] - values[1]) / values[1] if len(values) == 2 else None
 
 
 def _each(chosen: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -296,18 +331,18 @@ def _label(chosen: Mapping[str, Any]) -> str:
     return " ".join(part for part in parts if part)
 
 
-def _values(records: Sequence[RunRecord], metric: str, tail: bool = False) -> list[float]:
-    return [(record.tail_metrics if tail else record.metrics)[metric] for record in records]
+def _mean(records: Sequence[RunRecord], *, tail: bool = False) -> float:
+    return float(np.mean([(r.tail_metrics if tail else r.metrics)[METRIC] for r in records]))
 
 
-def _mean(records: Sequence[RunRecord], metric: str, *, tail: bool = False) -> float:
-    return float(np.mean(_values(records, metric, tail)))
-
-
-def _spread(records: Sequence[RunRecord], tail: bool) -> float:
-    return float(np.std(_values(records, METRIC, tail), ddof=1))
+def _seed_error(records: Sequence[RunRecord], *, tail: bool = False) -> tuple[float, int]:
+    """Of the mean over seeds, and its degrees of freedom; 0 for one run."""
+    values = [(r.tail_metrics if tail else r.metrics)[METRIC] for r in records]
+    if len(values) < 2:
+        return 0.0, 1
+    return float(np.std(values, ddof=1) / math.sqrt(len(values))), len(values) - 1
 
 
 def _own_error(records: Sequence[RunRecord]) -> float:
     low, high = records[0].extra["confidence_95"][METRIC][-2:]
-    return float(high - low) / (2 * _WIDTH)
+    return float(high - low) / (2 * 1.96)

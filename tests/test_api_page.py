@@ -22,6 +22,7 @@ FOR_OTHER_PACKAGES = {
     "selection": {"format_duration", "parse_duration"},
     "data": {
         "Duplicates",
+        "expect",
         "first_of_pairs",
         "DATASETS",
         "PROTOCOLS",
@@ -54,14 +55,13 @@ FOR_OTHER_PACKAGES = {
             "everything",
             "find_model",
         ),
-        *("continued", "fit_sentence", "named_recipe", "neighbour_rows"),
+        *("continued", "fit_sentence", "named_recipe", "neighbour_rows", "pick_blend"),
     },
     "experiments": {
-        *("BASELINES", "CUTOFFS", "Cell", "FittedRun", "GridStatus", "Meter", "classical_models"),
-        *("fit", "fit_and_test", "initialisation_gains", "load_split", "paired_tests"),
-        *("paired_gains", "read_experiment", "record_run", "run_cell", "train_to_folder"),
-        *("BaselineCheck", "claim", "have_seen", "tune_baselines", "write_final"),
-        *("Event", "Journal", "write_record"),
+        *("BASELINES", "BaselineCheck", "CUTOFFS", "Cell", "Event", "FittedRun", "GridStatus"),
+        *("Journal", "Meter", "claim", "fit", "fit_and_test", "load_split", "paired_tests"),
+        *("read_experiment", "record_run", "run_cell", "train_to_folder", "write_final"),
+        *("safe_name", "write_record"),
     },
     "serve": {"merged_log"},
 }

@@ -32,7 +32,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "toppop": {},
     "userknn": {"k": 6},
     "itemknn": {"k": 5},
-    "slim": {"alpha": 0.02},
+    "slim": {"l1": 0.06, "l2": 0.6},
     "ease": {"l2": 5.0},
     "p3alpha": {"top_k": 7},
     "rp3beta": {"top_k": 7},

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+
 import numba
 import pytest
 
@@ -46,3 +50,38 @@ def test_errors_of_threads_are_raised() -> None:
 
     with pytest.raises(ValueError, match="from thread 1"):
         on_each_thread(work, 2)
+
+
+OVERLAP = """
+import threading
+import numpy
+from threadpoolctl import threadpool_info
+from leporid.threads import one_thread_pool
+
+inside, joined, left = threading.Event(), threading.Event(), threading.Event()
+
+def first():
+    with one_thread_pool(1):
+        inside.set()
+        joined.wait(0.5)  # until the other is in the block too, if it is let in
+    left.set()
+
+def second():
+    inside.wait()
+    with one_thread_pool(1):
+        joined.set()
+        left.wait()
+
+threads = [threading.Thread(target=job) for job in (first, second)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+print({pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"})
+"""
+
+
+def test_two_threads_at_once_leave_the_threads_of_blas_as_they_were() -> None:
+    environment = os.environ | {"OPENBLAS_NUM_THREADS": "2", "OMP_NUM_THREADS": "2"}
+    run = subprocess.run(
+        [sys.executable, "-c", OVERLAP], env=environment, capture_output=True, text=True
+    )
+    assert run.stdout == "{2}\n", run.stderr

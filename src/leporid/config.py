@@ -41,8 +41,6 @@ def setting(default: Any, **bounds: float) -> Any:
 
     The bounds are `at_least`, `above`, `at_most` and `below`; of a tuple they bound each entry.
     """
-    if not bounds.keys() <= _BOUNDS.keys():
-        raise TypeError(f"unknown bound in {sorted(bounds)}: known are {sorted(_BOUNDS)}")
     return dataclasses.field(default=default, metadata=bounds)
 
 

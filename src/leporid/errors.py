@@ -47,13 +47,6 @@ def import_extra(package: str, feature: str, extra: str) -> Any:
         raise MissingExtraError(feature, extra) from None
 
 
-class MissingPackageError(LeporidError, ImportError):
-    """A package that no extra installs is missing."""
-
-    def __init__(self, feature: str, package: str) -> None:
-        super().__init__(f"{feature} need the package {package}: pip install {package}")
-
-
 class UnknownNameError(LeporidError, LookupError):
     """A model, initialiser, metric, column or option name does not exist."""
 
@@ -81,3 +74,9 @@ def closest(name: str, known: Iterable[str]) -> str | None:
     lowered = {candidate.lower(): candidate for candidate in known}
     found = difflib.get_close_matches(name.lower(), list(lowered), n=1, cutoff=0.5)
     return lowered[found[0]] if found else None
+
+
+def shortened(text: object, most: int = 200) -> str:
+    """Text for a message: one line, and not a whole file."""
+    line = " ".join(str(text).split())
+    return line if len(line) <= most else f"{line[:most]}..."

@@ -21,6 +21,7 @@ _MIN_SPEEDUP = 1.3
 """All cores must be this much faster than one: waiting threads spin on cores requests need."""
 _REPEATS = 5
 _LOCAL = threading.local()
+_TURN = threading.RLock()
 _TIMING_SECONDS = 1.0
 """Seconds after which no further repeat begins."""
 
@@ -51,7 +52,11 @@ def work_alone() -> None:
 
 @contextmanager
 def one_thread_pool(threads: int | None = None) -> Iterator[int]:
-    """Run numba kernels on `threads` threads with BLAS held to one; yields the number used."""
+    """Run numba kernels on `threads` threads with BLAS held to one; yields the number used.
+
+    Threads take turns: BLAS's limit belongs to the process, and two threads that set and restore it
+    at once could leave it at one for good. Sums over another number of threads round differently.
+    """
     import numba
     from threadpoolctl import threadpool_limits
 
@@ -60,12 +65,12 @@ def one_thread_pool(threads: int | None = None) -> Iterator[int]:
         return
     count = resolve_threads(threads)
     before = numba.get_num_threads()
-    numba.set_num_threads(count)
-    try:
-        with threadpool_limits(limits=1, user_api="blas"):
+    with _TURN, threadpool_limits(limits=1, user_api="blas"):
+        numba.set_num_threads(count)
+        try:
             yield count
-    finally:
-        numba.set_num_threads(before)
+        finally:
+            numba.set_num_threads(before)
 
 
 def on_each_thread(work: Callable[[int], Any], threads: int) -> None:

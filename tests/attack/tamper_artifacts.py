@@ -31,7 +31,7 @@ from leporid.interop import read_embeddings, write_embeddings
 from leporid.models import Recommender, find_model
 from leporid.spectral import Leporid
 
-FORMATS = ("safetensors", "npy", "parquet", "csv", "word2vec", "recbole")
+FORMATS = ("safetensors", "parquet", "csv", "recbole")
 MODELS: dict[str, dict[str, Any]] = {
     "itemknn": {"k": 5},
     "toppop": {},

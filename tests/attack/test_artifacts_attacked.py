@@ -92,7 +92,7 @@ def test_a_killed_save_leaves_the_old_model_or_the_new_one(
 
 @linux
 @pytest.mark.usefixtures("switching")
-@pytest.mark.parametrize("format", ["npy", "safetensors"])
+@pytest.mark.parametrize("format", ["parquet", "safetensors"])
 def test_killed_vectors_are_never_half_old(format: str, tmp_path: Path) -> None:
     place = tmp_path / "vectors"
     write_embeddings(vectors(1.0), place, format)
@@ -265,8 +265,8 @@ def test_a_folder_that_must_stay_is_filled(tmp_path: Path, monkeypatch: pytest.M
     (place / "mine").write_text("kept")
     before = os.stat(place).st_ino
     monkeypatch.chdir(place)
-    write_embeddings(vectors(1.0), Path(), "npy")
-    write_embeddings(vectors(2.0), Path(), "npy")
+    write_embeddings(vectors(1.0), Path(), "parquet")
+    write_embeddings(vectors(2.0), Path(), "parquet")
     assert read_embeddings(place).users.vectors[0, 0] == 2.0
     assert os.stat(place).st_ino == before
     assert (place / "mine").read_text() == "kept"
@@ -315,4 +315,4 @@ def test_a_folder_nobody_may_write_is_said(tmp_path: Path) -> None:
         with pytest.raises(DataError, match="could not write"):
             write_json(target, 1)
         with pytest.raises(DataError, match="could not write"):
-            write_embeddings(vectors(1.0), target, "npy")
+            write_embeddings(vectors(1.0), target, "parquet")

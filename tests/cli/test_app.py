@@ -14,7 +14,7 @@ import typer.main
 from typer.testing import CliRunner
 
 from leporid._deprecated import OLD_OPTIONS
-from leporid.cli.app import COMMANDS, MOVED, app
+from leporid.cli.app import COMMANDS, app
 
 runner = CliRunner()
 ISSUE = "data embed train evaluate recommend tune run compare inspect export doctor"
@@ -35,8 +35,6 @@ def commands() -> dict[str, Any]:
     root: Any = typer.main.get_command(app)
     found = {}
     for name, command in root.commands.items():
-        if name in MOVED:
-            continue
         if hasattr(command, "commands"):
             found |= {f"{name} {sub}": inner for sub, inner in command.commands.items()}
         else:
@@ -47,7 +45,7 @@ def commands() -> dict[str, Any]:
 def test_every_command_is_there() -> None:
     root: Any = typer.main.get_command(app)
     assert set(ISSUE.split()) <= set(root.commands)
-    assert set(root.commands) == {*COMMANDS, *MOVED}
+    assert set(root.commands) == set(COMMANDS)
 
 
 @pytest.mark.parametrize("name", sorted(commands()))

@@ -45,8 +45,9 @@ def test_the_answer_is_printed_and_its_folder_recommends(
     folder = tmp_path / "chosen"
     arguments = ("choose", log, "--budget", "3s", "--only", "toppop,itemknn", "-o", folder)
     done = call(*arguments)
-    assert "Chosen: " in done.stdout
+    assert "Deploy " in done.stdout
     assert f"leporid train {log} --model" in done.stdout
+    assert f"leporid evaluate {folder} --data {log}" in done.stdout
     assert "toppop: NDCG@10" in done.stderr
     assert "left]" in done.stderr
     assert call("recommend", folder, "--user", "u3").exit_code == 0
@@ -57,6 +58,19 @@ def test_the_answer_is_printed_and_its_folder_recommends(
     again = json.loads(repeated.stdout)
     assert again["winner"] in done.stdout
     assert {"why", "table", "tested", "commands", "elapsed"} <= again.keys()
+
+
+def test_the_same_again_repeats_every_option_of_the_data(log: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "chosen"
+    options = ("--core", "3", "--duplicates", "all", "--protocol", "leave-last-out")
+    models = ("--only", "toppop,itemknn")
+    done = call("choose", log, "--budget", "3s", *models, *options, "-o", folder, "--json")
+    answer = json.loads(done.stdout)
+    for command in answer["commands"]:
+        assert f"{log} --core 3 --duplicates all --protocol leave-last-out" in command
+    command = answer["commands"][0].removeprefix("leporid ").split()
+    again = json.loads(call(*command, "--json").stdout)
+    assert again["metrics"]["NDCG@10"] == pytest.approx(answer["tested"][0]["NDCG@10"])
 
 
 def test_a_wrong_budget_is_one_sentence(log: Path, tmp_path: Path) -> None:
@@ -85,7 +99,7 @@ def test_five_users_and_five_seconds_have_an_answer(tmp_path: Path, header: str)
     lines = [",".join(map(str, row[: header.count(",") + 1])) for row in rows]
     (tmp_path / "log.csv").write_text("\n".join([header, *lines]) + "\n")
     done = call("choose", tmp_path / "log.csv", "--budget", "5s", "-o", tmp_path / "x")
-    assert "Chosen: " in done.stdout
+    assert "Deploy " in done.stdout
     assert call("recommend", tmp_path / "x", "--user", "3").exit_code == 0
 
 
@@ -96,7 +110,7 @@ def test_candidates_go_to_a_cluster(log: Path, tmp_path: Path) -> None:
     with cluster:
         where = ("--scheduler", cluster.scheduler_address, "-o", tmp_path / "x")
         done = call("choose", log, "--budget", "20s", "--only", "toppop,itemknn", *where)
-    assert "Chosen: itemknn" in done.stdout
+    assert "Deploy itemknn" in done.stdout
     where = ("--scheduler", "tcp:127.0.0.1", "-o", tmp_path / "y")
     error = call("choose", log, *where, fails=True).exception
     assert isinstance(error, ConfigError)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -135,6 +136,16 @@ def test_doctor_finds_a_healthy_installation() -> None:
     assert {row["extra"] for row in told["extras"]} == {
         "torch", "tune", "plots", "serve", "distributed",
     }  # fmt: skip
+
+
+def test_doctor_advises_extras_that_exist() -> None:
+    from leporid.diagnostics import doctor
+
+    text = (Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8")
+    extras = tomllib.loads(text)["project"]["optional-dependencies"]
+    for extra, modules in doctor.EXTRAS.items():
+        brought = " ".join(extras[extra]).replace("-", "_")
+        assert all(module in brought for module in modules), extra
 
 
 def test_doctor_notices_a_broken_kernel_and_a_missing_extra(

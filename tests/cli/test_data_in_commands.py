@@ -12,10 +12,10 @@ import pytest
 from click.testing import Result
 from typer.testing import CliRunner
 
-from leporid import Split, load, random_split, temporal_split
+from leporid import Split, load, probe, random_split, temporal_split
 from leporid.cli.app import app
 from leporid.errors import ConfigError, LeporidWarning, UnknownIdError, UnknownNameError
-from leporid.interop import read_embeddings
+from leporid.interop import read_any, read_embeddings
 
 
 def call(*arguments: object) -> Result:
@@ -75,7 +75,10 @@ def test_a_split_folder_is_taken_where_data_is(folder: Path, tmp_path: Path) -> 
     assert tuned["trials"][0]["value"] is not None
     report = answer("embed", folder, "--method", "svd", "--dim", 3, "-o", tmp_path / "vectors")
     assert (report["part"], report["protocol"]) == ("train", split.protocol)
-    assert answer("inspect", tmp_path / "vectors", "--data", folder)
+    report = answer("inspect", tmp_path / "vectors", "--data", folder, "--probe")
+    assert report["probe"] == probe(read_any(tmp_path / "vectors"), split).rows()
+    shown = call("inspect", tmp_path / "vectors", "--data", folder, "--probe").stdout
+    assert "what the vectors alone predict" in shown
     shown = call("train", folder, "--model", "toppop", "-o", tmp_path / "run").stderr
     assert f"sp: a split by {split.protocol}: {len(split.train)} train," in shown
 

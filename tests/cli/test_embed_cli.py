@@ -121,11 +121,11 @@ def embedded(log: Path, tmp_path: Path) -> Path:
 
 
 def test_export_converts(embedded: Path, tmp_path: Path) -> None:
-    call("export", str(embedded), "-o", str(tmp_path / "txt"), "--format", "word2vec")
-    text = call("export", str(tmp_path / "txt"), "-o", str(tmp_path / "npy"), "--format", "npy",
+    call("export", str(embedded), "-o", str(tmp_path / "txt"), "--format", "csv")
+    text = call("export", str(tmp_path / "txt"), "-o", str(tmp_path / "pq"), "--format", "parquet",
                 "--json")  # fmt: skip
     assert json.loads(text)["users"] == 40
-    first, last = read_embeddings(embedded), read_embeddings(tmp_path / "npy")
+    first, last = read_embeddings(embedded), read_embeddings(tmp_path / "pq")
     np.testing.assert_array_equal(first.users.vectors, last.users.vectors)
     assert first.item_ids == last.item_ids
     assert first.users.provenance == last.users.provenance
@@ -156,7 +156,7 @@ def test_inspect_measures_all_there_is(log: Path, embedded: Path, tmp_path: Path
              "--item", "Film <7>", "-n", "3", "--after", str(embedded), "--json")
     )  # fmt: skip
     assert report["sides"]["users"]["rows"] == 40
-    assert report["sides"]["items"]["norm-degree correlation"] is not None
+    assert report["probe"] == []
     # Items of one parity are one community.
     assert all(entry["item"] % 2 == 1 for entry in report["neighbours"])
     assert report["neighbours"][0]["title"].startswith("Film <")
@@ -167,7 +167,7 @@ def test_inspect_measures_all_there_is(log: Path, embedded: Path, tmp_path: Path
     assert ", ".join(f"{value:.4g}" for value in largest) in shown
 
 
-def test_inspect_names_what_it_cannot_find(embedded: Path, tmp_path: Path) -> None:
+def test_inspect_names_what_it_cannot_find(log: Path, embedded: Path, tmp_path: Path) -> None:
     with pytest.raises(LeporidError, match="unknown item"):
         call("inspect", str(embedded), "--item", "zzz")
     titles = tmp_path / "items.csv"
@@ -178,3 +178,5 @@ def test_inspect_names_what_it_cannot_find(embedded: Path, tmp_path: Path) -> No
         call("inspect", str(embedded), "--items", str(titles), "--item", "lien")
     with pytest.raises(DataError, match="no such file or folder"):
         call("inspect", str(tmp_path / "absent"))
+    with pytest.raises(ConfigError, match="--probe needs held-out items"):
+        call("inspect", str(embedded), "--probe", "--data", str(log))

@@ -11,7 +11,6 @@ from typer.testing import CliRunner
 
 from leporid.cli.app import app
 from leporid.errors import ConfigError, DataError, UnknownIdError, UnknownNameError
-from leporid.experiments import RunRecord
 from leporid.models.ease import EASE
 from tests.test_contract import make_split
 
@@ -73,7 +72,6 @@ def test_questions_without_an_answer(run: Path, tmp_path: Path) -> None:
         (["recommend", str(run), "--user", "nobody"], UnknownIdError),
         (["recommend", str(run), "--history", "4,5"], UnknownIdError),
         (["tune", "eas", "x.csv"], UnknownNameError),
-        (["tune", "ease", "x.csv", "-o", "results"], ConfigError),
     ):
         assert isinstance(runner.invoke(app, arguments).exception, kind), arguments
 
@@ -104,18 +102,3 @@ def test_inner_validation_is_another_study_and_says_what_it_evaluated_on(log: Pa
     old = runner.invoke(app, [*arguments, "--rehearse", "--json"])
     assert json.loads(old.stdout)["study"] == studies[1]["study"]
     assert "--rehearse is now --inner-validation" in old.stderr
-
-
-def test_all_baselines_are_recorded_by_one_command(log: Path, tmp_path: Path) -> None:
-    arguments = ["tune", "all-classical", str(log), "--core", "2", "--trials", "2", "--seed", "7"]
-    out = runner.invoke(app, [*arguments, "-o", str(tmp_path), "--only", "toppop,ease"])
-    assert out.exit_code == 0, out.output
-    found = sorted(tmp_path.glob("toy/baselines/*.json"))
-    records = [RunRecord.read(path) for path in found]
-    assert [record.model for record in records] == ["ease", "toppop"]
-    assert len(list(tmp_path.glob("toy/baselines-untuned/*.json"))) == 2
-    ease = records[0]
-    assert ease.seed == 7
-    assert ease.extra["tuning"]["trials"] == 2
-    assert ease.valid_metrics["NDCG@10"] == pytest.approx(ease.extra["tuning"]["best_value"])
-    assert [record.seen for record in records] == ["train and validation", "train only"]

@@ -160,7 +160,12 @@ def test_the_catalogues_say_what_each_takes() -> None:
     starts = json.loads(runner.invoke(app, ["initializers", "--json"]).stdout)
     assert [entry["name"] for entry in starts] == initializers.available()
     assert {entry["name"] for entry in starts if not entry["standardized"]} == {"random"}
-    words = runner.invoke(app, ["models"]).stdout
+    for arguments in (["models"], ["models", "dlr2"], ["initializers"], ["data", "list"]):
+        lines = runner.invoke(app, arguments).stdout.splitlines()
+        # No name, sentence or address is cut.
+        assert max(map(len, lines)) <= 80, arguments
+    assert any("https://" in line for line in lines)
+    words = " ".join(runner.invoke(app, ["models"]).stdout.split())
     assert "recipes: paper, authors, softmax, general" in words
     assert "alpha = 0.5  (float or" in runner.invoke(app, ["initializers", "leporid"]).stdout
     assert isinstance(runner.invoke(app, ["models", "eas"]).exception, UnknownNameError)

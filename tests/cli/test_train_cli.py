@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ from typer.testing import CliRunner
 
 import leporid
 from leporid.cli.app import app
-from leporid.errors import ConfigError, DataError, LeporidError
+from leporid.errors import ConfigError, DataError
 from leporid.evaluation import Comparison
 from leporid.experiments import RunRecord
 from leporid.models import Recommender
@@ -121,20 +120,6 @@ def test_an_initialiser_without_its_item_table_is_refused_before_the_log_is_read
     assert isinstance(error, ConfigError)
     assert str(error).startswith(f"{init} needs a file about the items")
     assert "--init-set items=items.parquet" in str(error)
-
-
-def test_tensorboard_is_asked_for_before_training(
-    log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
-    options = ["-o", tmp_path / "r", "--tensorboard", "--model"]
-    missing = call("train", log, *options, "bpr", fails=True).exception
-    assert isinstance(missing, LeporidError)
-    assert str(missing).endswith("need the package tensorboard: pip install tensorboard")
-    assert not (tmp_path / "r").exists()
-    useless = call("train", log, *options, "ease", fails=True).exception
-    assert isinstance(useless, ConfigError)
-    assert not (tmp_path / "r").exists()
 
 
 def test_a_log_without_a_terminal_says_what_is_going_on(log: Path, tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from leporid.data import cold_items_split, random_split, synthesize, temporal_split
-from leporid.errors import ConfigError, DataError, LeporidError
+from leporid.errors import ConfigError, DataError, LeporidError, UnknownNameError
 from leporid.evaluation import evaluate
 from leporid.experiments import Meter, record_run
 from leporid.models import Recommender, get
@@ -44,9 +44,9 @@ def test_what_cannot_be_cold_is_said() -> None:
     for wrong in (0, 1, -0.5, 2):
         with pytest.raises(ConfigError, match="above 0 and below 1"):
             cold_items_split(DATA, wrong)
-    with pytest.raises(DataError, match="is none"):
+    with pytest.raises(ConfigError, match="at least one"):
         cold_items_split(DATA, 0.001)
-    with pytest.raises(ConfigError, match="'random' or by 'time'"):
+    with pytest.raises(UnknownNameError, match="'size': did you mean 'time'"):
         cold_items_split(DATA, by="size")  # type: ignore[arg-type]
     with pytest.raises(DataError, match="need times"):
         cold_items_split(random_split(DATA).train, by="time")

@@ -181,7 +181,7 @@ def test_a_bad_archive_is_refused(
 
 
 def test_licensed_data_sets_say_what_to_do(cache: Path) -> None:
-    with pytest.raises(DataError, match=r"licence click: .*kaggle.*rating\.csv .*datasets/anime"):
+    with pytest.raises(DataError, match=r"licence click .*kaggle.*rating\.csv .*datasets/anime"):
         load("anime")
     with pytest.raises(DataError, match=r"by hand: .*steam\.inter"):
         load("steam")
@@ -219,8 +219,8 @@ def test_the_wheel_is_a_second_source(cache: Path, tmp_path: Path) -> None:
     wheel = tmp_path / "recbole.whl"
     wheel.write_bytes(zipped({folder + "ml-100k.inter": INTER, folder + "ml-100k.item": ITEM}))
     known = {
-        "ml-100k.inter": hashlib.sha256(INTER).hexdigest(),
         "ml-100k.item": hashlib.sha256(ITEM).hexdigest(),
+        "ml-100k.inter": hashlib.sha256(INTER).hexdigest(),
     }
     with pytest.raises(DataError, match="has not the sha256"):
         datasets.extract(wheel, cache / "ml-100k", known, {**known, "ml-100k.item": "0" * 64})

@@ -94,6 +94,12 @@ def test_times_of_every_spelling_keep_their_order() -> None:
     assert times(["1970-01-03", "1970-01-02", "1970-01-01"]) == [0, day, 2 * day]
     mixed = ["1970-01-02T00:00:00Z", "1970-01-02 01:00:00+02:00", "1970-01-01T23:30:00"]
     assert times(mixed) == [day - 3_600_000_000, day - 1_800_000_000, day]
+    with_zone = ["1970-01-02 00:00:00 UTC", "1970-01-01 23:00:00.5 GMT", "1970-01-01 22:00:00 UTC"]
+    assert times(with_zone) == [day - 7_200_000_000, day - 3_599_500_000, day]
+    for days in ([19700103, 19700102, 19700101], ["19700103", "19700102", "19700101"]):
+        assert times(days) == [0, day, 2 * day]
+    assert times([20240231, 20240229, 20240228]) == [20240228, 20240229, 20240231]
+    assert times([20240228, 20240229, 5]) == [5, 20240228, 20240229]
     stamps = [datetime.datetime(1970, 1, n, tzinfo=datetime.UTC) for n in (3, 1, 2)]
     assert times(stamps) == [0, day, 2 * day]
     assert times([datetime.date(1970, 1, n) for n in (3, 1, 2)]) == [0, day, 2 * day]

@@ -11,8 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from leporid import load
-from leporid.data import text_files, write_log
-from leporid.data.text_files import replaced
+from leporid.data import files, store_interactions, write_log
 from leporid.errors import ConfigError, DataError, LeporidWarning
 from tests.data.strategies import Row, external_rows, rows
 
@@ -73,6 +72,30 @@ def test_three_columns_without_header_are_told_apart(tmp_path: Path) -> None:
     assert timed.item.tolist() == [1, 0]
     dated = load(write(tmp_path / "c.csv", "a,10,2020-01-02\na,20,2020-01-01\n"))
     assert dated.item.tolist() == [1, 0]
+
+    days = load(write(tmp_path / "d.csv", "1,10,20200102\n1,20,20200101\n"))
+    assert days.item.tolist() == [1, 0]
+    assert days.source is not None
+    assert days.source.time_unit == "microseconds"
+
+
+@pytest.mark.parametrize(
+    ("header", "found"),
+    [
+        ("user,item,lat,listened_at", "listened_at"),
+        ("user,item,format,watchTime", "watchTime"),
+        ("user,item,chat,Order Date", "Order Date"),
+        ("user,item,created_at,ts", "ts"),
+        ("user_id:token,item_id:token,flat:float,rated_time:float", "rated_time:float"),
+        ("user,item,update,what", None),
+    ],
+)
+def test_a_name_that_ends_in_a_word_for_time_is_the_time(
+    tmp_path: Path, header: str, found: str | None
+) -> None:
+    source = load(write(tmp_path / "a.csv", f"{header}\n1,2,3,4\n")).source
+    assert source is not None
+    assert source.columns.get("time") == found
 
 
 def test_a_given_column_is_not_guessed_again(tmp_path: Path) -> None:
@@ -176,8 +199,8 @@ def test_one_thread_is_not_asked_to_wait_for_itself(
         asked.append(read.use_threads)
         return pa_csv.open_csv(file, read, *options).read_all()
 
-    monkeypatch.setattr(text_files.pa, "cpu_count", lambda: threads)
-    monkeypatch.setattr(text_files.pa_csv, "read_csv", read_csv)
+    monkeypatch.setattr(files.pa, "cpu_count", lambda: threads)
+    monkeypatch.setattr(files.pa_csv, "read_csv", read_csv)
     assert len(load(write(tmp_path / "a.csv", "user,item\n1,2\n"))) == 1
     assert asked == [used]
 
@@ -259,12 +282,19 @@ def test_times_that_change_type_late_in_the_file(tmp_path: Path) -> None:
     assert data.time[data.item == data.items.index(999999)].tolist() == [12_500_000]
 
 
-@given(st.text("a:|\n", max_size=60), st.integers(1, 7), st.sampled_from(["::", "|||", ":|"]))
-@settings(deadline=None, max_examples=200)
-def test_separators_are_replaced_across_chunks(text: str, size: int, separator: str) -> None:
-    chunks = [text[start : start + size].encode() for start in range(0, len(text), size)]
-    joined = b"".join(replaced(chunks, separator.encode(), b"\x1f"))
-    assert joined == text.replace(separator, "\x1f").encode()
+@pytest.mark.parametrize("separator", ["::", "|||", ":|"])
+def test_separators_of_several_characters_stream_as_they_load(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, separator: str
+) -> None:
+    """A field may hold a part of the separator, and a block may end anywhere."""
+    monkeypatch.setattr(files, "LONGEST_ROW", 61)
+    lines = (f"u:{n % 7}{separator}i|{n % 11}{separator}{n}\n" for n in range(200))
+    path = write(tmp_path / "a.dat", f"user{separator}item{separator}time\n" + "".join(lines))
+    data = load(path, separator=separator)
+    assert data.users.ids.to_pylist() == [f"u:{n}" for n in range(7)]
+    assert data.items.ids.to_pylist() == sorted(f"i|{n}" for n in range(11))
+    stored = store_interactions(path, tmp_path / "scratch", "100GB", separator=separator)
+    assert (stored.csr() != data.csr()).nnz == 0
 
 
 @given(rows, st.sampled_from([".csv", ".tsv", ".inter", ".parquet"]), st.booleans())

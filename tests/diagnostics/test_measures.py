@@ -9,10 +9,11 @@ import pyarrow as pa
 import pytest
 
 from leporid import initializers
-from leporid.data import IdMap, synthesize
+from leporid.data import IdMap, synthesize, temporal_split
 from leporid.diagnostics import inspect_embeddings, movement, summarize
-from leporid.diagnostics.inspection import nearest, norms_by_degree
+from leporid.diagnostics.inspection import nearest
 from leporid.errors import DataError
+from leporid.evaluation import probe
 from leporid.spectral import Embedding, standardize
 
 
@@ -22,11 +23,9 @@ def test_summary_of_known_vectors() -> None:
     vectors = np.zeros((400, 3), np.float32)
     vectors[:, :2] = rng.standard_normal((400, 2))
     vectors[7] = 0
-    degrees = np.argsort(np.argsort(np.linalg.norm(vectors, axis=1)))
-    found = summarize(Embedding(vectors), degrees)
+    found = summarize(Embedding(vectors))
     assert found["isolated"] == 1
     assert found["effective rank"] == pytest.approx(2.0, abs=0.1)
-    assert found["norm-degree correlation"] == pytest.approx(1.0)
     centred = vectors - vectors.mean(axis=0)
     expected = np.linalg.svd(centred, compute_uv=False)
     np.testing.assert_allclose(found["singular values"], expected, atol=1e-3)
@@ -34,15 +33,6 @@ def test_summary_of_known_vectors() -> None:
     with_values = summarize(Embedding(vectors, np.array([0.9, 0.5, 0.1])))
     assert with_values["eigenvalues"] == [0.9, 0.5, 0.1]
     assert "singular values" not in with_values
-    assert with_values["norm-degree correlation"] is None
-
-
-def test_groups_go_from_the_lowest_degrees_up() -> None:
-    degrees = np.array([9, 1, 5, 3])
-    vectors = np.diag([9.0, 1.0, 5.0, 3.0]).astype(np.float32)
-    groups = norms_by_degree(vectors, degrees, groups=2)
-    assert [g["degrees"] for g in groups] == ["1-3", "5-9"]
-    assert [g["mean norm"] for g in groups] == [2.0, 7.0]
 
 
 def test_nearest_is_by_cosine_of_standardised_vectors() -> None:
@@ -79,9 +69,22 @@ def test_ids_are_matched_whatever_their_type() -> None:
     start = initializers.initial_embeddings("random", data, dim=4)
     users, items = (IdMap(ids.ids.cast(pa.string()), ids.kind) for ids in (data.users, data.items))
     named = replace(start, user_ids=users, item_ids=items)
-    found, expected = (inspect_embeddings(vectors, train=data) for vectors in (named, start))
+    moved = replace(start, users=Embedding(start.users.vectors + data.csr() @ start.items.vectors))
+    found, expected = (
+        inspect_embeddings(vectors, train=data, after=replace(moved, user_ids=None, item_ids=None))
+        for vectors in (named, start)
+    )
     for side in ("users", "items"):
-        np.testing.assert_array_equal(found.degrees[side], expected.degrees[side])
+        assert found.movements[side].groups == expected.movements[side].groups
     strange = IdMap.from_values([f"x{n:02d}" for n in range(12)], "item")
     with pytest.raises(DataError, match="none of the 12 items of the embeddings occurs"):
         inspect_embeddings(replace(named, item_ids=strange), train=data)
+
+
+def test_the_probe_of_a_split_is_that_of_leporid_probe() -> None:
+    split = temporal_split(synthesize(60, 40, 900, seed=2))
+    vectors = initializers.initial_embeddings("svd", split.train, dim=8)
+    found = inspect_embeddings(vectors, split=split)
+    assert found.to_dict()["probe"] == probe(vectors, split).rows()
+    assert [row["vectors of"] for row in found.to_dict()["probe"]] == ["items", "users", "both"]
+    assert inspect_embeddings(vectors).to_dict()["probe"] == []

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from leporid import knn_graph
-from leporid.distributed.blocks import (
+from leporid.distributed.graph import (
     Rows,
     block_neighbours,
     block_sums,

@@ -1,6 +1,6 @@
-"""Tests of the room `runs`, by file.
+"""Tests of `experiments`, by file.
 
-`run_folder` is covered by test_store and
-tests/cli/test_compare_and_doctor.py (which also tests `comparison` against the evaluation room),
-`baselines` by test_cell and tests/cli/test_recommend_and_tune.py.
+`record` is covered by test_record and tests/cli/test_compare_and_doctor.py (which also tests the
+comparison of runs), `grid` by test_cell, test_grid and test_spec, `fit_and_test` by test_cell and
+test_baselines.
 """

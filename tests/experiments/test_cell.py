@@ -14,15 +14,14 @@ from leporid.errors import UnknownNameError
 from leporid.evaluation import MetricTable, evaluate
 from leporid.experiments import (
     Cell,
-    Results,
     RunRecord,
-    classical_models,
+    fit_and_test,
     load_split,
     read_experiment,
     run_cell,
-    tune_baselines,
 )
 from leporid.models import train
+from reproduction.store import PackedResults
 from tests.experiments.records import record as old_record
 
 FACTS = {"protocol", "data_digest", "skipped_users", "cold_users", "seen", "confidence_95"}
@@ -41,17 +40,15 @@ def cell(log: Path, **changes: object) -> Cell:
     return Cell.from_dict({**values, **changes})
 
 
-def test_grids_baselines_and_the_command_line_record_the_same_facts(
-    log: Path, tmp_path: Path
-) -> None:
+def test_grids_calls_and_the_command_line_record_the_same_facts(log: Path, tmp_path: Path) -> None:
     split = temporal_split(load(log).core(2))
     _, from_grid, outcomes = run_cell(cell(log))
-    [(untuned, tuned)] = tune_baselines(split, "toy", names=["toppop"], trials=1, root=tmp_path)
+    direct = fit_and_test("toppop", split, dataset="toy", experiment="x", seed=0)
     arguments = ["train", log, "--model", "toppop", "--core", 2, "--seed", 0, "-o", tmp_path / "r"]
     result = CliRunner().invoke(app, list(map(str, arguments)), catch_exceptions=False)
     assert result.exit_code == 0
     from_shell = RunRecord.read(tmp_path / "r" / "record.json")
-    for record in (untuned, tuned, from_shell):
+    for record in (direct.record, from_shell):
         for part in ("metrics", "valid_metrics", "tail_metrics", "config", "device"):
             assert getattr(record, part) == getattr(from_grid, part)
         assert {key: record.extra[key] for key in FACTS} == {
@@ -60,10 +57,8 @@ def test_grids_baselines_and_the_command_line_record_the_same_facts(
     table = evaluate(train("toppop", split), split)
     assert from_grid.extra["confidence_95"]["HR@10"] == list(table.confidence("HR@10")[1:])
     assert from_grid.extra["data_digest"] == split.digest
-    kept = [Results(tmp_path).outcomes(record.key) for record in (untuned, tuned)]
-    kept.append(MetricTable.load_hits(tmp_path / "r" / "record.users.parquet"))
-    for found in kept:
-        assert found is not None
+    hits = MetricTable.load_hits(tmp_path / "r" / "record.users.parquet")
+    for found in (direct.table, hits):
         assert found.same_users(outcomes)
         assert found.hits[:, :10].tolist() == outcomes.hits.tolist()
 
@@ -79,13 +74,10 @@ def test_every_protocol_of_the_data_room_can_be_run(log: Path) -> None:
         load_split(str(log), 2, "tempral")
 
 
-def test_a_record_says_what_the_model_has_seen(log: Path, tmp_path: Path) -> None:
-    _, record, _ = run_cell(cell(log))
-    assert record.extra["seen"] == record.seen == "train only"
-    split = load_split(str(log), 2, "temporal")
-    [(untuned, tuned)] = tune_baselines(split, "toy", names=["itemknn"], trials=2)
-    for found in (untuned, tuned):
-        assert found.extra["seen"] == found.seen == "train and validation"
+def test_a_record_says_what_the_model_has_seen(log: Path) -> None:
+    for model, seen in (("toppop", "train only"), ("itemknn", "train and validation")):
+        _, record, _ = run_cell(cell(log, model=model))
+        assert record.extra["seen"] == record.seen == seen
 
 
 @pytest.mark.parametrize(
@@ -94,29 +86,6 @@ def test_a_record_says_what_the_model_has_seen(log: Path, tmp_path: Path) -> Non
 )
 def test_a_record_from_before_says_it_too(model: str, seen: str) -> None:
     assert old_record(model, None, 1, 0.5).seen == seen
-
-
-def test_baselines_run_again_replace_what_was_there(log: Path, tmp_path: Path) -> None:
-    split, results = load_split(str(log), 2, "temporal"), Results(tmp_path)
-    before = old_record("ease", None, 3, 0.5, experiment="baselines", dataset="toy")
-    other = old_record("ease", None, 4, 0.5, experiment="baselines", dataset="toy")
-    for old in (before, other):
-        results.add(old)
-    results.pack()
-    options: dict[str, Any] = {"names": ["ease"], "trials": 1, "root": tmp_path}
-    tune_baselines(split, "toy", seed=3, **options)
-    assert len(results.records("toy", ["baselines"])) == 3
-    [(_, tuned)] = tune_baselines(split, "toy", seed=3, replace=True, **options)
-    keys = {record.key for record in results.records("toy", ["baselines"])}
-    assert keys == {tuned.key, other.key}
-    assert results.outcomes(tuned.key) is not None
-
-
-def test_classical_models_are_those_without_vectors() -> None:
-    assert classical_models() == [
-        "toppop", "userknn", "itemknn", "slim", "ease", "p3alpha", "rp3beta", "ials", "gfcf",
-        "turbocf",
-    ]  # fmt: skip
 
 
 def test_what_selects_is_ndcg_unless_a_recipe_or_the_grid_says_otherwise(log: Path) -> None:
@@ -138,7 +107,7 @@ def test_requests_that_selected_by_f1_keep_their_keys(log: Path) -> None:
     assert "metric" not in before.request
     assert before.spec_hash != now.spec_hash
     board = Path(__file__).parents[2] / "reproduction" / "grids" / "leaderboard.toml"
-    results = Results(board.parents[2] / "results")
+    results = PackedResults(board.parents[2] / "results")
     keys = {c.key for spec in read_experiment(board) for c in spec.cells()}
     found = [r for r in results.records("ml-100k", ["leaderboard"]) if r.key in keys]
     assert len(found) > 20

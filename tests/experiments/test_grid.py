@@ -11,8 +11,9 @@ import pytest
 import leporid
 from leporid.data import write_log
 from leporid.evaluation import MetricTable
-from leporid.experiments import ExperimentSpec, Results, RunRecord, run_grid
-from leporid.experiments.grid import grid_status, work
+from leporid.experiments import Cell, ExperimentSpec, Results, RunRecord, claim, run_grid
+from leporid.experiments import grid as module
+from reproduction.store import PackedResults
 
 
 @pytest.fixture(scope="module")
@@ -51,36 +52,51 @@ def test_every_cell_leaves_a_record_that_evaluation_confirms(log: str, tmp_path:
     assert outcomes.per_user("UserF1@10").mean() == pytest.approx(record.metrics["UserF1@10"])
 
 
-def test_a_second_start_runs_nothing(log: str, tmp_path: Path) -> None:
-    cells = spec(log).cells()
-    ran: list[str] = []
-    work(cells, tmp_path, on_done=lambda cell, _: ran.append(cell.model))
+@pytest.fixture
+def ran(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The keys of the cells that are run, in order."""
+    seen: list[str] = []
+    run_cell = module.run_cell
+
+    def watched(cell: Cell, **how: Any) -> Any:
+        seen.append(cell.key)
+        return run_cell(cell, **how)
+
+    monkeypatch.setattr(module, "run_cell", watched)
+    return seen
+
+
+def test_a_second_start_runs_nothing(log: str, tmp_path: Path, ran: list[str]) -> None:
+    experiment = spec(log)
+    run_grid([experiment], tmp_path)
     before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.json")}
-    work(cells, tmp_path, on_done=lambda cell, _: ran.append(cell.model))
-    assert ran == ["toppop", "itemknn"]
+    run_grid([experiment], tmp_path)
+    assert ran == [cell.key for cell in experiment.cells()]
     assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.json")} == before
-    assert Results(tmp_path).pack() == 2
-    work(cells, tmp_path, on_done=lambda cell, _: ran.append(cell.model))
-    assert ran == ["toppop", "itemknn"]
-    assert grid_status(cells, tmp_path).count("done") == 2
+    assert PackedResults(tmp_path).pack() == 2
+    assert run_grid([experiment], PackedResults(tmp_path)).count("done") == 2
+    assert len(ran) == 2
 
 
-def test_a_failing_cell_is_recorded_and_the_rest_goes_on(log: str, tmp_path: Path) -> None:
+def test_a_failing_cell_is_recorded_and_the_rest_goes_on(
+    log: str, tmp_path: Path, ran: list[str]
+) -> None:
     experiment = spec(log, settings={"itemknn": {"neighbors": 3}}, models=["itemknn", "toppop"])
     status = run_grid([experiment], tmp_path)
     states = [status.states[cell.spec_hash] for cell in experiment.cells()]
     assert states == ["failed", "done"]
     (failure,) = tmp_path.rglob("*.error.json")
     assert "neighbors" in failure.read_text()
-    assert work(experiment.cells(), tmp_path) == 0
-    assert work(experiment.cells(), tmp_path, retry_failed=True) == 1
+    assert len(ran) == 2
+    run_grid([experiment], tmp_path)
+    assert len(ran) == 2
+    run_grid([experiment], tmp_path, retry_failed=True)
+    assert len(ran) == 3
 
 
-def test_two_workers_share_the_cells(log: str, tmp_path: Path) -> None:
+def test_two_workers_share_the_cells(log: str, tmp_path: Path, ran: list[str]) -> None:
     experiment = spec(log, seeds=[1, 2])
-    ran: list[str] = []
-    done = {"on_done": lambda cell, _: ran.append(cell.key)}
-    how: dict[str, Any] = {"target": work, "args": (experiment.cells(), tmp_path), "kwargs": done}
+    how: dict[str, Any] = {"target": run_grid, "args": ([experiment], tmp_path)}
     workers = [threading.Thread(**how) for _ in range(2)]
     for worker in workers:
         worker.start()
@@ -90,5 +106,12 @@ def test_two_workers_share_the_cells(log: str, tmp_path: Path) -> None:
     assert not list(tmp_path.rglob("*.claim"))
 
 
-def test_status_of_an_empty_directory_is_waiting(log: str, tmp_path: Path) -> None:
-    assert grid_status(spec(log).cells(), tmp_path).count("waiting") == 2
+def test_a_cell_that_another_process_has_is_waiting(
+    log: str, tmp_path: Path, ran: list[str]
+) -> None:
+    experiment = spec(log)
+    first, second = (cell.key for cell in experiment.cells())
+    with claim(Results(tmp_path).path(first, ".claim")):
+        status = run_grid([experiment], tmp_path)
+    assert [*status.states.values()] == ["waiting", "done"]
+    assert ran == [second]

@@ -60,7 +60,7 @@ def test_an_unknown_or_missing_field_is_named(tmp_path: Path) -> None:
         RunRecord.make(**fields)
     broken = tmp_path / "x.json"
     broken.write_text("[]")
-    with pytest.raises(DataError, match=r"x\.json is not a run record"):
+    with pytest.raises(DataError, match=r"x\.json must hold a JSON object"):
         RunRecord.read(broken)
 
 

@@ -11,8 +11,8 @@ import leporid
 from leporid.errors import ConfigError
 from leporid.evaluation import probe
 from leporid.initializers import get
-from leporid.initializers.adaptive import inner_split, item_sums
-from leporid.initializers.cache import cached_fit
+from leporid.initializers.adaptive import half_whitened, inner_split, item_sums
+from leporid.initializers.base import cached_fit
 
 
 @pytest.fixture(scope="module")
@@ -31,15 +31,16 @@ def test_popular_items_are_the_sum_of_their_users() -> None:
         for user in having:
             expected[item] += users[user] / np.sqrt(dense[user].sum())
         expected[item] /= max(len(having), 1) ** 0.6
-    np.testing.assert_allclose(item_sums(users, matrix, 0.6), expected, rtol=1e-5, atol=1e-6)
+    found = item_sums(users, matrix, 0.6, 0.5)
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize("lengths", ["unit", "popularity"])
+@pytest.mark.parametrize("lengths", ["unit", "popularity", "balanced"])
 def test_rows_have_the_lengths_that_were_asked_for(train, lengths) -> None:
     both = get("leporid")(dim=6, k=20, lengths=lengths).fit(train)
     plain = get("leporid")(dim=6, k=20).fit(train)
     sides = [(both.users, plain.users), (both.items, plain.items)]
-    for side, before in sides[: 1 if lengths == "popularity" else 2]:
+    for side, before in sides[: 2 if lengths == "unit" else 1]:
         norms = np.linalg.norm(side.vectors[~side.isolated], axis=1)
         np.testing.assert_allclose(norms, np.sqrt(6), rtol=1e-5)
         cosine = (side.vectors * before.vectors).sum(axis=1)[~side.isolated]
@@ -51,9 +52,29 @@ def test_rows_have_the_lengths_that_were_asked_for(train, lengths) -> None:
         np.testing.assert_allclose(side.standardized(0.5).vectors, side.vectors / 2, rtol=1e-6)
     if lengths == "popularity":
         unit = both.users.vectors / np.sqrt(np.float32(6))
-        sums = item_sums(unit, train.csr(), 0.6)
+        sums = item_sums(unit, train.csr(), 0.6, 0.5)
         factor = np.sqrt((both.items.vectors**2).sum() / (sums**2).sum())
         np.testing.assert_allclose(both.items.vectors, factor * sums, rtol=1e-4, atol=1e-5)
+
+
+def test_balanced_vectors_of_singular_vectors_are_those_of_svd(train) -> None:
+    matrix = train.csr()
+    u, s, v = np.linalg.svd(matrix.toarray(), full_matrices=False)
+    sums = item_sums(u[:, :6].astype(np.float32), matrix, 0.0, 0.0)
+    found = half_whitened(sums).astype(np.float64)
+    expected = v[:6].T * np.sqrt(s[:6])
+    np.testing.assert_allclose(found @ found.T, expected @ expected.T, atol=1e-4)
+    again = half_whitened(np.hstack([sums, np.zeros_like(sums[:, :2])]))
+    np.testing.assert_allclose(again @ again.T, expected @ expected.T, atol=1e-4)
+    assert np.isfinite(half_whitened(np.zeros((4, 3), np.float32))).all()
+
+
+def test_balanced_items_are_half_whitened_sums(train) -> None:
+    both = get("leporid")(dim=6, k=20, lengths="balanced", popularity_power=0.4).fit(train)
+    unit = both.users.vectors / np.sqrt(np.float32(6))
+    expected = half_whitened(item_sums(unit, train.csr(), 0.4, 0.0))
+    factor = np.sqrt((both.items.vectors**2).sum() / (expected**2).sum())
+    np.testing.assert_allclose(both.items.vectors, factor * expected, rtol=1e-3, atol=1e-4)
 
 
 def test_auto_takes_what_predicts_held_out_training_items_best(train, tmp_path: Path) -> None:
@@ -61,7 +82,7 @@ def test_auto_takes_what_predicts_held_out_training_items_best(train, tmp_path: 
     both = initializer.fit(train)
     about = both.items.provenance
     values = [row["NDCG@10"] for row in about["candidates"]]
-    assert len(values) == 10
+    assert len(values) == 14
     best = {**about["candidates"][int(np.argmax(values))]}
     del best["NDCG@10"]
     assert about["chosen"] == best

@@ -32,7 +32,7 @@ MODELS: dict[str, dict[str, Any]] = {
     "lightgcn": {},
     "ngcf": {"layers": (8,)},
     "sasrec": {"length": 12, "batch_size": 32},
-    "general": {"recipe": "general", "batch_size": 64, "steps": 25},
+    "general": {"recipe": "general", "batch_size": 64, "steps": 25, "linear_gain": 0.0},
     "margin": {"inference": "generative", "batch_size": 32, "channels": 8},
     "first stage": {"batch_size": 32, "channels": 8},
 }
@@ -101,8 +101,9 @@ def test_wrong_lists_are_counted(log: Interactions) -> None:
     wrong = right.copy()
     wrong[:8, 9] = model.top_k(users[:8], 11).items[:, 10]
     wrong[8:12] = wrong[8:12, ::-1]
-    assert compare(model, users, right).equal == 40
-    parity = compare(model, users, wrong)
+    vectors = ModelVectors.of(model)
+    assert compare(model, vectors, users, right).equal == 40
+    parity = compare(model, vectors, users, wrong)
     assert parity.equal == 28
     assert parity.recall == pytest.approx(1 - 8 * 0.1 / 40)
 

@@ -48,8 +48,8 @@ def run(model: str, folder: Path, made: InitialEmbeddings, log: str) -> dict[str
     out.mkdir()
     (data / "toy" / "toy.inter").write_text(log)
     write_embeddings(made, data / "toy", "recbole", name="toy")
-    write_embeddings(made, folder / "npy", "npy")
-    arguments = [model, str(data), str(folder / "npy"), str(out)]
+    write_embeddings(made, folder / "vectors", "parquet")
+    arguments = [model, str(data), str(folder / "vectors"), str(out)]
     done = subprocess.run(
         [str(interpreter()), "-P", str(SCRIPT), *arguments],
         env={**os.environ, "PYTHONPATH": str(ROOT / "src"), "OMP_NUM_THREADS": "1"},

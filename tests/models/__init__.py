@@ -3,7 +3,7 @@
 tests/test_contract.py         every model: `shared/recommender`, `shared/catalogue`, `toppop`
 tests/test_contract_neural.py  every neural model: `shared/neural`, `shared/neural_kinds`
 
-test_bpr_loss, test_softmax_loss     `shared/losses`
+test_bpr_loss, test_softmax_loss     `shared/layers`
 test_classical_filters               `gfcf`, `turbocf`, `shared/sparse`
 test_classical_ials                  `ials`
 test_classical_knn                   `userknn`, `itemknn`, `shared/profiles`

@@ -133,7 +133,7 @@ def test_the_fit_is_the_same_to_the_bit_on_any_number_of_threads() -> None:
 def test_every_half_step_lowers_the_objective() -> None:
     split = make_split()
     x = split.train.csr().toarray().astype(np.float64)
-    config = IALSConfig(dim=4, l2=0.01)
+    config = IALSConfig(dim=4, l2=0.01, unobserved_weight=0.1)
     rows, columns = canonical(sparse.csr_array(x)), canonical(sparse.csr_array(x.T))
     users = np.random.default_rng(1).normal(size=(x.shape[0], 4)).astype(np.float32)
     items = np.random.default_rng(2).normal(size=(x.shape[1], 4)).astype(np.float32)

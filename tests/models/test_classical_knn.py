@@ -230,7 +230,7 @@ def test_an_item_model_scores_a_history_like_the_user_who_has_it() -> None:
 def test_nobody_is_their_own_neighbour() -> None:
     """One row has everything user 2 has, and it is that of user 2."""
     split = make_split()
-    model = UserKNN(k=1).fit(split)
+    model = UserKNN(k=1, shrink=0.0, window=None).fit(split)
     train = split.train.csr().toarray()
     alone = model.score(np.array([2], dtype=np.int32), split.train.sequences())[0]
     assert not np.array_equal(alone > 0, train[2] > 0)

@@ -35,8 +35,8 @@ def test_slim_columns_are_those_of_scikit_learn(
 ) -> None:
     x = matrix()
     config = SLIMConfig(
-        alpha=alpha,
-        l1_ratio=l1_ratio,
+        l1=len(x) * alpha * l1_ratio,
+        l2=len(x) * alpha * (1 - l1_ratio),
         positive=positive,
         top_k=90,
         max_iterations=2000,
@@ -61,8 +61,8 @@ def test_slim_columns_are_those_of_scikit_learn(
 
 def test_slim_keeps_the_largest_weights_of_each_target() -> None:
     x = canonical(sparse.csr_array(matrix(seed=1)))
-    full = slim_weights(x, SLIMConfig(alpha=0.005, top_k=90)).toarray()
-    cut = slim_weights(x, SLIMConfig(alpha=0.005, top_k=4)).toarray()
+    full = slim_weights(x, SLIMConfig(l1=0.05, l2=0.4, top_k=90)).toarray()
+    cut = slim_weights(x, SLIMConfig(l1=0.05, l2=0.4, top_k=4)).toarray()
     assert (full != 0).sum(axis=0).max() > 4
     for j in range(90):
         kept = np.argsort(-full[:, j], kind="stable")[:4]
@@ -73,7 +73,7 @@ def test_slim_keeps_the_largest_weights_of_each_target() -> None:
 
 def test_a_strong_l1_penalty_leaves_nothing() -> None:
     x = canonical(sparse.csr_array(matrix()))
-    assert slim_weights(x, SLIMConfig(alpha=10.0, l1_ratio=1.0)).nnz == 0
+    assert slim_weights(x, SLIMConfig(l1=1000.0)).nnz == 0
 
 
 def test_ease_is_its_closed_form() -> None:
@@ -100,7 +100,7 @@ def test_linear_models_score_known_rows_times_weights() -> None:
     split = make_split()
     known = split.train_valid.csr().toarray()
     users = np.array([4, 0, 30], dtype=np.int32)
-    slim = SLIM(alpha=0.02).fit(split)
+    slim = SLIM(l1=0.06, l2=0.6).fit(split)
     np.testing.assert_allclose(
         slim.score(users), known[users] @ slim.weights.toarray(), rtol=1e-5, atol=1e-6
     )
@@ -156,8 +156,8 @@ def test_regressions_on_few_items_are_those_of_the_items_alone() -> None:
 def test_ease_says_when_the_catalogue_is_too_large_for_a_dense_inverse(tmp_path: Path) -> None:
     split, users = make_split(), np.arange(5, dtype=np.int32)
     with pytest.warns(LeporidWarning, match=r"more than 10 items: .* 17 items on its 500 nearest"):
-        model = EASE(max_items=10).fit(split)
-    dense = EASE().fit(split)
+        model = EASE(max_items=10, l2=1000.0).fit(split)
+    dense = EASE(l2=1000.0).fit(split)
     np.testing.assert_allclose(model.score(users), dense.score(users), atol=1e-3)
     loaded = EASE.load(model.save(tmp_path / "saved"))
     np.testing.assert_array_equal(loaded.score(users), model.score(users))
@@ -170,7 +170,7 @@ def test_ease_heeds_the_free_memory(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_penalties_that_are_none_are_refused() -> None:
-    for settings in ({"alpha": 0.0}, {"l1_ratio": 1.5}, {"top_k": 0}, {"tolerance": 0.0}):
+    for settings in ({"l1": -1.0}, {"l2": -1.0}, {"top_k": 0}, {"tolerance": 0.0}):
         with pytest.raises(ConfigError, match=next(iter(settings))):
             SLIM(**settings)
     with pytest.raises(ConfigError, match="l2 must be above 0"):

@@ -102,9 +102,10 @@ def test_equal_weights_go_to_the_smaller_item_first_by_rows_then_by_columns() ->
 def test_rp3beta_without_beta_is_p3alpha() -> None:
     split = make_split()
     users = np.arange(31, dtype=np.int32)
-    p3 = P3Alpha(top_k=5, alpha=0.9).fit(split)
+    p3 = P3Alpha(top_k=5, alpha=0.9, window=None).fit(split)
     np.testing.assert_array_equal(
-        RP3Beta(top_k=5, alpha=0.9, beta=0.0).fit(split).score(users), p3.score(users)
+        RP3Beta(top_k=5, alpha=0.9, beta=0.0, normalize=True, window=None).fit(split).score(users),
+        p3.score(users),
     )
     known = split.train_valid.csr().toarray()
     np.testing.assert_allclose(p3.score(users), known @ p3.weights.toarray(), rtol=1e-5)

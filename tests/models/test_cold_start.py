@@ -24,7 +24,7 @@ from leporid.errors import ConfigError, DataError
 from leporid.evaluation import masked_top_k
 from leporid.interop import export_model
 from leporid.models import Recommender, everything, train
-from leporid.models.dlr2 import two_stages
+from leporid.models.dlr2 import model as dlr2
 from leporid.models.shared import cold_start, extension
 from leporid.models.shared.cold_start import ColdItems
 from tests.models.rankings import check_ranking
@@ -249,12 +249,12 @@ def test_a_history_is_scored_as_the_user_who_has_it() -> None:
 
 
 def test_lists_of_many_by_s_are_those_of_full_scores(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(two_stages, "CANDIDATES", 40)
+    monkeypatch.setattr(dlr2, "CANDIDATES", 40)
     how: dict[str, Any] = {"architecture": "no_conv", "steps": 30, "batch_size": 32}
     model = trained("dlr2", synthesize(400, 120, 4000, seed=1), **how)
     users = np.arange(400, dtype=np.int32)
     hidden = model.known.sequences()
-    assert len(users) >= two_stages._WORTH_ANCHORS
+    assert len(users) >= dlr2._WORTH_ANCHORS
     assert model.retrieve(users, 10, 40, hidden=hidden) is not None
     extended = model.extend(about(model, *range(1000, 1012)), cold_item_share=2.0)
     assert extended.retrieve(users, 10, 40, hidden=hidden) is None
@@ -264,11 +264,6 @@ def test_lists_of_many_by_s_are_those_of_full_scores(monkeypatch: pytest.MonkeyP
     check_ranking(extended.top_k(users, 10).items, full.items, scores)
     listed = extended.recommend_frame(progress=False)["item"].to_pylist()
     check_ranking(extended.items.encode(listed).reshape(400, 10), full.items, scores)
-    check_ranking(extended.two_stage(users, 10, 40).items, full.items, scores)
-    some = extended.known.sequences().take(users[:20])
-    scores = extended.score_histories([some.of(n) for n in range(20)])
-    theirs = masked_top_k(scores, 10, seen=some)
-    check_ranking(extended.two_stage(None, 10, 40, histories=some).items, theirs.items, scores)
     with pytest.raises(
         ConfigError, match="choose the branch before the model is fitted or extended"
     ):

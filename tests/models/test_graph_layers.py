@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from scipy import sparse
 from torch import Tensor
 
-from leporid.models.shared import layers
-from leporid.models.shared.layers import EdgeProducts, Propagation, bipartite, normalized
+from leporid.models.shared import graph
+from leporid.models.shared.graph import EdgeProducts, Propagation, bipartite, normalized
 
 
 def ratings(seed: int, users: int, items: int) -> sparse.csr_array:
@@ -97,6 +97,6 @@ def test_gathered_dots_are_the_sampled_ones(monkeypatch: pytest.MonkeyPatch) -> 
     edges = EdgeProducts(ratings(2, 6, 8))
     a, b = torch.randn(14, 6), torch.randn(14, 6)
     expected = edges.affinity(a, b, 3)
-    monkeypatch.setattr(layers, "_EDGES", 5)
-    found = layers._gathered_dots(a, b, 3, edges)
+    monkeypatch.setattr(graph, "_EDGES", 5)
+    found = graph._gathered_dots(a, b, 3, edges)
     torch.testing.assert_close(found, expected)

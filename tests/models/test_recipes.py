@@ -10,12 +10,12 @@ import pytest
 
 import leporid
 from leporid.data import IdMap, Interactions
-from leporid.experiments import Results
 from leporid.models import NeuralRecommender
 from leporid.models.shared.catalogue import KINDS, kinds_of
+from reproduction.store import PackedResults
 from tests.training.toy import make_split
 
-RESULTS = Results(Path(__file__).resolve().parents[2] / "results")
+RESULTS = PackedResults(Path(__file__).resolve().parents[2] / "results")
 TUNED = ("bpr", "ncf", "ngcf", "dgcf", "hgn", "lightgcn", "sasrec")
 
 

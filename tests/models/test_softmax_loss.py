@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch.nn import functional
 
-from leporid.models.shared import losses as module
+from leporid.models.shared import layers as module
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.2])

@@ -8,9 +8,8 @@ import torch
 
 from leporid.data import Sequences, synthesize, temporal_split
 from leporid.evaluation import masked_top_k
-from leporid.models.dlr2 import two_stages
-from leporid.models.dlr2.model import DLR2
-from leporid.models.dlr2.two_stages import Anchors
+from leporid.models.dlr2 import model as dlr2
+from leporid.models.dlr2.model import DLR2, Anchors
 from tests.models.rankings import check_ranking
 
 
@@ -44,7 +43,8 @@ def test_estimates_that_are_off_are_not_relied_on(model: DLR2, monkeypatch) -> N
     asked.clear()
     # Anchors that see the ranking the wrong way round.
     monkeypatch.setattr(Anchors, "estimate", lambda self, scores: -plain(self, scores))
-    staged = model.two_stage(users, 5, candidates=30)
+    staged = model.retrieve(users, 5, 30, hidden=model.known.sequences().take(users))
+    assert staged is not None
     assert sum(asked) == len(users)
     check_ranking(staged.items, full.items, model.score(users))
 
@@ -53,13 +53,13 @@ def test_estimates_that_are_off_are_not_relied_on(model: DLR2, monkeypatch) -> N
 def test_many_lists_come_in_two_stages_and_are_those_of_the_full_ranking(
     model: DLR2, monkeypatch, exclude_seen: bool
 ) -> None:
-    monkeypatch.setattr(two_stages, "CANDIDATES", 40)
+    monkeypatch.setattr(dlr2, "CANDIDATES", 40)
     everyone = np.arange(model.train.n_users, dtype=np.int32)
-    assert len(everyone) >= two_stages._WORTH_ANCHORS
+    assert len(everyone) >= dlr2._WORTH_ANCHORS
     seen = model.known.sequences().take(everyone) if exclude_seen else None
     full = masked_top_k(model.score(everyone), 10, seen=seen)
-    calls, plain = [], DLR2.two_stage
-    monkeypatch.setattr(DLR2, "two_stage", lambda *a, **k: calls.append(1) or plain(*a, **k))
+    calls, plain = [], DLR2.two_stages
+    monkeypatch.setattr(DLR2, "two_stages", lambda *a: calls.append(1) or plain(*a))
     top = model.top_k(everyone, 10, exclude_seen=exclude_seen)
     assert calls
     same = [len(np.intersect1d(a, b)) for a, b in zip(top.items, full.items, strict=True)]

@@ -89,7 +89,7 @@ def test_ease_has_the_weighted_gram_matrix() -> None:
     ("name", "settings"),
     [
         *(
-            (name, {"similarity": similarity, "weighting": weighting, "k": 5})
+            (name, {"similarity": similarity, "weighting": weighting, "k": 5, "shrink": 0.0})
             for name in ("itemknn", "userknn")
             for similarity in ("cosine", "asymmetric_cosine")
             for weighting in ("none", "tfidf", "bm25")

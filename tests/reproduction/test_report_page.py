@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from leporid.data import synthesize, write_log
-from leporid.experiments import ExperimentSpec, Results, run_grid
+from leporid.experiments import ExperimentSpec, run_grid
 from reproduction.outputs import write_outputs
+from reproduction.store import PackedResults
 from tests.chromium import Page, find_chromium
 
 pytestmark = [
@@ -57,7 +58,7 @@ def test_the_report_stands_alone_and_a_click_sorts(
     )
     place = names.index("HR@10")
     before = column(page, place)
-    records = Results(tmp_path / "results").records("toy", ["baselines", "bpr"])
+    records = PackedResults(tmp_path / "results").records("toy", ["baselines", "bpr"])
     expected = sorted((r.metrics["HR@10"] for r in records), reverse=True)
     assert [float(value) for value in before] != pytest.approx(expected, abs=1e-4)
     head = f".paper-table th:nth-child({place + 1})"

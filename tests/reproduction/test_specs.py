@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from leporid.config import canonical_hash
-from leporid.experiments import ExperimentSpec, Results
+from leporid.experiments import ExperimentSpec
 from reproduction.specs import GRIDS, GROUPS, TABLE_GROUPS, paper_spec, paper_specs
+from reproduction.store import PackedResults
 
 
 def test_every_group_of_the_paper_is_a_file_that_says_what_it_is() -> None:
@@ -47,7 +48,7 @@ def test_the_committed_experiment_is_the_one_the_records_come_from() -> None:
     root = Path(__file__).parents[2]
     cells = ExperimentSpec.from_toml(GRIDS / "models-ml-100k.toml").cells()
     assert len(cells) == 42
-    assert all(Results(root / "results").get(cell.key) for cell in cells)
+    assert all(PackedResults(root / "results").get(cell.key) for cell in cells)
 
 
 def test_the_authors_grid_is_four_initialisers_frozen_and_trained_by_five_seeds() -> None:

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from leporid.errors import DataError, UnknownNameError
-from leporid.experiments import Results
 from reproduction.render import render
+from reproduction.store import PackedResults
 from reproduction.tables import build_table, paper_dataset, paper_rows
 from tests.experiments.records import record
 
@@ -139,6 +139,6 @@ def test_paper_values_are_complete() -> None:
 
 def test_records_are_read_back_and_failures_left_out(tmp_path: Any) -> None:
     first = record("dlr2", "leporid", 1, 0.7)
-    path = Results(tmp_path).add(first)
+    path = PackedResults(tmp_path).add(first)
     path.with_suffix(".error.json").write_text("{}")
-    assert Results(tmp_path).records("ml-1m-r3", ["initialisers"]) == [first]
+    assert PackedResults(tmp_path).records("ml-1m-r3", ["initialisers"]) == [first]

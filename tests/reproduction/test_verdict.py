@@ -8,56 +8,71 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from leporid.artifacts import write_json
-from leporid.evaluation import MetricTable
-from leporid.experiments import Results, RunRecord
-from leporid.initializers.leporid import LEPORIDConfig
-from reproduction.verdict import (
-    Claim,
-    Comparison,
-    evaluate_claims,
-    repeats,
-    run_to_run,
-    verdict_page,
-)
+from leporid.evaluation import Comparison as Result
+from leporid.evaluation import MetricTable, compare, holm
+from leporid.experiments import RunRecord
+from reproduction.store import PackedResults
+from reproduction.verdict import Claim, Comparison, evaluate_claims, verdict_page
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def comparison(difference: float | None, error: float = 0.01, dataset: str = "toy") -> Comparison:
-    values = None if difference is None else (0.5 + difference, 0.5)
-    return Comparison(dataset, "a - b", (3, 3), values, difference, error)
+def made_up(difference: float) -> Result:
+    low, high = difference - 0.02, difference + 0.02
+    p_value = 0.01 if low * high > 0 else 0.5
+    return Result(
+        metric="HR@10", name_a="a", name_b="b", mean_a=0.5 + difference, mean_b=0.5, n_users=9,
+        difference=difference, low=low, high=high, p_value=p_value, n_seeds=(3, 3),
+    )  # fmt: skip
 
 
-def claim(*differences: float | None, every: bool = False, verdict: str = "holds") -> Claim:
+def comparison(difference: float | None, dataset: str = "toy", **fields: Any) -> Comparison:
+    found = None if difference is None else made_up(difference)
+    return Comparison(dataset, "a - b", (3, 3), **{"tested": found, **fields})
+
+
+def claim(*differences: float | None, verdict: str = "confirmed", expects: str = "above") -> Claim:
     parts = tuple(comparison(difference) for difference in differences)
-    return Claim("t", "p", "s", verdict, every, "table3", parts)
+    return Claim("t", "p", "s", verdict, "table3", parts, expects)
 
 
 @pytest.mark.parametrize(
-    ("differences", "every", "verdict"),
+    ("differences", "expects", "verdict"),
     [
-        ((0.1, 0.1), True, "holds"),
-        ((0.1, 0.0), True, "holds in part"),
-        ((0.1, -0.1), True, "does not hold"),
-        ((0.1, -0.1), False, "holds in part"),
-        ((0.0, 0.001), False, "does not hold"),
-        ((0.1, None), False, "holds"),
-        ((None,), True, "not run yet"),
+        ((0.1, 0.1), "above", "confirmed"),
+        ((0.1, 0.0), "above", "confirmed in part"),
+        ((0.1, -0.1), "above", "not confirmed"),
+        ((0.1, 0.1, -0.1), "above", "confirmed in part"),
+        ((0.0, 0.001), "above", "not confirmed"),
+        ((0.015, 0.018), "above", "beyond our power"),
+        ((0.1, None), "above", "confirmed"),
+        ((None,), "above", "not run yet"),
+        ((0.001, -0.001), "same", "confirmed"),
+        ((0.1,), "same", "not confirmed"),
+        ((0.015,), "same", "beyond our power"),
     ],
 )
-def test_the_rules(differences: tuple[float | None, ...], every: bool, verdict: str) -> None:
-    judged = claim(*differences, every=every, verdict=verdict)
+def test_the_rules(differences: tuple[float | None, ...], expects: str, verdict: str) -> None:
+    judged = claim(*differences, expects=expects, verdict=verdict)
     assert judged.computed() == verdict
     assert judged.contradiction is None
 
 
-def test_a_reading_needs_the_whole_interval_on_one_side() -> None:
-    readings = [comparison(d).reading for d in (0.0197, 0.0195, -0.0195, -0.0197, None)]
-    assert readings == ["above", "level", "level", "below", "not run yet"]
-    some = Claim("t", "p", "s", "holds", True, "c", (comparison(1, dataset="a"), comparison(-1)))
-    assert (some.computed(["a"]), some.computed(["toy"])) == ("holds", "does not hold")
+def test_level_needs_the_effect_outside_the_interval() -> None:
+    # 5% of 0.5 is 0.025; a printed gain of 10% is 0.05.
+    assert comparison(0.004).reading == "level"
+    assert comparison(0.006).reading == "cannot tell"
+    assert comparison(0.006, printed=0.1).reading == "level"
+    assert comparison(0.1).reading == "above"
+    assert comparison(-0.1).reading == "below"
+    assert comparison(0.1, counted=False).reading == "too few seeds"
+    assert comparison(None).reading == "not run yet"
+    parts = (comparison(1, dataset="a"), comparison(-1), comparison(1, counted=False))
+    some = Claim("t", "p", "s", "confirmed", "c", parts)
+    assert (some.computed(["a"]), some.computed(["toy"])) == ("confirmed", "not confirmed")
 
 
 def write(root: Path, init: str, seed: int, hits: list[int], **fields: Any) -> None:
@@ -69,7 +84,7 @@ def write(root: Path, init: str, seed: int, hits: list[int], **fields: Any) -> N
         tail_metrics={"HR@10": rate / 2, "F1@10": rate / 10}, seconds=7.0, peak_memory_mb=1.0,
         device="cpu", spec_hash=f"{init}{seed}", **fields,
     )  # fmt: skip
-    path = Results(root).add(record)
+    path = PackedResults(root).add(record)
     users = np.arange(len(hits), dtype=np.int32)
     outcomes = MetricTable.from_hits(users, np.array(hits, np.int32), np.ones(len(hits), np.int32))
     outcomes.save_hits(path.with_suffix(".users.parquet"))
@@ -79,10 +94,32 @@ def entry(**changes: Any) -> dict[str, Any]:
     first = {"experiment": "models", "model": "bpr", "init": "leporid"}
     compare = [{"data": ["toy"], "first": first, "second": {"init": "random"}, **changes}]
     words = dict.fromkeys(("title", "paper", "sentence", "command"), "x")
-    return {**words, "verdict": "holds", "rule": "every", "compare": compare}
+    return {**words, "verdict": "confirmed", "compare": compare}
 
 
-def test_the_interval_covers_users_and_seeds(tmp_path: Path) -> None:
+def test_the_interval_is_that_of_compare_and_p_values_are_adjusted(tmp_path: Path) -> None:
+    draws = np.random.default_rng(3)
+    runs: dict[str, dict[int, MetricTable]] = {}
+    for init, rate in (("leporid", 0.6), ("random", 0.4), ("svd", 0.5)):
+        for seed in (1, 2, 3):
+            hits = (draws.random(150) < rate).astype(int).tolist()
+            write(tmp_path, init, seed, hits)
+            users, mask = np.arange(150, dtype=np.int32), np.array(hits, np.int32)
+            table = MetricTable.from_hits(users, mask, np.ones(150, np.int32))
+            runs.setdefault(init, {})[seed] = table
+    (judged,) = evaluate_claims(tmp_path, [entry(second={"init": ["random", "svd", "le"]})])
+    first, second, absent = judged.comparisons
+    alone = compare(runs["leporid"], runs["random"], "HR@10")
+    assert first.tested is not None
+    assert second.tested is not None
+    assert (first.tested.low, first.tested.high) == pytest.approx((alone.low, alone.high))
+    both = holm([alone, compare(runs["leporid"], runs["svd"], "HR@10")])
+    found = [first.tested.p_value, second.tested.p_value]
+    assert found == pytest.approx([one.p_value for one in both])
+    assert absent.reading == "not run yet"
+
+
+def test_tail_users_have_the_error_of_users_and_seeds(tmp_path: Path) -> None:
     runs = {
         ("leporid", 1): [1, 1, 1, 0, 1, 0],
         ("leporid", 2): [1, 1, 1, 1, 1, 0],
@@ -90,46 +127,29 @@ def test_the_interval_covers_users_and_seeds(tmp_path: Path) -> None:
     }
     for (init, seed), hits in runs.items():
         write(tmp_path, init, seed, hits)
-    (judged,) = evaluate_claims(tmp_path, [entry()])
-    (found,) = judged.comparisons
-    assert found.seeds == (2, 1)
-    assert found.difference == pytest.approx(4.5 / 6 - 2 / 6)
-    assert found.also == pytest.approx((4.5 - 2) / 30)
-    gap = np.array([1, 0, 1, 0.5, 0, 0])
-    seeds = np.std([4 / 6, 5 / 6], ddof=1)
-    # The one random run takes the deviation of the model's other cells.
-    wanted = math.sqrt(gap.var(ddof=1) / 6 + seeds**2 / 2 + seeds**2)
-    assert found.error == pytest.approx(wanted)
-
     (tail,) = evaluate_claims(tmp_path, [entry(measure="tail users")])[0].comparisons
-    assert tail.difference == pytest.approx((4.5 - 2) / 12)
-    assert tail.error == pytest.approx(
-        math.sqrt(4 * gap.var(ddof=1) / 6 + (seeds / 2) ** 2 / 2 + (seeds / 2) ** 2)
-    )
+    assert not tail.counted
+    assert tail.reading == "too few seeds"
+    assert tail.tested is not None
+    assert tail.tested.difference == pytest.approx((4.5 - 2) / 12)
+    gap, seeds = np.array([1, 0, 1, 0.5, 0, 0]), np.std([4 / 6, 5 / 6], ddof=1)
+    parts = 4 * gap.var(ddof=1) / 6, (seeds / 2) ** 2 / 2
+    freedom = sum(parts) ** 2 / (parts[0] ** 2 / 10**6 + parts[1] ** 2)
+    margin = math.sqrt(sum(parts)) * stats.t.ppf(0.975, freedom)
+    assert tail.tested.high - tail.tested.difference == pytest.approx(margin)
     ratio = entry(measure="tail users' ratio against all users'")
-    assert evaluate_claims(tmp_path, [ratio])[0].comparisons[0].difference == pytest.approx(0.0)
-    absent = entry(second={"init": "svd"})
-    assert evaluate_claims(tmp_path, [absent])[0].computed() == "not run yet"
-    # A list is one comparison each.
-    (both,) = evaluate_claims(tmp_path, [entry(second={"init": ["random", "svd"]})])
-    assert [one.reading for one in both.comparisons] == [found.reading, "not run yet"]
+    (found,) = evaluate_claims(tmp_path, [ratio])[0].comparisons
+    assert found.tested is not None
+    assert found.tested.difference == pytest.approx(0.0)
 
 
-def test_the_same_request_in_two_groups_is_a_repeat(tmp_path: Path) -> None:
-    def run(experiment: str, hits: list[int], lr: float = 0.1, **init: Any) -> None:
-        fields = {"experiment": experiment, "config": {"lr": lr}, "recipe": None}
-        cell = {"cell": {"init_settings": init}}
-        write(tmp_path, "leporid", 1, hits, extra=cell, **fields)
-
-    run("initialisers", [1, 1, 0, 0])
-    run("alpha", [1, 0, 0, 0], alpha=LEPORIDConfig().alpha)
-    run("losses", [1, 1, 1, 1], lr=0.2)
-    run("neighbours", [1, 1, 1, 1], k=7)
-    (found,) = repeats(tmp_path, "toy")
-    assert (found.model, found.seed) == ("bpr", 1)
-    assert found.values == {"initialisers": 0.5, "alpha": 0.25}
-    assert run_to_run([found]) == pytest.approx(np.std([0.5, 0.25], ddof=1))
-    assert run_to_run([]) == 0.0
+def test_the_printed_difference_stands_beside_ours() -> None:
+    claims = {c.title: c for c in evaluate_claims(ROOT / "results")}
+    first = claims["LEPORID is the best initialisation of DLR2"].comparisons[0]
+    assert first.what == "initialisers: dlr2 leporid - dlr2 random"
+    assert first.printed == pytest.approx((0.7026 - 0.4538) / 0.4538, abs=1e-9)
+    revnet = claims["RevNet is about as good as ResNet"].comparisons[0]
+    assert revnet.printed == pytest.approx((0.6965 - 0.7026) / 0.7026)
 
 
 def test_seconds_are_those_of_the_file_without_the_peer(tmp_path: Path) -> None:
@@ -137,20 +157,21 @@ def test_seconds_are_those_of_the_file_without_the_peer(tmp_path: Path) -> None:
     rows = [{"step": "graph", "seconds": 2.0}, {"step": "by scipy", "seconds": 50.0}]
     write_json(tmp_path / "measurements.json", {"toy": {"time_cost": rows}})
     (found,) = evaluate_claims(tmp_path, [entry(measure="seconds")])
-    assert found.comparisons[0].values == (7.0, 2.0)
-    assert found.computed() == "holds"
+    assert found.comparisons[0].tested is not None
+    assert found.comparisons[0].tested.difference == 5.0
+    assert found.computed() == "confirmed"
 
 
 def test_a_sentence_against_the_numbers_is_a_contradiction() -> None:
-    said = claim(-0.1, verdict="holds").contradiction
+    said = claim(-0.1, verdict="confirmed").contradiction
     assert said is not None
-    assert "'does not hold'" in said
+    assert "'not confirmed'" in said
 
 
 def test_no_written_verdict_contradicts_the_committed_records() -> None:
     claims = evaluate_claims(ROOT / "results")
     assert [c.contradiction for c in claims if c.contradiction] == []
-    assert len(claims) >= 14
+    assert len(claims) >= 18
     assert all(c.run for c in claims)
 
 

@@ -11,14 +11,9 @@ from hypothesis import strategies as st
 
 import leporid
 from leporid.data import IdMap, Interactions, Split
-from leporid.selection.blending import choose_blend, fuse
+from leporid.models import pick_blend
+from leporid.models.blend import fuse
 from leporid.selection.budget import Guard, OutOfTimeError, Timer
-from leporid.selection.candidates import FULL, Candidate, Outcome, Result
-
-
-def result(name: str, value: float, users: int) -> Result:
-    outcome = Outcome(np.full((users, 1), value), 1.0, {"ms": 1.0, "bytes": 1})
-    return Result(Candidate(model=name), FULL, outcome, 0.0)
 
 
 @settings(max_examples=40, deadline=None)
@@ -61,15 +56,14 @@ def test_two_that_know_different_things_are_blended() -> None:
     # Each finds what half of the users want, and the other half not at all.
     odd = np.arange(n) % 4 < 2
     first[odd, 0], second[~odd, 0] = wanted[odd], wanted[~odd]
-    members = [result("a", 0.5, n), result("b", 0.5, n)]
-    blend = choose_blend(members, [first, second], part, "HR@10")
-    assert blend is not None
-    assert {m.candidate.model for m in blend.members} == {"a", "b"}
-    assert blend.comparison.outcome == "above"
-    assert blend.value == 1.0
-    assert [entry["model"] for entry in blend.entries] == [m.candidate.model for m in blend.members]
+    found = pick_blend([first, second], part, "HR@10")
+    assert found is not None
+    weights, gain = found
+    assert weights.keys() == {0, 1}
+    assert gain.outcome == "above"
+    assert gain.mean_a == 1.0
     with pytest.raises(OutOfTimeError):
-        choose_blend(members, [first, second], part, "HR@10", Guard(Timer(10.0), 0.0))
+        pick_blend([first, second], part, "HR@10", Guard(Timer(10.0), 0.0))
 
 
 def test_a_copy_of_the_best_is_no_help() -> None:
@@ -79,8 +73,7 @@ def test_a_copy_of_the_best_is_no_help() -> None:
     lists[::2, 0] = wanted[::2]
     worse = lists.copy()
     worse[:, 0] = 98
-    members = [result("a", 0.5, n), result("b", 0.1, n)]
-    assert choose_blend(members, [lists, worse], split_of(wanted), "NDCG@10") is None
+    assert pick_blend([lists, worse], split_of(wanted), "NDCG@10") is None
 
 
 def test_the_served_blend_ranks_as_the_fused_lists_do() -> None:

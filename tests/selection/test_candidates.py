@@ -11,59 +11,79 @@ import pytest
 
 import leporid
 from leporid import models
-from leporid.experiments import classical_models
 from leporid.selection import schedule
 from leporid.selection.budget import Timer
 from leporid.selection.candidates import (
-    INITS,
-    NETWORKS,
     Candidate,
     Problem,
     classical_candidates,
     neural_models,
     variant,
-    with_inits,
+    with_windows,
 )
 from leporid.selection.evaluator import TrialEvaluator
 from leporid.selection.events import open_journal
-from leporid.selection.schedule import _search_seconds, plan_networks, plan_steps
+from leporid.selection.priors import FAMILIES, NETWORKS, expected_shares, family_of
+from leporid.selection.schedule import plan_networks, training_seconds
 from leporid.selection.search import Search
+from reproduction.tuned_baselines import classical_models
+
+DENSE = {"interactions_per_user": 90.0, "density": 0.03, "has_order": False}
+SPARSE = {"interactions_per_user": 6.0, "density": 0.0005, "has_order": True}
 
 
 def test_every_classical_model_takes_part_once() -> None:
-    named = [c.model for c in classical_candidates()]
+    named = [c.model for c in classical_candidates(DENSE)]
     assert sorted(named) == sorted(classical_models())
-    assert named[0] == "toppop"
+    assert named[:2] == ["toppop", "itemknn"]
 
 
 def test_networks_are_those_with_initial_vectors() -> None:
     assert set(NETWORKS) == {n for n in models.available() if models.get(n).takes_initial_vectors}
 
 
+def test_every_model_has_one_family() -> None:
+    named = [name for members in FAMILIES.values() for name in members]
+    assert sorted([*named, "blend"]) == sorted(models.available())
+    assert family_of("ials") == "factors"
+    assert family_of("somebody's own") == "other"
+
+
 def test_the_first_answers_need_no_torch() -> None:
     code = """
 import sys
 from leporid.selection.candidates import classical_candidates
-assert classical_candidates()
+assert classical_candidates({"interactions_per_user": 9, "density": 0.1, "has_order": True})
 assert "torch" not in sys.modules
 """
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-def test_an_order_puts_the_models_first_that_read_it() -> None:
+def test_the_prior_orders_by_the_statistics_of_a_log() -> None:
+    without, ordered = expected_shares(DENSE), expected_shares(SPARSE)
+    assert next(iter(without)) == "slim"
+    assert set(list(ordered)[:2]) == {"dlr2", "sasrec"}
+    assert without.keys() == ordered.keys()
+    assert all(0 < share <= 1 for share in [*without.values(), *ordered.values()])
+    assert classical_candidates(DENSE)[2].model == "slim"
+
+
+def test_an_order_is_found_and_no_network_is_left_out() -> None:
     data = leporid.synthesize(60, 40, 900, seed=1)
-    assert Problem.of(leporid.temporal_split(data), "NDCG@10").has_order
-    assert not Problem.of(leporid.random_split(data), "NDCG@10").has_order
-    assert neural_models(has_order=True)[:2] == ["dlr2", "sasrec"]
-    assert neural_models(has_order=False)[0] == "lightgcn"
-    assert sorted(neural_models(has_order=True)) == sorted(neural_models(has_order=False))
+    timed = Problem.of(leporid.temporal_split(data), "NDCG@10").statistics
+    assert timed["has_order"]
+    assert timed["interactions_per_user"] == pytest.approx(0.8 * 15, abs=1)
+    assert not Problem.of(leporid.random_split(data), "NDCG@10").statistics["has_order"]
+    assert neural_models(timed)[:2] == ["dlr2", "sasrec"]
+    assert sorted(neural_models(SPARSE)) == sorted(neural_models(DENSE))
+    assert neural_models(DENSE, ["ncf"]) == ["ncf"]
 
 
-def test_initialisations_are_treated_alike() -> None:
-    field = with_inits("bpr", {"steps": 7})
-    assert [c.init for c in field] == list(INITS)
-    assert all(c.settings == {"steps": 7} for c in field)
-    assert len({c.key for c in field}) == len(INITS)
+def test_windows_are_all_but_the_default() -> None:
+    plain = Candidate(model="ease", settings={"l2": 3.0})
+    windows = {c.settings["window"] for c in with_windows(plain)}
+    config: Any = models.get("ease").config_class()
+    assert windows == {None, 5, 10, 20} - {config.window}
 
 
 @pytest.mark.parametrize("model", ["ease", "itemknn", "slim", "rp3beta", "sasrec", "toppop"])
@@ -101,48 +121,42 @@ def search_of(
     evaluator = TrialEvaluator(Problem(split, split, "NDCG@10"), timer, tmp_path)
 
     def time_steps(search: Search, model: str, settings: dict[str, Any]) -> None:
-        size = schedule._config(model, settings).batch_size
+        size = models.get(model).config_class.from_dict(settings).batch_size  # type: ignore[attr-defined]
         evaluator.estimates.speeds[model] = speeds[model] * size
 
     monkeypatch.setattr(schedule, "time_steps", time_steps)
-    monkeypatch.setattr(schedule, "possible_inits", lambda search, settings: list(INITS))
+    monkeypatch.setattr(schedule, "rank_inits", lambda *_: {"svd": 0.1})
     return Search(evaluator, open_journal(tmp_path, {}), timer)
 
 
-def test_more_networks_take_part_only_where_time_is_plenty(
+def test_a_slow_network_gives_its_place_to_the_next(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    speeds = dict.fromkeys(NETWORKS, 1e-5)
-    everyone = plan_networks(search_of(monkeypatch, tmp_path / "a", speeds, 1e5))
-    assert set(everyone) == {"dlr2", "sasrec", "hgn", "lightgcn", "bpr"}
-    few = plan_networks(search_of(monkeypatch, tmp_path / "b", speeds, 20.0))
-    assert set(few) == {"dlr2", "sasrec"}
-    slow = {**speeds, "dlr2": 1.0}
-    assert set(plan_networks(search_of(monkeypatch, tmp_path / "c", slow, 20.0))) == {
-        "sasrec",
-        "hgn",
-    }
+    names, speeds = ["dlr2", "sasrec", "hgn", "bpr"], dict.fromkeys(NETWORKS, 1e-5)
+    plan = plan_networks(search_of(monkeypatch, tmp_path / "a", speeds, 1e5), names, 0.5)
+    assert list(plan) == ["dlr2", "sasrec", "hgn"]
+    search = search_of(monkeypatch, tmp_path / "b", {**speeds, "dlr2": 1.0}, 100.0)
+    assert list(plan_networks(search, names, 0.5)) == ["sasrec", "hgn", "bpr"]
+    [left] = search.journal.of("left out")
+    assert left["model"] == "dlr2"
+    assert "fewer than 300 say nothing" in left["why"]
+    again = plan_networks(search, names, 0.5)
+    assert list(again) == ["sasrec", "hgn", "bpr"], "the plan is that of the journal"
 
 
 def test_few_steps_become_more_steps_with_smaller_batches(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     speeds = dict.fromkeys(NETWORKS, 1e-4)
-    plan = plan_networks(search_of(monkeypatch, tmp_path, speeds, 100.0))
+    plan = plan_networks(search_of(monkeypatch, tmp_path, speeds, 100.0), ["dlr2"], 0.5)
     dlr2 = models.get("dlr2").recipes["general"]
     assert 32 <= plan["dlr2"]["batch_size"] < dlr2["batch_size"]
     assert plan["dlr2"]["steps"] >= 500
 
 
-def test_a_plan_fits_and_slow_models_do_not_keep_out_quick_ones() -> None:
-    steps, seconds = {"slow": 5000, "quick": 3000}, {"slow": 9.0, "quick": 0.001}
-    assert plan_steps(steps, seconds, 40.0) == {"quick": 3000}
-    assert plan_steps(steps, seconds, 0.1) == {}
-    seconds["slow"] = 0.02
-    assert plan_steps(steps, seconds, 10_000.0) == steps
-    for left in (30.0, 60.0, 120.0):
-        plan = plan_steps(steps, seconds, left)
-        assert list(plan) == ["quick", "slow"], "the quickest first"
-        assert plan["quick"] == 3000
-        assert 100 <= plan["slow"] < 5000
-        assert _search_seconds([seconds[n] * k for n, k in plan.items()]) <= left
+def test_the_trainings_and_the_final_fits_fit_into_their_share() -> None:
+    seconds = training_seconds(100.0, 90.0, entrants=2)
+    small, whole, continued = seconds / 4, seconds, 2 * seconds / 3
+    assert 1.25 * (small + whole + continued) == pytest.approx(100.0)
+    seconds = training_seconds(100.0, 50.0, entrants=2)
+    assert 1.25 * (seconds / 4 + seconds) == pytest.approx(50.0)

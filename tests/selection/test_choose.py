@@ -20,11 +20,11 @@ from leporid.data import IdMap, Interactions
 from leporid.errors import ConfigError, DataError, LeporidWarning, UnknownNameError
 from leporid.experiments import read_run
 from leporid.models import Blend, Recommender, find_model
-from leporid.selection import Choice, finalise, schedule
-from leporid.selection.answer import Session
+from leporid.selection import Choice, candidates, finalise, schedule
 from leporid.selection.budget import Guard
 from leporid.selection.candidates import Candidate
 from leporid.selection.evaluator import TrialEvaluator
+from leporid.selection.finalise import Session
 from leporid.selection.search import Search
 from leporid.serve.loaded_run import load_run
 from tests.selection.clocks import Clock
@@ -49,8 +49,7 @@ def log_of(rows: list[tuple[int, int, int]]) -> Interactions:
 def short() -> Iterator[None]:
     """Two rounds of variants: the search is over before its time, on a busy machine too."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(schedule, "_EARLY_ROUNDS", 1)
-        patch.setattr(schedule, "_ROUNDS", 1)
+        patch.setattr(schedule, "_ROUNDS", 2)
         yield
 
 
@@ -70,9 +69,13 @@ def test_the_answer_is_a_model_a_table_and_reasons(chosen: Choice) -> None:
     ended = [row["NDCG@10"] for row in chosen.table if row["came to"] == "the end"]
     assert ended == sorted(ended, reverse=True)
     assert chosen.table[0]["model"] != "toppop"
-    assert "On test, read once" in chosen.why
+    deploy, sure, following = chosen.why.splitlines()
+    assert deploy.startswith(f"Deploy {chosen.winner}. Of 100 users, ")
+    assert "read once" in deploy
+    assert "toppop +" in sure
+    assert following.startswith("Next. More time: ")
     assert chosen.tested[0]["model"] == chosen.winner
-    assert {"toppop"} <= {row["model"] for row in chosen.tested[1:]} | {chosen.winner}
+    assert {"toppop", "itemknn"} <= {row["model"] for row in chosen.tested} | {chosen.winner}
 
 
 def test_the_folder_is_a_run(chosen: Choice) -> None:
@@ -86,8 +89,11 @@ def test_the_folder_is_a_run(chosen: Choice) -> None:
     assert run.record.metrics["NDCG@10"] == pytest.approx(chosen.tested[0]["NDCG@10"])
     assert load_run(chosen.folder).metrics == run.record.metrics
     page = (chosen.folder / "report.html").read_text(encoding="utf-8")
-    assert "The search" in page
-    assert chosen.commands[0].split(" --seed")[0] in page
+    for heading in ("The search", "The models", "Recommendations", "On test", "Order of the cand"):
+        assert f">{heading}" in page
+    assert page.count("<svg") >= 2
+    assert chosen.commands[1].split(" --seed")[0] in page
+    assert "0 bytes" not in page
 
 
 def test_the_same_question_again_is_answered_from_the_folder(chosen: Choice) -> None:
@@ -114,7 +120,7 @@ def test_what_is_tested_has_learnt_from_validation_and_not_from_test(chosen: Cho
 
 
 def test_a_winner_whose_fit_crashes_gives_its_place_to_the_next(
-    short: None, monkeypatch: pytest.MonkeyPatch
+    short: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     fitted, asked = finalise.fit_validated, []
 
@@ -125,14 +131,19 @@ def test_a_winner_whose_fit_crashes_gives_its_place_to_the_next(
         return fitted(evaluator, candidate, guard)
 
     monkeypatch.setattr(finalise, "fit_validated", crash)
-    chosen = leporid.choose(
-        planted(), 600, models=("toppop", "itemknn"), progress=False, clock=Clock()
-    )
+    how: dict[str, Any] = {"progress": False, "clock": Clock(), "output": tmp_path / "out"}
+    chosen = leporid.choose(planted(), 600, models=("toppop", "itemknn"), **how)
     assert "could not be fitted: Eigenvalues did not converge" in chosen.why
     assert chosen.winner != asked[0].label
     value = next(row["NDCG@10"] for row in chosen.table if _label(row) == chosen.winner)
-    assert f"NDCG@10 {value:.4f}, on" in chosen.why
-    assert all(chosen.winner.split()[0] in command for command in chosen.commands)
+    assert read_value(chosen) == value
+    assert all(chosen.winner.split()[0] in command for command in chosen.commands[1:])
+
+
+def read_value(chosen: Choice) -> float:
+    assert chosen.folder is not None
+    kept: dict[str, float] = read_json(chosen.folder / "chosen.json")
+    return kept["value"]
 
 
 def _label(row: dict[str, Any]) -> str:
@@ -159,16 +170,27 @@ def test_without_time_for_a_blend_or_a_test_there_is_still_an_answer(
 ) -> None:
     decide, clock = finalise.decide_or_restore, Clock()
 
-    def too_late(session: Session) -> None:
+    def too_late(session: Session) -> Any:
+        decision = decide(session)
         clock.advance(10_000)
-        decide(session)
+        return decision
 
     monkeypatch.setattr(finalise, "decide_or_restore", too_late)
+    fitted = finalise.fit_validated
+
+    def slow(evaluator: TrialEvaluator, candidate: Candidate, guard: Guard) -> Recommender:
+        if candidate.model != "toppop":
+            clock.advance(100)
+        guard.advance(0)
+        return fitted(evaluator, candidate, guard)
+
+    monkeypatch.setattr(finalise, "fit_validated", slow)
     models = ("toppop", "itemknn")
     chosen = leporid.choose(planted(), 600, models=models, progress=False, clock=clock)
     assert chosen.winner == "toppop"
-    assert " was above it with 0." in chosen.why
-    assert "itemknn" not in chosen.commands[0]
+    assert "It was not the best: toppop against itemknn" in chosen.why
+    assert "could not be fitted in the time left" in chosen.why
+    assert "itemknn" not in chosen.commands[1]
 
 
 def test_choosing_never_looks_at_test(short: None) -> None:
@@ -217,7 +239,7 @@ def test_no_time_at_all_still_gives_the_most_popular() -> None:
     chosen = leporid.choose(planted(), 1e-6, progress=False, clock=Clock(0.001))
     assert chosen.folder is None
     assert chosen.winner == "toppop"
-    assert "for lack of time" in chosen.why
+    assert "its turn came when the time was over" in str(chosen.details["left out"])
 
 
 def test_what_cannot_be_is_refused_at_once() -> None:
@@ -241,6 +263,63 @@ def test_an_interrupt_keeps_the_best_so_far(monkeypatch: pytest.MonkeyPatch) -> 
     assert chosen.winner.startswith("itemknn")
 
 
+def test_after_an_interrupt_the_same_command_goes_on(
+    short: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    how: dict[str, Any] = {"models": ("toppop", "itemknn"), "output": tmp_path / "out"}
+    how |= {"progress": False, "clock": Clock(0.001)}
+
+    def interrupted(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(schedule, "vary", interrupted)
+        first = leporid.choose(planted(), 600, **how)
+    again = leporid.choose(planted(), 600, **how)
+    assert len(again.table) > len(first.table) or "no better candidate" in again.note
+    lines = (tmp_path / "out/search/journal.jsonl").read_text(encoding="utf-8").splitlines()
+    assert [e for e in map(json.loads, lines) if e["event"] == "round"], "it searched on"
+    third = leporid.choose(planted(), 600, **how)
+    assert third.winner == again.winner
+    assert "nothing was written" in third.note
+
+
+def test_a_winner_below_a_baseline_is_named_in_the_first_sentence(
+    short: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = finalise._tested_on
+
+    def unlucky(evaluator: TrialEvaluator, model: Recommender, guard: Guard) -> Any:
+        found = table(evaluator, model, guard)
+        if model.name == "toppop":  # it finds everything
+            found.hits[:] = True
+        return found
+
+    monkeypatch.setattr(finalise, "_tested_on", unlucky)
+    chosen = leporid.choose(
+        planted(), 600, models=("toppop", "itemknn"), progress=False, clock=Clock()
+    )
+    assert chosen.why.startswith("Careful: on test toppop is better than the chosen model, -")
+
+
+def test_groups_of_users_are_reported_apart(chosen: Choice) -> None:
+    groups = {row["users of the test part"].split()[0]: row for row in chosen.details["users"]}
+    assert {"all", "warm", "tail"} <= groups.keys()
+    assert groups["all"]["value"] == pytest.approx(chosen.tested[0]["NDCG@10"])
+    assert 0 < groups["tail"]["number"] < groups["warm"]["number"]
+
+
+def test_titles_of_an_item_table_are_in_the_report(short: None, tmp_path: Path) -> None:
+    data = planted()
+    rows = [f"{key},Title of {key}" for key in data.items.ids.to_pylist()]
+    (tmp_path / "items.csv").write_text("\n".join(["item_id,title", *rows]) + "\n")
+    how: dict[str, Any] = {"models": ("toppop", "itemknn"), "output": tmp_path / "out"}
+    how |= {"items": tmp_path / "items.csv", "progress": False, "clock": Clock()}
+    leporid.choose(data, 600, **how)
+    page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
+    assert page.count("Title of ") >= 15
+
+
 def test_a_metric_made_of_two_means(short: None) -> None:
     chosen = leporid.choose(
         planted(), 600, "F1@5", models=("toppop", "itemknn"), progress=False, clock=Clock()
@@ -249,19 +328,20 @@ def test_a_metric_made_of_two_means(short: None) -> None:
 
 
 @pytest.mark.slow
-def test_networks_are_trained_with_every_initialisation(short: None, tmp_path: Path) -> None:
+def test_networks_are_trained_from_the_best_initialisation(
+    short: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(candidates, "_SMALL_LOG_STEPS", 400)
     data = leporid.synthesize(200, 90, 6000, seed=2)
     models = ("toppop", "itemknn", "bpr")
     chosen = leporid.choose(
         data, 900, models=models, output=tmp_path / "out", progress=False, clock=Clock(0.001)
     )
-    inits = {row["init"] for row in chosen.table if row["model"] == "bpr"}
-    assert inits == {"random", "svd", "leporid"}
-    assert "Initialisation: bpr" in chosen.why
-    lines = (tmp_path / "out/search/journal.jsonl").read_text(encoding="utf-8").splitlines()
-    events = [json.loads(line) for line in lines]
-    first = [e for e in events if e["event"] == "evaluated" and e["rung"] == 0 and "steps" in e]
-    assert len({e["steps"] for e in first if "lr" not in e["candidate"]["settings"]}) == 1
+    ranked = chosen.details["initialisations"]
+    assert ranked.keys() == {"random", "svd", "leporid"}
+    assert list(ranked.values()) == sorted(ranked.values(), reverse=True)
+    trained = [row["init"] for row in chosen.table if row["model"] == "bpr"]
+    assert next(iter(ranked)) in trained, "the best by the probe is trained first"
 
 
 _SCRIPT = """

@@ -16,7 +16,6 @@ from leporid.data import Split
 from leporid.errors import DataError
 from leporid.models.shared import catalogue
 from leporid.selection import Choice, evaluator, finalise, runtime_estimates, schedule
-from leporid.selection.answer import Answer, Session
 from leporid.selection.budget import OutOfTimeError, Timer
 from leporid.selection.candidates import FULL, Candidate, Problem, with_windows
 from leporid.selection.evaluator import TrialEvaluator
@@ -38,7 +37,6 @@ def choose(models: tuple[str, ...] = ("toppop", "itemknn"), **how: Any) -> Choic
 @pytest.fixture
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
     """No variants."""
-    monkeypatch.setattr(schedule, "_EARLY_ROUNDS", 0)
     monkeypatch.setattr(schedule, "_ROUNDS", 0)
 
 
@@ -56,17 +54,15 @@ def evaluator_of(folder: Path, budget: float = math.inf, tick: float = 0.0) -> T
     return TrialEvaluator(Problem.of(planted(), "NDCG@10"), timer, folder)
 
 
-def test_only_the_last_rung_of_a_network_is_shortened(tmp_path: Path) -> None:
-    trials = evaluator_of(tmp_path)
-    net = Candidate(model="bpr", init="random", settings={"steps": 900}, kind="neural")
-    trials.estimates.steps[net.key] = {"done": 700}
-    assert not trials.shorten(Candidate(model="itemknn"), FULL)
-    assert not trials.shorten(net, FULL - 1)
-    shorter = []
-    while trials.shorten(net, FULL):
-        shorter.append(trials.estimates.stop_step(net, FULL))
-    assert shorter == [810, 729]
-    assert trials.estimates.stop_step(net, FULL) == 900
+def test_a_training_is_begun_if_most_of_its_steps_fit(tmp_path: Path) -> None:
+    estimates = evaluator_of(tmp_path).estimates
+    net = Candidate(model="bpr", init="random", settings={"steps": 1000}, kind="neural")
+    estimates.speeds["bpr"] = 0.1
+    assert estimates.cost(net, FULL, is_fitted=False) == pytest.approx(1.2 * 60)
+    estimates.steps[net.key] = 250
+    assert estimates.cost(net, FULL, is_fitted=False) == pytest.approx(1.2 * 35)
+    estimates.steps[net.key] = 1000
+    assert estimates.cost(net, FULL, is_fitted=False) == 0
 
 
 def test_what_outlasts_its_time_is_killed(tmp_path: Path) -> None:
@@ -129,7 +125,9 @@ def test_a_slow_model_is_left_out_by_its_runtime_estimate(
     monkeypatch.setattr("tests.selection.slow_model.Sleeper.wait", clock.advance)
     chosen = choose(models=("toppop", "itemknn", sleeper), budget=12, clock=clock)
     assert "itemknn" in chosen.winner
-    assert "Not evaluated, for lack of time: sleeper" in chosen.why
+    [left_out] = chosen.details["left out"]
+    assert left_out["model"] == sleeper
+    assert "its fit takes about" in left_out["why"]
 
 
 def test_a_fit_in_doubt_is_killed_at_its_moment(
@@ -191,16 +189,16 @@ def test_a_window_needs_no_other_fit(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 @pytest.mark.slow
 def test_the_final_fits_may_run_elsewhere(short: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    fit, refitted = finalise.fit_winner, []
+    end, refitted = finalise._fit_and_test, []
 
-    def in_doubt(session: Session, standing: Answer | None) -> Any:
+    def in_doubt(*given: Any) -> Any:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(RuntimeEstimates, "is_doubtful", lambda *_: True)
             patch.setattr(finalise, "fit_on", lambda *_, **how: refitted.append(how))
-            return fit(session, standing)
+            return end(*given)
 
     here = choose()
-    monkeypatch.setattr(finalise, "fit_winner", in_doubt)
+    monkeypatch.setattr(finalise, "_fit_and_test", in_doubt)
     away = choose()
     assert not refitted, "it was fitted here"
     assert away.model.fitting.final
@@ -215,10 +213,10 @@ def test_a_baseline_that_fails_does_not_cost_the_choice(
     def broken(*_: Any) -> Any:
         raise DataError("it broke")
 
-    def after_the_winner(session: Session, final: Any) -> None:
+    def after_the_winner(*given: Any) -> Any:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(finalise, "fit_validated", broken)
-            test_others(session, final)
+            return test_others(*given)
 
     test_others = finalise.test_others
     monkeypatch.setattr(finalise, "test_others", after_the_winner)

@@ -15,8 +15,9 @@ from leporid.errors import DataError
 from leporid.experiments import Journal, read_run
 from leporid.models import Recommender, find_model
 from leporid.selection import Choice, finalise, schedule
-from leporid.selection import summary as answer_files
-from leporid.selection.answer import FinalModel
+from leporid.selection import answer as answer_files
+from leporid.selection.candidates import Candidate
+from leporid.selection.decision import Decision
 from leporid.selection.runtime_estimates import RuntimeEstimates
 from tests.selection.clocks import Clock
 from tests.selection.test_choose import log_of
@@ -28,14 +29,12 @@ STEPS: list[tuple[Any, str, int]] = [
     (finalise, "decide_or_restore", 1),
     (finalise, "fit_validated", 1),
     (finalise, "test_winner", 1),
-    (finalise, "write_run", 1),
+    (finalise, "test_others", 1),
     (finalise, "fit_final", 1),
+    (finalise, "write_run", 1),
     (finalise, "write_final", 1),
     (answer_files, "write_page", 1),
     (answer_files, "write_json", 1),
-    (finalise, "test_others", 1),
-    (answer_files, "write_page", 2),
-    (answer_files, "write_json", 2),
     (Journal, "append", -1),
 ]
 """Where the end is killed: before this call of this function (-1: the last line)."""
@@ -89,7 +88,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A finished search, that ended because its time was over."""
     folder = tmp_path_factory.mktemp("end") / "whole"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(schedule, "_EARLY_ROUNDS", 100)
+        patch.setattr(schedule, "_ROUNDS", 100)
         choose(folder)
         yield folder
 
@@ -211,8 +210,8 @@ def test_an_answer_of_an_older_version_is_not_replaced_by_a_worse_one(
         folder / "chosen.json",
         {k: v for k, v in kept.items() if k not in ("key", "value")},
     )
-    fallback = FinalModel("toppop", [], None)
-    monkeypatch.setattr(finalise, "_finalists", lambda session: iter([fallback]))
+    fallback = Decision((Candidate(model="toppop"),), (1,), None)
+    monkeypatch.setattr(finalise, "_finalists", lambda *_: iter([fallback]))
     assert choose(folder, MORE).winner == kept["winner"]
 
 

@@ -1,4 +1,4 @@
-"""The journal: whole lines only, one question per folder, and events of 0.7."""
+"""The journal: whole lines only, one question per folder."""
 
 from __future__ import annotations
 
@@ -11,20 +11,21 @@ import pytest
 import leporid
 from leporid.errors import ConfigError, DataError, LeporidWarning
 from leporid.experiments import Journal
-from leporid.selection.events import open_journal, search_folder, seconds_spent
+from leporid.selection.events import open_journal, seconds_spent
 
 EASE: dict[str, Any] = {"model": "ease", "settings": {}}
-LATE: dict[str, Any] = {"key": "a", "rung": 0, "candidate": EASE, "needs": 1.0}
+LATE: dict[str, Any] = {"key": "a", "rung": 0, "candidate": EASE, "why": "it is slow"}
 LINES: dict[str, dict[str, Any]] = {
     "late": LATE,
     "evaluated": {"key": "a", "rung": 2, "candidate": EASE, "value": 0.5, "seconds": 1.0},
     "failed": {"key": "a", "rung": 2, "candidate": EASE, "why": "it broke"},
     "left out": {"model": "ease", "why": "it is slow"},
-    "plan": {"settings": {}, "speeds": {}, "inits": []},
+    "inits": {"values": {}},
+    "plan": {"settings": {}, "speeds": {}},
     "round": {"phase": "early", "candidates": [EASE]},
     "chosen": {"label": "ease", "budget": 60.0},
     "decided": {
-        **{"taken": "a", "winner": "a", "takes_blend": False},
+        **{"members": ["a"], "weights": [1], "value": 0.5},
         **{"interrupted": False, "budget": 60.0, "left": 3.0},
     },
 }
@@ -102,6 +103,7 @@ def test_choose_goes_on_behind_damaged_lines(tmp_path: Path) -> None:
     split = leporid.temporal_split(leporid.synthesize(60, 40, 900, seed=1))
     folder = tmp_path / "out"
     question = {"data": split.digest, "protocol": split.protocol, "metric": "NDCG@10", "seed": 0}
+    question["items"] = None
     path = open_journal(folder / "search", question).path
     assert path is not None
     with open(path, "a", encoding="utf-8") as file:
@@ -125,18 +127,9 @@ def test_a_folder_that_cannot_be_written_is_a_sentence(tmp_path: Path) -> None:
         open_journal(tmp_path / "search", {})
 
 
-def test_a_journal_of_0_7_is_read_with_the_names_of_today(tmp_path: Path) -> None:
+def test_a_search_of_0_7_begins_anew_with_a_sentence(tmp_path: Path) -> None:
+    split = leporid.temporal_split(leporid.synthesize(60, 40, 900, seed=1))
     (tmp_path / "race").mkdir()
-    old: list[dict[str, Any]] = [
-        {"event": "question", "at": 0.0, "metric": "HR@10"},
-        {"event": "judged", "at": 2.0, **LINES["evaluated"]},
-        {"event": "plan", "at": 3.0, "settings": {}, "speeds": {}, "starts": ["svd"]},
-    ]
-    lines = "".join(json.dumps(event) + "\n" for event in old)
-    (tmp_path / "race" / "journal.jsonl").write_text(lines, encoding="utf-8")
-    journal = open_journal(search_folder(tmp_path), {"metric": "HR@10"})
-    assert journal.is_resumed
-    assert journal.of("evaluated")[0]["value"] == 0.5
-    assert journal.of("plan")[0]["inits"] == ["svd"]
-    assert seconds_spent(journal) == 3.0
-    assert search_folder(tmp_path / "new") == tmp_path / "new" / "search"
+    with pytest.warns(LeporidWarning, match="a search of 0.7, which does not go on"):
+        chosen = leporid.choose(split, 1e-6, output=tmp_path, models=["toppop"], progress=False)
+    assert chosen.winner == "toppop"

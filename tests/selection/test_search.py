@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from leporid.errors import DataError, TrainingInterruptedError
 from leporid.selection.budget import OutOfTimeError, Timer
-from leporid.selection.candidates import FULL, RUNGS, Candidate, Outcome
+from leporid.selection.candidates import FULL, RUNGS, SMALL, Candidate, Outcome
 from leporid.selection.events import open_journal, seconds_spent
 from leporid.selection.search import Search
 
@@ -37,7 +37,6 @@ class World:
     now: float = 0.0
     done: list[tuple[str, int]] = field(default_factory=list)
     broken: frozenset[str] = frozenset()
-    patient: frozenset[str] = frozenset()
     workers: Any = None
     metric: str = "NDCG@10"
 
@@ -45,17 +44,11 @@ class World:
         return self.now
 
     def cost(self, candidate: Candidate, rung: int) -> float:
-        before = RUNGS[rung - 1].steps if rung else 0.0
-        return self.price[candidate.model] * (RUNGS[rung].steps - before)
+        before = RUNGS[rung - 1] if rung else 0.0
+        return self.price[candidate.model] * (RUNGS[rung] - before)
 
     def finish(self, candidate: Candidate) -> float:
         return 2 * self.price[candidate.model]
-
-    def shorten(self, candidate: Candidate, rung: int) -> bool:
-        if rung < FULL or candidate.model not in self.patient:
-            return False
-        self.price = {**self.price, candidate.model: 0.9 * self.price[candidate.model]}
-        return True
 
     def evaluate(self, candidate: Candidate, rung: int, until: float) -> Outcome:
         if candidate.model in self.broken:
@@ -78,7 +71,7 @@ class World:
         return outcome
 
     def recall(self, candidate: Candidate, rung: int) -> Outcome:
-        users = round(RUNGS[rung].users * USERS)
+        users = round(RUNGS[rung] * USERS)
         noise = np.random.default_rng(0).normal(0, 0.01, (users, 1))
         facts: dict[str, Any] = {"ms": 1.0, "bytes": 1}
         return Outcome(self.quality[candidate.init or candidate.model] + noise, 1.0, facts)
@@ -91,6 +84,12 @@ def field_of(world: World) -> list[Candidate]:
 def search_of(world: World, folder: Path, budget: float = 1e6, **how: Any) -> Search:
     journal = open_journal(folder / "search", {})
     return Search(world, journal, Timer(budget, seconds_spent(journal), world.clock), **how)
+
+
+def both_rungs(search: Search, candidates: list[Candidate]) -> None:
+    """All on a few users, then all on everyone."""
+    for rung in (SMALL, FULL):
+        search.round(candidates, rung)
 
 
 qualities = st.lists(st.floats(0.05, 0.95), min_size=1, max_size=9, unique=True)
@@ -112,7 +111,7 @@ no_limits = settings(
 def test_with_time_enough_the_best_candidate_leads(world: World) -> None:
     with tempfile.TemporaryDirectory() as folder:
         search = search_of(world, Path(folder))
-        search.bracket(field_of(world))
+        both_rungs(search, field_of(world))
         assert search.leader is not None
         best = max(world.quality.values())
         assert world.quality[search.leader.candidate.model] == pytest.approx(best, rel=1e-9)
@@ -126,7 +125,7 @@ def test_the_time_of_the_winner_is_always_left(world: World, budget: float) -> N
         first, *others = field_of(world)
         search.round([first])  # the first answer is given whatever it takes
         begun = world.now
-        search.bracket(others)
+        both_rungs(search, others)
         assert search.leader is not None
         if begun + 1 + world.finish(first) <= budget:
             assert world.now + 1 + world.finish(search.leader.candidate) <= budget + 1e-6
@@ -138,59 +137,19 @@ def test_a_killed_search_ends_as_one_that_was_not(world: World, dies_after: int)
     plain = World(world.quality, world.price)
     with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory() as other:
         unbroken = search_of(plain, Path(other))
-        unbroken.bracket(field_of(plain))
+        both_rungs(unbroken, field_of(plain))
         world.dies_after = dies_after
         try:
-            search_of(world, Path(folder)).bracket(field_of(world))
+            both_rungs(search_of(world, Path(folder)), field_of(world))
         except Killed:
             world.dies_after = math.inf
         resumed = search_of(world, Path(folder))
-        resumed.bracket(field_of(world))
+        both_rungs(resumed, field_of(world))
         assert list(resumed.results) == list(unbroken.results)
         assert resumed.leader is not None
         assert unbroken.leader is not None
         assert resumed.leader.candidate == unbroken.leader.candidate
         assert set(Counter(world.done).values()) == {1}, "an evaluation was repeated"
-
-
-@pytest.mark.parametrize("patient", [True, False])
-def test_a_last_rung_without_time_is_shortened(tmp_path: Path, patient: bool) -> None:
-    world = World({"quick": 0.3, "net": 0.8}, {"quick": 0.1, "net": 30.0})
-    world.patient = frozenset(["net"] if patient else [])
-    search = search_of(world, tmp_path, 75.0)
-    quick, net = field_of(world)
-    search.round([quick])
-    search.bracket([net])
-    assert search.leader is not None
-    assert search.leader.candidate.model == ("net" if patient else "quick")
-    assert (net.key in search.late) is not patient
-    assert world.now + world.finish(search.leader.candidate) <= 75.0
-
-
-def test_every_initialisation_gets_the_same_before_anyone_is_dropped(tmp_path: Path) -> None:
-    names = [f"m{i}" for i in range(1, 10)]
-    world = World({n: 0.01 * len(n) for n in names}, dict.fromkeys(names, 1.0))
-    search = search_of(world, tmp_path)
-    search.bracket(field_of(world))
-    by_rung = Counter(rung for _, rung in world.done)
-    assert by_rung == {0: 9, 1: 3, 2: 1}
-
-
-def test_an_initialisation_that_is_clearly_behind_goes_even_if_there_is_room_for_it(
-    tmp_path: Path,
-) -> None:
-    others = {f"b{i}": 0.05 for i in range(3)}
-    world = World({"leporid": 0.9, "svd": 0.5, "random": 0.9, **others}, {"a": 1.0, **others})
-    search = search_of(world, tmp_path)
-    best, behind, level = [
-        Candidate(model="a", init=name, kind="neural") for name in ("leporid", "svd", "random")
-    ]
-    slower = [Candidate(model=name, kind="neural") for name in others]
-    results = search.round([best, behind, *slower])
-    assert search.survivors(results) == results[:1]
-    results = search.round([best, level, *slower])
-    assert {*search.survivors(results)} == {*results[:2]}, "level initialisations both go on"
-    assert search.level_with(results[0])[:2] == results[:2]
 
 
 def test_one_that_cannot_be_fitted_is_noted_and_not_tried_again(tmp_path: Path) -> None:
@@ -243,10 +202,3 @@ def test_two_processes_share_the_work(tmp_path: Path) -> None:
     first.round(field_of(world))
     assert set(Counter(world.done).values()) == {1}
     assert len(first.finished) == len(second.finished) == 2
-
-
-@pytest.mark.parametrize("rung", range(FULL))
-def test_rungs_grow(rung: int) -> None:
-    assert RUNGS[rung].users < RUNGS[rung + 1].users
-    assert RUNGS[rung].steps < RUNGS[rung + 1].steps
-    assert RUNGS[FULL].users == RUNGS[FULL].steps == 1

@@ -14,9 +14,9 @@ import pytest
 import leporid
 from leporid.data import Split
 from leporid.selection import Choice, schedule
-from leporid.selection.candidates import Workers
+from leporid.selection.candidates import Candidate
 from tests.selection.clocks import Clock
-from tests.selection.test_search import World, field_of, search_of
+from tests.selection.test_search import World, search_of
 
 MODELS = ("toppop", "itemknn", "p3alpha")
 
@@ -27,11 +27,10 @@ def planted() -> Split:
 
 @pytest.fixture(autouse=True)
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(schedule, "_EARLY_ROUNDS", 1)
-    monkeypatch.setattr(schedule, "_ROUNDS", 1)
+    monkeypatch.setattr(schedule, "_ROUNDS", 2)
 
 
-def choose(folder: Path | None = None, workers: Workers | None = None) -> Choice:
+def choose(folder: Path | None = None, workers: Any = None) -> Choice:
     how: dict[str, Any] = {"output": folder, "workers": workers, "progress": False}
     how["clock"] = Clock()
     return leporid.choose(planted(), 900, models=MODELS, **how)
@@ -85,9 +84,10 @@ class Never(Executor):
 def test_who_has_no_answer_at_the_deadline_is_late(tmp_path: Path) -> None:
     world = World({"a": 0.3, "b": 0.9}, {"a": 1.0, "b": 1.0})
     search = search_of(world, tmp_path, 30.0)
-    search.round(field_of(world)[:1])
+    entrants = [Candidate(model=name) for name in world.quality]
+    search.round(entrants[:1])
     world.workers, world.now = Never(world), 0.0
-    search.round(field_of(world))
+    search.round(entrants)
     assert [c.model for c in search.late.values()] == ["b"]
     assert search.leader is not None
     assert search.leader.candidate.model == "a"

@@ -11,7 +11,7 @@ import pytest
 from leporid.models import Recommender
 from leporid.serve import ServeLimits, create_app
 from leporid.serve.batching import _CLIENTS, Budget, ClientOverloadedError
-from leporid.serve.engine import UserQuery
+from leporid.serve.service import UserQuery
 from tests.serve.conftest import get, history_of, post
 
 

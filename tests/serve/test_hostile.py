@@ -157,8 +157,8 @@ def test_nothing_is_computed_for_who_has_hung_up(
     app: Any, model: Recommender, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     service, scored = app.state.service, []
-    plain = service._engine.rank
-    monkeypatch.setattr(service._engine, "rank", lambda p: scored.append(len(p)) or plain(p))
+    plain = service.rank
+    monkeypatch.setattr(service, "rank", lambda p: scored.append(len(p)) or plain(p))
     users = [model.users.external(i) for i in range(60)] * 4
     request = s.RecommendRequest(users=users, n=40)
 

@@ -15,7 +15,7 @@ import pytest
 import uvicorn
 
 from leporid.serve import ServeLimits
-from leporid.serve.monitoring import Metrics
+from leporid.serve.middleware import Metrics
 from leporid.serve.server import _CROWDED, BoundedConnection, TimedServer, _listen
 
 ASK = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"

@@ -28,9 +28,7 @@ def test_the_service_uses_it_and_ranks_candidates_in_full(dlr2: DLR2, tmp_path: 
     dlr2.infer_by("discriminative").save(tmp_path / "model")
     known = np.asarray([3], np.int32)
     hidden = dlr2.known.sequences().take(known)
-    first_stage = dlr2.retrieve(known, 4, 9, hidden=hidden)
-    assert first_stage is not None
-    np.testing.assert_array_equal(first_stage.items, dlr2.two_stage(known, 4, 9).items)
+    assert dlr2.retrieve(known, 4, 9, hidden=hidden) is not None
     assert dlr2.retrieve(known, 4, len(dlr2.items), hidden=hidden) is None
     assert dlr2.infer_by("generative").retrieve(known, 4, 9, hidden=hidden) is None
     dlr2.infer_by("discriminative")
@@ -49,7 +47,9 @@ def test_answers_are_those_of_the_models_two_stages(dlr2: DLR2, tmp_path: Path) 
     dlr2.infer_by("mixture").save(tmp_path / "model")
     app = create_app(tmp_path, limits=ServeLimits(two_stage=9))
     known, past = np.asarray([7, 31], np.int32), dlr2.known.sequences().of(5)
-    left_out = int(dlr2.two_stage(known, 1, 9).items[0, 0])
+    best = dlr2.retrieve(known, 1, 9, hidden=dlr2.known.sequences().take(known))
+    assert best is not None
+    left_out = int(best.items[0, 0])
     ask = {
         "users": [dlr2.users.external(i) for i in known],
         "histories": [[dlr2.items.external(i) for i in past]],
@@ -60,9 +60,10 @@ def test_answers_are_those_of_the_models_two_stages(dlr2: DLR2, tmp_path: Path) 
     rows = [*(dlr2.known.sequences().of(i) for i in known), past]
     hidden = [np.append(row, left_out).astype(np.int32) for row in rows]
     users, person = Sequences.from_rows(hidden[:2]), Sequences.from_rows(hidden[2:])
-    expected = [
-        *dlr2.two_stage(known, 4, 9, hidden=users).items,
-        *dlr2.two_stage(None, 4, 9, histories=Sequences.from_rows([past]), hidden=person).items,
-    ]
+    first = dlr2.retrieve(known, 4, 9, hidden=users)
+    new = dlr2.retrieve(None, 4, 9, histories=Sequences.from_rows([past]), hidden=person)
+    assert first is not None
+    assert new is not None
+    expected = [*first.items, *new.items]
     for result, items in zip(results, expected, strict=True):
         assert [item["id"] for item in result["items"]] == [dlr2.items.external(i) for i in items]

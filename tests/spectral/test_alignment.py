@@ -118,7 +118,7 @@ def test_old_vectors_alone_initialise_a_fit_too():
     old = Leporid(dim=5, k=30).fit(X).embedding_
     init = np.vstack([old, np.zeros((10, 5))])
     model = Leporid(dim=5, k=30).fit(Y, init=init)
-    with pytest.warns(DeprecationWarning, match="start= is now init="):
+    with pytest.warns(DeprecationWarning, match="start is now init"):
         same = Leporid(dim=5, k=30).fit(Y, start=init)
     np.testing.assert_array_equal(same.embedding_, model.embedding_)
     fresh = Leporid(dim=5, k=30).fit(Y)

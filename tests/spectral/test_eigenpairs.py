@@ -21,9 +21,9 @@ from leporid.spectral import (
     laplacian_operator,
     regularized_degrees,
 )
-from leporid.spectral.inputs import as_graph
+from leporid.spectral.eigenpairs import as_graph
+from leporid.spectral.lanczos import Problem
 from leporid.spectral.laplacian import wide_product
-from leporid.spectral.solvers import Problem
 from tests.spectral.graphs import (
     GraphElsewhere,
     cliques,

@@ -15,10 +15,16 @@ from benchmarks.bench_scale import crossover
 from benchmarks.harness import RECORDS
 from leporid import LaplacianEigenmaps, Leporid, initializers
 from leporid.errors import ConfigError
-from leporid.graph import choice_thresholds
+from leporid.graph import binary_csr, choice_thresholds
 from leporid.spectral import landmark_count, landmark_neighbours
-from leporid.spectral.extension import Extension, extend_rows
-from leporid.spectral.landmarks import AUTO_LANDMARKS, EXACT_IS_WORTH, EXACT_UP_TO, choose_landmarks
+from leporid.spectral.extension import (
+    AUTO_LANDMARKS,
+    EXACT_IS_WORTH,
+    EXACT_UP_TO,
+    Extension,
+    choose_landmarks,
+    extend_rows,
+)
 from tests.graph.matrices import skewed
 from tests.spectral.graphs import largest_angle, neighbour_weights
 
@@ -71,7 +77,7 @@ def test_neighbours_shrink_with_the_rows():
 def test_one_landmark_in_every_stratum_of_activity(n, count, seed):
     rng = np.random.default_rng(seed)
     rows = sparse.csr_array((rng.random((n, 12)) < rng.random((n, 1))).astype(np.float32))
-    chosen = choose_landmarks(rows, count, seed)
+    chosen = choose_landmarks(binary_csr(rows), count, seed)
     activity = np.diff(rows.indptr)
     some = np.flatnonzero(activity)
     assert len(chosen) == min(count, len(some))
@@ -88,16 +94,19 @@ def test_every_row_is_as_likely():
     rows = distinct(24, 30, seed=3)
     counts = np.zeros(24)
     for seed in range(1200):
-        counts[choose_landmarks(rows, 8, seed)] += 1
+        counts[choose_landmarks(binary_csr(rows), 8, seed)] += 1
     # Binomial(1200, 1/3): standard deviation 16.
     assert np.abs(counts - 400).max() < 4.5 * 16.4
 
 
 def test_the_choice_follows_the_seed_and_not_the_order_of_rows():
     order = np.random.default_rng(5).permutation(X.shape[0])
-    first, shuffled = choose_landmarks(X, 40, 7), choose_landmarks(X[order], 40, 7)
+    first, shuffled = (
+        choose_landmarks(binary_csr(X), 40, 7),
+        choose_landmarks(binary_csr(X[order]), 40, 7),
+    )
     np.testing.assert_array_equal(first, np.sort(order[shuffled]))
-    assert not np.array_equal(first, choose_landmarks(X, 40, 8))
+    assert not np.array_equal(first, choose_landmarks(binary_csr(X), 40, 8))
 
 
 @pytest.mark.parametrize("landmarks", [150, 9999])
@@ -187,7 +196,9 @@ def test_placing_does_not_depend_on_threads():
     new = distinct(40, 70, seed=4)
     extension = Extension(model.embedding_, model.eigenvalues_, model.degrees_, 0.5, True)
     extended = [
-        extend_rows(new, X, extension, 20, choice_thresholds(model.graph_), threads)[0].tobytes()
+        extend_rows(
+            binary_csr(new), binary_csr(X), extension, 20, choice_thresholds(model.graph_), threads
+        )[0].tobytes()
         for threads in (1, 2)
     ]
     assert extended[0] == extended[1]

@@ -11,8 +11,7 @@ from torch import Tensor
 import leporid
 from leporid.errors import LeporidError
 from leporid.models import NeuralRecommender
-from leporid.training import Batch, Sampler, TrainingData, backward_of, own_generators, seed_default
-from leporid.training.backward import Eager, Recorded
+from leporid.training import Backward, Batch, Sampler, TrainingData, own_generators, seed_default
 
 NEURAL = ("bpr", "ncf", "ngcf", "dgcf", "hgn", "lightgcn", "sasrec", "dlr2")
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="records on a CUDA device")
@@ -45,22 +44,22 @@ def test_only_one_process_on_a_gpu_records_and_only_a_willing_model(
     split: leporid.Split, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = fitted("bpr", split, "cpu")
-    assert isinstance(backward_of(model, world=1), Eager)
+    assert not Backward(model, world=1).records
     monkeypatch.setattr(NeuralRecommender, "device", torch.device("cuda"))
-    assert isinstance(backward_of(model, world=1), Recorded)
-    assert isinstance(backward_of(model, world=2), Eager)
+    assert Backward(model, world=1).records
+    assert not Backward(model, world=2).records
     monkeypatch.setattr(model, "config", model.config.replace(cuda_graph=False))
-    assert isinstance(backward_of(model, world=1), Eager)
+    assert not Backward(model, world=1).records
     monkeypatch.undo()
     monkeypatch.setattr(NeuralRecommender, "device", torch.device("cuda"))
     monkeypatch.setattr(type(model), "recordable", False)
-    assert isinstance(backward_of(model, world=1), Eager)
+    assert not Backward(model, world=1).records
 
 
 def test_eager_weights_the_loss_and_clears_old_gradients(split: leporid.Split) -> None:
     model = fitted("bpr", split, "cpu")
     (batch,) = batches(model, split, 1)
-    backward = Eager(model)
+    backward = Backward(model)
     whole = backward(batch, 1.0)
     before = gradients(model)
     half = backward(batch, 0.5)
@@ -78,11 +77,13 @@ def test_a_step_that_cannot_be_recorded_says_what_to_do(
     def refuse(*_: object) -> None:
         raise RuntimeError("operation not permitted when stream is capturing\nmore")
 
-    monkeypatch.setattr(Recorded, "_warm_up", lambda *_: None)
+    monkeypatch.setattr(Backward, "_warm_up", lambda *_: None)
     monkeypatch.setattr("torch.cuda.CUDAGraph", refuse)
     monkeypatch.setattr("torch.cuda.device", contextlib.nullcontext)
+    backward = Backward(model)
+    backward.records = True
     with pytest.raises(LeporidError, match=r"bpr .* is capturing\): train with cuda_graph=False$"):
-        Recorded(model)(batch, 1.0)
+        backward(batch, 1.0)
 
 
 @needs_gpu
@@ -90,13 +91,13 @@ def test_a_step_that_cannot_be_recorded_says_what_to_do(
 def test_recorded_gradients_equal_eager_ones(name: str, split: leporid.Split) -> None:
     quiet = {"ngcf": {"message_dropout": 0.0, "node_dropout": 0.0}, "sasrec": {"dropout": 0.0}}
     model = fitted(name, split, "cuda", precision="fp32", **quiet.get(name, {}))
-    eager, recorded = Eager(model), backward_of(model, world=1)
-    assert isinstance(recorded, Recorded)
+    recorded = Backward(model)
+    assert recorded.records
     buffers = {n: t.clone() for n, t in model.net.state_dict().items()}
     for step, batch in enumerate(batches(model, split, 3)):
         model.net.load_state_dict(buffers)
         seed_default(model.device, step)
-        expected = eager(batch, 1.0)
+        expected = recorded.eager(batch, 1.0)
         wanted = gradients(model)
         model.net.load_state_dict(buffers)
         seed_default(model.device, step)
@@ -109,7 +110,7 @@ def test_recorded_gradients_equal_eager_ones(name: str, split: leporid.Split) ->
 @needs_gpu
 def test_a_replay_draws_what_the_seed_says(split: leporid.Split) -> None:
     model = fitted("sasrec", split, "cuda", dropout=0.5)
-    recorded = backward_of(model, world=1)
+    recorded = Backward(model)
     (batch,) = batches(model, split, 1)
     losses = []
     with own_generators(model.device):
@@ -125,7 +126,7 @@ def test_recording_leaves_running_statistics_alone_and_follows_freezing(
     split: leporid.Split,
 ) -> None:
     model = fitted("dlr2", split, "cuda")
-    recorded = backward_of(model, world=1)
+    recorded = Backward(model)
     first, second = batches(model, split, 2)
     seen = "features.body.down.1.num_batches_tracked"
     before = int(model.net.state_dict()[seen])

@@ -65,8 +65,8 @@ class Dot(NeuralRecommender):
         bad = (users.unsqueeze(1) * self.net.items(batch.negatives)).sum(-1)
         return nn.functional.softplus(bad - good).mean()
 
-    def scores(self, users: Tensor, recent: Tensor | None) -> Tensor:
-        return self.net.users(users) @ self.net.items.weight.T
+    def scores(self, rows: Tensor | None, recent: Tensor | None) -> Tensor:
+        return rows @ self.net.items.weight.T
 
 
 def weights(model: NeuralRecommender) -> dict[str, Tensor]:

@@ -58,38 +58,21 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-COMMANDS = (
-    *("demo", "data", "embed", "train", "evaluate", "recommend", "tune", "choose", "extend"),
-    *("run", "compare", "inspect", "export", "serve"),
-    *("models", "initializers", "doctor"),
-)
-"""Each is a function of its name, or a `group` of commands, in the module of its name."""
-_MODULES = dict.fromkeys(("models", "initializers", "doctor"), "catalogue")
-"""Modules of another name."""
-MOVED = ("reproduce", "leaderboard")
-"""These only say where they are now."""
+COMMANDS = {
+    **{name: name for name in ("demo", "data", "train", "choose", "inspect")},
+    "embed": "train",
+    **dict.fromkeys(("evaluate", "compare", "tune", "run"), "experiments"),
+    **dict.fromkeys(("recommend", "extend", "export", "serve"), "deploy"),
+    **dict.fromkeys(("models", "initializers", "doctor"), "catalogue"),
+}
+"""Each is a function of its name, or a `group` of commands, in a module."""
 
-for _name in COMMANDS:
-    _module = importlib.import_module(f"leporid.cli.{_MODULES.get(_name, _name)}")
+for _name, _file in COMMANDS.items():
+    _module = importlib.import_module(f"leporid.cli.{_file}")
     if hasattr(_module, "group"):
         app.add_typer(_module.group, name=_name)
     else:
         app.command(_name)(as_command(getattr(_module, _name)))
-
-
-def _moved(context: typer.Context) -> None:
-    """Moved out of the package: `python -m reproduction` in a clone of the repository."""
-    typer.echo(
-        f"`leporid {context.info_name}` has moved out of the package: run `python -m reproduction` "
-        "in a clone of the repository.",
-        err=True,
-    )
-    raise typer.Exit(2)
-
-
-for _name in MOVED:
-    _any_arguments = {"allow_extra_args": True, "ignore_unknown_options": True}
-    app.command(_name, hidden=True, context_settings=_any_arguments)(_moved)
 
 
 def _version(show: bool) -> None:
@@ -120,23 +103,20 @@ def run() -> None:
     try:
         # Not `app()`: it would put typer's own hook for uncaught errors in place of ours.
         typer.main.get_command(app)(prog_name="leporid")
-    except LeporidError as error:
-        if os.environ.get("LEPORID_DEBUG"):
-            raise
-        print(f"error: {error}", file=sys.stderr)
-        raise SystemExit(1) from None
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         raise SystemExit(130) from None
 
 
 def _one_line(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-    """Called for an error that nothing caught: a bug of ours, or a broken machine."""
+    """Called for an error that nothing caught: one of ours, a bug, or a broken machine."""
     if os.environ.get("LEPORID_DEBUG"):
         sys.__excepthook__(kind, error, trace)
-        return
-    hint = "(unexpected; `leporid --debug ...` shows where)"
-    print(f"error: {kind.__name__}: {error} {hint}", file=sys.stderr)
+    elif isinstance(error, LeporidError):
+        print(f"error: {error}", file=sys.stderr)
+    else:
+        hint = "(unexpected; `leporid --debug ...` shows where)"
+        print(f"error: {kind.__name__}: {error} {hint}", file=sys.stderr)
 
 
 def _one_line_warning(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:

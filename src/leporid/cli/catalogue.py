@@ -9,8 +9,7 @@ from typing import Annotated, Any
 import typer
 from typer import Argument
 
-from leporid.cli.options import Json
-from leporid.cli.output import print_json, print_table
+from leporid.cli.options import Json, print_json, print_table
 from leporid.errors import MissingExtraError
 
 
@@ -78,11 +77,19 @@ def _print(
             if key not in ("how", "settings") and value != {}
         ]
         if len(entries) > 1:
-            typer.echo(f"{entry['name']:17}{entry['what']}")
-            typer.echo(f"{'':17}{'; '.join(facts[2:])}".rstrip())
+            for first, text in ((entry["name"], entry["what"]), ("", "; ".join(facts[2:]))):
+                _wrapped(text, f"{first:17}", " " * 17)
             continue
-        typer.echo("\n".join([*facts, f"how: {entry.get('how', '')}"]))
-        _print_settings(entry)
+        for fact in (*facts, f"how: {entry.get('how', '')}"):
+            _wrapped(fact, "", "    ")
+        for recipe, values in entry.get("recipes", {}).items():
+            settings = " ".join(f"{key}={value}" for key, value in values.items())
+            _wrapped(f"recipe {recipe}: {settings or 'the defaults'}", "", "    ")
+        typer.echo("settings (--set NAME=VALUE):")
+        for row in entry.get("settings", []):
+            kind = ", ".join(filter(None, (row["type"], row["range"])))
+            typer.echo(f"  {row['setting']} = {row['default']}  ({kind})")
+            _wrapped(row["meaning"], *[" " * 6] * 2)
 
 
 def _short(value: Any) -> Any:
@@ -92,13 +99,7 @@ def _short(value: Any) -> Any:
     return ", ".join(value) if isinstance(value, Mapping) else value
 
 
-def _print_settings(entry: Mapping[str, Any]) -> None:
-    for recipe, values in entry.get("recipes", {}).items():
-        settings = " ".join(f"{key}={value}" for key, value in values.items())
-        typer.echo(f"recipe {recipe}: {settings or 'the defaults'}")
-    typer.echo("settings (--set NAME=VALUE):")
-    for row in entry.get("settings", []):
-        kind = ", ".join(filter(None, (row["type"], row["range"])))
-        typer.echo(f"  {row['setting']} = {row['default']}  ({kind})")
-        if row["meaning"]:
-            typer.echo(textwrap.indent(textwrap.fill(row["meaning"], 72), "      "))
+def _wrapped(text: str, first: str, then: str) -> None:
+    """A text in lines of 80 characters; the first begins with `first`, the others with `then`."""
+    lines = textwrap.wrap(text, 80, initial_indent=first, subsequent_indent=then)
+    typer.echo("\n".join(lines))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from contextlib import ExitStack
+from dataclasses import fields
 from pathlib import Path
 from typing import Annotated
 
@@ -18,8 +20,10 @@ from leporid.cli.options import (
     SplitOptions,
     SplitSource,
     parse_list,
+    print_files,
+    print_json,
+    print_table,
 )
-from leporid.cli.output import print_files, print_json, print_table
 
 _clock = time.monotonic
 
@@ -34,6 +38,7 @@ def choose(
     seed: Seed = 0,
     device: Device = "auto",
     dataset: Dataset = None,
+    items: Annotated[str | None, "Item table: content initialisations, titles [none]."] = None,
     scheduler: Annotated[
         str | None, "Dask cluster that evaluates candidates: tcp://host:port."
     ] = None,
@@ -69,6 +74,8 @@ def choose(
             dataset=dataset or Path(data).stem,
             spent=_clock() - begun,
             workers=workers,
+            items=items,
+            source=_source(data, log),
             clock=_clock,
         )
     if chosen.note:
@@ -76,10 +83,28 @@ def choose(
     if json_output:
         print_json(chosen.to_dict())
         return
-    shown = ("model", "init", "settings", metric, "seconds", "ms per request", "memory")
-    rows = [{key: row[key] for key in shown} for row in chosen.table if row["came to"] == "the end"]
-    print_table(f"{metric} on the inner validation split", rows[:10])
-    typer.echo(chosen.why)
+    shown = ("model", "init", "settings", metric, "memory")
+    rows = [
+        {key: row[key] for key in shown}
+        | {key: f"{row[key]:.3g}" for key in ("seconds", "ms per request")}
+        for row in chosen.best
+    ]
+    print_table(f"{metric} on the inner validation split, the best of each model", rows)
+    typer.echo("\n\n".join(chosen.why.splitlines()))
     print_files([output, output / "report.html"])
     for command in chosen.commands:
-        typer.echo(f"the same again: {command.replace('LOG', data)}")
+        typer.echo(f"the same again: {command}")
+
+
+def _source(data: str, log: SplitOptions) -> str:
+    """The log with every option that is not the default, as a command line has them."""
+    words = [data]
+    for option in fields(log):
+        value, name = getattr(log, option.name), option.name.replace("_", "-")
+        if value == option.default:
+            continue
+        if isinstance(value, bool):
+            words.append(f"--{name}" if value else f"--no-{name}")
+        else:
+            words += [f"--{name}", str(value)]
+    return shlex.join(words)

@@ -9,8 +9,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer import Argument, Option
 
-from leporid.cli.options import Json, LogOptions, Name, Output, Source, SplitOptions, as_command
-from leporid.cli.output import print_files, print_json, print_rows
+from leporid.cli.options import (
+    Json,
+    LogOptions,
+    Name,
+    Output,
+    Source,
+    SplitOptions,
+    as_command,
+    show,
+)
 from leporid.errors import LeporidWarning, UnknownNameError
 
 if TYPE_CHECKING:
@@ -39,7 +47,7 @@ def _write(data: Interactions, output: Path, json_output: bool) -> None:
 
     write_log(data, output)
     figures = data.stats().as_dict()
-    print_rows(str(output), [figures], json_output, {"output": str(output), **figures})
+    show(json_output, {"output": str(output), **figures}, (str(output), [figures]))
 
 
 @group.command()
@@ -50,7 +58,7 @@ def stats(source: Source, log: LogOptions, json_output: Json = False) -> None:
     figures = data.stats().as_dict()
     read = data.source.as_dict() if data.source is not None else None
     report = {**figures, "dropped": dict(data.dropped), "source": read}
-    print_rows(source, [figures], json_output, report)
+    show(json_output, report, (source, [figures]))
 
 
 @group.command()
@@ -82,12 +90,8 @@ def split(
     summary: dict[str, Any] = {"output": str(output), "protocol": parts.protocol}
     summary |= {part: len(getattr(parts, part)) for part in ("train", "valid", "test")}
     summary["digest"] = parts.digest
-    print_rows(source, [summary], json_output, {**summary, "files": [str(f) for f in files]})
-    if files and not json_output:
-        print_files(files)
-        typer.echo(
-            f"\nAdd to RecBole's configuration (also in benchmark.yaml):\n\n{BENCHMARK_LINES}"
-        )
+    said = f"\nAdd to RecBole's configuration (also in benchmark.yaml):\n\n{BENCHMARK_LINES}"
+    show(json_output, summary, (source, [summary]), *([said] if files else []), files=files)
 
 
 @group.command()
@@ -116,11 +120,8 @@ def fetch(
     from leporid.data import fetch as fetch_files
 
     files = fetch_files(name, progress=not json_output)
-    if json_output:
-        titles = str(files.items) if files.items else None
-        print_json({"name": name, "interactions": str(files.interactions), "items": titles})
-    else:
-        typer.echo(files.interactions)
+    log, titles = str(files.interactions), str(files.items) if files.items else None
+    show(json_output, {"name": name, "interactions": log, "items": titles}, log)
 
 
 @group.command("list")
@@ -130,9 +131,9 @@ def list_datasets(json_output: Json = False) -> None:
     from leporid.data import DATASETS, cache_dir
 
     rows = [{"name": d.name, "about": d.about, "page": d.page} for d in DATASETS.values()]
-    cache = str(cache_dir())
-    title = f"data sets (kept in {cache})"
-    print_rows(title, rows, json_output, {"cache": cache, "datasets": rows})
+    lines = ["\n    ".join(row.values()) for row in rows]
+    value = {"cache": str(cache_dir()), "datasets": rows}
+    show(json_output, value, *lines, f"kept in {cache_dir()}")
 
 
 @group.command("import")
@@ -141,9 +142,7 @@ def import_events(
     output: OutputFile,
     store: Annotated[str, Option("--from-store", help="Store of `leporid serve`: a file or URL.")],
     log: LogOptions,
-    source: Annotated[
-        str | None, Argument(metavar="[LOG]", help="A log the events are added to.")
-    ] = None,
+    source: Annotated[str | None, Argument(metavar="[LOG]", help="A log to add them to.")] = None,
     json_output: Json = False,
 ) -> None:
     """Write the events that a service has stored as a log for the next training."""

@@ -11,8 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from leporid.cli.options import Json, Seed
-from leporid.cli.output import print_json, print_table
+from leporid.cli.options import Json, Seed, print_json, print_table
 from leporid.progress import make_progress
 
 

@@ -7,33 +7,45 @@ from typing import Annotated
 
 from typer import Option
 
-from leporid.cli.options import Json, SplitOptions, VectorSource
-from leporid.cli.output import print_json, print_table
+from leporid.cli.options import Json, SplitOptions, VectorSource, print_json, print_table
+from leporid.errors import ConfigError
 
 
 def inspect(
     source: VectorSource,
     data: Annotated[
-        str | None, "The training log, or a folder of `data split`: adds everything about degrees."
+        str | None, "The training log, or a folder of `data split`: for --probe and --after."
     ] = None,
+    probe: Annotated[
+        bool, "How well the vectors alone predict the validation part of the split --data."
+    ] = False,
     items: Annotated[str | None, "File with item titles, or a data set's name."] = None,
     item: Annotated[str | None, "Show the nearest neighbours of this item (id or title)."] = None,
     neighbours: Annotated[int, Option("-n", help="How many neighbours.")] = 10,
     after: Annotated[Path | None, "Trained model or run that was initialised with SOURCE."] = None,
     json_output: Json = False,
 ) -> None:
-    """Show spectrum, norms, isolated rows, neighbours, and movement in training."""
+    """Show spectrum, norms, neighbours, what vectors alone predict, and movement in training."""
     from leporid.data import is_split, load_items
     from leporid.diagnostics import inspect_embeddings
     from leporid.interop import read_any
 
-    train = None
-    if data is not None:
-        log, quiet = SplitOptions(), {"quiet": json_output}
-        train = log.split(data, **quiet).train if is_split(data) else log.load(data, **quiet)
+    train = split = None
+    log, quiet = SplitOptions(), {"quiet": json_output}
+    if data is not None and is_split(data):
+        split = log.split(data, **quiet)
+        train = split.train
+    elif data is not None:
+        train = log.load(data, **quiet)
+    if probe and split is None:
+        raise ConfigError(
+            "--probe needs held-out items: give --data a folder of `leporid data split`, whose "
+            "training part the vectors were computed from"
+        )
     inspection = inspect_embeddings(
         read_any(source),
         train=train,
+        split=split if probe else None,
         after=None if after is None else read_any(after),
         item=item,
         titles=None if items is None else load_items(items),
@@ -45,3 +57,5 @@ def inspect(
     for side in ("users", "items"):
         for name, table in inspection.tables(side).items():
             print_table(name, table)
+    if inspection.probe is not None:
+        print_table("what the vectors alone predict", inspection.probe.rows())

@@ -1,4 +1,4 @@
-"""Options that several commands share, and how they are parsed.
+"""Options that several commands share and how they are parsed; tables and JSON that they print.
 
 A command takes a group of options as one parameter, `log: LogOptions`; `as_command` replaces it
 by the fields of the dataclass. So an option added to `LogOptions` is an option of every command
@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import functools
 import inspect
+import json
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
@@ -25,14 +26,12 @@ if TYPE_CHECKING:
     from leporid.data import Interactions, Split
     from leporid.models import Recommender
 
-_SHORT = {"output": "-o", "out": "-o"}
-"""Options that have a short form as well."""
+_ID_COLUMNS = ("user", "item")
+"""Printed as they are typed: a separator of thousands would make two ids of one."""
 
 Json = Annotated[bool, Option("--json", help="Print JSON for machines.")]
 Source = Annotated[str, Argument(help="Interaction log: a file, or a data set's name.")]
-SplitSource = Annotated[
-    str, Argument(help="Interaction log: a file, a data set's name, or a folder of `data split`.")
-]
+SplitSource = Annotated[str, Argument(help="Log: a file, a data set, or a `data split` folder.")]
 Output = Annotated[Path, "Folder to write into."]
 Seed = Annotated[int, "Seed of every random choice."]
 Device = Annotated[str, "auto, cpu, cuda or cuda:N."]
@@ -45,9 +44,7 @@ VectorSource = Annotated[Path, Argument(help="Embeddings, a trained model or a r
 class FormatOptions:
     """The format vectors are written in."""
 
-    format: Annotated[str, "safetensors, parquet, npy, csv, word2vec, recbole or implicit."] = (
-        "safetensors"
-    )
+    format: Annotated[str, "safetensors, parquet, csv or recbole."] = "safetensors"
     name: Name = None
 
     def __post_init__(self) -> None:
@@ -131,18 +128,28 @@ def as_command(function: Callable[..., None]) -> Callable[..., None]:
     own default, where it has one), a text in `Annotated` is the help of an option, and a switch
     that is off by default has no opposite.
     """
-    parameters: dict[str, inspect.Parameter] = {}
+    parameters: list[inspect.Parameter] = []
     groups: dict[str, Any] = {}
+
+    def add(name: str, hint: Any, default: Any) -> None:
+        kind, about = hint.__origin__, hint.__metadata__[0]
+        if isinstance(about, str):
+            long = f"--{name.replace('_', '-')}"
+            names = ["--output", "-o"] if name == "output" else [long] if default is False else []
+            hint = Annotated[kind, Option(*names, help=about)]
+        keyword = inspect.Parameter.KEYWORD_ONLY
+        parameters.append(inspect.Parameter(name, keyword, default=default, annotation=hint))
+
     hints = get_type_hints(function, include_extras=True)
     for name, parameter in inspect.signature(function).parameters.items():
         if not is_dataclass(hints[name]):
-            parameters[name] = _parameter(name, hints[name], parameter.default)
+            add(name, hints[name], parameter.default)
             continue
         groups[name] = group = hints[name]
         of_group = get_type_hints(group, include_extras=True)
         for field in fields(group):
             default = getattr(parameter.default, field.name, field.default)
-            parameters[field.name] = _parameter(field.name, of_group[field.name], default)
+            add(field.name, of_group[field.name], default)
 
     @functools.wraps(function)
     def run(**values: Any) -> None:
@@ -152,19 +159,9 @@ def as_command(function: Callable[..., None]) -> Callable[..., None]:
         }
         function(**whole, **values)
 
-    run.__signature__ = inspect.Signature(list(parameters.values()))  # type: ignore[attr-defined]
-    run.__annotations__ = {name: parameter.annotation for name, parameter in parameters.items()}
+    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return run
-
-
-def _parameter(name: str, hint: Any, default: Any) -> inspect.Parameter:
-    kind, about = hint.__origin__, hint.__metadata__[0]
-    if isinstance(about, str):
-        names = [f"--{name.replace('_', '-')}"] if default is False or name in _SHORT else []
-        names += [_SHORT[name]] if name in _SHORT else []
-        hint = Annotated[kind, Option(*names, help=about)]
-    keyword = inspect.Parameter.KEYWORD_ONLY
-    return inspect.Parameter(name, keyword, default=default, annotation=hint)
 
 
 def parse_settings(pairs: list[str] | None, option: str = "--set") -> dict[str, Any]:
@@ -200,3 +197,51 @@ def load_model(path: Path, *, validated: bool = False) -> Recommender:
     if folder is None:
         raise DataError(f"{path} holds no saved model: there is no model.json in it")
     return Recommender.load(folder)
+
+
+def print_json(value: Any) -> None:
+    """One JSON document on stdout."""
+    typer.echo(json.dumps(value, ensure_ascii=False, indent=2))
+
+
+def print_table(title: str, rows: Sequence[Mapping[str, Any]]) -> None:
+    """A table on stdout with the columns of the first row; numbers are aligned right."""
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table
+
+    table = Table(title=escape(title))
+    for column in rows[0] if rows else ():
+        numeric = isinstance(rows[0][column], int | float)
+        table.add_column(escape(column), justify="right" if numeric else "left")
+    for row in rows:
+        cells = (str(v) if column in _ID_COLUMNS else _cell(v) for column, v in row.items())
+        table.add_row(*map(escape, cells))
+    Console().print(table)
+
+
+def show(
+    json_output: bool, value: Any, *parts: str | tuple[str, Any], files: Sequence[Any] | None = None
+) -> None:
+    """`value`, with the written files if any, as JSON; else lines, and tables as (title, rows)."""
+    if json_output:
+        print_json(value if files is None else {**value, "files": [str(file) for file in files]})
+        return
+    for part in parts:
+        if isinstance(part, str):
+            typer.echo(part)
+        else:
+            print_table(*part)
+    print_files(files or ())
+
+
+def print_files(files: Iterable[Any]) -> None:
+    """One line per written file."""
+    for file in files:
+        typer.echo(f"wrote {file}")
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:.4f}"
+    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)

@@ -1,9 +1,11 @@
-"""`leporid train`: an interaction log in, a fitted model and its record out."""
+"""`leporid embed` and `train`: an interaction log in, vectors or a tested model out."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from contextlib import ExitStack, suppress
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from time import perf_counter
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -12,26 +14,187 @@ from leporid import initializers, models
 from leporid.cli.options import (
     Dataset,
     Device,
+    FormatOptions,
     Json,
     Output,
     Seed,
     SplitOptions,
     SplitSource,
     parse_settings,
+    print_files,
+    print_json,
+    print_table,
+    show,
 )
-from leporid.cli.output import print_files, print_json, print_table
-from leporid.errors import ConfigError
+from leporid.errors import ConfigError, UnknownNameError
 
 if TYPE_CHECKING:
+    from leporid.data import Interactions
     from leporid.experiments import BaselineCheck, RunRecord
+    from leporid.initializers import InitialEmbeddings
 
-_SHOWN = ("HR@10", "F1@10", "NDCG@10")
-"""Metrics of the printed table; the record has them all."""
+
+@dataclass(frozen=True)
+class _Method:
+    """Which vectors."""
+
+    method: Annotated[str, "A name of `leporid initializers`."] = "leporid"
+    dim: Annotated[int, "Number of columns."] = 64
+    k: Annotated[int | None, "Neighbours in the KNN graph (le, leporid, netmf) [1000]."] = None
+    alpha: Annotated[float | None, "Popularity regularisation (leporid) [0.5]."] = None
+    landmarks: Annotated[str | None, "Fit on so many users (or auto), extend to the rest."] = None
+    seed: Seed = 0
+    device: Annotated[str | None, "auto, cpu or cuda, for methods that can use a GPU."] = None
+    set: Annotated[list[str] | None, "Another setting of the method, NAME=VALUE."] = None
+
+    def initializer(self) -> Any:
+        """The initialiser with these settings."""
+        settings = {"dim": self.dim, "seed": self.seed, **parse_settings(self.set)}
+        named = {"k": self.k, "alpha": self.alpha, "device": self.device}
+        settings |= {name: value for name, value in named.items() if value is not None}
+        if self.landmarks is not None:
+            settings |= parse_settings([f"landmarks={self.landmarks}"])
+        return initializers.get(self.method)(**settings)
+
+
+@dataclass(frozen=True)
+class _Resources:
+    """Where they are computed, and from what."""
+
+    scheduler: Annotated[str | None, "Dask cluster to use: tcp://host:port (le, leporid)."] = None
+    memory: Annotated[str | None, "Stay within it, such as 2GB: DATA streams (le, leporid)."] = None
+    refresh: Annotated[Path | None, "Earlier vectors whose coordinates to stay in."] = None
+    cache: Annotated[bool, "Read and keep fitted vectors on disk."] = True
+
+
+def embed(
+    data: SplitSource,
+    output: Output,
+    method: _Method,
+    resources: _Resources,
+    format: FormatOptions,
+    log: SplitOptions,
+    part: Annotated[str, "all of DATA, or train: what its split would train on."] = "all",
+    json_output: Json = False,
+) -> None:
+    """Compute initial embeddings for every user and item of DATA.
+
+    Vectors of a whole log are for a model to deploy. For a benchmark give --part train, or a
+    folder of `leporid data split`, of which only the training part is read: vectors that have
+    seen the test part leak it.
+    """
+    from leporid.interop import INITIALIZE_LINES, write_embeddings
+
+    initializer = method.initializer()
+    train, protocol = _read(data, part, log, resources, json_output)
+    began = perf_counter()
+    if train is None:
+        vectors = _out_of_core(initializer, data, output, resources, log, not json_output)
+    else:
+        vectors = _fit(initializer, train, resources, not json_output)
+    seconds = perf_counter() - began
+    files = write_embeddings(vectors, output, **vars(format))
+    rows = []
+    for side, embedding, _ in vectors.sides():
+        about, residual = embedding.provenance, embedding.provenance.get("residual")
+        zero = int((~embedding.vectors.any(axis=1)).sum())
+        row = {"side": side, "rows": embedding.n, "dim": embedding.dim}
+        row |= {"isolated": int(about.get("isolated", zero)), "landmarks": about.get("landmarks")}
+        rows.append(row | {"largest residual": residual and float(f"{residual:.3g}")})
+    # Columns that say something, "-" where a side has nothing to say.
+    shown = [key for key in rows[0] if any(row[key] is not None for row in rows)]
+    table = [{key: "-" if row[key] is None else row[key] for key in shown} for row in rows]
+    report = {"method": method.method, "settings": initializer.config.to_dict()}
+    report |= {"seconds": seconds, "sides": rows, "format": format.format}
+    report |= {"part": "train" if protocol else "all", "protocol": protocol}
+    said = (
+        "\nRecBole's models do not read preloaded weights by themselves. After the model is built:"
+    )
+    said += f"\n\n{INITIALIZE_LINES % output}"
+    lines = [said] if format.format == "recbole" else []
+    title = f"{method.method}, {seconds:.2f} s"
+    show(json_output, report, (title, table), *lines, files=files)
+
+
+def _read(
+    data: str, part: str, log: SplitOptions, resources: _Resources, quiet: bool
+) -> tuple[Interactions | None, str | None]:
+    """What is embedded (None: DATA is streamed), and the protocol where it is a training part."""
+    from leporid.data import is_split
+
+    if log.weight is not None:
+        raise ConfigError("initial embeddings do not depend on weights: leave out --weight")
+    if part not in ("all", "train"):
+        raise UnknownNameError("part", part, ["all", "train"])
+    if part == "train" or is_split(data):
+        if resources.memory:
+            raise ConfigError("--memory streams a whole log: leave it out to embed a training part")
+        split = log.split(data, quiet=quiet)
+        if not quiet:
+            typer.echo(f"embedding the training part of {split.protocol}", err=True)
+        return split.train, split.protocol
+    if (log.protocol, log.split_seed) != (SplitOptions.protocol, SplitOptions.split_seed):
+        raise ConfigError("--protocol and --split-seed go with --part train")
+    if not quiet:
+        typer.echo(
+            "embedding the whole log: for a model to deploy, not for a benchmark, whose test part "
+            "these vectors would have seen (--part train)",
+            err=True,
+        )
+    return None if resources.memory else log.load(data, quiet=quiet), None
+
+
+def _fit(initializer: Any, train: Any, resources: _Resources, progress: bool) -> InitialEmbeddings:
+    """The vectors, from the cache, from earlier vectors or from a cluster where those are asked."""
+    from leporid.initializers import SpectralInitializer, cached_fit
+    from leporid.interop import read_embeddings
+
+    if resources.refresh is not None:
+        if not isinstance(initializer, SpectralInitializer):
+            raise ConfigError(f"--refresh works with le and leporid, not {initializer.name}")
+        initializer.previous = read_embeddings(resources.refresh)
+    with ExitStack() as stack:
+        if resources.scheduler is not None:
+            if not hasattr(initializer, "client"):
+                raise ConfigError(f"--scheduler is for le and leporid, not {initializer.name}")
+
+            from leporid.distributed import connect
+
+            initializer.client = stack.enter_context(connect(resources.scheduler))
+            stack.callback(setattr, initializer, "client", None)
+        use_cache = resources.cache and resources.refresh is None
+        return cached_fit(initializer, train, use_cache=use_cache, progress=progress)
+
+
+def _out_of_core(
+    initializer: Any,
+    data: str,
+    output: Path,
+    resources: _Resources,
+    log: SplitOptions,
+    progress: bool,
+) -> InitialEmbeddings:
+    """Within a memory limit, with the files it needs meanwhile beside the output."""
+    from leporid.initializers import embed_stored
+
+    options, default = asdict(log), asdict(SplitOptions())
+    refused = {key: options.pop(key) for key in ("order", "weight", "duplicates")}
+    others = {"scheduler": resources.scheduler, "refresh": resources.refresh}
+    others |= {key: value for key, value in refused.items() if value != default[key]}
+    for option, value in others.items():
+        if value is not None:
+            raise ConfigError(f"--memory and --{option} do not go together: leave one out")
+    for key in ("protocol", "split_seed"):  # refused before: they go with --part train
+        del options[key]
+    with suppress(OSError):  # what it needs meanwhile cannot be written then either
+        output.parent.mkdir(parents=True, exist_ok=True)
+    memory, scratch = resources.memory or "", output.parent
+    return embed_stored(initializer, data, memory, scratch=scratch, progress=progress, **options)
 
 
 @dataclass(frozen=True)
 class _Training:
-    """Which model, from which initialisation, with which settings."""
+    """Which model, from which initialisation, with which settings, and what else is kept."""
 
     model: Annotated[str, "Name of the model."] = "dlr2"
     init: Annotated[str | None, "Initialiser of the embedding tables, or none [leporid]."] = None
@@ -41,34 +204,26 @@ class _Training:
     set: Annotated[list[str] | None, "A setting of the model, NAME=VALUE; may be repeated."] = None
     init_set: Annotated[list[str] | None, "A setting of the initialiser, NAME=VALUE."] = None
     device: Device = "auto"
+    final: Annotated[bool, "Fit once more on everything: the model to deploy."] = False
+    resume: Annotated[bool, "Go on from the checkpoint in the output folder."] = False
 
     def arguments(self) -> dict[str, Any]:
         """Of `train_to_folder`; invalid settings are refused before any data is read."""
-        cls = models.get(self.model)
+        cls, values = models.get(self.model), dict(vars(self))
         takes = cls.takes_initial_vectors
         if self.init not in (None, "none") and not takes:
             raise ConfigError(f"{self.model} has no embedding tables to fill: leave --init out")
-        init = self.init or ("leporid" if takes else "none")
-        settings = parse_settings(self.set)
-        if self.steps is not None:
-            settings["steps"] = self.steps
-        init_settings = parse_settings(self.init_set, "--init-set")
+        init = values["init"] = self.init or ("leporid" if takes else "none")
+        settings = values["settings"] = parse_settings(values.pop("set"))
+        if (steps := values.pop("steps")) is not None:
+            settings["steps"] = steps
+        init_settings = parse_settings(values.pop("init_set"), "--init-set")
         if init != "none":
             initializers.get(init).config_class.from_dict(init_settings)
         elif init_settings:
             raise ConfigError("--init-set needs an initialiser: name one with --init")
-        recipe = models.named_recipe(cls, self.recipe or models.DEFAULT_RECIPE)
-        fitted = {"model": self.model, "init": init, "recipe": recipe, "settings": settings}
-        return {**fitted, "init_settings": init_settings, "seed": self.seed, "device": self.device}
-
-
-@dataclass(frozen=True)
-class _Keeping:
-    """What else is fitted and written, as `train_to_folder` takes it."""
-
-    final: Annotated[bool, "Fit once more on everything: the model to deploy."] = False
-    resume: Annotated[bool, "Go on from the checkpoint in the output folder."] = False
-    tensorboard: Annotated[bool, "Write TensorBoard events beside history.csv."] = False
+        values["recipe"] = models.named_recipe(cls, self.recipe or models.DEFAULT_RECIPE)
+        return {**values, "init_settings": init_settings}
 
 
 def train(
@@ -76,7 +231,6 @@ def train(
     output: Output,
     training: _Training,
     log: SplitOptions,
-    keeping: _Keeping,
     no_baselines: Annotated[bool, "Leave out TopPop, ItemKNN and EASE."] = False,
     dataset: Dataset = None,
     json_output: Json = False,
@@ -89,14 +243,6 @@ def train(
     with --resume goes on from it.
     """
     arguments = training.arguments()
-    if keeping.tensorboard:
-        if not models.get(training.model).takes_initial_vectors:
-            raise ConfigError(f"{training.model} has no training history: leave --tensorboard out")
-
-        from leporid.training import tensorboard_writer
-
-        tensorboard_writer()  # raises now what would be raised after the training
-
     from leporid.experiments import train_to_folder
 
     trained = train_to_folder(
@@ -106,7 +252,6 @@ def train(
         baselines=not no_baselines,
         progress=not json_output,
         **arguments,
-        **vars(keeping),
     )
     if trained is None:
         return
@@ -121,13 +266,12 @@ def train(
 
 def _print(record: RunRecord, check: BaselineCheck | None, users: int) -> None:
     """The run and the baselines, a row each, and how they compare."""
-    tested = [(record.model, record.metrics, record.seconds)]
-    others = check.baselines if check else ()
-    tested += [(f"{other.name} (baseline)", other.metrics, other.seconds) for other in others]
-    rows = [
-        {"model": name, **{key: metrics[key] for key in _SHOWN}, "seconds": f"{seconds:.1f}"}
-        for name, metrics, seconds in tested
-    ]
+    tested: dict[str, Any] = {record.model: record}
+    tested |= {f"{other.name} (baseline)": other for other in check.baselines} if check else {}
+    rows: list[dict[str, Any]] = []
+    for name, run in tested.items():
+        shown = {key: run.metrics[key] for key in ("HR@10", "F1@10", "NDCG@10")}
+        rows.append({"model": name, **shown, "seconds": f"{run.seconds:.1f}"})
     print_table(f"on test, {users:,} users", rows)
     if cold := record.extra["cold_users"]:
         typer.echo(

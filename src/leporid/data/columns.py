@@ -7,11 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, NamedTuple
 
-import numpy as np
 import pyarrow as pa
 
-from leporid.data.source_file import shortened
-from leporid.errors import DataError, closest
+from leporid.errors import DataError, closest, shortened
 
 
 class Asked(NamedTuple):
@@ -49,8 +47,10 @@ _POSITIONS: Mapping[int, tuple[str, ...]] = {
 
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 _DATE = re.compile(r"\d{4}-\d\d-\d\d.*")
-_EARLIEST_EPOCH = 100_000_000
-"""A third column this large is a time in seconds (1973 and later), not a rating."""
+_TIME_NAME = re.compile(r"(?i:.*[_ -](at|time|date|ts))|.*[a-z0-9](At|Time|Date|Ts)")
+"""created_at, EventTime, order-date."""
+_EARLIEST_TIME = 19_000_101
+"""A third column this large is a time (in seconds, or 20240227), not a rating."""
 
 
 @dataclass(frozen=True)
@@ -89,57 +89,32 @@ class LoadReport:
         return "guessed: " + ", ".join(parts)
 
 
-class Columns(NamedTuple):
-    """The columns of a source that have a role."""
-
-    positions: Mapping[str, int]
-    """Role to position, for the columns that have to be read; each column once."""
-    names: Mapping[str, str]
-    """Role to name; also of ratings that need not be read."""
-    guessed: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class RawTable:
+class RawTable(NamedTuple):
     """The columns that matter, before any policy."""
 
-    columns: Mapping[str, pa.ChunkedArray]
+    columns: dict[str, pa.ChunkedArray]
     """Role to values; 'user' and 'item' are always there."""
     report: LoadReport
     shape: tuple[int, int] | None = None
     """Of a matrix, whose ids are positions."""
 
     @classmethod
-    def of(
-        cls, table: pa.Table, columns: Columns, origin: str, kind: str, **layout: Any
-    ) -> RawTable:
-        """A table that holds the columns of `columns.positions`, in that order."""
-        report = LoadReport(origin, kind, columns.names, columns.guessed, table.num_rows, **layout)
-        values = dict(zip(columns.positions, table.columns, strict=True))
-        if "weight" in columns.names:  # a column that is the rating too is read once
-            values.setdefault("weight", values.get("rating"))
-        return cls(values, report)
-
-    def in_file_order(self) -> RawTable:
-        """The row number as time, whatever time column there is."""
-        report = replace(
-            self.report,
-            columns={**self.report.columns, "time": "row number"},
-            guessed=tuple(role for role in self.report.guessed if role != "time"),
-        )
-        numbers = pa.chunked_array([np.arange(self.report.rows)])
-        return replace(self, columns={**self.columns, "time": numbers}, report=report)
+    def of(cls, table: pa.Table, roles: Iterable[str], report: LoadReport) -> RawTable:
+        """A table with a column for each of `roles`, in that order."""
+        columns = dict(zip(roles, table.columns, strict=True))
+        if "weight" in report.columns:  # a column that is the rating too is read once
+            columns.setdefault("weight", columns.get("rating"))
+        return cls(columns, replace(report, rows=table.num_rows))
 
 
 def frame_columns(source: Any, expected: str) -> dict[str, Any]:
     """The columns of a table in memory by name, not yet converted; no package is imported."""
-    package = type(source).__module__.split(".")[0]
     try:
         if hasattr(source, "collect_schema") and hasattr(source, "collect"):  # polars.LazyFrame
             source = source.collect()
         if isinstance(source, Mapping):
             return {str(name): column for name, column in source.items()}
-        if package == "pandas":
+        if type(source).__module__.split(".")[0] == "pandas":
             return {str(name): source.iloc[:, n] for n, name in enumerate(source)}
         table = pa.table(source)
         return dict(zip(table.column_names, table.columns, strict=True))
@@ -167,9 +142,14 @@ def converted(column: Any, where: str) -> pa.Array | pa.ChunkedArray:
         raise DataError(f"{where} is no column: {shortened(error)}") from None
 
 
+def _bare(name: str) -> str:
+    """The name without its RecBole type."""
+    return name.strip().split(":")[0]
+
+
 def normalise(name: str) -> str:
     """'User-ID', 'user_id:token' and 'userId' are all 'userid'."""
-    return re.sub(r"[^0-9a-z]", "", name.strip().split(":")[0].lower())
+    return re.sub(r"[^0-9a-z]", "", _bare(name).lower())
 
 
 def looks_like_header(fields: Sequence[str]) -> bool:
@@ -181,11 +161,16 @@ def looks_like_header(fields: Sequence[str]) -> bool:
 
 
 def find_columns(
-    names: Sequence[str], asked: Asked, origin: str, first_row: Sequence[str] | None = None
-) -> Columns:
-    """The column of each role, by its position and by its name.
+    names: Sequence[str],
+    asked: Asked,
+    origin: str,
+    kind: str,
+    first_row: Sequence[str] | None = None,
+) -> tuple[dict[str, int], LoadReport]:
+    """The position of each column to read, by its role, each once; and what was found.
 
-    `names` are placeholders where there is no header; then `first_row` is the first line.
+    `names` are placeholders where there is no header; then `first_row` is the first line. The
+    report also names ratings that need not be read.
     """
     positions = {
         role: _requested_position(names, column, role, origin)
@@ -195,6 +180,9 @@ def find_columns(
     by_place, guessed = _guess_by_position(first_row or ()), []
     for role, usual in USUAL_NAMES.items():
         guess = position_of(names, usual) if first_row is None else by_place.get(role)
+        if guess is None and role == "time" and first_row is None:
+            matching = (n for n, name in enumerate(names) if _TIME_NAME.fullmatch(_bare(name)))
+            guess = next(matching, None)
         if guess is not None and role not in positions and guess not in positions.values():
             positions[role] = guess
             guessed.append(role)
@@ -216,7 +204,7 @@ def find_columns(
         raise DataError(f"{origin}: two roles have the same column: {roles}")
     unread = "rating" if not asked.need_rating else "weight" if is_rating else None
     read = {role: positions[role] for role in named if role != unread}
-    return Columns(read, named, tuple(guessed))
+    return read, LoadReport(origin, kind, named, tuple(guessed), rows=0)
 
 
 def listed(names: Iterable[str]) -> str:
@@ -245,7 +233,7 @@ def _requested_position(names: Sequence[str], column: str | int, role: str, orig
             return int(column)
     elif column in names:
         return names.index(column)
-    elif column in (bare := [name.split(":")[0] for name in names]):
+    elif column in (bare := [_bare(name) for name in names]):
         return bare.index(column)
     guess = closest(str(column), list(names))
     hint = f"; did you mean {guess!r}?" if guess else ""
@@ -264,6 +252,6 @@ def _guess_by_position(first_row: Sequence[str]) -> dict[str, int]:
     roles = _POSITIONS.get(len(first_row), ())
     if len(first_row) == 3:
         third = first_row[2].strip()
-        if not _NUMBER.fullmatch(third) or float(third) >= _EARLIEST_EPOCH:
+        if not _NUMBER.fullmatch(third) or float(third) >= _EARLIEST_TIME:
             roles = ("user", "item", "time")
     return {role: position for position, role in enumerate(roles)}

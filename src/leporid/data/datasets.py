@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 import zipfile
-from collections.abc import Collection, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -27,8 +27,8 @@ _TIMEOUT_SECONDS = 30
 _RETRIES = 2
 _RECBOLE = "recbole==1.2.1"
 _RECBOLE_SHA256 = {
-    "ml-100k.inter": "4edb74e2a81178c2ba9ff381495f754f996c4aea351b1272ca36b43da0935eff",
     "ml-100k.item": "51d7cdf777ce5c0f5b32c1d947a4a81fe07d75e78abbe761e0cd4d0756064532",
+    "ml-100k.inter": "4edb74e2a81178c2ba9ff381495f754f996c4aea351b1272ca36b43da0935eff",
 }
 
 
@@ -129,7 +129,7 @@ def fetch(name: str, *, progress: bool | ProgressLike | None = None) -> DatasetF
     folder = cache_dir() / "datasets" / name
     if files := _present(dataset, folder):
         return files
-    needed = {*dataset.interactions, *dataset.items}
+    needed = (*dataset.items, *dataset.interactions)
     if dataset.url is None:
         for archive in sorted(folder.glob("*.zip")):
             extract(archive, folder, needed)
@@ -145,7 +145,13 @@ def fetch(name: str, *, progress: bool | ProgressLike | None = None) -> DatasetF
             _from_wheel(folder, official)
     if files := _present(dataset, folder):
         return files
-    raise DataError(_how_to_get(dataset, folder))
+    names = " or ".join(dataset.interactions)
+    if dataset.url is not None:
+        raise DataError(f"the archive {dataset.url} holds no {names}: it may have changed")
+    raise DataError(
+        f"{name!r} needs a licence click and is fetched by hand: download it from {dataset.page} "
+        f"and put its log as {names} (or the zip archive) into {folder}"
+    )
 
 
 def _present(dataset: NamedDataset, folder: Path) -> DatasetFiles | None:
@@ -154,26 +160,17 @@ def _present(dataset: NamedDataset, folder: Path) -> DatasetFiles | None:
     return DatasetFiles(logs[0], titles[0] if titles else None) if logs else None
 
 
-def _how_to_get(dataset: NamedDataset, folder: Path) -> str:
-    names = " or ".join(dataset.interactions)
-    if dataset.url is not None:
-        return f"the archive {dataset.url} holds no {names}: it may have changed"
-    if dataset.name == "steam":
-        log = f"a log with a user, an item and a time column as {names}"
-        return f"'steam' has to be fetched by hand: put {log} into {folder} (from {dataset.page})"
-    where = f"download it from {dataset.page} and put {names} (or the zip archive) into {folder}"
-    return f"{dataset.name!r} needs a licence click: {where}"
-
-
 def extract(
-    archive: Path, folder: Path, needed: Collection[str], sha256: Mapping[str, str] | None = None
+    archive: Path, folder: Path, needed: Iterable[str], sha256: Mapping[str, str] | None = None
 ) -> None:
-    """Copy the needed members into `folder`, flat; zipfile checks their CRC."""
+    """Copy the needed members into `folder`, flat and in this order; zipfile checks their CRC.
+
+    The log is the last of them: its presence means that everything is there.
+    """
     try:
         with zipfile.ZipFile(archive) as opened:
             members = {Path(name).name: name for name in opened.namelist()}
-            # The log last: its presence means that everything is there.
-            for name in sorted(members.keys() & needed, key=_is_log):
+            for name in (name for name in needed if name in members):
                 with (
                     opened.open(members[name]) as source,
                     atomic_path(folder / name) as path,
@@ -186,10 +183,6 @@ def extract(
                         raise DataError(f"{name} of {archive.name} has not the sha256 {known}")
     except zipfile.BadZipFile as error:
         raise DataError(f"{archive} is damaged: {error}; delete it and fetch it again") from None
-
-
-def _is_log(member: str) -> bool:
-    return any(Path(member).name in dataset.interactions for dataset in DATASETS.values())
 
 
 def _from_wheel(folder: Path, official: DataError) -> None:

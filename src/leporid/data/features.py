@@ -96,15 +96,14 @@ def _joined(tables: list[ItemTable]) -> ItemTable:
 
 
 def _kinds(table: ItemTable, columns: Sequence[str], left_out: Counter[str]) -> dict[str, Kind]:
-    chosen: dict[str, Any] = {}
-    for column in columns:
+    kinds: dict[str, Any] = {}
+    for column in columns or table.columns:
         name, _, kind = column.partition(":") if column not in table.columns else (column, "", "")
         if name not in table.columns:
             raise UnknownNameError(f"column of {table.name}:", name, list(table.columns))
         if kind and kind not in get_args(Kind):
             raise ConfigError(f"{column!r} must be one of {', '.join(get_args(Kind))}")
-        chosen[name] = kind or column_kind(name, table.columns[name])
-    kinds = chosen or {name: column_kind(name, column) for name, column in table.columns.items()}
+        kinds[name] = kind or _column_kind(name, table.columns[name])
     left_out["columns of no known kind"] = sum(kind is None for kind in kinds.values())
     kinds = {name: kind for name, kind in kinds.items() if kind is not None}
     if not kinds:
@@ -112,14 +111,12 @@ def _kinds(table: ItemTable, columns: Sequence[str], left_out: Counter[str]) -> 
     return kinds
 
 
-def column_kind(name: str, column: pa.Array) -> Kind | None:
+def _column_kind(name: str, column: pa.Array) -> Kind | None:
     """What a column holds; None where it is nothing that can be compared."""
     types, kind = pa.types, column.type
     if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
-        lengths = set(column.drop_null().value_lengths().to_pylist())
-        return (
-            "vector" if types.is_floating(kind.value_type) and len(lengths) == 1 else "categories"
-        )
+        one_length = len(column.drop_null().value_lengths().unique()) == 1
+        return "vector" if types.is_floating(kind.value_type) and one_length else "categories"
     if types.is_boolean(kind):
         return "categories"
     numbers = types.is_integer, types.is_floating, types.is_decimal, types.is_temporal

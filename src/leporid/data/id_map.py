@@ -1,13 +1,18 @@
-"""External ids stop here: inside the library everything is a contiguous int."""
+"""External ids stop here: inside the library everything is a contiguous int.
+
+`read_ids` reads a list of ids from a text file or from a column of a table.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
 import uuid
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,7 +20,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from leporid.errors import DataError, UnknownIdError
+from leporid.data.columns import USUAL_NAMES, find_column, normalise
+from leporid.data.files import SourceFile, in_words, read_lines, reading, text_table
+from leporid.errors import DataError, LeporidWarning, UnknownIdError
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,8 +68,6 @@ class IdMap:
     def __eq__(self, other: object) -> bool:
         return isinstance(other, IdMap) and self.ids.equals(other.ids)
 
-    __hash__ = None  # type: ignore[assignment]
-
     @property
     def is_integer(self) -> bool:
         """Whether the external ids are integers rather than strings."""
@@ -78,16 +83,8 @@ class IdMap:
         return {value: index for index, value in enumerate(self.ids.to_pylist())}
 
     def encode(self, values: Any) -> NDArray[np.int32]:
-        """Indices of a whole column of ids, -1 where an id is unknown. Vectorised."""
-        array = _as_array(values)
-        if len(self.ids) == 0:
-            return np.full(len(array), -1, dtype=np.int32)
-        positions = pc.index_in(array.cast(self.ids.type), value_set=self.ids)
-        return np.asarray(pc.fill_null(positions, -1), dtype=np.int32)
-
-    def matches(self, other: IdMap) -> NDArray[np.int32]:
-        """The index here of every id of `other`, -1 where there is none; '42' is 42."""
-        mine, theirs = self.ids, other.ids
+        """Indices of a whole column of ids, -1 where an id is unknown; '42' is 42. Vectorised."""
+        theirs, mine = _as_array(values), self.ids
         if mine.type != theirs.type:
             mine, theirs = mine.cast(pa.string()), theirs.cast(pa.string())
         positions = pc.index_in(theirs, value_set=mine)
@@ -247,3 +244,55 @@ def _as_array(values: Any) -> pa.Array:
     if isinstance(values, pa.ChunkedArray):
         values = values.combine_chunks()
     return uuids_as_text(values if isinstance(values, pa.Array) else pa.array(values))
+
+
+def read_ids(
+    path: str | Path, role: str = "user", column: str | None = None, among: IdMap | None = None
+) -> list[Any]:
+    """The ids in a file, in its order, each once.
+
+    A parquet, CSV or TSV file has them in `column`, else in its only column or in the one that
+    looks like the `role` ("user" or "item"); any other file has one id per line. Ids that are not
+    `among` those of a model are left out and counted in a warning.
+    """
+    with reading(path) as file:
+        values = _id_values(file, role, column)
+    ids = list(dict.fromkeys(value for value in values if value not in (None, "")))
+    if not ids:
+        raise DataError(f"{path} holds no {role} ids")
+    if among is None:
+        return ids
+    index, unknown = among.split_known(ids)
+    if len(index) == 0:
+        raise UnknownIdError(
+            f"the model knows none of the {len(ids):,} {role}s of {path}, the first is {ids[0]!r}"
+        )
+    if unknown:
+        warnings.warn(
+            f"{len(unknown):,} of {len(ids):,} {role}s of {path} are unknown to the model and left "
+            f"out, the first is {unknown[0]!r}",
+            LeporidWarning,
+            stacklevel=2,
+        )
+    return list(among.externals(index))
+
+
+def _id_values(file: SourceFile, role: str, column: str | None) -> list[Any]:
+    origin = file.path
+    if file.is_parquet():
+        with in_words(origin, "is not a whole parquet file"), file.parquet() as opened:
+            names = opened.schema_arrow.names
+            name = names[find_column(names, role, column, origin)]
+            values = opened.read([name]).column(0)
+        if pa.types.is_nested(values.type):
+            raise DataError(f"{origin}: the column {name!r} has type {values.type}, no id")
+        return [value for chunk in values.chunks for value in uuids_as_text(chunk).to_pylist()]
+    if file.suffix not in (".csv", ".tsv"):
+        return read_lines(file)
+    table = text_table(file, "\t" if file.suffix == ".tsv" else ",")
+    names = [values[0].as_py().strip() for values in table.columns]
+    # A single column of text may begin with an id: only a usual name is taken for one.
+    usual = ("id", *USUAL_NAMES[role].split())
+    has_names = len(names) > 1 or column in names or normalise(names[0]) in usual
+    position = find_column(names, role, column, origin)
+    return [value.strip() for value in table.column(position).to_pylist()[has_names:]]

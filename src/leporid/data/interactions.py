@@ -1,9 +1,12 @@
-"""`Interactions`: who touched what, in which order. Every other package works on this type."""
+"""`Interactions`: who touched what, in which order. Every other package works on this type.
+
+`Sequences` are the items of each user in time order, `DatasetStats` the columns of Table 2.
+"""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, get_args
@@ -14,8 +17,8 @@ from scipy import sparse
 
 from leporid.data.id_map import IdMap
 from leporid.data.k_core import core_counts, with_core_dropped
-from leporid.data.sequences import Sequences, first_of_pairs
 from leporid.errors import DataError, UnknownNameError
+from leporid.kernel import kernel
 
 if TYPE_CHECKING:
     from leporid.data.columns import LoadReport
@@ -47,6 +50,51 @@ class DatasetStats:
     def as_dict(self) -> dict[str, int | float]:
         """Plain values, in the order of the paper's table; repeats only where there are any."""
         return {k: v for k, v in asdict(self).items() if k != "repeat_share" or v}
+
+
+@dataclass(frozen=True)
+class Sequences:
+    """The items of each user in time order, as one flat array."""
+
+    indptr: NDArray[np.int64]
+    """int64[n_users + 1]: the items of user u are `items[indptr[u]:indptr[u + 1]]`."""
+    items: NDArray[np.int32]
+    """int32[n]: item indices, oldest first within a user."""
+    weights: NDArray[np.float32] | None = None
+    """float32[n]: how much each event counts; None: all the same."""
+
+    def __len__(self) -> int:
+        return len(self.indptr) - 1
+
+    @classmethod
+    def from_rows(cls, rows: Sequence[NDArray[np.int32]]) -> Sequences:
+        """One sequence per array of `rows`."""
+        indptr = np.zeros(len(rows) + 1, dtype=np.int64)
+        np.cumsum([len(row) for row in rows], out=indptr[1:])
+        items = np.concatenate(rows) if len(rows) else np.empty(0, dtype=np.int32)
+        return cls(indptr, items.astype(np.int32, copy=False))
+
+    def of(self, user: int) -> NDArray[np.int32]:
+        """The items of one user, oldest first."""
+        return self.items[self.indptr[user] : self.indptr[user + 1]]
+
+    def take(self, users: NDArray[Any]) -> Sequences:
+        """The sequences of these users, in this order; consecutive users share the memory."""
+        users = np.asarray(users)
+        if len(users) and np.array_equal(users, np.arange(users[0], users[0] + len(users))):
+            return Sequences(self.indptr[users[0] : users[-1] + 2], self.items, self.weights)
+        return self._runs(self.indptr[users], np.diff(self.indptr)[users])
+
+    def last(self, n: int) -> Sequences:
+        """The newest `n` items of each user (all, where there are fewer), oldest first."""
+        lengths = np.minimum(np.diff(self.indptr), n)
+        return self._runs(self.indptr[1:] - lengths, lengths)
+
+    def _runs(self, starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> Sequences:
+        indptr = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+        positions = np.repeat(starts - indptr[:-1], lengths) + np.arange(indptr[-1])
+        weights = None if self.weights is None else self.weights[positions]
+        return Sequences(indptr, self.items[positions], weights)
 
 
 @dataclass(frozen=True, eq=False)
@@ -285,3 +333,22 @@ def _tail_share(counts: NDArray[np.int64]) -> float:
     total = int(counts.sum())
     tail = np.sort(counts)[: int(len(counts) * TAIL_SHARE)]
     return float(tail.sum() / total) if total else 0.0
+
+
+@kernel
+def first_of_pairs(
+    indptr: NDArray[Any], items: NDArray[Any], known: Any, n_items: int
+) -> NDArray[np.bool_]:
+    """bool[n]: False where the user has the item from an earlier event, or in `known`.
+
+    `known` is (indptr, items) of events before all of these.
+    """
+    first = np.zeros(len(items), np.bool_)
+    seen_by = np.full(n_items, -1, np.int64)
+    for user in range(len(indptr) - 1):
+        for position in range(known[0][user], known[0][user + 1]):
+            seen_by[known[1][position]] = user
+        for position in range(indptr[user], indptr[user + 1]):
+            first[position] = seen_by[items[position]] != user
+            seen_by[items[position]] = user
+    return first

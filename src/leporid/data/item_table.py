@@ -21,11 +21,10 @@ from numpy.typing import NDArray
 from leporid.artifacts import read_arrays
 from leporid.data.columns import converted, frame_columns, listed, position_of
 from leporid.data.datasets import DATASETS, fetch
+from leporid.data.files import SourceFile, in_words, located, read_lines, reading, text_table
 from leporid.data.id_map import IdMap, uuids_as_text
-from leporid.data.source_file import SourceFile, in_words, located, reading, shortened
-from leporid.data.text_files import read_lines, text_table
 from leporid.data.vector_files import VECTOR_READERS
-from leporid.errors import DataError, UnknownNameError
+from leporid.errors import DataError, UnknownNameError, shortened
 
 _VECTOR_FILES = {".npy": "npy", ".txt": "word2vec", ".vec": "word2vec", ".itememb": "recbole"}
 _NUMBER = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$|^(?i:nan)$"
@@ -265,7 +264,7 @@ def _read(file: SourceFile) -> pa.Table:
         rows = [_movielens(path, line.split(separator)) for line in read_lines(file)]
         return pa.table(list(zip(*rows, strict=True)), ["item", "title", "genres"])
     separator = "\t" if file.suffix in (".item", ".tsv") else ","
-    return text_table(file, separator, quoting=file.suffix != ".item", header=True)
+    return text_table(file, separator, header=True)
 
 
 def _movielens(path: Path, fields: list[str]) -> list[str]:
@@ -283,7 +282,7 @@ def _movielens(path: Path, fields: list[str]) -> list[str]:
 def _whole(column: pa.ChunkedArray) -> pa.Array:
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
-    return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
+    return column.combine_chunks()
 
 
 def _decoded(column: pa.Array) -> pa.Array:

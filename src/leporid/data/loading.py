@@ -1,49 +1,57 @@
 """`load`: any log of interactions, from anywhere, as `Interactions`; `write_log`: back to a file.
 
-`read_ids` reads a list of ids from a text file or from a column of a table.
+A folder is one log, as Spark and Hive write it: names that begin with `_` or `.` are notes of the
+writer (`_SUCCESS`, `.part-0.crc`), and a folder called `day=2024-01-01` gives every row in it a
+column `day`. `log_batches` reads some rows at a time.
 """
 
 from __future__ import annotations
 
 import os
-import warnings
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from pathlib import Path
-from typing import Any, Literal
+from functools import partial
+from pathlib import Path, PurePosixPath
+from typing import Any, Literal, NamedTuple
+from urllib.parse import unquote
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pa_parquet
+from pyarrow import fs
 
 from leporid.artifacts import atomic_path
 from leporid.data.columns import (
-    USUAL_NAMES,
     Asked,
+    LoadReport,
     RawTable,
     converted,
-    find_column,
     find_columns,
     frame_columns,
-    normalise,
+    listed,
 )
 from leporid.data.datasets import DATASETS, fetch
-from leporid.data.id_map import IdMap, uuids_as_text
-from leporid.data.interactions import Duplicates, Interactions
-from leporid.data.logs import read_log
-from leporid.data.policies import to_interactions
-from leporid.data.source_file import SourceFile, in_words, is_address, located, reading
-from leporid.data.split import is_split
-from leporid.data.text_files import read_lines, text_table
-from leporid.errors import (
-    ConfigError,
-    DataError,
-    LeporidWarning,
-    UnknownIdError,
-    UnknownNameError,
-    closest,
+from leporid.data.files import (
+    Layout,
+    NoRowsError,
+    SourceFile,
+    batches_of,
+    in_words,
+    is_address,
+    located,
+    look,
+    reading,
+    table_of,
 )
+from leporid.data.interactions import Duplicates, Interactions
+from leporid.data.policies import to_interactions
+from leporid.data.split import is_split
+from leporid.errors import ConfigError, DataError, UnknownNameError, closest
 from leporid.progress import say
+
+MISSING = ["", "NA", "N/A", "#N/A", "NaN", "nan", "null", "NULL", "None", "none", "\\N"]
+"""Unquoted fields of text that mean 'nothing here'."""
 
 
 def load(
@@ -104,27 +112,32 @@ def load(
         raw = _read_matrix(source, asked)
     elif isinstance(source, str | os.PathLike):
         with reading(_locate(source)) as file:
-            raw = read_log(file, asked)
+            raw = _read_log(file, asked)
     else:
         kind = type(source)
         raw = _read_frame(source, asked, f"the {kind.__module__.split('.')[0]} {kind.__name__}")
     with in_words(raw.report.origin):
-        raw = raw.in_file_order() if order == "file" else raw
+        if order == "file":
+            report = replace(
+                raw.report,
+                columns={**raw.report.columns, "time": "row number"},
+                guessed=tuple(role for role in raw.report.guessed if role != "time"),
+            )
+            numbers = pa.chunked_array([np.arange(report.rows)])
+            raw = raw._replace(columns={**raw.columns, "time": numbers}, report=report)
         data = to_interactions(raw, min_rating, duplicates)
     if progress and raw.report.guessed:
         say(f"{raw.report.origin}: {raw.report.sentence()}")
     return data
 
 
-def _locate(source: str | os.PathLike[str]) -> Path | str:
-    """The file or directory of that path or address, or the log of the data set of that name."""
-    if is_address(source):
-        return str(source)
+def _locate(source: str | os.PathLike[str]) -> str | os.PathLike[str]:
+    """A path or an address, or the log of the data set of that name."""
     path = located(source)
     if is_split(path):
         raise DataError(f"{path} is a split, not a log: leporid.Split.load reads it")
-    if os.path.exists(path):
-        return path
+    if is_address(source) or os.path.exists(path):
+        return source
     if str(source) in DATASETS:
         return fetch(str(source)).interactions
     guess = closest(str(source), DATASETS)
@@ -132,18 +145,18 @@ def _locate(source: str | os.PathLike[str]) -> Path | str:
     raise DataError(f"no such file: {source} ({hint})")
 
 
-def _read_frame(source: Any, asked: Asked, origin: str) -> RawTable:
+def _read_frame(source: Any, asked: Asked, origin: str, kind: str = "frame") -> RawTable:
     """A pandas or polars frame, a pyarrow table or a mapping: what is needed is converted."""
     expected = "give a path, a data set name, a frame, columns by name or a scipy sparse matrix"
     found = frame_columns(source, expected)
     names = list(found)
-    columns = find_columns(names, asked, origin)
+    positions, report = find_columns(names, asked, origin, kind)
     arrays = {
         role: converted(found[names[position]], f"{origin}, column {names[position]!r}")
-        for role, position in columns.positions.items()
+        for role, position in positions.items()
     }
     with in_words(origin):
-        return RawTable.of(pa.table(arrays), columns, origin, "frame")
+        return RawTable.of(pa.table(arrays), arrays, report)
 
 
 def _read_matrix(matrix: Any, asked: Asked) -> RawTable:
@@ -157,63 +170,184 @@ def _read_matrix(matrix: Any, asked: Asked) -> RawTable:
     roles = {"user": "row", "item": "column", "rating": "value"}
     asked = Asked({**roles, "weight": asked.columns["weight"]}, need_rating=True)
     origin = f"the {shape[0]} x {shape[1]} {type(matrix).__name__}"
-    raw = _read_frame(columns, asked, origin)
-    return replace(raw, report=replace(raw.report, format="matrix"), shape=shape)
+    return _read_frame(columns, asked, origin, "matrix")._replace(shape=shape)
 
 
-def read_ids(
-    path: str | Path, role: str = "user", column: str | None = None, among: IdMap | None = None
-) -> list[Any]:
-    """The ids in a file, in its order, each once.
+class _Part(NamedTuple):
+    """A file of a log."""
 
-    A parquet, CSV or TSV file has them in `column`, else in its only column or in the one that
-    looks like the `role` ("user" or "item"); any other file has one id per line. Ids that are not
-    `among` those of a model are left out and counted in a warning.
-    """
-    path = located(path)
-    if not os.path.exists(path):
-        raise DataError(f"no such file: {path}")
-    with reading(path) as file:
-        values = _id_values(file, role, column)
-    ids = list(dict.fromkeys(value for value in values if value not in (None, "")))
-    if not ids:
-        raise DataError(f"{path} holds no {role} ids")
-    if among is None:
-        return ids
-    index, unknown = among.split_known(ids)
-    if len(index) == 0:
-        raise UnknownIdError(
-            f"the model knows none of the {len(ids):,} {role}s of {path}, the first is {ids[0]!r}"
+    file: SourceFile
+    partitions: Mapping[str, str | None]
+    """Columns that its folders name, each with the one value that all its rows have."""
+
+
+def _read_log(source: SourceFile, asked: Asked) -> RawTable:
+    """The user, item, time and (if asked for) rating and weight columns of all files."""
+    raws = list(log_batches(source, asked, None))
+    if not raws:
+        raise DataError(f"{source.path} has no rows")
+    if len(raws) == 1:
+        return raws[0]
+    with in_words(source.path):
+        tables = [pa.table(raw.columns) for raw in raws]
+        whole = pa.concat_tables([table.cast(tables[0].schema) for table in tables])
+        return RawTable.of(whole, whole.column_names, raws[0].report)
+
+
+def log_batches(source: SourceFile, asked: Asked, batch_rows: int | None) -> Iterator[RawTable]:
+    """The same some at a time: `batch_rows` of parquet, a block of text; None: file by file."""
+    with in_words(source.path):
+        parts = _parts(source)
+        read = _parquet_tables if parts[0].file.is_parquet() else _text_tables
+        yield from read(source.path, parts, asked, batch_rows)
+
+
+def _parts(source: SourceFile) -> list[_Part]:
+    """The file itself, or those of a folder in the order of their names: parquet, else text."""
+    if not source.is_folder():
+        return [_Part(source, {})]
+    found = source.system.get_file_info(fs.FileSelector(source.content, recursive=True))
+    names = [PurePosixPath(file.path).relative_to(source.content) for file in found if file.is_file]
+    parts: dict[str, list[_Part]] = {"parquet": [], "text": []}
+    for name in sorted(names, key=lambda name: name.parts):
+        file = source._replace(
+            path=f"{source.path.rstrip('/')}/{name}", content=f"{source.content}/{name}"
         )
-    if unknown:
-        warnings.warn(
-            f"{len(unknown):,} of {len(ids):,} {role}s of {path} are unknown to the model and left "
-            f"out, the first is {unknown[0]!r}",
-            LeporidWarning,
-            stacklevel=2,
+        if any(part[0] in "._" for part in name.parts):
+            continue
+        if name.suffix in (".parquet", ".pq"):
+            parts["parquet"].append(_Part(file, _partitions(name)))
+        elif name.name.startswith("part-") or file.suffix in (".csv", ".tsv", ".inter"):
+            parts["text"].append(_Part(file, _partitions(name)))
+    chosen = parts["parquet"] or parts["text"]
+    if not chosen:
+        raise DataError(
+            f"{source.path} is a directory without .parquet files, or text files whose names "
+            f"begin with part- or end with .csv"
         )
-    return list(among.externals(index))
+    for part in chosen:
+        if part.partitions.keys() != chosen[0].partitions.keys():
+            raise DataError(
+                f"{part.file.path} and {chosen[0].file.path} lie in folders of different columns: "
+                f"give one of these folders"
+            )
+    return chosen
 
 
-def _id_values(file: SourceFile, role: str, column: str | None) -> list[Any]:
-    origin = file.path
-    if file.is_parquet():
-        with in_words(origin, "is not a whole parquet file"), file.parquet() as opened:
-            names = opened.schema_arrow.names
-            name = names[find_column(names, role, column, origin)]
-            values = opened.read([name]).column(0)
-        if pa.types.is_nested(values.type):
-            raise DataError(f"{origin}: the column {name!r} has type {values.type}, no id")
-        return [value for chunk in values.chunks for value in uuids_as_text(chunk).to_pylist()]
-    if file.suffix not in (".csv", ".tsv"):
-        return read_lines(file)
-    table = text_table(file, "\t" if file.suffix == ".tsv" else ",")
-    names = [values[0].as_py().strip() for values in table.columns]
-    # A single column of text may begin with an id: only a usual name is taken for one.
-    usual = ("id", *USUAL_NAMES[role].split())
-    has_names = len(names) > 1 or column in names or normalise(names[0]) in usual
-    position = find_column(names, role, column, origin)
-    return [value.strip() for value in table.column(position).to_pylist()[has_names:]]
+def _partitions(name: PurePosixPath) -> dict[str, str | None]:
+    pairs = (folder.split("=", 1) for folder in name.parts[:-1] if "=" in folder)
+    nothing = "__HIVE_DEFAULT_PARTITION__"
+    return {unquote(key): None if value == nothing else unquote(value) for key, value in pairs}
+
+
+def _with_partitions(
+    names: list[str],
+    partitions: Mapping[str, str | None],
+    positions: Mapping[str, int],
+    report: LoadReport,
+    rows: pa.Table | pa.RecordBatch,
+) -> RawTable:
+    """The columns of these names, those of the folders among them; each of those is stored once."""
+    table = rows if isinstance(rows, pa.Table) else pa.Table.from_batches([rows])
+    for name in set(names).difference(table.column_names):
+        codes = np.zeros(len(table), np.int32)
+        mask = np.full(len(table), partitions[name] is None)
+        value = pa.DictionaryArray.from_arrays(pa.array(codes, mask=mask), [partitions[name] or ""])
+        table = table.append_column(name, value)
+    return RawTable.of(table.select(names), positions, report)
+
+
+def _parquet_tables(
+    origin: str, parts: list[_Part], asked: Asked, batch_rows: int | None
+) -> Iterator[RawTable]:
+    """The first file says which columns are read."""
+    needed: list[str] = []
+    for part in parts:
+        path, whole = part.file.path, batch_rows is None
+        with (
+            in_words(path, "is not a whole parquet file"),
+            part.file.parquet(whole=whole) as opened,
+        ):
+            names = list(dict.fromkeys((*opened.schema_arrow.names, *part.partitions)))
+            if not needed:
+                positions, report = find_columns(names, asked, origin, "parquet")
+                needed = [names[position] for position in positions.values()]
+            if missing := set(needed).difference(names):
+                raise DataError(
+                    f"{path} has no column {min(missing)!r}, as {parts[0].file.path} has"
+                )
+            inside = [name for name in needed if name not in part.partitions]
+            if whole:
+                tables = iter([opened.read(inside)])
+            else:
+                tables = opened.iter_batches(batch_rows, columns=inside, use_threads=False)
+            # `map` keeps no batch alive while the next one is decoded.
+            make = partial(_with_partitions, needed, part.partitions, positions, report)
+            yield from map(make, tables)
+
+
+def _text_tables(
+    origin: str, parts: list[_Part], asked: Asked, batch_rows: int | None
+) -> Iterator[RawTable]:
+    """The first file with rows says how the others are laid out."""
+    whole = batch_rows is None
+    first: tuple[str, dict[str, int], LoadReport] | None = None
+    for part in parts:
+        path = part.file.path
+        try:
+            layout = look(part.file, asked.separator, asked.header, asked.encoding)
+            positions, report, partitions = _text_columns(layout, part, asked)
+            if first is None:
+                first = path, positions, report
+                asked = asked._replace(separator=layout.separator, header=layout.header)
+            elif (positions, report.columns) != (first[1], first[2].columns):
+                raise DataError(
+                    f"{path} has the columns {listed(report.columns.values())}, and {first[0]} "
+                    f"{listed(first[2].columns.values())}: the files of a log have the same"
+                )
+            report = replace(
+                report, origin=origin, separator=layout.separator, header=layout.header
+            )
+            roles = {f"c{position}": role for role, position in positions.items()}
+            convert = _conversion(roles, partitions, inferred=whole and len(parts) == 1)
+            tables = iter([table_of(layout, convert)]) if whole else batches_of(layout, convert)
+            make = partial(_with_partitions, list(roles), partitions, positions, report)
+            yield from map(make, tables)
+        except NoRowsError:
+            if len(parts) == 1:
+                raise
+
+
+def _text_columns(
+    layout: Layout, part: _Part, asked: Asked
+) -> tuple[dict[str, int], LoadReport, dict[str, str | None]]:
+    """The columns with a role; those that folders name follow those of the file."""
+    path, width = part.file.path, len(layout.names)
+    if width < 2:
+        raise DataError(
+            f"{path}, line {layout.line - layout.header}: found one column where at least a "
+            f"user and an item are needed, splitting at {layout.separator!r}: give the separator"
+        )
+    named = {name: value for name, value in part.partitions.items() if name not in layout.names}
+    first_row = None if layout.header else layout.first_row
+    found = find_columns([*layout.names, *named], asked, path, "text", first_row)
+    return *found, {f"c{width + n}": value for n, value in enumerate(named.values())}
+
+
+def _conversion(
+    roles: Mapping[str, str], partitions: Mapping[str, Any], inferred: bool
+) -> pa_csv.ConvertOptions:
+    """Ids as dictionaries ('007' stays '007'); the type of times is `inferred`, or text."""
+    ids = pa.dictionary(pa.int32(), pa.string())
+    types = {"user": ids, "item": ids, "rating": pa.float64(), "weight": pa.float64()}
+    types |= {} if inferred else {"time": pa.string()}
+    return pa_csv.ConvertOptions(
+        include_columns=[name for name in roles if name not in partitions],
+        column_types={name: types[role] for name, role in roles.items() if role in types},
+        null_values=MISSING,
+        strings_can_be_null=True,
+        quoted_strings_can_be_null=False,
+    )
 
 
 def write_log(data: Interactions, path: str | Path) -> Path:

@@ -19,11 +19,12 @@ from numpy.typing import NDArray
 from leporid.data.columns import RawTable
 from leporid.data.id_map import IdMap, uuids_as_text
 from leporid.data.interactions import Duplicates, Interactions
-from leporid.data.source_file import shortened
-from leporid.errors import DataError, LeporidWarning
+from leporid.errors import DataError, LeporidWarning, shortened
 
 AS_GIVEN, MICROSECONDS = "as given", "microseconds"
 """Units of times."""
+_FIRST_DAY, _LAST_DAY = 19_000_101, 21_001_231
+"""Whole numbers that may be days."""
 _WHOLE = r"^(0|-?[1-9][0-9]*)(\.0+)?$"
 """An integer as a program would print it: no leading zero, no plus sign."""
 
@@ -171,12 +172,14 @@ def _coded(values: pa.ChunkedArray, kind: str, origin: str) -> tuple[NDArray[np.
     """
     extension = values.type if isinstance(values.type, pa.BaseExtensionType) else None
     if extension is not None:  # such as UUIDs: the kernels know how they are stored, no more
-        stored = [chunk.storage for chunk in values.chunks]
-        values = pa.chunked_array(stored, extension.storage_type)
+        values = values.cast(extension.storage_type)
     if pa.types.is_nested(values.type):
         raise DataError(f"{origin}: the {kind} column has type {values.type}, no id")
-    if pa.types.is_floating(values.type):
-        values = _whole_floats(values, kind, origin)
+    if pa.types.is_floating(values.type):  # what pandas makes of integers with gaps
+        try:
+            values = _finite(values).cast(pa.int64())
+        except pa.ArrowInvalid as error:
+            raise DataError(f"{origin}: a {kind} id is a number with a fraction: {error}") from None
     elif pa.types.is_null(values.type):  # nothing but missing values
         values = values.cast(pa.int64())
     if not pa.types.is_dictionary(values.type):
@@ -195,14 +198,10 @@ def _coded(values: pa.ChunkedArray, kind: str, origin: str) -> tuple[NDArray[np.
     return codes.astype(np.int32, copy=False), distinct
 
 
-def _whole_floats(values: pa.ChunkedArray, kind: str, origin: str) -> pa.ChunkedArray:
-    """Integers that passed through a float column (pandas does this where a value is missing)."""
+def _finite(values: pa.ChunkedArray) -> pa.ChunkedArray:
+    """float64[n], null where missing or infinite."""
     values = values.cast(pa.float64())
-    finite = pc.if_else(pc.is_finite(values), values, pa.scalar(None, pa.float64()))
-    try:
-        return finite.cast(pa.int64())
-    except pa.ArrowInvalid as error:
-        raise DataError(f"{origin}: a {kind} id is a number with a fraction: {error}") from None
+    return pc.if_else(pc.is_finite(values), values, pa.scalar(None, pa.float64()))
 
 
 def _trimmed(distinct: pa.Array, kind: str, origin: str) -> pa.Array:
@@ -229,55 +228,51 @@ def _external_ids(values: pa.Array) -> pa.Array:
 def _int64_times(times: pa.ChunkedArray, name: str) -> tuple[pa.ChunkedArray, str]:
     """The times as int64 (null where missing or not finite), and their unit.
 
-    - integers, and floats that are all whole numbers: as they are, in the unit of the file;
+    - integers, and floats that are all whole numbers: as they are, in the unit of the file, unless
+      all of them are days such as 20240227;
     - floats with a fraction: taken as seconds, times 10^6 and rounded (microseconds);
-    - dates, datetimes, parquet timestamps and ISO 8601 strings: microseconds since 1970 (UTC; a
-      time without a zone is read as UTC).
+    - such days, dates, datetimes, parquet timestamps and ISO 8601 strings: microseconds since 1970
+      (UTC; a time without a zone is read as UTC).
     """
     kind = times.type
     try:
-        if pa.types.is_null(kind) or pa.types.is_integer(kind):
-            return times.cast(pa.int64()), AS_GIVEN
         if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
             target = pa.timestamp("us", tz=getattr(kind, "tz", None))
             finer = getattr(kind, "unit", None) == "ns"  # the rest is cut off; all else must fit
             return pc.cast(times, target, safe=not finer).cast(pa.int64()), MICROSECONDS
+        if pa.types.is_floating(kind) or pa.types.is_decimal(kind):
+            times = _finite(times)
+            if pc.any(pc.not_equal(times, pc.floor(times))).as_py():
+                return pc.round(pc.multiply(times, 1e6)).cast(pa.int64()), MICROSECONDS
+        elif pa.types.is_string(kind):
+            return _from_text(times, name)
+        elif not (pa.types.is_null(kind) or pa.types.is_integer(kind)):
+            raise DataError(f"column {name!r} has type {kind}, which is not a time")
+        return _whole_times(times.cast(pa.int64()))
     except pa.ArrowInvalid:
         raise DataError(f"column {name!r} holds times beyond 64 bits") from None
-    if pa.types.is_floating(kind) or pa.types.is_decimal(kind):
-        return _from_floats(times.cast(pa.float64()), name)
-    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
-        return _from_strings(times, name)
-    raise DataError(f"column {name!r} has type {kind}, which is not a time")
 
 
-def _from_floats(times: pa.ChunkedArray, name: str) -> tuple[pa.ChunkedArray, str]:
-    finite = pc.if_else(pc.is_finite(times), times, pa.scalar(None, pa.float64()))
-    largest = pc.max(pc.abs(finite)).as_py() or 0.0
-    whole = pc.all(pc.equal(finite, pc.floor(finite))).as_py()
-    unit = AS_GIVEN if whole in (None, True) else MICROSECONDS
-    factor = 1.0 if unit == AS_GIVEN else 1e6
-    if largest * factor >= 2.0**63:
-        raise DataError(f"column {name!r} holds a time of {largest:g}, beyond 64 bits")
-    return pc.cast(pc.round(pc.multiply(finite, factor)), pa.int64()), unit
+def _whole_times(times: pa.ChunkedArray) -> tuple[pa.ChunkedArray, str]:
+    least, most = pc.min_max(times).as_py().values()
+    if least is not None and least >= _FIRST_DAY and most <= _LAST_DAY:
+        days = pc.replace_substring_regex(
+            times.cast(pa.string()), r"(\d{4})(\d\d)(\d\d)", r"\1-\2-\3"
+        )
+        with contextlib.suppress(pa.ArrowInvalid):  # 20240231
+            return days.cast(pa.timestamp("us")).cast(pa.int64()), MICROSECONDS
+    return times, AS_GIVEN
 
 
-def _from_strings(times: pa.ChunkedArray, name: str) -> tuple[pa.ChunkedArray, str]:
-    trimmed = pc.utf8_trim_whitespace(times)
-    present = pc.if_else(pc.equal(trimmed, ""), pa.scalar(None, trimmed.type), trimmed)
+def _from_text(times: pa.ChunkedArray, name: str) -> tuple[pa.ChunkedArray, str]:
+    """Numbers as text, or ISO strings, with and without a zone in one column."""
+    times, nothing = pc.utf8_trim_whitespace(times), pa.scalar(None, pa.string())
+    times = pc.if_else(pc.equal(times, ""), nothing, times)
     for target in (pa.int64(), pa.float64()):
-        try:
-            return _int64_times(present.cast(target), name)
-        except pa.ArrowInvalid:
-            continue
-    return _from_iso(present, name), MICROSECONDS
-
-
-def _from_iso(times: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
-    """ISO strings, with and without a zone in one column."""
-    zoned = pc.match_substring_regex(times, r"(Z|[+-]\d\d(:?\d\d)?)$")
-    zoned = pc.and_(zoned, pc.match_substring(times, ":"))
-    nothing = pa.scalar(None, times.type)
+        with contextlib.suppress(pa.ArrowInvalid):
+            return _int64_times(times.cast(target), name)
+    times = pc.replace_substring_regex(times, r"\s*(UTC|GMT|Z)$", "Z")
+    zoned = pc.match_substring_regex(times, r"[T ]\d\d.*(Z|[+-]\d\d(:?\d\d)?)$")
     try:
         local = pc.if_else(zoned, nothing, times).cast(pa.timestamp("us"))
         utc = pc.if_else(zoned, times, nothing).cast(pa.timestamp("us", tz="UTC"))
@@ -286,4 +281,4 @@ def _from_iso(times: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
             f"column {name!r} holds a time that is neither a number nor an ISO date: "
             f"{shortened(error)}"
         ) from None
-    return pc.coalesce(local.cast(pa.int64()), utc.cast(pa.int64()))
+    return pc.coalesce(local.cast(pa.int64()), utc.cast(pa.int64())), MICROSECONDS

@@ -1,14 +1,22 @@
-"""`Split`: train, validation and test parts that share their id maps."""
+"""`Split`: train, validation and test parts with the same ids; and the protocols that make one.
+
+Protocols by time rely on the order of `Interactions` (user, then time). Where a log has no order,
+they choose at random, and say so. Any of them can keep some items out of training
+(`cold_items_split`).
+"""
 
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+import warnings
+from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from leporid.artifacts import (
     atomic_folder,
@@ -20,12 +28,13 @@ from leporid.artifacts import (
     write_json,
     write_manifest,
 )
+from leporid.data.files import located
 from leporid.data.id_map import IdMap
 from leporid.data.interactions import Interactions
-from leporid.data.source_file import located
-from leporid.errors import DataError
+from leporid.errors import ConfigError, DataError, LeporidWarning, UnknownNameError
 
 Part = Literal["valid", "test"]
+PROTOCOLS = ("temporal", "leave-last-out", "global-time", "random")
 
 _ARRAYS, _SUMMARY = "split.safetensors", "split.json"
 _FORMAT = "leporid-split-2"
@@ -127,14 +136,252 @@ class Split:
             parts = {name: Interactions.from_stored(arrays, name, users, items) for name in names}
         except DataError as error:
             raise DataError(f"{folder / _ARRAYS} is damaged: {error}; save it again") from None
-        if not isinstance(summary.get("protocol"), str):
-            raise DataError(f"{folder / _SUMMARY} does not name a protocol: save it again")
-        return cls(**parts, protocol=summary["protocol"])
+        return cls(**parts, protocol=str(summary.get("protocol")))
 
     def _parts(self) -> dict[str, Interactions]:
         return {"train": self.train, "valid": self.valid, "test": self.test}
 
 
+def expect(value: Any, kind: type[Split] | type[Interactions], call: str) -> None:
+    """Refuse an argument of `call` that is no `kind`, and say how one is made."""
+    if not isinstance(value, kind):
+        how = "load(...)" if kind is Interactions else "temporal_split(leporid.load(...))"
+        given = f"takes {kind.__name__}, not {type(value).__name__}"
+        raise ConfigError(f"{call} {given}: give it leporid.{how}")
+
+
 def is_split(path: str | Path) -> bool:
     """Whether `path` is a folder that `Split.save` wrote."""
     return os.path.isfile(located(path) / _SUMMARY)
+
+
+def temporal_split(
+    data: Interactions, train: float = 0.7, valid: float = 0.1, *, seed: int = 0
+) -> Split:
+    """Per user, in time order: the first `train` share, the next `valid` share, then test.
+
+    The cut points of a user with n interactions are floor(train n) and floor((train + valid) n),
+    computed in integers: 0.7 of 10 is 7, whatever binary fractions say. A log without an order
+    (`Interactions.has_order`) gives `random_split` with `seed`, and a `LeporidWarning`.
+    """
+    expect(data, Interactions, "temporal_split(data)")
+    if not data.has_order:
+        _warn_no_order(data, f"each user's interactions are split at random (seed {seed})")
+        return random_split(data, train, valid, seed)
+    return _by_share(data, train, valid, f"temporal({train:g}, {valid:g})")
+
+
+def random_split(
+    data: Interactions, train: float = 0.7, valid: float = 0.1, seed: int = 0
+) -> Split:
+    """Per user, in an order drawn by `seed`: the cut points of `temporal_split`.
+
+    The split does not depend on the order of the rows in the file. Its parts have no times.
+    """
+    expect(data, Interactions, "random_split(data)")
+    name = f"random({train:g}, {valid:g}, seed={seed})"
+    return _by_share(_shuffled(data, seed), train, valid, name)
+
+
+def leave_last_out(data: Interactions, *, seed: int = 0) -> Split:
+    """Per user, the last interaction is test, the one before it validation, the rest train.
+
+    A user with two interactions has one in train and one in test; a user with one has it in
+    train. In a log without an order the two are drawn by `seed`, with a `LeporidWarning`.
+    """
+    expect(data, Interactions, "leave_last_out(data)")
+    if not data.has_order:
+        _warn_no_order(data, f"each user's two held-out interactions are drawn (seed {seed})")
+    return _leave_out(data, None if data.has_order else seed)
+
+
+def global_time_split(
+    data: Interactions,
+    valid_time: int | None = None,
+    test_time: int | None = None,
+    *,
+    train: float = 0.7,
+    valid: float = 0.1,
+) -> Split:
+    """One clock for all users: train before `valid_time`, test from `test_time` on.
+
+    Times are in the unit of `data.time`. A bound that is not given is the time of the
+    interaction at that share of the whole log (`train`, and `train + valid`). Interactions with
+    the same time are never separated.
+    """
+    expect(data, Interactions, "global_time_split(data)")
+    if data.time is None:
+        raise DataError(
+            "a global time split needs times: name the time column when loading, or order='file' "
+            "(--order file) if the rows of the file are in time order, or split at random"
+        )
+    if len(data) == 0:
+        raise DataError("a global time split needs at least one interaction")
+    ordered, last = np.sort(data.time), len(data) - 1
+    at_shares = [
+        int(ordered[min(len(data) * share.numerator // share.denominator, last)])
+        for share in _shares(train, valid)
+    ]
+    valid_time = at_shares[0] if valid_time is None else valid_time
+    test_time = at_shares[1] if test_time is None else test_time
+    if valid_time > test_time:
+        raise ConfigError(
+            f"validation must begin before test, got valid_time={valid_time} and "
+            f"test_time={test_time}"
+        )
+    name = f"global-time({valid_time}, {test_time})"
+    return _parts(data, data.time < valid_time, data.time >= test_time, name)
+
+
+def inner_validation_split(split: Split) -> Split:
+    """The same protocol once more, on what is known before test: train and validation.
+
+    Its test part lies as far behind its training part as the real one does, so settings are chosen
+    for that distance without a look at the test. All parts keep the id maps of `split`.
+    """
+    known = split.train_valid
+    name, _, numbers = split.protocol.removesuffix(")").partition("(")
+    if name == "temporal" and numbers:
+        train, valid = map(float, numbers.split(", "))
+        return _by_share(known, train, valid, split.protocol)
+    if name == "random" and numbers:
+        first, second, seed = numbers.split(", ")
+        return random_split(known, float(first), float(second), int(seed.removeprefix("seed=")))
+    if name in ("leave-last-out", "leave-random-out"):
+        return _leave_out(known, int(numbers.removeprefix("seed=")) if numbers else None)
+    if name == "global-time" and numbers:
+        # Times that tie may leave the training part empty; a share of it may not be.
+        n = len(known) + len(split.test)
+        train = max(len(split.train), 1) / n
+        return global_time_split(known, train=train, valid=min(len(split.valid) / n, 1 - train))
+    raise ConfigError(
+        f"an inner validation split repeats the protocol of the split, and {split.protocol!r} is "
+        f"none of {', '.join(PROTOCOLS)}"
+    )
+
+
+def split_by(
+    data: Interactions, protocol: str, *, train: float = 0.7, valid: float = 0.1, seed: int = 0
+) -> Split:
+    """The split by the protocol of that name, one of `PROTOCOLS`.
+
+    `train` and `valid` are shares; leave-last-out has none. `seed` is that of a random choice.
+    """
+    if protocol == "temporal":
+        return temporal_split(data, train, valid, seed=seed)
+    if protocol == "random":
+        return random_split(data, train, valid, seed)
+    if protocol == "leave-last-out":
+        return leave_last_out(data, seed=seed)
+    if protocol == "global-time":
+        return global_time_split(data, train=train, valid=valid)
+    raise UnknownNameError("protocol", protocol, PROTOCOLS)
+
+
+def cold_items_split(
+    data: Interactions,
+    share: float = 0.1,
+    by: Literal["random", "time"] = "random",
+    *,
+    protocol: str = "temporal",
+    train: float = 0.7,
+    valid: float = 0.1,
+    seed: int = 0,
+) -> Split:
+    """A split by `protocol` in which a share of the items occurs in the test part alone.
+
+    Their interactions in the training and validation parts are left out; the name of the protocol
+    says how many. All parts keep the ids of all items, so that cold items are candidates. Evaluate
+    with the strata 'cold-items' and 'warm-items' of a `MetricTable`.
+
+    Parameters
+    ----------
+    share : of the items, above 0 and below 1
+    by : "random" draws the cold items; "time" takes those that appear last, on one clock for all
+    protocol, train, valid : as for `leporid.data.split_by`
+    seed : of the draw, and of a random protocol
+    """
+    count = round(share * data.n_items)
+    if not 0 < share < 1 or count == 0:
+        raise ConfigError(
+            f"the share of cold items must be above 0 and below 1, and {share:g} of "
+            f"{data.n_items} items at least one"
+        )
+    if by == "random":
+        chosen = np.random.default_rng(seed).permutation(data.n_items)[:count]
+    elif by != "time":
+        raise UnknownNameError("choice of cold items by", by, ["random", "time"])
+    elif data.time is None:
+        raise DataError("cold items by time need times: name the time column, or draw by='random'")
+    else:
+        first_seen = np.full(data.n_items, np.iinfo(np.int64).max)
+        np.minimum.at(first_seen, data.item, data.time)
+        chosen = np.argsort(first_seen, kind="stable")[-count:]
+    cold = np.zeros(data.n_items, bool)
+    cold[chosen] = True
+    whole = split_by(data, protocol, train=train, valid=valid, seed=seed)
+    first, then = (part.select(~cold[part.item]) for part in (whole.train, whole.valid))
+    dropped = len(whole.train) + len(whole.valid) - len(first) - len(then)
+    name = f"cold-items({share:g}, {by}, seed={seed}, left out {dropped}) of {whole.protocol}"
+    return Split(first, then, whole.test, name)
+
+
+def _warn_no_order(data: Interactions, instead: str) -> None:
+    reason = "the log has no times" if data.time is None else "most users have only one time"
+    warnings.warn(
+        f"{reason}: {instead}; load it with order='file' (--order file) if the rows of the file "
+        f"are in time order",
+        LeporidWarning,
+        stacklevel=3,
+    )
+
+
+def _shuffled(data: Interactions, seed: int) -> Interactions:
+    """Each user's rows in an order drawn by the seed, whatever order they came in; no times."""
+    if seed < 0:
+        raise ConfigError(f"the seed of a split must be at least 0, got {seed}")
+    by_item = np.lexsort((data.item, data.user))
+    drawn = np.random.default_rng(seed).random(len(data))
+    # Rows are sorted by user, so `by_item` leaves each position to the same user.
+    return replace(data.select(by_item[np.lexsort((drawn, data.user))]), time=None)
+
+
+def _by_share(data: Interactions, train: float, valid: float, protocol: str) -> Split:
+    count, shares = np.diff(data.sequences().indptr), _shares(train, valid)
+    train_end, valid_end = (count * share.numerator // share.denominator for share in shares)
+    return _cut(data, train_end, valid_end, protocol)
+
+
+def _leave_out(data: Interactions, seed: int | None) -> Split:
+    """The last two of each user, or two drawn by the seed."""
+    name = "leave-last-out" if seed is None else f"leave-random-out(seed={seed})"
+    data = data if seed is None else _shuffled(data, seed)
+    count = np.diff(data.sequences().indptr)
+    train_end = np.where(count >= 3, count - 2, np.minimum(count, 1))
+    valid_end = np.where(count >= 2, count - 1, count)
+    return _cut(data, train_end, valid_end, name)
+
+
+def _shares(train: float, valid: float) -> tuple[Fraction, Fraction]:
+    """`train` and `train + valid` as the exact fractions the caller meant."""
+    possible = 0 < train <= 1 and 0 <= valid <= 1
+    first = Fraction(train if possible else 0).limit_denominator(1_000_000)
+    second = first + Fraction(valid if possible else 0).limit_denominator(1_000_000)
+    if first == 0 or second > 1:
+        raise ConfigError(
+            f"the shares must be train > 0, valid >= 0 and train + valid <= 1, "
+            f"got train={train:g} and valid={valid:g}"
+        )
+    return first, second
+
+
+def _cut(data: Interactions, train_end: Any, valid_end: Any, protocol: str) -> Split:
+    """Cut each user's history, `int64[n_users]` positions each."""
+    position = np.arange(len(data)) - data.sequences().indptr[data.user]
+    return _parts(data, position < train_end[data.user], position >= valid_end[data.user], protocol)
+
+
+def _parts(
+    data: Interactions, train: NDArray[np.bool_], test: NDArray[np.bool_], protocol: str
+) -> Split:
+    return Split(data.select(train), data.select(~(train | test)), data.select(test), protocol)

@@ -8,7 +8,6 @@ is not kept: a graph does not depend on it.
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -21,12 +20,12 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from leporid.data.columns import Asked, RawTable
+from leporid.data.files import reading
 from leporid.data.id_map import IdMap
 from leporid.data.k_core import core_counts, with_core_dropped
-from leporid.data.logs import log_batches
+from leporid.data.loading import log_batches
 from leporid.data.policies import check_kept, id_lookup, keep_rows
-from leporid.data.source_file import is_address, located, reading
-from leporid.errors import ConfigError, DataError
+from leporid.errors import DataError
 from leporid.memory import memory_left, parse_memory
 
 BYTES_PER_ROW = 160
@@ -91,12 +90,6 @@ def store_interactions(
     `memory` covers the process (`leporid.memory`): the ids of users and items stay in memory.
     """
     folder = Path(folder)
-    if not is_address(source):
-        source = located(source)
-        if not os.path.exists(source):
-            raise DataError(f"no such file or directory: {source}")
-    if core < 0:
-        raise ConfigError(f"the core needs k >= 1, got {core}")
     left = memory_left(parse_memory(memory))
     block = max(FEWEST_ROWS, min(MOST_ROWS, left // 2 // BYTES_PER_ROW))
     columns = {"user": user, "item": item, "time": time, "rating": rating}
@@ -209,7 +202,8 @@ def _sorted_rows(
                 np.split(pairs[order], np.cumsum(sizes[sizes > 0])[:-1]),
                 strict=True,
             ):
-                _write_at(file.fileno(), part.tobytes(), int(cursor[position]) * _PAIR_BYTES)
+                file.seek(int(cursor[position]) * _PAIR_BYTES)
+                file.write(part.tobytes())
             cursor += sizes
     indptr = np.zeros(len(counts) + 1, np.int64)
     with open(in_order, "rb") as file, open(target, "wb") as out:
@@ -223,14 +217,6 @@ def _sorted_rows(
     in_order.unlink()
     np.cumsum(indptr, out=indptr)
     return indptr
-
-
-def _write_at(file: int, content: bytes, offset: int) -> None:
-    """`os.pwrite` until all is written: it may stop early, on a disk that fills up."""
-    view = memoryview(content)
-    while view:
-        written = os.pwrite(file, view, offset)
-        view, offset = view[written:], offset + written
 
 
 def transpose(

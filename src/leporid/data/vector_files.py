@@ -13,16 +13,14 @@ import pyarrow.csv as pcsv
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from leporid.data.files import in_words
 from leporid.errors import DataError
 
 
 def _read_parquet(path: Path) -> tuple[pa.Array, NDArray[np.float32]]:
     """`id`, and `vector` as lists of one length."""
-    try:
+    with in_words(str(path), "is not a parquet file of (id, vector)"):
         table = pq.read_table(path, columns=["id", "vector"]).combine_chunks()
-    except (pa.ArrowInvalid, OSError) as error:
-        reason = " ".join(str(error).split())
-        raise DataError(f"{path} is not a parquet file of (id, vector): {reason}") from None
     column = table.column("vector").combine_chunks()
     lengths = set(column.value_lengths().to_pylist())
     if len(lengths) != 1 or None in lengths:
@@ -33,15 +31,12 @@ def _read_parquet(path: Path) -> tuple[pa.Array, NDArray[np.float32]]:
 
 def _read_csv(path: Path) -> tuple[pa.Array, NDArray[np.float32]]:
     """The first column is the id, whatever its name; the others are the entries."""
-    try:
+    with in_words(str(path), "is not a CSV of an id and numbers"):
         header = pcsv.open_csv(path).schema.names
         types = dict.fromkeys(header[1:], pa.float32()) | {header[0]: pa.string()}
         options = pcsv.ConvertOptions(column_types=types, strings_can_be_null=False)
         parse = pcsv.ParseOptions(newlines_in_values=True)
         table = pcsv.read_csv(path, parse_options=parse, convert_options=options)
-    except pa.ArrowInvalid as error:
-        reason = " ".join(str(error).split())
-        raise DataError(f"{path} is not a CSV of an id and numbers: {reason}") from None
     vectors = np.column_stack([table.column(c).to_numpy() for c in header[1:]])
     return table.column(0).combine_chunks(), vectors.astype(np.float32)
 
@@ -61,12 +56,9 @@ def _read_npy(path: Path) -> tuple[pa.Array, NDArray[np.float32]]:
 
 def _load(path: Path) -> NDArray[Any]:
     try:
-        # Mapped first: a header that promises more than the file has is refused, not allocated.
-        return np.array(np.load(path, allow_pickle=False, mmap_mode="r"))
-    except FileNotFoundError:
-        raise DataError(f"no such file: {path}") from None
-    except OSError as error:
-        raise DataError(f"could not read {path}: {error.strerror or error}") from None
+        with in_words(str(path)):
+            # Mapped first: a header that promises more than the file has is not allocated.
+            return np.array(np.load(path, allow_pickle=False, mmap_mode="r"))
     except (ValueError, EOFError, SyntaxError, tokenize.TokenError) as error:
         raise DataError(f"{path} is not a plain .npy file: {error}") from None
 

@@ -39,9 +39,9 @@ def examine() -> dict[str, Any]:
 
 def self_tests() -> list[dict[str, Any]]:
     """Each compiled kernel against a slow, obvious computation on a small random log."""
-    names = ("neighbour graph", "eigenvectors", "masked ranking")
+    checks = {"neighbour graph": _graph_error, "eigenvectors": _eigen_error}
     rows = []
-    for name, check in zip(names, (_graph_error, _eigen_error, _ranking_error), strict=True):
+    for name, check in {**checks, "masked ranking": _ranking_error}.items():
         try:
             error = check()
             rows.append({"name": name, "ok": error < 1e-4, "detail": f"error {error:.2g}"})
@@ -103,8 +103,8 @@ def _machine() -> dict[str, Any]:
         import torch
 
         machine["torch threads"] = torch.get_num_threads()
-        gpus = range(torch.cuda.device_count() if torch.cuda.is_available() else 0)
-        machine["device"] = ", ".join(torch.cuda.get_device_name(gpu) for gpu in gpus) or "cpu"
+        gpus = map(torch.cuda.get_device_name, range(torch.cuda.device_count()))
+        machine["device"] = ", ".join(gpus) or "cpu"
     return machine
 
 

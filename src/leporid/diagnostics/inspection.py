@@ -1,4 +1,4 @@
-"""`inspect_embeddings`: spectrum, norms, neighbours, and how far training moved each row."""
+"""`inspect_embeddings`: spectrum, norms, neighbours, the probe, and how far training moved rows."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import spearmanr
 
+from leporid.data import Split
 from leporid.errors import DataError, UnknownIdError, closest
+from leporid.evaluation import Probe, probe
 from leporid.initializers import InitialEmbeddings
 from leporid.spectral import Embedding, standardize
 
 
-def summarize(embedding: Embedding, degrees: NDArray[Any] | None = None) -> dict[str, Any]:
+def summarize(embedding: Embedding) -> dict[str, Any]:
     """The users' or the items' vectors in a few plain values.
 
     `eigenvalues` of A where the method has them, else `singular values` of the vectors; the
-    `effective rank` is (sum s^2)^2 / sum s^4 of the centred vectors' singular values s. `degrees`
-    int[n] adds Spearman's rank correlation of norm and degree.
+    `effective rank` is (sum s^2)^2 / sum s^4 of the centred vectors' singular values s.
     """
     vectors = embedding.vectors
     lengths = np.linalg.norm(vectors, axis=1)
@@ -30,9 +30,6 @@ def summarize(embedding: Embedding, degrees: NDArray[Any] | None = None) -> dict
     spectrum = {"singular values": np.sqrt(squares).tolist()}
     if embedding.eigenvalues is not None:
         spectrum = {"eigenvalues": np.asarray(embedding.eigenvalues, np.float64).tolist()}
-    correlation = None
-    if degrees is not None and len(lengths) > 2 and np.ptp(lengths) and np.ptp(degrees):
-        correlation = float(spearmanr(lengths, degrees).statistic)
     return {
         "rows": embedding.n,
         "dim": embedding.dim,
@@ -40,24 +37,7 @@ def summarize(embedding: Embedding, degrees: NDArray[Any] | None = None) -> dict
         **spectrum,
         "effective rank": float(squares.sum() ** 2 / max((squares**2).sum(), 1e-300)),
         "norm quantiles": np.quantile(lengths, [0.0, 0.25, 0.5, 0.75, 1.0]).tolist(),
-        "norm-degree correlation": correlation,
     }
-
-
-def norms_by_degree(
-    vectors: NDArray[np.float32], degrees: NDArray[Any], groups: int = 10
-) -> list[dict[str, Any]]:
-    """Mean norm of the rows in groups of equal size, from the lowest degrees up."""
-    lengths = np.linalg.norm(vectors, axis=1)
-    order = np.argsort(degrees, kind="stable")
-    return [
-        {
-            "degrees": f"{int(degrees[part].min())}-{int(degrees[part].max())}",
-            "rows": len(part),
-            "mean norm": float(lengths[part].mean()),
-        }
-        for part in np.array_split(order, min(groups, len(order)))
-    ]
 
 
 def nearest(vectors: NDArray[np.float32], row: int, n: int = 10) -> list[tuple[int, float]]:
@@ -122,12 +102,12 @@ def movement(
 class Inspection:
     """What was measured on the embeddings of users and items."""
 
-    embeddings: InitialEmbeddings
-    degrees: dict[str, NDArray[Any] | None]
     summaries: dict[str, dict[str, Any]]
     neighbours: list[dict[str, Any]]
     """The rows nearest to one item: rank, id, title, cosine."""
     movements: dict[str, Movement]
+    probe: Probe | None = None
+    """What the vectors predict of the validation part, where a split was given."""
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -137,6 +117,7 @@ class Inspection:
                 side: {"factor": moved.factor, "groups": moved.groups}
                 for side, moved in self.movements.items()
             },
+            "probe": [] if self.probe is None else self.probe.rows(),
         }
 
     def tables(self, side: str) -> dict[str, list[dict[str, Any]]]:
@@ -146,10 +127,6 @@ class Inspection:
             for name, value in self.summaries[side].items()
         ]
         tables = {side: rows}
-        degrees = self.degrees[side]
-        if degrees is not None:
-            vectors = getattr(self.embeddings, side).vectors
-            tables[f"{side}: norms by degree"] = norms_by_degree(vectors, degrees)
         if side in self.movements:
             tables[f"{side}: distance from the initialisation"] = self.movements[side].groups
         if side == "items" and self.neighbours:
@@ -166,6 +143,7 @@ def inspect_embeddings(
     embeddings: InitialEmbeddings,
     *,
     train: Any = None,
+    split: Split | None = None,
     after: InitialEmbeddings | None = None,
     item: str | None = None,
     titles: Mapping[Any, Any] | None = None,
@@ -173,24 +151,24 @@ def inspect_embeddings(
 ) -> Inspection:
     """Measure `embeddings`.
 
-    `train` (Interactions) gives degrees; `after` the vectors after training from these; `item`
-    an item's id or title, with `titles` mapping external ids to objects with a `.title`.
+    `after` are the vectors after training from these, `train` (Interactions) tells tail from head
+    then. `split` asks for the probe of its validation part, which the vectors must not have seen.
+    `item` is an item's id or title, with `titles` mapping external ids to objects with a `.title`.
     """
-    degrees: dict[str, NDArray[Any] | None] = {}
     summaries, movements = {}, {}
     for side in ("users", "items"):
         one = side[:-1]
         vectors, ids = getattr(embeddings, side), getattr(embeddings, f"{one}_ids")
-        degrees[side] = None
+        degrees = None
         if train is not None:
             known = getattr(train, side)
             counts = np.bincount(getattr(train, one), minlength=len(known))
-            degrees[side] = _aligned(counts, ids, known, vectors.n, side)
-        summaries[side] = summarize(vectors, degrees[side])
+            degrees = _aligned(counts, ids, known, vectors.n, side)
+        summaries[side] = summarize(vectors)
         if after is not None:
             if getattr(after, f"{one}_ids") not in (None, ids):
                 raise DataError(f"the {side} of the two embeddings are not the same {side}")
-            movements[side] = movement(vectors, getattr(after, side), degrees[side])
+            movements[side] = movement(vectors, getattr(after, side), degrees)
     near: list[dict[str, Any]] = []
     ranked: list[tuple[int, float]] = []
     if item is not None:
@@ -199,7 +177,8 @@ def inspect_embeddings(
         external, title = _named(embeddings, other, titles)
         shown = {} if titles is None else {"title": title}
         near.append({"rank": rank, "item": external, **shown, "cosine": cosine})
-    return Inspection(embeddings, degrees, summaries, near, movements)
+    found = None if split is None else probe(embeddings, split)
+    return Inspection(summaries, near, movements, found)
 
 
 def _aligned(counts: Any, own: Any, known: Any, n: int, side: str) -> NDArray[Any]:
@@ -208,7 +187,7 @@ def _aligned(counts: Any, own: Any, known: Any, n: int, side: str) -> NDArray[An
         if len(counts) != n:
             raise DataError(f"the data has {len(counts)} {side}, the embeddings have {n}")
         return np.asarray(counts)
-    rows = known.matches(own)
+    rows = known.encode(own.ids)
     if np.all(rows < 0):
         raise DataError(f"none of the {n} {side} of the embeddings occurs in the data")
     return np.where(rows >= 0, counts[np.maximum(rows, 0)], 0)

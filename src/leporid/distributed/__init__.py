@@ -3,9 +3,8 @@
 `Leporid.fit(X, client=client)` makes a `BlockGraph`: the workers hold blocks of rows of it and
 multiply them; the eigensolver itself runs on the client.
 
-blocks   What workers compute: neighbours, the edges blocks send each other, products
 cluster  `Cluster`: tasks and timeouts; `Workers`: any function on any worker
-graph    `BlockGraph`, a graph whose blocks of rows stay on the workers
+graph    `BlockGraph`, a graph whose blocks of rows stay on the workers, and what these compute
 """
 
 import lazy_loader

@@ -5,6 +5,7 @@ Dask itself runs a lost task again, from what is elsewhere or what the scheduler
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -12,7 +13,6 @@ from typing import Any, TypeVar
 
 from leporid._version import __version__
 from leporid.data import Split
-from leporid.distributed.blocks import one_at_a_time
 from leporid.errors import ClusterError, ConfigError, import_extra
 
 PATIENCE = 60.0
@@ -23,6 +23,9 @@ CONNECT_SECONDS = 30.0
 """A starting scheduler may take this long to answer."""
 
 T = TypeVar("T")
+
+one_at_a_time = threading.Lock()
+"""A worker works on one block at a time, on all its threads: one layout of the rows in memory."""
 
 
 @contextmanager

@@ -3,13 +3,11 @@
 A model, a function, an array of scores or lists from a file go in; no model is imported here.
 
 comparison       `Comparison`: is one result better than another? t intervals, seeds, Holm
-evaluator        `evaluate`: one full ranking of every candidate, compared with what was held out
+evaluator        `evaluate`: one full ranking of every candidate; `Recommendations` from elsewhere
 metric_table     `MetricTable`: one row per user, from which means, strata and exports derive
-metrics          The metrics, one pure function each, and how their names are read
+metrics          The metrics, one pure function each; groups of users and items (strata)
 probe            `probe`: how well vectors alone predict held-out items
 ranking          `TopK`: the best n items per row of scores, masked; users to score at once
-recommendations  Lists that came from elsewhere: a file with user, item and score
-strata           Groups of users by activity and of items by popularity
 """
 
 import lazy_loader

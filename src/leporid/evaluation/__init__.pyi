@@ -3,6 +3,7 @@ from .comparison import Side as Side
 from .comparison import compare as compare
 from .comparison import compare_all as compare_all
 from .comparison import holm as holm
+from .evaluator import Recommendations as Recommendations
 from .evaluator import evaluate as evaluate
 from .metric_table import HIT_COLUMNS as HIT_COLUMNS
 from .metric_table import Interval as Interval
@@ -11,6 +12,7 @@ from .metrics import FAMILIES as FAMILIES
 from .metrics import combine as combine
 from .metrics import ingredients as ingredients
 from .metrics import parse_metric as parse_metric
+from .metrics import user_stratum as user_stratum
 from .probe import Probe as Probe
 from .probe import probe as probe
 from .ranking import NanScoreError as NanScoreError
@@ -18,5 +20,3 @@ from .ranking import TopK as TopK
 from .ranking import chunk_rows as chunk_rows
 from .ranking import masked_top_k as masked_top_k
 from .ranking import masked_top_k_torch as masked_top_k_torch
-from .recommendations import Recommendations as Recommendations
-from .strata import user_stratum as user_stratum

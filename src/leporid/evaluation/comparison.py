@@ -113,14 +113,15 @@ def compare(
     name_a, name_b : what the two are called
     stratum : compare within a stratum of users or items; tables only
     """
-    runs_a, runs_b = _by_seed(a), _by_seed(b)
-    _check_same_users([*runs_a.values(), *runs_b.values()], name_a, name_b)
+    sides = [side if isinstance(side, Mapping) else {0: side} for side in (a, b)]
+    if not all(sides):
+        raise ConfigError("a comparison needs at least one run on each side")
+    _check_same_users([run for runs in sides for run in runs.values()], name_a, name_b)
     x, y = (
-        np.stack([_values(runs[seed], metric, stratum) for seed in sorted(runs)])
-        for runs in (runs_a, runs_b)
+        np.stack([_values(runs[seed], metric, stratum) for seed in sorted(runs)]) for runs in sides
     )
     difference = float(x.mean() - y.mean())
-    margin, p_value = _test(x, y, paired=runs_a.keys() == runs_b.keys())
+    margin, p_value = _test(x, y, paired=sides[0].keys() == sides[1].keys())
     return Comparison(
         metric=metric,
         name_a=name_a,
@@ -203,13 +204,6 @@ def _test(x: Values, y: Values, *, paired: bool) -> tuple[float, float]:
         return 0.0, 1.0 if difference == 0 else 0.0
     margin = error * float(scipy.stats.t.ppf((1 + _LEVEL) / 2, freedom))
     return margin, 2 * float(scipy.stats.t.sf(abs(difference) / error, freedom))
-
-
-def _by_seed(side: Side) -> Mapping[int, Run]:
-    runs = side if isinstance(side, Mapping) else {0: side}
-    if not runs:
-        raise ConfigError("a comparison needs at least one run on each side")
-    return runs
 
 
 def _values(run: Run, metric: str, stratum: str | None) -> Values:

@@ -1,17 +1,27 @@
-"""`evaluate`: one full ranking of every candidate, for a model or for lists from elsewhere."""
+"""`evaluate`: one full ranking of every candidate, for a model or for lists from elsewhere.
+
+Lists come as a `TopK` (indices) or as `Recommendations` (external ids, from a file).
+"""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv as pcsv
+import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from leporid.data import IdMap, Interactions, Part, Sequences, Split, first_of_pairs
-from leporid.errors import ConfigError, DataError, UnknownNameError
+from leporid.data import IdMap, Interactions, Part, Sequences, Split, expect, first_of_pairs
+from leporid.errors import ConfigError, DataError, LeporidWarning, UnknownIdError, UnknownNameError
 from leporid.evaluation.metric_table import MetricTable
-from leporid.evaluation.metrics import FAMILIES
+from leporid.evaluation.metrics import FAMILIES, popularity_class
 from leporid.evaluation.ranking import (
     NanScoreError,
     TopK,
@@ -19,11 +29,106 @@ from leporid.evaluation.ranking import (
     masked_top_k,
     masked_top_k_torch,
 )
-from leporid.evaluation.recommendations import Recommendations
-from leporid.evaluation.strata import ITEM_STRATA, popularity_class
 from leporid.progress import ProgressLike, make_progress
 
-Scorer = Callable[[NDArray[np.int32]], Any]
+Users = NDArray[np.int32]
+
+
+@dataclass(frozen=True, eq=False)
+class Recommendations:
+    """Lists that came from elsewhere: rows of (user, item, score), external ids.
+
+    They are judged as given. The order is by score, highest first, ties to the smaller item index
+    (unknown items after known ones); without a score, the order of the rows.
+    - An unknown user is an error: the lists were made for other data.
+    - An unknown item keeps its place in the list but cannot be a hit; counted in a warning.
+    - A user with test items but without a list gets an empty one; counted in a warning.
+    - The same item twice in a list is an error.
+    """
+
+    user: pa.Array
+    item: pa.Array
+    """Text or integers."""
+    score: NDArray[np.float64] | None
+    """float64[n], higher is better; None where the order of the rows is the order of the list."""
+    source: str = "the recommendations"
+    """Where they came from, for messages."""
+
+    def __len__(self) -> int:
+        return len(self.user)
+
+    @classmethod
+    def read(
+        cls, path: str | Path, user: str = "user", item: str = "item", score: str = "score"
+    ) -> Recommendations:
+        """Read a CSV or parquet file with these columns; the score column may be missing."""
+        path = Path(path)
+        if not path.is_file():
+            raise DataError(f"no such file: {path}")
+        # Ids are read as text, so that '007' stays itself.
+        types = dict.fromkeys((user, item), pa.string())
+        as_text = pcsv.ConvertOptions(column_types=types, strings_can_be_null=True)
+        lines = pcsv.ParseOptions(newlines_in_values=True)
+        try:
+            if path.suffix in (".parquet", ".pq"):
+                table = pq.read_table(path)
+            else:
+                table = pcsv.read_csv(path, parse_options=lines, convert_options=as_text)
+        except (pa.ArrowException, OSError, UnicodeError) as error:
+            raise DataError(f"cannot read {path}: {error}") from None
+        for name in (user, item):
+            if name not in table.column_names:
+                raise UnknownNameError(f"column of {path}:", name, table.column_names)
+        for name in {user, item, score}.intersection(table.column_names):
+            if table[name].null_count:
+                row = int(np.argmax(table[name].is_null().to_numpy()))
+                raise DataError(f"{path}, column {name!r}: the value in row {row + 1} is missing")
+        users, items = (table[name].combine_chunks() for name in (user, item))
+        if score not in table.column_names:
+            return cls(users, items, None, str(path))
+        try:
+            scores = table[score].cast(pa.float64()).to_numpy()
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+            raise DataError(f"{path}, column {score!r}: {error}") from None
+        if np.isnan(scores).any():
+            raise DataError(f"{path}, row {np.argmax(np.isnan(scores)) + 1}: the score is NaN")
+        return cls(users, items, scores, str(path))
+
+    def lists(self, split: Split, users: NDArray[np.int32], n: int) -> TopK:
+        """The first `n` recommendations of user indices; -1 and -inf fill short lists."""
+        row_user = _encode(self.user, split.users)
+        if strangers := pc.unique(self.user.filter(pa.array(row_user < 0))).to_pylist():
+            raise UnknownIdError(
+                f"{self.source} has {len(strangers)} users that are not in the data, the first is "
+                f"{strangers[0]!r}: evaluate on the data and the core the lists were made for"
+            )
+        row_item = _encode(self.item, split.items)
+        pairs = pa.table({"user": self.user, "item": self.item}).group_by(["user", "item"])
+        counts = pairs.aggregate([([], "count_all")])
+        if repeated := counts.filter(pc.field("count_all") > 1).slice(0, 1).to_pylist():
+            raise DataError(
+                f"{self.source} recommends item {repeated[0]['item']!r} to user "
+                f"{repeated[0]['user']!r} more than once: keep one row for each pair"
+            )
+        score, order = np.zeros(len(self)), np.argsort(row_user, kind="stable")
+        if self.score is not None:
+            item_key = np.where(row_item < 0, split.n_items, row_item)
+            score, order = self.score, np.lexsort((item_key, -self.score, row_user))
+        starts = np.searchsorted(row_user[order], np.arange(split.n_users))
+        rank = np.arange(len(order)) - starts[row_user[order]]
+        order, rank = order[rank < n], rank[rank < n]
+        items = np.full((split.n_users, n), -1, dtype=np.int32)
+        scores = np.full((split.n_users, n), -np.inf, dtype=np.float32)
+        items[row_user[order], rank] = row_item[order]
+        scores[row_user[order], rank] = score[order]
+        lengths = np.bincount(row_user, minlength=split.n_users)
+        unknown = "recommended items are not in the data: they keep their ranks and count as misses"
+        missing = "users with items to find have no list: they count with an empty one"
+        for rows, what in ((row_item < 0, unknown), (lengths[users] == 0, missing)):
+            if rows.any():
+                text = f"{self.source}: {np.count_nonzero(rows):,} {what}"
+                warnings.warn(text, LeporidWarning, stacklevel=3)
+        return TopK(items[users], scores[users])
 
 
 def evaluate(
@@ -41,10 +146,9 @@ def evaluate(
 
     Candidates are the items the user does not have in `split.known(part)`; a held-out item among
     those cannot be found, is not judged, and counted in `.repeated`. Nothing is sampled, ties go to
-    the smaller item index. Users are scored in chunks of a size chosen from the free memory
-    (`chunk_rows`); it never changes the result. Users without items in `part` are left out and
-    counted in `.skipped`; those without a training interaction are ranked, counted in `.cold`, and
-    a stratum of their own ('cold-users').
+    the smaller item index. Users are scored in chunks that fit the free memory, which never changes
+    the result. Users without items in `part` are left out and counted in `.skipped`; those without
+    a training interaction are ranked, counted in `.cold`, and a stratum ('cold-users').
 
     Parameters
     ----------
@@ -62,37 +166,43 @@ def evaluate(
     exclude_seen : False makes every item a candidate, and lets all held-out items count; for logs
         whose repeated events were kept (`load(..., duplicates="all")`)
     """
-    cuts, families = _check_at(at), _check_families(metrics)
+    expect(split, Split, "evaluate(model, split)")
     if part not in ("valid", "test"):
         raise UnknownNameError("part", str(part), ["valid", "test"])
-    held_out, repeated = _items_to_find(split, part, exclude_seen)
-    users = np.unique(held_out.user)
+    cuts, families = _asked(at, FAMILIES if metrics is None else metrics)
     known = split.known(part).sequences()
+    held_out, repeated = _items_to_find(split.part(part), part, known if exclude_seen else None)
+    users, n = np.unique(held_out.user), cuts[-1]
     if isinstance(model, Recommendations):
-        top = model.lists(split, users, cuts[-1]).items
+        top = model.lists(split, users, n).items
     elif isinstance(model, TopK):
-        top = _given_lists(model, split, users, cuts[-1])
+        top = _given_lists(model, split, users, n)
     else:
         _refuse_known(model, split.part(part), part)
-        rank = _ranker(model, split, known, cuts[-1], exclude_seen)
-        reporter, step = make_progress(progress), chunk_rows(split.n_items, batch_size)
+        scorer, n_items = _scorer(model, split, known), split.n_items
+        reporter, step = make_progress(progress), chunk_rows(n_items, batch_size)
         reporter.start("evaluate", total=len(users))
-        top = np.empty((len(users), cuts[-1]), dtype=np.int32)
+        top = np.empty((len(users), n), dtype=np.int32)
         for start in range(0, len(users), step):
             chunk = users[start : start + step]
-            top[start : start + step] = rank(chunk)
+            seen = known.take(chunk) if exclude_seen else None
+            top[start : start + step] = _ranked(scorer(chunk), chunk, n_items, n, seen, split.users)
             reporter.advance(len(chunk))
         reporter.close()
-    popularity = np.bincount(split.train.item, minlength=split.n_items).astype(np.int32)
+    train = split.train
+    popularity = np.bincount(train.item, minlength=train.n_items).astype(np.int32)
+    # Each user's held-out items by the class of the item, of which there are three.
+    classes = held_out.user * np.int64(3) + popularity_class(popularity)[held_out.item]
+    relevant = np.bincount(classes, minlength=train.n_users * 3)
     cold = held_out.user[popularity[held_out.item] == 0]
     return MetricTable(
         user=users,
         users=split.users,
         top=top,
         hits=_find_hits(top, users, held_out),
-        relevant=_count_classes(held_out, popularity_class(popularity))[users],
-        cold_relevant=np.bincount(cold, minlength=split.n_users)[users].astype(np.int32),
-        activity=np.diff(split.train.sequences().indptr).astype(np.int32),
+        relevant=relevant.reshape(-1, 3).astype(np.int32)[users],
+        cold_relevant=np.bincount(cold, minlength=train.n_users)[users].astype(np.int32),
+        activity=np.diff(train.sequences().indptr).astype(np.int32),
         popularity=popularity,
         at=cuts,
         families=families,
@@ -103,49 +213,56 @@ def evaluate(
     )
 
 
-def _items_to_find(split: Split, part: Part, exclude_seen: bool) -> tuple[Interactions, int]:
+def _asked(at: Sequence[int], metrics: Sequence[str]) -> tuple[tuple[int, ...], tuple[str, ...]]:
+    """The cut-offs and metrics, in order."""
+    for n in at:
+        if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 1:
+            raise ConfigError(f"at must list whole numbers of at least 1, not {n!r}")
+    if len(at) == 0:
+        raise ConfigError("at must list at least one cut-off, for example (1, 5, 10)")
+    for name in metrics:
+        if name not in FAMILIES:
+            raise UnknownNameError("metric", name, FAMILIES)
+    return tuple(sorted({int(n) for n in at})), tuple(f for f in FAMILIES if f in metrics)
+
+
+def _items_to_find(
+    held_out: Interactions, part: Part, known: Sequences | None
+) -> tuple[Interactions, int]:
     """What counts as found, each item once; how many others the users have already."""
-    held_out = split.part(part)
     if len(held_out) == 0:
         raise DataError(f"the {part} part of the split is empty: there is nothing to evaluate on")
-    first = held_out.is_first
-    if exclude_seen:
-        rows, known = held_out.sequences(), split.known(part).sequences()
-        before = known.indptr, known.items
-        first = first_of_pairs(rows.indptr, rows.items, before, split.n_items)
+    first = distinct = held_out.is_first
+    if known is not None:
+        rows, before = held_out.sequences(), (known.indptr, known.items)
+        first = first_of_pairs(rows.indptr, rows.items, before, held_out.n_items)
     if not first.any():
         raise DataError(
             f"the users have all their {part} items already: exclude_seen=False (--include-seen) "
             f"lets known items be recommended again"
         )
     wanted = held_out if first.all() else held_out.select(first)
-    return wanted, int(np.count_nonzero(held_out.is_first)) - len(wanted)
+    return wanted, int(np.count_nonzero(distinct)) - len(wanted)
 
 
-def _ranker(
-    model: Any, split: Split, known: Sequences, n: int, exclude_seen: bool
-) -> Callable[[NDArray[np.int32]], NDArray[np.int32]]:
-    """One function from user indices to the `n` best items."""
-    scorer = _scorer(model, split, known)
-
-    def rank(users: NDArray[np.int32]) -> NDArray[np.int32]:
-        scores = scorer(users)
-        if tuple(scores.shape) != (len(users), split.n_items):
-            raise DataError(
-                f"the model gave scores of shape {tuple(scores.shape)} for {len(users)} users and "
-                f"{split.n_items} items: it must give one row per user and one column per item"
-            )
-        top_k = masked_top_k if isinstance(scores, np.ndarray) else masked_top_k_torch
-        try:
-            return top_k(scores, n, seen=known.take(users) if exclude_seen else None).items
-        except NanScoreError as error:
-            user = split.users.external(int(users[error.row]))
-            raise DataError(f"the model scored an item for user {user!r} as NaN") from error
-
-    return rank
+def _ranked(
+    scores: Any, users: Users, n_items: int, n: int, seen: Sequences | None, ids: IdMap
+) -> NDArray[np.int32]:
+    """int32[m, n]: the best items for some users, from their scores."""
+    if tuple(scores.shape) != (len(users), n_items):
+        raise DataError(
+            f"the model gave scores of shape {tuple(scores.shape)} for {len(users)} users and "
+            f"{n_items} items: it must give one row per user and one column per item"
+        )
+    top_k = masked_top_k if isinstance(scores, np.ndarray) else masked_top_k_torch
+    try:
+        return top_k(scores, n, seen=seen).items
+    except NanScoreError as error:
+        user = ids.external(int(users[error.row]))
+        raise DataError(f"the model scored an item for user {user!r} as NaN") from error
 
 
-def _scorer(model: Any, split: Split, known: Sequences) -> Scorer:
+def _scorer(model: Any, split: Split, known: Sequences) -> Callable[[Users], Any]:
     """One function from user indices to scores, whatever the model is."""
     if isinstance(model, np.ndarray):
         if model.shape != (split.n_users, split.n_items):
@@ -173,6 +290,11 @@ def _scorer(model: Any, split: Split, known: Sequences) -> Scorer:
     )
 
 
+def _on_device(scores: Any) -> Any:
+    """A CUDA tensor as it is, anything else as a numpy array (the faster path on a CPU)."""
+    return scores if getattr(scores, "is_cuda", False) else np.asarray(scores.detach())
+
+
 def _refuse_known(model: Any, held_out: Interactions, part: Part) -> None:
     """A final model has been fitted on everything: on what it knows it would look splendid."""
     if not getattr(getattr(model, "fitting", None), "final", False):
@@ -183,11 +305,6 @@ def _refuse_known(model: Any, held_out: Interactions, part: Part) -> None:
             f"this is a final model, fitted on the {part} part too: evaluate the validated one "
             f"(the run's folder, or model.validated after leporid.train(..., final=True))"
         )
-
-
-def _on_device(scores: Any) -> Any:
-    """A CUDA tensor as it is, anything else as a numpy array (the faster path on a CPU)."""
-    return scores if getattr(scores, "is_cuda", False) else np.asarray(scores.detach())
 
 
 def _given_lists(lists: TopK, split: Split, users: NDArray[np.int32], n: int) -> NDArray[np.int32]:
@@ -201,31 +318,6 @@ def _given_lists(lists: TopK, split: Split, users: NDArray[np.int32], n: int) ->
     return np.ascontiguousarray(lists.items[users, :n], dtype=np.int32)
 
 
-def _check_at(at: Sequence[int]) -> tuple[int, ...]:
-    for n in at:
-        if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 1:
-            raise ConfigError(f"at must list whole numbers of at least 1, not {n!r}")
-    if len(at) == 0:
-        raise ConfigError("at must list at least one cut-off, for example (1, 5, 10)")
-    return tuple(sorted({int(n) for n in at}))
-
-
-def _check_families(names: Sequence[str] | None) -> tuple[str, ...]:
-    if names is None:
-        return FAMILIES
-    for name in names:
-        if name not in FAMILIES:
-            raise UnknownNameError("metric", name, FAMILIES)
-    return tuple(family for family in FAMILIES if family in names)
-
-
-def _count_classes(held_out: Interactions, classes: NDArray[np.int8]) -> NDArray[np.int32]:
-    """int32[n_users, 3]: each user's held-out items by the class of the item."""
-    cell = held_out.user * np.int64(len(ITEM_STRATA)) + classes[held_out.item]
-    counts = np.bincount(cell, minlength=held_out.n_users * len(ITEM_STRATA))
-    return counts.reshape(-1, len(ITEM_STRATA)).astype(np.int32)
-
-
 def _find_hits(
     top: NDArray[np.int32], users: NDArray[np.int32], held_out: Interactions
 ) -> NDArray[np.bool_]:
@@ -234,3 +326,12 @@ def _find_hits(
     found = np.asarray(held_out.csr()[rows.ravel(), np.maximum(top, 0).ravel()]).reshape(top.shape)
     # Column by column in memory, since metrics add up ranks over all users at once.
     return np.asfortranarray((found > 0) & (top >= 0))
+
+
+def _encode(values: pa.Array, ids: IdMap) -> NDArray[np.int32]:
+    """Indices, -1 where unknown; text that is no number is unknown among integer ids."""
+    values = values.cast(pa.int64() if pa.types.is_integer(values.type) else pa.string())
+    if ids.is_integer and pa.types.is_string(values.type):
+        number = pc.match_substring_regex(values, r"^-?[0-9]{1,18}$")
+        values = pc.if_else(number, values, pa.scalar(None, pa.string())).cast(pa.int64())
+    return ids.encode(values)

@@ -18,12 +18,13 @@ from leporid.artifacts import atomic_path
 from leporid.data import IdMap
 from leporid.errors import ConfigError, DataError, UnknownNameError
 from leporid.evaluation import metrics
-from leporid.evaluation.metrics import combine, ingredients, linearized
-from leporid.evaluation.strata import (
+from leporid.evaluation.metrics import (
     COLD_ITEMS,
     ITEM_STRATA,
     STRATA_OF_ITEMS,
-    check_stratum,
+    combine,
+    ingredients,
+    linearized,
     popularity_class,
     user_stratum,
 )
@@ -56,7 +57,7 @@ class MetricTable:
     """The outcome of one evaluation, user by user.
 
     Metric names are 'HR@10' and the like; `names` lists them. Strata are named in
-    `leporid.evaluation.strata`: in a stratum of users ('tail-users', 'cold-users') the mean is
+    `leporid.evaluation.metrics`: in a stratum of users ('tail-users', 'cold-users') the mean is
     over those users; in a stratum of items ('tail-items', 'cold-items') only test items of the
     stratum count, as hits and as |T_u|, and users without one are left out.
     """
@@ -283,12 +284,11 @@ class MetricTable:
 
     def _means(self, names: Iterable[str], stratum: str | None) -> dict[str, float]:
         means, within = {}, self._within(stratum)
-        top, n_items = self.top[within.rows], len(self.popularity)
         for name in names:
             family, n = self._parse(name)
             if family in _WHOLE:
                 judge = metrics.item_coverage if family == "Coverage" else metrics.gini
-                means[name] = judge(top, n_items, n)
+                means[name] = judge(self.top[within.rows], len(self.popularity), n)
             else:
                 parts = [self._column(part, within).mean() for part in ingredients(name)]
                 means[name] = float(combine(parts))
@@ -310,7 +310,6 @@ class MetricTable:
         relevant = self.relevant.sum(axis=1, dtype=np.int32)
         if stratum is None:
             return _Within(slice(None), self.hits, relevant)
-        check_stratum(stratum)
         self._need_lists()
         hits = self.hits
         if stratum not in STRATA_OF_ITEMS:

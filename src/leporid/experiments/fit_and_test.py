@@ -1,27 +1,34 @@
 """`fit_and_test`: fit a model, test it once, record it. Every caller that makes a record ends here.
 
-The command line, the cells of a grid, tuned baselines, `choose` and the demonstration share it.
+The command line, the cells of a grid, `choose` and the demonstration share it. `train_to_folder`
+also compares with baselines (`against_baselines`): TopPop, ItemKNN and EASE with their default
+settings, fitted on the same split and evaluated alike, each compared on the same users.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from leporid import models
 from leporid.data import Split
-from leporid.evaluation import MetricTable, evaluate
-from leporid.experiments.baselines import BaselineCheck, against_baselines
-from leporid.experiments.record import Meter, RunRecord
-from leporid.experiments.run_folder import write_final, write_record, write_run
+from leporid.errors import ConfigError
+from leporid.evaluation import Comparison, MetricTable, compare, evaluate
+from leporid.experiments.record import Meter, RunRecord, write_final, write_record, write_run
 from leporid.initializers import InitialEmbeddings
 from leporid.models import Recommender
 from leporid.progress import ProgressLike, make_progress
 
 CUTOFFS: tuple[int, ...] = (1, 5, 10)
 """The list lengths a run is tested at."""
+BASELINES = ("toppop", "itemknn", "ease")
+MAX_EASE_ITEMS = 10_000
+"""EASE inverts a dense matrix: with more items it would take minutes."""
+METRIC = "NDCG@10"
+"""What a model and its baselines are compared by."""
 
 
 class FittedRun(NamedTuple):
@@ -71,15 +78,8 @@ def fit_and_test(
     """Fit a model (`fit` says how), test it once, and record it."""
     with Meter() as meter:
         fitted = fit(model, split, init, seed=seed, recipe=recipe, **how)
-    spec: dict[str, Any] = {"seed": seed, "recipe": recipe, "init": _init_name(init)}
-    spec |= {"dataset": dataset, "experiment": experiment}
-    return record_run(fitted, split, meter, extra=extra, **spec)
-
-
-def _init_name(init: str | InitialEmbeddings | None) -> str | None:
-    if isinstance(init, InitialEmbeddings):
-        return str(init.items.provenance["method"])
-    return None if init == "none" else init
+    spec: dict[str, Any] = {"dataset": dataset, "experiment": experiment, "seed": seed}
+    return record_run(fitted, split, meter, extra=extra, init=init, recipe=recipe, **spec)
 
 
 def record_run(
@@ -87,6 +87,7 @@ def record_run(
     split: Split,
     meter: Meter,
     *,
+    init: str | InitialEmbeddings | None,
     at: tuple[int, ...] = CUTOFFS,
     table: MetricTable | None = None,
     extra: dict[str, Any] | None = None,
@@ -94,7 +95,7 @@ def record_run(
 ) -> FittedRun:
     """Evaluate a fitted model on test, validation and tail users, and record it.
 
-    `meter` measured the fit. `spec` is dataset, experiment, init, recipe and seed; `model` and
+    `meter` measured the fit. `spec` is dataset, experiment, recipe and seed; `model` and
     `spec_hash` where they are not the model's name and the hash of those. `table` is the evaluation
     on test, where it was made before. `extra` is recorded too.
     """
@@ -117,16 +118,25 @@ def record_run(
     if split.protocol.startswith("cold-items"):
         for stratum in ("cold-items", "warm-items"):
             facts[f"{stratum[:4]}_item_metrics"] = test.mean(stratum=stratum)
-    if split.users.core or split.items.core:
+    users, items = split.users, split.items
+    if users.core or items.core:
         facts["core"] = {
-            "k": max(split.users.core, split.items.core),
-            "dropped_users": len(split.users.dropped or ()),
-            "dropped_items": len(split.items.dropped or ()),
+            "k": max(users.core, items.core),
+            "dropped_users": len(users.dropped or ()),
+            "dropped_items": len(items.dropped or ()),
         }
     if hasattr(fitted, "training_summary"):
         facts["training"] = fitted.training_summary()
+    device = getattr(fitted, "device", None)
+    if device is not None and device.type == "cuda":
+        import torch
+
+        device = torch.cuda.get_device_name(device)
+    if isinstance(init, InitialEmbeddings):
+        init = str(init.items.provenance["method"])
     fields = {
         "model": fitted.name,
+        "init": None if init == "none" else init,
         "config": fitted.config.to_dict(),
         "metrics": test.mean(),
         "valid_metrics": valid,
@@ -134,20 +144,98 @@ def record_run(
         "tail_metrics": test.mean(stratum="tail-users") if test.has_users("tail-users") else {},
         "seconds": meter.seconds,
         "peak_memory_mb": meter.peak_memory_mb,
-        "device": _device_name(fitted),
+        "device": str(device or "cpu"),
         "extra": facts | (extra or {}),
     }
     return FittedRun(fitted, RunRecord.make(**fields | spec), test)
 
 
-def _device_name(fitted: Any) -> str:
-    """'cpu', or the name of the accelerator that holds the model."""
-    device = getattr(fitted, "device", None)
-    if device is None or device.type == "cpu":
-        return "cpu"
-    import torch
+@dataclass(frozen=True, kw_only=True)
+class Baseline:
+    """A simple model on the same split, and the trained model compared with it."""
 
-    return str(torch.cuda.get_device_name(device))
+    model: str
+    name: str
+    """As it is written: ItemKNN."""
+    settings: dict[str, Any]
+    """Its defaults, all of them."""
+    metrics: dict[str, float]
+    """On test."""
+    seconds: float
+    """Wall-clock time of the fit."""
+    comparison: Comparison
+    """The trained model (a) with this baseline (b)."""
+
+
+@dataclass(frozen=True)
+class BaselineCheck:
+    """The baselines that were fitted, and what follows for the trained model."""
+
+    baselines: tuple[Baseline, ...]
+    left_out: str = ""
+    """Which baseline was left out and why, one sentence; empty where none was."""
+
+    @property
+    def best(self) -> Baseline:
+        """The baseline with the highest metric."""
+        return max(self.baselines, key=lambda baseline: baseline.comparison.mean_b)
+
+    def verdict(self) -> str:
+        """The trained model against the best baseline, in one sentence."""
+        comparison = self.best.comparison
+        advice = "; do not deploy it" if comparison.outcome == "below" else ""
+        return comparison.describe() + advice
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON-able values, as `RunRecord.extra["baselines"]` holds them."""
+        each = {
+            baseline.model: {**asdict(baseline), "comparison": baseline.comparison.to_dict()}
+            for baseline in self.baselines
+        }
+        return {"models": each, "verdict": self.verdict(), "left_out": self.left_out}
+
+
+def against_baselines(
+    outcome: MetricTable,
+    split: Split,
+    *,
+    fitted: Recommender | None = None,
+    progress: bool | ProgressLike | None = None,
+) -> BaselineCheck:
+    """Fit the baselines on `split` and compare a model's test outcome with theirs by NDCG@10.
+
+    `outcome` is what `evaluate(model, split)` returned. `fitted` is that model, so that
+    a baseline is not compared with itself.
+    """
+    if METRIC not in outcome.names:
+        raise ConfigError(f"baselines are compared by {METRIC}: evaluate with at=(1, 5, 10)")
+    own = fitted.name if fitted is not None else "the model"
+    reporter = make_progress(progress)
+    rows, left_out = [], ""
+    for model in (models.get(name)() for name in BASELINES):
+        if model.name == "ease" and split.n_items > MAX_EASE_ITEMS:
+            left_out = f"EASE is left out: {split.n_items:,} items are more than {MAX_EASE_ITEMS:,}"
+            continue
+        if fitted is not None and (fitted.name, fitted.config) == (model.name, model.config):
+            continue
+        name = type(model).__name__
+        reporter.start(f"baseline {name}")
+        with Meter() as meter:
+            model.fit(split)
+        table = evaluate(model, split)
+        rows.append(
+            Baseline(
+                model=model.name,
+                name=name,
+                settings=model.config.to_dict(),
+                metrics=table.mean(),
+                seconds=meter.seconds,
+                comparison=compare(outcome, table, METRIC, name_a=own, name_b=name),
+            )
+        )
+    if reporter is not progress:
+        reporter.close()
+    return BaselineCheck(tuple(rows), left_out)
 
 
 def train_to_folder(
@@ -157,14 +245,12 @@ def train_to_folder(
     init: str | InitialEmbeddings | None,
     *,
     dataset: str,
-    experiment: str = "train",
     seed: int = 123,
     recipe: str | None = None,
     device: str = "auto",
     final: bool = False,
     baselines: bool = True,
     resume: bool = False,
-    tensorboard: bool = False,
     progress: bool | ProgressLike | None = None,
     **settings: Any,
 ) -> tuple[FittedRun, BaselineCheck | None] | None:
@@ -176,17 +262,16 @@ def train_to_folder(
     """
     first = not int(os.environ.get("RANK", "0"))
     reporter, checkpoint = make_progress(progress), folder / "checkpoint"
+    spec: dict[str, Any] = {"seed": seed, "recipe": recipe}
     how: dict[str, Any] = {"progress": reporter, "device": device, "resume": resume}
     check = None
     try:
         with Meter() as meter:
-            about: dict[str, Any] = {"seed": seed, "recipe": recipe, "checkpoint": checkpoint}
-            fitted = fit(model, split, init, **about, **how, **settings)
+            fitted = fit(model, split, init, checkpoint=checkpoint, **spec, **how, **settings)
         if first:
-            spec: dict[str, Any] = {"seed": seed, "recipe": recipe, "init": _init_name(init)}
-            spec |= {"dataset": dataset, "experiment": experiment}
+            spec |= {"dataset": dataset, "experiment": "train", "init": init}
             _, record, table = record_run(fitted, split, meter, **spec)
-            write_run(folder, fitted, record, table, tensorboard=tensorboard)
+            write_run(folder, fitted, record, table)
             if baselines:
                 check = against_baselines(table, split, fitted=fitted, progress=reporter)
                 record = write_record(folder, record, baselines=check.to_dict())

@@ -1,4 +1,4 @@
-"""The grid runner: resumable, shareable, and honest about failures.
+"""A grid of runs: `ExperimentSpec` (one TOML file), its `Cell`s, and the runner.
 
 Every worker runs the same loop over the same cells: skip what has a record, claim what has not,
 run it, write the record atomically. More processes or machines on one directory need nothing else.
@@ -7,22 +7,222 @@ run it, write the record atomically. More processes or machines on one directory
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields
+from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
+from leporid import initializers, models
 from leporid._version import versions
 from leporid.artifacts import write_json
-from leporid.errors import LeporidError
-from leporid.experiments.cell import Cell, run_cell
+from leporid.config import Config, canonical_hash, read_toml
+from leporid.data import PROTOCOLS, Split, load, split_by
+from leporid.errors import ConfigError, LeporidError, UnknownNameError
+from leporid.experiments.fit_and_test import CUTOFFS, FittedRun, fit, record_run
 from leporid.experiments.journal import claim
-from leporid.experiments.record import RunRecord
-from leporid.experiments.spec import ExperimentSpec
-from leporid.experiments.store import Results
-from leporid.progress import ProgressLike
+from leporid.experiments.record import Meter, Results, RunRecord, record_key
+from leporid.experiments.tuning import tune
+from leporid.progress import ProgressLike, make_progress
 
-_ERROR, _CLAIM = ".error.json", ".claim"
-"""What lies beside the place of a record while there is none."""
+
+@dataclass(frozen=True, kw_only=True)
+class _Question(Config):
+    """What all runs of a grid share."""
+
+    dataset: str
+    """The name results are filed under."""
+    core: int = 20
+    """Keep users and items with at least this many interactions."""
+    min_rating: float | None = None
+    """Keep rows with at least this rating; None keeps all."""
+    protocol: str = "temporal"
+    """One of `leporid.data.splitting.PROTOCOLS`."""
+    at: tuple[int, ...] = CUTOFFS
+    metric: str = "NDCG@10"
+    """What tuning and early stopping maximise on validation, unless recipe or settings say."""
+    trials: int = 0
+    """The same tuning budget on validation for every cell; 0 takes the settings as they are."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cell(_Question):
+    """One run of a grid: everything that can change its result."""
+
+    source: str
+    """What `leporid.load` reads: a data set name or a path."""
+    experiment: str
+    model: str
+    init: str | None
+    """Initialiser; None for models that have no embedding tables."""
+    seed: int
+    recipe: str | None = None
+    variant: str | None = None
+    """The name of an ablation; None for the plain cell."""
+    settings: dict[str, Any] = field(default_factory=dict)
+    """Settings of the model that differ from its defaults."""
+    init_settings: dict[str, Any] = field(default_factory=dict)
+    """Settings of the initialiser that differ from its defaults."""
+
+    @property
+    def request(self) -> dict[str, Any]:
+        """What was asked for. What the data is called belongs to it, not where it lies."""
+        left_out = {"source", *(["min_rating"] if self.min_rating is None else [])}
+        left_out |= {"metric"} if self.metric == "F1@10" else set()  # all records before 0.8
+        return {key: value for key, value in self.to_dict().items() if key not in left_out}
+
+    @property
+    def spec_hash(self) -> str:
+        """A hash of the request."""
+        return canonical_hash(self.request, 12)
+
+    @property
+    def key(self) -> str:
+        """The key of its record, known before it runs."""
+        return record_key(self)
+
+    @property
+    def label(self) -> str:
+        """For output: 'dlr2 / leporid / seed 1'."""
+        parts = [self.model, self.init or "-", f"seed {self.seed}", self.recipe, self.variant]
+        return " / ".join(part for part in parts if part)
+
+
+@lru_cache(maxsize=2)
+def load_split(source: str, core: int, protocol: str, min_rating: float | None = None) -> Split:
+    """The split of a data set under a protocol; the last two are kept in memory."""
+    data = load(source, min_rating=min_rating, progress=False)
+    return split_by(data.core(core) if core > 1 else data, protocol)
+
+
+def run_cell(
+    cell: Cell, *, device: str = "auto", progress: bool | ProgressLike | None = None
+) -> FittedRun:
+    """Fit and test one cell. Selection uses validation only; test is read once."""
+    split = load_split(cell.source, cell.core, cell.protocol, cell.min_rating)
+    reporter = make_progress(progress)
+    settings, recipe, cls = dict(cell.settings), cell.recipe, models.get(cell.model)
+    if cls.takes_initial_vectors and "metric" not in cls.recipe_settings(recipe, split.train):
+        settings = {"metric": cell.metric, **settings}
+    extra: dict[str, Any] = {"cell": cell.request}
+    with Meter() as meter:
+        # The seed of a cell varies the training. Initial embeddings are computed once for all
+        # seeds, except random ones, which are nothing but their seed.
+        seeded = {"seed": cell.seed if cell.init == "random" else 0, **cell.init_settings}
+        vectors = initializers.initial_embeddings(
+            cell.init, split.train, progress=reporter, **seeded
+        )
+        if cell.trials:
+            fixed = {**cls.recipe_settings(recipe, split.train), **settings}
+            asked: dict[str, Any] = {"seed": cell.seed, "init": vectors, "device": device}
+            metric = fixed.pop("metric", cell.metric)
+            best = tune(cls, split, cell.trials, metric, recipe=None, **asked, **fixed)
+            settings, recipe = best.best_config, None
+            extra["tuning"] = {"trials": cell.trials, "best_valid": best.best_value}
+        how: dict[str, Any] = {"device": device, "progress": reporter, "settings": settings}
+        fitted = fit(cls, split, vectors, seed=cell.seed, recipe=recipe, **how)
+    names = ("dataset", "experiment", "model", "init", "recipe", "seed", "spec_hash")
+    spec = {name: getattr(cell, name) for name in names}
+    return record_run(fitted, split, meter, at=cell.at, extra=extra, **spec)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Variant(Config):
+    """A named change to the settings, run beside the plain grid (an ablation)."""
+
+    name: str
+    model: str
+    init: str | None = "leporid"
+    recipe: str | None = None
+    settings: dict[str, Any] = field(default_factory=dict)
+    init_settings: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExperimentSpec(_Question):
+    """A grid: models x initialisers x seeds on one data set, and variants beside it."""
+
+    name: str
+    """Results lie under `results/<dataset>/<name>/`."""
+    source: str | None = None
+    """A path, where the data set is not one `leporid.load` knows by name."""
+    models: tuple[str, ...] = ()
+    inits: tuple[str, ...] = ("random", "leporid")
+    """Initialisers of the models that have embedding tables."""
+    inits_of: dict[str, Any] = field(default_factory=dict)
+    """Initialisers of a model, where they are others, by model name."""
+    seeds: tuple[int, ...] = (123,)
+    recipes: dict[str, Any] = field(default_factory=dict)
+    """Recipe of a model, by model name."""
+    settings: dict[str, Any] = field(default_factory=dict)
+    """Settings of a model, by model name."""
+    settings_with: dict[str, Any] = field(default_factory=dict)
+    """Settings of the models that go with an initialiser, by the initialiser's name."""
+    init_settings: dict[str, Any] = field(default_factory=dict)
+    """Settings of an initialiser, by its name."""
+    variants: tuple[dict[str, Any], ...] = ()
+
+    def validate(self) -> None:
+        """Refuse names that do not exist before anything runs."""
+        variants = [Variant.from_dict(values) for values in self.variants]
+        named = [*self.models, *self.recipes, *self.settings, *self.inits_of]
+        named += [variant.model for variant in variants]
+        starts = [*self.inits, *self.init_settings, *self.settings_with]
+        starts += [init for inits in self.inits_of.values() for init in inits]
+        starts += [variant.init for variant in variants if variant.init is not None]
+        for kind, names, known in (
+            ("model", named, models.available()),
+            ("initialiser", starts, initializers.available()),
+            ("protocol", [self.protocol], PROTOCOLS),
+        ):
+            for name in names:
+                if name not in known:
+                    raise UnknownNameError(kind, name, known)
+        if not self.models and not self.variants:
+            raise ConfigError(f"experiment {self.name!r} has neither models nor variants")
+        if not self.seeds:
+            raise ConfigError(f"experiment {self.name!r} has no seeds")
+
+    def cells(self) -> list[Cell]:
+        """Every run of the grid, variants last, in a fixed order."""
+        plain: list[Variant] = []
+        for model in self.models:
+            takes = models.get(model).takes_initial_vectors
+            inits = self.inits_of.get(model, self.inits) if takes else [None]
+            plain += [Variant(name="", model=model, init=init) for init in inits]
+        variants = [Variant.from_dict(values) for values in self.variants]
+        runs = ((seed, run) for group in (plain, variants) for seed in self.seeds for run in group)
+        return [self._cell(run, seed) for seed, run in runs]
+
+    def _cell(self, run: Variant, seed: int) -> Cell:
+        model, init = run.model, run.init or ""
+        common, own = self.settings.get(model, {}), self.settings_with.get(init, {})
+        return Cell(
+            **{shared.name: getattr(self, shared.name) for shared in fields(_Question)},
+            source=self.source or self.dataset,
+            experiment=self.name,
+            model=model,
+            init=run.init,
+            seed=seed,
+            recipe=run.recipe or self.recipes.get(model),
+            variant=run.name or None,
+            settings={**common, **own, **run.settings},
+            init_settings={**self.init_settings.get(init, {}), **run.init_settings},
+        )
+
+
+def read_experiment(path: str | Path, data: str | Path | None = None) -> list[ExperimentSpec]:
+    """The grids of a TOML file: one, or one for each of its `[[logs]]`.
+
+    A log has its own `dataset` and what else differs; where its `source` is a relative path it
+    lies in the folder `data`.
+    """
+    values = read_toml(path)
+    logs = values.pop("logs", [{}])
+    specs = [ExperimentSpec.from_dict({**values, **log}) for log in logs]
+    if data is None:
+        return specs
+    return [s.replace(source=str(Path(data) / s.source)) if s.source else s for s in specs]
 
 
 @dataclass(frozen=True)
@@ -30,7 +230,7 @@ class GridStatus:
     """The state of every cell, and the records of those that are done."""
 
     states: dict[str, str]
-    """'done', 'failed' or 'waiting', by spec hash."""
+    """'done', 'failed' or 'waiting' (another process has it), by spec hash."""
     records: dict[str, RunRecord]
 
     def count(self, state: str) -> int:
@@ -38,42 +238,27 @@ class GridStatus:
         return list(self.states.values()).count(state)
 
 
-def grid_status(cells: list[Cell], root: str | Path) -> GridStatus:
-    """Look at the directory: what is done, what failed, what is waiting."""
-    results = Results(root)
-    states, records = {}, {}
-    for cell in cells:
-        state = "failed" if results.path(cell.key, _ERROR).is_file() else "waiting"
-        if record := results.get(cell.key):
-            state, records[cell.spec_hash] = "done", record
-        states[cell.spec_hash] = state
-    return GridStatus(states, records)
-
-
-def work(
-    cells: list[Cell],
-    root: str | Path,
+def run_grid(
+    specs: Sequence[ExperimentSpec],
+    root: str | Path | Results,
     *,
     device: str = "auto",
     retry_failed: bool = False,
     progress: bool | ProgressLike | None = None,
-    on_done: Callable[[Cell, RunRecord | None], None] | None = None,
-) -> int:
-    """Run every cell nobody else has run or is running; returns how many failed here."""
-    results = Results(root)
-    failures = 0
+) -> GridStatus:
+    """Run every cell nobody else has run or is running; several processes may share `root`."""
+    results = root if isinstance(root, Results) else Results(root)
+    cells = [cell for spec in specs for cell in spec.cells()]
     for cell in cells:
-        failed = results.path(cell.key, _ERROR)
+        failed = results.path(cell.key, ".error.json")
         if results.get(cell.key) or (failed.is_file() and not retry_failed):
             continue
-        with claim(results.path(cell.key, _CLAIM)) as mine:
+        with claim(results.path(cell.key, ".claim")) as mine:
             if not mine or results.get(cell.key):
                 continue
-            record = None
             try:
                 _, record, table = run_cell(cell, device=device, progress=progress)
             except (LeporidError, RuntimeError, ValueError, ArithmeticError, MemoryError) as error:
-                failures += 1
                 last = traceback.extract_tb(error.__traceback__)[-1]
                 where = f"{Path(last.filename).name}:{last.lineno}"
                 about = {"error": f"{type(error).__name__}: {error}", "where": where}
@@ -81,20 +266,10 @@ def work(
             else:
                 failed.unlink(missing_ok=True)
                 results.add(record, table)
-            if on_done:
-                on_done(cell, record)
-    return failures
-
-
-def run_grid(
-    specs: Sequence[ExperimentSpec],
-    root: str | Path,
-    *,
-    device: str = "auto",
-    retry_failed: bool = False,
-    progress: bool | ProgressLike | None = None,
-) -> GridStatus:
-    """Run experiments; several processes with the same `root` share the cells."""
-    cells = [cell for spec in specs for cell in spec.cells()]
-    work(cells, root, device=device, retry_failed=retry_failed, progress=progress)
-    return grid_status(cells, root)
+    states, records = {}, {}
+    for cell in cells:
+        state = "failed" if results.path(cell.key, ".error.json").is_file() else "waiting"
+        if found := results.get(cell.key):
+            state, records[cell.spec_hash] = "done", found
+        states[cell.spec_hash] = state
+    return GridStatus(states, records)

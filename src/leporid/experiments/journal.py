@@ -61,6 +61,7 @@ class Journal:
         upgrade: Callable[[Event], Event] = lambda event: event,
     ) -> None:
         self.path, self._study, self._forms, self._upgrade = path, study, forms or {}, upgrade
+        self._claims = Path(f"{path}.claims")
         self.events: list[Event] = []
         self._skipped: set[int] = set()
         self.reload()
@@ -82,11 +83,6 @@ class Journal:
     def claim(self, name: str) -> AbstractContextManager[bool]:
         """Claim a piece of work that this journal tells of."""
         return nullcontext(True) if self.path is None else claim(self._claims / name)
-
-    @property
-    def _claims(self) -> Path:
-        assert self.path is not None
-        return self.path.with_name(f"{self.path.name}.claims")
 
     def append(self, event: str, **fields: Any) -> Event:
         """Write an event; it is on disk when this returns."""

@@ -1,4 +1,17 @@
-"""`RunRecord`: one run, everything needed to believe it and to repeat it, as one JSON object."""
+"""`RunRecord`: one run, everything needed to believe it and to repeat it; where runs are kept.
+
+A run of `leporid train` is a folder:
+
+RUN/model/               what `Recommender.load` reads: the final model where there is one
+RUN/validated/           the model the record is about, where RUN/model is the final one
+RUN/record.json          a `RunRecord`
+RUN/record.users.parquet hits per user (`MetricTable.save_hits`), to compare runs
+RUN/history.csv          loss and validation over the steps (neural models)
+RUN/manifest.json        digests of all of these, so that a mixture of two runs is refused
+
+A run of a grid has two files under the folder of all `Results`, named by `RunRecord.key`: its
+record, and `.users.parquet` beside it. Any number of processes can write at once.
+"""
 
 from __future__ import annotations
 
@@ -6,20 +19,35 @@ import contextlib
 import dataclasses
 import re
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self
 
 import psutil
 
 from leporid._version import versions
-from leporid.artifacts import read_json
+from leporid.artifacts import (
+    MANIFEST,
+    atomic_folder,
+    check_manifest,
+    read_object,
+    recovered,
+    write_json,
+    write_manifest,
+)
 from leporid.config import Config, canonical_hash
-from leporid.errors import ConfigError, DataError
+from leporid.errors import ConfigError, DataError, UnknownNameError
+from leporid.evaluation import Comparison, MetricTable, compare_all
+from leporid.models import Recommender
 
 _READ_HISTORIES = ("dlr2", "hgn", "sasrec")
 """Models that read validation items when tested before records said who did."""
+_RECORD, _USERS = "record.json", ".users.parquet"
+_PARTS = ("record.users.parquet", "history.csv", f"model/{MANIFEST}", f"validated/{MANIFEST}")
+"""What belongs to a record; a model's own manifest stands for its files."""
+_OF_LISTS = ("Coverage", "Popularity", "Gini")
+"""Metrics that hits alone do not give."""
 _SPEC = ("dataset", "experiment", "model", "init", "recipe", "seed", "config")
 
 
@@ -108,9 +136,7 @@ class RunRecord(Config):
     @classmethod
     def read(cls, path: str | Path) -> Self:
         """The record of a file."""
-        values = read_json(path)
-        if not isinstance(values, dict):
-            raise DataError(f"{path} is not a run record: it holds no JSON object")
+        values = read_object(path)
         try:
             return cls.from_dict(values)
         except DataError as error:
@@ -160,3 +186,159 @@ def peak_memory_mb() -> float:
             return int(mark[1]) / 1024
     memory = psutil.Process().memory_info()
     return float(getattr(memory, "peak_wset", memory.rss) / 2**20)
+
+
+@dataclass(frozen=True)
+class Run:
+    """A record and, where it was kept, what each user got."""
+
+    name: str
+    record: RunRecord
+    outcomes: MetricTable | None
+
+
+def write_run(
+    folder: str | Path,
+    model: Recommender,
+    record: RunRecord,
+    outcomes: MetricTable,
+) -> Path:
+    """Write the folder, in one step: model, record and all that belongs to them."""
+    folder, history = Path(folder), getattr(model, "history", None)
+    # Of an earlier run: a model without history, or one that is not the final model's any more.
+    with atomic_folder(folder, without=("validated", "history.csv")) as fresh:
+        model.save(fresh / "model")
+        if history is not None:
+            history.to_csv(fresh / "history.csv")
+        outcomes.save_hits(fresh / "record.users.parquet")
+        _write(fresh, record)
+    return folder
+
+
+def write_record(
+    folder: str | Path,
+    record: RunRecord,
+    models: Mapping[str, Recommender] | None = None,
+    **extra: Any,
+) -> RunRecord:
+    """Write the record of a run, `extra` added to what it keeps; returns what was written.
+
+    `models` are written by the names of their folders.
+    """
+    record = replace(record, extra=record.extra | extra)
+    with atomic_folder(folder, copy=True) as fresh:
+        for name, model in (models or {}).items():
+            model.save(fresh / name)
+        _write(fresh, record)
+    return record
+
+
+def _write(fresh: Path, record: RunRecord) -> None:
+    """The record into a folder that has everything else, and what belongs to it."""
+    write_json(fresh / _RECORD, record.to_dict())
+    write_manifest(fresh, "run", _RECORD, *(n for n in _PARTS if (fresh / n).is_file()))
+
+
+def write_final(
+    folder: str | Path,
+    final: Recommender,
+    validated: Recommender,
+    record: RunRecord,
+    seconds: float,
+) -> RunRecord:
+    """Put the final model where the validated one was, and keep that beside it.
+
+    At every moment the folder has both or the validated one only, with its record.
+    """
+    facts = {"interactions": len(final.known), "seconds": seconds}
+    if final.fitting.best_step:
+        facts["steps"] = final.fitting.best_step
+    return write_record(folder, record, {"validated": validated, "model": final}, final=facts)
+
+
+def read_run(path: str | Path) -> Run:
+    """A run folder, or the JSON file of a record."""
+    path = recovered(path)
+    file = path / _RECORD if path.is_dir() else path
+    if not file.is_file():
+        raise DataError(f"{path} is not a run: there is no {file}")
+    if path.is_dir():
+        # A model with a manifest was written with its run, by a version that gives both one.
+        required = (path / "model" / MANIFEST).is_file()
+        check_manifest(path, "run", _RECORD, required=required)
+    beside = file.with_suffix(_USERS)
+    outcomes = MetricTable.load_hits(beside) if beside.is_file() else None
+    return Run(str(path), RunRecord.read(file), outcomes)
+
+
+def compare_runs(runs: Sequence[Run], metrics: Sequence[str]) -> list[dict[str, Any]]:
+    """One row per run: `{"run", "model", "init", "seed", "seen", metric: {"mean", "low", ...}}`.
+
+    A metric has its `mean`, a 95% interval over users from `low` to `high`, and the mean of tail
+    users (`tail`). Interval and `tail` are None where the run did not keep them.
+    """
+    rows = []
+    for run in runs:
+        record = run.record
+        row: dict[str, Any] = {"run": run.name}
+        row |= {key: getattr(record, key) for key in ("model", "init", "seed", "seen")}
+        for metric in metrics:
+            if metric not in record.metrics:
+                raise UnknownNameError(f"metric of {run.name}:", metric, record.metrics)
+            low, high = record.extra.get("confidence_95", {}).get(metric, (None, None))
+            if run.outcomes is not None and metric.partition("@")[0] not in _OF_LISTS:
+                _, low, high = run.outcomes.confidence(metric)
+            tail = record.tail_metrics.get(metric)
+            row[metric] = {"mean": record.metrics[metric], "low": low, "high": high, "tail": tail}
+        rows.append(row)
+    return rows
+
+
+def paired_tests(
+    runs: Sequence[Run], metrics: Sequence[str], *, against: str | None = None
+) -> list[Comparison]:
+    """`compare_all` of the runs by name: every pair, or each `against` one, Holm-adjusted.
+
+    Metrics that runs keep no values per user of (coverage, popularity, Gini) are left out.
+    """
+    tables: dict[str, MetricTable] = {}
+    first = runs[0]
+    for run in runs:
+        if run.name in tables:
+            raise ConfigError("the same run was given twice: nothing to compare")
+        if run.outcomes is None:
+            raise DataError(
+                f"{run.name} keeps no hits per user (record.users.parquet), so it cannot be "
+                f"compared with another run: train it again, or evaluate it with --export"
+            )
+        tables[run.name] = run.outcomes
+        digests = {r.record.extra.get("data_digest") for r in (first, run)} - {None}
+        if len(digests) > 1 or not tables[first.name].same_users(run.outcomes):
+            raise DataError(
+                f"{first.name} and {run.name} were not tested on the same users and items: "
+                f"train both on one file with the same --core"
+            )
+    testable = [metric for metric in metrics if metric.partition("@")[0] not in _OF_LISTS]
+    return compare_all(tables, testable, against=against)
+
+
+class Results:
+    """The records and outcomes of the runs under `root`, by the key of the record."""
+
+    def __init__(self, root: str | Path) -> None:
+        self.root = Path(root)
+
+    def path(self, key: str, suffix: str = ".json") -> Path:
+        """Where the run `key` has, or would have, a file."""
+        return self.root / f"{key}{suffix}"
+
+    def add(self, record: RunRecord, outcomes: MetricTable | None = None) -> Path:
+        """Write a run; the record comes last, so where it is the outcomes are."""
+        if outcomes is not None:
+            outcomes.save_hits(self.path(record.key, _USERS))
+        write_json(self.path(record.key), record.to_dict())
+        return self.path(record.key)
+
+    def get(self, key: str) -> RunRecord | None:
+        """The record of a run; None where there is none."""
+        return RunRecord.read(self.path(key)) if self.path(key).is_file() else None

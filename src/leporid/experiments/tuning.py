@@ -19,7 +19,7 @@ from leporid.experiments.journal import Event, Journal
 from leporid.initializers import InitialEmbeddings, initial_embeddings
 from leporid.models import DEFAULT_RECIPE, Recommender, get, named_recipe, train
 from leporid.progress import ProgressLike, make_progress
-from leporid.space import Choice, Dimension, Int, SearchSpace, active, check_space
+from leporid.space import Choice, Int, SearchSpace, active, check_space
 
 _STARTUP_TRIALS = 8
 """Trials drawn at random before the sampler (TPE) models the metric."""
@@ -71,9 +71,8 @@ def tune(
     space : replaces the declared search space.
     init, recipe, device : for neural models, as in `leporid.train`.
     fixed : settings that are not searched.
-    inner_validation : evaluate on the test part of `leporid.inner_validation_split(split)` instead
-        of on validation. It lies as far behind its training data as test does; validation lies
-        next to them.
+    inner_validation : evaluate on the test part of `leporid.inner_validation_split(split)`, which
+        lies as far behind its training data as test does; validation lies next to them.
     """
     cls = get(model) if isinstance(model, str) else model
     _check(metric, trials, split)
@@ -83,44 +82,62 @@ def tune(
     check_space(declared, {f.name for f in fields(cls.config_class)}, cls.name)
     searched = {k: v for k, v in declared.items() if k not in fixed}
     fixed = {**cls.recipe_settings(named_recipe(cls, recipe), split.train), **fixed}
+    defaults = _complete(cls, fixed)
     question = {
         "model": cls.name,
         "metric": metric,
         "data": split.digest,
         "seed": str(seed),
         "init": str(init if isinstance(init, str | None) else type(init).__name__),
-        "fixed": canonical_hash(_complete(cls, fixed)),
+        "fixed": canonical_hash(defaults),
         "space": canonical_hash(repr(dict(searched))),
     }
     name = f"{cls.name}-{canonical_hash(question)}"
     _import_optuna()
     journal = Journal(_journal_file(storage), question, study=name, forms=_FORMS)
-    measure = _measure(cls, split, part, metric, init, seed=seed, device=device or "auto")
+    vectors = cache(lambda dim: initial_embeddings(init, split.train, dim=dim, seed=seed))
 
-    def trial(finished: Sequence[Event], number: int) -> None:
+    def run_trial(number: int, finished: Sequence[Event]) -> None:
         begun = time.monotonic()
-        chosen, params = _ask(searched, _complete(cls, fixed), seed, finished, number)
-        about = {"number": number, "params": params}
+        chosen, params = _ask(searched, defaults, seed, finished, number)
+        about = {"number": number, "params": params, "settings": {**defaults, **chosen}}
         try:
-            complete = _complete(cls, {**fixed, **chosen})
-            value = measure({**fixed, **chosen})
+            about["settings"] = complete = _complete(cls, {**fixed, **chosen})
+            own = vectors(complete["dim"]) if cls.takes_initial_vectors else None
+            how: dict[str, Any] = {"seed": seed, "device": device or "auto", "progress": False}
+            fitted = train(cls, split, own, recipe=None, **how, **fixed | chosen)
+            table = evaluate(fitted, split, at=(parse_metric(metric)[1],), part=part)
+            value = float(table.mean()[metric])
+            if not math.isfinite(value):
+                raise DataError(f"{metric} of {cls.name} is not finite on validation")
         except LeporidError as error:
             # Settings that cannot be fitted are an outcome of the search, not its end.
-            about |= {"settings": {**_complete(cls, fixed), **chosen}, "error": str(error)}
-            journal.append("failed trial", **about)
+            journal.append("failed trial", **about, error=str(error))
         else:
-            seconds = time.monotonic() - begun
-            journal.append("trial", **about, settings=complete, value=value, seconds=seconds)
+            journal.append("trial", **about, value=value, seconds=time.monotonic() - begun)
 
     budget = trials if searched else 1
     reporter = make_progress(progress)
     reporter.start(f"tuning {cls.name}", budget)
     reporter.advance(len(_finished(journal)))
-    while _work(journal, name, budget, trial):
+    while _work(journal, name, budget, run_trial):
         best = _best(_finished(journal))
         reporter.advance(1, **({} if best is None else {f"best {metric}": best["value"]}))
     reporter.close()
     return _result(_finished(journal), name, cls, metric)
+
+
+def _result(
+    finished: Sequence[Event], study: str, cls: type[Recommender], metric: str
+) -> TuningResult:
+    best = _best(finished)
+    if best is None:
+        errors = sorted(trial["error"] for trial in finished)
+        why = f"; the first error: {errors[0]}" if errors else ""
+        raise LeporidError(f"no trial of {cls.name} gave a value{why}")
+    names = ("number", "value", "seconds", "settings")
+    rows = [{name: trial.get(name) for name in names} for trial in finished]
+    return TuningResult(cls.name, metric, best["settings"], best["value"], rows, study)
 
 
 def _check(metric: str, trials: int, split: Split) -> None:
@@ -166,7 +183,7 @@ def _best(finished: Sequence[Event]) -> Event | None:
 
 
 def _work(
-    journal: Journal, name: str, budget: int, trial: Callable[[Sequence[Event], int], None]
+    journal: Journal, name: str, budget: int, run_trial: Callable[[int, Sequence[Event]], None]
 ) -> bool:
     """Run the first trial that no other process runs; False where none is left."""
     journal.reload()
@@ -176,7 +193,7 @@ def _work(
             journal.reload()
             finished = _finished(journal)
             if mine and all(other["number"] != number for other in finished):
-                trial(finished, number)
+                run_trial(number, finished)
                 return True
     return False
 
@@ -192,9 +209,17 @@ def _ask(
 
     The sampler is seeded by the number of the trial and sees the finished ones, so that an
     interrupted study goes on as if it had not been. The first trial has the `defaults`, as far as
-    they lie inside the space.
+    they lie inside the space. Optuna has options by their position, as JSON keeps it.
     """
     optuna = _import_optuna()
+    kinds = optuna.distributions
+    space_of: dict[str, Any] = {}
+    for name, dim in space.items():
+        if isinstance(dim, Choice):
+            space_of[name] = kinds.CategoricalDistribution(range(len(dim.options)))
+        else:
+            kind = kinds.IntDistribution if isinstance(dim, Int) else kinds.FloatDistribution
+            space_of[name] = kind(dim.low, dim.high, log=dim.log)
     sampler = optuna.samplers.TPESampler(
         n_startup_trials=_STARTUP_TRIALS, seed=seed * 100_003 + number
     )
@@ -209,13 +234,20 @@ def _ask(
             optuna.trial.create_trial(
                 state=optuna.trial.TrialState["FAIL" if failed else "COMPLETE"],
                 params=own,
-                distributions={name: _distribution(space[name]) for name in own},
+                distributions={name: space_of[name] for name in own},
                 value=None if failed else trial["value"],
             )
         )
     if number == 0:
-        inside = [n for n, dim in space.items() if defaults[n] in dim and active(dim, defaults)]
-        study.enqueue_trial({name: _as_optuna(space[name], defaults[name]) for name in inside})
+        inside = {n: d for n, d in space.items() if defaults[n] in d and active(d, defaults)}
+        study.enqueue_trial(
+            {
+                name: dim.options.index(defaults[name])
+                if isinstance(dim, Choice)
+                else defaults[name]
+                for name, dim in inside.items()
+            }
+        )
     chosen: dict[str, Any] = {}
     # A condition may be about a setting that is not searched.
     given = {name: value for name, value in defaults.items() if name not in space}
@@ -224,68 +256,12 @@ def _ask(
         if not active(dim, {**given, **chosen}):
             continue
         if isinstance(dim, Choice):
-            place = trial.suggest_categorical(name, range(len(dim.options)))
-            chosen[name] = dim.options[place]
+            chosen[name] = dim.options[trial.suggest_categorical(name, range(len(dim.options)))]
         else:
             suggest = trial.suggest_int if isinstance(dim, Int) else trial.suggest_float
             chosen[name] = suggest(name, dim.low, dim.high, log=dim.log)
     return chosen, trial.params
 
 
-def _measure(
-    cls: type[Recommender],
-    split: Split,
-    part: Part,
-    metric: str,
-    init: str | InitialEmbeddings | None,
-    *,
-    seed: int,
-    device: str,
-) -> Callable[[Mapping[str, Any]], float]:
-    """What fits a model with some settings and gives the metric on `part`."""
-
-    @cache
-    def vectors(dim: int) -> InitialEmbeddings | None:
-        return initial_embeddings(init, split.train, dim=dim, seed=seed)
-
-    def measure(settings: Mapping[str, Any]) -> float:
-        own = vectors(_complete(cls, settings)["dim"]) if cls.takes_initial_vectors else None
-        how: dict[str, Any] = {"seed": seed, "device": device, "progress": False, **settings}
-        model = train(cls, split, own, recipe=None, **how)
-        cutoff = parse_metric(metric)[1]
-        value = float(evaluate(model, split, at=(cutoff,), part=part).mean()[metric])
-        if not math.isfinite(value):
-            raise DataError(f"{metric} of {cls.name} is not finite on validation")
-        return value
-
-    return measure
-
-
-def _as_optuna(dim: Dimension, value: Any) -> Any:
-    return dim.options.index(value) if isinstance(dim, Choice) else value
-
-
-def _distribution(dim: Dimension) -> Any:
-    """A dimension of the space as Optuna has it; options by their position, as JSON keeps it."""
-    kinds = _import_optuna().distributions
-    if isinstance(dim, Choice):
-        return kinds.CategoricalDistribution(range(len(dim.options)))
-    kind = kinds.IntDistribution if isinstance(dim, Int) else kinds.FloatDistribution
-    return kind(dim.low, dim.high, log=dim.log)
-
-
 def _import_optuna() -> Any:
     return import_extra("optuna", "tuning", "tune")
-
-
-def _result(
-    finished: Sequence[Event], study: str, cls: type[Recommender], metric: str
-) -> TuningResult:
-    best = _best(finished)
-    if best is None:
-        errors = sorted(trial["error"] for trial in finished)
-        why = f"; the first error: {errors[0]}" if errors else ""
-        raise LeporidError(f"no trial of {cls.name} gave a value{why}")
-    names = ("number", "value", "seconds", "settings")
-    rows = [{name: trial.get(name) for name in names} for trial in finished]
-    return TuningResult(cls.name, metric, best["settings"], best["value"], rows, study)

@@ -2,7 +2,6 @@ from .gpu import tensors_on as tensors_on
 from .kernels.layout import NeighbourLists as NeighbourLists
 from .kernels.layout import search_bytes as search_bytes
 from .kernels.product import BLOCK as BLOCK
-from .kernels.product import BlockProduct as BlockProduct
 from .kernels.product import add_rows as add_rows
 from .kernels.product import even_shares as even_shares
 from .kernels.product import huge_zeros as huge_zeros
@@ -22,4 +21,5 @@ from .types import Graph as Graph
 from .types import KnnGraph as KnnGraph
 from .types import Side as Side
 from .types import binary_csr as binary_csr
+from .types import checked_csr as checked_csr
 from .types import row_sums as row_sums

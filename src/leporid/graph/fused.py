@@ -30,19 +30,6 @@ CANDIDATES = 2**28
 """Candidates in memory, 8 bytes each; they bound the rows of a block."""
 
 
-def edges_of(keys: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """(row, column, similarity) of each neighbour among int64[rows, k]."""
-    row, rank = keys.nonzero(as_tuple=True)
-    column, similarity = unpacked(keys[row, rank])
-    return row, column, similarity
-
-
-def bounds_of(keys: Tensor) -> tuple[Tensor, Tensor]:
-    """(similarity, column) of each row's k-th; (0, -1) where it has fewer."""
-    column, similarity = unpacked(keys.amin(dim=1))
-    return similarity, torch.where(similarity > 0, column, -1)
-
-
 def unpacked(keys: Tensor) -> tuple[Tensor, Tensor]:
     """(column, similarity) of candidates."""
     return ~keys.int(), (keys >> 32).int().view(torch.float32)
@@ -89,7 +76,10 @@ class FusedSearch:
         for first in range(0, self._n, rows):
             stop = min(self._n, first + rows)
             best = self._best(keys[: stop - first], first, strips, k)
-            yield first, stop, edges_of(best), bounds_of(best)
+            row, rank = best.nonzero(as_tuple=True)
+            last, bound = unpacked(best.amin(dim=1))
+            last = torch.where(bound > 0, last, -1)
+            yield first, stop, (row, *unpacked(best[row, rank])), (bound, last)
 
     def _best(self, keys: Tensor, first: int, strips: list[tuple[int, int]], k: int) -> Tensor:
         """int64[rows, k], 0 where fewer are positive; `keys` is zeros and is left so."""

@@ -122,13 +122,26 @@ def _blocks(members: BinaryCSR, k: int, where: torch.device) -> Iterator[Block]:
 
 def _dense_blocks(members: BinaryCSR, k: int, where: torch.device) -> Iterator[Block]:
     """The same from every similarity of a block of rows, by torch alone."""
-    n = members.n
-    dense = _Dense(members, where)
+    n, width = members.n, members.n_columns
+    half = where.type == "cuda" and _can_widen(where)
+    kind = torch.float16 if half else torch.float32
+    options: Any = {"out_dtype": torch.float32} if half else {}
+    tile = max(1, min(n, DENSE_ENTRIES[where.type] // width))
+    whole = _zeros_and_ones(members, 0, n, kind, where) if tile == n else None
+
+    def dense(first: int, stop: int) -> torch.Tensor:
+        if whole is not None:
+            return whole[first:stop]
+        return _zeros_and_ones(members, first, stop, kind, where)
+
     sizes = torch.from_numpy(members.degrees).to(where, torch.float32)
     block = max(1, min(n, BLOCK_ENTRIES[where.type] // n))
     for first in range(0, n, block):
         stop = min(n, first + block)
-        counts = dense.shared(first, stop)
+        queries, counts = dense(first, stop), torch.empty((stop - first, n), device=where)
+        for begin in range(0, n, tile):
+            end = min(n, begin + tile)
+            counts[:, begin:end] = torch.mm(queries, dense(begin, end).T, **options)
         rows = torch.arange(stop - first, device=where)
         counts[rows, rows + first] = 0
         # Where nothing is shared the union may be empty; 0 / 1 is the 0 it should be.
@@ -145,43 +158,17 @@ def _dense_blocks(members: BinaryCSR, k: int, where: torch.device) -> Iterator[B
         yield first, stop, (row, column, weight), (bound, last)
 
 
-class _Dense:
-    """The rows as 0/1 blocks, kept whole if they fit, and their products."""
-
-    def __init__(self, members: BinaryCSR, device: torch.device) -> None:
-        wide = device.type == "cuda" and _can_widen(device)
-        self._kind = torch.float16 if wide else torch.float32
-        self._shape = (members.n, members.n_columns)
-        self._indptr = members.indptr
-        self._columns = torch.from_numpy(members.columns).to(device)
-        self._degrees = torch.from_numpy(members.degrees).to(device)
-        self._options: Any = {"out_dtype": torch.float32} if wide else {}
-        limit = DENSE_ENTRIES[device.type]
-        self._tile = max(1, min(members.n, limit // members.n_columns))
-        self._whole: torch.Tensor | None = None
-        self._whole = self._rows(0, members.n) if self._tile == members.n else None
-
-    def _rows(self, first: int, stop: int) -> torch.Tensor:
-        """0/1 [stop - first, n_columns]."""
-        if self._whole is not None:
-            return self._whole[first:stop]
-        start, end = int(self._indptr[first]), int(self._indptr[stop])
-        where = self._columns.device
-        every = torch.arange(stop - first, device=where)
-        row = every.repeat_interleave(self._degrees[first:stop], output_size=end - start)
-        dense = torch.zeros((stop - first, self._shape[1]), dtype=self._kind, device=where)
-        dense[row, self._columns[start:end].long()] = 1
-        return dense
-
-    def shared(self, first: int, stop: int) -> torch.Tensor:
-        """float32[stop - first, n]: how many columns each pair of rows shares."""
-        n = self._shape[0]
-        queries = self._rows(first, stop)
-        counts = torch.empty((stop - first, n), dtype=torch.float32, device=queries.device)
-        for tile in range(0, n, self._tile):
-            end = min(n, tile + self._tile)
-            counts[:, tile:end] = torch.mm(queries, self._rows(tile, end).T, **self._options)
-        return counts
+def _zeros_and_ones(
+    members: BinaryCSR, first: int, stop: int, kind: torch.dtype, where: torch.device
+) -> torch.Tensor:
+    """0/1 [stop - first, n_columns] of the rows from `first` to `stop`."""
+    start, end = members.indptr[[first, stop]]
+    columns = torch.from_numpy(members.columns[start:end]).to(where).long()
+    degrees = torch.from_numpy(members.degrees[first:stop]).to(where)
+    row = torch.arange(stop - first, device=where).repeat_interleave(degrees)
+    dense = torch.zeros((stop - first, members.n_columns), dtype=kind, device=where)
+    dense[row, columns] = 1
+    return dense
 
 
 def _can_widen(device: torch.device) -> bool:

@@ -94,7 +94,12 @@ def stored_knn_graph(
     """
     n = members.n
     k = usable_k(k, n - 1)
-    _check_disk(folder, 3 * n * k * EDGE_BYTES)
+    needed, free = 3 * n * k * EDGE_BYTES, shutil.disk_usage(folder).free
+    if free < needed:
+        raise GraphError(
+            f"the graph may take {format_bytes(needed)} in {folder}, where "
+            f"{format_bytes(free)} are free: lower k, or choose another folder"
+        )
 
     def mapped(name: str, dtype: Any, size: int) -> NDArray[Any]:
         return _new_file(folder / f"{side}-{name}", dtype, size)
@@ -125,33 +130,23 @@ def _new_file(path: Path, dtype: Any, size: int) -> NDArray[Any]:
     return np.asarray(np.memmap(path, dtype, "r+")) if size else np.zeros(0, dtype)
 
 
-def _check_disk(folder: Path, needed: int) -> None:
-    free = shutil.disk_usage(folder).free
-    if free < needed:
-        raise GraphError(
-            f"the graph may take {format_bytes(needed)} in {folder}, where "
-            f"{format_bytes(free)} are free: lower k, or choose another folder"
-        )
-
-
-def _in_memory(_name: str, dtype: Any, size: int) -> NDArray[Any]:
-    return np.empty(size, dtype)
-
-
 def symmetrise(
     lists: NeighbourLists,
     k: int,
     side: Side,
     similarity: str,
     threads: int,
-    new_array: Callable[[str, Any, int], NDArray[Any]] = _in_memory,
+    new_array: Callable[[str, Any, int], NDArray[Any]] = lambda _, dtype, size: np.empty(
+        size, dtype
+    ),
     edges_at_a_time: int | None = None,
     progress: ProgressLike | None = None,
 ) -> KnnGraph:
     """OR-symmetrise: W_ij is set if j is in top-K(i) or i in top-K(j).
 
     The similarity is symmetric to the bit. The arrays of the graph are `new_array(name, dtype,
-    size)`, filled from front to back in parts of `edges_at_a_time` (None: all at once).
+    size)` (None: in memory), filled from front to back in parts of `edges_at_a_time` (None: all at
+    once).
     """
     n = len(lists.length)
     limits = row_limits(lists, k)
@@ -165,6 +160,8 @@ def symmetrise(
     indptr = np.zeros(n + 1, np.int64)
     np.cumsum(lists.length + lacking, out=indptr[1:])
     cursor = indptr[:-1] + lists.length
+    if new_array is None:
+        new_array = lambda _, dtype, size: np.empty(size, dtype)  # noqa: E731
     indices = new_array("edges", np.int32, int(indptr[-1]))
     weights = new_array("weights", np.float32, int(indptr[-1]))
 

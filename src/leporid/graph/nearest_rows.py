@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from leporid.errors import GraphError
-from leporid.graph.kernels.selection import kth_largest
+from leporid.graph.kernels.search import kth_largest
 from leporid.graph.types import BinaryCSR, KnnGraph, binary_csr
 from leporid.kernel import kernel
 from leporid.threads import on_each_share, resolve_threads

@@ -43,34 +43,54 @@ class BinaryCSR(NamedTuple):
         return sparse.csr_array(parts, shape=(len(rows), self.n_columns))
 
 
-def binary_csr(X: Any, name: str = "X") -> BinaryCSR:
-    """The nonzero entries of a scipy matrix, a 2-D array or anything with `.csr()`.
+class NotNumbersError(GraphError, TypeError):
+    """The matrix holds something that is no number."""
 
-    Repeated entries are summed first.
+
+def checked_csr(X: Any, name: str = "X") -> sparse.csr_array:
+    """csr[n, m] of a scipy matrix, a 2-D array of numbers or anything with `.csr()`.
+
+    Repeated entries are summed, indices sorted and zeros left out; X itself does not change.
+    scikit-learn's checks of estimators look for some of these words.
     """
-    if isinstance(X, BinaryCSR):
-        return X
     if not sparse.issparse(X) and callable(getattr(X, "csr", None)):
         X = X.csr()
     if not sparse.issparse(X):
         X = np.asarray(X)
-        if X.ndim != 2 or X.dtype.kind not in "bifu":
-            raise GraphError(
-                f"{name} must be a sparse matrix or a 2-D array of numbers, not "
-                f"{X.dtype} with {X.ndim} dimensions"
-            )
+        try:
+            X = X if X.dtype.kind in "bifuc" else X.astype(np.float64)
+        except (TypeError, ValueError) as error:
+            raise NotNumbersError(f"{name} must hold numbers: {error}") from None
+    if np.iscomplexobj(X):
+        raise GraphError(f"Complex data not supported: {name} must hold real numbers")
+    if X.ndim != 2:
+        raise GraphError(
+            f"{name} must be 2-D and has {X.ndim} axes: Reshape your data with X.reshape(-1, 1), "
+            f"or X.reshape(1, -1) for a single row"
+        )
     matrix = sparse.csr_array(X)
-    if matrix.shape[0] == 0 or matrix.shape[1] == 0:
-        raise GraphError(f"{name} is empty (shape {matrix.shape}): it needs a row and a column")
-    if matrix.dtype.kind in "fc" and np.isnan(matrix.data).any():
-        count = int(np.isnan(matrix.data).sum())
-        raise GraphError(f"{name} holds {count} NaN values; remove them first")
+    if 0 in matrix.shape:
+        raise GraphError(
+            f"{name} is empty, 0 sample(s) or 0 feature(s) (shape={matrix.shape}) while a minimum "
+            f"of 1 is required."
+        )
+    if matrix.dtype.kind == "f" and not np.isfinite(matrix.data).all():
+        count = int((~np.isfinite(matrix.data)).sum())
+        raise GraphError(f"{name} holds {count} NaN or inf values; remove them first")
     if not matrix.has_canonical_format:
         matrix = matrix.copy()
         matrix.sum_duplicates()
     if np.count_nonzero(matrix.data) < matrix.nnz:
         matrix = matrix.copy()
         matrix.eliminate_zeros()
+    return matrix
+
+
+def binary_csr(X: Any, name: str = "X") -> BinaryCSR:
+    """The nonzero entries of anything that `checked_csr` takes."""
+    if isinstance(X, BinaryCSR):
+        return X
+    matrix = checked_csr(X, name)
     return BinaryCSR(
         matrix.indptr.astype(np.int64),
         np.ascontiguousarray(matrix.indices, dtype=np.int32),

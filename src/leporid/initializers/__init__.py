@@ -1,9 +1,8 @@
 """Initialisers: training interactions in, one vector for each user and item out.
 
 adaptive     Row lengths, and the choice of `alpha` and `lengths` by a probe
-base         `Initializer` and its settings; `InitialEmbeddings`: vectors, ids and provenance
+base         `Initializer` and its settings, `InitialEmbeddings`, `initial_embeddings` and the cache
 bpr          `bpr`: matrix factorisation trained to rank a user's items above the others
-cache        `initial_embeddings`: by name, fitted or read from disk
 catalogue    The names of the initialisers, resolved on first use
 content      `content` and `leporid_content`: item vectors from a table about the items
 graph_bert   `graph_bert`: attention over a node's intimate nodes, found by PageRank

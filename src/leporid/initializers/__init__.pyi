@@ -1,8 +1,8 @@
 from .base import InitialEmbeddings as InitialEmbeddings
 from .base import Initializer as Initializer
 from .base import InitializerConfig as InitializerConfig
-from .cache import cached_fit as cached_fit
-from .cache import initial_embeddings as initial_embeddings
+from .base import cached_fit as cached_fit
+from .base import initial_embeddings as initial_embeddings
 from .catalogue import available as available
 from .catalogue import describe as describe
 from .catalogue import get as get

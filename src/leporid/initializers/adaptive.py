@@ -19,10 +19,13 @@ from leporid.evaluation import probe
 from leporid.initializers.base import InitialEmbeddings
 from leporid.spectral import Embedding
 
-Lengths = Literal["as-is", "unit", "popularity"]
+Lengths = Literal["as-is", "unit", "popularity", "balanced"]
 ALPHAS = (0.0, 0.5)
-POWERS = (0.5, 0.6, 0.75)
-"""Candidates of `popularity_power`."""
+POWERS: tuple[tuple[Lengths, float], ...] = (
+    *(("popularity", power) for power in (0.5, 0.6, 0.75)),
+    *(("balanced", power) for power in (0.3, 0.5)),
+)
+"""Candidates of `lengths` and `popularity_power`."""
 _SHARES = 0.9, 0.1
 """Of the training data: to fit candidates on, and held out."""
 
@@ -34,7 +37,8 @@ def with_lengths(
 
     unit: every row of length one. popularity: items are the sum of their users' unit vectors, each
     over the square root of the user's interactions, divided by the item's interactions to `power`;
-    popular items are longer, and inner products of users and items have a meaning.
+    popular items are longer, and inner products of users and items have a meaning. balanced: such
+    sums without the square root, Z (Z^T Z)^-1/4; with singular vectors as users that would be SVD.
     """
     if lengths == "as-is":
         return both
@@ -42,18 +46,30 @@ def with_lengths(
     if lengths == "unit":
         items = replace(both.items, vectors=_unit(both.items.vectors))
     else:
-        summed = item_sums(users.vectors, matrix, power)
+        per_user = 0.5 if lengths == "popularity" else 0.0
+        summed = item_sums(users.vectors, matrix, power, per_user)
+        summed = summed if lengths == "popularity" else half_whitened(summed)
         items = Embedding(summed, None, both.users.provenance)
     return replace(both, users=_ready(users), items=_ready(items))
 
 
-def item_sums(users: NDArray[np.float32], matrix: Any, power: float) -> NDArray[np.float32]:
-    """float32[n_items, d]: D_i^-power X^T D_u^-1/2 U for unit vectors U; zeros without users."""
+def item_sums(
+    users: NDArray[np.float32], matrix: Any, power: float, user_power: float
+) -> NDArray[np.float32]:
+    """float32[n_items, d]: D_i^-power X^T D_u^-user_power U for vectors U; zeros without users."""
     per_user = np.maximum(np.diff(matrix.indptr), 1)
     per_item = np.maximum(np.bincount(matrix.indices, minlength=matrix.shape[1]), 1)
-    weights = np.repeat(1 / np.sqrt(per_user), np.diff(matrix.indptr)).astype(np.float32)
+    weights = np.repeat(per_user**-user_power, np.diff(matrix.indptr)).astype(np.float32)
     weighted = sparse.csr_array((weights, matrix.indices, matrix.indptr), shape=matrix.shape)
     return np.asarray((weighted.T @ users) / per_item[:, None] ** power, dtype=np.float32)
+
+
+def half_whitened(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Z (Z^T Z)^-1/4: singular values become their square roots; directions of none stay zero."""
+    values, axes = np.linalg.eigh(vectors.astype(np.float64).T @ vectors)
+    known = values > 1e-9 * max(values[-1], 0.0)
+    scale = np.where(known, np.maximum(values, 1e-300) ** -0.25, 0.0)
+    return np.asarray(vectors @ ((axes * scale) @ axes.T), dtype=np.float32)
 
 
 def _unit(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -95,7 +111,7 @@ def _shapes(fixed: dict[str, Any]) -> list[tuple[Lengths, float]]:
     given = fixed["popularity_power"]
     if "lengths" in fixed:
         return [(fixed["lengths"], given)]
-    return [("as-is", given), ("unit", given), *(("popularity", power) for power in POWERS)]
+    return [("as-is", given), ("unit", given), *POWERS]
 
 
 def inner_split(train: Interactions) -> Split:

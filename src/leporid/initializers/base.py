@@ -1,4 +1,8 @@
-"""`Initializer`: training interactions in, initial embeddings of users and items out."""
+"""`Initializer`: training interactions in, initial embeddings of users and items out.
+
+`initial_embeddings` fits by name, or reads the cache, whose key is a hash of the method, its
+parameters, the training data and the version of the code.
+"""
 
 from __future__ import annotations
 
@@ -13,12 +17,14 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from leporid.artifacts import check_sealed, read_arrays, write_arrays
-from leporid.config import Config, setting
+from leporid.artifacts import cache_directory, check_sealed, read_arrays, write_arrays
+from leporid.config import Config, canonical_hash, setting
 from leporid.data import IdMap, Interactions
 from leporid.errors import ConfigError, DataError, LeporidWarning
+from leporid.initializers.catalogue import get
 from leporid.progress import ProgressLike, make_progress
 from leporid.spectral import Embedding
+from leporid.threads import kept_torch_threads
 
 _FORMAT = "leporid.embeddings.2"
 _ROUNDING = 1e-9
@@ -111,7 +117,7 @@ def _aligned(
 ) -> Embedding:
     if ids is None or ids == target:
         return embedding
-    rows = ids.matches(target)
+    rows = ids.encode(target.ids)
     missing = np.flatnonzero(rows < 0)
     if len(missing) == len(target):
         raise DataError(
@@ -120,11 +126,9 @@ def _aligned(
         )
     vectors = embedding.vectors[rows]
     if len(missing):
-        warnings.warn(
+        _warn(
             f"{len(missing):,} of {len(target):,} {target.kind}s have no initial vector (the first "
-            f"is {target.external(missing[0])!r}): theirs are small random numbers",
-            LeporidWarning,
-            stacklevel=2,
+            f"is {target.external(missing[0])!r}): theirs are small random numbers"
         )
         known = vectors[rows >= 0]
         noise = draws.standard_normal((len(missing), embedding.dim), dtype=np.float32)
@@ -237,3 +241,77 @@ class Initializer(abc.ABC):
         """float32[n, D] of each side with their provenance; `report` adds to it."""
         report = {**self.provenance(train.digest), **report}
         return InitialEmbeddings(Embedding(users, None, report), Embedding(items, None, report))
+
+
+def initial_embeddings(
+    source: str | InitialEmbeddings | None,
+    train: Interactions,
+    *,
+    cache: bool = True,
+    progress: bool | ProgressLike | None = None,
+    **settings: Any,
+) -> InitialEmbeddings | None:
+    """Initial embeddings of the users and items of `train`.
+
+    `source` is the name of an initialiser, embeddings that exist already (returned as they are),
+    or None or "none": the model then draws small random numbers. `settings` are the
+    initialiser's, `dim` and `seed` among them. With `cache` fitted vectors are read again.
+    """
+    if source is None or source == "none":
+        return None
+    if not isinstance(source, str):
+        return source
+    with kept_torch_threads():
+        return cached_fit(get(source)(**settings), train, use_cache=cache, progress=progress)
+
+
+def cache_path(initializer: Initializer, train: Interactions, directory: str | Path) -> Path:
+    """The file that holds, or would hold, the vectors of this initialiser for this data."""
+    key = canonical_hash(initializer.provenance(train.digest))
+    return Path(directory) / "initializers" / f"{initializer.name}-{key}.safetensors"
+
+
+def cached_fit(
+    initializer: Initializer,
+    train: Interactions,
+    *,
+    cache_dir: str | Path | None = None,
+    use_cache: bool = True,
+    progress: bool | ProgressLike | None = None,
+) -> InitialEmbeddings:
+    """`initializer.fit(train)`, read from the cache where it has been done before.
+
+    A damaged entry is fitted again, and a folder that cannot be written is left alone; both with
+    a warning.
+    """
+    directory = cache_directory() if cache_dir is None else cache_dir
+    if directory is None or not use_cache:
+        return initializer.fit(train, progress=progress)
+    path = cache_path(initializer, train, directory)
+    if path.is_file():
+        try:
+            return _read(path, initializer, train)
+        except DataError as error:
+            _warn(f"1 cache entry was damaged and is fitted again: {error}")
+    embeddings = initializer.fit(train, progress=progress)
+    try:
+        embeddings.save(path)
+    except DataError as error:
+        _warn(f"vectors were not cached: {error}; set LEPORID_CACHE to a writable folder or off")
+    return embeddings
+
+
+def _warn(message: str) -> None:
+    warnings.warn(message, LeporidWarning, stacklevel=3)
+
+
+def _read(path: Path, initializer: Initializer, train: Interactions) -> InitialEmbeddings:
+    embeddings = InitialEmbeddings.load(path)
+    # The file name is a shortened hash: the provenance is compared in full.
+    target = initializer.provenance(train.digest)
+    for (_, side, _), ids in zip(embeddings.sides(), (train.users, train.items), strict=True):
+        if {**side.provenance, **target} != side.provenance:
+            raise DataError(f"{path} was computed from other data or settings")
+        if side.vectors.shape != (len(ids), initializer.config.dim):
+            raise DataError(f"{path} does not have one vector per user and item")
+    return replace(embeddings, user_ids=train.users, item_ids=train.items)

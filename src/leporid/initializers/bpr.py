@@ -22,9 +22,8 @@ from leporid.data import Interactions
 from leporid.errors import ConfigError
 from leporid.initializers.base import InitialEmbeddings, Initializer, InitializerConfig
 from leporid.initializers.node2vec import in_row
-from leporid.kernel import kernel
+from leporid.kernel import below, kernel, next_state, stream, to_bits
 from leporid.progress import ProgressLike
-from leporid.random_stream import below, next_state, stream, to_bits
 
 _BLOCKS = 16
 """B: the most threads one epoch can use. Fixed, so that results do not depend on the machine."""

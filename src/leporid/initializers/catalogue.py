@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from leporid.registry import Registry
 
-if TYPE_CHECKING:
-    from leporid.initializers.base import Initializer
-
-_registry: Registry[Initializer] = Registry(
+_registry: Registry[Any] = Registry(
     "initialiser",
     {
         "random": "leporid.initializers.random:Random",

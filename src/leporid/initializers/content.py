@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse.linalg import aslinearoperator
 
+from leporid._deprecated import renamed
 from leporid.config import setting
 from leporid.data import IdMap, Interactions, ItemFeatures, item_features
 from leporid.errors import ConfigError, LeporidWarning, NotFittedError
@@ -68,7 +69,12 @@ class _ReadsItems(Initializer):
     config: Any
 
     def provenance(self, digest: str) -> dict[str, Any]:
-        return {**super().provenance(digest), "content": content_digest(self.config.items)}
+        path = Path(self.config.items).expanduser()
+        # With the ids beside a `.npy`; a data set has its name only.
+        files = [f for f in (path, path.parent / f"{path.stem}.ids.npy") if f.is_file()]
+        contents = b"".join(file.read_bytes() for file in files) or self.config.items.encode()
+        content = hashlib.sha256(contents).hexdigest()[:16]
+        return {**super().provenance(digest), "content": content}
 
     def _features(self, items: IdMap, *more: Any) -> ItemFeatures:
         return item_features(items, self.config.items, *more, columns=self.config.columns)
@@ -108,14 +114,6 @@ def _check_item_file(initializer: str, items: str) -> None:
 def _content_report(features: ItemFeatures) -> dict[str, Any]:
     """What the provenance keeps of the features."""
     return {"columns": dict(features.kinds), "left_out": features.left_out}
-
-
-def content_digest(source: str) -> str:
-    """A hash of the file, and of the ids beside a `.npy`; the name itself for a data set's."""
-    path = Path(source).expanduser()
-    files = [f for f in (path, path.parent / f"{path.stem}.ids.npy") if f.is_file()]
-    contents = b"".join(file.read_bytes() for file in files) if files else source.encode()
-    return hashlib.sha256(contents).hexdigest()[:16]
 
 
 def principal_components(
@@ -275,7 +273,4 @@ class LEPORIDContent(_ReadsItems, SpectralInitializer):
         edges = content_edges(features, counts, d_mean, *self._rule(), rows, fitted)
         return padded(estimator.transform(edges[:, old]), self.config.dim)
 
-    def place(self, new: IdMap, source: Any = None) -> NDArray[np.float32]:
-        """The old name of `extend`."""
-        warnings.warn("place() is now extend()", DeprecationWarning, stacklevel=2)
-        return self.extend(new, source)
+    place = renamed("place", "extend")

@@ -63,10 +63,11 @@ class LEPORIDConfig(SpectralConfig):
     by a probe inside the training data."""
     lengths: Lengths | Literal["auto"] = "as-is"
     """Rows as the solver gives them; of unit length; or items as sums of their users' unit vectors,
-    longer the more popular they are, in one space with the users. 'auto' chooses by the probe."""
+    longer the more popular they are, in one space with the users ('balanced': with columns of more
+    equal weight). 'auto' chooses by the probe."""
     popularity_power: float = setting(0.6, at_least=0, at_most=1)
-    """With `popularity`, sums are divided by the item's interactions to this power (1: a mean).
-    Chosen too where `lengths` is 'auto'."""
+    """Those sums are divided by the item's interactions to this power (1: a mean). Chosen too where
+    `lengths` is 'auto'."""
 
 
 class SpectralInitializer(Initializer):

@@ -25,9 +25,8 @@ from scipy import sparse
 from leporid.config import setting
 from leporid.data import Interactions
 from leporid.initializers.base import InitialEmbeddings, Initializer, InitializerConfig
-from leporid.kernel import kernel
+from leporid.kernel import below, kernel, next_state, stream, to_bits, uniform
 from leporid.progress import ProgressLike
-from leporid.random_stream import below, next_state, stream, to_bits, uniform
 
 _NODES_PER_REPLICA = 4096
 """Averaging replicas slows learning: small graphs get fewer of them."""
@@ -163,8 +162,7 @@ def walk_into(
     state = next_state(stream(seed, name, np.uint64(1)))
     walk[0] = start
     degree = indptr[start + 1] - indptr[start]
-    if len(walk) > 1:
-        walk[1] = indices[indptr[start] + below(to_bits(state), degree)]
+    walk[1] = indices[indptr[start] + below(to_bits(state), degree)]
     for step in range(2, len(walk)):
         following, state = biased_step(indptr, indices, walk[step - 2], walk[step - 1], p, q, state)
         walk[step] = following
@@ -220,14 +218,11 @@ def update_position(
     heads, pulls = space[:n_targets], space[n_targets : 2 * n_targets]
     rows = space[2 * n_targets :]
     # Copied rows are fetched all at once: half the time. Unsigned indices need no sign test.
+    pulls[:] = 0.0
     for t in range(n_targets):
-        source = np.uint32(targets[t])
-        for d in range(dim):
-            heads[t, d], pulls[t, d] = outputs[source, d], 0.0
+        heads[t] = outputs[np.uint32(targets[t])]
     for c in range(n_contexts):
-        source = np.uint32(contexts[c])
-        for d in range(dim):
-            rows[c, d] = inputs[source, d]
+        rows[c] = inputs[np.uint32(contexts[c])]
     for c in range(n_contexts):
         row = np.uint32(contexts[c])
         for t in range(n_targets):

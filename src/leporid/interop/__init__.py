@@ -1,14 +1,13 @@
 """Embeddings into other libraries' models and files, and back; trained models into other systems.
 
 `initialize` fills the tables of a torch module, `to_implicit` those of a model of `implicit`;
-`write_embeddings` and `read_embeddings` know seven file formats. `export_model` writes a trained
+`write_embeddings` and `read_embeddings` know the file formats. `export_model` writes a trained
 model for an index, a database or onnxruntime, and compares their lists with its own.
 
 formats        One call to write embeddings in any format, one to read them back
 model_export   `export_model`: a model into another system, checked against its own lists
 rows           Which embedding belongs in which row of another library's table; `to_implicit`
 torch_modules  `leporid.initialize`: initial embeddings into the tables of any torch module
-torch_tables   Rows that stay near their initial embedding, and new rows among trained ones
 targets        `ModelVectors` into parquet, faiss, Qdrant, PostgreSQL; encoders into ONNX
 """
 

@@ -27,7 +27,7 @@ from leporid.artifacts import (
     write_json,
     write_manifest,
 )
-from leporid.data import VECTOR_READERS, IdMap, Split, vector_id_file, write_log
+from leporid.data import VECTOR_READERS, IdMap, Split, write_log
 from leporid.errors import DataError, UnknownNameError
 from leporid.initializers import InitialEmbeddings
 from leporid.models import find_model, read_trained
@@ -77,28 +77,21 @@ def _write_csv(path: Path, kind: str, ids: pa.Array, embedding: Embedding) -> No
     pcsv.write_csv(pa.table(columns), path, pcsv.WriteOptions(quoting_style="needed"))
 
 
-def _write_npy(path: Path, kind: str, ids: pa.Array, embedding: Embedding) -> None:
-    """One file of vectors, one of ids beside it: row r of both belongs together."""
-    # Arrays of text drop NULs at the end.
-    if pa.types.is_string(ids.type):
-        _names(ids, kind, r"\x00$", "end in NUL", "the npy format")
-    np.save(path, embedding.vectors, allow_pickle=False)
-    plain = np.array(ids.to_pylist()) if len(ids) else np.empty(0, np.int64)
-    np.save(vector_id_file(path), plain, allow_pickle=False)
-
-
-def _write_word2vec(path: Path, kind: str, ids: pa.Array, embedding: Embedding) -> None:
-    """A line `n d`, then one line per row: the id and d numbers, apart by spaces."""
-    names = _names(ids, kind, r"[\s\p{Z}\x1c-\x1f\x85]|^$", "contain spaces", "the word2vec format")
-    _write_lines(path, f"{embedding.n} {embedding.dim}", names, " ", embedding.vectors)
-
-
 def _write_recbole(path: Path, kind: str, ids: pa.Array, embedding: Embedding) -> None:
     """RecBole's header, then id, tab and numbers; `recbole.yaml` makes RecBole read the files."""
-    problem = "are empty or contain tabs or line breaks"
-    names = _names(ids, kind, r"[\t\r\n]|^$", problem, "RecBole's files")
+    names = ids.cast(pa.string())
+    bad = names.filter(pc.match_substring_regex(names, r"[\t\r\n]|^$"))
+    if len(bad):
+        raise DataError(
+            f"{len(bad)} {kind} ids are empty or contain tabs or line breaks, the first is "
+            f"{bad[0].as_py()!r}: RecBole's files cannot hold them, choose another format"
+        )
+    # The shortest decimals that read back to the same float32.
+    columns = [pc.cast(pa.array(column), pa.string()) for column in embedding.vectors.T.copy()]
+    numbers = pc.binary_join_element_wise(*columns, " ")
+    lines = pc.binary_join_element_wise(names, numbers, "\t").to_pylist()
     header = f"{kind[0]}id:token\t{kind}_emb:float_seq"
-    _write_lines(path, header, names, "\t", embedding.vectors)
+    path.write_text("\n".join([header, *lines]) + "\n", encoding="utf-8")
     path.with_name("recbole.yaml").write_text(CONFIG_LINES, encoding="utf-8")
 
 
@@ -118,38 +111,23 @@ def write_benchmark(split: Split, folder: str | Path, name: str | None = None) -
     return [*files, folder / "benchmark.yaml"]
 
 
-def _names(ids: pa.Array, kind: str, refused: str, problem: str, where: str) -> pa.Array:
-    """The ids as text; an error where one matches `refused`, which says `problem` of `where`."""
-    names = ids.cast(pa.string())
-    bad = names.filter(pc.match_substring_regex(names, refused))
-    if len(bad):
-        raise DataError(
-            f"{len(bad)} {kind} ids {problem}, the first is {bad[0].as_py()!r}: "
-            f"{where} cannot hold them, choose another format"
-        )
-    return names
-
-
-def _write_lines(
-    path: Path, header: str, names: pa.Array, separator: str, vectors: NDArray[np.float32]
-) -> None:
-    """One line per row; entries are the shortest decimals that read back to the same float32."""
-    columns = [pc.cast(pa.array(column), pa.string()) for column in vectors.T.copy()]
-    numbers = pc.binary_join_element_wise(*columns, " ")
-    lines = pc.binary_join_element_wise(names, numbers, separator).to_pylist()
-    path.write_text("\n".join([header, *lines]) + "\n", encoding="utf-8")
-
-
-_FORMATS: dict[str, tuple[str, Callable[[Path, str, pa.Array, Embedding], None]]] = {
-    "parquet": ("{side}.parquet", _write_parquet),
-    "npy": ("{side}.npy", _write_npy),
-    "csv": ("{side}.csv", _write_csv),
-    "word2vec": ("{side}.w2v.txt", _write_word2vec),
-    "recbole": ("{name}.{kind}emb", _write_recbole),
-    "implicit": ("{kind}_factors.npy", _write_npy),
+_FILES = {
+    "safetensors": SAFETENSORS,
+    "parquet": "{side}.parquet",
+    "csv": "{side}.csv",
+    "recbole": "{name}.{kind}emb",
+    "npy": "{side}.npy",
+    "word2vec": "{side}.w2v.txt",
+    "implicit": "{kind}_factors.npy",
 }
-"""The file of a side ('users', of kind 'user'), and what writes path, kind, ids and vectors."""
-FORMATS = ("safetensors", *_FORMATS)
+"""The file of a side ('users', of kind 'user'); the last three are read, not written."""
+_WRITERS: dict[str, Callable[[Path, str, pa.Array, Embedding], None]] = {
+    "parquet": _write_parquet,
+    "csv": _write_csv,
+    "recbole": _write_recbole,
+}
+"""What writes path, kind, ids and vectors of a side."""
+FORMATS = ("safetensors", *_WRITERS)
 
 
 def write_embeddings(
@@ -179,8 +157,14 @@ def write_embeddings(
             for side, embedding, ids in embeddings.sides():
                 file = folder / _file(format, side, name or path.resolve().name)
                 known = pa.array(np.arange(embedding.n)) if ids is None else ids.ids
-                _FORMATS[format][1](file, side[:-1], known, embedding)
-                notes[side] = _notes(embedding, ids)
+                _WRITERS[format](file, side[:-1], known, embedding)
+                values = embedding.eigenvalues
+                notes[side] = {
+                    "provenance": dict(embedding.provenance),
+                    "rows": embedding.n,
+                    "eigenvalues": None if values is None else values.tolist(),
+                    "ids": "none" if ids is None else "integer" if ids.is_integer else "string",
+                }
             write_json(folder / PROVENANCE, notes)
             names = sorted(file.name for file in folder.iterdir())
             write_manifest(folder, "embeddings", *names, beside=path)
@@ -191,17 +175,17 @@ def write_embeddings(
 def read_embeddings(path: str | Path, format: str | None = None) -> InitialEmbeddings:
     """Read what `write_embeddings` wrote; the format is recognised by the files' names."""
     path = recovered(path)
-    if format is not None and format not in FORMATS:
-        raise UnknownNameError("format", format, FORMATS)
+    if format is not None and format not in _FILES:
+        raise UnknownNameError("format", format, _FILES)
     if path.is_file():
         return InitialEmbeddings.load(path)
     if not path.is_dir():
         raise DataError(f"no such file or folder: {path}")
     if format is None:
-        held = [name for name in FORMATS if any(path.glob(_file(name, "users")))]
+        held = [name for name in _FILES if any(path.glob(_file(name, "users")))]
         if len(held) != 1:
             what = " and ".join(held) or "no embeddings"
-            raise DataError(f"{path} holds {what}: name the format, one of {', '.join(FORMATS)}")
+            raise DataError(f"{path} holds {what}: name the format, one of {', '.join(_FILES)}")
         format = held[0]
     if format == "safetensors":
         return InitialEmbeddings.load(path / SAFETENSORS)
@@ -227,19 +211,7 @@ def read_any(path: str | Path) -> InitialEmbeddings:
 
 def _file(format: str, side: str, name: str = "*") -> str:
     """The file of a side, or the pattern for files of any data set."""
-    if format == "safetensors":
-        return SAFETENSORS
-    return _FORMATS[format][0].format(side=side, kind=side[:-1], name=name)
-
-
-def _notes(embedding: Embedding, ids: IdMap | None) -> dict[str, Any]:
-    values = embedding.eigenvalues
-    return {
-        "provenance": dict(embedding.provenance),
-        "rows": embedding.n,
-        "eigenvalues": None if values is None else values.tolist(),
-        "ids": "none" if ids is None else "integer" if ids.is_integer else "string",
-    }
+    return _FILES[format].format(side=side, kind=side[:-1], name=name)
 
 
 def _read_side(

@@ -9,7 +9,7 @@ import numpy as np
 
 from leporid.artifacts import atomic_folder, write_json
 from leporid.errors import ConfigError, UnknownNameError
-from leporid.evaluation import chunk_rows, masked_top_k
+from leporid.evaluation import chunk_rows
 from leporid.interop.targets import TARGETS, ModelVectors, Positions
 from leporid.models import Recommender
 
@@ -75,7 +75,7 @@ def export_model(
         if check and (to != "pgvector" or address):
             users = np.flatnonzero(sizes).astype(np.int32)  # of which some, evenly spread
             users = users[np.linspace(0, len(users) - 1, min(check, len(users))).astype(np.int64)]
-            parity = compare(model, users, target.search(vectors, users, n))
+            parity = compare(model, vectors, users, target.search(vectors, users, n))
         blank = int((sizes == 0).sum())
         about: Any = {"model": model.name, "config": model.config.to_dict(), "target": to}
         about |= {"width": vectors.width, "users": len(vectors.users), "items": len(vectors.items)}
@@ -85,17 +85,23 @@ def export_model(
     return parity
 
 
-def compare(model: Recommender, users: Positions, found: Positions) -> Parity:
+def compare(
+    model: Recommender, vectors: ModelVectors, users: Positions, found: Positions
+) -> Parity:
     """Compare lists of item positions with the model's, or with those of its first stage."""
     n, equal, recall = found.shape[1], 0, 0.0
-    step = chunk_rows(model.known.n_items)
+    step = chunk_rows(len(vectors.items))
     for first in range(0, len(users), step):
         some, theirs = users[first : first + step], found[first : first + step]
-        own = _own_lists(model, some, n)
+        ranks_all = model.vectors_rank == "everything"
+        if ranks_all:
+            own = model.top_k(some, n).items
+        else:
+            own = vectors.top_k(vectors.users[some], vectors.seen.take(some), n)
         shared = [len(np.intersect1d(a[a >= 0], b)) for a, b in zip(own, theirs, strict=True)]
         share = np.array(shared) / np.maximum((own >= 0).sum(axis=1), 1)
         same = share == 1
-        if model.vectors_rank == "everything":
+        if ranks_all:
             scores = model.score(some)
             largest = np.abs(scores).max(axis=1, keepdims=True)
             values = [np.take_along_axis(scores, np.maximum(x, 0), axis=1) for x in (own, theirs)]
@@ -103,11 +109,3 @@ def compare(model: Recommender, users: Positions, found: Positions) -> Parity:
             same = ((close & (theirs >= 0)) | (own < 0)).all(axis=1)
         equal, recall = equal + int(same.sum()), recall + float(share.sum())
     return Parity(len(users), n, equal, recall / max(len(users), 1))
-
-
-def _own_lists(model: Recommender, users: Positions, n: int) -> Positions:
-    if model.vectors_rank == "everything":
-        return model.top_k(users, n).items
-    histories = model.known.sequences().take(users)
-    products = model.user_vectors(histories, users) @ model.item_vectors().T
-    return masked_top_k(products, n, seen=histories).items

@@ -90,22 +90,17 @@ def _lists(vectors: NDArray[np.float32]) -> pa.Array:
     return pa.FixedSizeListArray.from_arrays(pa.array(vectors.ravel()), vectors.shape[1])
 
 
+@dataclass
 class ParquetFiles:
     """`items.parquet` and `users.parquet`, for everything that has its own search."""
 
-    def __init__(
-        self,
-        folder: Path,
-        model: Any = None,
-        *,
-        approximate: bool = False,
-        address: str | None = None,
-        name: str = "leporid",
-    ) -> None:
-        self.folder, self.model, self.approximate = folder, model, approximate
-        self.address, self.name = address, name
-        self.notes: dict[str, Any] = {}
-        """What a reader of `export.json` must know besides."""
+    folder: Path
+    model: Any = None
+    approximate: bool = False
+    address: str | None = None
+    name: str = "leporid"
+    notes: dict[str, Any] = field(default_factory=dict)
+    """What a reader of `export.json` must know besides."""
 
     def write(self, vectors: ModelVectors) -> None:
         """`items.parquet` (`id`, `vector`), and `users.parquet` with `seen`, item ids, as well."""
@@ -150,16 +145,11 @@ class FaissIndex(ParquetFiles):
         if self.approximate:
             index.hnsw.efSearch = max(64, 2 * count)
         _, found = index.search(np.ascontiguousarray(vectors.users[users]), count)
-        return _unseen(found, hidden.take(users), n)
-
-
-def _unseen(found: NDArray[Any], hidden: Sequences, n: int) -> Positions:
-    """The first `n` of each row that are not hidden."""
-    kept = np.full((len(found), n), -1, np.int32)
-    for row, items in enumerate(found):
-        free = items[(items >= 0) & ~np.isin(items, hidden.of(row))][:n]
-        kept[row, : len(free)] = free
-    return kept
+        kept = np.full((len(users), n), -1, np.int32)
+        for row, items in enumerate(found):
+            free = items[(items >= 0) & ~np.isin(items, hidden.of(users[row]))][:n]
+            kept[row, : len(free)] = free
+        return kept
 
 
 class QdrantCollections(ParquetFiles):
@@ -282,6 +272,7 @@ def _escaped(ids: pa.Array) -> list[str]:
     return [str(value).translate(marks) for value in ids.to_pylist()]
 
 
+@dataclass
 class OnnxEncoder(ParquetFiles):
     """`encoder.onnx` beside the parquet files.
 
@@ -291,14 +282,14 @@ class OnnxEncoder(ParquetFiles):
     float32[users, width].
     """
 
-    def __init__(self, folder: Path, model: Any, **options: Any) -> None:
+    def __post_init__(self) -> None:
+        model = self.model
         if model.name not in HISTORY_MODELS:
             raise ConfigError(
                 f"{model.name} does not read histories in time order: ONNX is for "
                 f"{', '.join(HISTORY_MODELS)}; other models' vectors go to parquet or an index"
             )
-        super().__init__(folder, model, **options)
-        self._reads_users, sampling = hasattr(model, "user_table"), model.sampling()
+        self._reads_users, sampling = model.user_table() is not None, model.sampling()
         repeats = sampling.kind == "windows" and sampling.repeat
         short = "its first item, repeated" if repeats else "-1"
         self.notes = {"history_length": sampling.length, "short_histories_begin_with": short}

@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Union
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from leporid.data import IdMap
 from leporid.errors import ConfigError, DataError, UnknownNameError, import_extra
-from leporid.initializers import InitialEmbeddings, standardizes
+from leporid.initializers import InitialEmbeddings, nearest_by_content, standardizes
 from leporid.interop.formats import read_embeddings
 from leporid.interop.rows import match_rows
+from leporid.models import neighbour_rows
 from leporid.spectral import Embedding, standardize
 
 if TYPE_CHECKING:
@@ -24,6 +26,10 @@ if TYPE_CHECKING:
 Table = Union[str, "nn.Module", "nn.Parameter"]
 Tables = Table | Sequence[Table] | None
 Scale = float | Literal["auto", "match"] | None
+_NEIGHBOURS = 5
+"""Trained rows whose mean a new row is."""
+_FREE = 1e30
+"""The limit of rows without a bound."""
 
 
 class _Plan(NamedTuple):
@@ -136,16 +142,43 @@ def _check_freeze(freeze: Any, max_delta: float, layer: nn.Module | None, name: 
 def _write(plans: list[_Plan], freeze: bool | str, max_delta: float) -> None:
     import torch
 
-    from leporid.interop.torch_tables import bound_rows
-
     for plan in plans:
+        index = torch.from_numpy(plan.rows).to(plan.table.device)
         with torch.no_grad():
             values = torch.from_numpy(plan.vectors).to(plan.table.device, plan.table.dtype)
-            plan.table[torch.from_numpy(plan.rows).to(plan.table.device)] = values
+            plan.table[index] = values
         if freeze == "bounded":
-            bound_rows(plan.owner, plan.attribute, plan.rows, max_delta)
+            _bound_rows(plan, index, max_delta)
         elif freeze:
             plan.table.requires_grad_(False)
+
+
+def _bound_rows(plan: _Plan, index: torch.Tensor, max_delta: float) -> None:
+    """Rows farther from where they are now than their limit are read at its edge."""
+    import torch
+    from torch.nn.utils import parametrize
+
+    class BoundedRows(torch.nn.Module):
+        start: torch.Tensor
+        limit: torch.Tensor
+
+        def forward(self, weight: torch.Tensor) -> torch.Tensor:
+            """Rows within their ball keep every bit."""
+            delta = weight - self.start
+            length = torch.linalg.vector_norm(delta, dim=1, keepdim=True)
+            edge = self.start + delta * (self.limit / torch.maximum(length, self.limit))
+            return torch.where(length > self.limit, edge, weight)
+
+        def right_inverse(self, weight: torch.Tensor) -> torch.Tensor:
+            """Values that are assigned are the trainable ones."""
+            return weight
+
+    table, bounds = plan.table.detach(), BoundedRows()
+    limit = torch.full((len(table), 1), _FREE, dtype=table.dtype, device=table.device)
+    limit[index] = max_delta * table[index].float().square().sum(dim=1).mean().sqrt().to(table)
+    bounds.register_buffer("start", table.clone())  # their names in saved state dicts
+    bounds.register_buffer("limit", limit)
+    parametrize.register_parametrization(plan.owner, plan.attribute, bounds)
 
 
 def _among_trained(
@@ -156,9 +189,7 @@ def _among_trained(
     new: Any,
     name: str,
 ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-    """The new rows of a table, and their vectors among the trained ones."""
-    from leporid.interop.torch_tables import rows_among_trained
-
+    """The new rows of a table, and for each the mean of the trained rows nearest to it."""
     named = np.unique(np.asarray([] if new is None else new, dtype=np.int64))
     if len(stray := np.setdiff1d(named, own)):
         first = stray[:3].tolist()
@@ -166,8 +197,11 @@ def _among_trained(
     known = ~np.isin(own, named)
     if known.all() or not known.any():
         raise DataError(f"{name!r} needs new rows and trained ones: rows= names {len(named)} rows")
-    trained = table.detach().float().cpu().numpy()[own[known]]
-    return own[~known], rows_among_trained(source.vectors[order], known, trained)
+    trained, vectors = table.detach().float().cpu().numpy()[own[known]], source.vectors[order]
+    unit = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-30)
+    same, rows = np.zeros(len(vectors), np.int64), np.flatnonzero(~known)
+    near = nearest_by_content(sparse.csr_array(unit), rows, _NEIGHBOURS, same, known)
+    return own[~known], neighbour_rows(trained, near[:, known], None)
 
 
 def _names(module: nn.Module, tables: Tables) -> list[str]:

@@ -1,18 +1,18 @@
 from .blend import Blend as Blend
+from .blend import pick_blend as pick_blend
 from .shared.catalogue import GENERAL as GENERAL
 from .shared.catalogue import available as available
 from .shared.catalogue import describe as describe
 from .shared.catalogue import get as get
 from .shared.catalogue import register as register
 from .shared.cold_start import ContentNeighbours as ContentNeighbours
-from .shared.fitting import everything as everything
 from .shared.lists import HistoryUnsupportedError as HistoryUnsupportedError
 from .shared.lists import ItemNeighbours as ItemNeighbours
 from .shared.lists import VectorsUnsupportedError as VectorsUnsupportedError
 from .shared.neural import NeuralRecommender as NeuralRecommender
-from .shared.recommendation_file import write_recommendations as write_recommendations
 from .shared.recommender import Recommender as Recommender
 from .shared.saved import FittedArray as FittedArray
+from .shared.saved import everything as everything
 from .shared.saved import find_model as find_model
 from .shared.saved import read_trained as read_trained
 from .shared.tables import BuildContext as BuildContext
@@ -22,3 +22,4 @@ from .shared.train import continued as continued
 from .shared.train import fit_sentence as fit_sentence
 from .shared.train import named_recipe as named_recipe
 from .shared.train import train as train
+from .shared.train import write_recommendations as write_recommendations

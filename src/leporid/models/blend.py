@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -13,14 +14,24 @@ from numpy.typing import NDArray
 from leporid.config import Config, checked, setting
 from leporid.data import Interactions, Sequences, Split
 from leporid.errors import ConfigError, DataError
-from leporid.evaluation import masked_top_k
+from leporid.evaluation import (
+    Comparison,
+    TopK,
+    combine,
+    compare,
+    evaluate,
+    ingredients,
+    masked_top_k,
+    parse_metric,
+)
 from leporid.models.shared import catalogue
-from leporid.models.shared.fitting import Fitting, everything
 from leporid.models.shared.lists import HistoryUnsupportedError, Indices, Scores
 from leporid.models.shared.recommender import Recommender
+from leporid.models.shared.saved import Fitting, everything
 from leporid.models.shared.train import train
 from leporid.progress import ProgressLike
 
+_MAX_PICKS, _MAX_USERS = 5, 5_000
 _PARTS: dict[str, Any] = {"model": str, "settings": dict, "init": str | None, "weight": float}
 
 
@@ -135,3 +146,89 @@ class Blend(Recommender):
             member._restore(own)
             members.append(member)
         self.members = tuple(members)
+
+
+def pick_blend(
+    lists: Sequence[NDArray[np.int32]],
+    part: Split,
+    metric: str,
+    progress: ProgressLike | None = None,
+) -> tuple[dict[int, int], Comparison] | None:
+    """Which models to blend, by their lists, the best model first: place -> weight, and the gain.
+
+    Members are picked greedily, with repetition, on the test items of `part`; `lists` are those of
+    its users in their order. The gain over the best model is cross-validated: each half of the
+    users evaluates the blend that the other half picks. None where no second member helps.
+    """
+    users = np.unique(part.test.user)
+    some = slice(None, None, -(-len(users) // _MAX_USERS))
+    part = replace(part, test=part.test.select(np.isin(part.test.user, users[some])))
+    lists = [top[some] for top in lists]
+    even = np.arange(len(lists[0])) % 2 == 0
+    known: dict[tuple[int, ...], NDArray[np.float64]] = {}
+
+    def columns(picked: Sequence[int]) -> NDArray[np.float64]:
+        key = tuple(sorted(picked))
+        if key not in known:
+            if progress is not None:
+                progress.advance()
+            known[key] = _evaluated(fuse([lists[member] for member in key]), part, metric)
+        return known[key]
+
+    picked = _pick(columns, len(lists), slice(None))
+    if len(set(picked)) < 2 or len(even) < 2:
+        return None
+    single, crosswise = columns([0]), np.empty_like(columns([0]))
+    for half in (even, ~even):
+        crosswise[~half] = columns(_pick(columns, len(lists), half))[~half]
+    gain = compare(crosswise, single, metric, name_a="the blend", name_b="its best member")
+    return dict(Counter(picked)), gain
+
+
+def _pick(
+    columns: Callable[[Sequence[int]], NDArray[np.float64]], finalists: int, users: Any
+) -> list[int]:
+    """Members one by one, with repetition, as long as these users gain."""
+    picked = [0]
+    best = _value(columns(picked)[users])
+    while len(picked) < _MAX_PICKS:
+        trials = [(_value(columns([*picked, i])[users]), -i) for i in range(finalists)]
+        value, member = max(trials)
+        if value <= best:
+            break
+        best, picked = value, [*picked, -member]
+    return picked
+
+
+def fuse(lists: Sequence[NDArray[np.int32]]) -> NDArray[np.int32]:
+    """int32[m, k]: the items of several lists of k by the sum of 1 / (damping + rank)."""
+    k = lists[0].shape[1]
+    weight = 1 / (BlendConfig.damping + np.arange(k))
+    items = np.hstack(lists)
+    votes = np.where(items < 0, -np.inf, np.tile(weight, len(lists))[None, :])
+    order = np.argsort(items, axis=1, kind="stable")
+    items, votes = (np.take_along_axis(a, order, axis=1) for a in (items, votes))
+    total = votes.copy()
+    for shift in range(1, len(lists)):
+        same = items[:, :-shift] == items[:, shift:]
+        total[:, :-shift] += np.where(same, votes[:, shift:], 0)
+    total[:, 1:][items[:, 1:] == items[:, :-1]] = -np.inf  # counted once
+    best = np.argsort(-total, axis=1, kind="stable")[:, :k]
+    fused = np.take_along_axis(items, best, axis=1)
+    return np.where(np.isinf(np.take_along_axis(total, best, axis=1)), -1, fused).astype(np.int32)
+
+
+def _evaluated(lists: NDArray[np.int32], part: Split, metric: str) -> NDArray[np.float64]:
+    """float64[m, c]: what the metric is made of, per user."""
+    cut = parse_metric(metric)[1]
+    top = np.full((part.n_users, cut), -1, np.int32)
+    top[np.unique(part.test.user)] = lists[:, :cut]
+    names = ingredients(metric)
+    families = [name.partition("@")[0] for name in names]
+    given = TopK(top, np.zeros(top.shape, np.float32))
+    table = evaluate(given, part, at=(cut,), metrics=families)
+    return np.column_stack([table.per_user(name) for name in names])
+
+
+def _value(columns: NDArray[np.float64]) -> float:
+    return float(combine(list(columns.mean(axis=0))))

@@ -14,13 +14,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar, cast
 
-import torch
 from torch import Tensor, nn
 
 from leporid.config import setting
 from leporid.models.shared.catalogue import GENERAL
-from leporid.models.shared.losses import table_bpr_loss
-from leporid.models.shared.neural_kinds import DotProduct, UserTableRecommender
+from leporid.models.shared.layers import table_bpr_loss
+from leporid.models.shared.neural import NeuralRecommender
 from leporid.models.shared.tables import BuildContext
 from leporid.space import Choice, Float, SearchSpace
 from leporid.training import Batch, Sampling, TrainingConfig
@@ -43,7 +42,7 @@ class BPRNetwork(nn.Module):
         self.users, self.items = context.user_table(), context.item_table()
 
 
-class BPR(UserTableRecommender, DotProduct):
+class BPR(NeuralRecommender):
     """Matrix factorisation trained to rank."""
 
     name = "bpr"
@@ -76,8 +75,8 @@ class BPR(UserTableRecommender, DotProduct):
         rows = batch.users, batch.positives, batch.negatives
         return table_bpr_loss(*tables, *rows, self.config.regularization)
 
-    def row_scores(self, rows: Tensor, recent: Tensor | None) -> Tensor:
-        return torch.mm(rows, self.net.items.weight.T)
+    def encode(self, rows: Tensor | None, recent: Tensor | None) -> Tensor:
+        return cast(Tensor, rows)
 
     def item_outputs(self) -> Tensor:
         return cast(Tensor, self.net.items.weight)

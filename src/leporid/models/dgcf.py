@@ -29,8 +29,7 @@ from torch.nn import functional
 from leporid.config import setting
 from leporid.errors import ConfigError
 from leporid.models.shared.catalogue import GENERAL
-from leporid.models.shared.layers import EdgeProducts
-from leporid.models.shared.neural_kinds import GraphConfig, GraphRecommender
+from leporid.models.shared.graph import EdgeProducts, GraphConfig, GraphRecommender
 from leporid.models.shared.tables import BuildContext
 from leporid.space import Choice, Float, Int, SearchSpace
 

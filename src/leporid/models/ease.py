@@ -34,7 +34,7 @@ class EASEConfig(ProfileConfig):
 
     max_items: int = setting(30_000, at_least=1)
     """With more items, or too little memory, each is regressed on its nearest items only."""
-    l2: float = setting(1000.0, above=0)
+    l2: float = setting(300.0, above=0)
     """The ridge lambda; with 0 the inverse need not exist."""
     neighbours: int = setting(500, at_least=1)
     """How many items those are."""

@@ -33,7 +33,7 @@ from leporid.space import Float, Int, SearchSpace
 class GFCFConfig(ProfileConfig):
     max_items: int = setting(25_000, at_least=1)
     """A matrix of as many rows is the largest: 8 n_items^2 bytes are 5 GB at this limit."""
-    rank: int = setting(256, at_least=1)
+    rank: int = setting(128, at_least=1)
     """k: singular vectors that the ideal low-pass filter lets through."""
     alpha: float = setting(0.3, at_least=0)
     """Weight of the ideal low-pass filter beside the linear one."""

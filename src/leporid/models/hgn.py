@@ -21,11 +21,12 @@ from typing import Any, ClassVar, Literal, cast
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from leporid.config import setting
 from leporid.models.shared.catalogue import GENERAL
-from leporid.models.shared.losses import bpr_loss, row_penalty
-from leporid.models.shared.neural_kinds import DotProduct, UserTableRecommender, with_constant
+from leporid.models.shared.layers import row_penalty, with_constant
+from leporid.models.shared.neural import NeuralRecommender
 from leporid.models.shared.tables import BuildContext
 from leporid.space import Choice, Float, Int, SearchSpace
 from leporid.training import Batch, Sampling, TrainingConfig
@@ -83,7 +84,7 @@ class HGNNetwork(nn.Module):
         return cast(Tensor, user + pooled + recent.sum(dim=1))
 
 
-class HGN(UserTableRecommender, DotProduct):
+class HGN(NeuralRecommender):
     """Feature gating, instance gating and item-item products over short windows."""
 
     name = "hgn"
@@ -123,7 +124,7 @@ class HGN(UserTableRecommender, DotProduct):
         if net.bias is not None:
             scores = scores + net.bias[rows]
         positive, negative = scores.chunk(2, dim=1)
-        loss = bpr_loss(positive, negative)
+        loss = functional.softplus(negative - positive).mean()
         if self.config.regularization:
             penalty = row_penalty(net.users.weight, batch.users, len(batch))
             penalty = penalty + row_penalty(net.items.weight, batch.history, len(batch))
@@ -131,7 +132,7 @@ class HGN(UserTableRecommender, DotProduct):
             loss = loss + self.config.regularization * penalty
         return loss
 
-    def row_scores(self, rows: Tensor, recent: Tensor | None) -> Tensor:
+    def scores(self, rows: Tensor | None, recent: Tensor | None) -> Tensor:
         scores = torch.mm(self._next(rows, recent), self.net.outputs.weight.T)
         return scores if self.net.bias is None else scores + self.net.bias
 

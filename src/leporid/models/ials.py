@@ -10,7 +10,7 @@ near the users' largest singular vectors.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,13 +41,14 @@ _BLOCKS = 64
 
 @dataclass(frozen=True, kw_only=True)
 class IALSConfig(ProfileConfig):
-    dim: int = setting(64, at_least=1)
-    """Number of factors D."""
+    dim: int | Literal["auto"] = setting("auto", at_least=1)
+    """Number of factors D; `auto`: one for 32 items, from 16 to 256."""
     iterations: int = setting(10, at_least=1)
     """Each solves all items, then all users."""
-    unobserved_weight: float = setting(0.1, at_least=0)
-    """alpha_0: the weight of every pair towards 0; an observed pair has 1, or its own."""
-    l2: float = setting(0.01, above=0)
+    unobserved_weight: float | Literal["auto"] = setting("auto", at_least=0)
+    """alpha_0: the weight of every pair towards 0; an observed pair has 1, or its own. `auto`: 2
+    times the square root of the share of pairs that are observed."""
+    l2: float = setting(0.003, above=0)
     """The penalty lambda; with 0 the solution need not be unique."""
     frequency_exponent: float = 1.0
     """nu: lambda is multiplied by (a row's weights in all + alpha_0 x columns)^nu."""
@@ -76,10 +77,15 @@ class IALS(ProfileRecommender):
     def _fit(self, split: Split, *, seed: int, progress: ProgressLike) -> None:
         profiles = self._remember(split.train)
         by_item = canonical(profiles.T)
+        given, weight = self.config.dim, self.config.unobserved_weight
+        dim = given if isinstance(given, int) else min(max(16, split.n_items // 32), 256)
+        if weight == "auto":
+            weight = 2 * float(np.sqrt(profiles.nnz / (split.n_users * split.n_items)))
+        self.config = self.config.replace(dim=dim, unobserved_weight=weight)
         progress.start("ials", self.config.iterations)
         with one_thread_pool() as threads:
-            users = first_factors(profiles, by_item, self.config.dim, seed)
-            items = np.zeros((split.n_items, self.config.dim), dtype=np.float32)
+            users = first_factors(profiles, by_item, dim, seed)
+            items = np.zeros((split.n_items, dim), dtype=np.float32)
             for sweep in range(self.config.iterations):
                 items = Columns.of(users, self.config).solve(by_item, items, threads)
                 before = users if sweep < self.config.iterations - 1 else None

@@ -30,10 +30,10 @@ _COUNTS_SHRINK = 1e9
 class KNNConfig(ProfileConfig):
     """Settings of the neighbourhood models, as in the RecSys'19 evaluation study."""
 
-    k: int = setting(400, at_least=1)
+    k: int = setting(100, at_least=1)
     """Neighbours of each row."""
     similarity: Literal["jaccard", "cosine", "asymmetric_cosine", "tversky", "dice"] = "jaccard"
-    shrink: float = setting(0.0, at_least=0)
+    shrink: float = setting(20.0, at_least=0)
     """Added to the denominator: similarities that rest on few shared entries get smaller."""
     weighting: Literal["none", "tfidf", "bm25"] = "none"
     """Of the entries of a cosine: users with few items count more, in "bm25" popular items less."""

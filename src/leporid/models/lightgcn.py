@@ -20,8 +20,7 @@ from torch import Tensor, nn
 
 from leporid.config import setting
 from leporid.models.shared.catalogue import GENERAL
-from leporid.models.shared.layers import Propagation
-from leporid.models.shared.neural_kinds import GraphConfig, GraphRecommender
+from leporid.models.shared.graph import GraphConfig, GraphRecommender, Propagation
 from leporid.models.shared.tables import BuildContext
 from leporid.space import Choice, Float, Int, SearchSpace
 

@@ -23,7 +23,7 @@ from torch.nn import functional
 from leporid.config import setting
 from leporid.errors import ConfigError
 from leporid.models.shared.catalogue import GENERAL
-from leporid.models.shared.neural_kinds import UserTableRecommender
+from leporid.models.shared.neural import NeuralRecommender
 from leporid.models.shared.tables import BuildContext
 from leporid.space import Choice, Float, Int, SearchSpace
 from leporid.training import Batch, Sampling, TrainingConfig
@@ -36,7 +36,6 @@ _PAIRS = 2**18
 class NCFConfig(TrainingConfig):
     batch_size: int = setting(1024, at_least=1)
     """Positives in a step; each brings its negatives."""
-    steps: int = setting(5000, at_least=1)
     lr: float = setting(2e-3, above=0)
     layers: tuple[int, ...] = setting((64, 32, 16), at_least=1)
     """Widths of the perceptron after the 2 D inputs."""
@@ -88,7 +87,7 @@ class NCFNetwork(nn.Module):
         return cast(Tensor, product + self.mlp_output(hidden)[..., 0])
 
 
-class NCF(UserTableRecommender):
+class NCF(NeuralRecommender):
     """NeuMF whose towers both have the initial embeddings."""
 
     name = "ncf"
@@ -136,7 +135,7 @@ class NCF(UserTableRecommender):
     def user_table(self) -> Tensor:
         return cast(Tensor, self.prepared())
 
-    def row_scores(self, rows: Tensor, recent: Tensor | None) -> Tensor:
+    def scores(self, rows: Tensor | None, recent: Tensor | None) -> Tensor:
         items = self.net.gmf_items.weight, self.net.mlp_items.weight
-        parts = torch.split(rows, max(1, _PAIRS // len(items[0])))
+        parts = torch.split(cast(Tensor, rows), max(1, _PAIRS // len(items[0])))
         return torch.cat([self.net(*part.chunk(2, dim=1), *items) for part in parts])

@@ -24,8 +24,7 @@ from torch.nn import functional
 
 from leporid.config import setting
 from leporid.models.shared.catalogue import GENERAL
-from leporid.models.shared.layers import Propagation
-from leporid.models.shared.neural_kinds import GraphConfig, GraphRecommender
+from leporid.models.shared.graph import GraphConfig, GraphRecommender, Propagation
 from leporid.models.shared.tables import BuildContext
 from leporid.space import Choice, Float, SearchSpace
 

@@ -23,11 +23,11 @@ from leporid.space import Choice, Float, Int, SearchSpace
 
 @dataclass(frozen=True, kw_only=True)
 class P3AlphaConfig(ProfileConfig):
-    top_k: int = setting(400, at_least=1)
+    top_k: int = setting(75, at_least=1)
     """Targets kept for each item; then, of these, sources kept for each target."""
-    alpha: float = setting(1.0, at_least=0)
+    alpha: float = setting(0.5, at_least=0)
     """Every transition probability is raised to this power; 1 is the plain walk."""
-    normalize: bool = False
+    normalize: bool = True
     """Whether the targets kept for an item are made to sum to 1."""
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from leporid.config import setting
 from leporid.models.p3alpha import P3Alpha, P3AlphaConfig
 from leporid.models.shared.profiles import WINDOW_SPACE
 from leporid.space import Choice, Float, Int, SearchSpace
@@ -12,7 +13,10 @@ from leporid.space import Choice, Float, Int, SearchSpace
 
 @dataclass(frozen=True, kw_only=True)
 class RP3BetaConfig(P3AlphaConfig):
-    beta: float = 0.6
+    top_k: int = setting(400, at_least=1)
+    alpha: float = setting(0.4, at_least=0)
+    normalize: bool = False
+    beta: float = 0.4
     """A target is divided by its popularity to this power; 0 is P3alpha."""
 
 

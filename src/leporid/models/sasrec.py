@@ -29,12 +29,10 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from leporid.config import setting
-from leporid.data import Sequences
 from leporid.errors import ConfigError
 from leporid.models.shared.catalogue import GENERAL
-from leporid.models.shared.layers import causal_attention, dropout
-from leporid.models.shared.losses import in_closed_form, softmax_loss
-from leporid.models.shared.neural_kinds import DotProduct
+from leporid.models.shared.layers import causal_attention, dropout, in_closed_form, softmax_loss
+from leporid.models.shared.neural import NeuralRecommender
 from leporid.models.shared.tables import BuildContext
 from leporid.space import Choice, Float, Int, SearchSpace
 from leporid.training import Batch, Sampling, TrainingConfig
@@ -51,7 +49,6 @@ class SASRecConfig(TrainingConfig):
     )
     batch_size: int = setting(128, at_least=1)
     """Sequences in a step."""
-    steps: int = setting(5000, at_least=1)
     length: int = setting(100, at_least=1)
     """n, the longest sequence read."""
     layers: int = setting(2, at_least=1)
@@ -157,7 +154,7 @@ def to_front(history: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     return history.gather(1, position), position, count
 
 
-class SASRec(DotProduct):
+class SASRec(NeuralRecommender):
     """Self-attention over the last items; item vectors only."""
 
     name = "sasrec"
@@ -224,9 +221,6 @@ class SASRec(DotProduct):
         known = positives >= 0
         return (loss * known).sum() / known.sum()
 
-    def scores(self, users: Tensor, recent: Tensor | None) -> Tensor:
-        return torch.mm(self.encode(None, recent), self.net.items.weight.T)
-
     def encode(self, rows: Tensor | None, recent: Tensor | None) -> Tensor:
         assert recent is not None
         history, position, count = to_front(recent)
@@ -235,6 +229,3 @@ class SASRec(DotProduct):
 
     def item_outputs(self) -> Tensor:
         return cast(Tensor, self.net.items.weight)
-
-    def history_scores(self, recent: Tensor | None, histories: Sequences) -> Tensor:
-        return self.scores(torch.empty(0), recent)

@@ -33,12 +33,13 @@ _FIRST = 64
 
 @dataclass(frozen=True, kw_only=True)
 class SLIMConfig(ProfileConfig):
-    """Settings of SLIM, in scikit-learn's words for the elastic net."""
+    """Settings of SLIM. Its penalties do not depend on the number of users."""
 
-    alpha: float = setting(0.01, above=0)
-    """Strength of the penalty, relative to the number of users."""
-    l1_ratio: float = setting(0.1, at_least=0, at_most=1)
-    """Share of the penalty that is L1; the rest is L2."""
+    removed: ClassVar[dict[str, float]] = {"alpha": 0.01, "l1_ratio": 0.1}
+    l1: float = setting(1.0, at_least=0)
+    """The L1 penalty: an item needs this many users in common before it gets a weight."""
+    l2: float = setting(100.0, at_least=0)
+    """The L2 penalty, as in EASE."""
     positive: bool = True
     """Whether weights must not be negative, as in the original."""
     top_k: int = setting(400, at_least=1)
@@ -50,14 +51,14 @@ class SLIMConfig(ProfileConfig):
 
 
 class SLIM(ItemWeights):
-    """Scores P W: P the profiles, w_j = argmin |x_j - X w|^2 / 2n + penalty, w_jj = 0."""
+    """Scores P W, w_j = argmin |x_j - X w|^2 / 2 + l1 |w| + l2 |w|^2 / 2 with w_jj = 0."""
 
     name = "slim"
     config_class = SLIMConfig
     config: SLIMConfig
     search_space: ClassVar[SearchSpace] = {
-        "alpha": Float(1e-3, 1.0, log=True),
-        "l1_ratio": Float(1e-3, 1.0, log=True),
+        "l1": Float(0.03, 10.0, log=True),
+        "l2": Float(3.0, 3000.0, log=True),
         "top_k": Int(5, 1000, log=True),
         **WINDOW_SPACE,
     }
@@ -71,13 +72,12 @@ def slim_weights(
 ) -> sparse.csr_array:
     """float32[n_items, n_items]: W, column j the elastic net of item j on all others."""
     progress = progress or NullProgress()
-    n_users, n_items = profiles.shape
+    n_items = profiles.shape[1]
     gram = canonical(profiles.T @ profiles)
     parts, diagonal = csr_parts(gram), gram.diagonal().astype(np.float64)
-    penalty = n_users * config.alpha
     problem = (
-        penalty * config.l1_ratio,
-        penalty * (1.0 - config.l1_ratio),
+        config.l1,
+        config.l2,
         config.positive,
         config.max_iterations,
         config.tolerance,

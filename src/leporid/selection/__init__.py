@@ -1,22 +1,24 @@
 """Which model and initialisation for a log: a search within a budget of time, ending in a run.
 
-Candidates are evaluated on an inner validation split, in rungs of more and more users and steps. A
-journal makes a killed search go on; the time for the final fits is kept from the beginning.
+Candidates are evaluated on an inner validation split. Every family of models has its first trials,
+then the time goes where the upper confidence bound is. A journal makes a killed search go on; the
+time for the final fits is kept from the beginning.
 
-answer             What a session works with, what it fitted, what a folder already holds
-blending           Which finished candidates make a blend that is above the best of them
+answer             The answer in a folder, written in one step and read again
 budget             Durations, the timer of a budget, and the guard that stops work at a deadline
 candidates         The problem, candidates in their order, variants of their settings, trials
 choice             `choose` and its answer
-decision           Which candidate: the best value, a faster one that is level, or a blend
+decision           What is fitted at the end: the best candidate, or a blend above it
 evaluator          `TrialEvaluator`: fits a candidate and evaluates it on the inner split
 events             The events of a search in its journal, and a progress line for each
 finalise           From the search to a deployed model: decide, test once, fit on everything
+priors             Families of models, and which did well on logs like this one
+report             The HTML page: charts, tables, examples
 runtime_estimates  Seconds of fits, from small shares of the log and from earlier trials
 schedule           What is run in which order, and how many steps networks get
-search             Rounds and rungs, by paired differences
+search             Runs trials, and keeps the time for the end
 subprocess_runner  Runs a task in a process that is killed at its deadline
-summary            chosen.json and the HTML page: why this model, the table, commands
+summary            The answer in words, its table and its commands
 """
 
 import lazy_loader

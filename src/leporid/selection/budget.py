@@ -37,7 +37,7 @@ def parse_duration(text: str | float) -> float:
 def format_duration(seconds: float) -> str:
     """1h30m, 4m10s, 12.3s."""
     if seconds < 60:
-        return f"{seconds:.3g}s"
+        return f"{round(seconds, 1):g}s"
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return "".join(f"{n}{u}" for n, u in ((hours, "h"), (minutes, "m"), (rest, "s")) if n)

@@ -1,16 +1,12 @@
-"""What is searched: the problem, candidates (models, initialisations, settings) and their trials.
-
-Properties of a log only order the candidates; they never exclude one. If the log has an order,
-sequential models go first (SASRec and DLR2 lead in results/README.md); otherwise they go last.
-"""
+"""What is searched: the problem, candidates (model, initialisation, settings) and trials."""
 
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,24 +16,19 @@ from leporid.config import Config, canonical_hash
 from leporid.data import Interactions, Split, inner_validation_split
 from leporid.errors import MissingExtraError
 from leporid.evaluation import combine, parse_metric
+from leporid.selection.priors import NETWORKS, expected_shares, statistics
 from leporid.space import Choice, Int, SearchSpace, active
 
-FIRST = ("toppop", "itemknn", "turbocf", "gfcf", "ease")
-"""Fitted within seconds on most logs."""
 INITS = ("random", "svd", "leporid")
-_ORDERED = ("dlr2", "sasrec", "hgn", "lightgcn", "bpr")
-_UNORDERED = ("lightgcn", "bpr", "dlr2", "sasrec", "hgn")
-NETWORKS = ("bpr", "ncf", "ngcf", "dgcf", "hgn", "lightgcn", "sasrec", "dlr2")
-"""Not imported with the classical models: that would load torch."""
+CONTENT_INITS = ("content", "leporid_content")
+"""Also searched where there is an item table."""
 _RECIPE = "general"
 _SMALL_LOG, _SMALL_LOG_STEPS = 200_000, 3_000
 """On logs with fewer training interactions patience ends nearly every run within these steps."""
 _SMALL_MOVE = 0.15
 """Standard deviation of a small change of a setting, as a share of its range."""
 _MAX_USERS = 10_000
-"""Users of the last rung at most."""
-MAX_TRIAL_SHARE = 0.06
-"""Share of the budget that a trial of a classical model may take."""
+"""Users that a candidate is evaluated on at most."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +40,8 @@ class Problem:
     metric: str
     seed: int = 0
     device: str = "auto"
+    items: str | None = None
+    """The file of the item table."""
 
     @classmethod
     def of(cls, split: Split, metric: str, **how: Any) -> Problem:
@@ -64,21 +57,30 @@ class Problem:
         """10 of NDCG@10."""
         return parse_metric(self.metric)[1]
 
-    @property
-    def has_order(self) -> bool:
-        """Whether users have an order in time."""
-        return bool(self.split.train_valid.has_order)
-
     @cached_property
     def known(self) -> Split:
-        """What is known before the test."""
+        """What is known before the test: models are refitted on train and validation."""
         return with_validation(self.split)
+
+    @cached_property
+    def statistics(self) -> dict[str, Any]:
+        """Interactions per user, density, whether users have an order in time."""
+        return statistics(self.split.train_valid)
 
     @cached_property
     def users(self) -> NDArray[np.int32]:
         """int32[m]: the users to evaluate on in a seeded order; each rung takes the first."""
         users = np.unique(self.inner.test.user)
         return np.random.default_rng(self.seed).permutation(users)[:_MAX_USERS].astype(np.int32)
+
+    @property
+    def inits(self) -> tuple[str, ...]:
+        """The initialisations that take part."""
+        return INITS if self.items is None else (*INITS, *CONTENT_INITS)
+
+    def init_settings(self, init: str | None) -> dict[str, Any]:
+        """What an initialisation from content must be told."""
+        return {"items": self.items} if init in CONTENT_INITS else {}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,16 +104,21 @@ class Candidate(Config):
         return self.model, canonical_hash(others)
 
     @property
-    def label(self) -> str:
-        """For users: 'sasrec from leporid', 'ease l2=300'."""
+    def changed(self) -> str:
+        """The settings that nobody would expect: 'l2=300 window=5'."""
         cls, hidden = models.get(self.model), {"steps", "eval_every", "eval_users", "metric"}
         known = [cls.recipes.get(_RECIPE, {}), *cls.general_by_kind.values()] if self.init else []
-        changed = [
+        return " ".join(
             f"{key}={value:.4g}" if isinstance(value, float) else f"{key}={value}"
             for key, value in self.settings.items()
             if key not in hidden and all(recipe.get(key) != value for recipe in known)
-        ]
-        return " ".join([self.model, *([f"from {self.init}"] if self.init else []), *changed])
+        )
+
+    @property
+    def label(self) -> str:
+        """For users: 'sasrec from leporid', 'ease l2=300'."""
+        init = f"from {self.init}" if self.init else ""
+        return " ".join(filter(None, [self.model, init, self.changed]))
 
     @property
     def entry(self) -> dict[str, Any]:
@@ -121,33 +128,41 @@ class Candidate(Config):
 
 
 def with_validation(split: Split) -> Split:
-    """The split with validation in its training part: models are refitted before the test."""
+    """The split with validation in its training part."""
     nothing = split.train.select(np.empty(0, np.int64))
     return Split(split.train_valid, nothing, split.test, split.protocol)
 
 
-def classical_candidates(only: Sequence[str] | None = None) -> list[Candidate]:
-    """All classical models (or only some) with their default settings, the quick ones first."""
-    others = (name for name in models.available() if name not in (*FIRST, *NETWORKS))
-    names = [name for name in (*FIRST, *others) if name in (only or models.available())]
+def classical_candidates(
+    about: Mapping[str, Any], only: Sequence[str] | None = None
+) -> list[Candidate]:
+    """All classical models (or only some) with their defaults: the baselines, then by the prior."""
+    expected = expected_shares(about)
+    names = [name for name in models.available() if name not in NETWORKS]
+    names = [name for name in names if only is None or name in only]
     classes = {name: models.get(name) for name in names}
     alone = [n for n, c in classes.items() if not (c.takes_initial_vectors or c.combines)]
-    return [Candidate(model=name) for name in alone]
+    first = {"toppop": 2.0, "itemknn": 1.5}
+    ranked = sorted(alone, key=lambda name: -first.get(name, expected.get(name, 0.0)))
+    return [Candidate(model=name) for name in ranked]
 
 
 def with_windows(candidate: Candidate) -> list[Candidate]:
     """The candidate with every other length of the profile; none where it has no such setting."""
-    space = models.get(candidate.model).search_space.get("window")
-    lengths = space.options if isinstance(space, Choice) else ()
-    others = [n for n in lengths if n is not None and n != candidate.settings.get("window")]
-    return [candidate.replace(settings={**candidate.settings, "window": n}) for n in others]
+    cls = models.get(candidate.model)
+    space = cls.search_space.get("window")
+    config: Any = cls.config_class.from_dict(candidate.settings)
+    lengths = [n for n in space.options if n != config.window] if isinstance(space, Choice) else []
+    return [candidate.replace(settings={**candidate.settings, "window": n}) for n in lengths]
 
 
-def neural_models(has_order: bool) -> list[str]:
-    """The networks in their order; none where torch is not installed."""
-    names = _ORDERED if has_order else _UNORDERED
+def neural_models(about: Mapping[str, Any], only: Sequence[str] | None = None) -> list[str]:
+    """The networks, by the prior; none where torch is not installed."""
+    names = [name for name in expected_shares(about) if name in NETWORKS]
+    names += [name for name in NETWORKS if only is not None and name not in names]
     try:
-        return [n for n in names if n in models.available() and models.get(n)]
+        named = (n for n in names if only is None or n in only)
+        return [n for n in named if n in models.available() and models.get(n)]
     except MissingExtraError:
         return []
 
@@ -159,14 +174,6 @@ def neural_settings(model: str, train: Interactions, metric: str, users: int) ->
     if len(train) < _SMALL_LOG:
         settings["steps"] = min(settings.get("steps", _SMALL_LOG_STEPS), _SMALL_LOG_STEPS)
     return {**settings, "metric": metric, "eval_users": users}
-
-
-def with_inits(
-    model: str, settings: Mapping[str, Any], inits: Sequence[str] = INITS
-) -> list[Candidate]:
-    """The same network and settings with each initialisation: equal treatment."""
-    how: dict[str, Any] = {"model": model, "kind": "neural"}
-    return [Candidate(init=init, settings=dict(settings), **how) for init in inits]
 
 
 def variant(model: str, base: Mapping[str, Any], place: int, seed: int) -> dict[str, Any]:
@@ -204,15 +211,9 @@ def _drawn(space: SearchSpace, name: str, now: Any, rng: np.random.Generator) ->
     return round(value) if isinstance(dimension, Int) else float(f"{value:.3g}")
 
 
-class Rung(NamedTuple):
-    """How much a trial sees: shares of the users to evaluate on, and of the steps of a training."""
-
-    users: float
-    steps: float
-
-
-RUNGS = (Rung(0.25, 1 / 9), Rung(0.5, 1 / 3), Rung(1.0, 1.0))
-FULL = len(RUNGS) - 1
+RUNGS = (0.25, 1.0)
+"""How much a trial sees: a share of the users to evaluate on, and of the steps of a training."""
+SMALL, FULL = range(len(RUNGS))
 
 
 @dataclass(frozen=True, eq=False)
@@ -247,10 +248,3 @@ def by_value(result: Result) -> tuple[float, int, str]:
     The order in which workers answer must not matter.
     """
     return -result.value, len(result.candidate.settings), result.candidate.key
-
-
-class Workers(Protocol):
-    """What runs trials in parallel: a cluster, a pool of processes."""
-
-    def submit(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """Begin `function(*arguments)`; a future with `done`, `result` and `cancel`."""

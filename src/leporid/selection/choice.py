@@ -5,8 +5,9 @@ from __future__ import annotations
 import contextlib
 import tempfile
 import time
+import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,28 +15,24 @@ from leporid.data import Interactions, Split, load, split_by
 from leporid.errors import (
     ConfigError,
     DataError,
+    LeporidWarning,
     TrainingInterruptedError,
     UnknownNameError,
 )
 from leporid.evaluation import parse_metric
 from leporid.models import Recommender, available
-from leporid.selection.answer import PARTS, Answer, Session, read_answer, with_value
+from leporid.selection.answer import PARTS, Answer, read_answer
 from leporid.selection.budget import Timer, format_duration, parse_duration
-from leporid.selection.candidates import Problem, Workers
-from leporid.selection.decision import TIMING_SHARE
+from leporid.selection.candidates import Problem
 from leporid.selection.evaluator import TrialEvaluator
-from leporid.selection.events import (
-    open_journal,
-    progress_lines,
-    search_folder,
-    seconds_spent,
-)
-from leporid.selection.finalise import finalise, last_decision
+from leporid.selection.events import open_journal, progress_lines, seconds_spent
+from leporid.selection.finalise import Session, finalise, last_decision
 from leporid.selection.schedule import run_schedule
 from leporid.selection.search import Search
+from leporid.selection.summary import best_rows
 
-_RESERVE_SHARE, _RESERVE_SECONDS = 0.03 + TIMING_SHARE, 1.0
-"""Kept for timing requests of level candidates, and for the report and other files."""
+_RESERVE_SHARE, _RESERVE_SECONDS = 0.04, 1.5
+"""Kept for the choice of a blend, the report, other files, and the end of the process."""
 _TOO_SMALL = (
     "the log is too small to evaluate anything: no user has enough interactions to hold some back; "
     "the most popular items are the answer until there are more"
@@ -49,19 +46,21 @@ class Choice:
     model: Recommender
     """Fitted on everything."""
     why: str
-    """The answer in a few sentences."""
+    """The answer in three paragraphs: what to deploy, how sure, what next."""
     table: list[dict[str, Any]]
-    """One row per candidate: model, init, settings, the metric on the inner validation split,
-    seconds, milliseconds per request, memory."""
+    """One row per candidate: family, model, init, settings, the metric on the inner validation
+    split, seconds, milliseconds per request, memory."""
     tested: list[dict[str, Any]]
-    """On test: the chosen model first, then the runner-up and the baselines."""
+    """On test: the chosen model first, then the baselines and the runner-up."""
     winner: str
     """The chosen candidate in a few words."""
     metric: str
     commands: list[str]
-    """What fits the chosen model again, on the command line."""
+    """What tests the chosen model again, and what fits it again, on the command line."""
     elapsed: float
     """Seconds, of all sessions together."""
+    details: dict[str, Any] = field(default_factory=dict)
+    """Groups of users, models left out, initialisations, the prior, the search over time."""
     folder: Path | None = None
     """Where it was written: a run that `leporid serve` and `leporid recommend` take."""
     note: str = ""
@@ -69,6 +68,11 @@ class Choice:
 
     def __repr__(self) -> str:
         return f"Choice({self.winner}, after {format_duration(self.elapsed)})"
+
+    @property
+    def best(self) -> list[dict[str, Any]]:
+        """The best row of each model that was evaluated on all users."""
+        return best_rows([row for row in self.table if row["came to"] == "the end"])
 
     def to_dict(self) -> dict[str, Any]:
         """Everything but the model, as plain values."""
@@ -88,7 +92,9 @@ def choose(
     progress: bool | None = True,
     dataset: str | None = None,
     spent: float = 0.0,
-    workers: Workers | None = None,
+    workers: Any = None,
+    items: str | Path | None = None,
+    source: str | None = None,
     clock: Callable[[], float] = time.monotonic,
 ) -> Choice:
     """Search models and initialisations for a log, and fit the best on everything within a budget.
@@ -110,44 +116,46 @@ def choose(
     spent : seconds of the budget that are gone already (loading the log, say)
     workers : what evaluates candidates in parallel: an object with `submit(function, *arguments)`,
         such as a pool of `concurrent.futures` or `leporid.distributed.Workers`
+    items : the file of an item table: initialisations from content take part, the report has titles
+    source : the log and its options as the printed commands have them
     clock : what tells the time, in seconds
     """
     begun, seconds = clock(), parse_duration(budget)
     _check(metric, models)
-    name, source = dataset or "log", "LOG"
+    name = dataset or "log"
     if isinstance(data, str | Path):
-        name, source, data = dataset or Path(data).stem, str(data), load(data)
+        name, source, data = dataset or Path(data).stem, source or str(data), load(data)
     split = data if isinstance(data, Split) else split_by(data, protocol, seed=seed)
-    if len(split.train) == 0:
-        raise DataError(
-            f"nothing is left to learn from: under {split.protocol} no user has enough "
-            f"interactions for a training part; give a log with several interactions per user"
-        )
+    _check_split(split)
+    items = None if items is None else str(items)
     with contextlib.ExitStack() as stack:
         folder = Path(output or stack.enter_context(tempfile.TemporaryDirectory()))
-        question = {"data": split.digest, "protocol": split.protocol, "metric": metric}
-        kept = search_folder(folder)
-        journal = open_journal(kept, question | {"seed": seed})
-        standing = read_answer(folder)
+        if (folder / "race").is_dir():
+            told = f"{folder} holds a search of 0.7, which does not go on: a new one begins"
+            warnings.warn(told, LeporidWarning, stacklevel=2)
+        question: dict[str, Any] = {"data": split.digest, "protocol": split.protocol}
+        question |= {"metric": metric, "seed": seed, "items": items}
+        kept = folder / "search"
+        journal, standing = open_journal(kept, question), read_answer(folder)
         if standing is not None and standing.budget >= seconds:
             return _kept(standing, folder, f"the answer for {format_duration(standing.budget)}")
         timer = Timer(seconds, seconds_spent(journal) + spent + clock() - begun, clock)
         tell = progress_lines(progress, timer, metric)
-        problem = Problem.of(split, metric, seed=seed, device=device)
+        problem = Problem.of(split, metric, seed=seed, device=device, items=items)
         evaluator = TrialEvaluator(problem, timer, kept, workers)
         reserve = _RESERVE_SHARE * seconds + _RESERVE_SECONDS
         search = Search(evaluator, journal, timer, reserve=reserve, tell=tell)
-        session = Session(search, folder, name, source)
+        session = Session(search, folder, name, source or "LOG")
         if standing is not None and timer.left <= search.reserve():
             return _kept(standing, folder, "no time is left to search for a better one")
         if problem.inner is split:
-            session.decision.notes.append(_TOO_SMALL)
+            session.notes.append(_TOO_SMALL)
         elif (before := last_decision(journal)) is None or before["budget"] < seconds:
             try:
                 run_schedule(search, models)
             except (KeyboardInterrupt, TrainingInterruptedError):
                 # Ctrl-C once: the best so far is fitted; twice: nothing is.
-                session.decision.notes.append("interrupted: this is the best so far")
+                session.notes.append("interrupted: this is the best so far")
                 session.is_interrupted = True
         chosen = _finalised(session)
         return chosen if output is not None else replace(chosen, folder=None)
@@ -161,10 +169,8 @@ def _finalised(session: Session) -> Choice:
             raise DataError(f"another process is writing the answer into {folder}: wait for it")
         search.journal.reload()
         standing = read_answer(folder)  # another process may have written it meanwhile
-        if standing is not None:
-            standing = with_value(standing, search.finished)
-            if _is_current(standing, search):
-                return _kept(standing, folder, "the search has found no better candidate")
+        if standing is not None and _is_current(standing, search):
+            return _kept(standing, folder, "the search has found no better candidate")
         done = finalise(session, standing)
         if done is None:
             assert standing is not None
@@ -178,13 +184,21 @@ def _is_current(standing: Answer, search: Search) -> bool:
     if search.leader is None:
         return standing.value is None
     before = last_decision(search.journal)
-    return before is not None and before["taken"] == standing.key
+    return before is not None and "+".join(before["members"]) == standing.key
 
 
 def _kept(standing: Answer, folder: Path, why: str) -> Choice:
     """The answer that the folder holds, unchanged."""
     note = f"nothing was written: {folder} keeps {standing.parts['winner']}, {why}"
     return Choice(Recommender.load(standing.model), folder=folder, note=note, **standing.parts)
+
+
+def _check_split(split: Split) -> None:
+    if len(split.train) == 0:
+        raise DataError(
+            f"nothing is left to learn from: under {split.protocol} no user has enough "
+            f"interactions for a training part; give a log with several interactions per user"
+        )
 
 
 def _check(metric: str, models: Sequence[str] | None) -> None:

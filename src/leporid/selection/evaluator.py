@@ -27,8 +27,8 @@ from leporid.evaluation import evaluate, ingredients
 from leporid.initializers import InitialEmbeddings, initial_embeddings
 from leporid.models import Recommender
 from leporid.selection.budget import Guard, OutOfTimeError, Timer
-from leporid.selection.candidates import FULL, RUNGS, Candidate, Outcome, Problem, Workers
-from leporid.selection.runtime_estimates import SAFETY, RuntimeEstimates, request_milliseconds
+from leporid.selection.candidates import FULL, RUNGS, Candidate, Outcome, Problem
+from leporid.selection.runtime_estimates import RuntimeEstimates
 from leporid.selection.subprocess_runner import run_in_subprocess
 from leporid.training import StopWhen
 
@@ -45,7 +45,8 @@ class TrialEvaluator:
     problem: Problem
     timer: Timer
     folder: Path
-    workers: Workers | None = None
+    workers: Any = None
+    """What evaluates classical candidates elsewhere: it has `submit(function, *arguments)`."""
     estimates: RuntimeEstimates = field(init=False)
     _embeddings: dict[tuple[str, int], InitialEmbeddings | None] = field(default_factory=dict)
     _last_fit: tuple[Candidate, Recommender, float] | None = None
@@ -59,11 +60,16 @@ class TrialEvaluator:
         """What candidates are evaluated by."""
         return self.problem.metric
 
+    def users(self, rung: int) -> NDArray[np.int32]:
+        """int32[m]: the users that a rung evaluates on, ascending."""
+        n = max(math.ceil(RUNGS[rung] * len(self.problem.users)), _MIN_USERS)
+        return np.sort(self.problem.users[:n])
+
     def part(self, rung: int) -> Split:
         """The inner split with the test part of the users of a rung."""
-        inner, users = self.problem.inner, self.problem.users
-        n = max(math.ceil(RUNGS[rung].users * len(users)), _MIN_USERS)
-        return replace(inner, test=inner.test.select(np.isin(inner.test.user, users[:n])))
+        inner = self.problem.inner
+        chosen = np.isin(inner.test.user, self.users(rung))
+        return replace(inner, test=inner.test.select(chosen))
 
     def cost(self, candidate: Candidate, rung: int) -> float:
         """Estimated seconds of a trial."""
@@ -71,33 +77,30 @@ class TrialEvaluator:
 
     def finish(self, candidate: Candidate) -> float:
         """Estimated seconds from the end of the search to a deployed model."""
-        return self.estimates.finish(candidate, is_trained_here=self.workers is None)
-
-    def shorten(self, candidate: Candidate, rung: int) -> bool:
-        """Plan the last rung of a network a tenth shorter; False where that is not possible."""
-        is_network = candidate.kind == "neural" and self.workers is None
-        return rung == FULL and is_network and self.estimates.shorten(candidate)
+        return self.estimates.validated(candidate) + self.estimates.final(candidate)
 
     def evaluate(self, candidate: Candidate, rung: int, until: float) -> Outcome:
         """Fit and evaluate one candidate at one rung."""
-        can_stop = candidate.kind == "neural" or math.isinf(until) or self._is_fitted(candidate)
+        neural = candidate.kind == "neural"
+        can_stop = neural or math.isinf(until) or self._is_fitted(candidate)
         if not can_stop and self.estimates.is_doubtful(candidate, until):
             return self._evaluate_in_subprocess(candidate, rung, until)
-        guard = Guard(self.timer, until)
+        guard, begun = Guard(self.timer, until), self.timer.clock()
         with warnings.catch_warnings(action="ignore", category=LeporidWarning):
-            model, fit_seconds = self.fit(candidate, rung, guard)
+            if neural:
+                model, steps = self.train(candidate, rung, guard)
+                facts: dict[str, Any] = {"steps": steps, "best_step": model.fitting.best_step}
+                facts["fit_seconds"] = self.timer.clock() - begun
+                guard = Guard(self.timer, math.inf)  # what was learnt in time is evaluated
+            else:
+                model, seconds = self.fit(candidate, guard)
+                facts = {"fit_seconds": seconds}
             guard.advance(0)
+            facts["ms"] = self._request_milliseconds(model)  # compiles what ranking needs
             begun = self.timer.clock()
             columns, lists = self._rank(model, rung, guard)
-        facts = {
-            "fit_seconds": fit_seconds,
-            "ranking_seconds": self.timer.clock() - begun,
-            "ms": request_milliseconds([model], self.timer.clock)[0],
-            "bytes": model.nbytes,
-        }
-        if candidate.kind == "neural":
-            facts["steps"] = self.estimates.stop_step(candidate, rung)
-            facts["best_step"] = model.fitting.best_step
+        facts["ranking_seconds"] = self.timer.clock() - begun
+        facts["bytes"] = model.nbytes
         arrays = {"columns": columns} | ({"lists": lists} if rung == FULL else {})
         write_arrays(self.file(candidate, rung), arrays, {k: str(v) for k, v in facts.items()})
         return self.recall(candidate, rung)
@@ -137,8 +140,7 @@ class TrialEvaluator:
 
     @property
     def _about(self) -> dict[str, Any]:
-        about = self.problem
-        return {"metric": about.metric, "seed": about.seed, "device": about.device}
+        return {name: getattr(self.problem, name) for name in ("metric", "seed", "device")}
 
     def recall(self, candidate: Candidate, rung: int) -> Outcome:
         """The outcome of an earlier trial."""
@@ -156,73 +158,65 @@ class TrialEvaluator:
         """Whether the last fit is of the same settings but for the window."""
         return self._last_fit is not None and self._last_fit[0].fit_key == candidate.fit_key
 
-    def fit(self, candidate: Candidate, rung: int, guard: Guard) -> tuple[Recommender, float]:
-        """The candidate fitted on the inner split, and the seconds of the fit."""
-        begun = self.timer.clock()
+    def fit(self, candidate: Candidate, guard: Guard) -> tuple[Recommender, float]:
+        """A classical candidate fitted on the inner split, and the seconds of the fit."""
         model = models.get(candidate.model)(**candidate.settings)
-        if candidate.kind == "neural":
-            self._train(model, candidate, rung, guard)
-            return model, self.timer.clock() - begun
         if self._last_fit is not None and self._is_fitted(candidate):  # only the window differs
             config, (_, fitted, seconds) = model.config, self._last_fit
             model = copy.copy(fitted)
             model.config = config
             return model, seconds
         self._last_fit = None  # two large models would need twice the memory
+        begun = self.timer.clock()
         model.fit(self.problem.inner, seed=self.problem.seed, progress=guard)
         self._last_fit = candidate, model, self.timer.clock() - begun
         return model, self._last_fit[2]
 
-    def _train(self, network: Any, candidate: Candidate, rung: int, guard: Guard) -> None:
-        """Train a network to the end of a rung, from where its last rung left it."""
-        last = self.estimates.stop_step(candidate, rung)
+    def train(self, candidate: Candidate, rung: int, guard: Guard) -> tuple[Recommender, int]:
+        """A network trained to the end of a rung, from where its last rung left it; its steps.
+
+        At the deadline the training ends early.
+        """
+        last, at = self.estimates.stop_step(candidate, rung), [0]
+        network: Any = models.get(candidate.model)(**candidate.settings)
         folder = self.folder / "checkpoints" / candidate.key
+
+        def stop(step: int) -> bool:
+            at.append(step)
+            return step >= last or guard.is_over()
+
         network.fit(
             self.problem.inner,
             seed=self.problem.seed,
-            progress=guard,
             init=self.embeddings(candidate, guard),
             device=self.problem.device,
             checkpoint=folder,
             resume=True,
-            callbacks=[StopWhen(lambda step: step >= last or guard.is_over())],
+            callbacks=[StopWhen(stop)],
         )
         if rung == FULL:
             network.save(self._network(candidate))
             shutil.rmtree(folder, ignore_errors=True)
+        return network, at[-1] or last
 
     def trained(self, candidate: Candidate) -> Recommender:
-        """The network of the last rung; if a worker trained it, it is trained again here."""
+        """The network of the last rung; trained again where its file is gone."""
         if not self._network(candidate).exists():
-            self.fit(candidate, FULL, Guard(self.timer, self.timer.budget))
+            self.train(candidate, FULL, Guard(self.timer, self.timer.budget))
         return Recommender.load(self._network(candidate))
-
-    def refitted(self, candidate: Candidate, guard: Guard) -> Recommender:
-        """A finished candidate as it was evaluated."""
-        neural = candidate.kind == "neural"
-        return self.trained(candidate) if neural else self.fit(candidate, FULL, guard)[0]
-
-    def refit_seconds(self, candidate: Candidate) -> float:
-        """Estimated seconds of `refitted`."""
-        if self._network(candidate).exists():
-            return 0.0
-        neural = candidate.kind == "neural"
-        known = self.estimates.training_seconds if neural else self.estimates.fit_seconds
-        return SAFETY * known(candidate)
 
     def embeddings(self, candidate: Candidate, guard: Guard) -> InitialEmbeddings | None:
         """Initial embeddings, computed once for all networks."""
         config: Any = models.get(candidate.model).config_class.from_dict(candidate.settings)
-        name, train = str(candidate.init), self.problem.inner.train
-        key = (name, int(config.dim))
-        if key in self._embeddings:
-            return self._embeddings[key]
-        begun = self.timer.clock()
-        with warnings.catch_warnings(action="ignore", category=LeporidWarning):
-            self._embeddings[key] = initial_embeddings(
-                name, train, dim=config.dim, seed=self.problem.seed, progress=guard
-            )
-        self.estimates.init_seconds[name] = self.timer.clock() - begun
+        name = str(candidate.init)
+        settings: dict[str, Any] = {"dim": int(config.dim), "seed": self.problem.seed}
+        key = (name, settings["dim"])
+        if key not in self._embeddings:
+            settings |= self.problem.init_settings(name)
+            with warnings.catch_warnings(action="ignore", category=LeporidWarning):
+                self._embeddings[key] = initial_embeddings(
+                    name, self.problem.inner.train, progress=guard, **settings
+                )
         return self._embeddings[key]
 
     def _rank(
@@ -234,6 +228,15 @@ class TrialEvaluator:
         families = sorted({name.partition("@")[0] for name in [self.metric, *names]})
         table = evaluate(model, self.part(rung), at=cuts, progress=guard, metrics=families)
         return np.column_stack([table.per_user(name) for name in names]), table.top
+
+    def _request_milliseconds(self, model: Recommender) -> float:
+        """The quickest of five requests: ten items for one user."""
+        times = []
+        for _ in range(5):
+            begun = self.timer.clock()
+            model.top_k(np.zeros(1, np.int32), 10)
+            times.append(1000 * (self.timer.clock() - begun))
+        return min(times)
 
     def file(self, candidate: Candidate, rung: int) -> Path:
         """Where a trial is kept."""

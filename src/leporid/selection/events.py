@@ -19,35 +19,20 @@ _TRIAL = {"at": float, "key": str, "rung": int, "candidate": _CANDIDATE}
 _FORMS: dict[str, Any] = {
     "evaluated": {**_TRIAL, "value": float, "seconds": float},
     "failed": {**_TRIAL, "why": str},
-    "late": {**_TRIAL, "needs": float},
+    "late": {**_TRIAL, "why": str},
     "left out": {"at": float, "model": str, "why": str},
-    "plan": {"at": float, "settings": dict, "speeds": dict, "inits": list},
+    "inits": {"at": float, "values": dict},
+    "plan": {"at": float, "settings": dict, "speeds": dict},
     "round": {"at": float, "phase": str, "candidates": [_CANDIDATE]},
-    "decided": {"at": float, "budget": float, "left": float}
-    | dict.fromkeys(("taken", "winner"), str)
-    | dict.fromkeys(("takes_blend", "interrupted"), bool),
+    "decided": {"at": float, "budget": float, "left": float, "value": float}
+    | {"members": [str], "weights": [int], "interrupted": bool},
     "chosen": {"at": float, "label": str, "budget": float},
 }
 
 
-def search_folder(output: Path) -> Path:
-    """Where a search keeps its journal; `race` in folders of 0.7."""
-    old = output / "race"
-    return old if old.is_dir() else output / "search"
-
-
 def open_journal(folder: Path, question: dict[str, Any]) -> Journal:
     """The journal of the search in a folder."""
-    return Journal(folder / "journal.jsonl", question, forms=_FORMS, upgrade=_upgrade)
-
-
-def _upgrade(event: Event) -> Event:
-    """An event of 0.7 with the names of today."""
-    if event["event"] == "judged":
-        return {**event, "event": "evaluated"}
-    if event["event"] == "plan" and "starts" in event:
-        return {**event, "inits": event["starts"]}
-    return event
+    return Journal(folder / "journal.jsonl", question, forms=_FORMS)
 
 
 def seconds_spent(journal: Journal) -> float:

@@ -1,15 +1,17 @@
-"""From the search to a deployed model: decide, test once, fit on everything.
+"""From the search to a deployed model: decide, test once, fit on everything, write the answer.
 
 The time for this was kept during the search. If a fit overruns its estimate, the next-best
-candidate that still fits the budget is used, and the summary says so. An answer that the folder
+candidate that still fits the budget is used, and the answer says so. An answer that the folder
 already holds is replaced only by one with a higher value.
 """
 
 from __future__ import annotations
 
+import math
 import tempfile
 import warnings
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +19,11 @@ from leporid import models
 from leporid.artifacts import atomic_folder
 from leporid.data import Split
 from leporid.errors import LeporidError, LeporidWarning, TrainingInterruptedError
-from leporid.evaluation import MetricTable, compare, evaluate
+from leporid.evaluation import Comparison, MetricTable, compare, evaluate
 from leporid.experiments import (
-    BASELINES,
     CUTOFFS,
     Event,
+    FittedRun,
     Journal,
     Meter,
     record_run,
@@ -29,19 +31,31 @@ from leporid.experiments import (
     write_run,
 )
 from leporid.models import Blend, Recommender, continued, everything
-from leporid.selection.answer import Answer, FinalModel, Session
+from leporid.selection.answer import Answer, write_answer
 from leporid.selection.budget import Guard, OutOfTimeError
 from leporid.selection.candidates import FULL, Candidate, by_value, with_validation
-from leporid.selection.decision import decide
+from leporid.selection.decision import Decision, decide
 from leporid.selection.evaluator import TrialEvaluator
-from leporid.selection.runtime_estimates import CONTINUED_STEPS
-from leporid.selection.summary import describe
+from leporid.selection.runtime_estimates import CONTINUED_STEPS, SAFETY
+from leporid.selection.search import TESTED, Search
+from leporid.selection.summary import Tested, summarise
 from leporid.training import StopWhen
 
-_GRACE = 0.03
-"""The final fits may overrun the budget by this share rather than be lost."""
-_TEST_SHARE = 0.02
-"""Share of the budget that testing one more model must leave."""
+_GRACE = 0.05
+"""Share of the budget that the final fits have at least, however late the search ended."""
+
+
+@dataclass
+class Session:
+    """One call of `choose`."""
+
+    search: Search
+    folder: Path
+    dataset: str
+    source: str
+    """The log and its options on the command line."""
+    notes: list[str] = field(default_factory=list)
+    is_interrupted: bool = False
 
 
 def finalise(
@@ -51,16 +65,25 @@ def finalise(
 
     None where the standing answer of the folder stays, since nothing better could be fitted.
     """
-    search = session.search
-    decide_or_restore(session)
-    with warnings.catch_warnings(action="ignore", category=LeporidWarning):
-        final = fit_winner(session, standing)
-        if final is None or final.model is None:
+    timer = session.search.timer
+    for final in _finalists(session, decide_or_restore(session)):
+        if standing is not None and not standing.gives_way_to(final.key, final.value):
             return None
-        test_others(session, final)
-    parts = describe(session, final, session.folder, draws=True)
-    search.note("chosen", label=final.label, budget=search.timer.budget)
-    return final.model, parts
+        is_last = final.label == "toppop"
+        until = max(timer.budget, timer.elapsed + _GRACE * timer.budget)
+        try:
+            with warnings.catch_warnings(action="ignore", category=LeporidWarning):
+                done = _fit_and_test(session, final, Guard(timer, math.inf if is_last else until))
+        except (OutOfTimeError, MemoryError):
+            session.notes.append(f"{final.label} could not be fitted in the time left")
+        except Exception as error:  # the next candidate is used instead
+            if is_last or isinstance(error, TrainingInterruptedError):
+                raise
+            session.notes.append(f"{final.label} could not be fitted: {error}")
+        else:
+            session.search.note("chosen", label=final.label, budget=timer.budget)
+            return done
+    return None
 
 
 def last_decision(journal: Journal) -> Event | None:
@@ -71,114 +94,90 @@ def last_decision(journal: Journal) -> Event | None:
     return last if last and last["event"] == "decided" and not last["interrupted"] else None
 
 
-def decide_or_restore(session: Session) -> None:
+def decide_or_restore(session: Session) -> Decision | None:
     """Decide as an earlier session did with the same results, or anew."""
-    search, decision, timer = session.search, session.decision, session.search.timer
+    search, timer = session.search, session.search.timer
     before = last_decision(search.journal)
     if search.journal.is_resumed:
         # The end has its time again, whatever an earlier one or loading the log took.
         timer.keep(max(search.reserve(), before["left"] if before else 0.0))
-    if before is not None and decision.restore(before, search):
-        return
-    decide(search, decision)
-    if decision.winner is not None:
-        about = {**decision.to_event(), "interrupted": session.is_interrupted}
-        search.note("decided", budget=timer.budget, left=timer.left, **about)
+    if before is not None and (known := Decision.from_event(before, search)) is not None:
+        return known
+    decision = decide(search)
+    if decision is not None:
+        about = {"budget": timer.budget, "left": timer.left, "interrupted": session.is_interrupted}
+        search.note("decided", **about, **decision.to_event())
+    return decision
 
 
-def fit_winner(session: Session, standing: Answer | None) -> FinalModel | None:
-    """Fit the winner, test it, fit it on everything; or the next one that still fits the budget.
-
-    None where the standing answer stays.
-    """
-    notes = session.decision.notes
-    for final in _finalists(session):
-        last = final.label == "toppop"
-        if standing is not None and not standing.gives_way_to(final):
-            return None
-        until = float("inf") if last else (1 + _GRACE) * session.search.timer.budget
-        try:
-            _fit_and_test(session, final, Guard(session.search.timer, until))
-        except (OutOfTimeError, MemoryError):
-            notes.append(f"{final.label} could not be fitted in the time left")
-        except Exception as error:  # the next candidate is used instead
-            if last or isinstance(error, TrainingInterruptedError):
-                raise
-            notes.append(f"{final.label} could not be fitted: {error}")
-        else:
-            return final
-    return None
-
-
-def _finalists(session: Session) -> Iterator[FinalModel]:
-    """What is fitted first, and what instead of it."""
-    decision, search = session.decision, session.search
-    winner, blend, best = decision.winner, decision.blend, decision.best
-    if decision.takes_blend and blend is not None and best is not None:
-        # Its value on users that it was not picked on.
-        value = best.value + blend.comparison.difference
-        yield FinalModel(blend.label, [m.candidate for m in blend.members], value)
-        decision.takes_blend = False
-    ranked = sorted(search.finished, key=by_value)
-    if winner is not None:
-        for result in dict.fromkeys([winner, *ranked]):
-            candidate = result.candidate
-            if result is winner or session.evaluator.finish(candidate) < search.timer.left:
-                if result is not winner:
-                    decision.winner, decision.milliseconds = result, None
-                yield FinalModel(candidate.label, [candidate], result.value)
+def _finalists(session: Session, decision: Decision | None) -> Iterator[Decision]:
+    """What is fitted first, and what instead of it; the most popular items at last."""
+    search = session.search
+    ranked = [Decision.of(result) for result in sorted(search.finished, key=by_value)]
+    if decision is not None:
+        yield decision
+    for other in ranked:
+        fits = search.evaluator.finish(other.members[0]) < search.timer.left
+        if fits and (decision is None or other.key != decision.key):
+            yield other
     plain = Candidate(model="toppop")
-    decision.winner = next((r for r in ranked if r.candidate == plain), None)
-    known = decision.winner
-    yield FinalModel(plain.label, [plain], None if known is None else known.value)
+    known = (other for other in ranked if other.members == (plain,))
+    yield next(known, Decision((plain,), (1,), None))
 
 
-def _fit_and_test(session: Session, final: FinalModel, guard: Guard) -> None:
+def _fit_and_test(
+    session: Session, final: Decision, guard: Guard
+) -> tuple[Recommender, dict[str, Any]]:
     """Fit on train and validation, test, fit on everything, and put the answer into the folder."""
-    evaluator = session.evaluator
+    search, evaluator = session.search, session.search.evaluator
     with Meter() as meter:
         fitted = [fit_validated(evaluator, member, guard) for member in final.members]
-        final.model = validated = _combined(session, fitted)
-    session.search.note("fitted", label=final.label, seconds=meter.seconds)
+        validated = _combined(fitted, final)
+    search.note("fitted", label=final.label, seconds=meter.seconds)
+    run, tested = None, Tested()
     if len(evaluator.problem.split.test):
-        test_winner(session, final, meter, guard)
+        run = test_winner(session, final, validated, meter, guard)
+        tested = Tested(run.table, test_others(session, final, run.table))
+    model = validated
     with Meter() as meter:
         try:
             pairs = zip(final.members, fitted, strict=True)
-            last = [fit_final(evaluator, member, model, guard) for member, model in pairs]
-            final.model = _combined(session, last)
+            model = _combined([fit_final(evaluator, *pair, guard) for pair in pairs], final)
         except TrainingInterruptedError:
             raise
         except Exception as error:  # the validated model was tested: it is the answer
             late = isinstance(error, OutOfTimeError)
             why = "there was no time for the final fit" if late else f"no final fit: {error}"
-            session.decision.notes.append(
-                f"{why}; the model in the folder is not fitted on the test part"
-            )
+            session.notes.append(f"{why}; the model in the folder is not fitted on the test part")
+    search.note("final fit", label=final.label, seconds=meter.seconds)
+    parts = summarise(search, final, tested, session.source, session.folder, session.notes)
     with atomic_folder(session.folder, without=("validated", "history.csv")) as fresh:
-        if final.run is None:
-            final.model.save(fresh / "model")
+        if run is None:
+            model.save(fresh / "model")
         else:
-            write_run(fresh, validated, final.run.record, final.run.table)
-            if final.model is not validated:
-                write_final(fresh, final.model, validated, final.run.record, meter.seconds)
-        describe(session, final, fresh)
-    session.search.note("final fit", label=final.label, seconds=meter.seconds)
+            write_run(fresh, validated, run.record, run.table)
+            if model is not validated:
+                write_final(fresh, model, validated, run.record, meter.seconds)
+        # After Ctrl-C the same command goes on with the time that is left.
+        budget = search.timer.elapsed if session.is_interrupted else search.timer.budget
+        kept = {"key": final.key, "value": final.value, "budget": budget}
+        write_answer(fresh, parts, kept, search, model)
+    return model, parts
 
 
-def _combined(session: Session, fitted: list[Recommender]) -> Recommender:
+def _combined(fitted: list[Recommender], final: Decision) -> Recommender:
     """The model itself, or the blend of several."""
-    blend = session.decision.blend
-    return Blend.of(fitted, blend.entries) if blend and len(fitted) > 1 else fitted[0]
+    return Blend.of(fitted, final.entries) if len(fitted) > 1 else fitted[0]
 
 
 def fit_validated(evaluator: TrialEvaluator, candidate: Candidate, guard: Guard) -> Recommender:
-    """A candidate fitted on train and validation."""
+    """A candidate fitted on train and validation; a network is retrained if there is time."""
     if candidate.kind == "classical":
         return _fit_classical(evaluator, candidate, guard, final=False)
     model, split = evaluator.trained(candidate), evaluator.problem.known
+    seconds, left = evaluator.estimates.training_seconds(candidate), evaluator.timer.left
     options = _training_options(evaluator, guard)
-    if evaluator.estimates.is_retrained(candidate):
+    if SAFETY * (1 + CONTINUED_STEPS) * seconds < left / 2:
         again = model.refit(split.train, **options)
     else:
         again = continued(model, split, CONTINUED_STEPS, **options)
@@ -220,13 +219,14 @@ def _fit_classical(
         return Recommender.load(job["to"])
 
 
-def test_winner(session: Session, final: FinalModel, meter: Meter, guard: Guard) -> None:
+def test_winner(
+    session: Session, final: Decision, model: Recommender, meter: Meter, guard: Guard
+) -> FittedRun:
     """The only evaluation of the chosen model on the test part; its record."""
-    problem, model = session.evaluator.problem, final.model
-    assert model is not None
-    table = _tested_on(session.evaluator, model, guard)
-    about = {"metric": problem.metric, "budget": session.search.timer.budget, "label": final.label}
-    final.run = record_run(
+    search, problem = session.search, session.search.evaluator.problem
+    table = _tested_on(search.evaluator, model, guard)
+    about = {"metric": problem.metric, "budget": search.timer.budget, "label": final.label}
+    return record_run(
         model,
         problem.known,
         meter,
@@ -243,34 +243,34 @@ def test_winner(session: Session, final: FinalModel, meter: Meter, guard: Guard)
             "learnt": "train and validation",
         },
     )
-    final.tested = [{"model": final.label, **table.mean(), "chosen minus this": None}]
 
 
-def test_others(session: Session, final: FinalModel) -> None:
-    """The best of another model and the baselines on test, as far as there is time."""
-    if final.run is None:
-        return
-    evaluator, notes, timer = session.evaluator, session.decision.notes, session.search.timer
-    ranked = [result.candidate for result in sorted(session.search.finished, key=by_value)]
-    others = [c for c in ranked if all(c.model != member.model for member in final.members)]
-    baselines = [Candidate(model=name) for name in BASELINES]
-    evaluated = {candidate.model for candidate in ranked}
-    entries = [*others[:1], *(c for c in baselines if c.model in evaluated)]
+def test_others(
+    session: Session, final: Decision, chosen: MetricTable
+) -> dict[str, tuple[MetricTable, Comparison]]:
+    """The baselines on test, and the best of another model as far as there is time."""
+    search, evaluator, timer = session.search, session.search.evaluator, session.search.timer
+    names = {member.model for member in final.members}
+    others = [r.candidate for name, r in search.best_of_each().items() if name not in names]
+    entries = [Candidate(model=name) for name in TESTED] + others[:1]
+    after = sum(evaluator.estimates.final(member) for member in final.members)
+    found = {}
     for candidate in {c.key: c for c in entries if c.label != final.label}.values():
         label, guard = candidate.label, Guard(timer, timer.budget)
+        is_kept = candidate.model in TESTED
         try:
-            if 0.75 * evaluator.finish(candidate) + _TEST_SHARE * timer.budget > timer.left:
-                raise OutOfTimeError(label)
+            if not is_kept and evaluator.estimates.validated(candidate) + after > timer.left:
+                continue  # nobody was promised this one
             table = _tested_on(evaluator, fit_validated(evaluator, candidate, guard), guard)
         except (OutOfTimeError, MemoryError):
-            notes.append(f"no time was left to test {label}")
+            session.notes.append(f"no time was left to test {label}")
         except LeporidError as error:  # the answer must not be lost
-            notes.append(f"{label} could not be tested: {error}")
+            session.notes.append(f"{label} could not be tested: {error}")
         else:
-            found = compare(final.run.table, table, evaluator.metric)
-            interval = [found.low, found.high]
-            final.tested.append({"model": label, **table.mean(), "chosen minus this": interval})
-            session.search.note("tested", label=label, value=found.mean_b)
+            about = {"name_a": "the chosen model", "name_b": label}
+            found[label] = table, compare(chosen, table, evaluator.metric, **about)
+            search.note("tested", label=label, value=found[label][1].mean_b)
+    return found
 
 
 def _tested_on(evaluator: TrialEvaluator, model: Recommender, guard: Guard) -> MetricTable:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,16 +14,17 @@ import numpy as np
 from leporid import models
 from leporid.data import Split
 from leporid.errors import LeporidError, LeporidWarning
-from leporid.models import Recommender
 from leporid.selection.budget import Timer
-from leporid.selection.candidates import FULL, MAX_TRIAL_SHARE, RUNGS, Candidate, Problem
+from leporid.selection.candidates import FULL, RUNGS, Candidate, Problem
 
 CONTINUED_STEPS = 1 / 3
 """Share of its steps for which a network is trained on more data, unless it is retrained."""
-RETRAIN_BELOW = 0.2
-"""Retrain from scratch before testing if training takes less than this share of the budget."""
 SAFETY = 1.2
 """Factor on estimates."""
+FIRST_SHARE = 0.15
+"""Share of the budget that the first trial of a classical model may take."""
+_MIN_TRAINED = 0.6
+"""A training is begun if there is time for this share of its steps; the deadline ends it."""
 _DOUBT = 3.0
 """A fit may take this much longer than measured, or than the worst estimate."""
 _SUBPROCESS_ABOVE = 0.02
@@ -32,8 +33,6 @@ _SUBPROCESS_SECONDS = 4.0
 """Time to begin a subprocess, until it has been measured."""
 _SHARES = 1 / 16, 1 / 8, 1 / 4
 """Of users and items, each twice the one before."""
-_REPEAT_BELOW = 4.0
-"""A fit on a small share is timed up to three times while all took less than these seconds."""
 _MAX_POWER = 3.0
 """Fits grow at most with this power of the share: a dense inverse, or pairs of items."""
 
@@ -46,73 +45,57 @@ class RuntimeEstimates:
     timer: Timer
     speeds: dict[str, float] = field(default_factory=dict)
     """Seconds per step of each network."""
-    init_seconds: dict[str, float] = field(default_factory=dict)
-    """Of each initialisation."""
     process_seconds: float = _SUBPROCESS_SECONDS
     shares: dict[tuple[str, str], tuple[float, float]] = field(default_factory=dict)
     """Expected and worst seconds by fit, measured on small shares of the log."""
-    steps: dict[str, dict[str, int]] = field(default_factory=dict)
-    """Steps of each network: `done`, `best`, and `last` where its last rung was shortened."""
+    steps: dict[str, int] = field(default_factory=dict)
+    """Steps that each network has been trained for."""
     _seconds: dict[str, dict[str, float]] = field(default_factory=dict)
     """`fit` and `ranking` of all users, by candidate, and by model for the last candidate."""
 
     def cost(self, candidate: Candidate, rung: int, is_fitted: bool) -> float:
-        """Estimated seconds of a trial; 0 where nothing is known."""
-        ranking = self._before(candidate).get("ranking", 0.0) * RUNGS[rung].users
+        """Estimated seconds of a trial, of a training at least; 0 where nothing is known."""
+        ranking = self._before(candidate).get("ranking", 0.0) * RUNGS[rung]
         if candidate.kind == "neural":
-            done = self.steps.get(candidate.key, {}).get("done", 0)
-            steps = self.stop_step(candidate, rung) - done
-            return SAFETY * self.speeds.get(candidate.model, 0.0) * steps + ranking
+            done = self.steps.get(candidate.key, 0)
+            steps = _MIN_TRAINED * self.stop_step(candidate, rung) - done
+            return SAFETY * self.speeds.get(candidate.model, 0.0) * max(steps, 0.0) + ranking
         return SAFETY * (0.0 if is_fitted else self.fit_seconds(candidate)) + ranking
 
     def fit_seconds(self, candidate: Candidate) -> float:
         """Estimated seconds of the fit of a classical model on the inner split."""
-        before = self._before(candidate)
-        return before["fit"] if "fit" in before else self._by_shares(candidate)[0]
+        known = self._seconds.get(candidate.key)
+        return known["fit"] if known else self._by_shares(candidate)[0]
 
-    def finish(self, candidate: Candidate, is_trained_here: bool) -> float:
-        """Estimated seconds of two fits (before the test, on everything), a test and a save."""
-        split, problem = self.problem.split, self.problem
-        per_user = self._before(candidate).get("ranking", 0.0) / max(len(problem.users), 1)
-        ranking = 1.5 * len(np.unique(split.test.user)) * per_user + 0.2
+    def validated(self, candidate: Candidate) -> float:
+        """Estimated seconds of the fit before the test, and of the test."""
+        per_user = self._before(candidate).get("ranking", 0.0) / max(len(self.problem.users), 1)
+        ranking = 1.5 * len(np.unique(self.problem.split.test.user)) * per_user + 0.2
+        return self._fit_on(candidate, self.problem.split.train_valid) + ranking
+
+    def final(self, candidate: Candidate) -> float:
+        """Estimated seconds of the fit on everything, which follows the test."""
+        split = self.problem.split
+        return self._fit_on(candidate, split.train_valid, split.test)
+
+    def _fit_on(self, candidate: Candidate, *parts: Any) -> float:
+        """Estimated seconds of a classical fit on these parts, or of a continued training."""
         if candidate.kind == "neural":
-            whole = self.training_seconds(candidate)
-            first = whole if self.is_retrained(candidate) else CONTINUED_STEPS * whole
-            again = 0.0 if is_trained_here else whole
-            return SAFETY * (first + CONTINUED_STEPS * whole + again + 1.0) + ranking
+            return SAFETY * CONTINUED_STEPS * self.training_seconds(candidate) + 1.0
         fit = self.fit_seconds(candidate)
-        is_long = fit > _SUBPROCESS_ABOVE * self.timer.budget
-        growth = (len(split.train_valid) + len(split.test)) / max(len(problem.inner.train), 1)
-        processes = 2 * self.process_seconds if is_long else 0.0
-        return SAFETY * fit * (1 + growth) + ranking + processes
-
-    def is_retrained(self, candidate: Candidate) -> bool:
-        """Whether a network is retrained before the test, or continued from the search."""
-        return self.training_seconds(candidate) < RETRAIN_BELOW * self.timer.budget
+        process = self.process_seconds if fit > _SUBPROCESS_ABOVE * self.timer.budget else 0.0
+        growth = sum(map(len, parts)) / max(len(self.problem.inner.train), 1)
+        return SAFETY * fit * growth + process
 
     def training_seconds(self, candidate: Candidate) -> float:
-        """Of a network's initialisation and its best steps, as far as they are known."""
-        steps = self.steps.get(candidate.key, {}).get("best") or self.stop_step(candidate, FULL)
-        init = self.init_seconds.get(str(candidate.init), 0.0)
-        return self.speeds.get(candidate.model, 0.0) * steps + init
+        """Of all steps of a network."""
+        steps = self.steps.get(candidate.key) or self.stop_step(candidate, FULL)
+        return self.speeds.get(candidate.model, 0.0) * steps
 
     def stop_step(self, candidate: Candidate, rung: int) -> int:
         """The step at which a rung evaluates a network."""
-        last = self.steps.get(candidate.key, {}).get("last")
-        if rung == FULL and last is not None:
-            return last
         config: Any = models.get(candidate.model).config_class.from_dict(candidate.settings)
-        return math.ceil(RUNGS[rung].steps * int(config.steps))
-
-    def shorten(self, candidate: Candidate) -> bool:
-        """Plan the last rung of a network a tenth shorter; False where it has come that far."""
-        steps = self.steps.setdefault(candidate.key, {})
-        last = math.floor(0.9 * self.stop_step(candidate, FULL))
-        if "done" in steps and last >= steps["done"]:
-            steps["last"] = last
-            return True
-        steps.pop("last", None)
-        return False
+        return math.ceil(RUNGS[rung] * int(config.steps))
 
     def is_doubtful(self, candidate: Candidate, until: float) -> bool:
         """Whether a fit that cannot be stopped might end after `until`."""
@@ -125,14 +108,11 @@ class RuntimeEstimates:
     def update(self, candidate: Candidate, rung: int, facts: dict[str, Any]) -> None:
         """Learn from a trial."""
         if candidate.kind == "neural":
-            steps = self.steps.setdefault(candidate.key, {})
-            new = int(facts["steps"]) - steps.get("done", 0)
+            new = int(facts["steps"]) - self.steps.get(candidate.key, 0)
             if new > 0:  # with its validations: better than the few steps it was planned with
                 self.speeds[candidate.model] = facts["fit_seconds"] / new
-            steps["done"] = int(facts["steps"])
-            if rung == FULL:
-                steps["best"] = int(facts["best_step"])
-        ranking = facts["ranking_seconds"] / RUNGS[rung].users
+            self.steps[candidate.key] = int(facts["steps"])
+        ranking = facts["ranking_seconds"] / RUNGS[rung]
         seconds = {"fit": facts["fit_seconds"], "ranking": ranking}
         self._seconds[candidate.key] = self._seconds[candidate.model] = seconds
 
@@ -147,7 +127,7 @@ class RuntimeEstimates:
             def fit(part: Split) -> object:
                 return models.get(candidate.model)(**candidate.settings).fit(part)
 
-            enough = MAX_TRIAL_SHARE * self.timer.budget
+            enough = FIRST_SHARE * self.timer.budget
             try:
                 with warnings.catch_warnings(action="ignore", category=LeporidWarning):
                     seconds = estimate_seconds(fit, self.problem.inner, enough, self.timer.clock)
@@ -170,7 +150,9 @@ def estimate_seconds(
     fit(share_of(split, _SHARES[0]))  # loads or compiles what the model needs
     power, last = 1.0, 0.0
     for share in _SHARES:
-        seconds = _timed(fit, share_of(split, share), clock)
+        part, begun = share_of(split, share), clock()
+        fit(part)
+        seconds = max(clock() - begun, 1e-4)
         if share == _SHARES[-1]:
             power = min(max(math.log2(seconds / last), 1.0), _MAX_POWER)
         worst = seconds / share**_MAX_POWER
@@ -192,29 +174,3 @@ def share_of(split: Split, share: float) -> Split:
         few = few.core(1)
     nothing = few.select(np.empty(0, np.int64))
     return Split(few, nothing, nothing, split.protocol)
-
-
-def _timed(fit: Callable[[Split], object], split: Split, clock: Callable[[], float]) -> float:
-    """The shortest of up to three fits: a busy machine makes any of them longer."""
-    times: list[float] = []
-    while len(times) < 3 and sum(times) < _REPEAT_BELOW:
-        begun = clock()
-        fit(split)
-        times.append(clock() - begun)
-    return max(min(times), 1e-4)
-
-
-def request_milliseconds(
-    fitted: Sequence[Recommender], clock: Callable[[], float], repeats: int = 5
-) -> list[float]:
-    """The quickest request (ten items, one user) of each model.
-
-    The models take turns, so that other load on the machine slows all of them.
-    """
-    one, best = np.zeros(1, np.int32), [math.inf] * len(fitted)
-    for _ in range(repeats):
-        for place, model in enumerate(fitted):
-            begun = clock()
-            model.top_k(one, 10)
-            best[place] = min(best[place], 1000 * (clock() - begun))
-    return best

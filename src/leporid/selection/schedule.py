@@ -1,25 +1,28 @@
-"""The schedule of a search: classical models, networks, then variants of the best.
+"""The schedule of a search, to be read from `run_schedule` down.
 
-A few steps of each network are timed, and all networks get the same time: `plan_steps`.
+Every classical model gets its first trial, the networks get their share of the time, and what is
+left goes to variants of the models with the highest upper confidence bound.
 """
 
 from __future__ import annotations
 
+import math
 import statistics
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from leporid import models
 from leporid.errors import ConfigError, DataError, GraphError, LeporidWarning
-from leporid.selection.budget import Guard, OutOfTimeError
+from leporid.evaluation import combine, probe
+from leporid.selection.budget import Guard, OutOfTimeError, format_duration
 from leporid.selection.candidates import (
     FULL,
-    INITS,
-    NETWORKS,
     RUNGS,
+    SMALL,
     Candidate,
     Result,
     by_value,
@@ -27,180 +30,135 @@ from leporid.selection.candidates import (
     neural_models,
     neural_settings,
     variant,
-    with_inits,
     with_windows,
 )
+from leporid.selection.priors import NETWORKS, expected_shares
 from leporid.selection.runtime_estimates import CONTINUED_STEPS
-from leporid.selection.search import Search, entrants_kept
+from leporid.selection.search import TESTED, Search
 from leporid.training import StopWhen
 
 _REFUSALS = (DataError, ConfigError, GraphError, OutOfTimeError)
 """Why a network or an initialisation is left out."""
+_SLOW = 0.03
+"""Models whose fit takes more than this share of the budget have their first trial last."""
+_CHEAPER_TRIES, _DRAWS = 8, 20
+"""Settings that are timed to find one that fits, of so many draws."""
+_NETWORKS_FROM = {True: 0.15, False: 0.4}
+"""Share of the budget after which networks begin, by whether the log has an order."""
+_NETWORK_SHARE = {True: 0.75, False: 0.4}
+"""Share of the time then left that networks may take, by whether the log has an order."""
+_NETWORKS, _MIN_EXPECTED = 3, 0.75
+"""Networks that are compared, and the share of the best one's expected quality they must have."""
+_HOPELESS = 0.5
+"""A network with less than this share of the leader's value is not trained to its end."""
 _MIN_SECONDS = 15.0
 """With less time left no network is begun: loading torch alone takes a good part of it."""
-_MIN_STEPS = 100
-"""With fewer steps a network is left out."""
-_TIMED_STEPS, _TIMED_SECONDS = 8, 1.0
-_MIN_STEP_SECONDS = 1e-6
-"""A coarse clock may measure 0."""
-_VALIDATIONS = 9
-"""Per training, so that every rung ends with one."""
-_VALIDATION_USERS = 1_000
-_PLAN_MARGIN = 1.25
-"""For validations and preparations, which the timed steps do not have."""
-_MIN_NETWORKS, _MIN_STEP_SHARE = 2, 0.5
-"""Further networks are added only while all have this share of their steps."""
+_MIN_STEPS = 300
+"""With fewer steps a training says nothing about a network."""
 _SHORT_TRAINING, _MIN_BATCH = 1_000, 32
 """A network with fewer steps gets smaller batches, and more of them."""
-_PLAN_ATTEMPTS = 200
-"""Each with trainings a twentieth shorter."""
-_WINDOWS_BELOW = 0.02
-"""A model whose fit takes less than this share of the budget is evaluated with every window."""
-_NETWORKS_AFTER, _NETWORKS_AFTER_UNORDERED = 0.2, 0.5
-"""Share of the budget after which networks begin. Without an order in the log classical models are
-above networks (docs/leaderboard.md, Anime)."""
+_VALIDATIONS, _VALIDATION_USERS = 8, 1_000
+_PLAN_MARGIN = 1.25
+"""For validations and preparations, which the timed steps do not have."""
+_TIMED_STEPS, _TIMED_SECONDS = 8, 1.0
+_INIT_SHARE = 0.15
+"""Share of the time left that one initialisation may take."""
+_ROUNDS = 60
+"""Rounds of variants at most: more would overfit the inner split."""
 _VARIED_MODELS = 3
 """Models whose settings are varied in one round."""
-_WIDE_ROUNDS = 3
-"""First rounds, which vary all classical models: defaults say little about a model."""
-_EARLY_ROUNDS, _ROUNDS = 10, 30
-"""Rounds of variants before and after the networks: more would overfit the inner split."""
+_OPTIMISM = 0.1
+"""How much better, as a share, a model may still become after one trial."""
 
 
 def run_schedule(search: Search, only: Sequence[str] | None = None) -> None:
     """Everything there is time for; `only` names the models that take part, None for all."""
-    timer, has_order = search.timer, search.evaluator.problem.has_order
-    everyone = classical_candidates(only)
-    # One after the other here, since the windows of a model need no second fit.
-    for group in [[c] for c in everyone] if search.evaluator.workers is None else [everyone]:
-        search.round(group)
-        if has_order:
-            try_windows(search, group)
-    networks = any(only is None or name in only for name in NETWORKS) and _has_time(search)
-    begin = (_NETWORKS_AFTER if has_order else _NETWORKS_AFTER_UNORDERED) * timer.budget
-    for place in range(_EARLY_ROUNDS):
-        is_new = place >= len(_rounds(search, "early"))
-        if networks and is_new and timer.elapsed >= begin:
-            break
-        if not vary(search, "early", place):
-            break
-    planned = plan_networks(search, only) if networks else {}
-    inits = {model: _with_inits(search, model, own) for model, own in planned.items()}
-    search.bracket([candidate for own in inits.values() for candidate in own])
-    for own in inits.values():  # those that were dropped, if there is time
-        search.bracket(own)
-    phases = ["classical", *(["neural"] if planned else [])]
+    problem = search.evaluator.problem
+    has_order = problem.statistics["has_order"]
+    everyone = classical_candidates(problem.statistics, only)
+    first_trials(search, [c for c in everyone if c.model in TESTED])
+    networks = _networks(search, only)
+    if networks and _has_gpu(problem.device):
+        train_networks(search, networks, share=_NETWORK_SHARE[True])
+        networks = []
+    first_trials(search, [c for c in everyone if c.model not in TESTED])
+    if networks:
+        begin = _NETWORKS_FROM[has_order] * search.timer.budget
+        for place in range(_ROUNDS):
+            is_old = place < len(_rounds(search, "early"))
+            is_time = search.journal.of("plan") or search.timer.elapsed >= begin
+            if (is_time and not is_old) or not vary(search, "early", place):
+                break
+        train_networks(search, networks, share=_NETWORK_SHARE[has_order])
     for place in range(_ROUNDS):
-        phases = [phase for phase in phases if vary(search, phase, place)]
+        if not vary(search, "late", place):
+            break
 
 
-def try_windows(search: Search, candidates: Sequence[Candidate]) -> None:
-    """Windows of the newest items, which need no other fit; the best of them in full."""
-    limit = _WINDOWS_BELOW * search.timer.budget
-    known = (c for c in candidates if (c.key, FULL) in search.results)
-    quick = [c for c in known if search.evaluator.estimates.fit_seconds(c) <= limit]
-    field = [c for own in quick if (others := with_windows(own)) for c in (own, *others)]
-    search.round(_best_of_each(search.round(field, rung=0)).values())
+def _networks(search: Search, only: Sequence[str] | None) -> list[str]:
+    """The networks that take part, if there is time for any."""
+    takes_part = only is None or bool({*only} & {*NETWORKS})
+    if not takes_part or not _has_network_time(search):
+        return []
+    about = search.evaluator.problem.statistics
+    names, expected = neural_models(about, only), expected_shares(about)
+    least = _MIN_EXPECTED * max((expected.get(name, 0.0) for name in names), default=0.0)
+    return [name for name in names if expected.get(name, 1.0) >= least or only is not None]
 
 
-def _has_time(search: Search) -> bool:
-    if search.journal.of("plan") or search.timer.left - search.reserve() > _MIN_SECONDS:
+def _has_network_time(search: Search) -> bool:
+    left = max(search.timer.left - search.reserve(), 0.0)
+    if left >= _MIN_SECONDS or search.journal.of("plan"):
         return True
-    search.note("left out", model="networks", why="there is too little time for them")
+    why = f"{format_duration(left)} were left, too little to train one"
+    search.note("left out", model="networks", why=why)
     return False
 
 
-def plan_networks(search: Search, only: Sequence[str] | None = None) -> dict[str, dict[str, Any]]:
-    """Settings of the networks that take part, in order; from the journal where it has them."""
-    problem, speeds = search.evaluator.problem, search.evaluator.estimates.speeds
-    if done := search.journal.of("plan"):
-        speeds |= {**done[-1]["speeds"], **speeds}
-        return dict(done[-1]["settings"])
-    settings = {
-        name: neural_settings(name, problem.inner.train, problem.metric, _VALIDATION_USERS)
-        for name in neural_models(problem.has_order)
-        if only is None or name in only
-    }
-    inits = possible_inits(search, settings)
-    planned = _take_part(search, settings) if inits else {}
-    for name, n in planned.items():
-        if n < _SHORT_TRAINING:
-            size = _config(name, settings[name]).batch_size * n // _SHORT_TRAINING
-            settings[name]["batch_size"] = max(2 ** max(size, 1).bit_length() // 2, _MIN_BATCH)
-            speeds.pop(name)
-    planned = _take_part(search, {name: settings[name] for name in planned})
-    chosen = {
-        name: {**settings[name], "steps": n, "eval_every": max(1, n // _VALIDATIONS)}
-        for name, n in planned.items()
-    }
-    search.note("plan", settings=chosen, speeds=speeds, inits=inits)
-    return chosen
-
-
-def possible_inits(search: Search, settings: Mapping[str, dict[str, Any]]) -> list[str]:
-    """The initialisations there is time for; they are computed here, for all networks."""
-    possible, timer = [], search.timer
-    for model, own in list(settings.items())[:1]:
-        for candidate in with_inits(model, own):
-            guard = Guard(timer, timer.elapsed + (timer.left - search.reserve()) / 3)
-            try:
-                search.evaluator.embeddings(candidate, guard)
-                possible.append(str(candidate.init))
-            except _REFUSALS as error:
-                name = f"initialisation {candidate.init}"
-                search.note("left out", model=name, why=str(error))
-    return possible
-
-
-def _take_part(search: Search, settings: Mapping[str, dict[str, Any]]) -> dict[str, int]:
-    """The steps of the networks that take part: the first two, and more if there is time."""
-    whole: dict[str, int] = {}
-    planned: dict[str, int] = {}
-    for name, own in settings.items():
-        if search.timer.left - search.reserve() < _MIN_SECONDS / 2:
-            break
-        try:
-            time_steps(search, name, own)
-        except _REFUSALS as error:
-            search.note("left out", model=name, why=str(error))
+def first_trials(search: Search, candidates: Sequence[Candidate]) -> None:
+    """Every model once, those with a slow fit last; then the windows of its profiles."""
+    limit, seconds = _SLOW * search.timer.budget, search.evaluator.estimates.fit_seconds
+    if search.evaluator.workers is not None:
+        search.round(affordable(search, candidate) for candidate in candidates)
+    slow = []
+    for candidate in candidates:
+        if search.has_time and search.leader is not None and seconds(candidate) > limit:
+            slow.append(candidate)
             continue
-        more = {**{n: whole[n] for n in planned}, name: _config(name, own).steps}
-        left = search.timer.left - search.reserve()
-        new = plan_steps(more, search.evaluator.estimates.speeds, left)
-        has_few = any(new.get(n, 0) < _MIN_STEP_SHARE * more[n] for n in more)
-        if has_few and len(planned) >= _MIN_NETWORKS:
-            break
-        whole, planned = more, new
-    for name in (n for n in settings if n not in planned):
-        search.note("left out", model=name, why="its training does not fit into the time left")
-    return planned
+        done = search.round([candidate])
+        if done and search.evaluator.problem.statistics["has_order"] and search.has_time:
+            # Here, since the windows of a model need no second fit.
+            promote(search, search.round(with_windows(candidate), SMALL))
+    for candidate in slow:
+        search.round([affordable(search, candidate)])
 
 
-def time_steps(search: Search, model: str, settings: Mapping[str, Any]) -> None:
-    """Measure the seconds per step of a network by a few steps, unless they are known."""
-    at: list[float] = []
-
-    def stop(step: int) -> bool:
-        at.append(search.timer.clock())
-        return step >= _TIMED_STEPS or (step > 1 and at[-1] - at[0] > _TIMED_SECONDS)
-
-    problem, speeds = search.evaluator.problem, search.evaluator.estimates.speeds
-    if model not in speeds:
-        network: Any = models.get(model)(**{**settings, "eval_every": 0})
-        guard = Guard(search.timer, search.timer.budget - search.reserve())
-        how = {"device": problem.device, "progress": guard, "callbacks": [StopWhen(stop)]}
-        with warnings.catch_warnings(action="ignore", category=LeporidWarning):
-            network.fit(problem.inner, seed=problem.seed, **how)
-        speeds[model] = max(statistics.median(np.diff(at).tolist()), _MIN_STEP_SECONDS)
+def affordable(search: Search, candidate: Candidate) -> Candidate:
+    """The candidate, or where there is no time for it the first of its variants that fits."""
+    known = [r.candidate for r in search.finished if r.candidate.model == candidate.model]
+    if known or search.leader is None or search.fits(candidate):
+        return known[0] if known else candidate
+    seed = search.evaluator.problem.seed
+    drawn = (variant(candidate.model, {}, place, seed) for place in range(_CHEAPER_TRIES))
+    others = (candidate.replace(settings=settings) for settings in drawn)
+    return next((other for other in others if search.fits(other)), candidate)
 
 
-def _config(model: str, settings: Mapping[str, Any]) -> Any:
-    return models.get(model).config_class.from_dict(settings)
+def promote(search: Search, results: Sequence[Result]) -> None:
+    """Evaluate on all users what is best, on a few of them, of each model."""
+    best = {name: _on_few_users(search, own) for name, own in search.best_of_each().items()}
+    risen: dict[str, Candidate] = {}
+    for result in sorted(results, key=by_value):
+        name = result.candidate.model
+        if result.value > best.get(name, -math.inf):
+            risen.setdefault(name, result.candidate)
+    search.round(risen.values())
 
 
-def _with_inits(search: Search, model: str, settings: Mapping[str, Any]) -> list[Candidate]:
-    """A network with all initialisations that take part."""
-    return with_inits(model, settings, search.journal.of("plan")[-1]["inits"])
+def _on_few_users(search: Search, result: Result) -> float:
+    """The metric of a finished candidate on the users of the small rung."""
+    few, everyone = (search.evaluator.users(rung) for rung in (SMALL, FULL))
+    return float(combine(list(result.outcome.columns[np.isin(everyone, few)].mean(axis=0))))
 
 
 def vary(search: Search, phase: str, place: int) -> bool:
@@ -213,93 +171,184 @@ def vary(search: Search, phase: str, place: int) -> bool:
     if place < len(rounds):
         field = [Candidate.from_dict(about) for about in rounds[place]["candidates"]]
     else:
-        everyone = phase == "early" and place < _WIDE_ROUNDS
-        count = None if everyone else _VARIED_MODELS
-        field = _new_neural(search) if phase == "neural" else _new_classical(search, count)
+        field = _variants(search)
         if not field:
             return False
         search.note("round", phase=phase, candidates=[c.to_dict() for c in field])
-    if phase == "neural":
-        search.bracket(field)
-        return any(search.is_settled(candidate, 0) for candidate in field[:-1])
-    search.round(field)
-    return any(search.is_settled(candidate, FULL) for candidate in field)
+    promote(search, search.round([c for c in field if c.kind == "classical"], SMALL))
+    search.round(c for c in field if c.kind == "neural")
+    return any(search.is_settled(c, rung) for c in field for rung in (SMALL, FULL))
 
 
 def _rounds(search: Search, phase: str) -> list[dict[str, Any]]:
     return [event for event in search.journal.of("round") if event["phase"] == phase]
 
 
-def _new_classical(search: Search, count: int | None) -> list[Candidate]:
-    """A new variant of each of the leading classical models, or of all of them."""
-    field, late = [], {candidate.model for candidate in search.late.values()}
-    for model, best in list(_varied(search, "classical").items())[:count]:
-        if model not in late and (settings := _new(search, best)) is not None:
-            field.append(Candidate(model=model, settings=settings))
+def _variants(search: Search) -> list[Candidate]:
+    """A new variant of each of the models with the highest upper confidence bounds."""
+    bounds, best = upper_bounds(search), search.best_of_each()
+    field: list[Candidate] = []
+    for model in sorted(bounds, key=lambda name: -bounds[name]):
+        if len(field) < _VARIED_MODELS and search.has_time:
+            new = _new(search, best[model].candidate)
+            field += [] if new is None else [new]
     return field
 
 
-def _new_neural(search: Search) -> list[Candidate]:
-    """A new variant of the leading network with every initialisation, and that network."""
-    for model, best in _varied(search, "neural").items():
-        if (settings := _new(search, best)) is not None:
-            return [*_with_inits(search, model, settings), best]
-    return []
+def upper_bounds(search: Search) -> dict[str, float]:
+    """What each model may still reach: its best, and the more the less time it had.
 
-
-def _varied(search: Search, kind: str) -> dict[str, Candidate]:
-    """The best finished candidate of each model of a kind that has a search space."""
-    return _best_of_each(
-        result
-        for result in search.finished
-        if result.candidate.kind == kind and models.get(result.candidate.model).search_space
-    )
-
-
-def _best_of_each(results: Iterable[Result]) -> dict[str, Candidate]:
-    """The best candidate of each model, the best model first."""
-    best: dict[str, Candidate] = {}
-    for result in sorted(results, key=by_value):
-        best.setdefault(result.candidate.model, result.candidate)
-    return best
-
-
-def _new(search: Search, best: Candidate) -> dict[str, Any] | None:
-    """Settings of a model that were not tried; None where 20 draws find none."""
-    drawn = [c for event in search.journal.of("round") for c in event["candidates"]]
-    tried = [c["settings"] for c in drawn if c["model"] == best.model]
-    tried += [r.candidate.settings for r in search.finished if r.candidate.model == best.model]
-    seed = search.evaluator.problem.seed
-    places = range(20 * len(tried), 20 * len(tried) + 20)
-    variants = (variant(best.model, best.settings, place, seed) for place in places)
-    return next((settings for settings in variants if settings not in tried), None)
-
-
-def plan_steps(
-    steps: Mapping[str, int], seconds: Mapping[str, float], left: float
-) -> dict[str, int]:
-    """How many steps each network gets, at most its `steps`; the quickest training first.
-
-    `seconds` are those of one step. Every network gets the same time for a training: the longest
-    with which the search and the final fits fit into what is `left`. A network with too few steps
-    is left out.
+    A trial that took long counts as several.
     """
-    longest = max((steps[name] * seconds[name] for name in steps), default=0.0)
-    for _ in range(_PLAN_ATTEMPTS):
-        planned = {name: min(n, int(longest / seconds[name])) for name, n in steps.items()}
-        planned = {name: n for name, n in planned.items() if n >= min(_MIN_STEPS, steps[name])}
-        full = {name: n * seconds[name] for name, n in planned.items()}
-        if _search_seconds(list(full.values())) <= left:
-            return dict(sorted(planned.items(), key=lambda pair: full[pair[0]]))
-        longest *= 0.95
-    return {}
+    unit = 0.05 * search.timer.budget
+    trials: Counter[str] = Counter()
+    for result in search.results.values():
+        trials[result.candidate.model] += 1 + int(result.outcome.seconds / unit)
+    total = math.log(1 + sum(trials.values()))
+    return {
+        name: best.value * (1 + _OPTIMISM * math.sqrt(total / trials[name]))
+        for name, best in search.best_of_each().items()
+        if models.get(name).search_space
+    }
 
 
-def _search_seconds(full: Sequence[float]) -> float:
-    """A bracket of these trainings with every initialisation, and the final fits, at worst."""
-    entrants = sorted([*full] * len(INITS), reverse=True)
-    done, total = 0.0, 0.0
-    for rung in RUNGS:
-        total += (rung.steps - done) * sum(entrants)
-        entrants, done = entrants[: entrants_kept(len(entrants))], rung.steps
-    return _PLAN_MARGIN * (total + 2 * CONTINUED_STEPS * max(full, default=0.0))
+def _new(search: Search, best: Candidate) -> Candidate | None:
+    """A variant of a candidate that was not tried and that there is time for; None: no draw is.
+
+    A network is first tried with the next initialisation.
+    """
+    rounds = [c for event in search.journal.of("round") for c in event["candidates"]]
+    tried = {Candidate.from_dict(c).key for c in rounds if c["model"] == best.model}
+    tried |= {r.candidate.key for r in search.results.values() if r.candidate.model == best.model}
+    seed, begin = search.evaluator.problem.seed, _DRAWS * len(tried)
+    others = [best.replace(init=init) for init in ranked_inits(search)] if best.init else []
+    drawn = (variant(best.model, best.settings, n, seed) for n in range(begin, begin + _DRAWS))
+    others += [best.replace(settings=settings) for settings in drawn]
+    new = [other for other in others if other.key not in tried]
+    rung = SMALL if best.kind == "classical" else FULL
+    return next((other for other in new[:_CHEAPER_TRIES] if search.fits(other, rung)), None)
+
+
+def train_networks(search: Search, names: Sequence[str], share: float) -> None:
+    """The planned networks on few steps, the best of them to its end, then the others."""
+    plan = plan_networks(search, names, share) if _has_network_time(search) else {}
+    if not plan:
+        return
+    init = next(iter(ranked_inits(search)))
+    field = [
+        Candidate(model=name, init=init, settings=settings, kind="neural")
+        for name, settings in plan.items()
+    ]
+    few = sorted(search.round(field, SMALL), key=by_value)
+    least = _HOPELESS * (_on_few_users(search, search.leader) if search.leader else 0.0)
+    for result in few:
+        if result.value >= least:
+            search.round([result.candidate])
+
+
+def plan_networks(search: Search, names: Sequence[str], share: float) -> dict[str, dict[str, Any]]:
+    """Settings of the networks that take part; from the journal where it has them."""
+    problem, speeds = search.evaluator.problem, search.evaluator.estimates.speeds
+    if done := search.journal.of("plan"):
+        speeds |= {**done[-1]["speeds"], **speeds}
+        return dict(done[-1]["settings"])
+    settings = {
+        name: neural_settings(name, problem.inner.train, problem.metric, _VALIDATION_USERS)
+        for name in names
+    }
+    if not rank_inits(search, names[0], settings[names[0]]):
+        return {}
+    planned: dict[str, dict[str, Any]] = {}
+    # One that wins needs no time for the end of the leader; one that does not needs no end.
+    whole = share * (search.timer.left - search.end_seconds())
+    least = search.timer.left - search.reserve()
+    seconds = training_seconds(whole, least, entrants=min(len(names), _NETWORKS))
+    for name, own in settings.items():
+        if len(planned) == _NETWORKS or search.timer.left - search.reserve() < seconds:
+            break  # timing the others took too long
+        if (fitted := _fitted_plan(search, name, own, seconds)) is not None:
+            planned[name] = fitted
+    search.note("plan", settings=planned, speeds=speeds)
+    return planned
+
+
+def training_seconds(whole: float, least: float, entrants: int) -> float:
+    """Seconds of one training: all trainings and final fits take `whole`, trainings `least`."""
+    trials = 1 + RUNGS[SMALL] * (entrants - 1)
+    return min(whole / (trials + 2 * CONTINUED_STEPS), least / trials) / _PLAN_MARGIN
+
+
+def _fitted_plan(
+    search: Search, name: str, settings: dict[str, Any], seconds: float
+) -> dict[str, Any] | None:
+    """The settings of a network with the steps that these seconds allow; None where too few."""
+    config: Any = models.get(name).config_class.from_dict(settings)
+    speeds = search.evaluator.estimates.speeds
+    try:
+        time_steps(search, name, settings)
+        steps = int(seconds / speeds[name])
+        if steps < min(_SHORT_TRAINING, config.steps) and config.batch_size > _MIN_BATCH:
+            size = max(config.batch_size * steps // _SHORT_TRAINING, 1)
+            settings = {**settings, "batch_size": max(2 ** (size.bit_length() - 1), _MIN_BATCH)}
+            time_steps(search, name, settings)
+            steps = int(seconds / speeds[name])
+    except _REFUSALS as error:
+        search.note("left out", model=name, why=str(error))
+        return None
+    if steps < min(_MIN_STEPS, config.steps):
+        why = f"{format_duration(seconds)} are {steps:,} steps of its training here, and fewer "
+        why += f"than {_MIN_STEPS} say nothing; {config.steps:,} steps take about "
+        why += format_duration(config.steps * speeds[name])
+        search.note("left out", model=name, why=why)
+        return None
+    steps = min(steps, config.steps)
+    return {**settings, "steps": steps, "eval_every": max(1, steps // _VALIDATIONS)}
+
+
+def time_steps(search: Search, model: str, settings: Mapping[str, Any]) -> None:
+    """Measure the seconds per step of a network by a few steps."""
+    at: list[float] = []
+
+    def stop(step: int) -> bool:
+        at.append(search.timer.clock())
+        return step >= _TIMED_STEPS or (step > 1 and at[-1] - at[0] > _TIMED_SECONDS)
+
+    problem = search.evaluator.problem
+    network: Any = models.get(model)(**{**settings, "eval_every": 0})
+    guard = Guard(search.timer, search.timer.budget - search.reserve())
+    how = {"device": problem.device, "progress": guard, "callbacks": [StopWhen(stop)]}
+    with warnings.catch_warnings(action="ignore", category=LeporidWarning):
+        network.fit(problem.inner, seed=problem.seed, **how)
+    # A coarse clock may measure 0.
+    speed = max(statistics.median(np.diff(at).tolist()), 1e-6)
+    search.evaluator.estimates.speeds[model] = speed
+
+
+def ranked_inits(search: Search) -> dict[str, float]:
+    """The initialisations by what their vectors alone predict, the best first."""
+    events = search.journal.of("inits")
+    return dict(events[-1]["values"]) if events else {}
+
+
+def rank_inits(search: Search, model: str, settings: dict[str, Any]) -> dict[str, float]:
+    """Probe the initialisations: how well their vectors predict without any training."""
+    evaluator, values = search.evaluator, {}
+    for init in evaluator.problem.inits:
+        timer = search.timer
+        guard = Guard(timer, timer.elapsed + _INIT_SHARE * (timer.left - search.reserve()))
+        candidate = Candidate(model=model, init=init, settings=settings, kind="neural")
+        try:
+            vectors = evaluator.embeddings(candidate, guard)
+            found = probe(vectors, evaluator.part(SMALL), part="test").value()
+            values[init] = round(found["both"], 4)
+        except _REFUSALS as error:
+            search.note("left out", model=f"initialisation {init}", why=str(error))
+    values = dict(sorted(values.items(), key=lambda pair: -pair[1]))
+    search.note("inits", values=values)
+    return values
+
+
+def _has_gpu(device: str) -> bool:
+    from leporid.training import resolve_device  # loads torch
+
+    return bool(resolve_device(device).type != "cpu")

@@ -1,4 +1,4 @@
-"""`Search`: rounds of candidates over rungs of users and steps, compared by paired differences.
+"""`Search`: runs trials, one after the other or by workers, and keeps the time for the end.
 
 Every decision follows from the trials in the journal and a fixed order, so a killed search goes on
 as if it had not been. The clock only decides whether there is time for the next trial.
@@ -16,27 +16,23 @@ from typing import Any
 from leporid.errors import DataError, LeporidError, TrainingInterruptedError
 from leporid.evaluation import Comparison, compare
 from leporid.experiments import Event, Journal
-from leporid.selection.budget import OutOfTimeError, Timer
-from leporid.selection.candidates import (
-    FULL,
-    MAX_TRIAL_SHARE,
-    RUNGS,
-    Candidate,
-    Outcome,
-    Result,
-    Workers,
-    by_value,
-)
+from leporid.selection.budget import OutOfTimeError, Timer, format_duration
+from leporid.selection.candidates import FULL, Candidate, Outcome, Result, by_value
 from leporid.selection.evaluator import TrialEvaluator
+from leporid.selection.runtime_estimates import FIRST_SHARE
 
+TESTED = ("toppop", "itemknn")
+"""Baselines that are always tested, so the time for them is kept."""
+_VARIANT_SHARE = 0.08
+"""Share of the budget that a later trial of a classical model may take."""
+_PARTNER_SHARE = 0.1
+"""Share of the budget that is kept at most for a second member of a blend."""
 _POLL_WORKERS, _POLL_PROCESSES = 0.05, 0.2
 """Seconds between two looks at what workers, or other processes, have done."""
-_TIE = 0.01
-"""Two candidates are level only if their values differ by less than this share."""
 
 
 class Search:
-    """Rounds, one after the other, until only the time that the winner needs is left."""
+    """Trials until only the time that the end needs is left."""
 
     def __init__(
         self,
@@ -65,11 +61,18 @@ class Search:
         """The best finished result."""
         return min(self.finished, key=by_value, default=None)
 
+    def best_of_each(self) -> dict[str, Result]:
+        """The best finished result of each model, the best model first."""
+        best: dict[str, Result] = {}
+        for result in sorted(self.finished, key=by_value):
+            best.setdefault(result.candidate.model, result)
+        return best
+
     def round(self, candidates: Iterable[Candidate], rung: int = FULL) -> list[Result]:
         """Evaluate candidates at one rung, as far as there is time; the results in their order."""
         entrants = list({c.key: c for c in candidates}.values())
         if self.evaluator.workers is not None:
-            self._send(entrants, rung, self.evaluator.workers)
+            self._send([c for c in entrants if c.kind == "classical"], rung)
         waiting = entrants
         while waiting:
             busy = [c for c in waiting if not self.is_settled(c, rung) and not self._try(c, rung)]
@@ -80,36 +83,24 @@ class Search:
             waiting = busy
         return [self.results[c.key, rung] for c in entrants if (c.key, rung) in self.results]
 
-    def bracket(self, candidates: Sequence[Candidate]) -> list[Result]:
-        """Successive halving: all rungs, fewer candidates at each."""
-        results: list[Result] = []
-        for rung in range(len(RUNGS)):
-            results = self.round(candidates, rung)
-            candidates = [r.candidate for r in self.survivors(results)]
-        return results
-
-    def survivors(self, results: Sequence[Result]) -> list[Result]:
-        """The best quarter, without those below another initialisation of the same model."""
-        kept: list[Result] = []
-        for result in sorted(results, key=by_value)[: entrants_kept(len(results))]:
-            same = [other for other in kept if other.candidate.model == result.candidate.model]
-            if all(self.compare(result, other).outcome != "below" for other in same):
-                kept.append(result)
-        return kept
-
     def compare(self, a: Result, b: Result) -> Comparison:
         """Two results of one rung, on the same users."""
-        return compare(a.outcome.columns, b.outcome.columns, self.evaluator.metric)
+        names = {"name_a": a.candidate.label, "name_b": b.candidate.label}
+        return compare(a.outcome.columns, b.outcome.columns, self.evaluator.metric, **names)
 
-    def level_with(self, best: Result) -> list[Result]:
-        """Finished results within 1% of the best and not below it."""
-        near = [r for r in self.finished if best.value - r.value <= _TIE * abs(best.value)]
-        return [r for r in near if r is best or self.compare(r, best).outcome != "below"]
+    def end_seconds(self, *winners: Candidate) -> float:
+        """Seconds of the end if the slowest of these wins, with the tests of the baselines."""
+        best, finish = self.best_of_each(), self.evaluator.finish
+        tested = [finish(best[name].candidate) / 2 for name in TESTED if name in best]
+        return self._reserve + sum(tested) + max(map(finish, winners), default=0.0)
 
-    def reserve(self) -> float:
-        """Seconds to keep for the end of the search."""
-        leader = self.leader
-        return self._reserve + (self.evaluator.finish(leader.candidate) if leader else 0.0)
+    def reserve(self, new: Candidate | None = None) -> float:
+        """Seconds to keep for the end and a second member of a blend, also if `new` should win."""
+        best = [result.candidate for result in self.best_of_each().values()]
+        limit = _PARTNER_SHARE * self.timer.budget
+        second = map(self.evaluator.finish, best[1:4])
+        partner = next((seconds for seconds in second if seconds <= limit), 0.0)
+        return self.end_seconds(*best[:1], *([new] if new else [])) + partner
 
     def _try(self, candidate: Candidate, rung: int) -> bool:
         """Evaluate the candidate unless another process does; whether the trial is settled."""
@@ -123,7 +114,7 @@ class Search:
                     self._settle(candidate, rung, partial(self.evaluator.evaluate, until=until))
         return True
 
-    def _send(self, candidates: Sequence[Candidate], rung: int, workers: Workers) -> None:
+    def _send(self, candidates: Sequence[Candidate], rung: int) -> None:
         """Let workers evaluate all at once; those without an answer at the deadline are late."""
         with ExitStack() as claims:
             sent: dict[Any, Candidate] = {}
@@ -134,7 +125,8 @@ class Search:
                 self._absorb()
                 if self.is_settled(candidate, rung) or self._admit(candidate, rung) is None:
                     continue
-                sent[workers.submit(*self.evaluator.order(candidate, rung))] = candidate
+                order = self.evaluator.order(candidate, rung)
+                sent[self.evaluator.workers.submit(*order)] = candidate
             while sent:
                 over = self.leader is not None and self.timer.left <= self.reserve()
                 for task in [task for task in sent if over or task.done()]:
@@ -144,25 +136,50 @@ class Search:
                     self._settle(sent.pop(task), rung, answer)
                 time.sleep(_POLL_WORKERS)
 
+    @property
+    def has_time(self) -> bool:
+        """Whether there is any time left for trials."""
+        return self.timer.left > self.reserve()
+
+    def fits(self, candidate: Candidate, rung: int = FULL) -> bool:
+        """Whether there is time for a trial."""
+        return not self._obstacle(candidate, rung)
+
+    def _longest(self, candidate: Candidate) -> float:
+        """Seconds that a trial may take."""
+        if candidate.kind == "neural":
+            return math.inf
+        best = list(self.best_of_each())
+        is_lavish = candidate.model in best[:1] or candidate.model not in best
+        return (FIRST_SHARE if is_lavish else _VARIANT_SHARE) * self.timer.budget
+
+    def _obstacle(self, candidate: Candidate, rung: int) -> str:
+        """Why there is no time for a trial; empty where there is. It must be able to win."""
+        left, longest = self.timer.left, self._longest(candidate)
+        if not self.has_time:
+            return "its turn came when the time was over"
+        cost, after = self.evaluator.cost(candidate, rung), self.reserve(candidate)
+        takes = f"its fit takes about {format_duration(cost)}"
+        if cost > longest:
+            return f"{takes}, more than one trial may ({format_duration(longest)})"
+        if cost + after > left:
+            end = f"the end after it {format_duration(after)}"
+            return f"{takes}, {end}; {format_duration(left)} were left"
+        return ""
+
     def _admit(self, candidate: Candidate, rung: int) -> float | None:
         """The deadline of a trial; None, and an event, where there is no time."""
-        longest = MAX_TRIAL_SHARE * self.timer.budget if candidate.kind == "classical" else math.inf
         if self.leader is None:
             return math.inf
-        while True:
-            cost = self.evaluator.cost(candidate, rung)
-            # A candidate must be able to win: its final fits must be possible after the trial.
-            after = max(self._reserve + self.evaluator.finish(candidate), self.reserve())
-            if self.timer.left >= cost + after or not self.evaluator.shorten(candidate, rung):
-                break
-        if cost > longest or self.timer.left < cost + after:
-            self._late(candidate, rung, cost + after)
+        if why := self._obstacle(candidate, rung):
+            self._late(candidate, rung, why)
             return None
-        return min(self.timer.budget - self.reserve(), self.timer.elapsed + longest)
+        own = self.timer.elapsed + self._longest(candidate)
+        return min(self.timer.budget - self.reserve(candidate), own)
 
-    def _late(self, candidate: Candidate, rung: int, needs: float) -> None:
+    def _late(self, candidate: Candidate, rung: int, why: str) -> None:
         self.late[candidate.key] = candidate
-        self.note("late", **_about(candidate, rung), needs=round(needs, 1))
+        self.note("late", **_about(candidate, rung), why=why)
 
     def _settle(
         self, candidate: Candidate, rung: int, run: Callable[[Candidate, int], Outcome]
@@ -171,8 +188,9 @@ class Search:
         begun = self.timer.elapsed
         try:
             outcome = run(candidate, rung)
-        except OutOfTimeError:
-            self._late(candidate, rung, self.timer.elapsed - begun)
+        except OutOfTimeError as error:
+            seconds = format_duration(self.timer.elapsed - begun)
+            self._late(candidate, rung, f"{error}, {seconds} after it began")
             return
         except TrainingInterruptedError:
             raise
@@ -212,8 +230,3 @@ class Search:
 
 def _about(candidate: Candidate, rung: int) -> dict[str, Any]:
     return {"key": candidate.key, "rung": rung, "candidate": candidate.to_dict()}
-
-
-def entrants_kept(entrants: int) -> int:
-    """How many of them go on to the next rung."""
-    return math.ceil(entrants / 4)

@@ -1,84 +1,183 @@
-"""The summary of an answer: chosen.json and an HTML page with the reasons and the table."""
+"""The answer in words: three paragraphs, the details, the table, and the commands."""
 
 from __future__ import annotations
 
-import html
 import json
+import shlex
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from leporid.artifacts import write_json
-from leporid.errors import MissingExtraError
-from leporid.evaluation import Comparison
-from leporid.experiments import BASELINES
-from leporid.html import figure_html, new_figure, rows_html, write_report
+import numpy as np
+
+from leporid.evaluation import Comparison, MetricTable, combine, ingredients
 from leporid.memory import format_bytes
-from leporid.selection.answer import SUMMARY, FinalModel, Session
-from leporid.selection.budget import format_duration
-from leporid.selection.candidates import FULL, INITS, Result
+from leporid.selection.candidates import CONTENT_INITS, FULL, Result
 from leporid.selection.decision import Decision
+from leporid.selection.priors import NETWORKS, expected_shares, family_of
 from leporid.selection.search import Search
 
-_FIGURE_SECONDS = 5.0
-"""With less time left the search is not drawn: loading matplotlib takes seconds."""
+
+@dataclass(frozen=True)
+class Tested:
+    """What was tested: the chosen model, and by label the others compared with it."""
+
+    table: MetricTable | None = None
+    others: dict[str, tuple[MetricTable, Comparison]] = field(default_factory=dict)
 
 
-def describe(
-    session: Session, final: FinalModel, folder: Path, *, draws: bool = False
+def summarise(
+    search: Search,
+    final: Decision,
+    tested: Tested,
+    source: str,
+    folder: Path,
+    notes: Sequence[str],
 ) -> dict[str, Any]:
-    """Write the report and the summary of what was fitted; the parts of a `Choice`."""
-    search, timer = session.search, session.search.timer
-    elapsed = timer.elapsed
-    parts: dict[str, Any] = {
-        "winner": final.label,
-        "metric": session.evaluator.metric,
-        "why": explain(session, final, elapsed),
-        "table": search_table(search),
-        "tested": final.tested,
-        "commands": commands(session, final),
-        "elapsed": elapsed,
+    """The parts of a `Choice`, but for the model."""
+    metric, problem = search.evaluator.metric, search.evaluator.problem
+    rows = [{"model": final.label, **tested.table.mean()}] if tested.table else []
+    for label, (table, found) in tested.others.items():
+        gap = {"chosen minus this": [found.low, found.high]}
+        rows.append({"model": label, **table.mean(), **gap})
+    details = {
+        "left out": left_out(search),
+        "notes": [f"{note[0].upper()}{note[1:]}." for note in dict.fromkeys(notes)],
+        "initialisations": (search.journal.of("inits") or [{"values": {}}])[-1]["values"],
+        "users": groups_of_users(tested.table, metric) if tested.table else [],
+        "log": problem.statistics,
+        "prior": expected_shares(problem.statistics),
+        "timeline": [
+            {"at": r.at, "value": r.value, "model": r.candidate.model} for r in search.finished
+        ],
     }
-    about = {"key": final.key, "value": final.value, "budget": timer.budget}
-    figure = "<p>The search was not drawn.</p>"
-    if draws and search.results and timer.left >= _FIGURE_SECONDS:
-        with suppress(MissingExtraError):
-            figure = _figure(search)
-    write_page(folder / "report.html", parts, figure)
-    write_json(folder / SUMMARY, {**parts, **about})
-    return parts
-
-
-def write_page(path: Path, parts: Mapping[str, Any], figure: str) -> None:
-    """Write the page: the search over time, its table, the test and the commands."""
-    metric = parts["metric"]
-    tested = [{name: row[name] for name in ("model", metric)} for row in parts["tested"]]
-    shown = "\n".join(html.escape(line) for line in parts["commands"])
-    table = rows_html(parts["table"], f"Candidates by {metric} on the inner validation split")
-    sections = [
-        ("The search", figure),
-        ("", table),
-        ("On test", rows_html(tested, "Read once, after the choice") if tested else ""),
-        ("The same again", f"<pre>{shown}</pre>"),
+    paragraphs = [
+        what_to_deploy(search, final, tested),
+        how_sure(search, final, tested),
+        what_next(search, tested, details),
+        *details["notes"],
     ]
-    write_report(path, "leporid choose", sections, parts["why"])
+    return {
+        "winner": final.label,
+        "metric": metric,
+        "why": "\n".join(filter(None, paragraphs)),
+        "table": search_table(search),
+        "tested": rows,
+        "commands": commands(search, final, source, folder),
+        "elapsed": search.timer.elapsed,
+        "details": details,
+    }
 
 
-def _figure(search: Search) -> str:
-    """Value over time, one line per candidate."""
-    figure, axes = new_figure(7.2, 4.0)
-    lines: dict[str, list[tuple[float, float]]] = {}
+def what_to_deploy(search: Search, final: Decision, tested: Tested) -> str:
+    """The first paragraph: which model, and how good it is."""
+    metric, table = search.evaluator.metric, tested.table
+    better = [(label, c) for label, (_, c) in tested.others.items() if c.outcome == "below"]
+    warning = "".join(
+        f"Careful: on test {label} is better than the chosen model, {_gap(found)} in {metric}. "
+        for label, found in better[:1]
+    )
+    deploy = f"{warning}Deploy {final.label}."
+    if table is None:
+        return f"{deploy} The log is too small for a test part: nothing was tested."
+    cutoff = search.evaluator.problem.cutoff
+    hits = table.hits[:, :cutoff].any(axis=1).mean()
+    return (
+        f"{deploy} Of 100 users, {100 * hits:.0f} find something they then chose among the first "
+        f"{cutoff} recommendations ({metric} {table.mean()[metric]:.4f}, "
+        f"{len(table):,} users of the test part, read once)."
+    )
+
+
+def how_sure(search: Search, final: Decision, tested: Tested) -> str:
+    """The second paragraph: tie or clear, with intervals."""
+    best = list(search.best_of_each().values())
+    own = [r for r in best if r.candidate in final.members]
+    others = [r for r in best if r.candidate.model not in {m.model for m in final.members}]
+    said = []
+    if own and others:
+        found = search.compare(own[0], others[0])
+        users = f"{found.n_users:,} users of the inner validation split"
+        words = {"above": "It is clear", "level": "It is a tie", "below": "It was not the best"}
+        is_faster = others[0].outcome.facts["ms"] < own[0].outcome.facts["ms"]
+        hint = f"; {others[0].candidate.model} answers faster" if is_faster else ""
+        said.append(
+            f"{words[found.outcome]}: {own[0].candidate.model} against "
+            f"{others[0].candidate.label} is {_gap(found)} on {users}{hint}."
+        )
+    if final.gain is not None:
+        said.append(f"The blend gains {_gap(final.gain)} over its best member.")
+    tests = [f"{label} {_gap(found)}" for label, (_, found) in tested.others.items()]
+    if tests:
+        said.append(f"On test, chosen minus other: {'; '.join(tests)}.")
+    return " ".join(said)
+
+
+def what_next(search: Search, tested: Tested, details: Mapping[str, Any]) -> str:
+    """The third paragraph: what would make it better, with a number each."""
+    said = []
+    line = sorted(search.finished, key=lambda result: result.at)
+    if line:
+        half = line[0].at + (line[-1].at - line[0].at) / 2
+        early = max((r.value for r in line if r.at <= half), default=0.0)
+        gain = 100 * (max(r.value for r in line) / early - 1) if early > 0 else 0.0
+        said.append(f"More time: the second half of the search gained {gain:.1f}%.")
+    missing = [row for row in details["left out"] if row["model"] in (*NETWORKS, "networks")]
+    if missing:
+        name = missing[0]["model"]
+        what = "no network was trained" if name == "networks" else f"{name} was left out"
+        said.append(f"A GPU: {what}, {missing[0]['why']}.")
+    if tested.table is not None:
+        relevant = int(tested.table.relevant.sum())
+        cold = int(tested.table.cold_relevant.sum())
+        share = 100 * cold / max(relevant, 1)
+        said.append(f"Content: {share:.1f}% of what users chose were items without history.")
+    for row in details["users"]:
+        if row["users of the test part"].startswith("tail") and details["users"][0]["value"]:
+            ratio = 100 * row["value"] / details["users"][0]["value"]
+            said.append(
+                f"More data: the quarter of users with the shortest histories reach {ratio:.0f}% "
+                f"of the quality of all."
+            )
+    return "Next. " + " ".join(said) if said else ""
+
+
+def groups_of_users(table: MetricTable, metric: str) -> list[dict[str, Any]]:
+    """The metric of all users, of warm ones, of the least active quarter of those, of cold ones."""
+    activity = table.activity[table.user]
+    columns = np.column_stack([table.per_user(name) for name in ingredients(metric)])
+    warm = activity > 0
+    ranks = np.argsort(np.argsort(np.where(warm, activity, np.iinfo(np.int32).max), kind="stable"))
+    groups = {
+        "all": np.ones(len(activity), bool),
+        "warm (with history)": warm,
+        "tail (least active quarter of the warm)": warm & (ranks < warm.sum() // 4),
+        "cold (without history)": ~warm,
+    }
+    return [
+        {
+            "users of the test part": name,
+            "number": int(chosen.sum()),
+            "value": float(combine(list(columns[chosen].mean(axis=0)))),
+        }
+        for name, chosen in groups.items()
+        if chosen.any()
+    ]
+
+
+def left_out(search: Search) -> list[dict[str, str]]:
+    """The models without a result, and the real reason of each."""
+    evaluated = {result.candidate.model for result in search.finished}
+    reasons: dict[str, str] = {}
     for result in search.results.values():
-        lines.setdefault(result.candidate.label, []).append((result.at, result.value))
-    best = sorted(lines, key=lambda label: -lines[label][-1][1])[:8]
-    for label, points in lines.items():
-        how = {"label": label} if label in best else {"color": "0.6"}
-        axes.plot(*zip(*sorted(points), strict=True), "o-", **how)
-    axes.set(xlabel="seconds", ylabel=search.evaluator.metric)
-    axes.grid(visible=True, alpha=0.3)
-    axes.legend(fontsize="x-small", frameon=False)
-    return figure_html(figure, "Each point is one trial on the inner validation split")
+        if "steps" in result.outcome.facts:
+            steps = int(result.outcome.facts["steps"])
+            reasons[result.candidate.model] = f"it was behind after {steps:,} steps"
+    for event in search.journal.of("late", "failed", "left out"):
+        name = event["candidate"]["model"] if "candidate" in event else event["model"]
+        reasons[name] = event["why"]
+    return [{"model": n, "why": why} for n, why in reasons.items() if n not in evaluated]
 
 
 def search_table(search: Search) -> list[dict[str, Any]]:
@@ -91,58 +190,31 @@ def search_table(search: Search) -> list[dict[str, Any]]:
     rows = []
     for result in sorted(last.values(), key=lambda r: (-r.rung, -r.value)):
         facts, candidate = result.outcome.facts, result.candidate
-        words = candidate.label.split(" ")
         rows.append(
             {
+                "family": family_of(candidate.model),
                 "model": candidate.model,
                 "init": candidate.init or "-",
-                "settings": " ".join(words[3 if candidate.init else 1 :]) or "default",
+                "settings": candidate.changed or "default",
                 search.evaluator.metric: result.value,
-                "came to": "the end" if result.rung == FULL else f"rung {result.rung + 1}",
+                "came to": "the end" if result.rung == FULL else "a sample of users",
                 "seconds": round(result.outcome.seconds, 2),
                 "ms per request": round(facts["ms"], 2),
-                "memory": format_bytes(facts["bytes"]),
+                "memory": format_bytes(max(facts["bytes"], 1024)),
             }
         )
     return rows
 
 
-def explain(session: Session, final: FinalModel, elapsed: float) -> str:
-    """Why this model: a few sentences."""
-    search, decision = session.search, session.decision
-    metric, best, winner = session.evaluator.metric, decision.best, decision.winner
-    lines = [f"Chosen: {final.label}, after {format_duration(elapsed)}."]
-    if best is not None and winner is not None:
-        users = f"{len(best.outcome.columns):,} users of the inner validation split"
-        blend = decision.blend if decision.takes_blend else None
-        shown = winner.value if blend is None else blend.value
-        lines.append(f"{metric} {shown:.4f}, on {users}; {_against_default(search, winner)}.")
-        if winner is not best:
-            lines.append(_against_best(search, decision, best, winner))
-        if decision.blend is not None:
-            compared = decision.blend.comparison
-            taken = "It is taken." if decision.takes_blend else "It is not taken."
-            lines.append(
-                f"A {decision.blend.label}, on users it was not picked on, is {compared.outcome} "
-                f"its best member: {_gap(compared)}. {taken}"
-            )
-        lines += _about_inits(search)
-    lines.append(_about_test(final.tested, metric))
-    evaluated = {result.candidate.model for result in search.finished}
-    late = [event["candidate"]["model"] for event in search.journal.of("late")]
-    late += [event["model"] for event in search.journal.of("left out")]
-    if names := [name for name in dict.fromkeys(late) if name not in evaluated]:
-        lines.append(f"Not evaluated, for lack of time: {', '.join(names)}.")
-    lines += [f"{note[0].upper()}{note[1:]}." for note in dict.fromkeys(decision.notes)]
-    return "\n".join(lines)
-
-
-def commands(session: Session, final: FinalModel) -> list[str]:
-    """What fits the chosen model again from the command line."""
-    lines, seed = [], session.evaluator.problem.seed
+def commands(search: Search, final: Decision, source: str, folder: Path) -> list[str]:
+    """What tests the chosen model again, with the same number, and what fits it again."""
+    problem = search.evaluator.problem
+    lines = [f"leporid evaluate {shlex.quote(str(folder))} --data {source} --at {problem.cutoff}"]
     for member in final.members:
-        words = ["leporid train", session.source, f"--model {member.model}", f"--seed {seed}"]
+        words = ["leporid train", source, f"--model {member.model}", f"--seed {problem.seed}"]
         words += [f"--init {member.init}"] if member.init else []
+        if member.init in CONTENT_INITS:
+            words.append(f"--init-set items={shlex.quote(str(problem.items))}")
         changed = {k: v for k, v in member.settings.items() if v is not None}
         words += [f"--set {key}={_toml(value)}" for key, value in changed.items()]
         lines.append(" ".join([*words, "--final", f"-o {member.model}"]))
@@ -157,54 +229,9 @@ def _gap(found: Comparison) -> str:
     return f"{found.difference:+.4f} [{found.low:+.4f}, {found.high:+.4f}]"
 
 
-def _against_default(search: Search, winner: Result) -> str:
-    """Against a baseline with its default settings, the strongest first."""
-    plain = {result.candidate.label: result for result in search.finished}
-    for name in reversed(BASELINES):
-        if name in plain and plain[name] is not winner:
-            found = search.compare(winner, plain[name])
-            word = "level with" if found.outcome == "level" else found.outcome
-            return f"{word} {name} with its defaults: {_gap(found)}"
-    return "no baseline was evaluated"
-
-
-def _against_best(search: Search, decision: Decision, best: Result, winner: Result) -> str:
-    if winner not in search.level_with(best):
-        return f"{best.candidate.label} was above it with {best.value:.4f}."
-    faster = ""
-    if decision.milliseconds is not None:
-        slow, quick = decision.milliseconds
-        faster = f", and faster: {quick:.2f} ms per request instead of {slow:.2f}"
-    return f"Level with {best.candidate.label} ({best.value:.4f}){faster}."
-
-
-def _about_inits(search: Search) -> list[str]:
-    """The leading network with each initialisation, at the last rung that all reached."""
-    reached: dict[str, dict[str | None, Result]] = {}
-    for result in search.results.values():
-        c = result.candidate
-        key = json.dumps([c.model, c.settings, result.rung], sort_keys=True)
-        reached.setdefault(key, {})[c.init] = result
-    complete = [inits for inits in reached.values() if inits.keys() == {*INITS}]
-    if not complete:
-        return []
-    inits = max(complete, key=lambda own: (own["random"].rung, max(r.value for r in own.values())))
-    best, random = max(inits.values(), key=lambda r: r.value), inits["random"]
-    values = ", ".join(f"{name} {inits[name].value:.4f}" for name in INITS)
-    gap = "" if best is random else f": {_gap(search.compare(best, random))} against random"
-    return [
-        f"Initialisation: {best.candidate.model} after {int(best.outcome.facts['steps']):,} steps "
-        f"has {values}; {best.candidate.init} is best{gap}."
-    ]
-
-
-def _about_test(tested: Sequence[Mapping[str, Any]], metric: str) -> str:
-    if not tested:
-        return "The log is too small for a test part: nothing was tested."
-    chosen, *others = tested
-    parts = [f"On test, read once: {metric} {chosen[metric]:.4f}"]
-    for row in others:
-        low, high = row["chosen minus this"]
-        gap = f"{chosen[metric] - row[metric]:+.4f} [{low:+.4f}, {high:+.4f}]"
-        parts.append(f"{row['model']} {row[metric]:.4f} ({gap})")
-    return "; ".join(parts) + "."
+def best_rows(table: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The best row of each model, in the order of the table."""
+    best: dict[str, dict[str, Any]] = {}
+    for row in table:
+        best.setdefault(row["model"], dict(row))
+    return list(best.values())

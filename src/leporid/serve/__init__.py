@@ -3,14 +3,12 @@
 access      `Access`: who may read, who may write events, who may reload
 app         `create_app`: the endpoints and the page. Every error is one sentence in JSON
 batching    `Batcher`: one thread shared fairly by clients; `Budget`: a rate limit per client
-engine      `Engine`: a batch of queries in, a ranked list for each out
 item_map    The map of all items: two coordinates each, colours and the names of clusters
 loaded_run  `LoadedRun`: everything the service knows of one run, loaded once and never changed
-middleware  What is counted of every request, and which requests are let in
-monitoring  Metrics for Prometheus, and the rate limit of error logs
+middleware  What is counted of every request, and which are let in; metrics for Prometheus
 schemas     Requests, answers and `ServeLimits`: how much one request may ask for
 server      `serve_forever`: one uvicorn process, which bounds and times its connections
-service     `Service`: the runs that are served, and what each endpoint does with them
+service     `Service`: the runs that are served, the ranking, what each endpoint does
 store       New interactions, kept durably in SQLite or PostgreSQL, and how they become a log
 """
 

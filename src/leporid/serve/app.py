@@ -23,8 +23,7 @@ from leporid.models import HistoryUnsupportedError
 from leporid.serve import schemas as s
 from leporid.serve.access import ADMIN_TOKEN, TOKEN, Access
 from leporid.serve.batching import HungUpError, OverloadedError
-from leporid.serve.middleware import Guard, RequestLog, client_of
-from leporid.serve.monitoring import LogRateLimit
+from leporid.serve.middleware import Guard, LogRateLimit, RequestLog, client_of
 from leporid.serve.service import RequestError, Service
 from leporid.serve.store import StoreError, open_store
 
@@ -116,7 +115,10 @@ def create_app(
     _add_writing(app, service, access)
     _add_page(app)
     _describe_tokens(app, access)
-    _answer_head(app)
+    for route in app.routes:  # not in the document, which names each operation once
+        methods = getattr(route, "methods", None) or set()
+        if "GET" in methods:
+            methods.add("HEAD")
     return app
 
 
@@ -128,14 +130,6 @@ def _describe_tokens(app: FastAPI, access: Access) -> None:
         if path in _WRITING or not (access.reading_is_open or path == "/health"):
             for operation in operations.values():
                 operation["security"] = [{"bearer": []}]
-
-
-def _answer_head(app: FastAPI) -> None:
-    """HEAD wherever there is GET; not in the document, which names each operation once."""
-    for route in app.routes:
-        methods = getattr(route, "methods", None) or set()
-        if "GET" in methods:
-            methods.add("HEAD")
 
 
 def _add_reading(app: FastAPI, service: Service, *, writable: bool) -> None:

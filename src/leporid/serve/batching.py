@@ -7,7 +7,7 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Generic, TypeVar, cast
+from typing import Any, Generic, TypeVar
 
 from leporid.errors import LeporidError
 from leporid.threads import work_alone
@@ -15,6 +15,8 @@ from leporid.threads import work_alone
 Job = TypeVar("Job")
 Answer = TypeVar("Answer")
 
+_Request = deque[tuple[Job, "asyncio.Future[Answer]"]]
+"""What is not begun of a request."""
 _BATCH_COST = 1000
 """Work in one batch, in the units of `cost`: the next request waits for no more than that."""
 _CLIENTS = 10_000
@@ -35,22 +37,6 @@ class ClientOverloadedError(OverloadedError):
 
 class HungUpError(LeporidError):
     """The client has disconnected."""
-
-
-class _Request(Generic[Job, Answer]):
-    """The jobs of one request."""
-
-    def __init__(self, jobs: Sequence[Job], client: str) -> None:
-        self.client, self.left = client, len(jobs)
-        self.waiting = deque(enumerate(jobs))
-        self.answers: list[Answer | BaseException | None] = [None] * len(jobs)
-        self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-
-    def answer(self, position: int, answer: Answer | BaseException) -> None:
-        self.answers[position] = answer
-        self.left -= 1
-        if self.left == 0 and not self.done.done():
-            self.done.set_result(None)
 
 
 class Batcher(Generic[Job, Answer]):
@@ -83,12 +69,12 @@ class Batcher(Generic[Job, Answer]):
     @property
     def waiting(self) -> int:
         """Jobs not yet begun."""
-        return sum(len(r.waiting) for requests in self._requests.values() for r in requests)
+        return sum(len(jobs) for requests in self._requests.values() for jobs in requests)
 
     async def submit(
         self, jobs: Sequence[Job], client: str = "", gone: asyncio.Future[None] | None = None
     ) -> list[Answer]:
-        """The answers of `jobs`; the first error among them is raised.
+        """The answers of `jobs`; the first error is raised, and the rest of them dropped.
 
         As soon as `gone` is done, what is not begun of them is dropped.
         """
@@ -100,58 +86,56 @@ class Batcher(Generic[Job, Answer]):
             raise ClientOverloadedError(
                 "too much is waiting for this client already: try again in a moment"
             )
-        request: _Request[Job, Answer] = _Request(jobs, client)
+        loop = asyncio.get_running_loop()
+        answers: list[asyncio.Future[Answer]] = [loop.create_future() for _ in jobs]
+        waiting: _Request[Job, Answer] = deque(zip(jobs, answers, strict=True))
         self._costs[client] += cost
         self._done.setdefault(client, self._least)
-        self._requests.setdefault(client, deque()).append(request)
+        self._requests.setdefault(client, deque()).append(waiting)
+
+        def drop(_: Any = None) -> None:
+            while waiting:
+                self._release(client, waiting.popleft()[0])
+            for answer in answers:
+                if not answer.done():
+                    answer.set_exception(HungUpError("the client hung up"))
+
         if gone is not None:
-            gone.add_done_callback(lambda _: self._drop(request))
+            gone.add_done_callback(drop)
         if self._worker is None or self._worker.done():
-            self._worker = asyncio.get_running_loop().create_task(self._work())
+            self._worker = loop.create_task(self._work())
         try:
-            await request.done
+            return await asyncio.gather(*answers)
         finally:
-            self._drop(request)
-        for answer in request.answers:
-            if isinstance(answer, BaseException):
-                raise answer
-        return cast("list[Answer]", request.answers)
+            drop()
 
-    def _drop(self, request: _Request[Job, Answer]) -> None:
-        """Forget what is not begun of a request."""
-        while request.waiting:
-            self._release(request, request.waiting.popleft()[1])
-        if not request.done.done():
-            request.done.set_exception(HungUpError("the client hung up"))
-
-    def _release(self, request: _Request[Job, Answer], job: Job) -> int:
+    def _release(self, client: str, job: Job) -> int:
         """A job waits no longer; its cost."""
         cost = self._cost(job)
-        self._costs[request.client] -= cost
-        if self._costs[request.client] == 0:
-            del self._costs[request.client]
+        self._costs[client] -= cost
+        if self._costs[client] == 0:
+            del self._costs[client]
         return cost
 
-    def _take(self) -> list[tuple[_Request[Job, Answer], int, Job]]:
+    def _take(self) -> _Request[Job, Answer]:
         """The next batch: each job is of the client that had the least work done."""
-        taken: list[tuple[_Request[Job, Answer], int, Job]] = []
+        taken: _Request[Job, Answer] = deque()
         cost = 0
         while self._requests and len(taken) < self._batch:
             client = min(self._requests, key=self._done.__getitem__)
             requests = self._requests[client]
             request = requests[0]
             # A large job is a batch of its own: no small one waits for it.
-            if request.waiting and taken and cost + self._cost(request.waiting[0][1]) > _BATCH_COST:
+            if request and taken and cost + self._cost(request[0][0]) > _BATCH_COST:
                 break
             requests.popleft()
             self._least = self._done[client]
-            if request.waiting:
-                position, job = request.waiting.popleft()
-                spent = self._release(request, job)
+            if request:
+                taken.append(request.popleft())
+                spent = self._release(client, taken[-1][0])
                 cost += spent
                 self._done[client] += spent
-                taken.append((request, position, job))
-            if request.waiting:
+            if request:
                 requests.append(request)
             if not requests:
                 del self._requests[client], self._done[client]
@@ -160,10 +144,15 @@ class Batcher(Generic[Job, Answer]):
     async def _work(self) -> None:
         loop = asyncio.get_running_loop()
         while taken := self._take():
-            jobs = [job for _, _, job in taken]
-            answers = await loop.run_in_executor(self._thread, self._answers, jobs)
-            for (request, position, _), answer in zip(taken, answers, strict=True):
-                request.answer(position, answer)
+            jobs = [job for job, _ in taken]
+            found = await loop.run_in_executor(self._thread, self._answers, jobs)
+            for (_, answer), value in zip(taken, found, strict=True):
+                if answer.done():  # dropped meanwhile
+                    continue
+                if isinstance(value, BaseException):
+                    answer.set_exception(value)
+                else:
+                    answer.set_result(value)
 
     def _answers(self, jobs: list[Job]) -> Sequence[Answer | BaseException]:
         """What `handle` says; where it fails, each job alone: one never fails another's."""

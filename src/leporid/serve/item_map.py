@@ -126,10 +126,9 @@ def _cached_tsne(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
 
 def _tsne(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
     from sklearn.manifold import TSNE
-    from threadpoolctl import threadpool_limits
 
     perplexity = min(_PERPLEXITY, (len(vectors) - 1) / 3)
-    with threadpool_limits(limits=1):  # many would fight with those that answer requests
+    with one_thread_pool(1):  # many would fight with those that answer requests
         layout = TSNE(perplexity=perplexity, max_iter=_ROUNDS, random_state=0, n_jobs=1)
         return np.asarray(layout.fit_transform(vectors), np.float32)
 

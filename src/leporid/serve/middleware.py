@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
+import secrets
 import time
-from collections.abc import Collection
+from collections.abc import Callable, Collection
+from traceback import extract_tb
 
+import psutil
 from fastapi.responses import JSONResponse
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from leporid.serve.access import Access
 from leporid.serve.batching import Budget, ClientOverloadedError
-from leporid.serve.monitoring import LogRateLimit, Metrics, request_id
 from leporid.serve.schemas import ServeLimits
-
-_LOG = logging.getLogger(__name__)
-_LOG.addFilter(LogRateLimit())
 
 POLICY = "default-src 'self'; img-src 'self' data:; base-uri 'none'; form-action 'none'"
 """What our pages may load."""
@@ -28,6 +29,67 @@ _HEADERS = [
     (b"x-frame-options", b"DENY"),
     (b"content-security-policy", POLICY.encode()),
 ]
+_REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
+_SECONDS = 60.0
+_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
+
+
+class LogRateLimit(logging.Filter):
+    """Passes a message once a minute, with the number of those suppressed before it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._last: dict[object, tuple[float, int]] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        kind, _, trace = record.exc_info or (None, None, None)
+        key = record.msg, kind, str(extract_tb(trace, -1))  # the line that raised it
+        last, suppressed = self._last.get(key, (-_SECONDS, 0))
+        now = time.monotonic()
+        if now - last < _SECONDS:
+            self._last[key] = last, suppressed + 1
+            return False
+        self._last[key] = now, 0
+        if suppressed:
+            record.msg = f"{record.msg} ({suppressed} more like this since it was last written)"
+        return True
+
+
+_LOG = logging.getLogger(__name__)
+_LOG.addFilter(LogRateLimit())
+
+
+class Metrics:
+    """The counters of one application, in a registry of its own."""
+
+    def __init__(self, **gauges: Callable[[], float]) -> None:
+        """`gauges` are asked for their value whenever the metrics are read."""
+        self._registry = own = CollectorRegistry()
+        labels = ("path", "method", "status")
+        self._requests = Counter("leporid_requests", "Answered requests.", labels, registry=own)
+        self._seconds = Histogram(
+            "leporid_request_seconds", "Time to answer.", ["path"], buckets=_BUCKETS, registry=own
+        )
+        self.events = Counter("leporid_events", "Events kept.", registry=own)
+        self.reloads = Counter("leporid_reloads", "Runs loaded again.", registry=own)
+        self.connections = Gauge("leporid_connections", "Open connections.", registry=own)
+        self.refused = Counter(
+            "leporid_refused_connections", "Closed because there were too many.", registry=own
+        )
+        resident = Gauge("process_resident_memory_bytes", "Resident memory.", registry=own)
+        resident.set_function(lambda: psutil.Process().memory_info().rss)
+        for name, value in gauges.items():
+            about = name.replace("_", " ").capitalize()
+            Gauge(f"leporid_{name}", f"{about}.", registry=own).set_function(value)
+
+    def request(self, path: str, method: str, status: int, seconds: float) -> None:
+        """Count one answered request; `path` is the route's pattern, so there are few of them."""
+        self._requests.labels(path, method, str(status)).inc()
+        self._seconds.labels(path).observe(seconds)
+
+    def text(self) -> bytes:
+        """Everything, in the text format that Prometheus reads."""
+        return generate_latest(self._registry)
 
 
 class RequestLog:
@@ -42,7 +104,8 @@ class RequestLog:
             return
         began = time.perf_counter()
         status = 0
-        identity = request_id(dict(scope["headers"]).get(b"x-request-id"))
+        sent = dict(scope["headers"]).get(b"x-request-id", b"")
+        identity = sent.decode() if _REQUEST_ID.fullmatch(sent) else secrets.token_hex(8)
         scope.setdefault("state", {})["request_id"] = identity
         headers = [*_HEADERS, (b"x-request-id", identity.encode())]
 

@@ -21,8 +21,7 @@ from uvicorn.protocols.http.auto import AutoHTTPProtocol
 from leporid.errors import ConfigError
 from leporid.serve.access import is_loopback
 from leporid.serve.app import create_app
-from leporid.serve.middleware import is_health, refusal
-from leporid.serve.monitoring import LogRateLimit, Metrics
+from leporid.serve.middleware import LogRateLimit, Metrics, is_health, refusal
 from leporid.serve.schemas import ServeLimits
 
 _HEADER_BYTES = 1 << 16

@@ -4,28 +4,109 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from leporid.data import Sequences
 from leporid.errors import DataError, LeporidError, UnknownIdError
+from leporid.evaluation import masked_top_k
+from leporid.models import HistoryUnsupportedError
 from leporid.serve import schemas as s
 from leporid.serve.batching import Batcher, Budget
-from leporid.serve.engine import Engine, UserQuery
 from leporid.serve.loaded_run import LoadedRun, load_run, to_json
-from leporid.serve.monitoring import Metrics
+from leporid.serve.middleware import Metrics
 from leporid.serve.store import Event, EventStore
+from leporid.threads import torch_threads
 
 _SHOWN = 100
 """Items of a user's history that are listed."""
 _LARGE, _PAUSE_SECONDS = 2000, 0.01
 """A request that costs more waits a moment first: its client may have hung up at once."""
+_NO_ITEMS = np.empty(0, np.int32)
+Result = dict[str, Any]
+"""An entry of `results` in the answer of POST /recommend."""
 
 
 class RequestError(LeporidError):
     """The request is readable, but asks for too much or for nothing."""
+
+
+@dataclass(eq=False)
+class UserQuery:
+    """A user to recommend to: an id, or a history of item indices."""
+
+    run: LoadedRun
+    n: int
+    asked: int | str | None = None
+    """The user's id as it was asked for."""
+    user: str | None = None
+    history: NDArray[np.int32] = field(default_factory=lambda: _NO_ITEMS)
+    unknown: tuple[int | str, ...] = ()
+    """Items of the history that the model does not know."""
+    excluded: NDArray[np.int32] = field(default_factory=lambda: _NO_ITEMS)
+    candidates: NDArray[np.int32] | None = None
+    exclude_seen: bool = True
+    explain: bool = False
+    length: int = 0
+    """Items of the history, without those that only the store knows."""
+    known: int | None = None
+    """The user's index, and below the number of new items, once the store has been read."""
+    n_events: int = 0
+
+    @property
+    def cost(self) -> int:
+        """Work, in units of roughly ten microseconds: a score, and what is said of each item."""
+        given = self.history if self.user is None else _NO_ITEMS
+        listed = len(given) + len(self.excluded)
+        listed += 0 if self.candidates is None else len(self.candidates)
+        reasons = 3 * self.n + self.length if self.explain else 0
+        return 20 + self.n + reasons + listed // 20
+
+    @property
+    def folds_in(self) -> bool:
+        return self.known is None or self.n_events > 0
+
+    def look_up(self, stored: Sequence[str]) -> None:
+        """Set what the model and the store know of the user; an unknown one is an error."""
+        if self.user is None:
+            return
+        events = self.run.known_items(list(dict.fromkeys(stored)))
+        self.known, before = self.run.user_items(self.user, len(events) > 0)
+        events = events[~np.isin(events, before)]
+        self.history, self.n_events = np.concatenate([before, events]), len(events)
+
+    def hidden(self) -> NDArray[np.int32]:
+        """What must not be recommended."""
+        hidden = np.full(len(self.run.ids), self.candidates is not None)
+        if self.candidates is not None:
+            hidden[self.candidates] = False
+        hidden[self.excluded] = True
+        if self.exclude_seen:
+            hidden[self.history] = True
+        return np.flatnonzero(hidden).astype(np.int32)
+
+    def result(
+        self, items: NDArray[np.int32], scores: NDArray[np.float32], folded_in: bool
+    ) -> Result:
+        """The entry of the answer from a ranked list, int32[n] with -1 as padding."""
+        run, chosen = self.run, items[items >= 0][: self.n]
+        pairs = zip(chosen.tolist(), scores[: len(chosen)].tolist(), strict=True)
+        best = [{**run.item(index), "score": score, "because": None} for index, score in pairs]
+        if self.explain:
+            reasons = run.neighbours.reasons_for(chosen, self.history)
+            for item, because in zip(best, reasons, strict=True):
+                item["because"] = [
+                    {"id": run.ids[index], "title": run.titles[index], "similarity": similarity}
+                    for index, similarity in because
+                ]
+        about = {"user": self.asked, "folded_in": folded_in, "new_events": self.n_events}
+        return {**about, "unknown": self.unknown, "items": best}
 
 
 class Service:
@@ -46,7 +127,6 @@ class Service:
         if compare is not None:
             self._folders["compare"] = compare
         self._items = items
-        self._engine = Engine(self.limits, store)
         self._reloading = asyncio.Lock()
         self.budget = Budget(self.limits.client_rate, self.limits.client_burst)
         most = {"waiting": self.limits.waiting, "per_client": self.limits.waiting_per_client}
@@ -67,7 +147,7 @@ class Service:
             model_loaded_timestamp_seconds=lambda: self.runs["main"].loaded_at,
             items=lambda: len(self.runs["main"].model.items),
         )
-        self._engine.rank([_first_query(run) for run in self.runs.values()])
+        self.rank([_first_query(run) for run in self.runs.values()])
 
     def _load(self) -> dict[s.RunName, LoadedRun]:
         runs: dict[s.RunName, LoadedRun] = {}
@@ -111,23 +191,22 @@ class Service:
         run = self.run(request.run)
         self._bound_request(request)
         names = run.model.items
-        candidates = None if request.candidates is None else names.indices(request.candidates)
-        shared: dict[str, Any] = {"run": run, "n": request.n, "candidates": candidates}
-        shared["excluded"] = names.indices(request.exclude)
-        shared |= {"exclude_seen": request.exclude_seen, "explain": request.explain}
+        shared: dict[str, Any] = {
+            **{name: getattr(request, name) for name in ("n", "exclude_seen", "explain")},
+            "candidates": None if request.candidates is None else names.indices(request.candidates),
+            "excluded": names.indices(request.exclude),
+        }
         queries = []
         for user in request.users:
             key, length = _known_user(run, user)
-            queries.append(UserQuery(asked=user, user=key, length=length, **shared))
+            queries.append(UserQuery(run, asked=user, user=key, length=length, **shared))
         for history in request.histories:
             known, unknown = names.split_known(history)
             if len(known) == 0:
                 names.index(unknown[0])  # raises: nothing to go by
             distinct = known[np.sort(np.unique(known, return_index=True)[1])]  # in order
-            length = len(history)
-            queries.append(
-                UserQuery(history=distinct, unknown=tuple(unknown), length=length, **shared)
-            )
+            about: dict[str, Any] = {"unknown": tuple(unknown), "length": len(history)}
+            queries.append(UserQuery(run, history=distinct, **about, **shared))
         cost = sum(query.cost for query in queries)
         self.bound("work (20 + n per user, and more with explain)", cost, self.limits.cost)
         self.budget.charge(client, cost)
@@ -159,8 +238,57 @@ class Service:
         """JSON is made in the scoring thread, off the event loop."""
         return [
             ranked if isinstance(ranked, LeporidError) else to_json(ranked)
-            for ranked in self._engine.rank(queries)
+            for ranked in self.rank(queries)
         ]
+
+    def rank(self, queries: Sequence[UserQuery]) -> list[Result | LeporidError]:
+        """One result per query, in order; an error for a query with an unknown id.
+
+        Queries of the same run are scored together. Runs in the scoring thread.
+        """
+        answers: dict[UserQuery, Result | LeporidError] = {}
+        users = list({query.user for query in queries if query.user is not None})
+        last = self.limits.history_length
+        new = self.store.items_of(users, last) if self.store is not None and users else {}
+        groups: dict[Any, list[UserQuery]] = defaultdict(list)
+        for query in queries:
+            try:
+                query.look_up(new.get(query.user or "", []))
+            except UnknownIdError as error:
+                answers[query] = error
+            else:
+                groups[query.run, query.folds_in, query.candidates is None].append(query)
+        for (run, folds_in, _), group in groups.items():
+            with torch_threads(run.threads):
+                try:
+                    answers |= self._group(run, group, folds_in)
+                except HistoryUnsupportedError as error:
+                    # The model knows only its users: those get their list, less their new items.
+                    known = [query for query in group if query.known is not None]
+                    answers |= dict.fromkeys(group, error)
+                    answers |= self._group(run, known, False) if known else {}
+        return [answers[query] for query in queries]
+
+    def _group(
+        self, run: LoadedRun, queries: list[UserQuery], folds_in: bool
+    ) -> dict[UserQuery, Result]:
+        hidden = Sequences.from_rows([query.hidden() for query in queries])
+        # The newest part of a long history says most, and bounds the work.
+        last = self.limits.history_length
+        recent = [query.history[-last:] for query in queries] if folds_in else []
+        users = None if folds_in else np.asarray([query.known for query in queries], np.int32)
+        longest, top = max(query.n for query in queries), None
+        # A list of candidates may miss everything a first stage keeps.
+        if self.limits.two_stage and queries[0].candidates is None:
+            histories = Sequences.from_rows(recent) if folds_in else None
+            kept = max(self.limits.two_stage, 2 * longest)
+            top = run.model.retrieve(users, longest, kept, histories=histories, hidden=hidden)
+        if top is None:
+            model = run.model
+            scores = model.score_histories(recent) if users is None else model.score(users)
+            top = masked_top_k(scores, longest, seen=hidden)
+        lists = zip(queries, top.items, top.scores, strict=True)
+        return {query: query.result(items, found, folds_in) for query, items, found in lists}
 
     async def store_events(self, request: s.EventsRequest, client: str = "") -> int:
         """Keep events; when this returns they are on disk."""

@@ -2,18 +2,14 @@
 
 Any `leporid.graph.Graph` will do, in this process or elsewhere.
 
-eigenpairs  `laplacian_eigenpairs`: checks, the choice of a solver, warnings
+eigenpairs  `laplacian_eigenpairs`: checks, the choice of a solver, LAPACK, warnings
 embedding   `Embedding`, one vector per row with its provenance; signs and coordinates of vectors
 estimators  `Leporid` and `LaplacianEigenmaps`, with scikit-learn's interface
-extension   out-of-sample extension, of eigenvectors and of a trained table
+extension   landmarks and out-of-sample extension, of eigenvectors and of a trained table
 gpu         Lanczos on a torch device
-inputs      input validation: any matrix becomes interactions or a graph
-lanczos     block Lanczos with thick restart
-landmarks   which rows to fit when not all are, and with how many neighbours
+lanczos     block Lanczos with thick restart, its dense algebra, the float64 check
 laplacian   degrees, popularity regularisation, the operator and its product with a block
-panels      the dense algebra of Lanczos in memory
 saved       the folder of a fitted estimator
-solvers     the problem, its eigenpairs, the float64 check, LAPACK and ARPACK
 """
 
 import lazy_loader

@@ -8,16 +8,22 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import eigh
 
-from leporid.errors import ConfigError, LeporidWarning
-from leporid.graph import BLOCK, KnnGraph, uses_gpu
+from leporid.errors import ConfigError, GraphError, LeporidWarning
+from leporid.graph import BLOCK, Graph, KnnGraph, checked_csr, uses_gpu
 from leporid.progress import ProgressLike, make_progress
 from leporid.spectral.embedding import column_signs
-from leporid.spectral.inputs import as_graph
-from leporid.spectral.lanczos import Lanczos, basis_size
+from leporid.spectral.lanczos import (
+    Eigenpairs,
+    Lanczos,
+    PanelEngine,
+    Problem,
+    basis_size,
+    finish,
+    precise,
+)
 from leporid.spectral.laplacian import LaplacianOperator, laplacian_operator, wide_product
-from leporid.spectral.panels import PanelEngine
-from leporid.spectral.solvers import Eigenpairs, Problem, dense, finish, precise
 from leporid.threads import one_thread_pool
 
 Solver = Literal["auto", "lanczos", "dense"]
@@ -85,7 +91,10 @@ def laplacian_eigenpairs(
 
 def _solve(problem: Problem, solver: Solver, device: Device, threads: int | None) -> Eigenpairs:
     operator, dim = problem.operator, problem.dim
-    solver = _choose(solver, operator.n_active, dim)
+    # A Krylov space needs more rows than its basis.
+    columns, _ = basis_size(dim, 2 * BLOCK)
+    least = max(DENSE_BELOW, 2 * columns) if solver == "auto" else columns + 2 * BLOCK
+    solver = "dense" if solver == "dense" or operator.n_active < least else "lanczos"
     if dim == 0:
         return Eigenpairs(np.zeros(0), np.zeros((operator.n, 0)), np.zeros(0), 0, solver)
     # A remote graph multiplies there; the rest of the work is done here.
@@ -109,11 +118,13 @@ def _solve(problem: Problem, solver: Solver, device: Device, threads: int | None
         return precise(solve, problem)
 
 
-def _choose(solver: Solver, n: int, dim: int) -> Solver:
-    """The solver for `n` nodes with edges: a Krylov space needs more rows than its basis."""
-    columns, _ = basis_size(dim, 2 * BLOCK)
-    least = max(DENSE_BELOW, 2 * columns) if solver == "auto" else columns + 2 * BLOCK
-    return "dense" if solver == "dense" or n < least else "lanczos"
+def dense(problem: Problem) -> Eigenpairs:
+    """LAPACK's `eigh` on the dense matrix: for small graphs."""
+    operator, dim, n = problem.operator, problem.dim, problem.operator.n_active
+    values, compact = eigh(operator.dense(), subset_by_index=(n - dim, n - 1))
+    vectors = np.zeros((operator.n, dim))
+    vectors[operator.active] = compact[:, ::-1]
+    return Eigenpairs(values[::-1].copy(), vectors, np.zeros(dim), 0, "dense")
 
 
 def _padded(operator: LaplacianOperator, solution: Eigenpairs, dim: int) -> Eigenpairs:
@@ -131,3 +142,29 @@ def _padded(operator: LaplacianOperator, solution: Eigenpairs, dim: int) -> Eige
 
 def _warn(message: str) -> None:
     warnings.warn(message, LeporidWarning, stacklevel=3)
+
+
+def as_graph(graph: Any) -> Graph:
+    """A graph as it is, or one from a symmetric, non-negative square matrix (sparse or dense).
+
+    The diagonal is left out: a node is not its own neighbour. float32 weights.
+    """
+    if isinstance(graph, Graph):
+        return graph
+    csr = checked_csr(graph, "the graph").astype(np.float32)
+    if csr.shape[0] != csr.shape[1]:
+        raise GraphError(f"a graph must be a square matrix, not of shape {csr.shape}")
+    if (csr.data < 0.0).any():
+        raise GraphError("the graph has negative weights: LE and LEPORID need weights >= 0")
+    csr.setdiag(0.0)
+    csr.eliminate_zeros()
+    csr.sort_indices()
+    difference = abs(csr - csr.T)
+    if difference.nnz:
+        if difference.max() > 1e-5 * csr.data.max():
+            raise GraphError("the graph is not symmetric: pass (W + W.T) / 2 or W.maximum(W.T)")
+        csr = csr.maximum(csr.T).tocsr()
+        csr.sort_indices()
+    indptr, indices = csr.indptr.astype(np.int64), csr.indices.astype(np.int32)
+    k = int(np.diff(indptr).max(initial=0))
+    return KnnGraph(indptr, indices, csr.data, side="rows", k=k, similarity="precomputed")

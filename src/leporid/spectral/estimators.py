@@ -3,27 +3,34 @@
 from __future__ import annotations
 
 import inspect
-import warnings
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Self, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
+from leporid._deprecated import renamed_arguments
 from leporid.config import checked
 from leporid.distributed import BlockGraph
 from leporid.errors import ConfigError, DataError, NotFittedError, UnknownNameError
-from leporid.graph import BinaryCSR, Graph, KnnGraph, binary_csr, choice_thresholds, knn_graph
+from leporid.graph import (
+    BinaryCSR,
+    Graph,
+    KnnGraph,
+    binary_csr,
+    checked_csr,
+    choice_thresholds,
+    knn_graph,
+)
 from leporid.progress import ProgressLike, make_progress
-from leporid.spectral.eigenpairs import Device, Solver, laplacian_eigenpairs
+from leporid.spectral.eigenpairs import Device, Solver, as_graph, laplacian_eigenpairs
 from leporid.spectral.embedding import Vectors, align_columns, procrustes
-from leporid.spectral.extension import Extension, OldVectors, extend_rows
-from leporid.spectral.inputs import as_graph, interaction_rows
-from leporid.spectral.landmarks import (
+from leporid.spectral.extension import (
+    Extension,
     Landmarks,
     choose_landmarks,
+    extend_rows,
     landmark_count,
     landmark_neighbours,
 )
@@ -80,16 +87,19 @@ class Leporid:
     linear in the rows. None for all; "auto" for all while that costs at most four times as much
     (benchmarks/records/scale.json)."""
 
-    def _solve(self, graph: Graph, progress: ProgressLike, old: OldVectors | None = None) -> None:
+    def _solve(self, graph: Graph, progress: ProgressLike, init: Any = None) -> None:
         """Store the eigenpairs of `graph` and reset all else that a fit sets."""
         settings: dict[str, Any] = {name: getattr(self, name) for name in SOLVER_SETTINGS}
-        v0 = None if old is None else old.init(graph)
+        old = v0 = init.embedding_ if isinstance(init, Leporid) else init
+        if old is not None and graph.n > len(old):
+            v0 = np.vstack([old, init._extension().embed(graph.csr()[len(old) :, : len(old)])])
         pairs = laplacian_eigenpairs(graph, self.dim, progress=progress, v0=v0, **settings)
         self.embedding_: NDArray[np.float32] = pairs.vectors
         self.rotation_: NDArray[np.float64] = np.eye(self.dim)
         if old is not None:
-            self.embedding_ = align_columns(pairs.vectors, pairs.values, old.vectors, self.tol)
-            self.rotation_ = procrustes(self.embedding_[: len(old.reference)], old.reference)
+            self.embedding_ = align_columns(pairs.vectors, pairs.values, old, self.tol)
+            reference = old if old is init else old.astype(np.float64) @ init.rotation_
+            self.rotation_ = procrustes(self.embedding_[: len(old)], reference)
         self.eigenvalues_: NDArray[np.float64] = pairs.values
         self.residuals_: NDArray[np.float64] = pairs.residuals
         self.n_iter_: int = pairs.iterations
@@ -97,9 +107,10 @@ class Leporid:
         self.landmarks_: NDArray[np.int64] | None = None
         self._k: int = graph.k
         self._graph: KnnGraph | None = None
-        self._rows: sparse.csr_array | None = None
+        self._rows: BinaryCSR | None = None
         self._thresholds: NDArray[np.float32] | None = None
 
+    @renamed_arguments(start="init")
     def fit(
         self,
         X: Any,
@@ -108,7 +119,6 @@ class Leporid:
         init: Leporid | Vectors | None = None,
         client: Any | None = None,
         progress: bool | ProgressLike | None = None,
-        start: Leporid | Vectors | None = None,
     ) -> Self:
         """Embed the rows of X.
 
@@ -121,43 +131,33 @@ class Leporid:
         X, perhaps with fewer interactions and columns; or float[n, dim], zeros for a new row.
 
         With `client`, a `distributed.Client`, interactions are embedded on its cluster: the same
-        vectors, but the graph stays there and `graph_` does not exist afterwards. `start` is the
-        old name of `init`.
+        vectors, but the graph stays there and `graph_` does not exist afterwards.
         """
-        if start is not None:
-            warnings.warn("start= is now init=", DeprecationWarning, stacklevel=2)
-            init = start
         if isinstance(X, KnnGraph) or self.metric == "precomputed":
             for name, value in (("client", client), ("init", init)):
                 if value is not None:
                     raise ConfigError(f"{name}= takes interactions: a graph is embedded without it")
-            if not isinstance(X, KnnGraph):
-                interaction_rows(X, type(self).__name__)
             return self.fit_graph(X, progress=progress)
         if self.metric != "jaccard":
             raise ConfigError(f"metric must be 'jaccard' or 'precomputed', not {self.metric!r}")
-        whole = None if isinstance(X, BinaryCSR) else interaction_rows(X, type(self).__name__)
-        rows = binary_csr(X if whole is None else whole)
+        rows = binary_csr(X, self._input)
         n = rows.n
         if n < 2:
             raise DataError(f"{n} sample is too few: a graph needs at least 2 rows")
-        old = None if init is None else self._old_vectors(init, rows)
+        init = self._checked_init(init, rows)
         count, reporter = landmark_count(self.landmarks, n), make_progress(progress)
         chosen = choose_landmarks(rows, count, self.seed) if count < n else None
-        if chosen is None and whole is not None:
-            fitted = whole
-        else:
-            fitted = rows.take(np.arange(n) if chosen is None else chosen)
+        fitted = rows if chosen is None else binary_csr(rows.take(chosen))
         k = landmark_neighbours(self.k, count, n)
         where: dict[str, Any] = {"device": self.device, "progress": reporter}
         if client is None:
             graph = knn_graph(fitted, k=k, threads=self.threads, **where)
-            self._solve(graph, reporter, old)
+            self._solve(graph, reporter, init)
             self._graph = graph
         else:
             remote = BlockGraph(client, fitted, k, **where)
             try:
-                self._solve(remote, reporter, old)
+                self._solve(remote, reporter, init)
                 self._thresholds = remote.thresholds
             finally:
                 remote.release()
@@ -183,9 +183,11 @@ class Leporid:
         """`fit` with the same options, then the embedding of the fitted rows."""
         return self.fit(X, y, **options).embedding_
 
-    def _old_vectors(self, init: Leporid | Vectors, rows: BinaryCSR) -> OldVectors:
-        """`init` for a fit on `rows`, checked."""
+    def _checked_init(self, init: Leporid | Vectors | None, rows: BinaryCSR) -> Any:
+        """`init` for a fit on `rows`: None, a fitted estimator or float32[n, dim]."""
         n, columns = rows.n, rows.n_columns
+        if init is None:
+            return None
         if self.landmarks is not None:
             raise ConfigError("init= needs a fit on all rows: leave out landmarks=")
         if not isinstance(init, Leporid):
@@ -193,7 +195,7 @@ class Leporid:
             if old.shape != (n, self.dim):
                 shape = " x ".join(map(str, old.shape))
                 raise DataError(f"the old vectors are {shape}, but {n} rows and dim={self.dim}")
-            return OldVectors(old, old)
+            return old
         init._check_fitted()
         old = init.embedding_
         if init._rows is None:
@@ -202,14 +204,14 @@ class Leporid:
             raise ConfigError("init= needs a fit on all rows: fit without it after landmarks=")
         if columns < init.n_features_in_:
             raise DataError(
-                f"X has {columns} features, but {type(self).__name__} is expecting "
+                f"X has {columns} features, but {self._name} is expecting "
                 f"{init.n_features_in_} features as input, or more"
             )
         if old.shape[1] != self.dim:
             raise ConfigError(f"dim was {old.shape[1]} and is {self.dim} now: leave out init=")
         if n < len(old):
             raise DataError(f"X has {n} rows, but {len(old)} were fitted: keep an empty row too")
-        return OldVectors(old, old.astype(np.float64) @ init.rotation_, init._extension())
+        return init
 
     @property
     def graph_(self) -> KnnGraph:
@@ -217,7 +219,7 @@ class Leporid:
         self._check_fitted()
         if self._graph is None:
             raise NotFittedError(
-                f"this {type(self).__name__} has no graph: it was loaded from files, "
+                f"this {self._name} has no graph: it was loaded from files, "
                 f"or fitted on a Dask cluster, where it stayed; fit without client="
             )
         return self._graph
@@ -230,23 +232,29 @@ class Leporid:
         such row, unless X is the fitted matrix itself); a row without neighbours gets zeros.
         """
         self._check_fitted()
-        rows = interaction_rows(X, type(self).__name__, self.n_features_in_, binary=False)
+        matrix = checked_csr(X, self._input)
+        if matrix.shape[1] != self.n_features_in_:
+            raise DataError(
+                f"X has {matrix.shape[1]} features, but {self._name} is expecting "
+                f"{self.n_features_in_} features as input"
+            )
         if self._rows is None:
-            if (rows.data < 0.0).any():
+            weights = matrix.astype(np.float32)
+            if (weights.data < 0.0).any():
                 raise DataError("weights to the fitted nodes must not be negative")
-            return self._extension().embed(rows)
-        rows.data[:] = 1.0
-        if self.landmarks_ is None and all(
-            np.array_equal(getattr(rows, part), getattr(self._rows, part))
-            for part in ("shape", "indptr", "indices")
-        ):
+            return self._extension().embed(weights)
+        rows = binary_csr(matrix)
+        same = np.array_equal(rows.indptr, self._rows.indptr)
+        same = same and np.array_equal(rows.columns, self._rows.columns)
+        if same and self.landmarks_ is None:
             return self.embedding_.copy()
         return self._extend(rows)[0]
 
     def _extend(
-        self, rows: sparse.csr_array | BinaryCSR, progress: ProgressLike | None = None
+        self, rows: BinaryCSR, progress: ProgressLike | None = None
     ) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
         """Vectors float32[m, dim] and degrees float64[m] of new rows."""
+        assert self._rows is not None
         fitted = (self._rows, self._extension(), self._k, self._choice_thresholds())
         return extend_rows(rows, *fitted, self.threads, progress)
 
@@ -269,12 +277,11 @@ class Leporid:
         arrays: dict[str, Any] = {}
         if self._rows is not None:
             self._choice_thresholds()
-            arrays["rows.indptr"] = np.asarray(self._rows.indptr, dtype=np.int64)
-            arrays["rows.indices"] = np.asarray(self._rows.indices, dtype=np.int32)
+            arrays = {"rows.indptr": self._rows.indptr, "rows.indices": self._rows.columns}
         attributes = {name: getattr(self, attribute) for name, attribute in ARRAYS.items()}
         arrays |= {name: array for name, array in attributes.items() if array is not None}
         about: dict[str, Any] = {
-            "estimator": type(self).__name__,
+            "estimator": self._name,
             "parameters": self.get_params(),
             "n_features": self.n_features_in_,
             "n_iter": self.n_iter_,
@@ -304,14 +311,21 @@ class Leporid:
         estimator.n_features_in_, estimator.n_iter_ = about["n_features"], about["n_iter"]
         estimator._k, estimator._rows, estimator._graph = about["k_used"], None, None
         if "rows.indptr" in arrays:
-            indptr, indices = arrays["rows.indptr"], arrays["rows.indices"]
-            ones, shape = np.ones(len(indices), np.float32), (len(indptr) - 1, about["n_features"])
-            estimator._rows = sparse.csr_array((ones, indices, indptr), shape=shape)
+            indptr, columns = arrays["rows.indptr"], arrays["rows.indices"].astype(np.int32)
+            estimator._rows = BinaryCSR(indptr.astype(np.int64), columns, about["n_features"])
         return estimator
 
     def _check_fitted(self) -> None:
         if not self.__sklearn_is_fitted__():
-            raise NotFittedError(f"this {type(self).__name__} is not fitted yet: call fit first")
+            raise NotFittedError(f"this {self._name} is not fitted yet: call fit first")
+
+    @property
+    def _name(self) -> str:
+        return type(self).__name__
+
+    @property
+    def _input(self) -> str:
+        return f"the matrix given to {self._name}"
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """The arguments of `__init__` by name; a fit never changes them."""

@@ -7,6 +7,11 @@ With neighbour weights w and d_reg_new = (1 - alpha) sum(w) + alpha d_max,
 which is row i of A q = mu q when w is row i of W. For the unnormalised Laplacian, row i of
 (W - D_reg) q = mu q gives q_new = sum_j w_j q_j / (d_reg_new + mu).
 
+A fit on landmarks extends to all rows but those. Rows with interactions are ordered by activity
+(their number of items, ties in an order drawn from the seed) and cut into m strata of equal size,
+give or take one; one row is drawn from each. So every row is equally likely and every level of
+activity has its share. The choice does not depend on the order of the rows.
+
 `TableExtension` does the same in a table of trained vectors: a weighted mean of the neighbours'
 vectors, rescaled per column. Trained vectors have no eigenvalues; the scale is measured on fitted
 rows, extended as if they were new.
@@ -14,23 +19,102 @@ rows, extended as if they were new.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from leporid.graph import BinaryCSR, Graph, NearestRows, binary_csr
+from leporid.errors import ConfigError
+from leporid.graph import BinaryCSR, NearestRows, binary_csr
 from leporid.progress import ProgressLike, make_progress
-from leporid.spectral.embedding import Vectors
-from leporid.spectral.landmarks import row_blocks, row_keys
 from leporid.spectral.laplacian import regularized_degrees
 
 SMALLEST_EIGENVALUE = 1e-6
 """New rows are 0 in columns whose eigenvalue is nearer to zero."""
 SAMPLE = 512
 """Fitted rows on which the scale of each column is measured."""
+Landmarks = int | float | Literal["auto"] | None
+"""How many rows to fit on: a number, a share in (0, 1), None for all, or by the number of rows."""
+
+EXACT_IS_WORTH = 4.0
+"""`auto` fits all rows while that costs at most this many times as much as landmarks."""
+EXACT_UP_TO = 65_000
+"""Rows at which it does, rounded: benchmarks/records/scale.json."""
+AUTO_LANDMARKS = 20_000
+"""Landmarks beyond: those of that record."""
+
+ENTRIES_AT_ONCE, ROWS_AT_ONCE = 1 << 20, 1 << 16
+"""Size of a block of rows, which may lie in a file."""
+FEWEST_NEIGHBOURS = 50
+"""K among landmarks falls no lower than this (or the K asked for, if that is less)."""
+
+
+def check_landmarks(landmarks: Landmarks) -> None:
+    """Refuse what is neither None, 'auto', a number of rows nor a share of them."""
+    number = isinstance(landmarks, int | np.integer) and landmarks is not True and landmarks >= 2
+    share = isinstance(landmarks, float | np.floating) and 0.0 < landmarks < 1.0
+    if not (landmarks is None or landmarks == "auto" or number or share):
+        raise ConfigError(
+            f"landmarks must be a number of rows (at least 2), a share of them between 0 and 1, "
+            f"None for all rows or 'auto', not {landmarks!r}"
+        )
+
+
+def landmark_count(landmarks: Landmarks, n: int) -> int:
+    """The number of landmarks among `n` rows: at least 2, at most `n`."""
+    check_landmarks(landmarks)
+    if landmarks is None or (landmarks == "auto" and n <= EXACT_UP_TO):
+        return n
+    if landmarks == "auto":
+        return AUTO_LANDMARKS
+    count = round(landmarks * n) if isinstance(landmarks, float) else int(landmarks)
+    return min(max(count, 2), n)
+
+
+def landmark_neighbours(k: int, count: int, n: int) -> int:
+    """K among `count` landmarks of `n` rows: K count / n, rounded up.
+
+    That keeps the radius of a neighbourhood; a larger K joins rows the exact graph keeps apart.
+    """
+    return k if count >= n else min(k, max(-(-k * count // n), FEWEST_NEIGHBOURS))
+
+
+def choose_landmarks(rows: BinaryCSR, count: int, seed: int) -> NDArray[np.int64]:
+    """int64[m], ascending: one row from each of `count` strata of activity.
+
+    Fewer than `count` are returned where fewer rows have interactions.
+    """
+    some = np.flatnonzero(rows.degrees)
+    count = min(count, len(some))
+    order = some[np.lexsort((row_keys(rows, seed)[some], rows.degrees[some]))]
+    edges = np.arange(count + 1, dtype=np.int64) * len(some) // max(count, 1)
+    inside = np.random.default_rng(seed).random(count) * np.diff(edges)
+    return np.sort(order[edges[:-1] + inside.astype(np.int64)]).astype(np.int64)
+
+
+def row_keys(rows: BinaryCSR, seed: int) -> NDArray[np.uint64]:
+    """uint64[n]: a hash of every set of columns: the sum of random numbers, modulo 2^64."""
+    drawn = np.random.default_rng([seed, 1]).integers(0, 2**64, rows.n_columns, np.uint64)
+    keys = np.empty(rows.n, np.uint64)
+    for here in row_blocks(rows.indptr):
+        indptr = rows.indptr[here[0] : here[-1] + 2]
+        numbers = drawn[rows.columns[indptr[0] : indptr[-1]]]
+        running = np.concatenate([[np.uint64(0)], np.cumsum(numbers, dtype=np.uint64)])
+        keys[here] = np.diff(running[indptr - indptr[0]])
+    return keys
+
+
+def row_blocks(indptr: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
+    """Rows of at most `ENTRIES_AT_ONCE` entries together, or one row with more."""
+    start, n = 0, len(indptr) - 1
+    while start < n:
+        full = int(np.searchsorted(indptr, indptr[start] + ENTRIES_AT_ONCE, side="right")) - 1
+        stop = min(max(full, start + 1), start + ROWS_AT_ONCE, n)
+        yield np.arange(start, stop)
+        start = stop
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,27 +154,9 @@ class Extension:
         return out.astype(np.float32)
 
 
-class OldVectors(NamedTuple):
-    """The vectors of an earlier fit, which initialise a solver and fix the coordinates."""
-
-    vectors: NDArray[np.float32]
-    """float32[m, d], of the first m rows; zeros for a row that has none."""
-    reference: Vectors
-    """float[m, d]: the same in the target coordinates."""
-    extension: Extension | None = None
-    """For the rows after the first m."""
-
-    def init(self, graph: Graph) -> NDArray[np.float32]:
-        """float32[n, d]: the first block of the solver."""
-        m = len(self.vectors)
-        if self.extension is None or graph.n == m:
-            return self.vectors
-        return np.vstack([self.vectors, self.extension.embed(graph.csr()[m:, :m])])
-
-
 def extend_rows(
-    new: sparse.csr_array | BinaryCSR,
-    fitted: sparse.csr_array,
+    new: BinaryCSR,
+    fitted: BinaryCSR,
     extension: Extension,
     k: int,
     thresholds: NDArray[np.float32],
@@ -101,12 +167,11 @@ def extend_rows(
 
     A row with exactly the columns of a fitted one gets its vector. Sums run in float32.
     """
-    binary = binary_csr(new, "new")
-    vectors = np.empty((binary.n, extension.vectors.shape[1]), np.float32)
-    degrees, reporter = np.empty(binary.n), make_progress(progress)
+    vectors = np.empty((new.n, extension.vectors.shape[1]), np.float32)
+    degrees, reporter = np.empty(new.n), make_progress(progress)
     nearest: NearestRows | None = None
-    for here in row_blocks(binary.indptr):
-        rows = binary.take(here)
+    for here in row_blocks(new.indptr):
+        rows = new.take(here)
         same = identical_rows(rows, fitted)
         vectors[here] = extension.vectors[np.maximum(same, 0)]
         degrees[here] = extension.degrees[np.maximum(same, 0)]
@@ -114,7 +179,7 @@ def extend_rows(
         if not len(fresh):
             continue
         if nearest is None:
-            reporter.start("other rows", binary.n)
+            reporter.start("other rows", new.n)
             table = np.ascontiguousarray(extension.table(), dtype=np.float32)
             nearest = NearestRows(fitted, thresholds, threads)
         for part, sums, totals in nearest.sums(rows[fresh], table, k):
@@ -124,19 +189,19 @@ def extend_rows(
     return vectors, degrees
 
 
-def identical_rows(new: sparse.csr_array, fitted: sparse.csr_array) -> NDArray[np.int64]:
+def identical_rows(new: sparse.csr_array, fitted: BinaryCSR) -> NDArray[np.int64]:
     """int64[m]: the first fitted row with exactly the same columns, or -1.
 
     Both have sorted indices. An empty row is identical to nothing.
     """
     same = np.full(new.shape[0], -1, np.int64)
-    ours, theirs = row_keys(binary_csr(new), 0), row_keys(binary_csr(fitted), 0)
+    ours, theirs = row_keys(binary_csr(new), 0), row_keys(fitted, 0)
     keys, first = np.unique(theirs, return_index=True)
     at = np.searchsorted(keys, ours).clip(max=len(keys) - 1)
     other, sizes = first[at], np.diff(new.indptr)
-    alike = (keys[at] == ours) & (sizes > 0) & (sizes == np.diff(fitted.indptr)[other])
+    alike = (keys[at] == ours) & (sizes > 0) & (sizes == fitted.degrees[other])
     if (some := np.flatnonzero(alike)).size:
-        left, right = new[some], fitted[other[some]]
+        left, right = new[some], fitted.take(other[some])
         differ = np.add.reduceat(left.indices != right.indices, left.indptr[:-1])
         same[some[differ == 0]] = other[some[differ == 0]]
     return same

@@ -10,9 +10,16 @@ import torch
 from numpy.typing import NDArray
 
 from leporid.graph import KnnGraph, tensors_on
-from leporid.spectral.lanczos import Lanczos, Matrix, basis_size
+from leporid.spectral.lanczos import (
+    Eigenpairs,
+    Lanczos,
+    Matrix,
+    Problem,
+    basis_size,
+    finish,
+    precise,
+)
 from leporid.spectral.laplacian import LaplacianOperator
-from leporid.spectral.solvers import Eigenpairs, Problem, finish, precise
 from leporid.threads import one_thread_pool
 
 WIDTH = 32
@@ -39,7 +46,7 @@ def torch_solution(problem: Problem, device: str) -> Eigenpairs:
 
 
 class TorchEngine:
-    """The `Engine` on any torch device."""
+    """`PanelEngine` on any torch device; the methods are described there."""
 
     width = WIDTH
     used = 0

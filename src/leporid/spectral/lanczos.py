@@ -12,12 +12,19 @@ holds with V Y for V.
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
 
+import numba
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import eigh
 
-from leporid.spectral.solvers import Eigenpairs, Problem
+from leporid.graph import BLOCK, huge_zeros
+from leporid.progress import NullProgress, ProgressLike
+from leporid.spectral.laplacian import LaplacianOperator, Product
+from leporid.threads import on_each_share
 
 Matrix = NDArray[np.float64]
 MAX_PRODUCTS = 2000
@@ -30,6 +37,46 @@ work are left out."""
 CLUSTER = 1e-4
 """A block finds at most as many copies of an eigenvalue as it has columns; that many values within
 this distance call for a second search."""
+ROWS = 2048
+"""Rows of a panel: with 192 float32 columns it fills most of a second-level cache."""
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """The `dim` largest eigenpairs of the operator, to an absolute residual of `tol`."""
+
+    operator: LaplacianOperator
+    dim: int
+    tol: float
+    dtype: str = "float32"
+    seed: int = 0
+    progress: ProgressLike = field(default_factory=NullProgress)
+    init: NDArray[np.floating[Any]] | None = None
+    """float[n, any]: the first block."""
+
+
+@dataclass(frozen=True, eq=False)
+class Eigenpairs:
+    """The algebraically largest eigenpairs of an operator, and how well they hold."""
+
+    values: NDArray[np.float64]
+    """float64[d], descending."""
+    vectors: NDArray[Any]
+    """float[n, d], orthonormal columns; zero on nodes without edges."""
+    residuals: NDArray[np.float64]
+    """float64[d]: ||M q - mu q|| in float64 arithmetic."""
+    iterations: int
+    """Products of the graph with a vector or a block."""
+    solver: str
+
+
+def precise(solve: Callable[[Problem], Eigenpairs], problem: Problem) -> Eigenpairs:
+    """Solve; where float32 has lost too much to many restarts, again in float64 from there."""
+    solution = solve(problem)
+    if problem.dtype == "float32" and solution.residuals.max() > problem.tol:
+        again = solve(replace(problem, dtype="float64", init=solution.vectors))
+        return replace(again, iterations=again.iterations + solution.iterations)
+    return solution
 
 
 def basis_size(dim: int, width: int) -> tuple[int, int]:
@@ -38,43 +85,109 @@ def basis_size(dim: int, width: int) -> tuple[int, int]:
     return kept + max(kept, 6 * width), kept
 
 
-class Engine(Protocol):
+class PanelEngine:
     """What `Lanczos` does to large arrays: an orthonormal basis and the newest block.
 
-    Small matrices are float64 on the host. There is room for a basis of `basis_size` and one more
-    block.
+    Small matrices are float64; the basis is float32 or float64, with room for `basis_size` columns
+    and one more block. It lies in row panels, [panels, columns, rows]: BLAS runs single-threaded
+    inside each, and sums over panels are taken in a fixed order in float64, so the result does not
+    depend on the number of threads. `gpu.TorchEngine` has the same methods on a device.
     """
 
-    width: int
+    width = BLOCK
     """Columns of a block."""
-    used: int
+    used = 0
     """Columns of the basis in use; lowering it forgets the last ones."""
-    precision: float
-    """Machine epsilon of the basis."""
+
+    def __init__(self, product: Product, n: int, capacity: int, dtype: str) -> None:
+        self.product, self.n = product, n
+        self.precision = float(np.finfo(dtype).eps)
+        rows = min(ROWS, n)
+        panels = -(-n // rows)
+        self._columns = huge_zeros((panels, capacity, rows), dtype)
+        self._block, self._image, self._scaled = (
+            huge_zeros((panels, rows, BLOCK), dtype) for _ in range(3)
+        )
+        self._parts = np.zeros((panels, capacity, BLOCK), dtype=dtype)
+        self._squares = np.zeros((panels, BLOCK, BLOCK), dtype=dtype)
 
     def load(self, block: Matrix) -> None:
         """float64[n, width] becomes the newest block."""
+        flat = self._block.reshape(-1, BLOCK)
+        flat[: self.n] = block
+        flat[self.n :] = 0.0
 
     def multiply(self) -> None:
         """block = M block."""
+        arrays = (self._block, self._scaled, self._image)
+        self.product(*(array.reshape(-1, BLOCK) for array in arrays))
+        self._block, self._image = self._image, self._block
 
     def project(self, factor: Matrix) -> Matrix:
         """block = block factor; returns float64[used, width] = basis^T block."""
+        factor, parts = self._cast(factor), self._parts[:, : self.used]
+
+        def project(p: int, columns: NDArray[Any], block: NDArray[Any]) -> None:
+            block[:] = block @ factor
+            np.dot(columns, block, out=parts[p])
+
+        self._on_panels(project)
+        return np.asarray(parts.sum(axis=0, dtype=np.float64))
 
     def subtract(self, coefficients: Matrix) -> Matrix:
         """block = block - basis coefficients; returns float64[width, width] = block^T block."""
+        coefficients = self._cast(coefficients)
+
+        def subtract(p: int, columns: NDArray[Any], block: NDArray[Any]) -> None:
+            block -= columns.T @ coefficients
+            np.dot(block.T, block, out=self._squares[p])
+
+        self._on_panels(subtract)
+        return np.asarray(self._squares.sum(axis=0, dtype=np.float64))
 
     def append(self, factor: Matrix) -> None:
         """block = block factor, and its columns join the basis."""
+        factor, self.used = self._cast(factor), self.used + BLOCK
+
+        def append(_: int, columns: NDArray[Any], block: NDArray[Any]) -> None:
+            block[:] = block @ factor
+            columns[-BLOCK:] = block.T
+
+        self._on_panels(append)
 
     def replace(self, factor: Matrix, weak: NDArray[np.bool_], fresh: Matrix) -> None:
         """block = block factor, then `fresh` float64[n, weak.sum()] replaces the weak columns."""
+        flat = self._block.reshape(-1, BLOCK)
+        flat[:] = flat @ self._cast(factor)
+        flat[: self.n, weak] = fresh
 
     def rotate(self, rotation: Matrix) -> None:
         """basis = basis rotation."""
+        rows, kept = self._cast(rotation.T), rotation.shape[1]
 
-    def vectors(self, count: int) -> Any:
+        def rotate(_: int, columns: NDArray[Any], block: NDArray[Any]) -> None:
+            columns[:kept] = rows @ columns
+
+        self._on_panels(rotate)
+        self.used = kept
+
+    def vectors(self, count: int) -> NDArray[Any]:
         """float[n, count]: the first columns of the basis."""
+        wide = self._columns[:, :count].transpose(0, 2, 1).reshape(-1, count)
+        return np.ascontiguousarray(wide[: self.n])
+
+    def _on_panels(self, work: Callable[[int, NDArray[Any], NDArray[Any]], None]) -> None:
+        """`work(p, columns, block)` for each panel: its number, part of the basis and block."""
+
+        def share(_: int, first: int, stop: int) -> None:
+            for p in range(first, stop):
+                work(p, self._columns[p, : self.used], self._block[p])
+
+        panels = len(self._block)
+        on_each_share(share, 0, panels, min(numba.get_num_threads(), panels))
+
+    def _cast(self, small: Matrix) -> NDArray[Any]:
+        return np.ascontiguousarray(small, dtype=self._columns.dtype)
 
 
 class Lanczos:
@@ -83,7 +196,7 @@ class Lanczos:
     The graph has more nodes with edges than the engine has columns.
     """
 
-    def __init__(self, problem: Problem, engine: Engine) -> None:
+    def __init__(self, problem: Problem, engine: Any) -> None:
         self.operator, self.engine, self.progress = problem.operator, engine, problem.progress
         self.dim, self.tol, self.init = problem.dim, problem.tol, problem.init
         self.random = np.random.default_rng(problem.seed)
@@ -212,3 +325,30 @@ class Lanczos:
         width = self.engine.width
         spread = values[: max(len(values) - width + 1, 0)] - values[width - 1 :]
         return bool((spread <= CLUSTER * self.operator.norm).any())
+
+
+def _wide(array: Any) -> NDArray[np.float64]:
+    return np.asarray(array, dtype=np.float64)
+
+
+def finish(
+    exact: Callable[[Any], Any],
+    solution: Eigenpairs,
+    put: Callable[[Any], Any] = _wide,
+    get: Callable[[Any], NDArray[np.float64]] = _wide,
+    take: Callable[[Any], NDArray[Any]] = _wide,
+) -> Eigenpairs:
+    """Rayleigh-Ritz in the span of the vectors, and the residuals, with the float64 operator.
+
+    This improves the eigenvalues to the square of the residual and undoes the rotation that
+    float32 leaves among close pairs. `put` moves tall float64 matrices to a device, `take` brings
+    the vectors back; the projected problem V^T M V y = mu V^T V y is solved here.
+    """
+    vectors = put(solution.vectors)
+    image = exact(vectors)
+    small, gram = get(vectors.T @ image), get(vectors.T @ vectors)
+    ascending, rotation = eigh((small + small.T) / 2.0, (gram + gram.T) / 2.0)
+    values, turn = ascending[::-1].copy(), put(rotation[:, ::-1])
+    vectors = vectors @ turn
+    residuals = get(((image @ turn - vectors * put(values)) ** 2).sum(0)) ** 0.5
+    return replace(solution, values=values, vectors=take(vectors), residuals=residuals)

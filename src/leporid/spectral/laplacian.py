@@ -12,14 +12,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
+from numba import get_num_threads as num_threads
 from numpy.typing import NDArray
 
 from leporid.errors import ConfigError
-from leporid.graph import BLOCK, BlockProduct, Graph, KnnGraph, huge_zeros
+from leporid.graph import BLOCK, Graph, KnnGraph, add_rows, even_shares, huge_zeros
+from leporid.threads import on_each_share, on_each_thread
 
 Product = Callable[[NDArray[Any], NDArray[Any], NDArray[Any]], None]
 """`product(x, scaled, out)`: out = M x for float[>= n, 16]; rows past n are zero; `scaled` is work
@@ -62,15 +63,42 @@ class LaplacianOperator:
 
     def product(self) -> Product:
         """x -> M x, by our kernel where the edges are here, else by the graph itself."""
-        if isinstance(self.graph, KnnGraph):
-            return partial(BlockProduct(self.graph), self.scale, self.diagonal)
-        return self._remote_product
+        if not isinstance(self.graph, KnnGraph):
+            return self._remote_product
+        edges, threads = (self.graph.indptr, self.graph.indices, self.graph.weights), num_threads()
+        ends = even_shares(self.graph.indptr, threads)
+
+        def product(x: NDArray[Any], scaled: NDArray[Any], out: NDArray[Any]) -> None:
+            n, scale, diagonal = self._factors(x)
+
+            def multiply(thread: int) -> None:
+                begin, end = ends[thread : thread + 2]
+                share = out[begin:end]
+                share[:] = 0.0
+                add_rows(*edges, begin, end, scaled, out)
+                share *= scale[begin:end]
+                if diagonal[begin:end].any():
+                    share += diagonal[begin:end] * x[begin:end]
+
+            def enter(_: int, a: int, b: int) -> None:
+                np.multiply(scale[a:b], x[a:b], out=scaled[a:b])
+
+            on_each_share(enter, 0, n, threads)
+            on_each_thread(multiply, threads)
+            out[n:] = 0.0
+
+        return product
+
+    def _factors(self, x: NDArray[Any]) -> tuple[int, NDArray[Any], NDArray[Any]]:
+        """n, and `scale` and `diagonal` as columns in the precision of x."""
+        scale, diagonal = (a.astype(x.dtype)[:, None] for a in (self.scale, self.diagonal))
+        return self.n, scale, diagonal
 
     def _remote_product(self, x: NDArray[Any], scaled: NDArray[Any], out: NDArray[Any]) -> None:
-        n, scale = self.n, self.scale.astype(x.dtype)[:, None]
+        n, scale, diagonal = self._factors(x)
         np.multiply(scale, x[:n], out=scaled[:n])
         np.multiply(scale, self.graph.product(scaled[:n]), out=out[:n])
-        out[:n] += self.diagonal.astype(x.dtype)[:, None] * x[:n]
+        out[:n] += diagonal * x[:n]
         out[n:] = 0.0
 
     def dense(self) -> NDArray[np.float64]:

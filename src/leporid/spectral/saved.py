@@ -62,22 +62,16 @@ def _check(about: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
     if vectors is None or vectors.ndim != 2 or vectors.dtype != np.float32:
         raise DataError("it has no float32 matrix named 'embedding'")
     n, dim = vectors.shape
-    landmarks = arrays.get("landmarks")
-    if landmarks is not None and (
-        landmarks.dtype != np.int64
-        or landmarks.ndim != 1
-        or (np.diff(landmarks, prepend=-1) <= 0).any()
-        or (len(landmarks) and landmarks[-1] >= n)
-    ):
+    landmarks = arrays.get("landmarks", np.arange(n))
+    inside = landmarks.ndim == 1 and landmarks.dtype == np.int64
+    if not inside or (np.diff(landmarks, prepend=-1, append=n) <= 0).any():
         raise DataError("its landmarks are not rows of the embedding")
-    fitted = n if landmarks is None else len(landmarks)
-    if "rows.indptr" not in arrays and about["n_features"] != n:
-        raise DataError("the rows it was fitted on are missing")
+    fitted = len(landmarks)
     shapes = {"eigenvalues": (dim,), "residuals": (dim,), "degrees": (n,), "rotation": (dim, dim)}
-    for name, shape in {**shapes, "thresholds": (fitted,)}.items():
+    if "thresholds" in arrays:
+        shapes["thresholds"] = (fitted,)
+    for name, shape in shapes.items():
         array = arrays.get(name)
-        if array is None and name == "thresholds":
-            continue
         if array is None or array.dtype.kind != "f" or array.shape != shape:
             raise DataError(f"{name} is not {list(shape)} floats")
     for name, array in arrays.items():
@@ -88,3 +82,5 @@ def _check(about: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
         if indices is None or indptr.size != fitted + 1:
             raise DataError("the rows are incomplete")
         check_csr(indptr, indices, indices, about["n_features"], "rows")
+    elif about["n_features"] != n:
+        raise DataError("the rows it was fitted on are missing")

@@ -1,4 +1,4 @@
-"""The training loop of all neural models, on one page.
+"""The training loop of all neural models, on one page, and what it needs of a model.
 
 A step is a pure function of (seed, step): a resumed run gives the weights of an unbroken one.
 """
@@ -11,30 +11,70 @@ import math
 import signal
 import threading
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from leporid.data import Split
-from leporid.errors import TrainingInterruptedError
+from leporid.data import Sequences, Split
+from leporid.errors import LeporidError, TrainingInterruptedError
 from leporid.evaluation import evaluate, parse_metric
 from leporid.progress import ProgressLike
 from leporid.threads import kept_torch_threads
-from leporid.training.backward import Trainable, backward_of
-from leporid.training.callbacks import Callback, Callbacks
-from leporid.training.checkpoint import FILE_NAME, TrainingState, to_arrays
-from leporid.training.config import TrainingConfig, averaging, learning_rate
-from leporid.training.device import Group, derive_seed, own_generators, seed_default
-from leporid.training.history import Log, TrainingHistory
-from leporid.training.sampler import Sampler, TrainingData
+from leporid.training.config import (
+    Group,
+    TrainingConfig,
+    averaging,
+    derive_seed,
+    learning_rate,
+    own_generators,
+    seed_default,
+)
+from leporid.training.sampler import Batch, Sampler, Sampling, TrainingData
+from leporid.training.state import (
+    FILE_NAME,
+    Callback,
+    Log,
+    TrainingHistory,
+    TrainingState,
+    to_arrays,
+)
 
 _LOG_EVERY = 50
 """Steps between two rows of the history; each row waits for the device."""
 _MIN_STEPS = 750
 """`passes` never allows fewer steps, however small the log."""
+_WARM_UPS = 3
+"""Steps before a CUDA graph is recorded: libraries choose kernels and allocate buffers."""
+
+
+class Trainable(Protocol):
+    """A network with a loss and scores, as in `NeuralRecommender`."""
+
+    name: ClassVar[str]
+    recordable: ClassVar[bool]
+    """Whether `loss` never waits for the device, and no shape inside it depends on values."""
+    config: TrainingConfig
+    tables: list[nn.Embedding]
+    """The tables that hold initial embeddings (what `freeze_steps` freezes)."""
+
+    @property
+    def net(self) -> nn.Module: ...
+    @property
+    def device(self) -> torch.device: ...
+    def sampling(self) -> Sampling: ...
+
+    def loss(self, batch: Batch) -> Tensor: ...
+    def autocast(self) -> AbstractContextManager[Any]: ...
+    def hold_rows(self) -> None: ...
+    def weights_changed(self) -> None: ...
+    def score_tensor(
+        self, users: NDArray[np.int32], history: Sequences | None = None
+    ) -> Tensor: ...
 
 
 def train_loop(
@@ -43,7 +83,7 @@ def train_loop(
     *,
     seed: int,
     progress: ProgressLike,
-    checkpoint: Path | None = None,
+    checkpoint: str | Path | None = None,
     resume: bool = False,
     callbacks: Sequence[Callback] = (),
     first_step: int = 0,
@@ -54,21 +94,23 @@ def train_loop(
     data = TrainingData.from_interactions(split.train, device)
     sampler = Sampler(data, model.sampling(), model.config.batch_size, seed)
     config = _spread(model.config, sampler)
-    validation = Validation(model, split, seed) if config.eval_every and len(split.valid) else None
-    optimizer = _optimizer(module, config)
+    validation = _validation_part(split, config, seed)
+    kind = torch.optim.Adam if config.optimizer == "adam" else torch.optim.AdamW
+    decay = config.weight_decay
+    optimizer = kind(module.parameters(), lr=config.lr, weight_decay=decay, fused=True)
     average = _copy(module) if config.ema_decay or config.ema_share else {}
     state = TrainingState(module, optimizer, average=average, step=first_step)
     identity = {"model": model.name, "config": config.to_dict(), "seed": seed}
     identity |= {"data": split.digest, "start": _fingerprint(module)}
-    if resume and checkpoint is not None and (checkpoint / FILE_NAME).is_file():
-        state.load(checkpoint, identity, config)
+    folder = None if checkpoint is None else Path(checkpoint)
+    if resume and folder is not None and (folder / FILE_NAME).is_file():
+        state.load(folder, identity, config)
     group.share(module.state_dict().values())
-    log = Log(state, config, progress, f"training {model.name}", group)
-    backward = backward_of(model, group.world)
+    log = Log(state, config, progress, group, callbacks, identity)
+    backward = Backward(model, group.world)
     finished = _stale(config, state)
     module.train()
-    events = Callbacks(callbacks if group.is_main else (), state, identity, config.last_step)
-    with _interruptible() as interrupted, own_generators(device), kept_torch_threads(), events:
+    with _interruptible() as interrupted, own_generators(device), kept_torch_threads(), log:
         while state.step < config.last_step and not finished:
             step = state.step
             _freeze(model, frozen=config.freeze_steps < 0 or step < config.freeze_steps)
@@ -86,43 +128,105 @@ def train_loop(
             model.weights_changed()
             state.step = step + 1
             _blend(state.average, module, averaging(config, state.step))
+            asked = log.step(loss, len(whole))
             # Asking all processes waits for the device: only where a callback may stop the run.
-            stop = len(callbacks) > 0 and group.agree(events.step())
+            stop = len(callbacks) > 0 and group.agree(asked)
             finished = last = stop or state.step == config.last_step
-            log.add(loss, len(whole))
             metric = None
             due = validation is not None and (last or state.step % config.eval_every == 0)
             if validation is not None and due:
                 if group.is_main:
-                    metric = _validate(validation, state, model)
-                    finished = events.validation(metric) or last or _stale(config, state)
+                    metric = _validate(model, validation, state)
+                    finished = log.validation(metric) or last or _stale(config, state)
                 finished = group.agree(finished)
             logged = due or last or state.step % _LOG_EVERY == 0
             if logged:
-                events.log(log.write(group, metric))
+                log.write(metric)
             # Processes must ask at the same steps; a single one may ask at every step.
             stopping = (logged or group.world == 1) and group.agree(interrupted.is_set())
             save = last or finished or stopping or state.step % config.checkpoint_every == 0
-            if save and checkpoint is not None:
-                log.keep(group)
+            if save and folder is not None:
+                log.keep()
                 if group.is_main:
-                    state.save(checkpoint, identity)
+                    state.save(folder, identity)
             if stopping and not (last or finished):
-                raise TrainingInterruptedError(_resume_advice(state, config, checkpoint))
+                raise TrainingInterruptedError(_resume_advice(state, config, folder))
     _freeze(model, frozen=False)
     module.zero_grad(set_to_none=True)
-    _load(module, state.best or state.average)
+    _load(model, state.best or state.average)
     group.share(module.state_dict().values())
-    model.weights_changed()
-    history = log.history()
-    history.best_step = group.from_main(history.best_step)
-    return history
+    return log.history()
 
 
-def _optimizer(module: nn.Module, config: TrainingConfig) -> torch.optim.Optimizer:
-    kind = torch.optim.Adam if config.optimizer == "adam" else torch.optim.AdamW
-    decay = config.weight_decay
-    return kind(module.parameters(), lr=config.lr, weight_decay=decay, fused=True)
+class Backward:
+    """weight * loss of a batch; its gradients are left in the parameters.
+
+    One process on a GPU records the short kernels of a step as a CUDA graph, which launches them
+    together, anew whenever other parameters are trained.
+    """
+
+    def __init__(self, model: Trainable, world: int = 1) -> None:
+        able = model.device.type == "cuda" and world == 1 and model.recordable
+        self.records = able and model.config.cuda_graph
+        self._model = model
+        self._trained: tuple[bool, ...] = ()
+        self._recorded: tuple[torch.cuda.CUDAGraph, Batch, Tensor] | None = None
+
+    def __call__(self, batch: Batch, weight: float) -> Tensor:
+        if not self.records:
+            return self.eager(batch, weight)
+        device = self._model.device
+        trained = tuple(p.requires_grad for p in self._model.net.parameters())
+        with torch.cuda.device(device):
+            if trained != self._trained:
+                self._trained, self._recorded = trained, None
+                if any(trained):
+                    with own_generators(device):
+                        self._recorded = self._record(batch, weight)
+            if self._recorded is None:
+                return self.eager(batch, weight)
+            graph, inputs, loss = self._recorded
+            for ours, new in zip(inputs.tensors(), batch.tensors(), strict=True):
+                ours.copy_(new)
+            graph.replay()
+            return loss.clone()
+
+    def eager(self, batch: Batch, weight: float) -> Tensor:
+        self._model.net.zero_grad(set_to_none=True)
+        with self._model.autocast():
+            loss = self._model.loss(batch) * weight
+        # A model of tables alone has nothing to learn while they are frozen.
+        if loss.requires_grad:
+            loss.backward()  # type: ignore[no-untyped-call]
+        return loss.detach()
+
+    def _record(self, batch: Batch, weight: float) -> tuple[torch.cuda.CUDAGraph, Batch, Tensor]:
+        """Trying the loss out changes neither running statistics nor random numbers."""
+        net, inputs = self._model.net, batch.map(torch.clone)
+        kept = {n: t.clone() for n, t in net.named_buffers() if t.layout == torch.strided}
+        self._warm_up(inputs, weight)
+        # Without gradients to add to, the recorded run writes them: no step has to clear them.
+        net.zero_grad(set_to_none=True)
+        try:
+            graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(graph):
+                loss = self.eager(inputs, weight)
+        except RuntimeError as error:
+            raise LeporidError(
+                f"a step of {self._model.name} could not be recorded as a CUDA graph "
+                f"({str(error).splitlines()[0]}): train with cuda_graph=False"
+            ) from error
+        for name, tensor in kept.items():
+            net.get_buffer(name).copy_(tensor)
+        return graph, inputs, loss
+
+    def _warm_up(self, inputs: Batch, weight: float) -> None:
+        side = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):
+            for _ in range(_WARM_UPS):
+                self.eager(inputs, weight)
+        torch.cuda.current_stream().wait_stream(side)
 
 
 @contextlib.contextmanager
@@ -164,38 +268,39 @@ def _stale(config: TrainingConfig, state: TrainingState) -> bool:
     return 0 < config.patience <= int(state.progress["stale"])
 
 
-class Validation:
-    """Computes `config.metric` on `split.valid`; `split.test` is never read."""
-
-    def __init__(self, model: Trainable, split: Split, seed: int) -> None:
-        self._model, self._metric, self._split = model, model.config.metric, split
-        _, self._depth = parse_metric(self._metric)
-        present, users = np.unique(split.valid.user), model.config.eval_users
-        if 0 < users < len(present):
-            source = np.random.default_rng(derive_seed(seed, "validation users"))
-            chosen = source.choice(present, users, replace=False)
-            part = split.valid.select(np.isin(split.valid.user, chosen))
-            self._split = Split(split.train, part, split.test, split.protocol)
-
-    def __call__(self) -> float:
-        with kept_torch_threads():
-            table = evaluate(self._model, self._split, at=(self._depth,), part="valid")
-        return table.mean()[self._metric]
+def _validation_part(split: Split, config: TrainingConfig, seed: int) -> Split | None:
+    """The split with the users that validate; None where nobody does."""
+    if not config.eval_every or not len(split.valid):
+        return None
+    parse_metric(config.metric)  # refuses an unknown one before the first step
+    present = np.unique(split.valid.user)
+    if not 0 < config.eval_users < len(present):
+        return split
+    source = np.random.default_rng(derive_seed(seed, "validation users"))
+    chosen = source.choice(present, config.eval_users, replace=False)
+    part = split.valid.select(np.isin(split.valid.user, chosen))
+    return Split(split.train, part, split.test, split.protocol)
 
 
-def _validate(validation: Validation, state: TrainingState, model: Trainable) -> float:
+def _measure(model: Trainable, split: Split) -> float:
+    """`config.metric` on `split.valid`; `split.test` is never read."""
+    metric = model.config.metric
+    with kept_torch_threads():
+        table = evaluate(model, split, at=(parse_metric(metric)[1],), part="valid")
+    return table.mean()[metric]
+
+
+def _validate(model: Trainable, split: Split, state: TrainingState) -> float:
     """The metric of the (averaged) weights, which are kept if they are the best so far."""
     trained = _copy(model.net) if state.average else {}
-    _load(model.net, state.average)
-    model.weights_changed()
-    metric, best = validation(), state.progress["best_metric"]
+    _load(model, state.average)
+    metric, best = _measure(model, split), state.progress["best_metric"]
     if best is None or metric > best:
         state.best = _copy(model.net)
         state.progress |= {"best_metric": metric, "best_step": state.step, "stale": 0}
     else:
         state.progress["stale"] += 1
-    _load(model.net, trained)
-    model.weights_changed()
+    _load(model, trained)
     return metric
 
 
@@ -203,9 +308,10 @@ def _copy(module: nn.Module) -> dict[str, Tensor]:
     return {name: tensor.detach().clone() for name, tensor in module.state_dict().items()}
 
 
-def _load(module: nn.Module, tensors: dict[str, Tensor]) -> None:
+def _load(model: Trainable, tensors: dict[str, Tensor]) -> None:
     if tensors:
-        module.load_state_dict(tensors)
+        model.net.load_state_dict(tensors)
+    model.weights_changed()
 
 
 @torch.no_grad()

@@ -17,7 +17,7 @@ from torch import Tensor
 from leporid.data import Interactions, Sequences
 from leporid.errors import DataError
 from leporid.kernel import kernel
-from leporid.training.device import generator
+from leporid.training.config import generator
 
 Ints: TypeAlias = NDArray[np.int64]
 
@@ -155,7 +155,6 @@ class Sampler:
 class TrainingData:
     """The training part, wholly on one device. All indices are int64."""
 
-    n_users: int
     n_items: int
     user: Tensor
     """int64[n]: the user of every interaction, ascending."""
@@ -171,7 +170,7 @@ class TrainingData:
         by_item = train.item[np.lexsort((train.item, train.user))]
         arrays = (train.user, train.item, train.sequences().indptr, by_item)
         tensors = (torch.from_numpy(np.asarray(a, dtype=np.int64)).to(device) for a in arrays)
-        return cls(train.n_users, train.n_items, *tensors)
+        return cls(train.n_items, *tensors)
 
     @property
     def device(self) -> torch.device:

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from leporid.graph.kernels.selection import keep_best, kth_largest
+from leporid.graph.kernels.search import keep_best, kth_largest
 
 
 @settings(deadline=None, max_examples=100)

@@ -4,7 +4,6 @@ Each has a reference of a few lines in its test.
 
 layout      What the search reads, works in and writes, and how much memory that takes
 product     The sparse x block product of the eigensolver: 16 columns at a time
-search      Count what two rows share, keep what can still be among the K best
-selection   Keep the K best of a buffer of candidates, in the order they came
+search      Count what two rows share, keep the K best of the candidates
 symmetrise  The edges that rows lack because only the other row chose them
 """

@@ -114,6 +114,8 @@ class Scratch(NamedTuple):
     """uint8[CHUNK]: 1 for the rows of a chunk that may beat the threshold."""
     passing_words: NDArray[np.uint64]
     """`passing`, eight at a time."""
+    passed: NDArray[np.uint8]
+    """uint8[CHUNK]: which rows those are."""
     sample: NDArray[np.float32]
     """float32[TILE]: similarities of sampled rows."""
 
@@ -185,6 +187,7 @@ def scratch_space(k: int) -> Scratch:
         shared=np.zeros(CHUNK, np.uint32),
         passing=passing,
         passing_words=passing.view(np.uint64),
+        passed=np.zeros(CHUNK, np.uint8),
         sample=np.zeros(TILE, np.float32),
     )
 

@@ -12,15 +12,12 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import get_num_threads
 from numba.core import cgutils as typed_cgutils
 from numba.core import types
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
-from leporid.graph.types import KnnGraph
 from leporid.kernel import kernel
-from leporid.threads import on_each_share, on_each_thread
 
 cgutils: Any = typed_cgutils
 BLOCK = 16
@@ -108,42 +105,3 @@ def even_shares(indptr: NDArray[np.int64], threads: int) -> list[int]:
     """Where the rows of each thread end and begin, so that all have about as many edges."""
     even = np.linspace(0, indptr[-1], threads + 1)[1:-1]
     return [0, *np.searchsorted(indptr, even).tolist(), len(indptr) - 1]
-
-
-class BlockProduct:
-    """S W S x + diagonal x for blocks of 16 columns, with W a graph in this process."""
-
-    def __init__(self, graph: KnnGraph) -> None:
-        self._edges, self._threads = (graph.indptr, graph.indices, graph.weights), get_num_threads()
-        self._ends = even_shares(graph.indptr, self._threads)
-
-    def __call__(
-        self,
-        scale: NDArray[np.float64],
-        diagonal: NDArray[np.float64],
-        x: NDArray[Any],
-        scaled: NDArray[Any],
-        out: NDArray[Any],
-    ) -> None:
-        """Fill `out` from x, both float[>= n, 16]; rows past n are zero; `scaled` is work space.
-
-        `scale`, the diagonal of S, and `diagonal` have n entries. Float32 or float64 throughout,
-        as x is.
-        """
-        scale, diagonal = (factor.astype(x.dtype)[:, None] for factor in (scale, diagonal))
-        on_each_share(
-            lambda _, a, b: np.multiply(scale[a:b], x[a:b], out=scaled[a:b]),
-            *(0, len(scale), self._threads),
-        )
-
-        def multiply(thread: int) -> None:
-            begin, end = self._ends[thread : thread + 2]
-            share = out[begin:end]
-            share[:] = 0.0
-            add_rows(*self._edges, begin, end, scaled, out)
-            share *= scale[begin:end]
-            if diagonal[begin:end].any():
-                share += diagonal[begin:end] * x[begin:end]
-
-        on_each_thread(multiply, self._threads)
-        out[len(scale) :] = 0.0

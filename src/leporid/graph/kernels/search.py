@@ -9,7 +9,9 @@ The first threshold is a guess from a sample of the rows; it rises whenever the 
 guess that is too high leaves fewer than K candidates; such rows are searched again without one, so
 the result never depends on it.
 
-Indices are unsigned: a signed one costs numba a wrap-around test on each access.
+Weights are non-negative float32 numbers; seen as their bits they sort as the numbers do.
+Candidates arrive with ascending row index, so a stable selection gives ties to the smaller index.
+Array indices are unsigned: a signed one costs numba a wrap-around test on each access.
 """
 
 from __future__ import annotations
@@ -28,7 +30,6 @@ from leporid.graph.kernels.layout import (
     Queries,
     Scratch,
 )
-from leporid.graph.kernels.selection import keep_best, kth_largest
 from leporid.kernel import INNER, kernel
 
 _SAFETY = 1.0 - 1e-6
@@ -155,17 +156,22 @@ def _collect(
     own = queries.own[query] - int64(base)
     if 0 <= own < CHUNK:
         passing[uint64(own)] = 0
-    at: Any = scratch.filled[slot]
+    # Every entry is written, and the next one takes its place unless it counts: a branch that
+    # nobody can predict costs more than a write.
+    found: Any = uint64(0)
     for word in range(uint64(CHUNK // 8)):
         if scratch.passing_words[word]:
             for row in range(word * uint64(8), word * uint64(8) + uint64(8)):
-                if passing[row]:
-                    count = float64(shared[row])
-                    weight = float32(count / (x + y * fitted.term[base + row] + g * count))
-                    # A guess may be reached by fewer than k: candidates equal to it are kept.
-                    if weight > bound or (weight == bound and scratch.guessed[slot]):
-                        rows[at], weights[at] = uint32(base + row), weight
-                        at += uint64(1)
+                scratch.passed[found] = row
+                found += uint64(passing[row])
+    at: Any = scratch.filled[slot]
+    for position in range(found):
+        row = uint64(scratch.passed[position])
+        count = float64(shared[row])
+        weight = float32(count / (x + y * fitted.term[base + row] + g * count))
+        rows[at], weights[at] = uint32(base + row), weight
+        # A guess may be reached by fewer than k: candidates equal to it are kept.
+        at += uint64((weight > bound) | ((weight == bound) & scratch.guessed[slot]))
     scratch.filled[slot] = at
 
 
@@ -187,6 +193,47 @@ def _write(scratch: Scratch, slot: int, query: int, k: int, out: NeighbourLists)
         out.length[query] = -1
         return
     out.length[query] = length
-    for position in range(length):
-        out.rows[query, position] = scratch.rows[slot, position]
-        out.weights[query, position] = scratch.weights[slot, position]
+    out.rows[query, :length] = scratch.rows[slot, :length]
+    out.weights[query, :length] = scratch.weights[slot, :length]
+
+
+@kernel
+def kth_largest(bits: NDArray[np.uint32], count: Any, k: int, steps: Any) -> Any:
+    """A value v with at least k of `bits[:count]` >= v, 1 <= k <= count.
+
+    Bisection of the range of the values is cheaper than a histogram at this size. After 32 steps v
+    is the k-th largest or has exactly k values not below it; fewer steps give a lower bound.
+    """
+    bottom = high = uint32(0)
+    for position in range(uint64(count)):
+        high = max(high, bits[position])
+    while bottom < high and steps > 0:
+        steps -= 1
+        middle = uint32(bottom + ((high - bottom) >> uint32(1)))
+        above = uint32(0)
+        for position in range(uint64(count)):
+            above += uint32(bits[position] > middle)
+        if above >= uint64(k):
+            bottom = uint32(middle + uint32(1))
+            if above == uint64(k):
+                break
+        else:
+            high = middle
+    return bottom
+
+
+@kernel
+def keep_best(bits: NDArray[np.uint32], rows: NDArray[np.uint32], count: Any, k: int) -> Any:
+    """Move the k best candidates to the front, order kept; returns the k-th weight's bits."""
+    bound = uint32(kth_largest(bits, count, k, int64(32)))
+    ties: Any = uint64(k)
+    for position in range(uint64(count)):
+        ties -= uint64(bits[position] > bound)
+    kept: Any = uint64(0)
+    for position in range(uint64(count)):
+        value = bits[position]
+        is_tie = (value == bound) & (ties > uint64(0))
+        ties -= uint64(is_tie)
+        bits[kept], rows[kept] = value, rows[position]  # as in `_collect`
+        kept += uint64((value > bound) | is_tie)
+    return bits[: uint64(k)].min()

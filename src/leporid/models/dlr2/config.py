@@ -78,6 +78,9 @@ class DLR2Config(TrainingConfig):
     """Softmax: smoothing of L_G's targets."""
     mixture: float = setting(0.5, at_least=0, at_most=1)
     """Weight of S when `inference` is `mixture`; G has the rest."""
+    linear_gain: float | Literal["auto"] = setting(0.0, at_least=0)
+    """Weight of a linear model of the whole profile (SLIM) beside the network; `auto` is the
+    smallest that validation cannot tell from the best."""
     new_users: Literal["auto", "blank", "placed"] = "auto"
     """The row of a new user: blank, as `user_dropout` trains it, or placed: the mean of similar
     fitted users. `auto` is blank where half of the examples or more were."""
@@ -116,7 +119,7 @@ RECIPES: dict[str, dict[str, Any]] = {
     "general": GENERAL | {
         "objective": "softmax", "losses": "generative", "inference": "generative",
         "channels": 8, "length": 5, "padding": "blank", "profile": 50, "gain": True,
-        "shortcut": True, "item_bias": True, "label_smoothing": 0.2,
+        "shortcut": True, "item_bias": True, "label_smoothing": 0.2, "linear_gain": "auto",
         "image_dropout": 0.3, "feature_dropout": 0.5, "user_dropout": 0.95,
         "optimizer": "adamw", "lr": 3e-3, "weight_decay": 0.3, "clip_norm": 1.0, "batch_size": 512,
     },

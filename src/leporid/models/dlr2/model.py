@@ -2,32 +2,82 @@
 
 The Feature Network turns a user's vector and the last l items into a state s. S(s, e_j) is the
 distance of item j from the user's next item; G(s) is the vector of the next item.
+
+Where S ranks, lists come in two stages. S of all users and items is nearly a matrix of low rank:
+the scores of some users show which items (the anchors) determine a row, and how the rest of it
+follows from them. The best of these estimates get their score. After
+
+    Yadav et al.: Efficient Nearest Neighbor Search for Cross-Encoder Models using Matrix
+    Factorization. EMNLP 2022.
 """
 
 from __future__ import annotations
 
 import warnings
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, NamedTuple, Self, cast
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
+from scipy import linalg
 from torch import Tensor
 from torch.nn import functional
 
 from leporid.data import Sequences, Split
 from leporid.errors import ConfigError, LeporidWarning
+from leporid.evaluation import TopK, masked_top_k
 from leporid.models.dlr2.config import GENERAL_BY_KIND, RECIPES, Branch, DLR2Config
+from leporid.models.dlr2.linear_part import LinearPart, fit_linear_part
 from leporid.models.dlr2.network import DLR2Network
-from leporid.models.dlr2.two_stages import TwoStages
-from leporid.models.shared.lists import VectorsUnsupportedError
-from leporid.models.shared.losses import in_closed_form, softmax_loss
-from leporid.models.shared.neural_kinds import DotProduct, with_constant
+from leporid.models.shared import lists
+from leporid.models.shared.layers import in_closed_form, softmax_loss, with_constant
+from leporid.models.shared.lists import Allowed, Indices
+from leporid.models.shared.neural import NeuralRecommender
 from leporid.training import Batch, Sampling
 
 _HARD_POOL = 8
 """Draws for each `hard` negative."""
+_ANCHORS = 32
+_ANCHOR_USERS = 96
+"""Users whose full scores the anchors are found from."""
+CANDIDATES = 200
+_WORTH_ANCHORS = 4 * _ANCHOR_USERS
+"""Lists of fewer users come sooner from full scores."""
+_STATES_AT_ONCE = 256
+_USERS_AT_ONCE = 16
+"""Users whose candidates are scored at a time: their hidden layers stay in a cache."""
 
 
-class DLR2(TwoStages, DotProduct):
+class Anchors(NamedTuple):
+    """Items whose scores determine those of all others, nearly."""
+
+    items: Tensor
+    """int64[a]"""
+    mean: Tensor
+    """float32[n_items]: mean score of each item."""
+    weights: Tensor
+    """float32[a, n_items]: what an anchor's distance from its mean adds to each item."""
+
+    @classmethod
+    def of(cls, scores: Tensor, count: int = _ANCHORS) -> Anchors:
+        """From the scores of some users, float[users, n_items]."""
+        rows = scores.double().cpu().numpy()
+        mean = rows.mean(axis=0)
+        _, sizes, directions = linalg.svd(rows - mean, full_matrices=False)
+        basis = (sizes[:, None] * directions)[:count]
+        # Column pivoting takes the item that those taken so far say least about.
+        _, order = linalg.qr(basis, mode="r", pivoting=True)
+        items = np.sort(order[: len(basis)])
+        weights = linalg.pinv(basis[:, items], rtol=1e-6) @ basis
+        kept = torch.from_numpy(mean).float(), torch.from_numpy(weights).float()
+        return cls(*(tensor.to(scores.device) for tensor in (torch.from_numpy(items), *kept)))
+
+    def estimate(self, scores: Tensor) -> Tensor:
+        """float32[m, n_items] from the scores of the anchors, float32[m, a]."""
+        return torch.addmm(self.mean, scores - self.mean[self.items], self.weights)
+
+
+class DLR2(NeuralRecommender):
     """Two losses, one state: see `DLR2Config` for every choice."""
 
     name = "dlr2"
@@ -38,6 +88,11 @@ class DLR2(TwoStages, DotProduct):
     general_by_kind = GENERAL_BY_KIND
     reads_history = True
     recordable: ClassVar[bool] = True
+    _anchors: Anchors | None = None
+
+    @property
+    def network(self) -> DLR2Network:
+        return cast(DLR2Network, self.net)
 
     @property
     def init_size(self) -> float:
@@ -61,7 +116,7 @@ class DLR2(TwoStages, DotProduct):
         kind = self.config.new_users
         if kind == "placed" or (kind == "auto" and self.config.user_dropout < 0.5):
             return super().new_rows(histories)
-        return self.user_table().new_zeros(len(histories), self.config.dim)
+        return self.network.users.weight.new_zeros(len(histories), self.config.dim)
 
     def _fit(self, split: Split, **options: Any) -> None:
         if self.config.objective == "margin" and self.config.margin == 0:
@@ -76,7 +131,15 @@ class DLR2(TwoStages, DotProduct):
             given = init is not None and init.items.provenance.get("method") != "random"
             steps = -1 if given else max(self.config.freeze_steps, 0)
             self.config = self.config.replace(freeze_steps=steps)
+        self.linear = None
         super()._fit(split, **options)
+        self.linear = fit_linear_part(self.score, self.config.linear_gain, split)
+        # A refit on everything has no validation to choose by.
+        self.config = self.config.replace(linear_gain=self.linear.gain if self.linear else 0.0)
+
+    def _restore(self, arrays: dict[str, NDArray[Any]]) -> None:
+        self.linear = LinearPart.taken_from(arrays, self.train)
+        super()._restore(arrays)
 
     def loss(self, batch: Batch) -> Tensor:
         net, config = self.network, self.config
@@ -128,12 +191,123 @@ class DLR2(TwoStages, DotProduct):
         """float32[n_items, 256]: the item half of S's first layer."""
         return self.network.discriminative.item_half(self.network.items.weight)
 
-    def row_scores(self, rows: Tensor, recent: Tensor | None) -> Tensor:
+    def scores(self, rows: Tensor | None, recent: Tensor | None) -> Tensor:
         net, branch, s = self.network, self.config.inference, self._states(rows, recent)
         generated = None if branch == "discriminative" else net.generative_scores(net.target(s))
         if branch == "generative" and generated is not None:
             return generated
         return self._mixed(net.discriminative.all_items(s, self.prepared()), generated)
+
+    def weights_changed(self) -> None:
+        super().weights_changed()
+        self._anchors = None
+
+    def anchors(self) -> Anchors:
+        if self._anchors is None:
+            n_users = self.train.n_users
+            rows = np.linspace(0, n_users - 1, min(_ANCHOR_USERS, n_users)).astype(np.int32)
+            users = np.unique(rows)
+            index = torch.from_numpy(users.astype(np.int64)).to(self.device)
+            with self._scoring():
+                s = self._states(self.network.users(index), self._recent(None, users))
+                scored = self.network.discriminative.all_items(s, self.prepared())
+            self._anchors = Anchors.of(scored.float())
+        return self._anchors
+
+    def _mixed(self, scored: Tensor, generated: Tensor | None) -> Tensor:
+        """What S says, or with G's scores the mixture of both."""
+        config = self.config
+        # With margins S is a distance; its value before the last ReLU ranks without ties.
+        scored = -scored if config.objective == "margin" else scored
+        if generated is None:
+            return scored
+        return config.mixture * scored + (1 - config.mixture) * generated
+
+    def _states(self, rows: Tensor | None, recent: Tensor | None) -> Tensor:
+        """s of all users, some at a time."""
+        assert rows is not None
+        assert recent is not None
+        parts = torch.split(rows, _STATES_AT_ONCE), torch.split(recent, _STATES_AT_ONCE)
+        return torch.cat([self.network.state(*part) for part in zip(*parts, strict=True)])
+
+    def _top_k(self, users: Indices, n: int, exclude_seen: bool, allowed: Allowed) -> TopK:
+        if allowed is None and len(users) >= _WORTH_ANCHORS:
+            known = self.known.sequences().take(users)
+            hidden = known if exclude_seen else Sequences.from_rows([known.of(0)[:0]] * len(users))
+            top = self.retrieve(users, n, max(CANDIDATES, 2 * n), hidden=hidden)
+            if top is not None:
+                return top
+        return super()._top_k(users, n, exclude_seen, allowed)
+
+    def retrieve(
+        self,
+        users: Indices | None,
+        n: int,
+        candidates: int,
+        *,
+        histories: Sequences | None = None,
+        hidden: Sequences,
+    ) -> TopK | None:
+        """As in every model: S of all but `candidates` is only estimated from its anchors.
+
+        Where the estimates of the candidates are so far off that an item left out may belong among
+        the `n`, all items are scored.
+        """
+        lists.check_n(n)
+        alone = self.cold_items is None and self.linear is None
+        by_s = self.config.inference != "generative" and alone
+        if not by_s or not 0 < candidates < self.train.n_items:
+            return None
+        if histories is None:
+            histories = self.known.sequences().take(cast(Indices, users))
+        rows = np.arange(len(histories), dtype=np.int32)
+        with self._scoring():
+            s = self._states(self.user_rows(histories, users), self._recent(histories, rows))
+            return self.two_stages(s, n, candidates, hidden)
+
+    def two_stages(self, s: Tensor, n: int, candidates: int, hidden: Sequences) -> TopK:
+        """`retrieve` for states s, some users at a time."""
+        parts = np.split(np.arange(len(s)), range(_USERS_AT_ONCE, len(s), _USERS_AT_ONCE))
+        some = (
+            self._some_lists(s[part[0] : part[-1] + 1], n, candidates, hidden.take(part))
+            for part in parts
+            if len(part)
+        )
+        return lists.joined(some, n)
+
+    def _some_lists(self, s: Tensor, n: int, candidates: int, hidden: Sequences) -> TopK:
+        net, generated = self.network, None
+        if self.config.inference == "mixture":
+            generated = net.generative_scores(net.target(s)).float()
+        head, halves, anchors = net.discriminative, self.prepared(), self.anchors()
+        scored = head.some_items(s, halves[anchors.items].unsqueeze(0)).float()
+        estimates = self._mixed(anchors.estimate(scored), generated)
+        kept = masked_top_k(estimates.cpu().numpy(), candidates, seen=hidden)
+        # Equal scores go to the smaller index, as in a full ranking.
+        index = torch.from_numpy(np.sort(kept.items, axis=1).astype(np.int64)).to(self.device)
+        known, missing = index.clamp(min=0), index < 0
+        scored = head.some_items(s, halves[known]).float()
+        scores = self._mixed(scored, None if generated is None else generated.gather(1, known))
+        off = (scores - estimates.gather(1, known)).masked_fill(missing, 0.0).abs().amax(dim=1)
+        scores = scores.masked_fill(missing, -torch.inf)
+        value, order = scores.sort(dim=1, descending=True, stable=True)
+        items = index.gather(1, order)[:, :n].to(torch.int32).cpu().numpy()
+        value = value[:, :n]
+        short = ((0, 0), (0, n - items.shape[1]))
+        top = TopK(
+            np.pad(items, short, constant_values=-1),
+            np.pad(value.cpu().numpy(), short, constant_values=-np.inf),
+        )
+        # An item that was left out has at most the last candidate's estimate.
+        left_out = kept.scores[:, -1] + off.cpu().numpy() > value[:, -1].cpu().numpy()
+        unsure = np.flatnonzero(left_out)
+        if n <= candidates and len(unsure):
+            rows = torch.from_numpy(unsure).to(self.device)
+            full = head.all_items(s[rows], halves).float()
+            full = self._mixed(full, None if generated is None else generated[rows])
+            again = masked_top_k(full.cpu().numpy(), n, seen=hidden.take(unsure))
+            top.items[unsure], top.scores[unsure] = again.items, again.scores
+        return top
 
     def encode(self, rows: Tensor | None, recent: Tensor | None) -> Tensor:
         """G(s) times the temperature, and a 1 for the item's bias; or times 2 / D (distance), the
@@ -161,12 +335,13 @@ class DLR2(TwoStages, DotProduct):
         config = self.config
         distance = config.objective == "margin" and config.ranking_distance == "absolute"
         if config.losses == "discriminative" or distance:
-            raise VectorsUnsupportedError(self.name)
+            raise lists.VectorsUnsupportedError(self.name)
 
     @property
     def vectors_rank(self) -> Literal["everything", "first stage"]:
-        """G retrieves, and where S is read too it ranks what was retrieved."""
-        return "everything" if self.config.inference == "generative" else "first stage"
+        """G retrieves; where S or the linear part is read too, they rank what was retrieved."""
+        alone = self.config.inference == "generative" and self.linear is None
+        return "everything" if alone else "first stage"
 
     def infer_by(self, branch: Branch) -> Self:
         """Rank by another branch from now on, without training again; returns self."""

@@ -8,8 +8,6 @@ similar content, which counts the more the fewer interactions the item has.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,8 +21,8 @@ from leporid.data import IdMap, Interactions, ItemTable, Split, item_features, l
 from leporid.errors import ConfigError, DataError, LeporidError, LeporidWarning
 from leporid.graph import top_k_neighbours
 from leporid.initializers import content_edges
-from leporid.models.shared.cold_start import content_vectors
-from leporid.models.shared.tables import neighbour_rows
+from leporid.models.shared.cold_start import content_vectors, fit_cold_items
+from leporid.models.shared.tables import BuildContext, neighbour_rows
 from leporid.progress import ProgressLike
 from leporid.spectral import TableExtension
 from leporid.training import Trainable, train_loop
@@ -57,6 +55,49 @@ class Side:
         return self.before + len(self.new)
 
 
+def extended(
+    model: Any,
+    items: Any,
+    interactions: Any,
+    columns: tuple[str, ...],
+    length: float | None,
+    share: float,
+    steps: int,
+    progress: ProgressLike,
+) -> Any:
+    """What `NeuralRecommender.extend` returns."""
+    initial = (model.fitting.init or {}).get("parameters", {}).get("items")
+    tables = item_tables(model.items, items, initial)
+    extension = Extension(model.known, tables, interactions, columns, length)
+    new = type(model)(model.config)
+    new._known = new._train = extension.merged
+    new.fitting = model.fitting
+    new._build(BuildContext(new.train, new.config.dim), seed=0)
+    tensors = new.net.state_dict()
+    for name, old in model.net.state_dict().items():
+        tensors[name] = extension.tensor(name, old, tuple(tensors[name].shape))
+    new.net.load_state_dict(tensors)
+    new.to(model.device)
+    new.net.eval()
+    new.linear = model.linear and model.linear.extended(new.train)
+    if steps:
+        extension.train(new, steps, model.fitting.seed, progress)
+    cold, n_items = extension.items.new, extension.items.after
+    earlier = model.cold_items and model.cold_items.among(extension.items.old, n_items)
+    if length is not None or not len(cold):
+        new.cold_items = earlier
+        return new
+    content = np.zeros((n_items, 0), np.float32)
+    if extension.features is not None:
+        content = content_vectors(extension.features)
+    if earlier is not None:
+        cold = np.union1d(cold, earlier.items.cpu().numpy())
+        content = content if tables else earlier.content.cpu().numpy()
+    weight = np.maximum(0, 1 - extension.counts[cold] / _MIN_INTERACTIONS)
+    new.cold_items = fit_cold_items(new, cold, content, weight, share=share * len(cold) / n_items)
+    return new
+
+
 class Extension:
     """The log of a model with more users and items, and the rows that these get in its tables."""
 
@@ -76,9 +117,9 @@ class Extension:
         self.items = items = Side.of(known.items, merged.items)
         if not len(self.users.new) and not len(items.new):
             raise DataError("nothing is new: the model knows all of these items and users already")
-        self._length, self._features = length, None
+        self._length, self.features = length, None
         self._matrix = sparse.csr_array(merged.csr())
-        self._counts = np.bincount(merged.item, minlength=merged.n_items)
+        self.counts = np.bincount(merged.item, minlength=merged.n_items)
         if not len(items.new):
             return
         by_item = sparse.csr_array(self._matrix.T.tocsr())
@@ -86,10 +127,10 @@ class Extension:
         mean_degree = float(_shared_users(by_item, items, sample).sum(axis=1).mean()) or 1.0
         self._edges = _shared_users(by_item, items, items.new)
         if tables:
-            self._features = item_features(merged.items, *tables, columns=columns).matrix
+            self.features = item_features(merged.items, *tables, columns=columns).matrix
             is_old = np.isin(np.arange(items.after), items.old)
             content = content_edges(
-                self._features, self._counts, mean_degree, _CONTENT_NEIGHBOURS, 1.0,
+                self.features, self.counts, mean_degree, _CONTENT_NEIGHBOURS, 1.0,
                 _MIN_INTERACTIONS, items.new, is_old,
             )  # fmt: skip
             self._edges = sparse.csr_array(self._edges + content[:, items.old])
@@ -109,8 +150,13 @@ class Extension:
         extended = torch.empty(shape, dtype=old.dtype)
         flat = old.detach().float().cpu().reshape(len(old), -1).numpy()
         extended[side.old] = old.cpu()
-        rows = torch.from_numpy(self._new_rows(side, flat)).reshape(len(side.new), *shape[1:])
-        extended[side.new] = rows.to(old.dtype)
+        if side is self.users:
+            placement = TableExtension(self._matrix[side.old], flat, _ITEM_NEIGHBOURS)
+            rows = placement.extend(self._matrix[side.new])
+        else:
+            rows = neighbour_rows(flat, self._edges, self._length)
+        new = torch.from_numpy(rows).reshape(len(side.new), *shape[1:])
+        extended[side.new] = new.to(old.dtype)
         return extended
 
     def _side(self, name: str, old: Tensor, shape: tuple[int, ...]) -> Side | None:
@@ -128,66 +174,40 @@ class Extension:
             )
         return fitting[0]
 
-    def _new_rows(self, side: Side, table: NDArray[np.float32]) -> NDArray[np.float32]:
-        if side is self.users:
-            placement = TableExtension(self._matrix[side.old], table, _ITEM_NEIGHBOURS)
-            return placement.extend(self._matrix[side.new])
-        return neighbour_rows(table, self._edges, self._length)
-
-    def content(self) -> NDArray[np.float32]:
-        """float32[n_items, k]: what the tables say of every item."""
-        if self._features is None:
-            return np.zeros((len(self._counts), 0), np.float32)
-        return content_vectors(self._features)
-
-    def content_weight(self, items: NDArray[np.int64]) -> NDArray[np.float64]:
-        return np.maximum(0, 1 - self._counts[items] / _MIN_INTERACTIONS)
-
-    def _histories(self) -> Split:
-        """The histories of new users and of those who had a new item, as a training part."""
-        merged = self.merged
+    def train(self, model: Trainable, steps: int, seed: int, progress: ProgressLike) -> None:
+        """Move the new rows and nothing else, on the histories of new users and of new items."""
+        merged, config = self.merged, model.config
         new = np.isin(merged.user, self.users.new) | np.isin(merged.item, self.items.new)
         part = merged.select(np.isin(merged.user, merged.user[new]))
         if not len(part):
             raise ConfigError("steps need interactions with the new items: give interactions=")
         nothing = merged.select(np.zeros(len(merged), bool))
-        return Split(part, nothing, nothing, "new rows")
-
-    def train(self, model: Trainable, steps: int, seed: int, progress: ProgressLike) -> None:
-        config = model.config
+        hooks, sides = [], [side for side in (self.users, self.items) if len(side.new)]
+        parameters: Any = model.net.parameters()
+        trainable = [parameter for parameter in parameters if parameter.requires_grad]
+        for parameter in trainable:
+            rows = parameter.shape[0] if parameter.dim() else 0
+            side = next((side for side in sides if side.after == rows), None)
+            if side is None:
+                parameter.requires_grad_(False)
+                continue
+            mask = torch.zeros(rows, *[1] * (parameter.dim() - 1))
+            mask[side.new] = 1
+            mask = mask.to(parameter)
+            hooks.append(parameter.register_hook(lambda gradient, mask=mask: gradient * mask))
         model.config = config.replace(
             steps=steps, stop_at=0, passes=0.0, eval_every=0, weight_decay=0.0, freeze_steps=0,
             ema_decay=0.0, ema_share=0.0, cuda_graph=False,
         )  # fmt: skip
         model.tables = []  # the loop would make them trainable as a whole
-        with self._only_new_rows(model.net):
-            train_loop(model, self._histories(), seed=seed, progress=progress)
+        histories = Split(part, nothing, nothing, "new rows")
+        train_loop(model, histories, seed=seed, progress=progress)
+        for hook in hooks:
+            hook.remove()
+        for parameter in trainable:
+            parameter.requires_grad_(True)
         model.config = config
         model.net.eval()
-        model.weights_changed()
-
-    @contextmanager
-    def _only_new_rows(self, net: Any) -> Iterator[None]:
-        """Training moves the new rows and nothing else."""
-        hooks, sides = [], [side for side in (self.users, self.items) if len(side.new)]
-        trainable = [parameter for parameter in net.parameters() if parameter.requires_grad]
-        try:
-            for parameter in trainable:
-                rows = parameter.shape[0] if parameter.dim() else 0
-                side = next((side for side in sides if side.after == rows), None)
-                if side is None:
-                    parameter.requires_grad_(False)
-                    continue
-                mask = torch.zeros(rows, *[1] * (parameter.dim() - 1))
-                mask[side.new] = 1
-                mask = mask.to(parameter)
-                hooks.append(parameter.register_hook(lambda gradient, mask=mask: gradient * mask))
-            yield
-        finally:
-            for hook in hooks:
-                hook.remove()
-            for parameter in trainable:
-                parameter.requires_grad_(True)
 
 
 def item_tables(known: IdMap, items: Any, initial: Any) -> list[ItemTable]:

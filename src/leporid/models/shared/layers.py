@@ -1,28 +1,37 @@
-"""Layers several networks share: dropout, causal attention, products with the user-item graph.
+"""Layers and losses several networks share: dropout, causal attention, BPR, softmax over all items.
 
-On a CPU torch's own dropout is slow: here a number of 64 bits decides four entries. The nodes of
-the graph are all users, then all items. `A = D^-1/2 [[0, R], [R^T, 0]] D^-1/2` is symmetric, so the
-gradient of `A x` is `A` times the gradient.
+On a CPU torch's own dropout is slow: here a number of 64 bits decides four entries. BPR of a batch
+is there one compiled pass that adds to the gradients of three rows while they are in the cache, in
+one thread, so that the bits never depend on threads. The scores of the softmax exist for a few rows
+at a time, which leave their part of the gradient before the next rows come.
 """
 
 from __future__ import annotations
 
-import warnings
-from typing import Any
+import math
+from typing import Any, cast
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
-from scipy import sparse
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional
 
-from leporid.models.shared.losses import apply
+from leporid.kernel import kernel
 
-_EDGES = 2**19
-"""Edges whose vectors are gathered at once on an accelerator: bounds memory."""
+_SCORES_AT_ONCE = 1 << 20
+"""Scores of the softmax that exist at a time: 4 MB."""
 _LANES, _HALF = 4, 2**15
 """Entries that one random number decides, and half of the values of 16 bits."""
+
+
+def apply(function: type[torch.autograd.Function], *arguments: Any) -> Tensor:
+    """What an autograd function returns (torch's `apply` carries no types)."""
+    return cast(Tensor, function.apply(*arguments))  # type: ignore[no-untyped-call]
+
+
+def in_closed_form(x: Tensor) -> bool:
+    """Whether the losses with gradients of their own take it: on a CPU, in float32."""
+    return x.device.type == "cpu" and x.dtype == torch.float32
 
 
 def dropout(x: Tensor, share: float, training: bool = True) -> Tensor:
@@ -50,212 +59,159 @@ def causal_attention(
     return dropout(scores.softmax(dim=-1), share) @ value
 
 
-def bipartite(train: sparse.csr_array) -> sparse.csr_array:
-    """float32[n_users + n_items, n_users + n_items]: [[0, R], [R^T, 0]], indices sorted."""
-    graph = sparse.block_array([[None, train], [train.T, None]]).tocsr().astype(np.float32)
-    graph.sort_indices()
-    return sparse.csr_array(graph)
-
-
-def normalized(graph: sparse.csr_array) -> sparse.csr_array:
-    """D^-1/2 W D^-1/2 of a symmetric matrix; a node without edges keeps its empty row."""
-    degree = np.asarray(graph.sum(axis=1), dtype=np.float64).ravel()
-    scale = np.zeros_like(degree)
-    scale[degree > 0] = degree[degree > 0] ** -0.5
-    rows = np.repeat(scale, np.diff(graph.indptr))
-    values = (graph.data * rows * scale[graph.indices]).astype(np.float32)
-    return sparse.csr_array((values, graph.indices, graph.indptr), shape=graph.shape)
-
-
-class Propagation(nn.Module):
-    """`A x` for the normalised user-item graph of the training data."""
-
-    adjacency: Tensor
-
-    def __init__(self, train: sparse.csr_array) -> None:
-        super().__init__()
-        graph = normalized(bipartite(train))
-        tensor = csr_tensor(
-            _int32(graph.indptr), _int32(graph.indices), torch.from_numpy(graph.data)
-        )
-        self.register_buffer("adjacency", tensor, persistent=False)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """float32[n_users + n_items, c] to the same shape."""
-        return apply(_SymmetricProduct, self.adjacency, x)
-
-
-class EdgeProducts(nn.Module):
-    """Products along the edges of the user-item graph, K weights on every directed edge.
-
-    An edge goes from its head (the row) to its tail (the column); both directions of an interaction
-    are edges. Columns of node matrices are K chunks, one per intent.
-    """
-
-    indptr: Tensor
-    tail: Tensor
-    mirror: Tensor
-    head: Tensor
-
-    def __init__(self, train: sparse.csr_array) -> None:
-        super().__init__()
-        graph = bipartite(train)
-        head = np.repeat(np.arange(graph.shape[0]), np.diff(graph.indptr))
-        # Edges are sorted by (head, tail); sorting by (tail, head) lists their mirror images.
-        mirror = np.lexsort((head, graph.indices))
-        self.register_buffer("indptr", _int32(graph.indptr), persistent=False)
-        self.register_buffer("tail", _int32(graph.indices), persistent=False)
-        self.register_buffer("mirror", torch.from_numpy(mirror), persistent=False)
-        self.register_buffer("head", _int32(head), persistent=False)
-
-    @property
-    def n_edges(self) -> int:
-        return len(self.tail)
-
-    def propagate(self, weight: Tensor, x: Tensor) -> Tensor:
-        """out[h, k] = sum over e = (h, t) of weight[k, e] x[t, k]; [K, n_edges] and [n, K d]."""
-        return apply(_EdgeSum, weight, x, self)
-
-    def affinity(self, a: Tensor, b: Tensor, intents: int) -> Tensor:
-        """float32[K, n_edges]: the dot product of chunk k of a[head] and of b[tail]."""
-        return apply(_EdgeDot, a, b, intents, self)
-
-    def laplacian(self, weight: Tensor) -> Tensor:
-        """float32[K, n_edges]: weight / sqrt(D_k(head) D_k(tail)), D_k the sums over a head."""
-        return apply(_Laplacian, weight, self)
-
-
-def csr_tensor(indptr: Tensor, indices: Tensor, values: Tensor) -> Tensor:
-    """A square CSR matrix that shares its arguments' memory."""
-    n = len(indptr) - 1
-    with warnings.catch_warnings():
-        # torch announces once a process that its CSR tensors are in beta.
-        warnings.filterwarnings("ignore", message=".*Sparse CSR tensor support.*")
-        return torch.sparse_csr_tensor(indptr, indices, values, (n, n), check_invariants=False)
-
-
-def _int32(array: NDArray[Any]) -> Tensor:
-    return torch.from_numpy(np.asarray(array, dtype=np.int32))
-
-
-class _SymmetricProduct(torch.autograd.Function):
-    """A x with a constant symmetric A, in float32 also under mixed precision."""
-
-    @staticmethod
-    def forward(ctx: Any, adjacency: Tensor, x: Tensor) -> Tensor:
-        ctx.adjacency = adjacency
-        return _product(adjacency, x)
-
-    @staticmethod
-    def backward(ctx: Any, *grad: Tensor) -> tuple[None, Tensor]:
-        return None, _product(ctx.adjacency, grad[0])
-
-
-def _product(matrix: Tensor, x: Tensor) -> Tensor:
-    with torch.autocast(x.device.type, enabled=False):
-        return matrix @ x.float().contiguous()
-
-
-def _chunked_product(
-    weight: Tensor, x: Tensor, edges: EdgeProducts, mirrored: bool = False
+def table_bpr_loss(
+    left: Tensor,
+    right: Tensor,
+    users: Tensor,
+    positives: Tensor,
+    negatives: Tensor,
+    penalty: float = 0.0,
 ) -> Tensor:
-    """`EdgeProducts.propagate`, or its transpose."""
-    products = []
-    for values, part in zip(weight, x.chunk(weight.shape[0], dim=1), strict=True):
-        values = values.index_select(0, edges.mirror) if mirrored else values.contiguous()
-        products.append(_product(csr_tensor(edges.indptr, edges.tail, values), part))
-    return torch.cat(products, dim=1)
+    """BPR of dot products between rows: left[u] . right[i] against left[u] . right[j].
 
-
-def _chunked_dots(a: Tensor, b: Tensor, intents: int, edges: EdgeProducts) -> Tensor:
-    """`EdgeProducts.affinity` without an array of size [n_edges, d]."""
-    # The sampled product of CUDA is far slower than plain gathers.
-    dots = _sampled_dots if a.device.type == "cpu" else _gathered_dots
-    return dots(a.float(), b.float(), intents, edges)
-
-
-def _gathered_dots(a: Tensor, b: Tensor, intents: int, edges: EdgeProducts) -> Tensor:
-    out = torch.empty(intents, len(edges.tail), device=a.device)
-    for first in range(0, len(edges.tail), _EDGES):
-        part = slice(first, first + _EDGES)
-        product = a.index_select(0, edges.head[part]) * b.index_select(0, edges.tail[part])
-        out[:, part] = product.view(len(product), intents, -1).sum(dim=2).T
-    return out
-
-
-def _sampled_dots(a: Tensor, b: Tensor, intents: int, edges: EdgeProducts) -> Tensor:
-    zeros = torch.zeros(len(edges.tail), device=a.device)
-    pattern = csr_tensor(edges.indptr, edges.tail, zeros)
-    parts = zip(a.chunk(intents, dim=1), b.chunk(intents, dim=1), strict=True)
-    with torch.autocast(a.device.type, enabled=False):
-        products = [
-            torch.sparse.sampled_addmm(pattern, u.contiguous(), v.contiguous().T, beta=0.0)
-            for u, v in parts
-        ]
-        return torch.stack([product.values() for product in products])
-
-
-def _row_sums(weight: Tensor, edges: EdgeProducts, mirrored: bool = False) -> Tensor:
-    """float32[K, n]: sums over the edges of each head, or mirrored of each tail."""
-    ones = weight.new_ones(len(edges.indptr) - 1, weight.shape[0])
-    return _chunked_product(weight, ones, edges, mirrored).T
-
-
-class _Laplacian(torch.autograd.Function):
-    """l_e = w_e r_h r_t with r = D^-1/2.
-
-    The gradient through D of a head is -1/2 r^2 times the sums of g_e l_e over all its edges.
+    left: [n, D]; right: [m, D]; users, positives: int64[B]; negatives: int64[B, k]. `penalty`
+    times half the squared length of the rows an example uses is added.
     """
+    if all(in_closed_form(table) and table.is_contiguous() for table in (left, right)):
+        return apply(_TableBpr, left, right, penalty, users, positives, negatives)
+    user, positive = left.index_select(0, users), right.index_select(0, positives)
+    negative = right.index_select(0, negatives.reshape(-1)).view(*negatives.shape, -1)
+    # [B, k, D]: what the user prefers in i over j.
+    margin = ((positive[:, None] - negative) * user[:, None]).sum(-1)
+    loss = functional.softplus(-margin).mean()
+    if penalty:
+        lengths = torch.stack([rows.square().sum() for rows in (user, positive, negative)])
+        loss = loss + lengths.sum() * (penalty / 2 / len(user))
+    return loss
+
+
+def row_penalty(table: Tensor, rows: Tensor, batch: int) -> Tensor:
+    """Half the squared length of the named rows (repeated as they are), divided by `batch`."""
+    # How often each row occurs: the sum runs over the table, not over the batch.
+    ones = table.new_ones(()).expand(rows.numel())
+    weight = table.new_zeros(len(table)).index_add_(0, rows.reshape(-1), ones).div_(batch)
+    return (table.square().sum(dim=1) * weight).sum() / 2
+
+
+class _TableBpr(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, left: Tensor, right: Tensor, penalty: float, *rows: Tensor) -> Tensor:
+        # One table with users and items gets one gradient.
+        tables = [left] if left is right else [left, right]
+        ctx.grads = [torch.zeros_like(table) for table in tables]
+        arrays = [table.detach().numpy() for table in tables]
+        sums = [grad.numpy() for grad in ctx.grads]
+        users, positives, negatives = (part.detach().contiguous().numpy() for part in rows)
+        both = arrays[0], arrays[-1], users, positives, negatives
+        loss = _bpr_rows(*both, penalty, sums[0], sums[-1])
+        return left.new_tensor(loss)
 
     @staticmethod
-    def forward(ctx: Any, weight: Tensor, edges: EdgeProducts) -> Tensor:
-        root = _row_sums(weight, edges).clamp(min=1e-12).rsqrt()
-        scale = root.index_select(1, edges.head).mul_(root.index_select(1, edges.tail))
-        ctx.save_for_backward(weight, root, scale)
-        ctx.edges = edges
-        return weight * scale
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        # Handed over, not copied: a graph is walked once.
+        tables, ctx.grads = ctx.grads, None
+        factor = grads[0].item()
+        if factor != 1:
+            tables = [grad.mul_(factor) for grad in tables]
+        return tables[0], tables[1] if len(tables) > 1 else None, None, None, None, None
+
+
+@kernel(fastmath={"contract", "reassoc"})
+def _bpr_rows(
+    left: Any, right: Any, users: Any, positives: Any, negatives: Any, penalty: float,
+    to_left: Any, to_right: Any,
+) -> Any:  # fmt: skip
+    """The loss of `table_bpr_loss`; its gradients are added to `to_left` and `to_right`."""
+    batch, k = negatives.shape
+    dim = left.shape[1]
+    share = 1.0 / (batch * k)
+    weight = np.float32(penalty / batch)
+    losses: Any = 0.0
+    lengths: Any = 0.0
+    for b in range(batch):
+        user, positive = left[users[b]], right[positives[b]]
+        to_user, to_positive = to_left[users[b]], to_right[positives[b]]
+        for j in range(k):
+            negative, to_negative = right[negatives[b, j]], to_right[negatives[b, j]]
+            margin: Any = np.float32(0)
+            for d in range(dim):
+                margin += user[d] * (positive[d] - negative[d])
+            # -ln sigmoid(x), without overflow on either side.
+            losses += max(-margin, 0.0) + math.log1p(math.exp(-abs(margin)))
+            slope = np.float32(-share / (1.0 + math.exp(margin)))
+            for d in range(dim):
+                to_user[d] += slope * (positive[d] - negative[d])
+            for d in range(dim):
+                to_positive[d] += slope * user[d]
+            for d in range(dim):
+                to_negative[d] -= slope * user[d]
+            if weight:
+                length: Any = np.float32(0)
+                for d in range(dim):
+                    length += negative[d] * negative[d]
+                    to_negative[d] += weight * negative[d]
+                lengths += length
+        if weight:
+            length = np.float32(0)
+            for d in range(dim):
+                length += user[d] * user[d]
+                to_user[d] += weight * user[d]
+            for d in range(dim):
+                length += positive[d] * positive[d]
+                to_positive[d] += weight * positive[d]
+            lengths += length
+    return losses * share + 0.5 * weight * lengths
+
+
+def softmax_loss(
+    states: Tensor,
+    items: Tensor,
+    positives: Tensor,
+    bias: Tensor | None = None,
+    label_smoothing: float = 0.0,
+) -> Tensor:
+    """`cross_entropy(states @ items.T + bias, positives)` of [B, D], [n, D], [n] and int64[B]."""
+    bias = items.new_zeros(len(items)) if bias is None else bias
+    return apply(_Softmax, states, items, bias, positives, label_smoothing)
+
+
+class _Softmax(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any, states: Tensor, items: Tensor, bias: Tensor, positives: Tensor, smoothing: float
+    ) -> Tensor:
+        rows, n, sure = len(states), len(items), 1 - smoothing
+        middle, target = items.mean(dim=0), items[positives]
+        targets = sure * ((states * target).sum(dim=1) + bias[positives])
+        targets += smoothing * (states @ middle + bias.mean())
+        to_states, to_items, to_bias = map(torch.zeros_like, (states, items, bias))
+        step, sums = max(1, _SCORES_AT_ONCE // n), torch.empty(rows)
+        buffer = states.new_empty(min(step, rows), n)
+        for first in range(0, rows, step):
+            part = slice(first, first + step)
+            scores = torch.addmm(bias, states[part], items.T)
+            chances = torch.softmax(scores, 1, out=buffer[: len(scores)])
+            # The best item's chance is exp(its score) over the sum, and never too small for a log.
+            sums[part] = scores.amax(dim=1) - chances.amax(dim=1).log()
+            torch.mm(chances, items, out=to_states[part])
+            to_items.addmm_(chances.T, states[part])
+            to_bias += chances.sum(dim=0)
+        to_states.sub_(target, alpha=sure).sub_(middle, alpha=smoothing).div_(rows)
+        to_items.index_add_(0, positives, states, alpha=-sure)
+        to_items.sub_(states.sum(dim=0), alpha=smoothing / n).div_(rows)
+        to_bias.index_add_(0, positives, bias.new_ones(rows), alpha=-sure)
+        to_bias.sub_(smoothing * rows / n).div_(rows)
+        ctx.grads = to_states, to_items, to_bias
+        return (sums - targets).mean()
 
     @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
-        weight, root, scale = ctx.saved_tensors
-        result = grads[0] * scale
-        flow = result * weight
-        sums = _row_sums(flow, ctx.edges) + _row_sums(flow, ctx.edges, mirrored=True)
-        through = sums.mul_(root).mul_(root).mul_(-0.5)
-        return result.add_(through.index_select(1, ctx.edges.head)), None
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        # Handed over, not copied: a graph is walked once.
+        parts, ctx.grads = ctx.grads, None
+        needed = zip(parts, ctx.needs_input_grad, strict=False)
+        return *(part.mul_(grads[0]) if need else None for part, need in needed), None, None
 
 
-class _EdgeSum(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, weight: Tensor, x: Tensor, edges: EdgeProducts) -> Tensor:
-        ctx.save_for_backward(weight, x)
-        ctx.edges = edges
-        return _chunked_product(weight, x, edges)
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, Tensor | None, None]:
-        weight, x = ctx.saved_tensors
-        grad_weight = grad_x = None
-        if ctx.needs_input_grad[0]:
-            grad_weight = _chunked_dots(grads[0], x, len(weight), ctx.edges)
-        if ctx.needs_input_grad[1]:
-            grad_x = _chunked_product(weight, grads[0], ctx.edges, mirrored=True)
-        return grad_weight, grad_x, None
-
-
-class _EdgeDot(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, a: Tensor, b: Tensor, intents: int, edges: EdgeProducts) -> Tensor:
-        ctx.save_for_backward(a, b)
-        ctx.edges = edges
-        return _chunked_dots(a, b, intents, edges)
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, Tensor | None, None, None]:
-        a, b = ctx.saved_tensors
-        grad_a = grad_b = None
-        if ctx.needs_input_grad[0]:
-            grad_a = _chunked_product(grads[0], b, ctx.edges)
-        if ctx.needs_input_grad[1]:
-            grad_b = _chunked_product(grads[0], a, ctx.edges, mirrored=True)
-        return grad_a, grad_b, None, None
+def with_constant(vectors: Tensor) -> Tensor:
+    """A column of ones after the vectors: the last entry of an item's vector is then its bias."""
+    return functional.pad(vectors, (0, 1), value=1.0)

@@ -60,19 +60,6 @@ def is_id(value: Any) -> bool:
     return isinstance(value, str | int | np.integer | uuid.UUID | pa.Scalar)
 
 
-def check_users(users: Any, n_users: int) -> Indices:
-    """User indices as int32; one that does not exist is an `UnknownIdError`."""
-    rows = np.atleast_1d(np.asarray(users))
-    if rows.size == 0:
-        return np.empty(0, dtype=np.int32)
-    if not np.issubdtype(rows.dtype, np.integer):
-        raise UnknownIdError(f"user indices must be whole numbers, not {rows.dtype}")
-    wrong = rows[(rows < 0) | (rows >= n_users)]
-    if len(wrong):
-        raise UnknownIdError(f"no user has the index {wrong[0]}: the model knows {n_users}")
-    return np.ascontiguousarray(rows, dtype=np.int32)
-
-
 def user_indices(users: IdMap, asked: Any) -> Indices:
     """Indices of one user id or of several."""
     if is_id(asked):
@@ -135,13 +122,19 @@ def rank(
     """The best `n` items of `count` users, scored chunk by chunk."""
     check_n(n)
     step = chunk_rows(n_items)
-    items, scores = [np.empty((0, n), np.int32)], [np.empty((0, n), np.float32)]
-    for first in range(0, count, step):
+
+    def part(first: int) -> TopK:
         rows = np.arange(first, min(first + step, count))
         hidden = None if seen is None else seen.take(rows)
-        best = masked_top_k(score(slice(first, first + step)), n, seen=hidden, allowed=allowed)
-        items.append(best.items)
-        scores.append(best.scores)
+        return masked_top_k(score(slice(first, first + step)), n, seen=hidden, allowed=allowed)
+
+    return joined(map(part, range(0, count, step)), n)
+
+
+def joined(parts: Iterable[TopK], n: int) -> TopK:
+    """Lists of `n` items of some users, then of others."""
+    tops = [TopK(np.empty((0, n), np.int32), np.empty((0, n), np.float32)), *parts]
+    items, scores = [top.items for top in tops], [top.scores for top in tops]
     return TopK(np.concatenate(items), np.concatenate(scores))
 
 
@@ -213,16 +206,11 @@ class ItemNeighbours:
         order = np.argsort(items)
         rank = order[np.searchsorted(items, near[row, column], sorter=order)]
         joined[rank, row] = weight[row, column]
-        reasons: list[list[tuple[int, float]]] = [[] for _ in items]
-        each = np.arange(len(items))
-        for _ in range(min(n, len(history))):
-            best = joined.argmax(axis=1)  # of equals the smallest id: the history is sorted
-            nearest = zip(history[best].tolist(), joined[each, best].tolist(), strict=True)
-            for own, pair in zip(reasons, nearest, strict=True):
-                if pair[1] >= 0:
-                    own.append(pair)
-            joined[each, best] = -1
-        return reasons
+        best = np.argsort(-joined, axis=1, kind="stable")[:, :n]  # of equals the smallest id
+        return [
+            [(int(history[c]), float(row[c])) for c in columns if row[c] >= 0]
+            for row, columns in zip(joined, best, strict=True)
+        ]
 
     def _lists(self, items: NDArray[np.integer]) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
         rows = np.searchsorted(self._items, items)

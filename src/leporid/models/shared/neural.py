@@ -1,7 +1,8 @@
 """`NeuralRecommender`: the base class of neural models.
 
 A model says four things: its network (`build`), what a batch holds (`sampling`), its loss on a
-batch (`loss`) and its scores (`scores`). Training is `leporid.training.loop`.
+batch (`loss`), and how it scores: by dot products of `encode` and `item_outputs`, or by `scores`.
+Training is `leporid.training.loop`.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import abc
 import contextlib
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Self, cast
 
@@ -18,35 +19,25 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from leporid import training
 from leporid._deprecated import renamed, renamed_arguments
 from leporid.data import Interactions, Sequences, Split
 from leporid.errors import LeporidError, LeporidWarning
 from leporid.initializers import InitialEmbeddings
 from leporid.models.shared.cold_start import ColdItems, fit_cold_items
-from leporid.models.shared.extension import Extension, item_tables
-from leporid.models.shared.fitting import Fitting, provenance
-from leporid.models.shared.lists import HistoryUnsupportedError, Indices, Scores
+from leporid.models.shared.extension import extended
+from leporid.models.shared.lists import Indices, Scores, VectorsUnsupportedError
 from leporid.models.shared.recommender import Recommender
+from leporid.models.shared.saved import Fitting, provenance
+from leporid.models.shared.sparse import history_rows
 from leporid.models.shared.tables import BuildContext, HeldRows, sized, sketched
 from leporid.progress import ProgressLike, make_progress
-from leporid.training import (
-    Batch,
-    Callback,
-    Sampling,
-    TrainingConfig,
-    TrainingHistory,
-    adopt_tensors,
-    check_tensors,
-    derive_seed,
-    mixed_precision,
-    own_generators,
-    recent_items,
-    resolve_device,
-    seed_default,
-    to_arrays,
-    train_loop,
-)
+from leporid.spectral import TableExtension
+from leporid.training import Batch, Callback, Sampling, TrainingConfig, TrainingHistory
 
+_USERS_AT_ONCE = 256
+_NEIGHBOURS = 100
+"""Fitted users whose rows give a new user's row."""
 _NEWEST = 50
 """Items that give a user's content, where the model reads none."""
 _COLD_ITEM_SHARE = 0.25
@@ -68,11 +59,13 @@ class NeuralRecommender(Recommender):
         self.history = TrainingHistory()
         self.tables: list[nn.Embedding] = []
         self._prepared: Any = None
-        self._tables_summary: dict[str, Any] = {"drift": [], "start_size": []}
-        self._isolated: dict[str, int] = {}
+        self._new_users: TableExtension | None = None
+        self._summary: dict[str, Any] = {"drift": [], "start_size": [], "isolated": {}}
         self._held: list[HeldRows] = []
         self.cold_items: ColdItems | None = None
         """How items that training has not seen are scored."""
+        self.linear: Any = None
+        """What is added to the scores of the network, if anything (DLR2's `LinearPart`)."""
 
     @classmethod
     def from_recipe(
@@ -96,21 +89,26 @@ class NeuralRecommender(Recommender):
     @abc.abstractmethod
     def loss(self, batch: Batch) -> Tensor: ...
 
-    @abc.abstractmethod
-    def scores(self, users: Tensor, recent: Tensor | None) -> Tensor:
+    def scores(self, rows: Tensor | None, recent: Tensor | None) -> Tensor:
         """[m, n_items]: higher is better. Called in evaluation mode without gradients.
 
-        users: int64[m]. recent: int64[m, length], the newest items of each user, padded as in
-        training (-1 throughout for a user without history); None for models of pairs.
+        rows: [m, width] of the user table; None where there is none. recent: int64[m, length], the
+        newest items of each user, padded as in training (-1 throughout for a user without
+        history); None for models of pairs.
         """
+        return torch.mm(self.encode(rows, recent), self.item_outputs().T)
 
-    def history_scores(self, recent: Tensor | None, histories: Sequences) -> Tensor:
-        """`scores` for users who were not in the training data; optional."""
-        raise HistoryUnsupportedError(self.name)
+    def encode(self, rows: Tensor | None, recent: Tensor | None) -> Tensor:
+        """[m, width]: `user_vectors`, traceable; arguments as in `scores`."""
+        raise VectorsUnsupportedError(self.name)
 
-    @classmethod
-    def supports_new_users(cls) -> bool:
-        return cls.history_scores is not NeuralRecommender.history_scores
+    def item_outputs(self) -> Tensor:
+        """[n_items, width]: `item_vectors`."""
+        raise VectorsUnsupportedError(self.name)
+
+    def user_table(self) -> Tensor | None:
+        """float32[n_users, width]: a row per user, by default those of the network's `users`."""
+        return self.net.users.weight if hasattr(self.net, "users") else None
 
     def prepare(self) -> Any:
         """What scoring shares between calls (all item vectors, say); kept until weights change."""
@@ -146,8 +144,8 @@ class NeuralRecommender(Recommender):
             )
         self._fit(
             split, seed=seed, progress=make_progress(progress), init=init, after=after,
-            device=resolve_device(device), resume=resume, callbacks=callbacks,
-            checkpoint=None if checkpoint is None else Path(checkpoint), first_step=first_step,
+            device=training.resolve_device(device), resume=resume, callbacks=callbacks,
+            checkpoint=checkpoint, first_step=first_step,
         )  # fmt: skip
         self._known, done = split.train_valid, self.history
         for held in (rows.held.cpu().numpy() for rows in self._held if rows.side == "items"):
@@ -169,8 +167,8 @@ class NeuralRecommender(Recommender):
         **loop: Any,
     ) -> None:
         if init is not None:
-            train = split.train
-            init = init.aligned(train.users, train.items, derive_seed(seed, "missing vectors"))
+            drawn = training.derive_seed(seed, "missing vectors")
+            init = init.aligned(split.users, split.items, drawn)
             init = sized(init, self.config, self.init_size)
         self._build(BuildContext(split.train, self.config.dim, init), seed)
         if after is not None:
@@ -178,17 +176,16 @@ class NeuralRecommender(Recommender):
         initial = [table.weight.detach().clone() for table in self.tables]
         self.net.to(device)
         self._held = [rows.to(self.device) for rows in self._held]
-        self.history = train_loop(self, split, seed=seed, progress=progress, **loop)
+        self.history = training.train_loop(self, split, seed=seed, progress=progress, **loop)
         for rows in self._held:
             rows.settle()
         self.net.eval()
         self.weights_changed()
-        moved = (
-            (table.weight.detach().float().cpu() - b).norm() / b.norm().clamp(min=1e-12)
+        self._summary["start_size"] = [float(b.square().mean().sqrt()) for b in initial]
+        self._summary["drift"] = [
+            float((table.weight.detach().float().cpu() - b).norm() / b.norm().clamp(min=1e-12))
             for table, b in zip(self.tables, initial, strict=True)
-        )
-        sizes = (b.square().mean().sqrt() for b in initial)
-        self._tables_summary = {"drift": [*map(float, moved)], "start_size": [*map(float, sizes)]}
+        ]
 
     def training_summary(self) -> dict[str, Any]:
         """What a record keeps of the training: steps, the best validation, speed, drift."""
@@ -198,21 +195,21 @@ class NeuralRecommender(Recommender):
             "best_step": done.best_step,
             "best_metric": done.best_metric,
             "examples_per_second": last.get("examples_per_second"),
-            **self._tables_summary,
+            **self._summary,
             "start": self.fitting.init,
-            "isolated": self._isolated,
         }
 
     def _build(self, context: BuildContext, seed: int) -> None:
         cpu = torch.device("cpu")
-        with own_generators(cpu):
-            seed_default(cpu, derive_seed(seed, "build"))
+        with training.own_generators(cpu):
+            training.seed_default(cpu, training.derive_seed(seed, "build"))
             self.module = self.build(context)
         for table, vectors in context.tables:
             if not torch.equal(table.weight, vectors):
                 raise LeporidError(f"{self.name} overwrote initial embeddings in build()")
         self.tables = [table for table, _ in context.tables]
-        self._isolated, self._held, self.cold_items = context.isolated, context.held, None
+        self._summary["isolated"] = context.isolated
+        self._held, self.cold_items = context.held, None
         if context.isolated:
             counts = ", ".join(f"{n:,} of the {side}" for side, n in context.isolated.items())
             text = f"rows without an initial embedding are small random numbers: {counts}"
@@ -229,13 +226,13 @@ class NeuralRecommender(Recommender):
         return cast(torch.device, next(self.net.parameters()).device)
 
     def to(self, device: str | torch.device) -> Self:
-        self.net.to(resolve_device(device))
+        self.net.to(training.resolve_device(device))
         self.cold_items = self.cold_items and self.cold_items.to(self.device)
         self.weights_changed()
         return self
 
     def autocast(self) -> contextlib.AbstractContextManager[Any]:
-        return mixed_precision(self.config.precision, self.device)
+        return training.mixed_precision(self.config.precision, self.device)
 
     def hold_rows(self) -> None:
         """After a step: undo what it did to rows that must not move."""
@@ -243,7 +240,7 @@ class NeuralRecommender(Recommender):
             rows.restore()
 
     def weights_changed(self) -> None:
-        self._prepared = None
+        self._prepared = self._new_users = None
 
     def prepared(self) -> Any:
         if self._prepared is None:
@@ -252,44 +249,91 @@ class NeuralRecommender(Recommender):
 
     def score_tensor(self, users: Indices, history: Sequences | None = None) -> Tensor:
         """`score` as a float32 tensor on the model's device."""
-        users = self._check_users(users)
-        recent = self._recent(history, users)
-        rows = torch.from_numpy(users.astype(np.int64)).to(self.device)
-        with self._scoring():
-            return self._comparable(self.scores(rows, recent), history, users)
+        return self._scores(self._check_users(users), history)
 
     def score(self, users: Indices, history: Sequences | None = None) -> Scores:
         return cast(Scores, self.score_tensor(users, history).cpu().numpy())
 
     def score_histories(self, histories: Sequence[Indices]) -> Scores:
-        sequences = Sequences.from_rows(histories)
-        rows = np.arange(len(histories), dtype=np.int32)
-        with self._scoring():
-            scores = self.history_scores(self._recent(sequences, rows), sequences)
-            return cast(Scores, self._comparable(scores, sequences, rows).cpu().numpy())
+        return cast(Scores, self._scores(None, Sequences.from_rows(histories)).cpu().numpy())
 
-    def _comparable(self, scores: Tensor, sequences: Sequences | None, users: Indices) -> Tensor:
+    def _scores(self, users: Indices | None, histories: Sequences | None) -> Tensor:
         """The scores as float32, with those of cold items on the others' scale."""
-        if self.cold_items is None:
-            return scores.float()
-        return self.cold_items.adjust(scores.float(), self.newest(sequences, users))
+        if users is None:
+            places = np.arange(len(cast(Sequences, histories)), dtype=np.int32)
+        else:
+            places = users
+        with self._scoring():
+            rows = self.user_rows(histories, users)
+            scores = self.scores(rows, self._recent(histories, places)).float()
+            if self.linear is not None:
+                known = self.known.sequences() if histories is None else histories
+                scores = self.linear.add(scores, known.take(places))
+            if self.cold_items is None:
+                return scores
+            return self.cold_items.adjust(scores, self.newest(histories, places))
+
+    def user_rows(self, histories: Sequences | None, users: Indices | None) -> Tensor | None:
+        """[m, width] of the user table, or with None those of new users with these histories."""
+        table = self.user_table()
+        if table is None:
+            return None
+        if users is None:
+            return self.new_rows(cast(Sequences, histories))
+        return table[torch.from_numpy(users.astype(np.int64)).to(self.device)]
+
+    def new_rows(self, histories: Sequences) -> Tensor:
+        """float32[len(histories), width] on the table's device: means of similar fitted users."""
+        table = cast(Tensor, self.user_table()).detach()
+        if self._new_users is None:
+            fitted = table.float().cpu().numpy()
+            self._new_users = TableExtension(self.train.csr(), fitted, _NEIGHBOURS)
+        rows = self._new_users.extend(history_rows(histories, self.train.n_items))
+        return torch.from_numpy(rows).to(table)
+
+    def item_vectors(self) -> Scores:
+        with self._scoring():
+            vectors = self.item_outputs().float()
+            if self.cold_items is not None and self.vectors_rank == "everything":
+                vectors = self.cold_items.item_vectors(vectors)
+            return cast(Scores, vectors.cpu().numpy())
+
+    def user_vectors(self, histories: Sequences, users: Indices | None = None) -> Scores:
+        parts = []
+        with self._scoring():
+            for first in range(0, len(histories), _USERS_AT_ONCE):
+                part = np.arange(first, min(first + _USERS_AT_ONCE, len(histories)))
+                some, places = histories.take(part), np.arange(len(part), dtype=np.int32)
+                rows = self.user_rows(some, None if users is None else users[part])
+                newest = None if self.cold_items is None else self.newest(some, places)
+                recent = self._recent(some, places)
+                parts.append(self.encode_users(rows, recent, newest).float().cpu())
+        return cast(Scores, torch.cat(parts).numpy())
+
+    def encode_users(
+        self, rows: Tensor | None, recent: Tensor | None, newest: Tensor | None
+    ) -> Tensor:
+        """`encode`, with what the scores of cold items need; newest: int64[m, l], -1 for none."""
+        vectors = self.encode(rows, recent)
+        if self.cold_items is None or newest is None or self.vectors_rank != "everything":
+            return vectors
+        return self.cold_items.user_vectors(vectors.float(), newest)
 
     def newest(self, sequences: Sequences | None, users: Indices) -> Tensor:
         """int64[m, l] on the model's device: what `scores` reads of the newest items, or some."""
-        recent = self._recent(sequences, users)
-        if recent is None:
-            rows = self.known.sequences() if sequences is None else sequences
-            recent = recent_items(rows, users, _NEWEST, False).to(self.device)
-        return recent
+        return cast(Tensor, self._recent(sequences, users, _NEWEST))
 
-    def _recent(self, sequences: Sequences | None, users: Indices) -> Tensor | None:
+    def _recent(
+        self, sequences: Sequences | None, users: Indices, otherwise: int = 0
+    ) -> Tensor | None:
         """What `scores` reads of the newest items; `sequences` is by default all that is known."""
         sampling = self.sampling()
-        if not sampling.length:
+        length = sampling.length or otherwise
+        if not length:
             return None
         rows = self.known.sequences() if sequences is None else sequences
         repeat = sampling.kind == "windows" and sampling.repeat
-        return recent_items(rows, users, sampling.length, repeat).to(self.device)
+        return training.recent_items(rows, users, length, repeat).to(self.device)
 
     @contextlib.contextmanager
     def _scoring(self) -> Iterator[None]:
@@ -329,52 +373,24 @@ class NeuralRecommender(Recommender):
             then the network's own, and `cold_item_share` is not looked at
         steps : of training, by which only the new rows move, on the histories that hold them
         """
-        initial = (self.fitting.init or {}).get("parameters", {}).get("items")
-        tables = item_tables(self.items, items, initial)
-        extension = Extension(self.known, tables, interactions, columns, length)
-        model = type(self)(self.config)
-        model._known = model._train = extension.merged
-        model.fitting = self.fitting
-        model._adopt(self, extension.tensor)
-        model.net.eval()
-        if steps:
-            extension.train(model, steps, self.fitting.seed, make_progress(progress))
-        cold, n_items = extension.items.new, extension.items.after
-        earlier = self.cold_items and self.cold_items.among(extension.items.old, n_items)
-        if length is not None or not len(cold):
-            model.cold_items = earlier
-            return model
-        content = extension.content()
-        if earlier is not None:
-            cold = np.union1d(cold, earlier.items.cpu().numpy())
-            content = content if tables else earlier.content.cpu().numpy()
-        model.cold_items = fit_cold_items(
-            model, cold, content, extension.content_weight(cold),
-            share=cold_item_share * len(cold) / n_items,
-        )  # fmt: skip
-        return model
+        options = columns, length, cold_item_share, steps, make_progress(progress)
+        return cast(Self, extended(self, items, interactions, *options))
 
     grow = renamed("grow", "extend")
 
-    def _adopt(self, old: Self, extended: Callable[[str, Tensor, tuple[int, ...]], Tensor]) -> None:
-        """Build the network and fill it with `extended(name, old tensor, new shape)`."""
-        self._build(BuildContext(self.train, self.config.dim), seed=0)
-        before, fresh = old.net.state_dict(), self.net.state_dict()
-        tensors = {name: extended(name, before[name], tuple(fresh[name].shape)) for name in fresh}
-        self.net.load_state_dict(tensors)
-        self.to(old.device)
-
     def _arrays(self) -> dict[str, NDArray[Any]]:
-        cold = {} if self.cold_items is None else self.cold_items.arrays()
-        return to_arrays(self.net.state_dict()) | cold
+        arrays = training.to_arrays(self.net.state_dict())
+        for part in (self.cold_items, self.linear):
+            arrays |= {} if part is None else part.arrays()
+        return arrays
 
     def _restore(self, arrays: dict[str, NDArray[Any]]) -> None:
         where = f"the saved {self.name}"
         cold_items = ColdItems.taken_from(arrays, self.train.n_items)
         # Settings that do not go with the arrays are refused before anything is allocated.
         if (sketch := sketched(self.build, self.train, self.config.dim)) is not None:
-            check_tensors(sketch, arrays, where)
+            training.check_tensors(sketch, arrays, where)
         self._build(BuildContext(self.train, self.config.dim), seed=0)
-        adopt_tensors(self.net, arrays, where)
+        training.adopt_tensors(self.net, arrays, where)
         self.cold_items = cold_items
         self.net.eval()

@@ -19,22 +19,17 @@ from numpy.typing import NDArray
 from leporid._deprecated import renamed, renamed_arguments
 from leporid.config import Config
 from leporid.data import IdMap, Interactions, Sequences, Split
-from leporid.errors import ConfigError, DataError, LeporidWarning, NotFittedError, UnknownNameError
-from leporid.evaluation import TopK, chunk_rows
-from leporid.models.shared import catalogue, lists
-from leporid.models.shared.catalogue import kinds_of
-from leporid.models.shared.fitting import Fitting, everything
-from leporid.models.shared.lists import (
-    Allowed,
-    HistoryUnsupportedError,
-    Ids,
-    Indices,
-    ItemNeighbours,
-    Lists,
-    Scores,
-    VectorsUnsupportedError,
+from leporid.errors import (
+    ConfigError,
+    DataError,
+    LeporidWarning,
+    NotFittedError,
+    UnknownIdError,
+    UnknownNameError,
 )
-from leporid.models.shared.saved import Saved, arrays_of, read_saved, restore, write_saved
+from leporid.evaluation import TopK, chunk_rows
+from leporid.models.shared import catalogue, lists, saved
+from leporid.models.shared.lists import Allowed, Ids, Indices, Lists, Scores
 from leporid.progress import ProgressLike, make_progress
 from leporid.space import SearchSpace
 
@@ -74,17 +69,18 @@ class Recommender(abc.ABC):
             config = config.replace(**settings)
         if not isinstance(config, self.config_class):
             raise ConfigError(f"{self.name} takes a {self.config_class.__name__}, not {config!r}")
-        self.config = config
+        self.config = self._asked = config
+        """`config` is `_asked` with what a fit has found out of the log."""
         self._known: Interactions | None = None
         self._train: Interactions | None = None
-        self.fitting = Fitting()
+        self.fitting = saved.Fitting()
         self.validated: Recommender | None = None  # by train(..., final=True): what to evaluate
 
     def __repr__(self) -> str:
         state = "not fitted"
         if self._known is not None:
             state = f"fitted on {len(self.users):,} users, {len(self.items):,} items"
-        parts = filter(None, [self.config.changed_words(), state])
+        parts = filter(None, [self._asked.changed_words(), state])
         return f"{type(self).__name__}({'; '.join(parts)})"
 
     @classmethod
@@ -97,7 +93,7 @@ class Recommender(abc.ABC):
                 raise ConfigError(f"{cls.name} has no recipes: leave `recipe` out")
             raise UnknownNameError(f"recipe of {cls.name}", recipe, cls.recipes)
         settings = {} if recipe is None else dict(cls.recipes[recipe])
-        for kind in kinds_of(train) if recipe == "general" and train is not None else ():
+        for kind in catalogue.kinds_of(train) if recipe == "general" and train is not None else ():
             settings |= cls.general_by_kind.get(kind, {})
         return settings
 
@@ -115,7 +111,7 @@ class Recommender(abc.ABC):
 
     def score_histories(self, histories: Sequence[Indices]) -> Scores:
         """float32[len(histories), n_items] scores for new users, from item indices."""
-        raise HistoryUnsupportedError(self.name)
+        raise lists.HistoryUnsupportedError(self.name)
 
     @classmethod
     def supports_new_users(cls) -> bool:
@@ -140,11 +136,11 @@ class Recommender(abc.ABC):
 
     def item_vectors(self) -> Scores:
         """float32[n_items, width]: their products with a user's vector rank as the scores do."""
-        raise VectorsUnsupportedError(self.name)
+        raise lists.VectorsUnsupportedError(self.name)
 
     def user_vectors(self, histories: Sequences, users: Indices | None = None) -> Scores:
         """float32[len(histories), width] of these users, or with None of new users."""
-        raise VectorsUnsupportedError(self.name)
+        raise lists.VectorsUnsupportedError(self.name)
 
     answers_new_people = renamed("answers_new_people", "supports_new_users")
     person_vectors = renamed("person_vectors", "user_vectors")
@@ -160,7 +156,7 @@ class Recommender(abc.ABC):
         """Fit on the training part; returns self. A second call starts afresh."""
         self._begin(split)
         self._fit(split, seed=seed, progress=make_progress(progress))
-        self._known, self.fitting = split.train_valid, Fitting(seed=seed)
+        self._known, self.fitting = split.train_valid, saved.Fitting(seed=seed)
         return self
 
     def refit(
@@ -171,10 +167,10 @@ class Recommender(abc.ABC):
         A neural model stops at the step whose weights validation kept. Its initial embeddings are
         computed again, or are those of `init`. `how` goes to `fit`.
         """
-        whole, config, fitting = everything(data), self.config, self.fitting
+        whole, config, fitting = saved.everything(data), self.config, self.fitting
         self._if_fitted(self._known)
         if self.takes_initial_vectors:
-            config = config.replace(**fitting.schedule(self.name))
+            config = config.replace(**fitting.schedule())
             how["init"] = how.get("init") or fitting.initial_again(self.name, whole, progress)
         again = type(self)(config).fit(whole, seed=fitting.seed, progress=progress, **how)
         again.fitting = again.fitting.replace(final=True)
@@ -193,7 +189,7 @@ class Recommender(abc.ABC):
             warnings.warn(
                 f"{text}ials, itemknn and userknn use them)", LeporidWarning, stacklevel=4
             )
-        self._known, self._train = None, split.train
+        self.config, self._known, self._train = self._asked, None, split.train
 
     @property
     def known(self) -> Interactions:
@@ -223,18 +219,18 @@ class Recommender(abc.ABC):
 
     def _arrays(self) -> dict[str, NDArray[Any]]:
         """Everything learnt, as named arrays: what is declared as `FittedArray`."""
-        return arrays_of(self)
+        return saved.arrays_of(self)
 
     def _restore(self, arrays: dict[str, NDArray[Any]]) -> None:
         """The inverse of `_arrays`; `known` and `train` are set already."""
         sizes = {**vars(self.config), "users": self.train.n_users, "items": self.train.n_items}
-        restore(self, arrays, sizes)
+        saved.restore(self, arrays, sizes)
 
     def save(self, path: str | Path) -> Path:
         """Write the directory `path`, which is replaced as a whole; a crash leaves the old one."""
         config, fitting = self.config.to_dict(), self.fitting.to_dict()
         about = {"model": self.name, "config": config, "fitting": fitting}
-        return write_saved(path, Saved(about, self._arrays(), self.known, self.train))
+        return saved.write_saved(path, about, self._arrays(), self.known, self.train)
 
     @classmethod
     def load(cls, path: str | Path, *, mapped: bool = False) -> Self:
@@ -242,15 +238,15 @@ class Recommender(abc.ABC):
 
         With `mapped` the weights stay in the file and are paged in when used.
         """
-        saved = read_saved(path, mapped=mapped)
-        name, actual = saved.about["model"], catalogue.get(saved.about["model"])
+        about, learnt, known, train = saved.read_saved(path, mapped=mapped)
+        name, actual = about["model"], catalogue.get(about["model"])
         if not issubclass(actual, cls):
             raise DataError(f"{path} holds a {name} model, not a {cls.__name__}")
-        model: Self = actual(actual.config_class.from_saved(saved.about.get("config", {})))
-        model.fitting = Fitting.from_dict(saved.about.get("fitting", {}))
-        model._known, model._train = saved.known, saved.train
+        model: Self = actual(actual.config_class.from_saved(about.get("config", {})))
+        model.fitting = saved.Fitting.from_dict(about.get("fitting", {}))
+        model._known, model._train = known, train
         try:
-            model._restore(saved.learnt)
+            model._restore(learnt)
         except KeyError as error:
             raise DataError(f"the weights in {path} lack the array {error}") from None
         except DataError as error:
@@ -311,16 +307,8 @@ class Recommender(abc.ABC):
         progress: bool | ProgressLike | None = None,
     ) -> pa.Table:
         """The lists of many users (None: of all) as a table: `user`, `rank`, `item`, `score`."""
-        index = self._all_or(users)
-        reporter = make_progress(progress)
-        reporter.start("recommending", len(index))
-        allowed = lists.allowed_items(self.items, only, exclude)
-        tables = [lists.frame_schema(self.users, self.items).empty_table()]
-        for count, table in self._tables(index, n, exclude_seen, allowed):
-            tables.append(table)
-            reporter.advance(count)
-        reporter.close()
-        return pa.concat_tables(tables)
+        parts = self._tables(users, n, exclude_seen, only, exclude, progress)
+        return pa.concat_tables([lists.frame_schema(self.users, self.items).empty_table(), *parts])
 
     def similar_items(self, items: Any, n: int = 10) -> Lists:
         """The `n` items most like an item, or like each of several, by the users they share.
@@ -331,7 +319,7 @@ class Recommender(abc.ABC):
         lists.check_n(n)
         single = lists.is_id(items)
         index = self.items.indices([items] if single else items)
-        near = ItemNeighbours(self.known, n, index.tolist())
+        near = lists.ItemNeighbours(self.known, n, index.tolist())
         found = [near.similar(int(item), n) for item in index]
         return self._external(lists.padded(found, n), single)
 
@@ -347,7 +335,9 @@ class Recommender(abc.ABC):
         else:
             [history] = lists.history_indices(self.items, [user], self.name)
         index = self.items.index(item)
-        reasons = ItemNeighbours(self.known, items=[index, *history]).reasons(index, history, n)
+        reasons = lists.ItemNeighbours(self.known, items=[index, *history]).reasons(
+            index, history, n
+        )
         return self._external(lists.padded([reasons], len(reasons)), True)
 
     def top_k(
@@ -364,23 +354,31 @@ class Recommender(abc.ABC):
         return lists.rank(lambda part: self.score(users[part]), *shape, seen, allowed)
 
     def _tables(
-        self, users: Indices, n: int, exclude_seen: bool, allowed: Allowed
-    ) -> Iterator[tuple[int, pa.Table]]:
-        """Number of users and their table, some at a time."""
+        self, users: Any, n: int, exclude_seen: bool, only: Ids, exclude: Ids, progress: Any
+    ) -> Iterator[pa.Table]:
+        """The table of `recommend_frame`, some users at a time."""
         lists.check_n(n)
-        step = chunk_rows(self.known.n_items)
-        for first in range(0, len(users), step):
-            some = users[first : first + step]
+        everyone = np.arange(len(self.users), dtype=np.int32)
+        index = everyone if users is None else lists.user_indices(self.users, users)
+        allowed = lists.allowed_items(self.items, only, exclude)
+        reporter, step = make_progress(progress), chunk_rows(self.known.n_items)
+        reporter.start("recommending", len(index))
+        for first in range(0, len(index), step):
+            some = index[first : first + step]
             top = self._top_k(some, n, exclude_seen, allowed)
-            yield len(some), lists.frame(self.users, self.items, some, top)
-
-    def _all_or(self, users: Any) -> Indices:
-        if users is None:
-            return np.arange(len(self.users), dtype=np.int32)
-        return lists.user_indices(self.users, users)
+            yield lists.frame(self.users, self.items, some, top)
+            reporter.advance(len(some))
+        reporter.close()
 
     def _check_users(self, users: Any) -> Indices:
-        return lists.check_users(users, self.train.n_users)
+        """User indices as int32; one that does not exist is an `UnknownIdError`."""
+        rows, n_users = np.atleast_1d(np.asarray(users)), self.train.n_users
+        if rows.size and not np.issubdtype(rows.dtype, np.integer):
+            raise UnknownIdError(f"user indices must be whole numbers, not {rows.dtype}")
+        wrong = rows[(rows < 0) | (rows >= n_users)]
+        if len(wrong):
+            raise UnknownIdError(f"no user has the index {wrong[0]}: the model knows {n_users}")
+        return np.ascontiguousarray(rows, dtype=np.int32)
 
     def _external(self, top: TopK, single: bool) -> Lists:
         items = self.items.externals(top.items)

@@ -1,4 +1,4 @@
-"""A saved model as a folder: its fitted arrays, and what must hold before a model is made of it.
+"""What a model keeps: its fitted arrays, how it was fitted, and the folder that holds both.
 
 `weights.safetensors` has the learnt arrays, the ids and the interactions of the fit; `model.json`
 the name and the settings; `manifest.json` says that the two belong together.
@@ -6,8 +6,9 @@ the name and the settings; `manifest.json` says that the two belong together.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,10 +26,12 @@ from leporid.artifacts import (
     write_json,
     write_manifest,
 )
-from leporid.data import IdMap, Interactions
+from leporid.config import Config
+from leporid.data import IdMap, Interactions, Split
 from leporid.errors import ConfigError, DataError, UnknownNameError
-from leporid.initializers import InitialEmbeddings
+from leporid.initializers import InitialEmbeddings, initial_embeddings
 from leporid.models.shared.sparse import canonical, csr_parts
+from leporid.progress import ProgressLike
 from leporid.spectral import Embedding
 
 _FORMAT = 3
@@ -112,31 +115,91 @@ def restore(model: object, arrays: Arrays, sizes: dict[str, Any]) -> None:
             )
 
 
-class Saved(NamedTuple):
-    about: dict[str, Any]
-    """`model` (its name), `config` and `fitting`."""
-    learnt: Arrays
-    """By the names the model gave them, all finite."""
-    known: Interactions
-    train: Interactions
+@dataclass(frozen=True, kw_only=True)
+class Fitting(Config):
+    """How a model was fitted. Saved with it."""
+
+    renamed: ClassVar[dict[str, str]] = {"start": "init"}
+    seed: int = 0
+    init: dict[str, Any] | None = None
+    """`method` and `parameters`; empty for other vectors, None for small random numbers."""
+    steps: int = 0
+    """Steps the learning rate was spread over; 0 for models without a training loop."""
+    best_step: int = 0
+    """The step whose weights were kept."""
+    final: bool = False
+    """Whether it was fitted on everything, the test part included."""
+
+    def schedule(self) -> dict[str, Any]:
+        """Training settings that repeat the steps up to the best one, without validation."""
+        if not self.steps:
+            raise DataError(
+                "the model was saved by an older version, without its steps: train it again"
+            )
+        return {"steps": self.steps, "stop_at": self.best_step, "passes": 0.0, "eval_every": 0}
+
+    def initial_again(
+        self, model: str, split: Split, progress: bool | ProgressLike | None
+    ) -> InitialEmbeddings | None:
+        """The initial embeddings of the fit, computed again on another training part."""
+        if self.init is None:
+            return None
+        if not self.init:
+            raise DataError(
+                f"the initial embeddings of this {model} came from elsewhere and cannot be "
+                f"computed again: give vectors for all users and items, refit(data, init=vectors)"
+            )
+        how = {"cache": False, "progress": progress, **self.init["parameters"]}
+        return initial_embeddings(self.init["method"], split.train, **how)
 
 
-def write_saved(path: str | Path, saved: Saved) -> Path:
-    known = saved.known
-    arrays = {f"model.{key}": value for key, value in saved.learnt.items()}
+def provenance(vectors: InitialEmbeddings | None) -> dict[str, Any] | None:
+    """What `Fitting.init` keeps of initial embeddings."""
+    if vectors is None:
+        return None
+    known = vectors.items.provenance
+    # Only an initialiser notes the version of its code; scaled by hand is not as it made them.
+    again = "code" in known and "scale" not in known
+    return {key: known[key] for key in ("method", "parameters")} if again else {}
+
+
+def everything(data: Interactions | Split) -> Split:
+    """All interactions as one training part, in time order per user; nothing held out."""
+    if isinstance(data, Split):
+        whole = Interactions.joined(data.train, data.valid, data.test)
+        # Where times are equal or unknown, what was held out comes last.
+        keys = (whole.user,) if whole.time is None else (whole.time, whole.user)
+        data = whole.select(np.lexsort(keys))
+    elif not isinstance(data, Interactions):
+        kind = type(data).__name__
+        raise DataError(f"refit takes Interactions or a Split, not {kind}: use leporid.load(...)")
+    nothing = data.select(np.empty(0, dtype=np.int64))
+    return Split(data, nothing, nothing, "everything")
+
+
+def write_saved(
+    path: str | Path,
+    about: dict[str, Any],
+    learnt: Arrays,
+    known: Interactions,
+    train: Interactions,
+) -> Path:
+    arrays = {f"model.{key}": value for key, value in learnt.items()}
     arrays |= {f"users.{key}": value for key, value in known.users.to_arrays().items()}
     arrays |= {f"items.{key}": value for key, value in known.items.to_arrays().items()}
-    lengths = np.diff(saved.train.sequences().indptr)
+    lengths = np.diff(train.sequences().indptr)
     arrays |= {**known.to_stored("known"), "known.train_lengths": lengths.astype(np.int32)}
     with atomic_folder(path) as folder:
         write_arrays(folder / _WEIGHTS, arrays)
-        write_json(folder / _ABOUT, {"format": _FORMAT, **saved.about})
+        write_json(folder / _ABOUT, {"format": _FORMAT, **about})
         write_manifest(folder, "model", _ABOUT, _WEIGHTS)
     return Path(path)
 
 
-def read_saved(path: str | Path, *, mapped: bool = False) -> Saved:
-    """Read what `write_saved` wrote; a folder that is damaged or mixed up is a `DataError`."""
+def read_saved(
+    path: str | Path, *, mapped: bool = False
+) -> tuple[dict[str, Any], Arrays, Interactions, Interactions]:
+    """What `write_saved` was given; a folder that is damaged or mixed up is a `DataError`."""
     path = recovered(path)
     about = read_object(path / _ABOUT)
     named = isinstance(about.get("model"), str)
@@ -158,7 +221,7 @@ def read_saved(path: str | Path, *, mapped: bool = False) -> Saved:
             # A finite sum is the answer; only an overflow needs the closer look.
             if array.dtype.kind == "f" and not np.isfinite(array.sum(dtype=np.float64)):
                 raise DataError(f"{name} has NaN or infinite entries")
-        return Saved(about, learnt, known, _train_part(known, arrays.get("known.train_lengths")))
+        return about, learnt, known, _train_part(known, arrays.get("known.train_lengths"))
     except DataError as error:
         raise DataError(f"{path / _WEIGHTS} cannot be used: {error}; train it again") from None
 
@@ -204,19 +267,17 @@ def read_trained(
 def _table(
     arrays: Arrays, side: str, name: str | None, ids: IdMap, path: Path
 ) -> NDArray[np.float32]:
-    fitting = {
+    tables = {
         key.removesuffix(".weight"): value
         for key, value in arrays.items()
-        if value.ndim == 2
-        and value.shape[0] == len(ids)
-        and np.issubdtype(value.dtype, np.floating)
+        if value.ndim == 2 and len(value) == len(ids) and value.dtype.kind == "f"
     }
-    chosen = name or (side if side in fitting else None)
-    if chosen is None:
-        if len(fitting) != 1:
-            held = f"several: {', '.join(fitting)}; name one" if fitting else "none"
-            raise ConfigError(f"{path} must have one table of {side}, it has {held}")
-        chosen = next(iter(fitting))
-    if chosen.removesuffix(".weight") not in fitting:
-        raise UnknownNameError(f"{side} table", chosen, fitting)
-    return np.array(fitting[chosen.removesuffix(".weight")], dtype=np.float32)
+    chosen = (name or side).removesuffix(".weight")
+    if name is None and len(tables) == 1:
+        [chosen] = tables
+    if chosen not in tables:
+        if name is not None:
+            raise UnknownNameError(f"{side} table", name, tables)
+        held = f"several: {', '.join(tables)}; name one" if tables else "none"
+        raise ConfigError(f"{path} must have one table of {side}, it has {held}")
+    return np.array(tables[chosen], dtype=np.float32)

@@ -115,6 +115,8 @@ def sized(init: InitialEmbeddings, config: TrainingConfig, size: float) -> Initi
     """The vectors with root mean square `size` (auto), or times `init_scale`; zero rows stay."""
     as_drawn = not standardizes(init.items.provenance.get("method"), otherwise=True)
     standardize = not as_drawn if config.standardize is None else config.standardize
+    if config.init_scale == "auto" and as_drawn and not standardize:
+        return init
 
     def scaled(side: Embedding, scale: float) -> Embedding:
         if standardize:
@@ -128,8 +130,6 @@ def sized(init: InitialEmbeddings, config: TrainingConfig, size: float) -> Initi
     def initial(side: Embedding) -> Embedding:
         if config.init_scale != "auto":
             return scaled(side, config.init_scale)
-        if as_drawn and not standardize:
-            return side
         return scaled(side, size / (scaled(side, 1.0).size or 1.0))
 
     return replace(init, users=initial(init.users), items=initial(init.items))

@@ -1,15 +1,25 @@
-"""`train`: a model by name, an initialiser by name, a split; a fitted model comes back."""
+"""`train`: a model by name, an initialiser by name, a split; a fitted model comes back.
+
+`write_recommendations` puts its lists for any number of users into one file.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from leporid.data import Split
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
+
+from leporid.artifacts import atomic_path
+from leporid.data import Split, expect
 from leporid.errors import ConfigError, DataError
 from leporid.initializers import InitialEmbeddings, initial_embeddings
 from leporid.models.shared import catalogue
+from leporid.models.shared.lists import Ids, frame_schema
 from leporid.models.shared.recommender import Recommender
 from leporid.progress import ProgressLike, make_progress
 
@@ -19,6 +29,12 @@ if TYPE_CHECKING:
     from leporid.training import Callback
 
 Model = TypeVar("Model", bound=Recommender)
+_FORMATS: dict[str, Callable[[Path, pa.Schema], Any]] = {
+    ".parquet": pyarrow.parquet.ParquetWriter,
+    ".csv": pyarrow.csv.CSVWriter,
+    ".jsonl": lambda path, schema: path.open("w", encoding="utf-8"),
+}
+"""What opens a file of recommendations."""
 
 
 class _DefaultName(str):
@@ -75,6 +91,7 @@ def train(
     settings : settings of the model, over those of the recipe
     """
     cls: Any = catalogue.get(name) if isinstance(name, str) else name
+    expect(split, Split, "train(model, split)")
     _check(cls, init, init_settings, callbacks)
     recipe = named_recipe(cls, recipe)
     model: Recommender = cls(**{**cls.recipe_settings(recipe, split.train), **settings})
@@ -121,7 +138,7 @@ def continued(model: Model, split: Split, share: float, **how: Any) -> Model:
         raise DataError("a network goes on with the same users and items only: refit it instead")
     done = model.fitting
     how |= {"after": model, "first_step": round((1 - share) * done.best_step)}
-    config = model.config.replace(**done.schedule(model.name))
+    config = model.config.replace(**done.schedule())
     return type(model)(config).fit(split, seed=done.seed, **how)
 
 
@@ -133,3 +150,35 @@ def fit_sentence(model: Recommender) -> str:
         f"validated model, fitted on {len(model.train):,} interactions without the test part: it "
         f"may recommend items users already have; train with --final to deploy"
     )
+
+
+def write_recommendations(
+    model: Recommender,
+    target: str | Path,
+    users: Any = None,
+    n: int = 10,
+    exclude_seen: bool = True,
+    *,
+    only: Ids = None,
+    exclude: Ids = None,
+    progress: bool | ProgressLike | None = None,
+) -> int:
+    """Write the rows of `model.recommend_frame` into `target`, in bounded memory; their number.
+
+    The suffix is the format: `.parquet`, `.csv` or `.jsonl`. The file appears when it is complete.
+    """
+    target, rows = Path(target), 0
+    if target.suffix not in _FORMATS:
+        known = ", ".join(_FORMATS)
+        raise ConfigError(f"{target}: the suffix is the format, choose one of {known}")
+    schema = frame_schema(model.users, model.items)
+    with atomic_path(target) as path, _FORMATS[target.suffix](path, schema) as file:
+        for table in model._tables(users, n, exclude_seen, only, exclude, progress):
+            rows += table.num_rows
+            if target.suffix != ".jsonl":
+                file.write_table(table)
+                continue
+            for row in table.to_pylist():
+                row["score"] = float(f"{row['score']:.9g}")  # all that float32 has
+                file.write(json.dumps(row, ensure_ascii=False) + "\n")
+    return rows

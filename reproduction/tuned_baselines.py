@@ -1,0 +1,74 @@
+"""`python -m reproduction tune-classical`: classical models, tuned alike and tested once.
+
+Each model gets two records: with its default settings (experiment `baselines-untuned`) and with
+those that did best on validation (`baselines`), the trials among its facts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from leporid import models
+from leporid.data import Split
+from leporid.errors import MissingExtraError
+from leporid.experiments import RunRecord, fit_and_test, tune
+from reproduction.store import PackedResults
+
+BASELINES = "baselines"
+"""The experiment of the tuned models."""
+
+
+def classical_models() -> list[str]:
+    """The registered models that take no initial vectors and stand alone, in catalogue order."""
+    names = []
+    for name in models.available():
+        # What needs torch has embedding tables.
+        with suppress(MissingExtraError):
+            cls = models.get(name)
+            if not (cls.takes_initial_vectors or cls.combines):
+                names.append(name)
+    return names
+
+
+def tune_classical(
+    split: Split,
+    dataset: str,
+    root: str | Path,
+    *,
+    names: Sequence[str] | None = None,
+    trials: int = 20,
+    metric: str = "NDCG@10",
+    seed: int = 0,
+    storage: str | Path | None = None,
+    replace: bool = False,
+    progress: bool = False,
+) -> list[tuple[RunRecord, RunRecord]]:
+    """For each model (default: all classical ones) the run with its default settings and the tuned.
+
+    `replace` drops what both experiments hold of the same model, data set and seed.
+    """
+    results, pairs = PackedResults(root), []
+    for name in names or classical_models():
+        cls = models.get(name)
+        best = tune(cls, split, trials, metric, seed=seed, storage=storage, progress=progress)
+        tuning = {
+            "metric": metric,
+            "best_value": best.best_value,
+            "trials": len(best.trials),
+            "seconds": sum(trial["seconds"] or 0.0 for trial in best.trials),
+            "table": best.trials,
+        }
+        about: dict[str, Any] = {"dataset": dataset, "seed": seed}
+        untuned = fit_and_test(cls(), split, experiment=f"{BASELINES}-untuned", **about)
+        about |= {"experiment": BASELINES, "extra": {"tuning": tuning}}
+        tuned = fit_and_test(cls(**best.best_config), split, **about)
+        pairs.append((untuned.record, tuned.record))
+        for _, record, table in (untuned, tuned):
+            results.add(record, table)
+            earlier = results.records(dataset, [record.experiment]) if replace else []
+            same = [r.key for r in earlier if (r.model, r.seed) == (record.model, seed)]
+            results.remove(key for key in same if key != record.key)
+    return pairs

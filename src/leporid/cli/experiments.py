@@ -1,0 +1,242 @@
+"""`leporid evaluate`, `compare`, `tune`, `run`: models on held-out data, side by side, in grids."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from typer import Argument
+
+from leporid.cli.options import (
+    Device,
+    Json,
+    SplitOptions,
+    SplitSource,
+    load_model,
+    parse_list,
+    parse_settings,
+    print_files,
+    print_json,
+    print_table,
+    show,
+)
+from leporid.errors import ConfigError, LeporidWarning
+
+
+@dataclass(frozen=True)
+class _Study:
+    """What `tune` takes as it is."""
+
+    trials: Annotated[int, "Budget of the whole study."] = 20
+    metric: Annotated[str, "What to maximise on validation."] = "NDCG@10"
+    seed: Annotated[int, "Seed of the search and of every fit."] = 0
+    storage: Annotated[Path | None, "Journal of the study, such as study.jsonl; resumable."] = None
+    init: Annotated[str | None, "Initialiser, for neural models."] = None
+    recipe: Annotated[str | None, "Recipe, for neural models [general]."] = None
+    device: Annotated[str | None, "Device, for neural models."] = None
+    inner_validation: Annotated[bool, "Evaluate on an inner split, as far off as test."] = False
+
+
+def tune(
+    model: Annotated[str, Argument(help="A model's name.")],
+    data: SplitSource,
+    study: _Study,
+    log: SplitOptions,
+    set: Annotated[list[str] | None, "A setting not to search, as NAME=VALUE."] = None,
+    json_output: Json = False,
+) -> None:
+    """Search the settings of MODEL on DATA, evaluated on validation only.
+
+    A study with --storage can be stopped and taken up again, or run by several processes at
+    once: finished trials are never repeated. Test data are not looked at.
+    """
+    from leporid import models
+    from leporid.experiments import tune as run_study
+
+    searched, options = [*models.get(model).search_space], {**vars(study), **parse_settings(set)}
+    options["recipe"] = study.recipe or models.DEFAULT_RECIPE
+    split = log.split(data, quiet=json_output)
+    result = run_study(model, split, progress=not json_output, **options)
+    if json_output:
+        print_json(vars(result))
+        return
+    rows = []
+    for trial in sorted(result.trials, key=lambda trial: -(trial["value"] or 0.0))[:5]:
+        value = "failed" if trial["value"] is None else trial["value"]
+        row = {"trial": trial["number"], study.metric: value, "seconds": trial["seconds"] or 0.0}
+        rows.append(row | {key: _short(trial["settings"].get(key)) for key in searched})
+    part = "the inner validation split" if study.inner_validation else "validation"
+    title = f"{model}: the best of {len(result.trials)} trials, by {study.metric} on {part}"
+    print_table(title, rows)
+    # None, "all" for a window, is what a setting is when it is left out.
+    chosen = {key: result.best_config[key] for key in searched}
+    settings = (f"--set {key}={_short(v)}" for key, v in chosen.items() if v is not None)
+    typer.echo(" ".join(["best:", *settings]))
+
+
+def _short(value: Any) -> Any:
+    return f"{value:.4g}" if isinstance(value, float) else value
+
+
+def run(
+    spec: Annotated[Path, Argument(help="Experiment file (TOML).")],
+    root: Annotated[Path, "Where records are kept."] = Path("results"),
+    device: Device = "auto",
+    retry_failed: Annotated[bool, "Run cells again that failed before."] = False,
+    data: Annotated[Path | None, "Folder of the logs that the file names by path."] = None,
+    json_output: Json = False,
+) -> None:
+    """Run an experiment grid; finished cells are skipped, interrupted ones resume.
+
+    Several processes may run the same command: each cell is run by one of them.
+    """
+    from leporid.experiments import read_experiment, run_grid
+
+    experiments = read_experiment(spec, data)
+    how: dict[str, Any] = {"retry_failed": retry_failed, "progress": not json_output}
+    status = run_grid(experiments, root, device=device, **how)
+    rows: list[dict[str, Any]] = []
+    for cell in (cell for experiment in experiments for cell in experiment.cells()):
+        record, state = status.records.get(cell.spec_hash), status.states[cell.spec_hash]
+        row: dict[str, Any] = {"log": cell.dataset, "cell": cell.label, "state": state}
+        for metric in ("HR@10", "F1@10"):
+            row[metric] = record.metrics.get(metric, "") if record else ""
+        rows.append({**row, "seconds": round(record.seconds, 1) if record else ""})
+    done = status.count("done")
+    show(json_output, rows, (f"{spec.stem}: {done} of {len(rows)} cells done", rows))
+    if done < len(rows):
+        raise typer.Exit(1)
+
+
+def compare(
+    runs: Annotated[list[Path], Argument(help="Folders of `leporid train`, or record files.")],
+    metrics: Annotated[str, "Metrics to show and test, separated by commas."] = "NDCG@10,HR@10",
+    against: Annotated[str | None, "Test all others against this run [every pair]."] = None,
+    json_output: Json = False,
+) -> None:
+    """Metrics of several runs side by side, and whether they differ by more than chance.
+
+    Intervals are 95% t intervals over users. Runs are paired by user; p-values are two-sided and
+    Holm-adjusted over all rows. Runs on different data are refused.
+    """
+    from leporid.experiments import compare_runs, paired_tests, read_run
+
+    if len(runs) < 2:
+        raise ConfigError("a comparison needs at least two runs")
+    read = [read_run(path) for path in runs]
+    names = parse_list(metrics)
+    rows = compare_runs(read, names)
+    untested = [run.name for run in read if run.outcomes is None]
+    base = str(Path(against)) if against else None
+    tests = [] if untested else paired_tests(read, names, against=base)
+    if json_output:
+        print_json({"runs": rows, "tests": [test.to_dict() for test in tests]})
+        return
+    shown = []
+    for row in rows:
+        cells = {"run": row["run"], "model": row["model"], "init": row["init"] or "-"}
+        cells["history"] = row["seen"]
+        for name in names:
+            mean, low, high, tail = row[name].values()
+            cells[name] = f"{mean:.4f}" + ("" if low is None else f" [{low:.4f}, {high:.4f}]")
+            if tail is not None:
+                cells[f"{name} tail"] = f"{tail:.4f}"
+        shown.append(cells)
+    print_table("runs on test, with 95% intervals", shown)
+    if tests:
+        differences = [
+            {
+                "metric": test.metric,
+                "runs": f"{test.name_a} - {test.name_b}",
+                "difference": f"{test.difference:+.4f}",
+                "95% interval": f"{test.low:+.4f} .. {test.high:+.4f}",
+                "p (Holm)": f"{test.p_value:.2g}",
+                "outcome": test.outcome,
+            }
+            for test in tests
+        ]
+        print_table("differences, paired by user", differences)
+    if untested:
+        typer.echo(f"not tested: {', '.join(untested)} kept no hits per user")
+
+
+def evaluate(
+    data: Annotated[str, "Interaction log: a file, a data set, or a folder of `data split`."],
+    log: SplitOptions,
+    model: Annotated[Path | None, Argument(help="Folder of a saved model, or of a run.")] = None,
+    recommendations: Annotated[Path | None, "CSV or parquet file instead of a model."] = None,
+    columns: Annotated[str, "Names of those columns, separated by commas."] = "user,item,score",
+    part: Annotated[str, "test or valid."] = "test",
+    at: Annotated[str, "Cut-offs, separated by commas."] = "1,5,10",
+    metrics: Annotated[str | None, "Only these, for example HR,F1,NDCG [all]."] = None,
+    stratum: Annotated[list[str] | None, "Also over this group [tail-users, cold-users]."] = None,
+    include_seen: Annotated[bool, "Also rank items of the history (--duplicates all)."] = False,
+    export: Annotated[Path | None, "Write one row per user to this .csv or .parquet file."] = None,
+    json_output: Json = False,
+) -> None:
+    """Rank all items for every user and report HR, F1, NDCG and more, with 95% intervals.
+
+    Give a saved MODEL, or --recommendations made elsewhere. DATA, --core and --protocol must be
+    those the model was trained with.
+    """
+    if (model is None) == (recommendations is None):
+        raise ConfigError("give either the folder of a model or --recommendations FILE")
+    if export is not None and export.suffix not in (".csv", ".parquet"):
+        raise ConfigError(f"--export writes .csv or .parquet files, not {export.name!r}")
+    cuts, names = parse_list(at, "--at"), parse_list(columns)
+    if len(names) != 3:
+        raise ConfigError(f"--columns takes three names, user,item,score, not {columns!r}")
+
+    from leporid.evaluation import Recommendations
+    from leporid.evaluation import evaluate as evaluate_model
+
+    if model is not None and (model / "validated" / "model.json").is_file():
+        typer.echo("the validated model is evaluated: the final one was fitted on test", err=True)
+    ranked: Any = Recommendations.read(recommendations, *names) if recommendations else None
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", LeporidWarning)
+        table = evaluate_model(
+            load_model(model, validated=True) if model is not None else ranked,
+            log.split(data, quiet=json_output),
+            at=cuts,
+            part=part,  # type: ignore[arg-type]
+            progress=not json_output,
+            metrics=parse_list(metrics or "") or None,
+            exclude_seen=not include_seen,
+        )
+    notes = [str(w.message) for w in caught if issubclass(w.category, LeporidWarning)]
+    for note in notes:
+        typer.echo(f"warning: {note}", err=True)
+    if export is not None:
+        (table.to_csv if export.suffix == ".csv" else table.to_parquet)(export)
+    # By default the paper's tail users and cold users, where there are any.
+    usual = [name for name in ("tail-users", "cold-users") if table.has_users(name)]
+    strata = {name: table.mean(stratum=name) for name in stratum or usual}
+    means, intervals = table.mean(), table.intervals()
+    if json_output:
+        about = ("skipped", "cold", "repeated", "part", "protocol")
+        report = {"users": len(table), **{name: getattr(table, name) for name in about}}
+        bounds = {name: [of.low, of.high] for name, of in intervals.items()}
+        report |= {"metrics": means, "intervals": bounds, "strata": strata, "warnings": notes}
+        print_json(report)
+        return
+    rows = []
+    for name, value in means.items():
+        of = intervals.get(name)
+        row = {"metric": name, "all users": value}
+        row["95% interval"] = "" if of is None else f"{of.low:.4f} .. {of.high:.4f}"
+        rows.append(row | {stratum: own.get(name, "") for stratum, own in strata.items()})
+    print_table(f"{part}, {table.protocol}", rows)
+    typer.echo(
+        f"{len(table):,} users evaluated, {table.cold:,} of them cold (without training "
+        f"interactions); {table.skipped:,} left out because they have no {part} items"
+    )
+    if table.repeated:
+        typer.echo(
+            f"{table.repeated:,} {part} items are not evaluated: they are in the history of their "
+            f"users (--include-seen)"
+        )
+    print_files([] if export is None else [export])

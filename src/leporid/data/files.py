@@ -1,0 +1,388 @@
+"""Files that are read, here or at an address such as s3://bucket/key, and delimited text in them.
+
+`reading` opens a file or folder, and whatever goes wrong is a `DataError` of one sentence. Text is
+parsed by pyarrow's CSV reader; where something is wrong, the standard library's finds the line.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+import re
+import shutil
+import stat
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from itertools import chain
+from pathlib import Path, PurePosixPath
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+
+import pyarrow as pa
+import pyarrow.csv as pa_csv
+import pyarrow.parquet as pa_parquet
+from pyarrow import fs
+
+from leporid.data.columns import looks_like_header
+from leporid.errors import ConfigError, DataError, LeporidError, shortened
+
+LONGEST_ROW = 4 << 20
+"""Bytes of a row of text: longer rows are refused, so that memory is bounded."""
+_CODECS = {b"\x1f\x8b": "gzip", b"BZh": "bz2", b"\x28\xb5\x2f\xfd": "zstd"}
+"""First bytes to pyarrow's name of the compression."""
+_UNDECODED = re.compile("[\ud800-\udfff]")
+_UNIT_SEPARATOR = "\x1f"
+"""Stands in for a separator of several bytes, which pyarrow cannot split at."""
+
+
+class SourceFile(NamedTuple):
+    """A file or folder that can be read more than once."""
+
+    path: str
+    """As the caller named it, without passwords: for messages, and for its ending."""
+    content: str
+    """Where its bytes lie in `system`: the path itself, or the copy of a pipe."""
+    system: fs.FileSystem
+
+    @property
+    def suffix(self) -> str:
+        """The ending that tells the format: `.csv` of `log.csv.gz`."""
+        return PurePosixPath(re.sub(r"\.(gz|bz2|zst)$", "", self.path)).suffix
+
+    def open(self) -> pa.NativeFile:
+        """The bytes, decompressed where they are gzip, bzip2 or Zstandard."""
+        first = self._beginning()
+        codec = next((name for magic, name in _CODECS.items() if first.startswith(magic)), None)
+        return self.system.open_input_stream(self.content, compression=codec)
+
+    def parquet(self, *, whole: bool = False) -> pa_parquet.ParquetFile:
+        """A parquet file, of which some columns are read, all rows at once if `whole`."""
+        return pa_parquet.ParquetFile(self.system.open_input_file(self.content), pre_buffer=whole)
+
+    def is_folder(self) -> bool:
+        """Whether it holds files."""
+        return bool(self.system.get_file_info(self.content).type == fs.FileType.Directory)
+
+    def is_parquet(self) -> bool:
+        """A directory, or a file by its content: a parquet file may have any name."""
+        if self.path.endswith((".parquet", ".pq")) or self.is_folder():
+            return True
+        return self._beginning().startswith(b"PAR1")
+
+    def _beginning(self) -> bytes:
+        with self.system.open_input_stream(self.content, compression=None) as file:
+            return bytes(file.read(4))
+
+
+def is_address(source: str | os.PathLike[str]) -> bool:
+    """Whether this is s3://bucket/key or its like, and no path."""
+    return isinstance(source, str) and re.match(r"[a-z][a-z0-9+.-]+://", source) is not None
+
+
+def located(source: str | os.PathLike[str]) -> Path:
+    """The path; `~nobody`, who has no home, stays as it is written, as in a shell."""
+    return Path(os.path.expanduser(source))
+
+
+@contextmanager
+def reading(source: str | os.PathLike[str]) -> Iterator[SourceFile]:
+    """A file or directory to read, also by its address; a pipe is copied into a file first."""
+    if is_address(source):
+        parts = urlsplit(str(source))
+        shown = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+        with in_words(shown):
+            system, content = fs.FileSystem.from_uri(str(source))
+            if system.get_file_info(content).type == fs.FileType.NotFound:
+                raise DataError(f"no such file: {shown}")
+            yield SourceFile(shown, content.rstrip("/"), system)
+        return
+    path, system = located(source), fs.LocalFileSystem()
+    if not os.path.exists(path):
+        raise DataError(f"no such file: {path}")
+    with in_words(str(path)):
+        mode = path.stat().st_mode
+        if stat.S_ISFIFO(mode):
+            with tempfile.NamedTemporaryFile() as copy:
+                with open(path, "rb") as pipe:
+                    shutil.copyfileobj(pipe, copy, 1 << 20)
+                copy.flush()
+                yield SourceFile(str(path), copy.name, system)
+        elif stat.S_ISREG(mode) or stat.S_ISDIR(mode):
+            yield SourceFile(str(path), path.as_posix(), system)
+        else:
+            raise DataError(f"{path} is a device or a socket: give a file or a pipe")
+
+
+@contextmanager
+def in_words(origin: str, trouble: str = "cannot be read") -> Iterator[None]:
+    """Whatever reading and converting raises, as a `DataError` of one sentence about `origin`."""
+    try:
+        yield
+    except LeporidError:
+        raise
+    except FileNotFoundError:
+        raise DataError(f"no such file: {origin}") from None
+    except OSError as error:
+        reason = error.strerror or shortened(error)
+        if re.search("compressed|decompress|inflate|zlib|BZ2|ZSTD", reason):
+            raise DataError(f"{origin} is not a whole compressed file: {reason}") from None
+        raise DataError(f"could not read {origin}: {reason}") from None
+    except (pa.ArrowException, csv.Error, UnicodeError, OverflowError, MemoryError) as error:
+        reason = shortened(error) or "there is not enough memory"
+        raise DataError(f"{origin} {trouble}: {reason}") from None
+
+
+class EncodingError(DataError):
+    """The bytes are not text in the encoding that was named."""
+
+    def __init__(self, where: str, encoding: str, detail: str = "") -> None:
+        super().__init__(
+            f"{where}: the bytes are not {encoding} text{detail}: "
+            f"give the encoding, for example encoding='latin-1'"
+        )
+
+
+class NoRowsError(DataError):
+    """A file without any, of which a folder may have some."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """What the beginning of a text file says about all of it."""
+
+    file: SourceFile
+    encoding: str
+    separator: str
+    delimiter: str
+    """The separator, or the byte that stands in for it."""
+    quoting: bool
+    header: bool
+    names: list[str]
+    first_row: list[str]
+    line: int
+    """The line, from 1, on which the rows of data begin."""
+
+
+def read_lines(file: SourceFile) -> list[str]:
+    """The lines of a small file that are not blank, without white space around them."""
+    columns = text_table(file, _UNIT_SEPARATOR).to_pydict().values()
+    lines = (_UNIT_SEPARATOR.join(row).strip() for row in zip(*columns, strict=True))
+    return [line for line in lines if line]
+
+
+def text_table(file: SourceFile, separator: str, *, header: bool = False) -> pa.Table:
+    """All columns of a small table as text, under the names in its first row if it is a `header`.
+
+    What is not UTF-8 is Latin-1, as MovieLens' old files are.
+    """
+
+    def read(encoding: str) -> pa.Table:
+        layout = look(file, separator, header, encoding)
+        types = {f"c{position}": pa.string() for position in range(len(layout.names))}
+        convert = pa_csv.ConvertOptions(column_types=types, strings_can_be_null=False)
+        return table_of(layout, convert).rename_columns(layout.names)
+
+    try:
+        return read("utf-8")
+    except EncodingError:
+        return read("latin-1")
+
+
+def look(file: SourceFile, separator: str | None, header: bool | None, encoding: str) -> Layout:
+    """Find the separator, the header and the names from the first line that is not blank."""
+    path, line, text = file.path, 0, ""
+    with file.open() as content:
+        try:
+            lines = io.TextIOWrapper(content, encoding, "surrogateescape", newline="")
+        except (LookupError, ValueError) as error:
+            raise EncodingError(path, encoding, f" ({error})") from None
+        while not text.strip("\ufeff \t\r\n"):
+            text, line = lines.readline(LONGEST_ROW), line + 1
+            if not text:
+                raise NoRowsError(f"{path} is empty")
+        where = f"{path}, line {line}"
+        if len(text) == LONGEST_ROW:
+            raise DataError(_too_long(where))
+        if "\0" in text or (not text.isascii() and _UNDECODED.search(text)):
+            raise EncodingError(where, encoding)
+        text = text.removeprefix("\ufeff")
+        if re.match(r'\s*[\[{]\s*["\[{]', text):
+            raise DataError(f"{where}: this looks like JSON: convert it to CSV or parquet")
+        separator = separator or _guess_separator(file.suffix, text)
+        if any(character in separator for character in '"\r\n\0'):
+            raise ConfigError(f"{separator!r} cannot separate fields: give another separator")
+        delimiter = separator if len(separator.encode()) == 1 else _UNIT_SEPARATOR
+        quoting = delimiter != _UNIT_SEPARATOR and file.suffix not in (".inter", ".item")
+        fields, taken = text.rstrip("\r\n").split(separator), 1
+        if quoting and '"' in text:  # inside quotes the row may go on over several lines
+            reader = csv.reader(chain([text], lines), delimiter=separator, strict=True)
+            try:
+                fields, taken = next(reader), reader.line_num
+            except csv.Error as error:
+                raise DataError(f"{_not_closed(where)} ({error})") from None
+    fields = [field.strip() for field in fields]
+    if header is None:
+        header = looks_like_header(fields)
+    names = fields if header else [f"column {position}" for position in range(len(fields))]
+    begin = line + taken if header else line
+    return Layout(file, encoding, separator, delimiter, quoting, header, names, fields, begin)
+
+
+def _guess_separator(suffix: str, line: str) -> str:
+    """The separator the line uses; the order settles lines that hold several."""
+    if suffix in (".inter", ".tsv") or "\t" in line:
+        return "\t"
+    if "::" in line:
+        return "::"
+    best = max(",;|", key=line.count)
+    return " " if best not in line and " " in line.strip() else best
+
+
+def _not_closed(where: str) -> str:
+    return (
+        f"{where}: a quote opens here and is not closed where its field ends: close it, and write "
+        f"quotes that belong to a field twice"
+    )
+
+
+def _too_long(where: str) -> str:
+    size = f"{LONGEST_ROW / (1 << 20):g} MiB"
+    return f"{where}: a row is longer than {size}: this is no log, or a quote is not closed"
+
+
+def table_of(layout: Layout, convert: pa_csv.ConvertOptions) -> pa.Table:
+    """The whole file."""
+    # In a pool of one thread, pyarrow up to 22 at least may wait for ever after a broken file.
+    options = _options(layout, threads=pa.cpu_count() > 1)
+    try:
+        with _opened(layout, whole=True) as text:
+            table = pa_csv.read_csv(text, *options, convert)
+    except pa.ArrowInvalid as error:
+        raise _fault(layout, str(error)) or error from None
+    _check_quotes(layout, table.num_rows)
+    return table
+
+
+def batches_of(layout: Layout, convert: pa_csv.ConvertOptions) -> Iterator[pa.RecordBatch]:
+    """What `table_of` reads, a block of text at a time."""
+    rows = 0
+    try:
+        with _opened(layout) as text:
+            for batch in pa_csv.open_csv(text, *_options(layout, threads=False), convert):
+                rows += len(batch)
+                yield batch
+    except pa.ArrowInvalid as error:
+        raise _fault(layout, str(error)) or error from None
+    _check_quotes(layout, rows)
+
+
+def _options(layout: Layout, threads: bool) -> tuple[pa_csv.ReadOptions, pa_csv.ParseOptions]:
+    read = pa_csv.ReadOptions(
+        skip_rows=layout.line - 1,
+        column_names=[f"c{position}" for position in range(len(layout.names))],
+        encoding=layout.encoding,
+        use_threads=threads,
+        block_size=LONGEST_ROW,
+    )
+    parse = pa_csv.ParseOptions(
+        delimiter=layout.delimiter,
+        quote_char='"' if layout.quoting else False,
+        newlines_in_values=layout.quoting,
+    )
+    return read, parse
+
+
+@contextmanager
+def _opened(layout: Layout, whole: bool = False) -> Iterator[Any]:
+    """The bytes for pyarrow, with a separator of one byte.
+
+    pyarrow's threads must not read through Python where the process may end soon: they abort it.
+    """
+    try:
+        with layout.file.open() as file:
+            if layout.delimiter == layout.separator:
+                yield file
+                return
+            replaced = _Replaced(file)
+            replaced.pair = layout.separator.encode(), layout.delimiter.encode()
+            yield pa.BufferReader(b"".join(iter(replaced.read, b""))) if whole else replaced
+    except UnicodeError as error:
+        raise EncodingError(layout.file.path, layout.encoding, f" ({error})") from None
+
+
+class _Replaced(io.BufferedReader):
+    """A file with another separator, a block at a time; no block ends inside a separator."""
+
+    pair: tuple[bytes, bytes]
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        block = super().read(LONGEST_ROW)
+        while block[-1:] in self.pair[0] and (more := super().read(1)):
+            block += more
+        return block.replace(*self.pair)
+
+    read1 = read
+
+
+def _check_quotes(layout: Layout, rows: int) -> None:
+    """Where lines may have gone into a quoted field, that its quotes are closed.
+
+    pyarrow reads on up to the next quote, however far below.
+    """
+    if not layout.quoting:
+        return
+    lines, quotes, last = 1 - layout.line, 0, b"\n"
+    with layout.file.open() as file:
+        for block in iter(partial(file.read, LONGEST_ROW), b""):
+            lines += block.count(b"\n")
+            quotes += block.count(b'"')
+            last = block[-1:]
+    suspicious = quotes and (rows != lines + (last != b"\n") or quotes % 2)
+    if suspicious and (fault := _fault(layout)) is not None:
+        raise fault
+
+
+def _fault(layout: Layout, message: str = "") -> DataError | None:
+    """The first row that is wrong and its line, as the standard library reads the file.
+
+    `message` is what pyarrow said; its rows leave out blank lines, and have no numbers in threads.
+    """
+    path, width = layout.file.path, len(layout.names)
+    if "Empty CSV" in message:
+        return NoRowsError(f"{path} has no rows")
+    value = re.search(r"In CSV column #(\d+).*invalid value '(.*)'", message, re.DOTALL)
+    quotes: Any = {"strict": True} if layout.quoting else {"quoting": csv.QUOTE_NONE}
+    line, limit = layout.line, csv.field_size_limit(LONGEST_ROW)
+    with _opened(layout) as file:
+        text = io.TextIOWrapper(file, layout.encoding, "surrogateescape", newline="")
+        for _ in range(layout.line - 1):
+            text.readline()
+        reader = csv.reader(text, delimiter=layout.delimiter, **quotes)
+        try:
+            for fields in reader:
+                where, row = f"{path}, line {line}", "".join(fields)
+                if fields and len(fields) != width:
+                    counts = f"expected {width} columns, got {len(fields)}"
+                    return DataError(
+                        f"{where}: {counts}: the line is malformed or the file was cut"
+                    )
+                if not row.isascii() and _UNDECODED.search(row):
+                    return EncodingError(where, layout.encoding)
+                if len(row) > LONGEST_ROW:
+                    return DataError(_too_long(where))
+                if value and fields and fields[int(value[1])] == value[2]:
+                    name, shown = layout.names[int(value[1])], shortened(value[2], 60)
+                    return DataError(
+                        f"{where}: column {name!r} holds {shown!r}, which is no number"
+                    )
+                line = layout.line + reader.line_num
+        except csv.Error as error:
+            say = _too_long if "limit" in str(error) else _not_closed
+            return DataError(say(f"{path}, line {line}"))
+        finally:
+            csv.field_size_limit(limit)
+    return DataError(f"{path}: {shortened(message)}") if message else None

@@ -1,0 +1,123 @@
+"""`LinearPart`: what a sparse item-to-item matrix says of a user's items, beside a network.
+
+A network reads a few recent items. Where a log has no order, a linear model of the whole profile
+says more. The scores are then those of the network plus a gain times those of SLIM, which is fitted
+on its own in seconds; the training of the network is the same with and without it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy import sparse
+from torch import Tensor
+
+from leporid.data import Interactions, Sequences, Split
+from leporid.errors import DataError
+from leporid.evaluation import evaluate
+from leporid.models.shared.lists import Indices, Scores
+from leporid.models.shared.sparse import canonical
+from leporid.models.slim import SLIM
+
+GAINS = (0.0, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0)
+_USERS, _SCORES = 2000, 40_000_000
+"""Users of the validation part that choose the gain, and the scores they may have in all."""
+_PREFIX = "linear."
+
+
+class LinearPart(NamedTuple):
+    """A fitted SLIM and the weight of its scores."""
+
+    model: SLIM
+    gain: float
+
+    def scores(self, histories: Sequences) -> Scores:
+        """float32[len(histories), n_items], without the gain; zero without a history."""
+        return self.model._score_profiles(self.model._profiles(histories), None)
+
+    def add(self, scores: Tensor, histories: Sequences) -> Tensor:
+        """The network's scores of the same users, and the linear ones."""
+        return scores + self.gain * torch.from_numpy(self.scores(histories)).to(scores.device)
+
+    def extended(self, merged: Interactions) -> LinearPart:
+        """The same for a log with more users and items: new items have no weights."""
+        old, weights = self.model, self.model.weights
+        rows = np.repeat(np.arange(len(weights.indptr) - 1), np.diff(weights.indptr))
+        place = merged.items.encode(old.items.ids)
+        entries = weights.data, (place[rows], place[weights.indices])
+        new = _empty(old.config.window, merged)
+        new._remember(merged)
+        size = (merged.n_items, merged.n_items)
+        new.weights = canonical(sparse.csr_array(entries, shape=size))
+        return LinearPart(new, self.gain)
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """What a saved model keeps of it."""
+        window = self.model.config.window or 0
+        arrays = {"settings": np.array([self.gain, window], np.float64), **self.model._arrays()}
+        return {_PREFIX + name: array for name, array in arrays.items()}
+
+    @classmethod
+    def taken_from(cls, arrays: dict[str, NDArray[Any]], train: Interactions) -> LinearPart | None:
+        """Of the arrays of a saved model, out of which its own are taken."""
+        names = [name for name in arrays if name.startswith(_PREFIX)]
+        own = {name.removeprefix(_PREFIX): arrays.pop(name) for name in names}
+        if not own:
+            return None
+        settings = own.pop("settings", np.empty(0))
+        if settings.shape != (2,) or settings.dtype != np.float64 or not (settings >= 0).all():
+            raise DataError("linear.settings is not a gain and a window")
+        model = _empty(int(min(settings[1], 2**31)) or None, train)
+        model._restore(own)
+        return cls(model, float(settings[0]))
+
+
+def _empty(window: Any, train: Interactions) -> SLIM:
+    model = SLIM(window=window)
+    model._train = model._known = train
+    return model
+
+
+def fit_linear_part(
+    network: Callable[[Indices, Sequences], Scores], gain: float | str, split: Split
+) -> LinearPart | None:
+    """SLIM beside a trained network; `gain` is a number, or "auto": chosen on validation."""
+    if gain == 0 or (gain == "auto" and not len(split.valid)):
+        return None
+    model = SLIM().fit(split, progress=False)
+    chosen = choose_gain(network, LinearPart(model, 1.0), split) if gain == "auto" else gain
+    return LinearPart(model, float(chosen)) if chosen else None
+
+
+def choose_gain(
+    network: Callable[[Indices, Sequences], Scores], linear: LinearPart, split: Split
+) -> float:
+    """The smallest gain that is within one standard error of the best, by NDCG@10 on validation.
+
+    The smallest, since the first items after the training part are those a linear model knows best:
+    the gain that is best there is too large for later ones.
+    """
+    users = np.unique(split.valid.user)
+    most = max(1, min(_USERS, _SCORES // split.n_items))
+    if len(users) > most:
+        users = np.sort(np.random.default_rng(0).choice(users, most, replace=False))
+    valid = split.valid.select(np.isin(split.valid.user, users))
+    part, known = dataclasses.replace(split, valid=valid), split.train.sequences()
+    parts = network(users, known), linear.scores(known.take(users))
+
+    def quality(gain: float) -> NDArray[np.float64]:
+        def score(some: Indices, _: Sequences) -> Scores:
+            rows = np.searchsorted(users, some)
+            return parts[0][rows] + np.float32(gain) * parts[1][rows]
+
+        return evaluate(score, part, at=(10,), part="valid", metrics=("NDCG",)).per_user("NDCG@10")
+
+    values = {gain: quality(gain) for gain in GAINS}
+    best = max(values.values(), key=np.mean)
+    lost = {gain: best - value for gain, value in values.items()}
+    return min(g for g, x in lost.items() if x.mean() <= x.std() / np.sqrt(len(x)))

@@ -1,0 +1,126 @@
+"""The linear part beside a network, and the window of profiles."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import leporid
+from leporid.data import Interactions, Split
+from leporid.models import Recommender
+from leporid.models.dlr2.linear_part import LinearPart, choose_gain
+from leporid.models.shared.profiles import best_window
+from leporid.models.slim import SLIM
+
+USERS = np.arange(20, dtype=np.int32)
+SETTINGS: dict[str, Any] = {
+    "steps": 4, "eval_every": 2, "channels": 2, "dim": 8, "progress": False, "device": "cpu",
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def split() -> Split:
+    return leporid.temporal_split(leporid.synthesize(80, 40, 1500, seed=3))
+
+
+@pytest.fixture(scope="module")
+def model(split: Split) -> Any:
+    return leporid.train("dlr2", split, init="svd", linear_gain=8.0, **SETTINGS)
+
+
+def test_scores_are_the_networks_and_the_gain_times_slims(split: Split, model: Any) -> None:
+    alone = leporid.train("dlr2", split, init="svd", linear_gain=0.0, **SETTINGS)
+    slim = SLIM().fit(split, progress=False)
+    expected = alone.score(USERS) + 8.0 * slim.score(USERS)
+    np.testing.assert_allclose(model.score(USERS), expected, rtol=1e-4, atol=1e-5)
+    histories = [split.train.sequences().of(user) for user in range(5)]
+    expected = alone.score_histories(histories) + 8.0 * slim.score_histories(histories)
+    np.testing.assert_allclose(model.score_histories(histories), expected, rtol=1e-4, atol=1e-5)
+    assert (alone.vectors_rank, model.vectors_rank) == ("everything", "first stage")
+
+
+def test_it_is_saved_and_refitted(split: Split, model: Any, tmp_path: Path) -> None:
+    loaded: Any = Recommender.load(model.save(tmp_path / "m"))
+    np.testing.assert_array_equal(loaded.score(USERS), model.score(USERS))
+    final = loaded.refit(split, device="cpu")
+    assert final.linear.gain == loaded.config.linear_gain == 8.0
+    assert len(final.train) == len(split.train) + len(split.valid) + len(split.test)
+
+
+def test_an_extended_model_keeps_it(split: Split, model: Any) -> None:
+    known = model.known
+    more = leporid.load({"user": [9000, 9000], "item": [0, 7000], "time": [1, 2]})
+    wider = model.extend(interactions=more)
+    place = wider.items.encode(known.items.ids)
+    assert len(wider.items) == len(known.items) + 1
+    history = known.sequences().take(USERS)
+    old = model.linear.scores(history)
+    moved = [place[history.of(row)] for row in range(len(USERS))]
+    new = wider.linear.scores(type(history).from_rows(moved))
+    np.testing.assert_array_equal(new[:, place], old)
+    assert not np.delete(new, place, axis=1).any()
+
+
+@pytest.mark.parametrize(
+    ("informed", "gains"), [("network", {0.0}), ("linear", {16.0, 32.0, 64.0, 128.0})]
+)
+def test_the_gain_is_large_where_the_linear_part_alone_knows(
+    split: Split, informed: str, gains: set[float]
+) -> None:
+    """One part scores the held-out items by 1, the other draws numbers."""
+    targets = split.valid.csr().toarray().astype(np.float32)
+    noise = np.random.default_rng(0).standard_normal(targets.shape).astype(np.float32)
+    network = targets if informed == "network" else 5 * noise
+
+    class Part(LinearPart):
+        def scores(self, histories: Any) -> Any:
+            users = np.unique(split.valid.user)
+            return (targets if informed == "linear" else np.abs(noise))[users]
+
+    linear = Part(SLIM(), 1.0)
+    assert choose_gain(lambda users, _: network[users], linear, split) in gains
+
+
+def test_without_validation_there_is_none_to_choose(split: Split) -> None:
+    nothing = split.train.select(np.empty(0, np.int64))
+    model: Any = leporid.train(
+        "dlr2", replace(split, valid=nothing), init="svd", **{**SETTINGS, "eval_every": 0}
+    )
+    assert (model.config.linear_gain, model.linear) == (0.0, None)
+
+
+def successors(n_users: int, length: int, n_items: int, seed: int) -> Interactions:
+    """Users who walk through a cycle of items and jump now and then: the last item says it all."""
+    draw = np.random.default_rng(seed)
+    jumps = draw.random((n_users, length)) < 0.15
+    steps = np.where(jumps, draw.integers(0, n_items, jumps.shape), 1)
+    item = np.cumsum(steps, axis=1) % n_items
+    user, time = np.divmod(np.arange(n_users * length), length)
+    return leporid.load({"user": user, "item": item.ravel(), "time": time})
+
+
+def test_the_window_is_short_where_the_last_items_tell_the_next() -> None:
+    log = successors(300, 30, 200, seed=1)
+    assert best_window(log) == 5
+    assert best_window(replace(log, time=None)) is None
+    model = SLIM().fit(leporid.temporal_split(log))
+    assert model.config.window == 5
+    assert repr(model).startswith("SLIM(fitted on")
+
+
+def test_the_window_is_everything_where_order_says_nothing() -> None:
+    """Each user likes two groups of items out of ten, one of them more, in any order."""
+    draw = np.random.default_rng(0)
+    groups = np.arange(1000).reshape(10, 100)
+    item = []
+    for _ in range(600):
+        much, little = groups[draw.permutation(10)[:2]]
+        own = np.concatenate([draw.choice(much, 24, False), draw.choice(little, 6, False)])
+        item.append(draw.permutation(own))
+    user, time = np.divmod(np.arange(600 * 30), 30)
+    log = leporid.load({"user": user, "item": np.concatenate(item), "time": time})
+    assert best_window(log) is None

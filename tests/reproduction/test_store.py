@@ -1,0 +1,126 @@
+"""The folder of results: files of their own or packed, whoever reads sees the same."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from leporid.errors import DataError
+from leporid.evaluation import MetricTable
+from leporid.experiments import RunRecord
+from reproduction.store import PackedResults
+from tests.experiments.records import record
+
+EXPERIMENT = ("ml-1m-r3", ["initialisers"])
+
+
+def outcomes(seed: int, users: int = 9) -> MetricTable:
+    rng = np.random.default_rng(seed)
+    columns = (np.arange(users), rng.integers(0, 1024, users), rng.integers(1, 9, users))
+    return MetricTable.from_hits(*(column.astype(np.int32) for column in columns))
+
+
+def fill(root: Path, seeds: range = range(3)) -> list[RunRecord]:
+    """Runs of several seeds; the first keeps no outcomes, the others differ in their users."""
+    runs = [record("dlr2", "leporid", seed, 0.1 + 0.2 * seed) for seed in seeds]
+    for run in runs:
+        PackedResults(root).add(run, outcomes(run.seed, 9 + run.seed) if run.seed else None)
+    return runs
+
+
+def state(root: Path) -> list[tuple[RunRecord, dict[str, list[int]] | None]]:
+    results = PackedResults(root)
+    return [
+        (run, found and {name: own.tolist() for name, own in found.hit_columns().items()})
+        for run in results.records(*EXPERIMENT)
+        for found in [results.outcomes(run.key)]
+    ]
+
+
+def test_packing_changes_two_files_and_no_answer(tmp_path: Path) -> None:
+    runs = fill(tmp_path)
+    before = state(tmp_path)
+    assert [run for run, _ in before] == runs
+    assert [users is None for _, users in before] == [True, False, False]
+    assert PackedResults(tmp_path).pack() == 3
+    assert state(tmp_path) == before
+    names = sorted(path.name for path in tmp_path.rglob("*") if path.is_file())
+    assert [name for name in names if not name.endswith(".lock")] == [
+        "ml-1m-r3.jsonl",
+        "ml-1m-r3.users.parquet",
+    ]
+    lines = (tmp_path / "ml-1m-r3.jsonl").read_text().splitlines()
+    assert [json.loads(line) for line in lines] == [run.to_dict() for run in runs]
+    assert PackedResults(tmp_path).get(runs[1].key) == runs[1]
+    assert PackedResults(tmp_path).get(runs[1].key + "0") is None
+
+
+def test_later_runs_join_and_a_repeated_one_replaces(tmp_path: Path) -> None:
+    first, second, third = fill(tmp_path)
+    PackedResults(tmp_path).pack()
+    packed = (tmp_path / "ml-1m-r3.jsonl").read_bytes()
+    (fourth,) = fill(tmp_path, range(3, 4))
+    again = RunRecord.from_dict({**second.to_dict(), "seconds": 77.0})
+    PackedResults(tmp_path).add(again, outcomes(50))
+    expected = [first, again, third, fourth]
+    assert [run for run, _ in state(tmp_path)] == expected
+    before = state(tmp_path)
+    assert PackedResults(tmp_path).pack() == 2
+    assert state(tmp_path) == before
+    assert PackedResults(tmp_path).pack() == 0
+    assert (tmp_path / "ml-1m-r3.jsonl").read_bytes() != packed
+
+
+def test_failures_and_claims_stay_where_they_are(tmp_path: Path) -> None:
+    (run,) = fill(tmp_path, range(1, 2))
+    beside = [
+        PackedResults(tmp_path).path(run.key).with_suffix(suffix)
+        for suffix in (".error.json", ".claim")
+    ]
+    for path in beside:
+        path.write_text("{}")
+    (tmp_path / "ml-1m-r3" / "notes.json").write_text("[]")
+    assert PackedResults(tmp_path).pack() == 1
+    assert all(path.is_file() for path in beside)
+    assert (tmp_path / "ml-1m-r3" / "notes.json").is_file()
+
+
+def test_a_broken_record_is_named(tmp_path: Path) -> None:
+    (run,) = fill(tmp_path, range(1, 2))
+    PackedResults(tmp_path).path(run.key).write_text("{")
+    with pytest.raises(DataError, match="not valid JSON"):
+        PackedResults(tmp_path).records(*EXPERIMENT)
+
+
+def _write(root: Path, seed: int) -> None:
+    for number in range(10):
+        fill(root, range(seed + number, seed + number + 1))
+        PackedResults(root).pack()
+
+
+def test_processes_that_write_and_pack_at_once_lose_nothing(tmp_path: Path) -> None:
+    context = multiprocessing.get_context("spawn")
+    workers = [context.Process(target=_write, args=(tmp_path, seed)) for seed in (100, 200)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+        assert worker.exitcode == 0
+    PackedResults(tmp_path).pack()
+    seeds = [run.seed for run, users in state(tmp_path) if users]
+    assert seeds == [*range(100, 110), *range(200, 210)]
+
+
+def test_hits_of_records_give_the_metrics_of_the_records() -> None:
+    # Files of 0.7.0, written by another program: the means beside them are the oracle.
+    results = PackedResults(Path(__file__).parents[2] / "results")
+    for run in results.records("ml-100k", ["baselines"]):
+        table = results.outcomes(run.key)
+        assert table is not None
+        means = table.mean()
+        for name in ("NDCG@10", "HR@10", "F1@10", "MAP@5", "MRR@10"):
+            assert means[name] == pytest.approx(run.metrics[name])
