@@ -12,7 +12,7 @@ import pytest
 from scipy.stats import rankdata
 
 from leporid.evaluation import MetricTable
-from leporid.experiments import Results, RunRecord, read_experiment
+from leporid.experiments import RunRecord, read_experiment
 from leporid.models.shared import catalogue
 from reproduction.leaderboard import (
     FAMILIES,
@@ -25,6 +25,7 @@ from reproduction.leaderboard import (
     read_leaderboard,
     short_table,
 )
+from reproduction.store import PackedResults
 
 pytest.importorskip("torch")
 ROOT = Path(__file__).parents[2]
@@ -75,7 +76,7 @@ def write(root: Path, hr: float, **about: Any) -> None:
     )
     users = np.arange(USERS, dtype=np.int32)
     hits = (users < round(hr * USERS)).astype(np.int32)
-    Results(root).add(record, MetricTable.from_hits(users, hits, np.ones(USERS, np.int32)))
+    PackedResults(root).add(record, MetricTable.from_hits(users, hits, np.ones(USERS, np.int32)))
 
 
 def fill(root: Path, grid: Path, log: str, values: dict[tuple[str, str | None], float]) -> None:
@@ -145,8 +146,10 @@ def test_rows_hold_their_seeds_and_say_what_is_missing(tmp_path: Path, grid: Pat
     assert "itemknn" in thin.missing
     assert not thick.run
     run, tune = thick.commands(grid)
-    assert run == "leporid run reproduction/grids/board.toml --data FOLDER"
-    assert tune.startswith("leporid tune all-classical thick --dataset thick --core 5 --protocol r")
+    assert run == "python -m reproduction run --source reproduction/grids/board.toml --data FOLDER"
+    assert tune.startswith(
+        "python -m reproduction tune-classical --dataset thick --core 5 --protocol r"
+    )
     assert "ease" not in thin.commands(grid)[1]
     assert "FOLDER/thin.parquet" in thin.commands(grid)[1]
 

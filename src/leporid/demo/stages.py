@@ -19,7 +19,6 @@ from leporid.evaluation import Comparison, compare, evaluate
 from leporid.experiments import train_to_folder
 from leporid.html import new_figure
 from leporid.initializers import initial_embeddings
-from leporid.interop import initialize
 from leporid.models import get
 from leporid.progress import ProgressLike
 
@@ -83,7 +82,7 @@ def run_demo(
 
     def dlr2(part: str, folder: str, init: Any, **own: Any) -> Any:
         progress.start(part)
-        spec: dict[str, Any] = {"dataset": Path(data).stem, "experiment": "demo", "seed": seed}
+        spec: dict[str, Any] = {"dataset": Path(data).stem, "seed": seed}
         own = {"baselines": False, **spec, **own}
         return train_to_folder(output / folder, "dlr2", split, init, progress=progress, **own)
 
@@ -147,6 +146,7 @@ def two_towers(
     import torch
 
     from leporid.demo.two_tower import TwoTower, train
+    from leporid.interop import initialize
 
     users, items = (torch.from_numpy(s).long() for s in (split.train.user, split.train.item))
     curves: dict[str, dict[int, list[float]]] = {"random": {}, "LEPORID": {}}

@@ -78,9 +78,8 @@ def tune(
     _check(metric, trials, split)
     part: Part = "test" if inner_validation else "valid"
     split = inner_validation_split(split) if inner_validation else split
-    declared = space or cls.search_space
-    check_space(declared, {f.name for f in fields(cls.config_class)}, cls.name)
-    searched = {k: v for k, v in declared.items() if k not in fixed}
+    check_space(space or cls.search_space, {f.name for f in fields(cls.config_class)}, cls.name)
+    searched = {k: v for k, v in (space or cls.search_space).items() if k not in fixed}
     fixed = {**cls.recipe_settings(named_recipe(cls, recipe), split.train), **fixed}
     defaults = _complete(cls, fixed)
     question = {
