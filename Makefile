@@ -19,7 +19,7 @@ help:
 	@echo "make bench-serve  the service under load, on loopback"
 	@echo "make docs      build the documentation into site/, warnings are errors"
 	@echo "make reproduce the paper's tables and figures from results/ as one page (reports/)"
-	@echo "make pictures  draw the README's pictures and tables from results/"
+	@echo "make pictures  draw the pictures of README and pages from the records"
 	@echo "make clean     remove what the other targets made"
 
 $(VENV)/bin/python:

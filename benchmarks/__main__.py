@@ -6,7 +6,7 @@ import importlib
 import sys
 from pathlib import Path
 
-LONG = ("scale", "ten_million")
+LONG = ("scale", "ten_million", "two_tower")
 """Take half an hour: only when named."""
 
 

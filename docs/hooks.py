@@ -13,20 +13,34 @@ from typing import Any
 
 from latex2mathml.converter import convert
 
+DOCS = Path(__file__).resolve().parent
 # `benchmarks` is not installed.
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+sys.path.insert(0, str(DOCS.parent))
 
 from benchmarks.harness import RECORDS, markdown_table
 from leporid.artifacts import read_json
 
+_INCLUDED = re.compile(r'^--8<-- "(\w+\.md)"$', re.MULTILINE)
+_LINK = re.compile(r"\[([^]]*)\]\((?!https?:)([^)#\s]+)[^)]*\)")
 _RECORD = re.compile(r"^<!-- record (\w+) -->$", re.MULTILINE)
 _FORMULA = re.compile(
     r'<(span|div) class="arithmatex">\s*(?:\\\(|\\\[)(.*?)(?:\\\)|\\\])\s*</\1>', re.DOTALL
 )
 
 
+def included(name: str) -> str:
+    """A file of the repository's root; its links lead to pages, or are plain text."""
+
+    def link(found: re.Match[str]) -> str:
+        page = Path(found[2]).name.lower()
+        return f"[{found[1]}]({page})" if (DOCS / page).is_file() else found[1]
+
+    return _LINK.sub(link, (DOCS.parent / name).read_text(encoding="utf-8"))
+
+
 def on_page_markdown(markdown: str, **_: Any) -> str:
-    """Replace `<!-- record NAME -->` by the table of `benchmarks/records/NAME.json`."""
+    """Include files of the root, and replace `<!-- record NAME -->` by that record's table."""
+    markdown = _INCLUDED.sub(lambda found: included(found[1]), markdown)
     return _RECORD.sub(
         lambda found: markdown_table(read_json(RECORDS / f"{found[1]}.json")), markdown
     )

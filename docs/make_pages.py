@@ -1,7 +1,7 @@
-"""Write benchmarks.md, paper.md, verdict.md, leaderboard.md and tables of other pages from records.
+"""Fill the tables of the README and of the pages from records, and write the generated pages.
 
-No number there was typed by hand. Tables are between `<!-- NAME:begin -->` and
-`<!-- NAME:end -->`.
+No number there was typed by hand. A table is between `<!-- NAME:begin -->` and `<!-- NAME:end -->`.
+benchmarks.md, leaderboard.md and paper.md are written as a whole and are not in git.
 
 python docs/make_pages.py
 """
@@ -9,311 +9,170 @@ python docs/make_pages.py
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
-# `benchmarks` and `reproduction` are not installed.
+# `benchmarks`, `docs` and `reproduction` are not installed.
 sys.path.insert(0, str(ROOT))
 
 from benchmarks.harness import RECORDS, markdown_table
+from docs import tables
 from leporid.artifacts import atomic_path, read_json
 from leporid.errors import DataError
-from leporid.experiments import RunRecord
-from reproduction import study_tables
-from reproduction.gains import have_seen, initialisation_gains
-from reproduction.leaderboard import leaderboard_page
+from reproduction.leaderboard import differences, leaderboard_page, read_leaderboard
 from reproduction.outputs import tables_page
 from reproduction.specs import LEADERBOARD
 from reproduction.store import PackedResults
 from reproduction.verdict import verdict_page
 
+RESULTS = ROOT / "results"
 HEAD = """# Benchmarks
 
-Speed against peers and against the obvious implementation, measured in one run on one machine, so
-that the ratio carries over where seconds do not. `make bench` measures them again; this page is
-written from the records in `benchmarks/records`.
+Speed against other implementations, measured in one run on one machine, so that the ratio carries
+over where seconds do not. One table per question, from `benchmarks/records`; `make bench` measures
+again.
 """
+QUESTIONS = {
+    "neighbours": "How fast is the exact neighbour search?",
+    "eigenvectors": "How fast are the eigenvectors?",
+    "initializers": "What do initialisers cost?",
+    "two_tower": "What do initial embeddings do in a plain two-tower model?",
+    "dlr2": "How fast is DLR2 on two cores?",
+    "dlr2_gpu": "How fast is DLR2 on a GPU?",
+    "sasrec": "How fast does SASRec learn beside other libraries, on two cores?",
+    "sasrec_gpu": "And on a GPU?",
+    "models": "How fast are epochs beside RecBole?",
+    "ease": "How fast is EASE?",
+    "ials": "How fast does iALS converge beside implicit?",
+    "evaluation": "How fast is the evaluation beside RecBole's?",
+    "batch": "How fast are recommendations for all users?",
+    "serve": "How many requests per second?",
+    "choose": "What does `choose` find in five minutes?",
+    "choose_lenskit_auto": "And LensKit-Auto, in the same time?",
+    "scale": "How does LEPORID grow with the number of users?",
+    "gpu": "How fast is LEPORID on a GPU?",
+    "distributed": "What does a cluster cost?",
+    "first_call": "How long does the first call take?",
+}
+"""By record. Others have their name as a heading; those of more than 40 rows are named only."""
 
 
 def page(records: list[dict[str, Any]]) -> str:
-    """The whole page as Markdown."""
-    return "\n".join([HEAD, *(_section(record) for record in records)])
+    """The page of benchmarks as Markdown: questions in their order, then other records."""
+    order = list(QUESTIONS)
+    names = {name: number for number, name in enumerate(order)}
+    ordered = sorted(records, key=lambda record: names.get(record["benchmark"], len(order)))
+    return tables.folded("\n".join([HEAD, *(_section(record) for record in ordered)]))
 
 
 def _section(record: dict[str, Any]) -> str:
-    machine = record["machine"]
-    lines = [f"## {record['benchmark']}", ""]
-    lines += [f"{machine['processor']}, {machine['cores']} cores, {record['date']}.", ""]
+    machine, name = record["machine"], record["benchmark"]
+    lines = [f"## {QUESTIONS.get(name, name)} {{ #{name} }}", ""]
     settings = ", ".join(f"{key} {value}" for key, value in record["settings"].items())
-    lines += [f"Settings: {settings}.", ""] if settings else []
+    about = f"{machine['processor']}, {machine['cores']} cores, {record['date']}."
+    lines += [f"{about} {settings}." if settings else about, ""]
+    if len(record["rows"]) > 40:
+        where = f"{len(record['rows'])} rows: `benchmarks/records/{name}.json`."
+        return "\n".join([*lines, where, ""])
     return "\n".join([*lines, markdown_table(record), ""])
 
 
-def scale_table(record: dict[str, Any]) -> str:
-    """Each model's default scale beside what every scale reached; the best is bold."""
-    scales = [key for key in record["rows"][0] if key not in ("model", "default", "steps")]
-    lines = [
-        "| model | default | " + " | ".join(scales) + " |",
-        "|---|---:|" + "---:|" * len(scales),
-    ]
-    for row in record["rows"]:
-        best = max(row[scale] for scale in scales)
-        cells = [f"**{row[s]:.4f}**" if row[s] == best else f"{row[s]:.4f}" for s in scales]
-        lines.append(f"| {row['model']} | {row['default']:g} | " + " | ".join(cells) + " |")
-    return "\n".join(lines)
-
-
-def gain_table(records: list[RunRecord], root: Path) -> str:
-    """Random against LEPORID vectors on test, one line per model and recipe."""
-    lines = [
-        "| model | has seen | seeds | HR@10 random | HR@10 LEPORID | F1@10 random | F1@10 LEPORID "
-        "| HR@10 gain (95% interval) |",
-        "|---|---|---:|---:|---:|---:|---:|---:|",
-    ]
-    for row in initialisation_gains(records, root):
-        recipe = None if row["recipe"] == "-" else row["recipe"]
-        runs = [
-            r for r in records if (r.model, r.recipe) == (row["model"], recipe) and not r.variant
-        ]
-        sides = {init: [r for r in runs if r.init == init] for init in ("random", "leporid")}
-        f1 = {init: sum(r.metrics["F1@10"] for r in of) / len(of) for init, of in sides.items()}
-        seeds = "/".join(dict.fromkeys(str(len(of)) for of in sides.values()))
-        lines.append(
-            f"| {row['model']}{f' ({recipe})' if recipe else ''} | {row['has seen']} | {seeds} "
-            f"| {row['random HR@10']:.4f} | {row['leporid HR@10']:.4f} "
-            f"| {f1['random']:.4f} | {f1['leporid']:.4f} "
-            f"| {row['gain']:+.4f} ({row['low']:+.4f} to {row['high']:+.4f}) |"
-        )
-    return "\n".join(lines)
-
-
-def baseline_table(untuned: list[RunRecord], tuned: list[RunRecord]) -> str:
-    """The classical models with their defaults and tuned, HR@10 / F1@10 on test; best last."""
-
-    def quality(record: RunRecord) -> str:
-        return f"{record.metrics['HR@10']:.4f} / {record.metrics['F1@10']:.4f}"
-
-    lines = [
-        "| model | has seen | untuned | tuned | window | F1@10 on validation | trials |",
-        "|---|---|---:|---:|---:|---:|---:|",
-    ]
-    defaults = {record.model: record for record in untuned}
-    for run in sorted(tuned, key=lambda record: record.metrics["HR@10"]):
-        plain, trials = defaults[run.model], run.extra["tuning"]["trials"]
-        window = (run.config["window"] or "all") if "window" in run.config else "-"
-        seen = have_seen([plain, run])
-        valid = " to ".join(f"{r.valid_metrics['F1@10']:.4f}" for r in (plain, run))
-        lines.append(
-            f"| `{run.model}` | {seen} | {quality(plain)} | {quality(run)} "
-            f"| {window} | {valid} | {trials} |"
-        )
-    return "\n".join(lines)
-
-
-def study_table(studies: list[dict[str, Any]]) -> str:
-    """Trials with the same settings from both starts: who is ahead, and by how much."""
-    values: dict[str, dict[str, dict[str, float]]] = {}
-    for study in studies:
-        sides = values.setdefault(study["model"], {})
-        sides[study["init"]] = {repr(t["settings"]): t["value"] for t in study["trials"]}
-    lines = [
-        "| model | settings | LEPORID ahead | mean, random | mean, LEPORID | worst, random "
-        "| worst, LEPORID | best, random | best, LEPORID |",
-        "|---|---:|---:|---:|---:|---:|---:|---:|---:|",
-    ]
-    for model, sides in values.items():
-        random, leporid = sides["random"], sides["leporid"]
-        both = [(random[key], leporid[key]) for key in random if key in leporid]
-        ahead = sum(ours > other for other, ours in both)
-        columns = [[pair[side] for pair in both] for side in (0, 1)]
-        cells = [sum(column) / len(column) for column in columns]
-        cells += [min(column) for column in columns]
-        cells += [max(sides[init].values()) for init in ("random", "leporid")]
-        numbers = " | ".join(f"{cell:.4f}" for cell in cells)
-        lines.append(f"| {model} | {len(both)} | {ahead} | {numbers} |")
-    return "\n".join(lines)
-
-
-def landmark_table(record: dict[str, Any], results: Path) -> str:
-    """Time and angle of each share of landmarks beside what DLR2 makes of the vectors."""
-    exact = [
-        r
-        for r in PackedResults(results).records("ml-1m-r3", ["initialisers"])
-        if (r.model, r.init) == ("dlr2", "leporid")
-    ]
-    runs = {"all": exact}
-    for run in PackedResults(results).records("ml-1m-r3", ["landmarks"]):
-        share = run.extra["cell"]["init_settings"]["landmarks"]
-        runs.setdefault(f"1/{round(1 / share)}", []).append(run)
-    lines = [
-        "| landmarks | rows | seconds | mean angle | first 16 | seeds | HR@10 | F1@10 |",
-        "|---|---:|---:|---:|---:|---:|---:|---:|",
-    ]
-    shown: set[str] = set()
-    for row in record["rows"]:
-        # The first row of a share is the K that `landmarks=` takes.
-        found = runs.get(row["landmarks"], [])
-        if row["landmarks"] in shown or not found:
-            continue
-        shown.add(row["landmarks"])
-        angles = [row.get(key) for key in ("mean angle", "mean angle, first 16")]
-        means = [sum(r.metrics[m] for r in found) / len(found) for m in ("HR@10", "F1@10")]
-        cells = [row["landmarks"], str(row["rows"]), f"{row['seconds']:.2f}"]
-        cells += ["-" if angle is None or angle == "" else f"{angle:.1f}" for angle in angles]
-        cells += [str(len(found)), *(f"{mean:.4f}" for mean in means)]
-        lines.append("| " + " | ".join(cells) + " |")
-    return "\n".join(lines)
-
-
-def chosen_table(record: dict[str, Any], task: str, columns: dict[str, tuple[str, str]]) -> str:
-    """Of the record of cold items one line per log and model; columns: heading -> (what, value)."""
-    cells: dict[tuple[str, str], dict[tuple[str, str], Any]] = {}
-    for row in record["rows"]:
-        if row["task"] == task:
-            line = cells.setdefault((row["log"], row["model"]), {})
-            line |= {(row["what"], key): value for key, value in row.items()}
-    lines = ["| log | model | seeds | " + " | ".join(columns) + " |"]
-    lines.append("|---|---|---:|" + "---:|" * len(columns))
-    for key, line in cells.items():
-        seeds = line[next(iter(columns.values()))[0], "seeds"]
-        shown = (
-            "" if (value := line.get(column)) is None
-            else f"{value:.{1 if column[1] == 'seconds' else 4}f}"
-            for column in columns.values()
-        )  # fmt: skip
-        lines.append("| " + " | ".join([*key, str(seeds), *shown]) + " |")
-    return "\n".join(lines)
-
-
-COLD = {
-    "cold: content neighbours": ("content neighbours", "cold"),
-    "grown": ("grown", "cold"),
-    "without content in scores": ("grown, content places rows alone", "cold"),
-    "as many places": ("grown, places as content neighbours", "cold"),
-    "exposure 1.5": ("grown, exposure 1.5", "cold"),
-    "warm: no places": ("grown, no places", "warm"),
-    "grown ": ("grown", "warm"),
-    "as many places ": ("grown, places as content neighbours", "warm"),
-    "exposure 1.5 ": ("grown, exposure 1.5", "warm"),
-}
-GROWN = {
-    "new: retrained": ("retrained", "new"),
-    "grown": ("grown by content and interactions", "new"),
-    "and 300 steps": ("grown by content and interactions, 300 steps", "new"),
-    "old: retrained": ("retrained", "old"),
-    "grown, 300 steps": ("grown by content and interactions, 300 steps", "old"),
-    "seconds: retrained": ("retrained", "seconds"),
-    "grown ": ("grown by content and interactions", "seconds"),
-    "and 300 steps ": ("grown by content and interactions, 300 steps", "seconds"),
-}
-AS_THEY_COME = ", places as they come"
-UNLIMITED = f"start leporid_content{AS_THEY_COME}"
-WARM = {
-    "leporid": ("start leporid", "all"),
-    "leporid_content": (UNLIMITED, "all"),
-    "low": (UNLIMITED, "low"),
-    "high": (UNLIMITED, "high"),
-    "content": (f"start content{AS_THEY_COME}", "all"),
-    "svd": ("start svd", "all"),
-    "random": ("start none", "all"),
-}
-
-
-def new_users_table(runs: list[dict[str, Any]]) -> str:
-    """NDCG@10 by the items a model is given of somebody new, mean over the seeds."""
-    given = list(runs[0]["given"])
-    found: dict[tuple[str, str], list[dict[str, dict[str, float]]]] = {}
-    for run in runs:
-        name = f"{run['model']}, {run['row']} row" if run["row"] else run["model"]
-        found.setdefault((run["log"], name), []).append(run["given"])
-    lines = ["| log | model | seeds | " + " | ".join(f"{n} given" for n in given) + " |"]
-    lines.append("|---|---|---:|" + "---:|" * len(given))
-    for key, values in found.items():
-        means = (sum(v[n]["NDCG@10"] for v in values) / len(values) for n in given)
-        cells = [*key, str(len(values)), *(f"{mean:.4f}" for mean in means)]
-        lines.append("| " + " | ".join(cells) + " |")
-    return "\n".join(lines)
-
-
-def fill(text: str, name: str, table: str) -> str:
-    """Replace what stands between the markers of a table."""
+def fill(text: str, name: str, table: str, gap: str = "\n") -> str:
+    """Replace what stands between the markers of a table; the site needs empty lines around it."""
     begin, end = f"<!-- {name}:begin -->", f"<!-- {name}:end -->"
     before, found, rest = text.partition(begin)
     _, closed, after = rest.partition(end)
     if not found or not closed:
         raise DataError(f"the page needs the markers {begin} and {end}")
-    return f"{before}{begin}\n\n{table}\n\n{end}{after}"
+    return f"{before}{begin}\n{gap}{table}\n{gap}{end}{after}"
 
 
-def models_page(text: str) -> str:
-    """docs/models.md with its tables made again."""
-    results = ROOT / "results"
-    of_ml_1m = ("models", "initialisers", "softmax")
-    tables = {
-        "rehearsed": ("ml-1m-r3", ("rehearsed",)),
-        "ml-1m-r3": ("ml-1m-r3", of_ml_1m),
-        "ml-100k": ("ml-100k", ("models",)),
+def record(name: str) -> dict[str, Any]:
+    """A record of a benchmark."""
+    found: dict[str, Any] = read_json(RECORDS / f"{name}.json")
+    return found
+
+
+def filled() -> dict[str, dict[str, Callable[[], str]]]:
+    """The tables of each page by their markers."""
+    store = PackedResults(RESULTS)
+    logs = read_leaderboard(LEADERBOARD, RESULTS)
+    compared = list(differences(logs, RESULTS))
+    cold = record("cold_items")
+
+    def gains(dataset: str, *groups: str) -> str:
+        return tables.gain_table(store.records(dataset, groups), RESULTS)
+
+    def studies() -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = read_json(RESULTS / "ml-1m-r3" / "rehearsed-studies.json")[
+            "studies"
+        ]
+        return found
+
+    return {
+        "README.md": {
+            "first-screen": lambda: tables.first_screen(logs, compared, record("two_tower")),
+            "results": lambda: tables.short_table(logs),
+        },
+        "docs/results.md": {
+            "results": lambda: tables.short_table(logs),
+            "by-init": lambda: tables.outcome_table(compared, "init"),
+            "by-model": lambda: tables.outcome_table(compared, "model"),
+            "two-tower": lambda: tables.two_tower_table(record("two_tower")),
+            "studies": lambda: tables.study_table(studies()),
+            "tuned": lambda: gains("ml-1m-r3", "rehearsed"),
+            "ml-100k": lambda: gains("ml-100k", "models"),
+        },
+        "docs/own-model.md": {"two-tower": lambda: tables.two_tower_table(record("two_tower"))},
+        "docs/initialisers.md": {"probe": lambda: tables.probe_table(record("probe_vectors"))},
+        "docs/models.md": {
+            "scales": lambda: tables.scale_table(record("scales")),
+            "new-users": lambda: tables.new_users_table(
+                read_json(RESULTS / "new-users.json")["runs"], ("dlr2", "sasrec", "ease")
+            ),
+            "baselines": lambda: tables.baseline_table(
+                *(store.records("ml-1m-r3", [name]) for name in ("baselines-untuned", "baselines"))
+            ),
+        },
+        "docs/new-items.md": {
+            "cold-items": lambda: tables.chosen_table(cold, "cold", tables.COLD),
+            "grow-items": lambda: tables.chosen_table(cold, "grow", tables.GROWN),
+        },
+        "docs/scale.md": {
+            "landmarks": lambda: tables.landmark_table(record("landmarks"), RESULTS),
+            "scale": lambda: tables.growth_table(record("scale")),
+        },
     }
-    for name, (dataset, groups) in tables.items():
-        records = PackedResults(results).records(dataset, groups)
-        text = fill(text, name, gain_table(records, results))
-    studies = read_json(results / "ml-1m-r3" / "rehearsed-studies.json")["studies"]
-    text = fill(text, "studies", study_table(studies))
-    cold = read_json(RECORDS / "cold_items.json")
-    for task, columns in (("cold", COLD), ("grow", GROWN), ("warm", WARM)):
-        text = fill(text, f"{task}-items", chosen_table(cold, task, columns))
-    return fill(text, "scales", scale_table(read_json(RECORDS / "scales.json")))
 
 
-def baselines_page(text: str) -> str:
-    """docs/baselines.md with its table made again."""
-    store = PackedResults(ROOT / "results")
-    groups = (store.records("ml-1m-r3", [name]) for name in ("baselines-untuned", "baselines"))
-    return fill(text, "baselines", baseline_table(*groups))
-
-
-def scale_page(text: str) -> str:
-    """docs/scale.md with its table made again."""
-    record = read_json(RECORDS / "landmarks.json")
-    return fill(text, "landmarks", landmark_table(record, ROOT / "results"))
-
-
-def dlr2_page(text: str) -> str:
-    """docs/dlr2.md with its table made again."""
-    runs = read_json(ROOT / "results" / "new-users.json")["runs"]
-    return fill(text, "new-users", new_users_table(runs))
-
-
-def initialisation_page(text: str) -> str:
-    """docs/initialisation.md with its tables made again."""
-    for name, table in study_tables.tables(ROOT / "results").items():
-        text = fill(text, name, table)
+def filled_page(name: str, made: dict[str, Callable[[], str]]) -> str:
+    """A page with all its tables made again."""
+    text = (ROOT / name).read_text(encoding="utf-8")
+    for marker, write in made.items():
+        text = fill(text, marker, write(), gap="" if name == "README.md" else "\n")
     return text
+
+
+def generated() -> dict[str, str]:
+    """The pages that are written as a whole."""
+    return {
+        "docs/benchmarks.md": page([read_json(path) for path in sorted(RECORDS.glob("*.json"))]),
+        "docs/leaderboard.md": tables.folded(leaderboard_page(LEADERBOARD, RESULTS)),
+        "docs/paper.md": tables.folded(tables_page(RESULTS)),
+        "docs/verdict.md": verdict_page(RESULTS),
+    }
 
 
 def main() -> None:
     """Read, write."""
-    results = ROOT / "results"
-    pages = {
-        "benchmarks": page([read_json(path) for path in sorted(RECORDS.glob("*.json"))]),
-        "verdict": verdict_page(results),
-        "leaderboard": leaderboard_page(LEADERBOARD, results),
-        "paper": tables_page(results),
-    }
-    filled = {
-        "models": models_page,
-        "baselines": baselines_page,
-        "scale": scale_page,
-        "dlr2": dlr2_page,
-        "initialisation": initialisation_page,
-    }
-    for name, made in filled.items():
-        pages[name] = made((ROOT / "docs" / f"{name}.md").read_text(encoding="utf-8"))
+    pages = generated()
+    pages |= {name: filled_page(name, made) for name, made in filled().items()}
     for name, text in pages.items():
-        with atomic_path(ROOT / "docs" / f"{name}.md") as path:
+        with atomic_path(ROOT / name) as path:
             path.write_text(text, encoding="utf-8")
-        print(f"wrote docs/{name}.md")
+        print(f"wrote {name}")
 
 
 if __name__ == "__main__":

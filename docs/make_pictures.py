@@ -1,34 +1,28 @@
-"""Draw the README's pictures and fill its table from the committed records.
+"""Draw the pictures of the README and of the pages from the committed records.
 
-python docs/make_pictures.py [--results DIR] [--dataset NAME] [--readme FILE] [--images DIR]
+python docs/make_pictures.py [--results DIR] [--images DIR] [--no-simulations]
 
-- images/initialisation.png: HR@10 of DLR2 by initialiser, with 95% intervals over users
-- images/embedding-change.png: the paper's Figure 2 (a simulation, the same on every machine)
-- images/le-dimensions.png: the paper's Figure 1
+- images/two-tower.png: a two-tower model over its steps, from random and LEPORID embeddings
+- images/embedding-change.png, images/le-dimensions.png: the paper's Figures 2 and 1 (simulations)
 - images/leaderboard-ranks.png, images/leaderboard-gains.png: the pictures of docs/leaderboard.md
-- the README between `<!-- results:begin -->` and `<!-- results:end -->`, and between
-  `<!-- leaderboard:begin -->` and `<!-- leaderboard:end -->` where it has them
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 ROOT = Path(__file__).resolve().parents[1]
-# `reproduction` is not installed.
+# `benchmarks` and `reproduction` are not installed.
 sys.path.insert(0, str(ROOT))
 
-from leporid.artifacts import atomic_path
-from leporid.errors import DataError
-from leporid.experiments import RunRecord
+from benchmarks.harness import RECORDS
+from leporid.artifacts import read_json
 from reproduction.figures import draw_embedding_change, draw_le_dimensions
-from reproduction.gains import initialisation_gains
 from reproduction.leaderboard import (
     Difference,
     Log,
@@ -36,156 +30,37 @@ from reproduction.leaderboard import (
     differences,
     rankings,
     read_leaderboard,
-    short_table,
 )
-from reproduction.outputs import paper_table
-from reproduction.simulations import (
-    simulate_embedding_change,
-    simulate_le_dimensions,
-)
+from reproduction.simulations import simulate_embedding_change, simulate_le_dimensions
 from reproduction.specs import LEADERBOARD
-from reproduction.store import PackedResults
-from reproduction.tables import PaperTable, TableRow
 
-SHOWN = ("HR@10", "F1@10")
 PICTURED = ("random", "svd")
 """Of the initialisers LEPORID is compared with, those with a panel of their own."""
+TITLES = {
+    "ml-100k": "MovieLens-100K",
+    "ml-1m-r3": "MovieLens-1M",
+    "lastfm": "LastFM",
+    "movietweetings-100k": "MovieTweetings",
+}
 
 
-def dlr2_rows(table: PaperTable) -> dict[str, tuple[RunRecord, ...]]:
-    """DLR2 runs by initialiser; of several recipes the one with most initialisers."""
-    recipes: dict[str, dict[str, tuple[RunRecord, ...]]] = {}
-    for row in table.rows:
-        if row.key[0].startswith("dlr2") and row.records:
-            recipes.setdefault(row.key[0], {})[row.key[1]] = row.records
-    return max(recipes.values(), key=len, default={})
-
-
-def draw_initialisation(runs: dict[str, tuple[RunRecord, ...]], dataset: str) -> Any:
-    """Bars of the mean over seeds; the whisker is the mean 95% interval over users."""
+def draw_curves(curves: dict[str, dict[str, dict[str, float]]]) -> Any:
+    """Validation NDCG@10 over the steps, one panel per log."""
     from matplotlib.figure import Figure
 
-    rows = []
-    for init, found in runs.items():
-        values = [record.metrics["HR@10"] for record in found]
-        ends = [r.extra.get("confidence_95", {}).get("HR@10") for r in found]
-        known = [pair[-2:] for pair in ends if pair]
-        low, high = (sum(p[i] for p in known) / len(known) if known else None for i in (0, 1))
-        rows.append((sum(values) / len(values), init, low, high))
-    rows.sort()
-    figure = Figure(figsize=(6.8, 0.9 + 0.36 * len(rows)), layout="constrained")
-    axes = figure.subplots()
-    colours = ["tab:orange" if init == "leporid" else "0.7" for _, init, _, _ in rows]
-    axes.barh([init for _, init, _, _ in rows], [value for value, *_ in rows], color=colours)
-    for place, (value, _, low, high) in enumerate(rows):
-        if low is not None and high is not None:
-            axes.plot([low, high], [place, place], color="black", linewidth=1.4)
-        axes.text(0.005, place, f"{value:.3f}", va="center", fontsize="small")
-    axes.set_xlabel(f"HR@10 of DLR2 on {dataset}, by initialiser")
-    axes.spines[["top", "right"]].set_visible(False)
+    figure = Figure(figsize=(2.6 * len(curves), 2.7), layout="constrained")
+    panels = figure.subplots(1, len(curves), squeeze=False)[0]
+    for axes, (log, inits) in zip(panels, curves.items(), strict=True):
+        for name, colour in (("random", "0.55"), ("LEPORID", "tab:orange")):
+            steps = [int(step) for step in inits[name]]
+            axes.plot(steps, list(inits[name].values()), color=colour, linewidth=2, label=name)
+        axes.set_title(TITLES.get(log, log), fontsize="medium")
+        axes.set_ylim(bottom=0)
+        axes.spines[["top", "right"]].set_visible(False)
+    panels[0].set_ylabel("validation NDCG@10")
+    panels[0].legend(frameon=False, loc="lower right")
+    figure.supxlabel("optimiser steps of a two-tower model", fontsize="medium")
     return figure
-
-
-def dlr2_alone(table: PaperTable) -> PaperTable:
-    """The rows of DLR2 and what the notes say of it: the README has room for one model."""
-    rows = tuple(row for row in table.rows if row.key[0] == "dlr2")
-    notes = tuple(n for n in table.notes if not n.startswith("Against") or " dlr2 " in n)
-    return replace(table, rows=rows, notes=notes)
-
-
-def gains_table(results: Path, dataset: str) -> str:
-    """HR@10 of every model from random and from LEPORID vectors, on a large log and a small one."""
-    store = PackedResults(results)
-    records = store.records(dataset, ["rehearsed", "softmax"])
-    records += [r for r in store.records(dataset, ["initialisers"]) if r.model == "dlr2"]
-    small = store.records("ml-100k", ["models"])
-    tables = [
-        _gains(
-            records,
-            results,
-            f"{dataset}, HR@10, mean of three seeds; DLR2 by its recipes, the others with the same "
-            "tuning for both initialisations",
-        ),
-        _gains(
-            small,
-            results,
-            "ml-100k, HR@10, mean of three seeds; the same settings for both initialisations",
-        ),
-    ]
-    return "\n\n".join(table for table in tables if table)
-
-
-def _gains(records: list[RunRecord], results: Path, said: str) -> str:
-    gains = sorted(initialisation_gains(records, results), key=lambda row: -row["gain"])
-    if not gains:
-        return ""
-    lines = [
-        f"**Gain of LEPORID over random initialisation** ({said})",
-        "",
-        "| model | history | random | LEPORID | gain, 95% interval | tail users, random "
-        "| LEPORID |",
-        "|---|---|---:|---:|---:|---:|---:|",
-    ]
-    for row in gains:
-        name = row["model"] + ("" if row["recipe"] in ("-", "paper") else f" ({row['recipe']})")
-        lines.append(
-            f"| {name} | {row['has seen']} | {row['random HR@10']:.4f} | "
-            f"{row['leporid HR@10']:.4f} | "
-            f"{row['gain']:+.4f} [{row['low']:+.4f}, {row['high']:+.4f}] | "
-            f"{row['random tail']:.4f} | {row['leporid tail']:.4f} |"
-        )
-    return "\n".join(lines)
-
-
-def tuning(records: tuple[RunRecord, ...], results: Path) -> str:
-    """How the settings of a row's runs were found: trials, settings compared, or a recipe."""
-    first = records[0]
-    if not first.config:
-        return "it has none"
-    if trials := first.extra.get("tuning", {}).get("trials"):
-        return f"{trials} trials on validation"
-    if first.recipe:
-        return f"recipe `{first.recipe}`"
-    tried = PackedResults(results).records(first.dataset, ["tuning"])
-    init = "random" if first.init == "random" else "leporid"
-    count = sum((run.model, run.init) == (first.model, init) for run in tried)
-    return f"{count} settings on validation" if count else "defaults"
-
-
-def readme_table(
-    tables: dict[str, PaperTable], gains: str = "", results: Path = ROOT / "results"
-) -> str:
-    """Ours and the paper's, two metrics, rows that were run here, best first."""
-    parts = [gains, ""] if gains else []
-    for title, table in tables.items():
-        if any(row.records for row in table.rows):
-            parts += [f"**{title}** ({table.dataset})", "", _markdown(table, results), ""]
-            parts += [note for note in table.notes if not note.startswith("Not run yet")] + [""]
-    return "\n".join(parts).strip() or "No records yet: `python -m reproduction table3` makes them."
-
-
-def _markdown(table: PaperTable, results: Path) -> str:
-    header = [*table.key_columns, "history", *(c for m in SHOWN for c in (f"{m}, ours", "paper"))]
-    header += ["seeds", "settings"]
-    lines = ["| " + " | ".join(header) + " |"]
-    lines.append(
-        "|" + "---|" * (len(table.key_columns) + 1) + "---:|" * (2 * len(SHOWN) + 1) + "---|"
-    )
-    run = [row for row in table.rows if row.values["HR@10"].ours is not None]
-    lines += [
-        f"{_line(row)} {len(row.records)} | {tuning(row.records, results)} |"
-        for row in sorted(run, key=lambda r: -(r.values["HR@10"].ours or 0))
-    ]
-    return "\n".join(lines)
-
-
-def _line(row: TableRow) -> str:
-    cells = [*row.key, row.history]
-    for metric in SHOWN:
-        value = row.values[metric]
-        cells.append("-" if value.ours is None else f"{value.ours:.4f}")
-        cells.append("-" if value.paper is None else f"{value.paper:.4f}")
-    return "| " + " | ".join(cells) + " |"
 
 
 def draw_ranks(found: list[Ranking]) -> Any:
@@ -263,34 +138,15 @@ def leaderboard_pictures(logs: list[Log], results: Path) -> dict[str, Any]:
     return figures
 
 
-def fill(text: str, table: str, name: str = "results") -> str:
-    """`text` with everything between the markers replaced."""
-    opening, closing = f"<!-- {name}:begin -->", f"<!-- {name}:end -->"
-    before, begin, rest = text.partition(opening)
-    _, end, after = rest.partition(closing)
-    if not begin or not end:
-        raise DataError(f"the README needs the markers {opening} and {closing}")
-    return f"{before}{begin}\n{table}\n{end}{after}"
-
-
 def main() -> None:
     """Draw everything there are records for."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--results", type=Path, default=ROOT / "results")
-    parser.add_argument("--dataset", default="ml-1m-r3")
-    parser.add_argument("--readme", type=Path, default=ROOT / "README.md")
     parser.add_argument("--images", type=Path, default=ROOT / "docs" / "images")
     parser.add_argument("--no-simulations", action="store_true", help="records only")
     chosen = parser.parse_args()
     chosen.images.mkdir(parents=True, exist_ok=True)
-    tables = {
-        title: paper_table(name, chosen.dataset, chosen.results)
-        for title, name in (("DLR2 by initialiser", "table3"), ("Algorithms", "table4"))
-    }
-    tables["DLR2 by initialiser"] = dlr2_alone(tables["DLR2 by initialiser"])
-    figures = {}
-    if runs := dlr2_rows(tables["DLR2 by initialiser"]):
-        figures["initialisation"] = draw_initialisation(runs, chosen.dataset)
+    figures = {"two-tower": draw_curves(read_json(RECORDS / "two_tower" / "curves.json"))}
     if not chosen.no_simulations:
         figures["embedding-change"] = draw_embedding_change(simulate_embedding_change())
         figures["le-dimensions"] = draw_le_dimensions(simulate_le_dimensions())
@@ -299,14 +155,6 @@ def main() -> None:
     for name, figure in figures.items():
         figure.savefig(chosen.images / f"{name}.png", dpi=150, metadata={"Software": None})
         print(f"wrote {chosen.images / name}.png")
-    text = chosen.readme.read_text(encoding="utf-8")
-    gains = gains_table(chosen.results, chosen.dataset)
-    filled = fill(text, readme_table(tables, gains, chosen.results))
-    if "<!-- leaderboard:begin -->" in text:
-        filled = fill(filled, short_table(logs), "leaderboard")
-    with atomic_path(chosen.readme) as path:
-        path.write_text(filled, encoding="utf-8")
-    print(f"filled the table of {chosen.readme} from {chosen.results / chosen.dataset}")
 
 
 if __name__ == "__main__":

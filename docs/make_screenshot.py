@@ -1,4 +1,4 @@
-"""Take docs/images/service.png: the page for three films, from the two runs of the demonstration.
+"""Take docs/images/service.png: the page for three films, from two runs of the demonstration.
 
 `leporid demo -o demo && python -m docs.make_screenshot demo`; needs Chromium and Playwright.
 """
@@ -13,6 +13,7 @@ from tests.chromium import browser
 from tests.serve.test_kill import server
 
 FILMS = ("Toy Story (1995)", "Aladdin (1992)", "Beauty and the Beast (1991)")
+OTHER = "paper-leporid"
 
 
 def main() -> None:
@@ -20,7 +21,7 @@ def main() -> None:
     demo = Path(sys.argv[1])
     with (
         tempfile.TemporaryDirectory() as folder,
-        server(demo / "leporid", f"{folder}/events.db", "--compare", f"{demo}/random") as served,
+        server(demo / "dlr2", f"{folder}/events.db", "--compare", f"{demo}/{OTHER}") as served,
         browser(Path(folder) / "profile") as page,
     ):
         page.size(1280, 900)

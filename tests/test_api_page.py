@@ -45,7 +45,7 @@ FOR_OTHER_PACKAGES = {
         *("SpectralInitializer", "cached_fit", "content_edges", "nearest_by_content"),
         *("principal_components", "standardizes", "truncated_svd"),
     },
-    "interop": {"BENCHMARK_LINES", "CONFIG_LINES", "FORMATS", "TARGETS"},
+    "interop": {"BENCHMARK_LINES", "CONFIG_LINES", "FORMATS", "INITIALIZE_LINES", "TARGETS"},
     "models": {
         *(
             "BuildContext",
@@ -102,9 +102,27 @@ def test_parameters_are_lists_in_the_site() -> None:
     assert "docstring_section_style: list" in config
 
 
-def test_one_line_parameters_become_descriptions() -> None:
+def test_sentences_of_parameters_are_descriptions_and_types_stay() -> None:
     pytest.importorskip("griffe")
     described = runpy.run_path(str(ROOT / "docs" / "parameters.py"))["described"]
-    text = "A.\n\nParameters\n----------\na : int\n    Long.\nb, c : short\n\n"
+    text = "A.\n\nParameters\n----------\na : int\n    Long.\nb, c : short\nd : a sentence that\n"
+    text += "    goes on\ne : what it is\n    Another sentence.\nf : 'auto', float or None\n"
+    text += "    Kept.\n\n"
     text += "Returns\n-------\nd : e\n"
-    assert described(text) == text.replace("b, c : short", "b, c\n    short")
+    expected = text.replace("b, c : short", "b, c\n    short").replace("d : a", "d\n    a")
+    expected = expected.replace("e : what it is", "e\n    what it is.")
+    assert described(text) == expected
+
+
+def test_no_parameter_on_the_page_has_half_a_sentence_for_a_type() -> None:
+    griffe = pytest.importorskip("griffe")
+    described = runpy.run_path(str(ROOT / "docs" / "parameters.py"))["described"]
+    for listed in LISTED - {"leporid.errors"}:
+        owner, _, name = listed.rpartition(".")
+        found = getattr(importlib.import_module(owner), name)
+        text = described(inspect.getdoc(found) or "")
+        for section in griffe.Docstring(text).parse("numpy", warnings=False):
+            if section.kind.value == "parameters":
+                for parameter in section.value:
+                    # A type is short and has no verb: "int, 'auto' or None".
+                    assert len(str(parameter.annotation or "").split()) <= 6, (listed, parameter)

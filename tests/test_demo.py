@@ -8,6 +8,7 @@ import shlex
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
@@ -15,12 +16,13 @@ from typer.testing import CliRunner
 pytest.importorskip("torch")
 pytest.importorskip("matplotlib")
 
-from leporid import Recommender, load, synthesize, temporal_split
+from leporid import Recommender, synthesize
 from leporid.cli.app import app
 from leporid.cli.demo import program_name
 from leporid.data import write_log
-from leporid.demo import DemoSettings, run_demo
-from leporid.errors import ConfigError, DataError
+from leporid.demo import DemoResult, headline, sentences
+from leporid.errors import DataError
+from leporid.evaluation import Comparison
 from leporid.experiments import RunRecord
 from leporid.progress import NullProgress
 
@@ -43,93 +45,102 @@ def shown(log: Path) -> str:
     return result.output
 
 
-def test_it_prints_the_table_the_list_and_the_report(shown: str, log: Path) -> None:
+def test_it_tells_five_parts_and_ends_with_the_headline(shown: str) -> None:
     words = " ".join(shown.split())  # a narrow terminal wraps titles
-    for name in ("TopPop", "ItemKNN", "random", "LEPORID", "recommends to user"):
-        assert name in words
-    assert "DLR2 took 4 steps of" in shown
+    parts = ["1. Embeddings in seconds", "2. In your own model", "3. The default model",
+             "4. Ten recommendations for user", "5. The paper's own experiment"]  # fmt: skip
+    positions = [words.index(part) for part in parts]
+    assert positions == sorted(positions)
+    assert re.search(r"Of 100 users \d+ find something they chose later among ten", words)
+    for name in ("TopPop", "ItemKNN", "EASE"):
+        assert re.search(
+            rf"DLR2 is (above|below|level with) {name} in NDCG@10: [+-]0\.\d+ \[", words
+        )
+
+
+def test_the_page_begins_in_words_and_shows_both_pictures(shown: str, log: Path) -> None:
     page = (log.parent / "out" / "report.html").read_text(encoding="utf-8")
-    assert page.count("<svg") == 1
+    assert page.count("<svg") == 2
     assert not re.search(r"<h2[^>]*>\s*</h2>", page)
-    assert page.index("With LEPORID&#39;s initial embeddings") < page.index("<h2")
+    assert page.index("Of 100 users") < page.index("<h2")
     assert "src=" not in page  # nothing from elsewhere
 
 
 def test_it_names_every_stage(shown: str) -> None:
-    stages = ["neighbours", "measuring", "fitting TopPop", "fitting ItemKNN",
-              "training DLR2, random init", "training DLR2, LEPORID init", "report"]  # fmt: skip
+    stages = ["part 1 of 5", "part 2 of 5", "part 3 of 5", "baseline EASE", "part 5 of 5", "report"]
     positions = [shown.index(stage) for stage in stages]
     assert positions == sorted(positions)
 
 
 def test_the_runs_can_be_compared_and_used(shown: str, log: Path) -> None:
     out = log.parent / "out"
-    runs = [str(out / name) for name in ("toppop", "random", "leporid")]
+    runs = [str(out / name) for name in ("dlr2", "paper-random", "paper-leporid")]
     told = json.loads(runner.invoke(app, ["compare", *runs, "--json"]).stdout)
-    assert [row["init"] for row in told["runs"]] == [None, "random", "leporid"]
-    record = RunRecord.read(out / "leporid" / "record.json")
-    assert told["runs"][2]["HR@10"]["mean"] == record.metrics["HR@10"]
-    model = Recommender.load(out / "leporid" / "model")
-    arguments = ["recommend", runs[2], "--user", str(model.users.values[0]), "--json"]
+    assert [row["init"] for row in told["runs"]] == ["leporid", "random", "leporid"]
+    records = [RunRecord.read(Path(run) / "record.json") for run in runs]
+    assert told["runs"][2]["HR@10"]["mean"] == records[2].metrics["HR@10"]
+    assert [record.recipe for record in records] == ["general", "paper", "paper"]
+    # Both runs of the paper's experiment differ in the initial embeddings alone.
+    assert records[1].config == records[2].config
+    assert records[1].config["steps"] == 4
+    model = Recommender.load(out / "dlr2" / "model")
+    arguments = ["recommend", runs[0], "--user", str(model.users.values[0]), "--json"]
     listed = runner.invoke(app, [*arguments, "--items", str(out / "items.parquet")])
     assert json.loads(listed.stdout)[0]["items"][0]["title"].startswith("item ")
 
 
-def test_the_printed_command_serves_both_runs_side_by_side(shown: str) -> None:
+def test_the_printed_command_serves_the_default_model(shown: str) -> None:
     from leporid.serve import create_app
-    from tests.serve.conftest import get, post
+    from tests.serve.conftest import get
 
     [line] = [line.strip() for line in shown.splitlines() if " serve " in line]
-    *_, run, option, other = shlex.split(line)
-    assert option == "--compare"
-    served = create_app(run, compare=other)
-    told = get(served, "/health").json()["runs"]
-    assert [row["label"] for row in told] == [
-        "dlr2, leporid initialisation",
-        "dlr2, random initialisation",
-    ]
-    history = [row["id"] for row in get(served, "/items?n=3").json()["items"]]
-    for name in ("main", "compare"):
-        answer = post(served, "/recommend", {"histories": [history], "run": name, "explain": True})
-        assert len(answer.json()["results"][0]["items"]) == 10
+    served = create_app(shlex.split(line)[-1])
+    [told] = get(served, "/health").json()["runs"]
+    assert told["label"].startswith("dlr2")
 
 
-def test_both_initialisations_get_the_same_number_of_steps(shown: str, log: Path) -> None:
-    out = log.parent / "out"
-    configs = [RunRecord.read(out / n / "record.json").config for n in ("random", "leporid")]
-    assert configs[0] == configs[1]
-    assert configs[0]["steps"] == 4
+def result(**changes: Any) -> DemoResult:
+    """A result as a run would give it."""
+    rows = [{"model": "TopPop", "users with a hit": 0.531}, {"model": "DLR2"}]
+    rows[1]["users with a hit"] = 0.688
+    found = Comparison(
+        metric="NDCG@10", name_a="LEPORID", name_b="random", mean_a=0.2, mean_b=0.1, difference=0.1,
+        low=0.05, high=0.15, p_value=0.01, n_users=9, n_seeds=(3, 3),
+    )  # fmt: skip
+    curves = {"random": {0: 0.1, 5: 0.2, 10: 0.3, 15: 0.25}, "LEPORID": {0: 0.1, 5: 0.3}}
+    values: dict[str, Any] = {
+        "source": "toy", "stats": {"users": 9, "items": 8}, "vector_seconds": 0.1,
+        "curves": curves, "everyone": found, "tail": found, "rows": rows, "comparisons": [],
+        "user": "7", "history": ["A"], "picks": [], "paper_rows": rows, "seconds": 1.0,
+    }  # fmt: skip
+    return DemoResult(**{**values, **changes})
+
+
+def test_the_sentences_follow_from_the_numbers() -> None:
+    assert headline(result()).startswith("Of 100 users 69 find")
+    assert headline(result()).endswith("with the bestsellers 53.")
+    own = sentences(result())["2. In your own model"]
+    assert "it is best after 10 steps" in own
+    assert "it has that after 5." in own
+    slow = {"random": {0: 0.1, 5: 0.2}, "LEPORID": {0: 0.1, 5: 0.1}}
+    assert "it does not reach that." in sentences(result(curves=slow))["2. In your own model"]
+    hits = sentences(result())["5. The paper's own experiment"]
+    assert "of 100 users 53 have a hit from random ones, 69 from LEPORID's" in hits
 
 
 def test_without_a_network_the_data_are_synthetic_and_it_says_so(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     from leporid.demo import stages
 
     def unreachable(name: str, progress: object = None) -> None:
         raise DataError("no route to host")
 
-    def smaller(users: int, items: int, interactions: int, seed: int) -> object:
-        assert (users, items, interactions) == (943, 1682, 100_000)
-        return synthesize(90, 70, 2600, seed=seed)
-
     monkeypatch.setattr(stages, "fetch", unreachable)
-    monkeypatch.setattr(stages, "synthesize", smaller)
-    settings = DemoSettings(steps=1, seconds=0, core=5)
-    result = run_demo(tmp_path, settings, NullProgress())
-    assert "SYNTHETIC" in result.source
-    assert "no route to host" in result.source
-    assert result.steps == 1
-
-
-def test_a_slow_machine_makes_fewer_steps(log: Path) -> None:
-    from leporid.demo.stages import _affordable_steps
-
-    split = temporal_split(load(log).core(5))
-    settings = DemoSettings(data=str(log), batch_size=8, steps=10**6, seconds=0.3)
-    assert 1 <= _affordable_steps(split, settings, NullProgress()) < 1000
-    unlimited = settings.replace(seconds=0)
-    assert _affordable_steps(split, unlimited, NullProgress()) == 10**6
+    data, titles, source = stages._data("ml-100k", 123, NullProgress())
+    assert (data.n_users, titles) == (943, {})
+    assert source.startswith("SYNTHETIC data")
+    assert "no route to host" in source
 
 
 def test_a_failure_is_not_exit_code_zero(tmp_path: Path) -> None:
@@ -143,8 +154,6 @@ def test_a_failure_is_not_exit_code_zero(tmp_path: Path) -> None:
     )
     assert done.returncode == 1
     assert done.stderr.startswith("error: ")
-    with pytest.raises(ConfigError, match="steps must be at least 1"):
-        DemoSettings(steps=0)
 
 
 def test_the_printed_commands_work_when_pasted(

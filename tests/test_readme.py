@@ -31,51 +31,87 @@ loop._spread = short
 """
 """Read by every Python that a line starts: training stops after a dozen steps, the rest is real."""
 
+MODULE = """
+import torch
+my_module = torch.nn.ModuleDict(
+    {"user_emb": torch.nn.Embedding(150, 64), "item_emb": torch.nn.Embedding(90, 64)}
+)
+"""
+
 
 def test_the_first_screen_has_commands_python_and_shell() -> None:
-    assert [language for language, _ in BLOCKS] == ["shell", "python", *["shell"] * 3]
+    assert [language for language, _ in BLOCKS] == ["shell", "python", "python", "shell"]
     first = README[: README.index("## Five lines of Python")]
-    assert "docs/verdict.md" in first  # where LEPORID or the paper does not hold
+    assert "Where it does not help" in first
 
 
 def test_no_line_embeds_a_log_that_has_not_been_split() -> None:
     for line in re.findall(r"^leporid embed (\S+)", README, re.MULTILINE):
-        assert re.search(rf"^leporid data split .* -o {line}$", README, re.MULTILINE), line
+        assert re.search(rf"^leporid data split .* -o {line}\b", README, re.MULTILINE), line
+
+
+def environment(folder: Path) -> dict[str, str]:
+    """For the lines of a page: our commands on the path, short trainings, a cache of their own."""
+    hook = folder / "hook"
+    hook.mkdir()
+    (hook / "sitecustomize.py").write_text(SHORT, encoding="utf-8")
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    modules = os.pathsep.join(filter(None, [str(hook), os.environ.get("PYTHONPATH")]))
+    cache = str(folder / "cache")
+    return {**os.environ, "PATH": path, "PYTHONPATH": modules, "LEPORID_CACHE": cache}
+
+
+def run(command: list[str], name: str, folder: Path, variables: dict[str, str]) -> None:
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=False, cwd=folder, env=variables
+    )
+    assert done.returncode == 0, f"{name}\n{done.stdout}\n{done.stderr}"
+
+
+def run_lines(text: str, folder: Path, variables: dict[str, str]) -> None:
+    """Every line of a block of commands, in order; a service is asked whether it serves."""
+    for line in text.replace("\\\n", " ").splitlines():
+        if line.startswith("leporid serve "):
+            serve(line, folder, variables)
+        elif line.startswith(("leporid ", "$ leporid ")):
+            short = line.removeprefix("$ ").replace("--budget 10m", "--budget 10s")
+            short = short.replace("--trials 20", "--trials 2")
+            run(["bash", "-c", short], line, folder, variables)
 
 
 @pytest.mark.slow
 def test_the_lines_run_in_order_in_a_clean_folder(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     write_log(leporid.synthesize(150, 90, 4000, seed=5), tmp_path / "ratings.csv")
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    hook = tmp_path / "hook"
-    hook.mkdir()
-    (hook / "sitecustomize.py").write_text(SHORT, encoding="utf-8")
-    modules = os.pathsep.join(filter(None, [str(hook), os.environ.get("PYTHONPATH")]))
-    environment = {**os.environ, "PATH": path, "PYTHONPATH": modules}
-    environment["LEPORID_CACHE"] = str(tmp_path / "cache")
-
-    def run(command: list[str], name: str) -> None:
-        done = subprocess.run(
-            command, capture_output=True, text=True, check=False, cwd=tmp_path, env=environment
-        )
-        assert done.returncode == 0, f"{name}\n{done.stdout}\n{done.stderr}"
-
+    variables = environment(tmp_path)
     for language, text in BLOCKS:
         if language == "python":
-            run([sys.executable, "-c", text], "five lines of Python")
-            continue
-        for line in text.splitlines():
-            if line.startswith("make "):  # the targets are what runs this test
-                continue
-            if line.startswith("leporid serve "):
-                serve(line, tmp_path, environment)
-            else:
-                run(["bash", "-c", line.replace("--budget 10m", "--budget 10s")], line)
+            # The module of the second block is the reader's.
+            code = f"{MODULE}{text}" if "my_module" in text else text
+            run([sys.executable, "-c", code], text, tmp_path, variables)
+        else:
+            run_lines(text, tmp_path, variables)
     assert (tmp_path / "recs.parquet").stat().st_size > 0
 
 
-def serve(line: str, folder: Path, environment: dict[str, str]) -> None:
+@pytest.mark.slow
+@pytest.mark.parametrize("page", ["index.md", "train.md"])
+def test_the_commands_of_a_page_run_in_order(page: str, tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    pytest.importorskip("optuna")
+    write_log(leporid.synthesize(150, 90, 4000, seed=5), tmp_path / "ratings.csv")
+    recs = leporid.train("toppop", leporid.temporal_split(leporid.load(tmp_path / "ratings.csv")))
+    leporid.models.write_recommendations(recs, tmp_path / "recs.csv", n=10)
+    variables = environment(tmp_path)
+    text = (ROOT / "docs" / page).read_text(encoding="utf-8")
+    for language, block in re.findall(r"^```(\w*)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL):
+        if language in ("", "console"):
+            run_lines(
+                block.replace("runs/dlr2", "run").replace("--core 20", ""), tmp_path, variables
+            )
+
+
+def serve(line: str, folder: Path, variables: dict[str, str]) -> None:
     """The service of that line says that it serves, and stops when told to."""
     words = [*shlex.split(line, comments=True), "--port", "0"]
     process = subprocess.Popen(
@@ -84,7 +120,7 @@ def serve(line: str, folder: Path, environment: dict[str, str]) -> None:
         stderr=subprocess.PIPE,
         text=True,
         cwd=folder,
-        env=environment,
+        env=variables,
     )
     try:
         assert process.stdout is not None

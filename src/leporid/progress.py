@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import sys
 import time
@@ -105,9 +106,17 @@ def make_progress(progress: bool | ProgressLike | None) -> ProgressLike:
         from rich.console import Console
 
         console = Console(stderr=True)
-        watched = sys.stderr.isatty() or console.is_jupyter
+        # Without ipywidgets rich warns once per bar in a notebook.
+        drawn = console.is_jupyter and importlib.util.find_spec("ipywidgets") is not None
+        watched = sys.stderr.isatty() or drawn
         return RichProgress(console) if watched else PlainProgress()
     return progress
+
+
+def say(line: str) -> None:
+    """One line on stderr."""
+    if os.environ.get("LEPORID_PROGRESS", "").lower() != "off":
+        _say(line)
 
 
 def _say(line: str) -> None:

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from leporid.cli.app import app
 from leporid.errors import ConfigError, DataError, LeporidError, UnknownNameError
-from leporid.interop import FORMATS, read_embeddings
+from leporid.interop import FORMATS, INITIALIZE_LINES, read_embeddings
 
 runner = CliRunner()
 
@@ -104,10 +104,12 @@ def test_mistakes_are_one_sentence_and_write_nothing(log: Path, tmp_path: Path) 
     assert not out.exists()
 
 
-def test_recbole_prints_the_config_lines(log: Path, tmp_path: Path) -> None:
+def test_recbole_prints_the_lines_that_initialise_a_model(log: Path, tmp_path: Path) -> None:
     text = call("embed", str(log), "-o", str(tmp_path / "toy"), "--method", "svd",
                 "--format", "recbole")  # fmt: skip
-    assert "preload_weight" in text
+    out = tmp_path / "toy"
+    assert INITIALIZE_LINES % out in text
+    assert "preload_weight" in (out / "recbole.yaml").read_text()
     assert (tmp_path / "toy" / "toy.itememb").is_file()
 
 

@@ -121,6 +121,19 @@ def test_the_report_says_what_was_guessed(tmp_path: Path) -> None:
     assert found.source.rows == 1
 
 
+def test_python_says_once_what_was_guessed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("LEPORID_PROGRESS", "on")
+    path = write(tmp_path / "b.csv", "uid,item\n1,10\n")
+    said = f"{path}: guessed: user=uid, item=item, separator=',', header=yes\n"
+    load(path)
+    assert capsys.readouterr().err == said
+    load(path, progress=False)
+    load({"user": ["1"], "item": ["2"]}, user="user", item="item")
+    assert capsys.readouterr().err == ""
+
+
 def test_a_mistyped_column_is_answered_with_the_closest(tmp_path: Path) -> None:
     path = write(tmp_path / "a.csv", "user,movie,time\n1,10,7\n")
     with pytest.raises(DataError, match="did you mean 'movie'"):

@@ -1,4 +1,4 @@
-"""docs/cluster.md runs as it is printed, in an empty folder (on another port)."""
+"""What docs/scale.md has on several machines runs as it is printed (on another port)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ pytest.importorskip("distributed")
 pytest.importorskip("torch")
 pytest.importorskip("optuna")
 
-PAGE = Path(__file__).parents[2] / "docs" / "cluster.md"
+PAGE = Path(__file__).parents[2] / "docs" / "scale.md"
 
 
 def free_port() -> int:
@@ -27,7 +27,8 @@ def free_port() -> int:
 
 @pytest.mark.slow
 def test_the_page_runs_from_top_to_bottom(tmp_path: Path) -> None:
-    text = PAGE.read_text(encoding="utf-8").replace("8786", str(free_port()))
+    text = PAGE.read_text(encoding="utf-8").partition("## Several machines")[2]
+    text = text.replace("8786", str(free_port()))
     found = re.findall(r"^```([a-z]+)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
     blocks: dict[str, list[str]] = {"sh": [], "python": [], "toml": []}
     for language, block in found:

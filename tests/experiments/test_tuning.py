@@ -131,6 +131,14 @@ def test_fixed_settings_are_kept_and_conditions_obeyed() -> None:
     assert len({trial["settings"]["similarity"] for trial in result.trials}) > 1
 
 
+def test_a_fixed_setting_decides_what_depends_on_it() -> None:
+    for similarity, searched in (("tversky", True), ("dice", False)):
+        result = tune("itemknn", make_split(), trials=6, seed=2, similarity=similarity)
+        found = {trial["settings"]["tversky_alpha"] for trial in result.trials}
+        assert (len(found) > 1) == searched
+        assert {trial["settings"]["similarity"] for trial in result.trials} == {similarity}
+
+
 def test_a_stored_study_goes_on_as_if_it_had_not_stopped(tmp_path: Path) -> None:
     split = make_split()
     whole = tune("ease", split, trials=9, seed=2)

@@ -17,6 +17,7 @@ from recbole.data import create_dataset, data_preparation
 from recbole.utils import get_model, init_seed
 
 import leporid
+from leporid.interop import INITIALIZE_LINES
 
 
 def main() -> None:
@@ -49,6 +50,9 @@ def main() -> None:
         side: [None, *dataset.field2id_token[field][1:].tolist()]
         for side, field in (("users", "user_id"), ("items", "item_id"))
     }
+    # What `leporid embed --format recbole` prints runs as it is.
+    known = {"leporid": leporid, "dataset": dataset, "model": model}
+    exec(INITIALIZE_LINES % vectors, known)
     written = leporid.initialize(
         model,
         users="user_embedding",

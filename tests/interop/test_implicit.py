@@ -42,6 +42,14 @@ def test_bpr_without_a_step_scores_our_dot_products() -> None:
     np.testing.assert_allclose(found, np.take_along_axis(scores, best, 1), rtol=1e-5)
 
 
+def test_rows_have_length_one_unless_told_otherwise() -> None:
+    made = SVD(dim=16).fit(TRAIN)
+    model = to_implicit(als.AlternatingLeastSquares(factors=16), made)
+    np.testing.assert_allclose(model.item_factors, made.standardized(0.25).items.vectors)
+    raw = to_implicit(als.AlternatingLeastSquares(factors=16), made, standardize=False)
+    np.testing.assert_array_equal(raw.item_factors, made.items.vectors)
+
+
 def test_its_own_recommend_takes_a_row_of_our_matrix() -> None:
     model = fit(als.AlternatingLeastSquares(factors=4, iterations=1, random_state=1))
     items, _ = model.recommend(3, TRAIN.csr()[3], N=4)
@@ -56,7 +64,7 @@ def test_one_iteration_stays_near_our_start_and_far_from_its_own(name: str) -> N
     def model() -> Any:
         return kinds[name](factors=8, iterations=1, learning_rate=1e-3, random_state=1)
 
-    ours = fit(to_implicit(model(), made))
+    ours = fit(to_implicit(model(), made, scale=1.0))
     theirs = fit(model())
     # The constant columns beside its biases are where implicit itself has them.
     for fitted in (ours, theirs):
@@ -78,7 +86,7 @@ def test_als_first_half_step_is_solved_from_our_item_vectors() -> None:
     model = als.AlternatingLeastSquares(
         factors=8, iterations=1, use_cg=False, regularization=0.1, alpha=2.0, random_state=1
     )
-    fit(to_implicit(model, made))
+    fit(to_implicit(model, made, scale=1.0))
     Y = made.standardized().items.vectors.astype(np.float64)
     dense = TRAIN.csr().toarray()
     users = []
@@ -93,7 +101,7 @@ def test_another_order_of_ids_and_mistakes() -> None:
     made = SVD(dim=8).fit(TRAIN)
     ids = TRAIN.users.ids.to_pylist()
     model = to_implicit(
-        bpr.BayesianPersonalizedRanking(factors=8), made, id_map={"users": ids[::-1]}
+        bpr.BayesianPersonalizedRanking(factors=8), made, id_map={"users": ids[::-1]}, scale=1.0
     )
     np.testing.assert_array_equal(
         model.user_factors[:, :8], made.standardized().users.vectors[::-1]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import runpy
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -20,16 +19,13 @@ from reproduction.leaderboard import (
     Ranking,
     best_of_families,
     critical_difference,
-    differences,
     leaderboard_page,
     mean_ranks,
     rankings,
     read_leaderboard,
     short_table,
 )
-from reproduction.specs import LEADERBOARD
 from reproduction.store import PackedResults
-from reproduction.verdict import evaluate_claims
 
 pytest.importorskip("torch")
 ROOT = Path(__file__).parents[2]
@@ -254,54 +250,3 @@ def test_the_pictures_are_drawn_where_the_page_shows_them(tmp_path: Path, grid: 
     for name, figure in figures.items():
         figure.savefig(tmp_path / f"{name}.png")
         assert (tmp_path / f"{name}.png").stat().st_size > 5000
-
-
-def test_the_page_is_made_of_the_committed_records() -> None:
-    page = (ROOT / "docs" / "leaderboard.md").read_text(encoding="utf-8")
-    made = leaderboard_page(LEADERBOARD, ROOT / "results")
-    assert page == made, "run `python docs/make_pages.py`"
-
-
-def test_the_readme_has_the_short_form() -> None:
-    _, begin, rest = (ROOT / "README.md").read_text("utf-8").partition("<!-- leaderboard:begin -->")
-    logs = read_leaderboard(LEADERBOARD, ROOT / "results")
-    if begin:
-        assert short_table(logs) in rest, "run `make pictures`"
-
-
-def test_the_first_screen_counts_as_the_records_do() -> None:
-    readme = " ".join((ROOT / "README.md").read_text("utf-8").split())
-    logs = read_leaderboard(LEADERBOARD, ROOT / "results")
-    found = list(differences(logs, ROOT / "results"))
-    count = Counter(d.gain.outcome for d in found if d.second.name == "sasrec from leporid")
-    assert (
-        f"above SASRec on {count['above']}, level on {count['level']} and below on {count['below']}"
-    ) in readme
-    against = [d for d in found if d.same_model and d.second.init == "random"]
-    count = Counter(d.gain.outcome for d in against)
-    assert (
-        f"above in {count['above']} of {len(against)} pairs of log and model, "
-        f"level in {count['level']} and below in {count['below']}"
-    ) in readme
-    assert {d.first.model for d in against if d.gain.outcome == "below"} <= {
-        "bpr", "ngcf", "dgcf", "lightgcn",
-    }  # fmt: skip
-    others = [d for d in found if d.same_model and d.second.init != "random"]
-    count = Counter(d.gain.outcome for d in others)
-    assert (
-        f"above in {count['above']} of {len(others)}, level in {count['level']} and below in "
-        f"{count['below']}; "
-    ) in readme
-    le = [d for d in others if d.second.init == "le"]
-    count = Counter(d.gain.outcome for d in le)
-    assert (
-        f"against plain Laplacian eigenmaps, above in {count['above']} of {len(le)} and level in "
-        f"{count['level']}."
-    ) in readme
-    assert not count["below"]
-    claims = evaluate_claims(ROOT / "results")
-    count = Counter(claim.computed() for claim in claims)
-    assert (
-        f"Of the paper's {len(claims)} claims {count['confirmed']} are confirmed, "
-        f"{count['confirmed in part']} in part and {count['not confirmed']} not"
-    ) in readme

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,9 @@ from typer.testing import CliRunner
 from leporid.cli.app import MOVED, app
 from leporid.errors import UnknownNameError
 from reproduction import __main__ as command
+from reproduction.leaderboard import leaderboard_page
+from reproduction.specs import LEADERBOARD
+from reproduction.verdict import verdict_page
 
 ROOT = Path(__file__).parents[2]
 
@@ -40,7 +44,8 @@ def test_a_page_is_printed(
     name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run(monkeypatch, name, "--results", ROOT / "results")
-    page = (ROOT / "docs" / f"{name}.md").read_text(encoding="utf-8")
+    pages = {"verdict": verdict_page, "leaderboard": partial(leaderboard_page, LEADERBOARD)}
+    page = pages[name](ROOT / "results")
     assert capsys.readouterr().out.rstrip() == page.rstrip()
 
 

@@ -11,7 +11,7 @@ import leporid
 from leporid.data import write_log
 from leporid.errors import DataError
 from leporid.experiments import ExperimentSpec, run_grid
-from reproduction.outputs import tables_page, write_outputs
+from reproduction.outputs import write_outputs
 from reproduction.tables import NOT_FETCHED, build_table
 from tests.test_html import cells
 
@@ -94,8 +94,3 @@ def test_everything_renders_without_a_record_and_says_how_to_run_it(tmp_path: Pa
     assert NOT_FETCHED in text
     assert (tmp_path / "out" / "table2.json").is_file()
     assert build_table("table3", [], "steam").missing == NOT_FETCHED
-
-
-def test_the_page_of_tables_is_made_of_the_committed_records() -> None:
-    page = (ROOT / "docs" / "paper.md").read_text(encoding="utf-8")
-    assert page == tables_page(ROOT / "results"), "run `python docs/make_pages.py`"

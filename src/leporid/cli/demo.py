@@ -1,84 +1,58 @@
-"""`leporid demo`: LEPORID against random initial embeddings on real films, in a few minutes."""
+"""`leporid demo`: what initial embeddings do, on real films, in three minutes."""
 
 from __future__ import annotations
 
 import shlex
 import shutil
 import sys
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated, Any
 
 import typer
 
 from leporid.cli.options import Json, Seed, print_json, print_table
 from leporid.progress import make_progress
 
-if TYPE_CHECKING:
-    from leporid.demo import DemoResult
-
 
 def demo(
     output: Annotated[Path, "Folder for the runs and the report."] = Path("demo"),
     data: Annotated[str, "Data set, file, or synthetic (also used without network)."] = "ml-100k",
     core: Annotated[int, "Keep users and items with at least this many interactions."] = 10,
-    steps: Annotated[int, "Optimiser steps of each DLR2 run, at most."] = 1500,
-    seconds: Annotated[float, "Time each DLR2 run may take; 0 always runs all steps."] = 80.0,
+    steps: Annotated[int, "Optimiser steps of DLR2; the two-tower model takes twice these."] = 400,
     seed: Seed = 123,
     json_output: Json = False,
 ) -> None:
-    """Train DLR2 from random and from LEPORID embeddings, beside two baselines.
+    """Initial embeddings in a model of your own, the default model beside baselines, a list.
 
-    Prints a table and ten recommendations, writes an HTML report, and keeps the runs, so that
-    `leporid compare`, `recommend` and `inspect` have something to work on.
+    Writes an HTML report and keeps the runs, so that `leporid compare`, `recommend` and `serve`
+    have something to work on. About three minutes on two cores.
     """
-    from leporid.demo import DemoSettings, run_demo, write_page
+    from leporid.demo import headline, run_demo, sentences, write_page
 
     progress = make_progress(not json_output)
-    settings = DemoSettings(data=data, core=core, steps=steps, seconds=seconds, seed=seed)
     try:
-        result = run_demo(output, settings, progress)
+        result = run_demo(output, progress, data=data, core=core, steps=steps, seed=seed)
         progress.start("writing the report")
         report = write_page(result, output / "report.html").resolve()
     finally:
         progress.close()
     if json_output:
-        summary = {"source": result.source, "data": dict(result.stats), "steps": result.steps}
-        summary |= {"models": result.rows, "tests": result.tests, "user": result.user}
-        summary |= {"recommendations": result.picks, "report": str(report)}
-        print_json({**summary, "seconds": result.seconds})
-    else:
-        _print(result, report, output)
-
-
-def _print(result: DemoResult, report: Path, output: Path) -> None:
-    stats, settings = result.stats, result.settings
-    typer.echo(f"\nData: {result.source}")
+        print_json({**asdict(result), "report": str(report)})
+        return
+    tables: tuple[list[dict[str, Any]], ...]
+    tables = ([], [], result.rows, result.picks, result.paper_rows)
+    for (head, text), rows in zip(sentences(result).items(), tables, strict=True):
+        typer.echo(f"\n{head}\n{text}")
+        if rows:
+            print_table("", rows)
+    named = ("dlr2", "items.parquet", "paper-random", "paper-leporid")
+    dlr2, items, *paper = (shlex.quote(str(output / name)) for name in named)
     typer.echo(
-        f"{stats['users']:,} users, {stats['items']:,} items, {stats['interactions']:,} "
-        f"interactions (each user and item has at least {settings.core}); DLR2 took "
-        f"{result.steps:,} steps of {settings.batch_size} examples with each initialisation\n"
-    )
-    print_table("on test: all users, and the 25% least active", result.rows)
-    for row in result.tests:
-        typer.echo(
-            f"LEPORID against {row['LEPORID against']}: F1@10 "
-            f"{row['difference of F1@10']:+.4f} [{row['low']:+.4f}, {row['high']:+.4f}], "
-            f"p = {row['p (t-test, Holm)']:.2g}"
-        )
-    typer.echo(f"\nUser {result.user} chose last: {'; '.join(result.history)}")
-    picks = [{**row, "rank": str(row["rank"])} for row in result.picks]
-    print_table(f"DLR2 from LEPORID recommends to user {result.user}", picks)
-    program = program_name()
-    random, leporid, items = (
-        shlex.quote(str(output / name)) for name in ("random", "leporid", "items.parquet")
-    )
-    typer.echo(
-        f"took {result.seconds:.0f} s\n"
-        f"report: {report}\n\n"
-        f"next:\n"
-        f"  {program} compare {random} {leporid}\n"
-        f"  {program} recommend {leporid} --user {shlex.quote(result.user)} --items {items}\n"
-        f"  {program} serve {leporid} --compare {random}"
+        f"\n{headline(result)}\ntook {result.seconds:.0f} s\nreport: {report}\n\nnext:\n"
+        f"  {program_name()} compare {' '.join(paper)}\n"
+        f"  {program_name()} recommend {dlr2} --user {shlex.quote(result.user)} --items {items}\n"
+        f"  {program_name()} serve {dlr2}"
     )
 
 

@@ -80,7 +80,7 @@ class LogOptions:
         core = options.pop("core")
         if self.separator in ("tab", "\\t"):
             options["separator"] = "\t"
-        data = load(source, **options)
+        data = load(source, progress=False, **options)
         if data.source is not None and data.source.guessed and not quiet:
             typer.echo(data.source.sentence(), err=True)
         inner = data.core(core) if core else data

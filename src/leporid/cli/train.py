@@ -83,7 +83,7 @@ def embed(
     folder of `leporid data split`, of which only the training part is read: vectors that have
     seen the test part leak it.
     """
-    from leporid.interop import CONFIG_LINES, write_embeddings
+    from leporid.interop import INITIALIZE_LINES, write_embeddings
 
     initializer = method.initializer()
     train, protocol = _read(data, part, log, resources, json_output)
@@ -107,7 +107,10 @@ def embed(
     report = {"method": method.method, "settings": initializer.config.to_dict()}
     report |= {"seconds": seconds, "sides": rows, "format": format.format}
     report |= {"part": "train" if protocol else "all", "protocol": protocol}
-    said = f"\nAdd to RecBole's configuration (also in recbole.yaml):\n\n{CONFIG_LINES}"
+    said = (
+        "\nRecBole's models do not read preloaded weights by themselves. After the model is built:"
+    )
+    said += f"\n\n{INITIALIZE_LINES % output}"
     lines = [said] if format.format == "recbole" else []
     title = f"{method.method}, {seconds:.2f} s"
     show(json_output, report, (title, table), *lines, files=files)

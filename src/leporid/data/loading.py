@@ -48,6 +48,7 @@ from leporid.data.interactions import Duplicates, Interactions
 from leporid.data.policies import to_interactions
 from leporid.data.split import is_split
 from leporid.errors import ConfigError, DataError, UnknownNameError, closest
+from leporid.progress import say
 
 MISSING = ["", "NA", "N/A", "#N/A", "NaN", "nan", "null", "NULL", "None", "none", "\\N"]
 """Unquoted fields of text that mean 'nothing here'."""
@@ -67,8 +68,9 @@ def load(
     header: bool | None = None,
     encoding: str = "utf-8",
     order: Literal["file"] | None = None,
+    progress: bool = True,
 ) -> Interactions:
-    """Read an interaction log; `.source` says what was guessed of what the arguments leave open.
+    """Read an interaction log; says on stderr, and in `.source`, which columns were guessed.
 
     Parameters
     ----------
@@ -89,6 +91,7 @@ def load(
     separator, header, encoding : of a text file, where its first line does not show them
     order : "file" takes the order of the rows as time; by default a time column says the order,
         and without one there is none
+    progress : False says nothing
 
     Returns
     -------
@@ -122,7 +125,10 @@ def load(
             )
             numbers = pa.chunked_array([np.arange(report.rows)])
             raw = raw._replace(columns={**raw.columns, "time": numbers}, report=report)
-        return to_interactions(raw, min_rating, duplicates)
+        data = to_interactions(raw, min_rating, duplicates)
+    if progress and raw.report.guessed:
+        say(f"{raw.report.origin}: {raw.report.sentence()}")
+    return data
 
 
 def _locate(source: str | os.PathLike[str]) -> str | os.PathLike[str]:

@@ -1,6 +1,8 @@
-"""DLR2 from LEPORID and from random initial embeddings on MovieLens-100K, in about a minute.
+"""What initial embeddings do, on MovieLens-100K: the five parts of `leporid demo`.
 
-stages  `run_demo`: the stages of `leporid demo`; `write_page`: their results as an HTML page
+stages     `run_demo`: runs them; `two_towers`: part 2
+two_tower  the PyTorch model of part 2
+page       `sentences`, `headline` and `write_page`: the result in words and as HTML
 """
 
 import lazy_loader

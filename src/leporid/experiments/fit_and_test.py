@@ -242,7 +242,7 @@ def train_to_folder(
     folder: Path,
     model: str,
     split: Split,
-    init: str | None,
+    init: str | InitialEmbeddings | None,
     *,
     dataset: str,
     seed: int = 123,

@@ -91,7 +91,7 @@ class Cell(_Question):
 @lru_cache(maxsize=2)
 def load_split(source: str, core: int, protocol: str, min_rating: float | None = None) -> Split:
     """The split of a data set under a protocol; the last two are kept in memory."""
-    data = load(source, min_rating=min_rating)
+    data = load(source, min_rating=min_rating, progress=False)
     return split_by(data.core(core) if core > 1 else data, protocol)
 
 

@@ -78,8 +78,8 @@ def tune(
     _check(metric, trials, split)
     part: Part = "test" if inner_validation else "valid"
     split = inner_validation_split(split) if inner_validation else split
+    check_space(space or cls.search_space, {f.name for f in fields(cls.config_class)}, cls.name)
     searched = {k: v for k, v in (space or cls.search_space).items() if k not in fixed}
-    check_space(searched, {f.name for f in fields(cls.config_class)}, cls.name)
     fixed = {**cls.recipe_settings(named_recipe(cls, recipe), split.train), **fixed}
     defaults = _complete(cls, fixed)
     question = {
@@ -248,9 +248,11 @@ def _ask(
             }
         )
     chosen: dict[str, Any] = {}
+    # A condition may be about a setting that is not searched.
+    given = {name: value for name, value in defaults.items() if name not in space}
     trial = study.ask()
     for name, dim in space.items():
-        if not active(dim, chosen):
+        if not active(dim, {**given, **chosen}):
             continue
         if isinstance(dim, Choice):
             chosen[name] = dim.options[trial.suggest_categorical(name, range(len(dim.options)))]

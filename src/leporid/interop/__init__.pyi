@@ -1,6 +1,7 @@
 from .formats import BENCHMARK_LINES as BENCHMARK_LINES
 from .formats import CONFIG_LINES as CONFIG_LINES
 from .formats import FORMATS as FORMATS
+from .formats import INITIALIZE_LINES as INITIALIZE_LINES
 from .formats import read_any as read_any
 from .formats import read_embeddings as read_embeddings
 from .formats import write_benchmark as write_benchmark

@@ -51,6 +51,13 @@ preload_weight:
 """
 """RecBole then gives the vectors, in its own row order, by `dataset.get_preload_weight("uid")`
 and `("iid")`; its models do not read them by themselves, `leporid.initialize` puts them in."""
+INITIALIZE_LINES = """\
+tokens = dataset.field2id_token
+ids = {"users": [None, *tokens["user_id"][1:]], "items": [None, *tokens["item_id"][1:]]}
+tables = {"users": "user_embedding", "items": "item_embedding"}
+leporid.initialize(model, **tables, embeddings="%s", id_map=ids, padding_idx=0)
+"""
+"""What puts the vectors into a RecBole model that is built; %s is the folder of the files."""
 BENCHMARK_LINES = "benchmark_filename: [train, valid, test]\n"
 """RecBole then reads the three files in place of `NAME.inter`, and splits nothing itself."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -85,14 +85,15 @@ def to_implicit(
     embeddings: InitialEmbeddings,
     *,
     id_map: Mapping[str, Any] | None = None,
-    scale: float = 1.0,
+    scale: float | Literal["auto"] = "auto",
     standardize: bool = True,
 ) -> Any:
     """Set `user_factors` and `item_factors`, from which `model.fit` then trains.
 
     Row r of the factors is row r (column r) of the matrix given to `fit`: the order of
     `Interactions.csr()`. With another order, `id_map={'users': ids by row, 'items': ...}`.
-    Returns the model.
+    `scale="auto"` gives standardised rows a length of 1 on average, and leaves others as they are:
+    implicit's BPR does not learn from longer ones. Returns the model.
     """
     kind = type(model).__name__
     if kind not in _EXTRA_COLUMNS or not type(model).__module__.startswith("implicit.cpu"):
@@ -104,6 +105,8 @@ def to_implicit(
         needed = f"make it with factors={embeddings.users.dim}, as the embeddings have"
         raise ConfigError(f"{kind} has {model.factors} factors: {needed}")
     dtype = np.dtype(getattr(model, "dtype", np.float32))
+    if scale == "auto":
+        scale = embeddings.users.dim**-0.5 if standardize else 1.0
     prepared = embeddings.standardized(scale) if standardize else embeddings
     factors = []
     for (side, embedding, ids), extra in zip(prepared.sides(), _EXTRA_COLUMNS[kind], strict=True):

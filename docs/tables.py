@@ -1,0 +1,309 @@
+"""The tables that `make_pages.py` puts between the markers of a page, each from its records."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from leporid.experiments import RunRecord
+from reproduction.gains import have_seen, initialisation_gains
+from reproduction.leaderboard import BASES, FAMILIES, Difference, Log
+from reproduction.store import PackedResults
+
+ROWS = 10
+"""So many rows of a table are shown; the others are folded away."""
+
+
+def table(columns: list[str], rows: list[list[str]], words: int = 1) -> str:
+    """A Markdown table; all columns but the first `words` are set right."""
+    lines = [columns, ["---"] * words + ["---:"] * (len(columns) - words), *rows]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def folded(text: str, rows: int = ROWS) -> str:
+    """Every table of a page that is longer: its first rows, and all of it to unfold."""
+
+    def fold(found: re.Match[str]) -> str:
+        lines = found[0].strip().splitlines()
+        count = len(lines) - 2
+        if count <= rows:
+            return found[0]
+        short, whole = "\n".join(lines[: rows + 2]), "\n".join(lines)
+        title = f"<summary>all {count} rows</summary>"
+        return f'{short}\n\n<details markdown="1">{title}\n\n{whole}\n\n</details>\n'
+
+    return re.sub(r"(?:^\|.*\n)+", fold, text, flags=re.MULTILINE)
+
+
+def short_table(logs: list[Log]) -> str:
+    """NDCG@10 on test by log: the classical model that is best on validation, SASRec and DLR2."""
+    classical = {m for name in list(FAMILIES)[:4] for m in FAMILIES[name]} - {"bpr", "ncf"}
+    rows = []
+    for log in logs:
+        found = [row for row in log.run if row.model in classical]
+        best = max(found, key=lambda row: row.mean("NDCG@10", "valid_metrics"), default=None)
+        cells = [best, log.row("sasrec", "leporid"), log.row("dlr2", "leporid")]
+        values = [row.mean("NDCG@10") if row else -1.0 for row in cells]
+        shown = [
+            "not run yet" if row is None else f"**{v:.4f}**" if v == max(values) else f"{v:.4f}"
+            for row, v in zip(cells, values, strict=True)
+        ]
+        shown[0] += f" {best.model}" if best else ""
+        rows.append([log.name, *shown])
+    return table(["log", "best classical model", "SASRec", "DLR2"], rows)
+
+
+def first_screen(logs: list[Log], found: list[Difference], record: dict[str, Any]) -> str:
+    """The README's first sentences: your own model, the default model, where it does not help."""
+    [own] = [row for row in record["rows"] if row["log"] == "ml-100k"]
+    rivals = Counter(d.gain.outcome for d in found if d.second.name == "sasrec from leporid")
+    pairs = [d for d in found if d.same_model and d.second.init == "random"]
+    ours = Counter(d.gain.outcome for d in pairs)
+    dlr2 = Counter(d.gain.outcome for d in pairs if d.first.model == "dlr2")
+    percent = 100 * own["difference"] / own["NDCG@10, random"]
+    above = sum(row["low"] > 0 for row in record["rows"])
+    return (
+        f"- **Your own model learns sooner.** A two-tower model in plain PyTorch on MovieLens-100K "
+        f"needs {own['LEPORID is there after']} steps\n  instead of {own['best step, random']} for "
+        f"the same quality, and ends {percent:.0f}% higher in NDCG@10. It ends above on {above} of "
+        f"{len(record['rows'])} logs.\n"
+        f"- **A strong default.** DLR2 is above SASRec on {rivals['above']} of {rivals.total()} "
+        f"public logs and below on {rivals['below'] or 'none'}.\n"
+        f"- **Where it does not help.** DLR2 itself ends level from random embeddings on "
+        f"{dlr2['level']} of {dlr2.total()} logs. Over eight models\n  LEPORID is above random in "
+        f"{ours['above']} of {ours.total()} pairs of log and model, and below in {ours['below']}."
+    )
+
+
+def outcome_table(found: list[Difference], of: str) -> str:
+    """How often LEPORID is above, level and below, by the other initialiser or by the model."""
+    own = [d for d in found if d.same_model and (of == "init" or d.second.init == "random")]
+    names = dict.fromkeys(d.second.init if of == "init" else d.first.model for d in own)
+    if of == "init":
+        names = {name: None for name in BASES if name in names}
+    rows = []
+    for name in names:
+        counts = Counter(
+            d.gain.outcome
+            for d in own
+            if name == (d.second.init if of == "init" else d.first.model)
+        )
+        values = [counts.total(), counts["above"], counts["level"], counts["below"]]
+        rows.append([str(name), *map(str, values)])
+    first = "against" if of == "init" else "model"
+    return table([first, "comparisons", "above", "level", "below"], rows)
+
+
+def two_tower_table(record: dict[str, Any]) -> str:
+    """Steps and quality of the two-tower model by log."""
+    rows = []
+    for row in record["rows"]:
+        reached = row["LEPORID is there after"]
+        ends = f"{row['difference']:+.4f} [{row['low']:+.4f}, {row['high']:+.4f}]"
+        values = [row[k] for k in ("NDCG@10, random", "LEPORID")]
+        tail = [row[k] for k in ("tail users, random", "tail users, LEPORID")]
+        numbers = [f"{value:.4f}" for value in (*values, *tail)]
+        steps = [str(row["best step, random"]), "never" if reached is None else str(reached)]
+        rows.append([row["log"], *steps, *numbers[:2], ends, *numbers[2:]])
+    columns = ["log", "best step, random", "LEPORID is there after", "NDCG@10, random", "LEPORID"]
+    return table([*columns, "difference", "tail users, random", "LEPORID"], rows)
+
+
+def probe_table(record: dict[str, Any]) -> str:
+    """NDCG@10 of embeddings alone by log, and what the adaptive form chose."""
+    found: dict[str, dict[str, Any]] = {}
+    for row in record["rows"]:
+        line = found.setdefault(row["log"], {})
+        line[row["vectors"]] = f"{row['NDCG@10']:.4f}"
+        if row["vectors"] == "adapted":
+            chosen = row["chosen"]
+            power = chosen.get("popularity_power")
+            line["chosen"] = f"alpha {chosen['alpha']:g}, {chosen['lengths']} {power or ''}".strip()
+    columns = ["adapted", "leporid", "le", "svd", "chosen"]
+    return table(["log", *columns], [[log, *(r[c] for c in columns)] for log, r in found.items()])
+
+
+def growth_table(record: dict[str, Any]) -> str:
+    """Seconds and memory of the exact method and of landmarks by the number of users."""
+    rows = [
+        [f"{r['users']:,}", r["method"], f"{r['seconds']:.0f}", f"{r['peak MB']:,.0f}"]
+        for r in record["rows"]
+        if r["method"] != "approximate"
+    ]
+    return table(["users", "method", "seconds", "peak MB"], rows, words=2)
+
+
+def scale_table(record: dict[str, Any]) -> str:
+    """Each model's default scale beside what every scale reached; the best is bold."""
+    scales = [key for key in record["rows"][0] if key not in ("model", "default", "steps")]
+    lines = [
+        "| model | default | " + " | ".join(scales) + " |",
+        "|---|---:|" + "---:|" * len(scales),
+    ]
+    for row in record["rows"]:
+        best = max(row[scale] for scale in scales)
+        cells = [f"**{row[s]:.4f}**" if row[s] == best else f"{row[s]:.4f}" for s in scales]
+        lines.append(f"| {row['model']} | {row['default']:g} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def gain_table(records: list[RunRecord], root: Path) -> str:
+    """Random against LEPORID vectors on test, one line per model and recipe."""
+    lines = [
+        "| model | history | seeds | HR@10 random | HR@10 LEPORID | F1@10 random | F1@10 LEPORID "
+        "| HR@10 gain (95% interval) |",
+        "|---|---|---:|---:|---:|---:|---:|---:|",
+    ]
+    for row in initialisation_gains(records, root):
+        recipe = None if row["recipe"] == "-" else row["recipe"]
+        runs = [
+            r for r in records if (r.model, r.recipe) == (row["model"], recipe) and not r.variant
+        ]
+        sides = {init: [r for r in runs if r.init == init] for init in ("random", "leporid")}
+        f1 = {init: sum(r.metrics["F1@10"] for r in of) / len(of) for init, of in sides.items()}
+        seeds = "/".join(dict.fromkeys(str(len(of)) for of in sides.values()))
+        lines.append(
+            f"| {row['model']}{f' ({recipe})' if recipe else ''} | {row['has seen']} | {seeds} "
+            f"| {row['random HR@10']:.4f} | {row['leporid HR@10']:.4f} "
+            f"| {f1['random']:.4f} | {f1['leporid']:.4f} "
+            f"| {row['gain']:+.4f} ({row['low']:+.4f} to {row['high']:+.4f}) |"
+        )
+    return "\n".join(lines)
+
+
+def baseline_table(untuned: list[RunRecord], tuned: list[RunRecord]) -> str:
+    """The classical models with their defaults and tuned, HR@10 / F1@10 on test; best last."""
+
+    def quality(record: RunRecord) -> str:
+        return f"{record.metrics['HR@10']:.4f} / {record.metrics['F1@10']:.4f}"
+
+    lines = [
+        "| model | history | untuned | tuned | window | F1@10 on validation | trials |",
+        "|---|---|---:|---:|---:|---:|---:|",
+    ]
+    defaults = {record.model: record for record in untuned}
+    for run in sorted(tuned, key=lambda record: record.metrics["HR@10"]):
+        plain, trials = defaults[run.model], run.extra["tuning"]["trials"]
+        window = (run.config["window"] or "all") if "window" in run.config else "-"
+        seen = have_seen([plain, run])
+        valid = " to ".join(f"{r.valid_metrics['F1@10']:.4f}" for r in (plain, run))
+        lines.append(
+            f"| `{run.model}` | {seen} | {quality(plain)} | {quality(run)} "
+            f"| {window} | {valid} | {trials} |"
+        )
+    return "\n".join(lines)
+
+
+def study_table(studies: list[dict[str, Any]]) -> str:
+    """Trials with the same settings from both starts: who is ahead, and by how much."""
+    values: dict[str, dict[str, dict[str, float]]] = {}
+    for study in studies:
+        sides = values.setdefault(study["model"], {})
+        sides[study["init"]] = {repr(t["settings"]): t["value"] for t in study["trials"]}
+    lines = [
+        "| model | settings | LEPORID ahead | mean, random | mean, LEPORID | worst, random "
+        "| worst, LEPORID | best, random | best, LEPORID |",
+        "|---|---:|---:|---:|---:|---:|---:|---:|---:|",
+    ]
+    for model, sides in values.items():
+        random, leporid = sides["random"], sides["leporid"]
+        both = [(random[key], leporid[key]) for key in random if key in leporid]
+        ahead = sum(ours > other for other, ours in both)
+        columns = [[pair[side] for pair in both] for side in (0, 1)]
+        cells = [sum(column) / len(column) for column in columns]
+        cells += [min(column) for column in columns]
+        cells += [max(sides[init].values()) for init in ("random", "leporid")]
+        numbers = " | ".join(f"{cell:.4f}" for cell in cells)
+        lines.append(f"| {model} | {len(both)} | {ahead} | {numbers} |")
+    return "\n".join(lines)
+
+
+def landmark_table(record: dict[str, Any], results: Path) -> str:
+    """Time and angle of each share of landmarks beside what DLR2 makes of the vectors."""
+    exact = [
+        r
+        for r in PackedResults(results).records("ml-1m-r3", ["initialisers"])
+        if (r.model, r.init) == ("dlr2", "leporid")
+    ]
+    runs = {"all": exact}
+    for run in PackedResults(results).records("ml-1m-r3", ["landmarks"]):
+        share = run.extra["cell"]["init_settings"]["landmarks"]
+        runs.setdefault(f"1/{round(1 / share)}", []).append(run)
+    lines = [
+        "| landmarks | rows | seconds | mean angle | first 16 | seeds | HR@10 | F1@10 |",
+        "|---|---:|---:|---:|---:|---:|---:|---:|",
+    ]
+    shown: set[str] = set()
+    for row in record["rows"]:
+        # The first row of a share is the K that `landmarks=` takes.
+        found = runs.get(row["landmarks"], [])
+        if row["landmarks"] in shown or not found:
+            continue
+        shown.add(row["landmarks"])
+        angles = [row.get(key) for key in ("mean angle", "mean angle, first 16")]
+        means = [sum(r.metrics[m] for r in found) / len(found) for m in ("HR@10", "F1@10")]
+        cells = [row["landmarks"], str(row["rows"]), f"{row['seconds']:.2f}"]
+        cells += ["-" if angle is None or angle == "" else f"{angle:.1f}" for angle in angles]
+        cells += [str(len(found)), *(f"{mean:.4f}" for mean in means)]
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def chosen_table(record: dict[str, Any], task: str, columns: dict[str, tuple[str, str]]) -> str:
+    """Of the record of cold items one line per log and model; columns: heading -> (what, value)."""
+    cells: dict[tuple[str, str], dict[tuple[str, str], Any]] = {}
+    for row in record["rows"]:
+        if row["task"] == task:
+            line = cells.setdefault((row["log"], row["model"]), {})
+            line |= {(row["what"], key): value for key, value in row.items()}
+    lines = ["| log | model | seeds | " + " | ".join(columns) + " |"]
+    lines.append("|---|---|---:|" + "---:|" * len(columns))
+    for key, line in cells.items():
+        seeds = line[next(iter(columns.values()))[0], "seeds"]
+        shown = (
+            "" if (value := line.get(column)) is None
+            else f"{value:.{1 if column[1] == 'seconds' else 4}f}"
+            for column in columns.values()
+        )  # fmt: skip
+        lines.append("| " + " | ".join([*key, str(seeds), *shown]) + " |")
+    return "\n".join(lines)
+
+
+COLD = {
+    "cold: content neighbours": ("content neighbours", "cold"),
+    "extended": ("grown", "cold"),
+    "equal ranks": ("grown, places as content neighbours", "cold"),
+    "warm: no cold items": ("grown, no places", "warm"),
+    "extended ": ("grown", "warm"),
+    "equal ranks ": ("grown, places as content neighbours", "warm"),
+}
+"""Columns of the table of cold items: heading, and (row, value) of the record."""
+GROWN = {
+    "new: retrained": ("retrained", "new"),
+    "extended": ("grown by content and interactions", "new"),
+    "and 300 steps": ("grown by content and interactions, 300 steps", "new"),
+    "old: retrained": ("retrained", "old"),
+    "extended, 300 steps": ("grown by content and interactions, 300 steps", "old"),
+    "seconds: retrained": ("retrained", "seconds"),
+    "extended ": ("grown by content and interactions", "seconds"),
+    "and 300 steps ": ("grown by content and interactions, 300 steps", "seconds"),
+}
+
+
+def new_users_table(runs: list[dict[str, Any]], models: tuple[str, ...]) -> str:
+    """NDCG@10 by the number of items given of a new user, mean over the seeds.
+
+    Of DLR2 the runs with a blank user row, as `recommend_history` has it.
+    """
+    given = list(runs[0]["given"])
+    found: dict[tuple[str, str], list[dict[str, dict[str, float]]]] = {}
+    for run in runs:
+        if run["model"] in models and run["row"] != "placed":
+            found.setdefault((run["log"], run["model"]), []).append(run["given"])
+    rows = []
+    for key, values in found.items():
+        means = (sum(v[n]["NDCG@10"] for v in values) / len(values) for n in given)
+        rows.append([*key, str(len(values)), *(f"{mean:.4f}" for mean in means)])
+    return table(["log", "model", "seeds", *(f"{n} given" for n in given)], rows, words=2)

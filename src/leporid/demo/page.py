@@ -1,0 +1,75 @@
+"""The result of the demonstration in sentences, and as an HTML page."""
+
+from __future__ import annotations
+
+import html
+from pathlib import Path
+from typing import Any
+
+from leporid.demo.stages import METRIC, DemoResult
+from leporid.html import draw_bars, figure_html, new_figure, rows_html, write_report
+
+
+def headline(result: DemoResult) -> str:
+    """The first line: what ten recommendations are worth, beside the bestsellers."""
+    hits = {row["model"]: round(100 * row["users with a hit"]) for row in result.rows}
+    return (
+        f"Of 100 users {hits['DLR2']} find something they chose later among ten recommendations; "
+        f"with the bestsellers {hits['TopPop']}."
+    )
+
+
+def sentences(result: DemoResult) -> dict[str, str]:
+    """Heading and text of each part."""
+    random, leporid = (result.curves[name] for name in ("random", "LEPORID"))
+    best = max(random, key=lambda step: random[step])
+    reached = next((s for s, value in leporid.items() if value >= random[best]), None)
+    pace = "does not reach that" if reached is None else f"has that after {reached:,}"
+    hits = [round(100 * row["users with a hit"]) for row in result.paper_rows]
+    compared = [f"{c.describe()}." for c in (*result.comparisons, result.everyone)]
+    return {
+        "1. Embeddings in seconds": f"{result.stats['users']:,} users and "
+        f"{result.stats['items']:,} items of {result.source} have LEPORID embeddings after "
+        f"{result.vector_seconds:.1f} s.",
+        "2. In your own model": f"A two-tower model in plain PyTorch, three seeds. From random "
+        f"embeddings of the same scale it is best after {best:,} steps (validation {METRIC} "
+        f"{random[best]:.3f}); from LEPORID's it {pace}. On test {compared[-1]} "
+        f"For tail users the difference is {result.tail.difference:+.4f} "
+        f"[{result.tail.low:+.4f}, {result.tail.high:+.4f}].",
+        "3. The default model": f"DLR2 with its default recipe, from LEPORID embeddings, on test. "
+        f"{' '.join(compared[:-1])}",
+        f"4. Ten recommendations for user {result.user}": "The user is drawn at random. Last "
+        f"chosen, oldest first: {'; '.join(result.history)}.",
+        "5. The paper's own experiment": "DLR2 with the paper's recipe and its smallest network "
+        f"depends on its initial embeddings: of 100 users {hits[0]} have a hit from random ones, "
+        f"{hits[1]} from LEPORID's. The default recipe of part 3 depends on them far less.",
+    }
+
+
+def write_page(result: DemoResult, path: Path) -> Path:
+    """Write the page; returns its path."""
+    hits = {row["model"]: 100 * row["users with a hit"] for row in result.rows}
+    bars = draw_bars(list(hits), list(hits.values()), [None] * len(hits), "of 100 users")
+    shown = (
+        "",
+        figure_html(_curves(result), "Two-tower model, mean of three seeds"),
+        figure_html(bars, "Users who find something they chose later among ten")
+        + rows_html(result.rows, "On test; baselines with their default settings"),
+        rows_html(result.picks, "The ten best of the items the user does not have"),
+        rows_html(result.paper_rows, "DLR2, recipe `paper`, on test"),
+    )
+    parts = zip(sentences(result).items(), shown, strict=True)
+    sections = [(head, f"<p>{html.escape(text)}</p>{more}") for (head, text), more in parts]
+    return write_report(path, "leporid: a demonstration", sections, headline(result))
+
+
+def _curves(result: DemoResult) -> Any:
+    figure, axes = new_figure(6.4, 3.2)
+    for name, colour in (("random", "tab:gray"), ("LEPORID", "tab:orange")):
+        curve = result.curves[name]
+        axes.plot(list(curve), list(curve.values()), color=colour, linewidth=2, label=name)
+    axes.set_xlabel("optimiser steps")
+    axes.set_ylabel(f"validation {METRIC}")
+    axes.legend(frameon=False, loc="lower right")
+    axes.grid(visible=True, alpha=0.3)
+    return figure
