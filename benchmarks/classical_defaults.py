@@ -2,7 +2,8 @@
 
 `python -m benchmarks.classical_defaults --out FOLDER --data FOLDER` fits the settings of `POOL` on
 the logs, in random order until its seconds are over, and writes the validation NDCG@10 of each for
-every window. benchmarks/records/classical_defaults.json is what it wrote.
+every window. With `--defaults` it fits every model as it comes instead, in one process.
+benchmarks/records/classical_defaults.json is what both wrote.
 """
 
 from __future__ import annotations
@@ -110,6 +111,24 @@ def _trial(split: Any, model: str, settings: dict[str, Any]) -> dict[str, Any]:
     return {"valid": values, "fit_seconds": round(seconds, 2)}
 
 
+def defaults(arguments: argparse.Namespace) -> None:
+    """Every model as it comes on every log: its validation NDCG@10, window and seconds."""
+    import leporid
+
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    with (arguments.out / "defaults.jsonl").open("a") as out:
+        for log, model in itertools.product(LOGS, POOL):
+            split = sampled_split(arguments.data, log)
+            began = time.perf_counter()
+            fitted: Any = leporid.train(model, split, progress=False)
+            seconds = round(time.perf_counter() - began, 2)
+            table = leporid.evaluate(fitted, split, at=(10,), part="valid", metrics=("NDCG",))
+            row = {"log": log, "model": model, "window": fitted.config.window}
+            row |= {"valid": round(table.mean()["NDCG@10"], 6), "fit_seconds": seconds}
+            out.write(json.dumps(row) + "\n")
+            out.flush()
+
+
 def _work(arguments: argparse.Namespace, worker: int, tasks: Any, end: float) -> None:
     warnings.simplefilter("ignore")
     splits: dict[str, Any] = {}
@@ -161,4 +180,6 @@ if __name__ == "__main__":
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--workers", type=int, default=15)
     parser.add_argument("--seconds", type=float, default=560)
-    run(parser.parse_args())
+    parser.add_argument("--defaults", action="store_true")
+    chosen = parser.parse_args()
+    defaults(chosen) if chosen.defaults else run(chosen)
