@@ -106,9 +106,9 @@ def filled() -> dict[str, dict[str, Callable[[], str]]]:
         return tables.gain_table(store.records(dataset, groups), RESULTS)
 
     def studies() -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = read_json(RESULTS / "ml-1m-r3" / "inner-validation-studies.json")[
-            "studies"
-        ]
+        found: list[dict[str, Any]] = read_json(
+            RESULTS / "ml-1m-r3" / "inner-validation-studies.json"
+        )["studies"]
         return found
 
     return {

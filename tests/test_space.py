@@ -39,3 +39,8 @@ def test_names_and_conditions_must_exist() -> None:
         check_space({"b": Int(1, 2)}, {"a"}, "toy")
     with pytest.raises(ConfigError, match="'a' depends on 'b', which must come first"):
         check_space({"a": Int(1, 2, when={"b": (1,)}), "b": Int(1, 2)}, {"a", "b"}, "toy")
+
+
+def test_a_word_lies_in_no_range() -> None:
+    assert "auto" not in Int(1, 5)
+    assert 3 in Int(1, 5)

@@ -31,7 +31,7 @@ def test_without_a_name_it_lists_everything_it_makes(
 ) -> None:
     run(monkeypatch)
     listed = [line.split()[0] for line in capsys.readouterr().out.splitlines()]
-    assert listed == [*command.OUTPUTS, *command.PAGES]
+    assert listed == [*command.OUTPUTS, *command.PAGES, *command.WORK]
 
 
 def test_an_unknown_name_is_answered_with_the_closest_one(monkeypatch: pytest.MonkeyPatch) -> None:

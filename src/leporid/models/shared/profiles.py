@@ -32,7 +32,7 @@ class ProfileConfig(Config):
 
 
 WINDOWS = (None, 20, 10, 5)
-WINDOW_SPACE: SearchSpace = {"window": Choice(*WINDOWS)}
+WINDOW_SPACE: SearchSpace = {"window": Choice("auto", *WINDOWS)}
 _NEIGHBOURS, _USERS = 100, 2000
 """Of the item neighbours that find the window, and how many users they are asked for."""
 
