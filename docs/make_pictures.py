@@ -115,7 +115,7 @@ def draw_gains(found: list[Difference]) -> Any:
         axes.set_yscale("symlog", linthresh=10)
         axes.yaxis.set_major_locator(FixedLocator([-50, -20, -10, -5, 0, 5, 10, 20, 50, 100, 500]))
         axes.yaxis.set_major_formatter("{x:+.0f}%")
-        axes.set_ylabel(f"HR@10 of LEPORID against {base}")
+        axes.set_ylabel(f"NDCG@10 of LEPORID against {base}")
         axes.legend(fontsize="small", ncols=8, loc="lower center", bbox_to_anchor=(0.5, 1))
         axes.spines[["top", "right"]].set_visible(False)
     axes.set_xlabel("log and density of its training part, sparsest first")

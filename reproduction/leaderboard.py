@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from scipy.stats import friedmanchisquare, rankdata, studentized_range
 
 from leporid.artifacts import read_json
-from leporid.evaluation import Comparison
+from leporid.evaluation import Comparison, holm
 from leporid.experiments import ExperimentSpec, RunRecord, read_experiment
 from leporid.html import fill_template
 from reproduction.gains import have_seen, paired_gains
@@ -172,7 +172,7 @@ class Log:
 
 @dataclass(frozen=True)
 class Difference:
-    """HR@10 of one row against another's on one log."""
+    """NDCG@10 of one row against another's on one log, p-values adjusted within its family."""
 
     log: Log
     first: Row
@@ -183,6 +183,11 @@ class Difference:
     def same_model(self) -> bool:
         """Whether the rows differ in the initialiser alone."""
         return self.first.model == self.second.model
+
+    @property
+    def family(self) -> str:
+        """What is compared: LEPORID with one other initialiser, or DLR2 with one rival."""
+        return f"initialiser {self.second.init}" if self.same_model else self.second.name
 
 
 @dataclass(frozen=True)
@@ -310,9 +315,13 @@ def differences(logs: Sequence[Log], root: str | Path) -> list[Difference]:
         rows = [(log.row(m, "leporid"), log.row(m, b)) for b in BASES for m in log.spec.models]
         rows += [(log.row("dlr2", "leporid"), log.row(*rival)) for rival in RIVALS]
         pairs = [(first, second) for first, second in rows if first and second]
-        gains = paired_gains([(a.records, b.records) for a, b in pairs], root)
+        gains = paired_gains([(a.records, b.records) for a, b in pairs], root, METRIC)
         compared += [Difference(log, *pair, g) for pair, g in zip(pairs, gains, strict=True) if g]
-    return compared
+    adjusted: dict[int, Comparison] = {}
+    for family in {difference.family for difference in compared}:
+        places = [i for i, difference in enumerate(compared) if difference.family == family]
+        adjusted |= dict(zip(places, holm(compared[i].gain for i in places), strict=True))
+    return [replace(difference, gain=adjusted[i]) for i, difference in enumerate(compared)]
 
 
 def best_of_families(logs: Sequence[Log]) -> list[dict[str, Any]]:
