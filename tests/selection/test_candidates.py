@@ -19,7 +19,6 @@ from leporid.selection.candidates import (
     classical_candidates,
     neural_models,
     variant,
-    with_windows,
 )
 from leporid.selection.evaluator import TrialEvaluator
 from leporid.selection.events import open_journal
@@ -77,13 +76,6 @@ def test_an_order_is_found_and_no_network_is_left_out() -> None:
     assert neural_models(timed)[:2] == ["dlr2", "sasrec"]
     assert sorted(neural_models(SPARSE)) == sorted(neural_models(DENSE))
     assert neural_models(DENSE, ["ncf"]) == ["ncf"]
-
-
-def test_windows_are_all_but_the_default() -> None:
-    plain = Candidate(model="ease", settings={"l2": 3.0})
-    windows = {c.settings["window"] for c in with_windows(plain)}
-    config: Any = models.get("ease").config_class()
-    assert windows == {None, 5, 10, 20} - {config.window}
 
 
 @pytest.mark.parametrize("model", ["ease", "itemknn", "slim", "rp3beta", "sasrec", "toppop"])

@@ -252,7 +252,7 @@ def test_what_cannot_be_is_refused_at_once() -> None:
 
 
 def test_an_interrupt_keeps_the_best_so_far(monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupted(search: Search, phase: str, place: int) -> None:
+    def interrupted(search: Search, place: int) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(schedule, "vary", interrupted)

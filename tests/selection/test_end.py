@@ -12,7 +12,7 @@ import pytest
 import leporid
 from leporid.artifacts import read_object
 from leporid.errors import DataError
-from leporid.experiments import Journal, read_run
+from leporid.experiments import Journal, claim, read_run
 from leporid.models import Recommender, find_model
 from leporid.selection import Choice, finalise, schedule
 from leporid.selection import answer as answer_files
@@ -213,6 +213,17 @@ def test_an_answer_of_an_older_version_is_not_replaced_by_a_worse_one(
     fallback = Decision((Candidate(model="toppop"),), (1,), None)
     monkeypatch.setattr(finalise, "_finalists", lambda *_: iter([fallback]))
     assert choose(folder, MORE).winner == kept["winner"]
+
+
+def test_one_process_searches_a_folder_at_a_time(searched: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "out"
+    shutil.copytree(searched, folder)
+    with (
+        claim(folder / "search" / "journal.jsonl.claims" / "search"),
+        pytest.raises(DataError, match="another process is searching in"),
+    ):
+        choose(folder)
+    assert find_model(folder) is None
 
 
 def test_a_damaged_summary_is_a_sentence(whole: Path, tmp_path: Path) -> None:

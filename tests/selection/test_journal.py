@@ -22,7 +22,7 @@ LINES: dict[str, dict[str, Any]] = {
     "left out": {"model": "ease", "why": "it is slow"},
     "inits": {"values": {}},
     "plan": {"settings": {}, "speeds": {}},
-    "round": {"phase": "early", "candidates": [EASE]},
+    "round": {"candidates": [EASE]},
     "chosen": {"label": "ease", "budget": 60.0},
     "decided": {
         **{"members": ["a"], "weights": [1], "value": 0.5},

@@ -16,11 +16,12 @@ from hypothesis import strategies as st
 
 from leporid.errors import DataError, TrainingInterruptedError
 from leporid.selection.budget import OutOfTimeError, Timer
-from leporid.selection.candidates import FULL, RUNGS, SMALL, Candidate, Outcome
+from leporid.selection.candidates import FULL, RUNGS, SMALL, Candidate, Result
 from leporid.selection.events import open_journal, seconds_spent
 from leporid.selection.search import Search
 
 USERS = 60
+FACTS: dict[str, Any] = {"fit_seconds": 0.5, "ranking_seconds": 0.5, "ms": 1.0, "bytes": 1}
 
 
 class Killed(BaseException):
@@ -37,8 +38,12 @@ class World:
     now: float = 0.0
     done: list[tuple[str, int]] = field(default_factory=list)
     broken: frozenset[str] = frozenset()
-    workers: Any = None
     metric: str = "NDCG@10"
+
+    @property
+    def estimates(self) -> World:
+        """Its prices are known."""
+        return self
 
     def clock(self) -> float:
         return self.now
@@ -50,7 +55,7 @@ class World:
     def finish(self, candidate: Candidate) -> float:
         return 2 * self.price[candidate.model]
 
-    def evaluate(self, candidate: Candidate, rung: int, until: float) -> Outcome:
+    def evaluate(self, candidate: Candidate, rung: int, until: float) -> Result:
         if candidate.model in self.broken:
             raise DataError("it cannot be fitted")
         self.now += self.cost(candidate, rung)
@@ -61,20 +66,10 @@ class World:
         self.done.append((candidate.key, rung))
         return self.recall(candidate, rung)
 
-    def order(self, candidate: Candidate, rung: int) -> tuple[Any, ...]:
-        return self.recall, candidate, rung
-
-    def receive(self, candidate: Candidate, rung: int, task: Any) -> Outcome:
-        if task is None:
-            raise OutOfTimeError("late")
-        outcome: Outcome = task.result()
-        return outcome
-
-    def recall(self, candidate: Candidate, rung: int) -> Outcome:
-        users = round(RUNGS[rung] * USERS)
-        noise = np.random.default_rng(0).normal(0, 0.01, (users, 1))
-        facts: dict[str, Any] = {"ms": 1.0, "bytes": 1}
-        return Outcome(self.quality[candidate.init or candidate.model] + noise, 1.0, facts)
+    def recall(self, candidate: Candidate, rung: int, at: float = 0.0) -> Result:
+        noise = np.random.default_rng(0).normal(0, 0.01, (USERS, 1))
+        values = self.quality[candidate.init or candidate.model] + noise
+        return Result(candidate, rung, values, FACTS, at)
 
 
 def field_of(world: World) -> list[Candidate]:
@@ -87,7 +82,7 @@ def search_of(world: World, folder: Path, budget: float = 1e6, **how: Any) -> Se
 
 
 def both_rungs(search: Search, candidates: list[Candidate]) -> None:
-    """All on a few users, then all on everyone."""
+    """All for a few steps, then all to the end."""
     for rung in (SMALL, FULL):
         search.round(candidates, rung)
 
@@ -174,7 +169,7 @@ def test_a_crash_of_one_candidate_is_noted_and_an_interrupt_is_not(tmp_path: Pat
     assert search.journal.of("failed")[0]["why"] == "KeyError 'a'"
     assert len(search.finished) == 1
 
-    def interrupted(*_: object, **how: object) -> Outcome:
+    def interrupted(*_: object, **how: object) -> Result:
         raise TrainingInterruptedError("Ctrl-C")
 
     world.evaluate = interrupted  # type: ignore[method-assign]
@@ -186,19 +181,8 @@ def test_too_late_is_said_and_tried_again_with_more_time(tmp_path: Path) -> None
     world = World({"a": 0.3, "slow": 0.9}, {"a": 1.0, "slow": 50.0})
     search = search_of(world, tmp_path, budget=30)
     search.round(field_of(world))
-    assert [c.model for c in search.late.values()] == ["slow"]
+    assert [event["candidate"]["model"] for event in search.journal.of("late")] == ["slow"]
     more = search_of(world, tmp_path, budget=300)
     more.round(field_of(world))
     assert more.leader is not None
     assert more.leader.candidate.model == "slow"
-    assert not more.late
-
-
-def test_two_processes_share_the_work(tmp_path: Path) -> None:
-    world = World({"a": 0.3, "b": 0.4}, {"a": 1.0, "b": 1.0})
-    first, second = search_of(world, tmp_path), search_of(world, tmp_path)
-    first.round(field_of(world)[:1])
-    second.round(field_of(world))
-    first.round(field_of(world))
-    assert set(Counter(world.done).values()) == {1}
-    assert len(first.finished) == len(second.finished) == 2

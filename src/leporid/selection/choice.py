@@ -92,7 +92,6 @@ def choose(
     progress: bool | None = True,
     dataset: str | None = None,
     spent: float = 0.0,
-    workers: Any = None,
     items: str | Path | None = None,
     source: str | None = None,
     clock: Callable[[], float] = time.monotonic,
@@ -114,8 +113,6 @@ def choose(
     progress : one line per trial and fit on stderr
     dataset : name of the data in the record
     spent : seconds of the budget that are gone already (loading the log, say)
-    workers : what evaluates candidates in parallel: an object with `submit(function, *arguments)`,
-        such as a pool of `concurrent.futures` or `leporid.distributed.Workers`
     items : the file of an item table: initialisations from content take part, the report has titles
     source : the log and its options as the printed commands have them
     clock : what tells the time, in seconds
@@ -139,10 +136,13 @@ def choose(
         journal, standing = open_journal(kept, question), read_answer(folder)
         if standing is not None and standing.budget >= seconds:
             return _kept(standing, folder, f"the answer for {format_duration(standing.budget)}")
+        if not stack.enter_context(journal.claim("search")):
+            raise DataError(f"another process is searching in {folder}: wait for its end")
+        journal.reload()  # it may have ended since
         timer = Timer(seconds, seconds_spent(journal) + spent + clock() - begun, clock)
         tell = progress_lines(progress, timer, metric)
         problem = Problem.of(split, metric, seed=seed, device=device, items=items)
-        evaluator = TrialEvaluator(problem, timer, kept, workers)
+        evaluator = TrialEvaluator(problem, timer, kept)
         reserve = _RESERVE_SHARE * seconds + _RESERVE_SECONDS
         search = Search(evaluator, journal, timer, reserve=reserve, tell=tell)
         session = Session(search, folder, name, source or "LOG")
@@ -157,26 +157,21 @@ def choose(
                 # Ctrl-C once: the best so far is fitted; twice: nothing is.
                 session.notes.append("interrupted: this is the best so far")
                 session.is_interrupted = True
-        chosen = _finalised(session)
+        chosen = _finalised(session, standing)
         return chosen if output is not None else replace(chosen, folder=None)
 
 
-def _finalised(session: Session) -> Choice:
-    """The end of the search, by one process only."""
-    search, folder = session.search, session.folder
-    with search.journal.claim("finalise") as mine:
-        if not mine:
-            raise DataError(f"another process is writing the answer into {folder}: wait for it")
-        search.journal.reload()
-        standing = read_answer(folder)  # another process may have written it meanwhile
-        if standing is not None and _is_current(standing, search):
-            return _kept(standing, folder, "the search has found no better candidate")
-        done = finalise(session, standing)
-        if done is None:
-            assert standing is not None
-            return _kept(standing, folder, "nothing better could be fitted in time")
-        model, parts = done
-        return Choice(model, folder=folder, **parts)
+def _finalised(session: Session, standing: Answer | None) -> Choice:
+    """The end of the search."""
+    folder = session.folder
+    if standing is not None and _is_current(standing, session.search):
+        return _kept(standing, folder, "the search has found no better candidate")
+    done = finalise(session, standing)
+    if done is None:
+        assert standing is not None
+        return _kept(standing, folder, "nothing better could be fitted in time")
+    model, parts = done
+    return Choice(model, folder=folder, **parts)
 
 
 def _is_current(standing: Answer, search: Search) -> bool:

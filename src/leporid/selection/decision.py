@@ -10,7 +10,7 @@ from leporid.errors import DataError
 from leporid.evaluation import Comparison
 from leporid.models import pick_blend
 from leporid.selection.budget import Guard, OutOfTimeError
-from leporid.selection.candidates import FULL, Candidate, Result
+from leporid.selection.candidates import Candidate, Result
 from leporid.selection.search import Search
 
 _MAX_MEMBERS = 6
@@ -78,7 +78,7 @@ def decide(search: Search) -> Decision | None:
     finalists, left = [best], timer.left - search.end_seconds(best.candidate)
     for result in list(search.best_of_each().values())[1:]:
         # All of them must fit beside the best, so that whatever is picked can be fitted.
-        needed = evaluator.finish(result.candidate)
+        needed = evaluator.estimates.finish(result.candidate)
         if needed <= left:
             finalists.append(result)
             left -= needed
@@ -88,7 +88,7 @@ def decide(search: Search) -> Decision | None:
     lists = [evaluator.lists(result.candidate) for result in finalists]
     until = max(timer.budget - search.reserve(), timer.elapsed + _SHARE * timer.budget)
     try:
-        picked = pick_blend(lists, evaluator.part(FULL), evaluator.metric, Guard(timer, until))
+        picked = pick_blend(lists, evaluator.problem.inner, evaluator.metric, Guard(timer, until))
     except OutOfTimeError:
         return single
     if picked is None or picked[1].outcome != "above":

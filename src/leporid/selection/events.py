@@ -23,7 +23,7 @@ _FORMS: dict[str, Any] = {
     "left out": {"at": float, "model": str, "why": str},
     "inits": {"at": float, "values": dict},
     "plan": {"at": float, "settings": dict, "speeds": dict},
-    "round": {"at": float, "phase": str, "candidates": [_CANDIDATE]},
+    "round": {"at": float, "candidates": [_CANDIDATE]},
     "decided": {"at": float, "budget": float, "left": float, "value": float}
     | {"members": [str], "weights": [int], "interrupted": bool},
     "chosen": {"at": float, "label": str, "budget": float},

@@ -117,7 +117,7 @@ def _finalists(session: Session, decision: Decision | None) -> Iterator[Decision
     if decision is not None:
         yield decision
     for other in ranked:
-        fits = search.evaluator.finish(other.members[0]) < search.timer.left
+        fits = search.evaluator.estimates.finish(other.members[0]) < search.timer.left
         if fits and (decision is None or other.key != decision.key):
             yield other
     plain = Candidate(model="toppop")

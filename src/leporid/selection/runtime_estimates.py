@@ -46,31 +46,34 @@ class RuntimeEstimates:
     speeds: dict[str, float] = field(default_factory=dict)
     """Seconds per step of each network."""
     process_seconds: float = _SUBPROCESS_SECONDS
-    shares: dict[tuple[str, str], tuple[float, float]] = field(default_factory=dict)
-    """Expected and worst seconds by fit, measured on small shares of the log."""
+    shares: dict[str, tuple[float, float]] = field(default_factory=dict)
+    """Expected and worst seconds of a fit, by candidate, measured on small shares of the log."""
     steps: dict[str, int] = field(default_factory=dict)
     """Steps that each network has been trained for."""
     _seconds: dict[str, dict[str, float]] = field(default_factory=dict)
-    """`fit` and `ranking` of all users, by candidate, and by model for the last candidate."""
+    """Facts of the last trial of each candidate, and of each model."""
 
-    def cost(self, candidate: Candidate, rung: int, is_fitted: bool) -> float:
+    def cost(self, candidate: Candidate, rung: int) -> float:
         """Estimated seconds of a trial, of a training at least; 0 where nothing is known."""
-        ranking = self._before(candidate).get("ranking", 0.0) * RUNGS[rung]
+        ranking = self._ranking_seconds(candidate)
         if candidate.kind == "neural":
             done = self.steps.get(candidate.key, 0)
             steps = _MIN_TRAINED * self.stop_step(candidate, rung) - done
             return SAFETY * self.speeds.get(candidate.model, 0.0) * max(steps, 0.0) + ranking
-        return SAFETY * (0.0 if is_fitted else self.fit_seconds(candidate)) + ranking
+        return SAFETY * self.fit_seconds(candidate) + ranking
+
+    def finish(self, candidate: Candidate) -> float:
+        """Estimated seconds from the end of the search to a deployed model."""
+        return self.validated(candidate) + self.final(candidate)
 
     def fit_seconds(self, candidate: Candidate) -> float:
         """Estimated seconds of the fit of a classical model on the inner split."""
         known = self._seconds.get(candidate.key)
-        return known["fit"] if known else self._by_shares(candidate)[0]
+        return known["fit_seconds"] if known else self._by_shares(candidate)[0]
 
     def validated(self, candidate: Candidate) -> float:
         """Estimated seconds of the fit before the test, and of the test."""
-        per_user = self._before(candidate).get("ranking", 0.0) / max(len(self.problem.users), 1)
-        ranking = 1.5 * len(np.unique(self.problem.split.test.user)) * per_user + 0.2
+        ranking = 1.5 * self.problem.users_to_test * self._ranking_seconds(candidate) + 0.2
         return self._fit_on(candidate, self.problem.split.train_valid) + ranking
 
     def final(self, candidate: Candidate) -> float:
@@ -101,28 +104,27 @@ class RuntimeEstimates:
         """Whether a fit that cannot be stopped might end after `until`."""
         left = until - self.timer.elapsed
         if known := self._seconds.get(candidate.key):
-            return _DOUBT * known["fit"] > left
+            return _DOUBT * known["fit_seconds"] > left
         worst = self._by_shares(candidate)[1]
         return worst > left or _DOUBT * worst > self.timer.left
 
-    def update(self, candidate: Candidate, rung: int, facts: dict[str, Any]) -> None:
+    def update(self, candidate: Candidate, facts: dict[str, Any]) -> None:
         """Learn from a trial."""
         if candidate.kind == "neural":
             new = int(facts["steps"]) - self.steps.get(candidate.key, 0)
             if new > 0:  # with its validations: better than the few steps it was planned with
                 self.speeds[candidate.model] = facts["fit_seconds"] / new
             self.steps[candidate.key] = int(facts["steps"])
-        ranking = facts["ranking_seconds"] / RUNGS[rung]
-        seconds = {"fit": facts["fit_seconds"], "ranking": ranking}
-        self._seconds[candidate.key] = self._seconds[candidate.model] = seconds
+        self._seconds[candidate.key] = self._seconds[candidate.model] = facts
 
-    def _before(self, candidate: Candidate) -> dict[str, float]:
-        """Seconds of this candidate, or of the last one of the same model."""
-        return self._seconds.get(candidate.key) or self._seconds.get(candidate.model, {})
+    def _ranking_seconds(self, candidate: Candidate) -> float:
+        """Of this candidate, or of the last one of the same model; 0 where nothing is known."""
+        known = self._seconds.get(candidate.key) or self._seconds.get(candidate.model, {})
+        return known.get("ranking_seconds", 0.0)
 
     def _by_shares(self, candidate: Candidate) -> tuple[float, float]:
         """Expected and worst seconds of settings that have not been fitted yet."""
-        if candidate.fit_key not in self.shares:
+        if candidate.key not in self.shares:
 
             def fit(part: Split) -> object:
                 return models.get(candidate.model)(**candidate.settings).fit(part)
@@ -133,8 +135,8 @@ class RuntimeEstimates:
                     seconds = estimate_seconds(fit, self.problem.inner, enough, self.timer.clock)
             except LeporidError:  # the model refuses so few items
                 seconds = 0.0, 0.0
-            self.shares[candidate.fit_key] = seconds
-        return self.shares[candidate.fit_key]
+            self.shares[candidate.key] = seconds
+        return self.shares[candidate.key]
 
 
 def estimate_seconds(

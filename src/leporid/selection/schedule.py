@@ -17,20 +17,18 @@ import numpy as np
 
 from leporid import models
 from leporid.errors import ConfigError, DataError, GraphError, LeporidWarning
-from leporid.evaluation import combine, probe
+from leporid.evaluation import probe
 from leporid.selection.budget import Guard, OutOfTimeError, format_duration
 from leporid.selection.candidates import (
     FULL,
     RUNGS,
     SMALL,
     Candidate,
-    Result,
     by_value,
     classical_candidates,
     neural_models,
     neural_settings,
     variant,
-    with_windows,
 )
 from leporid.selection.priors import NETWORKS, expected_shares
 from leporid.selection.runtime_estimates import CONTINUED_STEPS
@@ -43,10 +41,8 @@ _SLOW = 0.03
 """Models whose fit takes more than this share of the budget have their first trial last."""
 _CHEAPER_TRIES, _DRAWS = 8, 20
 """Settings that are timed to find one that fits, of so many draws."""
-_NETWORKS_FROM = {True: 0.15, False: 0.4}
-"""Share of the budget after which networks begin, by whether the log has an order."""
-_NETWORK_SHARE = {True: 0.75, False: 0.4}
-"""Share of the time then left that networks may take, by whether the log has an order."""
+_NETWORK_SHARE = {True: 0.75, False: 0.3}
+"""Share of the time left that networks may take; more where there is an order, or a GPU."""
 _NETWORKS, _MIN_EXPECTED = 3, 0.75
 """Networks that are compared, and the share of the best one's expected quality they must have."""
 _HOPELESS = 0.5
@@ -74,24 +70,18 @@ _OPTIMISM = 0.1
 def run_schedule(search: Search, only: Sequence[str] | None = None) -> None:
     """Everything there is time for; `only` names the models that take part, None for all."""
     problem = search.evaluator.problem
-    has_order = problem.statistics["has_order"]
     everyone = classical_candidates(problem.statistics, only)
     first_trials(search, [c for c in everyone if c.model in TESTED])
     networks = _networks(search, only)
-    if networks and _has_gpu(problem.device):
-        train_networks(search, networks, share=_NETWORK_SHARE[True])
-        networks = []
+    has_gpu = bool(networks) and _has_gpu(problem.device)
+    share = _NETWORK_SHARE[has_gpu or problem.statistics["has_order"]]
+    if has_gpu:
+        train_networks(search, networks, share)
     first_trials(search, [c for c in everyone if c.model not in TESTED])
-    if networks:
-        begin = _NETWORKS_FROM[has_order] * search.timer.budget
-        for place in range(_ROUNDS):
-            is_old = place < len(_rounds(search, "early"))
-            is_time = search.journal.of("plan") or search.timer.elapsed >= begin
-            if (is_time and not is_old) or not vary(search, "early", place):
-                break
-        train_networks(search, networks, share=_NETWORK_SHARE[has_order])
+    if networks and not has_gpu:
+        train_networks(search, networks, share)
     for place in range(_ROUNDS):
-        if not vary(search, "late", place):
+        if not vary(search, place):
             break
 
 
@@ -116,19 +106,14 @@ def _has_network_time(search: Search) -> bool:
 
 
 def first_trials(search: Search, candidates: Sequence[Candidate]) -> None:
-    """Every model once, those with a slow fit last; then the windows of its profiles."""
+    """Every model once, those with a slow fit last."""
     limit, seconds = _SLOW * search.timer.budget, search.evaluator.estimates.fit_seconds
-    if search.evaluator.workers is not None:
-        search.round(affordable(search, candidate) for candidate in candidates)
     slow = []
     for candidate in candidates:
         if search.has_time and search.leader is not None and seconds(candidate) > limit:
             slow.append(candidate)
-            continue
-        done = search.round([candidate])
-        if done and search.evaluator.problem.statistics["has_order"] and search.has_time:
-            # Here, since the windows of a model need no second fit.
-            promote(search, search.round(with_windows(candidate), SMALL))
+        else:
+            search.round([candidate])
     for candidate in slow:
         search.round([affordable(search, candidate)])
 
@@ -144,44 +129,21 @@ def affordable(search: Search, candidate: Candidate) -> Candidate:
     return next((other for other in others if search.fits(other)), candidate)
 
 
-def promote(search: Search, results: Sequence[Result]) -> None:
-    """Evaluate on all users what is best, on a few of them, of each model."""
-    best = {name: _on_few_users(search, own) for name, own in search.best_of_each().items()}
-    risen: dict[str, Candidate] = {}
-    for result in sorted(results, key=by_value):
-        name = result.candidate.model
-        if result.value > best.get(name, -math.inf):
-            risen.setdefault(name, result.candidate)
-    search.round(risen.values())
-
-
-def _on_few_users(search: Search, result: Result) -> float:
-    """The metric of a finished candidate on the users of the small rung."""
-    few, everyone = (search.evaluator.users(rung) for rung in (SMALL, FULL))
-    return float(combine(list(result.outcome.columns[np.isin(everyone, few)].mean(axis=0))))
-
-
-def vary(search: Search, phase: str, place: int) -> bool:
+def vary(search: Search, place: int) -> bool:
     """One round of variants; whether there was time for any of them.
 
     A round is in the journal before it begins, so that a killed search goes on with the same.
     """
-    search.journal.reload()
-    rounds = _rounds(search, phase)
+    rounds = search.journal.of("round")
     if place < len(rounds):
         field = [Candidate.from_dict(about) for about in rounds[place]["candidates"]]
     else:
         field = _variants(search)
         if not field:
             return False
-        search.note("round", phase=phase, candidates=[c.to_dict() for c in field])
-    promote(search, search.round([c for c in field if c.kind == "classical"], SMALL))
-    search.round(c for c in field if c.kind == "neural")
-    return any(search.is_settled(c, rung) for c in field for rung in (SMALL, FULL))
-
-
-def _rounds(search: Search, phase: str) -> list[dict[str, Any]]:
-    return [event for event in search.journal.of("round") if event["phase"] == phase]
+        search.note("round", candidates=[c.to_dict() for c in field])
+    search.round(field)
+    return any(search.is_settled(candidate, FULL) for candidate in field)
 
 
 def _variants(search: Search) -> list[Candidate]:
@@ -203,7 +165,7 @@ def upper_bounds(search: Search) -> dict[str, float]:
     unit = 0.05 * search.timer.budget
     trials: Counter[str] = Counter()
     for result in search.results.values():
-        trials[result.candidate.model] += 1 + int(result.outcome.seconds / unit)
+        trials[result.candidate.model] += 1 + int(result.seconds / unit)
     total = math.log(1 + sum(trials.values()))
     return {
         name: best.value * (1 + _OPTIMISM * math.sqrt(total / trials[name]))
@@ -225,8 +187,7 @@ def _new(search: Search, best: Candidate) -> Candidate | None:
     drawn = (variant(best.model, best.settings, n, seed) for n in range(begin, begin + _DRAWS))
     others += [best.replace(settings=settings) for settings in drawn]
     new = [other for other in others if other.key not in tried]
-    rung = SMALL if best.kind == "classical" else FULL
-    return next((other for other in new[:_CHEAPER_TRIES] if search.fits(other, rung)), None)
+    return next((other for other in new[:_CHEAPER_TRIES] if search.fits(other)), None)
 
 
 def train_networks(search: Search, names: Sequence[str], share: float) -> None:
@@ -240,7 +201,7 @@ def train_networks(search: Search, names: Sequence[str], share: float) -> None:
         for name, settings in plan.items()
     ]
     few = sorted(search.round(field, SMALL), key=by_value)
-    least = _HOPELESS * (_on_few_users(search, search.leader) if search.leader else 0.0)
+    least = _HOPELESS * (search.leader.value if search.leader else 0.0)
     for result in few:
         if result.value >= least:
             search.round([result.candidate])
@@ -339,7 +300,7 @@ def rank_inits(search: Search, model: str, settings: dict[str, Any]) -> dict[str
         candidate = Candidate(model=model, init=init, settings=settings, kind="neural")
         try:
             vectors = evaluator.embeddings(candidate, guard)
-            found = probe(vectors, evaluator.part(SMALL), part="test").value()
+            found = probe(vectors, evaluator.problem.inner, part="test").value()
             values[init] = round(found["both"], 4)
         except _REFUSALS as error:
             search.note("left out", model=f"initialisation {init}", why=str(error))

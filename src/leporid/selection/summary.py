@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from leporid.evaluation import Comparison, MetricTable, combine, ingredients
+from leporid.evaluation import Comparison, MetricTable, combine
 from leporid.memory import format_bytes
 from leporid.selection.candidates import CONTENT_INITS, FULL, Result
 from leporid.selection.decision import Decision
@@ -100,7 +100,7 @@ def how_sure(search: Search, final: Decision, tested: Tested) -> str:
         found = search.compare(own[0], others[0])
         users = f"{found.n_users:,} users of the inner validation split"
         words = {"above": "It is clear", "level": "It is a tie", "below": "It was not the best"}
-        is_faster = others[0].outcome.facts["ms"] < own[0].outcome.facts["ms"]
+        is_faster = others[0].facts["ms"] < own[0].facts["ms"]
         hint = f"; {others[0].candidate.model} answers faster" if is_faster else ""
         said.append(
             f"{words[found.outcome]}: {own[0].candidate.model} against "
@@ -146,7 +146,7 @@ def what_next(search: Search, tested: Tested, details: Mapping[str, Any]) -> str
 def groups_of_users(table: MetricTable, metric: str) -> list[dict[str, Any]]:
     """The metric of all users, of warm ones, of the least active quarter of those, of cold ones."""
     activity = table.activity[table.user]
-    columns = np.column_stack([table.per_user(name) for name in ingredients(metric)])
+    columns = table.columns(metric)
     warm = activity > 0
     ranks = np.argsort(np.argsort(np.where(warm, activity, np.iinfo(np.int32).max), kind="stable"))
     groups = {
@@ -171,8 +171,8 @@ def left_out(search: Search) -> list[dict[str, str]]:
     evaluated = {result.candidate.model for result in search.finished}
     reasons: dict[str, str] = {}
     for result in search.results.values():
-        if "steps" in result.outcome.facts:
-            steps = int(result.outcome.facts["steps"])
+        if "steps" in result.facts:
+            steps = int(result.facts["steps"])
             reasons[result.candidate.model] = f"it was behind after {steps:,} steps"
     for event in search.journal.of("late", "failed", "left out"):
         name = event["candidate"]["model"] if "candidate" in event else event["model"]
@@ -189,7 +189,7 @@ def search_table(search: Search) -> list[dict[str, Any]]:
             last[key] = result
     rows = []
     for result in sorted(last.values(), key=lambda r: (-r.rung, -r.value)):
-        facts, candidate = result.outcome.facts, result.candidate
+        facts, candidate = result.facts, result.candidate
         rows.append(
             {
                 "family": family_of(candidate.model),
@@ -197,8 +197,8 @@ def search_table(search: Search) -> list[dict[str, Any]]:
                 "init": candidate.init or "-",
                 "settings": candidate.changed or "default",
                 search.evaluator.metric: result.value,
-                "came to": "the end" if result.rung == FULL else "a sample of users",
-                "seconds": round(result.outcome.seconds, 2),
+                "came to": "the end" if result.rung == FULL else "a quarter of its steps",
+                "seconds": round(result.seconds, 2),
                 "ms per request": round(facts["ms"], 2),
                 "memory": format_bytes(max(facts["bytes"], 1024)),
             }
