@@ -17,7 +17,7 @@ from leporid.errors import DataError
 from leporid.models.shared import catalogue
 from leporid.selection import Choice, evaluator, finalise, runtime_estimates, schedule
 from leporid.selection.budget import OutOfTimeError, Timer
-from leporid.selection.candidates import FULL, Candidate, Problem
+from leporid.selection.candidates import Candidate, Problem
 from leporid.selection.evaluator import TrialEvaluator
 from leporid.selection.runtime_estimates import RuntimeEstimates, estimate_seconds, share_of
 from leporid.selection.subprocess_runner import run_in_subprocess
@@ -56,13 +56,9 @@ def evaluator_of(folder: Path, budget: float = math.inf, tick: float = 0.0) -> T
 
 def test_a_training_is_begun_if_most_of_its_steps_fit(tmp_path: Path) -> None:
     estimates = evaluator_of(tmp_path).estimates
-    net = Candidate(model="bpr", init="random", settings={"steps": 1000}, kind="neural")
+    net = Candidate(model="bpr", init="random", settings={"steps": 1000})
     estimates.speeds["bpr"] = 0.1
-    assert estimates.cost(net, FULL) == pytest.approx(1.2 * 60)
-    estimates.steps[net.key] = 250
-    assert estimates.cost(net, FULL) == pytest.approx(1.2 * 35)
-    estimates.steps[net.key] = 1000
-    assert estimates.cost(net, FULL) == 0
+    assert estimates.cost(net) == pytest.approx(1.2 * 60)
 
 
 def test_what_outlasts_its_time_is_killed(tmp_path: Path) -> None:
@@ -138,13 +134,13 @@ def test_a_fit_in_doubt_is_killed_at_its_moment(
     trials.estimates.shares[candidate.key] = (1.0, 9.0)
     trials.estimates.process_seconds = 0.1
     with pytest.raises(OutOfTimeError):
-        trials.evaluate(candidate, FULL, trials.timer.elapsed + 2.0)
+        trials.evaluate(candidate, trials.timer.elapsed + 2.0)
     trials.estimates.process_seconds = 10.0
     monkeypatch.setattr(
         evaluator, "run_in_subprocess", lambda *_, **how: pytest.fail("it was begun")
     )
     with pytest.raises(OutOfTimeError, match="no time to begin"):
-        trials.evaluate(candidate, FULL, trials.timer.elapsed + 2.0)
+        trials.evaluate(candidate, trials.timer.elapsed + 2.0)
 
 
 def test_near_the_end_an_estimate_is_not_believed(tmp_path: Path) -> None:
@@ -163,12 +159,12 @@ def test_a_fit_in_doubt_gives_what_one_without_gives(
 ) -> None:
     here, away = evaluator_of(tmp_path / "a"), evaluator_of(tmp_path / "b", 1000.0)
     candidate = Candidate(model="itemknn", settings={"window": 5})
-    plain = here.evaluate(candidate, FULL, math.inf)
+    plain = here.evaluate(candidate, math.inf)
     away.estimates.shares[candidate.key] = (100.0, 900.0)
     away.estimates.process_seconds = 0.1
     with monkeypatch.context() as patch:
         patch.setattr("leporid.models.itemknn.ItemKNN.fit", lambda *_, **how: pytest.fail("here"))
-        killed = away.evaluate(candidate, FULL, away.timer.elapsed + 200.0)
+        killed = away.evaluate(candidate, away.timer.elapsed + 200.0)
     assert (killed.columns == plain.columns).all()
     assert (away.lists(candidate) == here.lists(candidate)).all()
 

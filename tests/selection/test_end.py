@@ -26,7 +26,7 @@ from tests.selection.test_search import Killed
 BUDGET, MORE, LOADING = 150.0, 300.0, 60.0
 """Seconds of a search, of a longer one, and before a session has read the log."""
 STEPS: list[tuple[Any, str, int]] = [
-    (finalise, "decide_or_restore", 1),
+    (finalise, "decide_in_time", 1),
     (finalise, "fit_validated", 1),
     (finalise, "test_winner", 1),
     (finalise, "test_others", 1),
@@ -97,7 +97,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 def searched(whole: Path) -> Path:
     """A search that was killed before its end."""
     folder = whole.parent / "searched"
-    killed(folder, finalise, "decide_or_restore", 1)
+    killed(folder, finalise, "decide_in_time", 1)
     assert find_model(folder) is None
     return folder
 
@@ -107,7 +107,7 @@ def longer(whole: Path) -> Path:
     """A finished search that went on with more time and was killed before its second end."""
     folder = whole.parent / "longer"
     shutil.copytree(whole, folder)
-    killed(folder, finalise, "decide_or_restore", 1, MORE)
+    killed(folder, finalise, "decide_in_time", 1, MORE)
     assert files(folder).items() > {(n, d) for n, d in files(whole).items() if "search" not in n}
     return folder
 

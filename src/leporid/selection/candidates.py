@@ -6,7 +6,7 @@ import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -85,10 +85,6 @@ class Problem:
         """The initialisations that take part."""
         return INITS if self.items is None else (*INITS, *CONTENT_INITS)
 
-    def init_settings(self, init: str | None) -> dict[str, Any]:
-        """What an initialisation from content must be told."""
-        return {"items": self.items} if init in CONTENT_INITS else {}
-
 
 @dataclass(frozen=True, kw_only=True)
 class Candidate(Config):
@@ -97,7 +93,11 @@ class Candidate(Config):
     model: str
     init: str | None = None
     settings: dict[str, Any] = field(default_factory=dict)
-    kind: Literal["classical", "neural"] = "classical"
+
+    @property
+    def is_network(self) -> bool:
+        """Whether it is trained from initial embeddings, step by step."""
+        return self.init is not None
 
     @property
     def key(self) -> str:
@@ -120,12 +120,6 @@ class Candidate(Config):
         """For users: 'sasrec from leporid', 'ease l2=300'."""
         init = f"from {self.init}" if self.init else ""
         return " ".join(filter(None, [self.model, init, self.changed]))
-
-    @property
-    def entry(self) -> dict[str, Any]:
-        """The candidate as a member of a blend."""
-        about: dict[str, Any] = {"model": self.model, "settings": self.settings}
-        return about | ({"init": self.init} if self.init else {})
 
 
 def with_validation(split: Split) -> Split:
@@ -203,17 +197,11 @@ def _drawn(space: SearchSpace, name: str, now: Any, rng: np.random.Generator) ->
     return round(value) if isinstance(dimension, Int) else float(f"{value:.3g}")
 
 
-RUNGS = (0.25, 1.0)
-"""How long a network is trained before it is evaluated, as a share of its steps."""
-SMALL, FULL = range(len(RUNGS))
-
-
 @dataclass(frozen=True, eq=False)
 class Result:
     """What a trial of a candidate gave."""
 
     candidate: Candidate
-    rung: int
     columns: NDArray[np.float64]
     """float64[m, c]: the metric per user, or what it is made of (F1)."""
     facts: dict[str, Any]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import tempfile
 import time
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -15,7 +14,6 @@ from leporid.data import Interactions, Split, load, split_by
 from leporid.errors import (
     ConfigError,
     DataError,
-    LeporidWarning,
     TrainingInterruptedError,
     UnknownNameError,
 )
@@ -51,7 +49,7 @@ class Choice:
     """One row per candidate: family, model, init, settings, the metric on the inner validation
     split, seconds, milliseconds per request, memory."""
     tested: list[dict[str, Any]]
-    """On test: the chosen model first, then the baselines and the runner-up."""
+    """On test: the chosen model first, then the baselines."""
     winner: str
     """The chosen candidate in a few words."""
     metric: str
@@ -71,8 +69,8 @@ class Choice:
 
     @property
     def best(self) -> list[dict[str, Any]]:
-        """The best row of each model that was evaluated on all users."""
-        return best_rows([row for row in self.table if row["came to"] == "the end"])
+        """The best row of each model."""
+        return best_rows(self.table)
 
     def to_dict(self) -> dict[str, Any]:
         """Everything but the model, as plain values."""
@@ -127,9 +125,6 @@ def choose(
     items = None if items is None else str(items)
     with contextlib.ExitStack() as stack:
         folder = Path(output or stack.enter_context(tempfile.TemporaryDirectory()))
-        if (folder / "race").is_dir():
-            told = f"{folder} holds a search of 0.7, which does not go on: a new one begins"
-            warnings.warn(told, LeporidWarning, stacklevel=2)
         question: dict[str, Any] = {"data": split.digest, "protocol": split.protocol}
         question |= {"metric": metric, "seed": seed, "items": items}
         kept = folder / "search"
@@ -179,7 +174,7 @@ def _is_current(standing: Answer, search: Search) -> bool:
     if search.leader is None:
         return standing.value is None
     before = last_decision(search.journal)
-    return before is not None and "+".join(before["members"]) == standing.key
+    return before is not None and before["key"] == standing.key
 
 
 def _kept(standing: Answer, folder: Path, why: str) -> Choice:

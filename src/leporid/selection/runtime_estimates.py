@@ -15,14 +15,14 @@ from leporid import models
 from leporid.data import Split
 from leporid.errors import LeporidError, LeporidWarning
 from leporid.selection.budget import Timer
-from leporid.selection.candidates import FULL, RUNGS, Candidate, Problem
+from leporid.selection.candidates import Candidate, Problem
 
 CONTINUED_STEPS = 1 / 3
 """Share of its steps for which a network is trained on more data, unless it is retrained."""
 SAFETY = 1.2
 """Factor on estimates."""
-FIRST_SHARE = 0.15
-"""Share of the budget that the first trial of a classical model may take."""
+TRIAL_SHARE = 0.15
+"""Share of the budget that a trial of a classical model may take."""
 _MIN_TRAINED = 0.6
 """A training is begun if there is time for this share of its steps; the deadline ends it."""
 _DOUBT = 3.0
@@ -48,57 +48,38 @@ class RuntimeEstimates:
     process_seconds: float = _SUBPROCESS_SECONDS
     shares: dict[str, tuple[float, float]] = field(default_factory=dict)
     """Expected and worst seconds of a fit, by candidate, measured on small shares of the log."""
-    steps: dict[str, int] = field(default_factory=dict)
-    """Steps that each network has been trained for."""
     _seconds: dict[str, dict[str, float]] = field(default_factory=dict)
     """Facts of the last trial of each candidate, and of each model."""
 
-    def cost(self, candidate: Candidate, rung: int) -> float:
+    def cost(self, candidate: Candidate) -> float:
         """Estimated seconds of a trial, of a training at least; 0 where nothing is known."""
-        ranking = self._ranking_seconds(candidate)
-        if candidate.kind == "neural":
-            done = self.steps.get(candidate.key, 0)
-            steps = _MIN_TRAINED * self.stop_step(candidate, rung) - done
-            return SAFETY * self.speeds.get(candidate.model, 0.0) * max(steps, 0.0) + ranking
-        return SAFETY * self.fit_seconds(candidate) + ranking
-
-    def finish(self, candidate: Candidate) -> float:
-        """Estimated seconds from the end of the search to a deployed model."""
-        return self.validated(candidate) + self.final(candidate)
+        if candidate.is_network:
+            fit = _MIN_TRAINED * self.training_seconds(candidate)
+        else:
+            fit = self.fit_seconds(candidate)
+        return SAFETY * fit + self._ranking_seconds(candidate)
 
     def fit_seconds(self, candidate: Candidate) -> float:
         """Estimated seconds of the fit of a classical model on the inner split."""
         known = self._seconds.get(candidate.key)
         return known["fit_seconds"] if known else self._by_shares(candidate)[0]
 
-    def validated(self, candidate: Candidate) -> float:
-        """Estimated seconds of the fit before the test, and of the test."""
+    def finish(self, candidate: Candidate) -> float:
+        """Estimated seconds of the fit before the test, the test, and the fit on everything."""
         ranking = 1.5 * self.problem.users_to_test * self._ranking_seconds(candidate) + 0.2
-        return self._fit_on(candidate, self.problem.split.train_valid) + ranking
-
-    def final(self, candidate: Candidate) -> float:
-        """Estimated seconds of the fit on everything, which follows the test."""
-        split = self.problem.split
-        return self._fit_on(candidate, split.train_valid, split.test)
-
-    def _fit_on(self, candidate: Candidate, *parts: Any) -> float:
-        """Estimated seconds of a classical fit on these parts, or of a continued training."""
-        if candidate.kind == "neural":
-            return SAFETY * CONTINUED_STEPS * self.training_seconds(candidate) + 1.0
-        fit = self.fit_seconds(candidate)
+        if candidate.is_network:  # both times its training is continued
+            fit = CONTINUED_STEPS * self.training_seconds(candidate)
+            return 2 * (SAFETY * fit + 1.0) + ranking
+        fit, split = self.fit_seconds(candidate), self.problem.split
         process = self.process_seconds if fit > _SUBPROCESS_ABOVE * self.timer.budget else 0.0
-        growth = sum(map(len, parts)) / max(len(self.problem.inner.train), 1)
-        return SAFETY * fit * growth + process
+        growth = (len(split.train_valid) + len(split.test)) / max(len(self.problem.inner.train), 1)
+        return 2 * (SAFETY * fit * growth + process) + ranking
 
     def training_seconds(self, candidate: Candidate) -> float:
-        """Of all steps of a network."""
-        steps = self.steps.get(candidate.key) or self.stop_step(candidate, FULL)
-        return self.speeds.get(candidate.model, 0.0) * steps
-
-    def stop_step(self, candidate: Candidate, rung: int) -> int:
-        """The step at which a rung evaluates a network."""
+        """Of all steps of a network, or of those that it was trained for."""
         config: Any = models.get(candidate.model).config_class.from_dict(candidate.settings)
-        return math.ceil(RUNGS[rung] * int(config.steps))
+        steps = self._seconds.get(candidate.key, {}).get("steps", config.steps)
+        return self.speeds.get(candidate.model, 0.0) * float(steps)
 
     def is_doubtful(self, candidate: Candidate, until: float) -> bool:
         """Whether a fit that cannot be stopped might end after `until`."""
@@ -110,11 +91,9 @@ class RuntimeEstimates:
 
     def update(self, candidate: Candidate, facts: dict[str, Any]) -> None:
         """Learn from a trial."""
-        if candidate.kind == "neural":
-            new = int(facts["steps"]) - self.steps.get(candidate.key, 0)
-            if new > 0:  # with its validations: better than the few steps it was planned with
-                self.speeds[candidate.model] = facts["fit_seconds"] / new
-            self.steps[candidate.key] = int(facts["steps"])
+        if candidate.is_network:
+            # With its validations: better than the few steps it was planned with.
+            self.speeds[candidate.model] = facts["fit_seconds"] / max(facts["steps"], 1)
         self._seconds[candidate.key] = self._seconds[candidate.model] = facts
 
     def _ranking_seconds(self, candidate: Candidate) -> float:
@@ -129,7 +108,7 @@ class RuntimeEstimates:
             def fit(part: Split) -> object:
                 return models.get(candidate.model)(**candidate.settings).fit(part)
 
-            enough = FIRST_SHARE * self.timer.budget
+            enough = TRIAL_SHARE * self.timer.budget
             try:
                 with warnings.catch_warnings(action="ignore", category=LeporidWarning):
                     seconds = estimate_seconds(fit, self.problem.inner, enough, self.timer.clock)

@@ -20,11 +20,7 @@ from leporid.errors import ConfigError, DataError, GraphError, LeporidWarning
 from leporid.evaluation import probe
 from leporid.selection.budget import Guard, OutOfTimeError, format_duration
 from leporid.selection.candidates import (
-    FULL,
-    RUNGS,
-    SMALL,
     Candidate,
-    by_value,
     classical_candidates,
     neural_models,
     neural_settings,
@@ -39,14 +35,12 @@ _REFUSALS = (DataError, ConfigError, GraphError, OutOfTimeError)
 """Why a network or an initialisation is left out."""
 _SLOW = 0.03
 """Models whose fit takes more than this share of the budget have their first trial last."""
-_CHEAPER_TRIES, _DRAWS = 8, 20
-"""Settings that are timed to find one that fits, of so many draws."""
+_TIMED_VARIANTS, _DRAWS = 8, 20
+"""Variants that are timed to find one that fits, of so many draws."""
 _NETWORK_SHARE = {True: 0.75, False: 0.3}
 """Share of the time left that networks may take; more where there is an order, or a GPU."""
-_NETWORKS, _MIN_EXPECTED = 3, 0.75
+_NETWORKS, _MIN_EXPECTED = 2, 0.75
 """Networks that are compared, and the share of the best one's expected quality they must have."""
-_HOPELESS = 0.5
-"""A network with less than this share of the leader's value is not trained to its end."""
 _MIN_SECONDS = 15.0
 """With less time left no network is begun: loading torch alone takes a good part of it."""
 _MIN_STEPS = 300
@@ -114,19 +108,7 @@ def first_trials(search: Search, candidates: Sequence[Candidate]) -> None:
             slow.append(candidate)
         else:
             search.round([candidate])
-    for candidate in slow:
-        search.round([affordable(search, candidate)])
-
-
-def affordable(search: Search, candidate: Candidate) -> Candidate:
-    """The candidate, or where there is no time for it the first of its variants that fits."""
-    known = [r.candidate for r in search.finished if r.candidate.model == candidate.model]
-    if known or search.leader is None or search.fits(candidate):
-        return known[0] if known else candidate
-    seed = search.evaluator.problem.seed
-    drawn = (variant(candidate.model, {}, place, seed) for place in range(_CHEAPER_TRIES))
-    others = (candidate.replace(settings=settings) for settings in drawn)
-    return next((other for other in others if search.fits(other)), candidate)
+    search.round(slow)
 
 
 def vary(search: Search, place: int) -> bool:
@@ -143,7 +125,7 @@ def vary(search: Search, place: int) -> bool:
             return False
         search.note("round", candidates=[c.to_dict() for c in field])
     search.round(field)
-    return any(search.is_settled(candidate, FULL) for candidate in field)
+    return any(search.is_settled(candidate) for candidate in field)
 
 
 def _variants(search: Search) -> list[Candidate]:
@@ -187,24 +169,16 @@ def _new(search: Search, best: Candidate) -> Candidate | None:
     drawn = (variant(best.model, best.settings, n, seed) for n in range(begin, begin + _DRAWS))
     others += [best.replace(settings=settings) for settings in drawn]
     new = [other for other in others if other.key not in tried]
-    return next((other for other in new[:_CHEAPER_TRIES] if search.fits(other)), None)
+    return next((other for other in new[:_TIMED_VARIANTS] if search.fits(other)), None)
 
 
 def train_networks(search: Search, names: Sequence[str], share: float) -> None:
-    """The planned networks on few steps, the best of them to its end, then the others."""
+    """The planned networks, from the best initialisation."""
     plan = plan_networks(search, names, share) if _has_network_time(search) else {}
     if not plan:
         return
     init = next(iter(ranked_inits(search)))
-    field = [
-        Candidate(model=name, init=init, settings=settings, kind="neural")
-        for name, settings in plan.items()
-    ]
-    few = sorted(search.round(field, SMALL), key=by_value)
-    least = _HOPELESS * (search.leader.value if search.leader else 0.0)
-    for result in few:
-        if result.value >= least:
-            search.round([result.candidate])
+    search.round(Candidate(model=name, init=init, settings=own) for name, own in plan.items())
 
 
 def plan_networks(search: Search, names: Sequence[str], share: float) -> dict[str, dict[str, Any]]:
@@ -235,8 +209,7 @@ def plan_networks(search: Search, names: Sequence[str], share: float) -> dict[st
 
 def training_seconds(whole: float, least: float, entrants: int) -> float:
     """Seconds of one training: all trainings and final fits take `whole`, trainings `least`."""
-    trials = 1 + RUNGS[SMALL] * (entrants - 1)
-    return min(whole / (trials + 2 * CONTINUED_STEPS), least / trials) / _PLAN_MARGIN
+    return min(whole / (entrants + 2 * CONTINUED_STEPS), least / entrants) / _PLAN_MARGIN
 
 
 def _fitted_plan(
@@ -297,7 +270,7 @@ def rank_inits(search: Search, model: str, settings: dict[str, Any]) -> dict[str
     for init in evaluator.problem.inits:
         timer = search.timer
         guard = Guard(timer, timer.elapsed + _INIT_SHARE * (timer.left - search.reserve()))
-        candidate = Candidate(model=model, init=init, settings=settings, kind="neural")
+        candidate = Candidate(model=model, init=init, settings=settings)
         try:
             vectors = evaluator.embeddings(candidate, guard)
             found = probe(vectors, evaluator.problem.inner, part="test").value()

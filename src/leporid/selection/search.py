@@ -12,17 +12,14 @@ from contextlib import suppress
 from typing import Any
 
 from leporid.errors import DataError, LeporidError, TrainingInterruptedError
-from leporid.evaluation import Comparison, compare
 from leporid.experiments import Event, Journal
 from leporid.selection.budget import OutOfTimeError, Timer, format_duration
-from leporid.selection.candidates import FULL, Candidate, Result, by_value
+from leporid.selection.candidates import Candidate, Result, by_value
 from leporid.selection.evaluator import TrialEvaluator
-from leporid.selection.runtime_estimates import FIRST_SHARE
+from leporid.selection.runtime_estimates import TRIAL_SHARE
 
 TESTED = ("toppop", "itemknn")
 """Baselines that are always tested, so the time for them is kept."""
-_VARIANT_SHARE = 0.08
-"""Share of the budget that a later trial of a classical model may take."""
 _PARTNER_SHARE = 0.1
 """Share of the budget that is kept at most for a second member of a blend."""
 
@@ -41,42 +38,31 @@ class Search:
     ) -> None:
         self.evaluator, self.journal, self.timer = evaluator, journal, timer
         self._reserve, self._tell = reserve, tell
-        self.results: dict[tuple[str, int], Result] = {}
-        self._failed = {(event["key"], event["rung"]) for event in journal.of("failed")}
+        self.results: dict[str, Result] = {}
+        """By the key of the candidate, in the order they came."""
+        self._failed = {event["key"] for event in journal.of("failed")}
         for event in journal.of("evaluated"):  # by earlier sessions
-            candidate, rung = Candidate.from_dict(event["candidate"]), event["rung"]
+            candidate = Candidate.from_dict(event["candidate"])
             with suppress(DataError):  # its file is gone or damaged: it is evaluated again
-                self.results[event["key"], rung] = evaluator.recall(candidate, rung, event["at"])
-
-    @property
-    def finished(self) -> list[Result]:
-        """Results of the last rung, in the order they came."""
-        return [result for result in self.results.values() if result.rung == FULL]
+                self.results[event["key"]] = evaluator.recall(candidate, event["at"])
 
     @property
     def leader(self) -> Result | None:
-        """The best finished result."""
-        return min(self.finished, key=by_value, default=None)
+        """The best result."""
+        return min(self.results.values(), key=by_value, default=None)
 
     def best_of_each(self) -> dict[str, Result]:
-        """The best finished result of each model, the best model first."""
+        """The best result of each model, the best model first."""
         best: dict[str, Result] = {}
-        for result in sorted(self.finished, key=by_value):
+        for result in sorted(self.results.values(), key=by_value):
             best.setdefault(result.candidate.model, result)
         return best
 
-    def round(self, candidates: Iterable[Candidate], rung: int = FULL) -> list[Result]:
-        """Evaluate candidates at one rung, as far as there is time; the results in their order."""
-        entrants = list(candidates)
-        for candidate in entrants:
-            if not self.is_settled(candidate, rung):
-                self._try(candidate, rung)
-        return [self.results[c.key, rung] for c in entrants if (c.key, rung) in self.results]
-
-    def compare(self, a: Result, b: Result) -> Comparison:
-        """Two results of one rung, on the same users."""
-        names = {"name_a": a.candidate.label, "name_b": b.candidate.label}
-        return compare(a.columns, b.columns, self.evaluator.metric, **names)
+    def round(self, candidates: Iterable[Candidate]) -> None:
+        """Evaluate candidates that have not been, as far as there is time."""
+        for candidate in candidates:
+            if not self.is_settled(candidate):
+                self._try(candidate)
 
     def end_seconds(self, *winners: Candidate) -> float:
         """Seconds of the end if the slowest of these wins, with the tests of the baselines."""
@@ -99,60 +85,52 @@ class Search:
 
     def fits(self, candidate: Candidate) -> bool:
         """Whether there is time for a trial."""
-        return not self._obstacle(candidate, FULL)
+        return not self._obstacle(candidate)
 
-    def _longest(self, candidate: Candidate) -> float:
-        """Seconds that a trial may take."""
-        if candidate.kind == "neural":
-            return math.inf
-        best = list(self.best_of_each())
-        is_lavish = candidate.model in best[:1] or candidate.model not in best
-        return (FIRST_SHARE if is_lavish else _VARIANT_SHARE) * self.timer.budget
-
-    def _obstacle(self, candidate: Candidate, rung: int) -> str:
+    def _obstacle(self, candidate: Candidate) -> str:
         """Why there is no time for a trial; empty where there is. It must be able to win."""
-        left, longest = self.timer.left, self._longest(candidate)
+        left, longest = self.timer.left, TRIAL_SHARE * self.timer.budget
         if not self.has_time:
             return "its turn came when the time was over"
-        cost, after = self.evaluator.estimates.cost(candidate, rung), self.reserve(candidate)
+        cost, after = self.evaluator.estimates.cost(candidate), self.reserve(candidate)
         takes = f"its fit takes about {format_duration(cost)}"
-        if cost > longest:
+        if cost > longest and not candidate.is_network:
             return f"{takes}, more than one trial may ({format_duration(longest)})"
         if cost + after > left:
             end = f"the end after it {format_duration(after)}"
             return f"{takes}, {end}; {format_duration(left)} were left"
         return ""
 
-    def _try(self, candidate: Candidate, rung: int) -> None:
+    def _try(self, candidate: Candidate) -> None:
         """Evaluate a candidate, and write the result into the journal, or why there is none."""
-        about = {"key": candidate.key, "rung": rung, "candidate": candidate.to_dict()}
+        about = {"key": candidate.key, "candidate": candidate.to_dict()}
         begun, until = self.timer.elapsed, math.inf  # the first answer is given whatever it takes
         if self.leader is not None:
-            if why := self._obstacle(candidate, rung):
+            if why := self._obstacle(candidate):
                 self.note("late", **about, why=why)
                 return
-            latest = self.timer.budget - self.reserve(candidate)
-            until = min(latest, begun + self._longest(candidate))
+            until = self.timer.budget - self.reserve(candidate)
+            if not candidate.is_network:
+                until = min(until, begun + TRIAL_SHARE * self.timer.budget)
         try:
-            result = self.evaluator.evaluate(candidate, rung, until)
+            result = self.evaluator.evaluate(candidate, until)
         except OutOfTimeError as error:
             seconds = format_duration(self.timer.elapsed - begun)
             self.note("late", **about, why=f"{error}, {seconds} after it began")
         except TrainingInterruptedError:
             raise
         except Exception as error:  # one candidate must not end the search
-            self._failed.add((candidate.key, rung))
+            self._failed.add(candidate.key)
             name = "" if isinstance(error, LeporidError) else f"{type(error).__name__} "
             self.note("failed", **about, why=f"{name}{error}".strip())
         else:
-            self.results[candidate.key, rung] = result
+            self.results[candidate.key] = result
             found = {"value": result.value, "seconds": result.seconds, **result.facts}
             self.note("evaluated", **about, **found)
 
-    def is_settled(self, candidate: Candidate, rung: int) -> bool:
+    def is_settled(self, candidate: Candidate) -> bool:
         """Whether that trial is over, also where it failed."""
-        place = (candidate.key, rung)
-        return place in self.results or place in self._failed
+        return candidate.key in self.results or candidate.key in self._failed
 
     def note(self, kind: str, **fields: Any) -> None:
         """Write an event into the journal and tell it."""

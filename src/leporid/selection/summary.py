@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from leporid.evaluation import Comparison, MetricTable, combine
+from leporid.evaluation import Comparison, MetricTable, combine, compare
 from leporid.memory import format_bytes
-from leporid.selection.candidates import CONTENT_INITS, FULL, Result
+from leporid.selection.candidates import CONTENT_INITS, by_value
 from leporid.selection.decision import Decision
 from leporid.selection.priors import NETWORKS, expected_shares, family_of
 from leporid.selection.search import Search
@@ -36,7 +36,7 @@ def summarise(
     notes: Sequence[str],
 ) -> dict[str, Any]:
     """The parts of a `Choice`, but for the model."""
-    metric, problem = search.evaluator.metric, search.evaluator.problem
+    problem, metric = search.evaluator.problem, search.evaluator.problem.metric
     rows = [{"model": final.label, **tested.table.mean()}] if tested.table else []
     for label, (table, found) in tested.others.items():
         gap = {"chosen minus this": [found.low, found.high]}
@@ -49,7 +49,8 @@ def summarise(
         "log": problem.statistics,
         "prior": expected_shares(problem.statistics),
         "timeline": [
-            {"at": r.at, "value": r.value, "model": r.candidate.model} for r in search.finished
+            {"at": r.at, "value": r.value, "model": r.candidate.model}
+            for r in search.results.values()
         ],
     }
     paragraphs = [
@@ -72,7 +73,7 @@ def summarise(
 
 def what_to_deploy(search: Search, final: Decision, tested: Tested) -> str:
     """The first paragraph: which model, and how good it is."""
-    metric, table = search.evaluator.metric, tested.table
+    metric, table = search.evaluator.problem.metric, tested.table
     better = [(label, c) for label, (_, c) in tested.others.items() if c.outcome == "below"]
     warning = "".join(
         f"Careful: on test {label} is better than the chosen model, {_gap(found)} in {metric}. "
@@ -97,7 +98,8 @@ def how_sure(search: Search, final: Decision, tested: Tested) -> str:
     others = [r for r in best if r.candidate.model not in {m.model for m in final.members}]
     said = []
     if own and others:
-        found = search.compare(own[0], others[0])
+        names = {"name_a": own[0].candidate.label, "name_b": others[0].candidate.label}
+        found = compare(own[0].columns, others[0].columns, search.evaluator.problem.metric, **names)
         users = f"{found.n_users:,} users of the inner validation split"
         words = {"above": "It is clear", "level": "It is a tie", "below": "It was not the best"}
         is_faster = others[0].facts["ms"] < own[0].facts["ms"]
@@ -117,7 +119,7 @@ def how_sure(search: Search, final: Decision, tested: Tested) -> str:
 def what_next(search: Search, tested: Tested, details: Mapping[str, Any]) -> str:
     """The third paragraph: what would make it better, with a number each."""
     said = []
-    line = sorted(search.finished, key=lambda result: result.at)
+    line = sorted(search.results.values(), key=lambda result: result.at)
     if line:
         half = line[0].at + (line[-1].at - line[0].at) / 2
         early = max((r.value for r in line if r.at <= half), default=0.0)
@@ -168,42 +170,29 @@ def groups_of_users(table: MetricTable, metric: str) -> list[dict[str, Any]]:
 
 def left_out(search: Search) -> list[dict[str, str]]:
     """The models without a result, and the real reason of each."""
-    evaluated = {result.candidate.model for result in search.finished}
     reasons: dict[str, str] = {}
-    for result in search.results.values():
-        if "steps" in result.facts:
-            steps = int(result.facts["steps"])
-            reasons[result.candidate.model] = f"it was behind after {steps:,} steps"
     for event in search.journal.of("late", "failed", "left out"):
         name = event["candidate"]["model"] if "candidate" in event else event["model"]
         reasons[name] = event["why"]
+    evaluated = search.best_of_each()
     return [{"model": n, "why": why} for n, why in reasons.items() if n not in evaluated]
 
 
 def search_table(search: Search) -> list[dict[str, Any]]:
-    """One row per candidate, the last rung and the best value first."""
-    last: dict[str, Result] = {}
-    for result in search.results.values():
-        key = result.candidate.key
-        if key not in last or last[key].rung < result.rung:
-            last[key] = result
-    rows = []
-    for result in sorted(last.values(), key=lambda r: (-r.rung, -r.value)):
-        facts, candidate = result.facts, result.candidate
-        rows.append(
-            {
-                "family": family_of(candidate.model),
-                "model": candidate.model,
-                "init": candidate.init or "-",
-                "settings": candidate.changed or "default",
-                search.evaluator.metric: result.value,
-                "came to": "the end" if result.rung == FULL else "a quarter of its steps",
-                "seconds": round(result.seconds, 2),
-                "ms per request": round(facts["ms"], 2),
-                "memory": format_bytes(max(facts["bytes"], 1024)),
-            }
-        )
-    return rows
+    """One row per candidate, the best value first."""
+    return [
+        {
+            "family": family_of(result.candidate.model),
+            "model": result.candidate.model,
+            "init": result.candidate.init or "-",
+            "settings": result.candidate.changed or "default",
+            search.evaluator.problem.metric: result.value,
+            "seconds": round(result.seconds, 2),
+            "ms per request": round(result.facts["ms"], 2),
+            "memory": format_bytes(max(result.facts["bytes"], 1024)),
+        }
+        for result in sorted(search.results.values(), key=by_value)
+    ]
 
 
 def commands(search: Search, final: Decision, source: str, folder: Path) -> list[str]:
