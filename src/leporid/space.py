@@ -28,7 +28,7 @@ class _Range(_Conditional):
             raise ConfigError(f"a logarithmic range must start above 0, not at {self.low}")
 
     def __contains__(self, value: Any) -> bool:
-        return value is not None and self.low <= value <= self.high
+        return isinstance(value, int | float) and self.low <= value <= self.high
 
 
 @dataclass(frozen=True)

@@ -78,7 +78,7 @@ def test_an_order_is_found_and_no_network_is_left_out() -> None:
     assert neural_models(DENSE, ["ncf"]) == ["ncf"]
 
 
-@pytest.mark.parametrize("model", ["ease", "itemknn", "slim", "rp3beta", "sasrec", "toppop"])
+@pytest.mark.parametrize("model", [*classical_models(), "sasrec"])
 def test_variants_are_valid_repeatable_and_differ(model: str) -> None:
     drawn = [variant(model, {}, place, seed=4) for place in range(30)]
     assert drawn == [variant(model, {}, place, seed=4) for place in range(30)]

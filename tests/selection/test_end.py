@@ -15,7 +15,6 @@ from leporid.errors import DataError
 from leporid.experiments import Journal, claim, read_run
 from leporid.models import Recommender, find_model
 from leporid.selection import Choice, finalise, schedule
-from leporid.selection import answer as answer_files
 from leporid.selection.candidates import Candidate
 from leporid.selection.decision import Decision
 from leporid.selection.runtime_estimates import RuntimeEstimates
@@ -33,8 +32,8 @@ STEPS: list[tuple[Any, str, int]] = [
     (finalise, "fit_final", 1),
     (finalise, "write_run", 1),
     (finalise, "write_final", 1),
-    (answer_files, "write_page", 1),
-    (answer_files, "write_json", 1),
+    (finalise, "write_page", 1),
+    (finalise, "write_json", 1),
     (Journal, "append", -1),
 ]
 """Where the end is killed: before this call of this function (-1: the last line)."""

@@ -80,11 +80,6 @@ class Problem:
         test, inner = (len(np.unique(part.test.user)) for part in (self.split, self.inner))
         return test / max(inner, 1)
 
-    @property
-    def inits(self) -> tuple[str, ...]:
-        """The initialisations that take part."""
-        return INITS if self.items is None else (*INITS, *CONTENT_INITS)
-
 
 @dataclass(frozen=True, kw_only=True)
 class Candidate(Config):

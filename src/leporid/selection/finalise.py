@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from leporid import models
-from leporid.artifacts import atomic_folder
+from leporid.artifacts import atomic_folder, write_json
 from leporid.data import Split
 from leporid.errors import LeporidError, LeporidWarning, TrainingInterruptedError
-from leporid.evaluation import Comparison, MetricTable, compare, evaluate
+from leporid.evaluation import MetricTable, evaluate
 from leporid.experiments import (
     CUTOFFS,
     Event,
@@ -31,14 +31,15 @@ from leporid.experiments import (
     write_run,
 )
 from leporid.models import Blend, Recommender, continued, everything
-from leporid.selection.answer import Answer, write_answer
+from leporid.selection.answer import SUMMARY, Answer
 from leporid.selection.budget import Guard, OutOfTimeError
 from leporid.selection.candidates import Candidate, by_value, with_validation
 from leporid.selection.decision import Decision, decide
 from leporid.selection.evaluator import TrialEvaluator
+from leporid.selection.report import write_page
 from leporid.selection.runtime_estimates import CONTINUED_STEPS, SAFETY
 from leporid.selection.search import TESTED, Search
-from leporid.selection.summary import Tested, summarise
+from leporid.selection.summary import summarise
 from leporid.training import StopWhen
 
 _GRACE = 0.05
@@ -131,10 +132,10 @@ def _fit_and_test(
         fitted = [fit_validated(evaluator, member, guard) for member in final.members]
         validated = _combined(fitted, final)
     search.note("fitted", label=final.label, seconds=meter.seconds)
-    run, tested = None, Tested()
+    run, tables = None, {}
     if len(evaluator.problem.split.test):
         run = test_winner(session, final, validated, meter, guard)
-        tested = Tested(run.table, test_others(session, final, run.table))
+        tables = {final.label: run.table, **test_others(session, final)}
     model = validated
     with Meter() as meter:
         try:
@@ -147,7 +148,7 @@ def _fit_and_test(
             why = "there was no time for the final fit" if late else f"no final fit: {error}"
             session.notes.append(f"{why}; the model in the folder is not fitted on the test part")
     search.note("final fit", label=final.label, seconds=meter.seconds)
-    parts = summarise(search, final, tested, session.source, session.folder, session.notes)
+    parts = summarise(search, final, tables, session.source, session.folder, session.notes)
     with atomic_folder(session.folder, without=("validated", "history.csv")) as fresh:
         if run is None:
             model.save(fresh / "model")
@@ -158,7 +159,8 @@ def _fit_and_test(
         # After Ctrl-C the same command goes on with the time that is left.
         budget = search.timer.elapsed if session.is_interrupted else search.timer.budget
         kept = {"key": final.key, "value": final.value, "budget": budget}
-        write_answer(fresh, parts, kept, search, model)
+        write_page(fresh / "report.html", parts, evaluator.problem, model)
+        write_json(fresh / SUMMARY, {**parts, **kept})
     return model, parts
 
 
@@ -242,9 +244,7 @@ def test_winner(
     )
 
 
-def test_others(
-    session: Session, final: Decision, chosen: MetricTable
-) -> dict[str, tuple[MetricTable, Comparison]]:
+def test_others(session: Session, final: Decision) -> dict[str, MetricTable]:
     """The baselines on test."""
     search, evaluator, timer = session.search, session.search.evaluator, session.search.timer
     found = {}
@@ -252,15 +252,14 @@ def test_others(
         guard = Guard(timer, timer.budget)
         try:
             model = fit_validated(evaluator, Candidate(model=label), guard)
-            table = _tested_on(evaluator, model, guard)
+            found[label] = _tested_on(evaluator, model, guard)
         except (OutOfTimeError, MemoryError):
             session.notes.append(f"no time was left to test {label}")
         except LeporidError as error:  # the answer must not be lost
             session.notes.append(f"{label} could not be tested: {error}")
         else:
-            about = {"name_a": "the chosen model", "name_b": label}
-            found[label] = table, compare(chosen, table, evaluator.problem.metric, **about)
-            search.note("tested", label=label, value=found[label][1].mean_b)
+            value = found[label].mean()[evaluator.problem.metric]
+            search.note("tested", label=label, value=value)
     return found
 
 

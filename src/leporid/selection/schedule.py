@@ -20,6 +20,8 @@ from leporid.errors import ConfigError, DataError, GraphError, LeporidWarning
 from leporid.evaluation import probe
 from leporid.selection.budget import Guard, OutOfTimeError, format_duration
 from leporid.selection.candidates import (
+    CONTENT_INITS,
+    INITS,
     Candidate,
     classical_candidates,
     neural_models,
@@ -65,13 +67,13 @@ def run_schedule(search: Search, only: Sequence[str] | None = None) -> None:
     """Everything there is time for; `only` names the models that take part, None for all."""
     problem = search.evaluator.problem
     everyone = classical_candidates(problem.statistics, only)
-    first_trials(search, [c for c in everyone if c.model in TESTED])
+    search.round(candidate for candidate in everyone if candidate.model in TESTED)
     networks = _networks(search, only)
     has_gpu = bool(networks) and _has_gpu(problem.device)
     share = _NETWORK_SHARE[has_gpu or problem.statistics["has_order"]]
     if has_gpu:
         train_networks(search, networks, share)
-    first_trials(search, [c for c in everyone if c.model not in TESTED])
+    search.round(sorted(everyone, key=lambda candidate: _is_slow(search, candidate)))
     if networks and not has_gpu:
         train_networks(search, networks, share)
     for place in range(_ROUNDS):
@@ -99,16 +101,10 @@ def _has_network_time(search: Search) -> bool:
     return False
 
 
-def first_trials(search: Search, candidates: Sequence[Candidate]) -> None:
-    """Every model once, those with a slow fit last."""
-    limit, seconds = _SLOW * search.timer.budget, search.evaluator.estimates.fit_seconds
-    slow = []
-    for candidate in candidates:
-        if search.has_time and search.leader is not None and seconds(candidate) > limit:
-            slow.append(candidate)
-        else:
-            search.round([candidate])
-    search.round(slow)
+def _is_slow(search: Search, candidate: Candidate) -> bool:
+    """Whether the first trial of a model waits until the others had theirs."""
+    seconds, limit = search.evaluator.estimates.fit_seconds, _SLOW * search.timer.budget
+    return search.has_time and seconds(candidate) > limit
 
 
 def vary(search: Search, place: int) -> bool:
@@ -267,7 +263,7 @@ def ranked_inits(search: Search) -> dict[str, float]:
 def rank_inits(search: Search, model: str, settings: dict[str, Any]) -> dict[str, float]:
     """Probe the initialisations: how well their vectors predict without any training."""
     evaluator, values = search.evaluator, {}
-    for init in evaluator.problem.inits:
+    for init in INITS if evaluator.problem.items is None else (*INITS, *CONTENT_INITS):
         timer = search.timer
         guard = Guard(timer, timer.elapsed + _INIT_SHARE * (timer.left - search.reserve()))
         candidate = Candidate(model=model, init=init, settings=settings)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -19,33 +18,32 @@ from leporid.selection.priors import NETWORKS, expected_shares, family_of
 from leporid.selection.search import Search
 
 
-@dataclass(frozen=True)
-class Tested:
-    """What was tested: the chosen model, and by label the others compared with it."""
-
-    table: MetricTable | None = None
-    others: dict[str, tuple[MetricTable, Comparison]] = field(default_factory=dict)
-
-
 def summarise(
     search: Search,
     final: Decision,
-    tested: Tested,
+    tables: Mapping[str, MetricTable],
     source: str,
     folder: Path,
     notes: Sequence[str],
 ) -> dict[str, Any]:
-    """The parts of a `Choice`, but for the model."""
+    """The parts of a `Choice`, but for the model.
+
+    `tables` are those of the test, by label: the chosen model first, then the baselines.
+    """
     problem, metric = search.evaluator.problem, search.evaluator.problem.metric
-    rows = [{"model": final.label, **tested.table.mean()}] if tested.table else []
-    for label, (table, found) in tested.others.items():
-        gap = {"chosen minus this": [found.low, found.high]}
-        rows.append({"model": label, **table.mean(), **gap})
+    table, rows = tables.get(final.label), []
+    found: dict[str, Comparison] = {}
+    for label, own in tables.items():
+        rows.append({"model": label, **own.mean()})
+        if table is not None and own is not table:
+            names = {"name_a": "the chosen model", "name_b": label}
+            found[label] = compare(table, own, metric, **names)
+            rows[-1]["chosen minus this"] = [found[label].low, found[label].high]
     details = {
         "left out": left_out(search),
         "notes": [f"{note[0].upper()}{note[1:]}." for note in dict.fromkeys(notes)],
         "initialisations": (search.journal.of("inits") or [{"values": {}}])[-1]["values"],
-        "users": groups_of_users(tested.table, metric) if tested.table else [],
+        "users": groups_of_users(table, metric) if table else [],
         "log": problem.statistics,
         "prior": expected_shares(problem.statistics),
         "timeline": [
@@ -54,9 +52,9 @@ def summarise(
         ],
     }
     paragraphs = [
-        what_to_deploy(search, final, tested),
-        how_sure(search, final, tested),
-        what_next(search, tested, details),
+        what_to_deploy(search, final, table, found),
+        how_sure(search, final, found),
+        what_next(search, table, details),
         *details["notes"],
     ]
     return {
@@ -71,10 +69,12 @@ def summarise(
     }
 
 
-def what_to_deploy(search: Search, final: Decision, tested: Tested) -> str:
+def what_to_deploy(
+    search: Search, final: Decision, table: MetricTable | None, tested: Mapping[str, Comparison]
+) -> str:
     """The first paragraph: which model, and how good it is."""
-    metric, table = search.evaluator.problem.metric, tested.table
-    better = [(label, c) for label, (_, c) in tested.others.items() if c.outcome == "below"]
+    metric = search.evaluator.problem.metric
+    better = [(label, found) for label, found in tested.items() if found.outcome == "below"]
     warning = "".join(
         f"Careful: on test {label} is better than the chosen model, {_gap(found)} in {metric}. "
         for label, found in better[:1]
@@ -91,7 +91,7 @@ def what_to_deploy(search: Search, final: Decision, tested: Tested) -> str:
     )
 
 
-def how_sure(search: Search, final: Decision, tested: Tested) -> str:
+def how_sure(search: Search, final: Decision, tested: Mapping[str, Comparison]) -> str:
     """The second paragraph: tie or clear, with intervals."""
     best = list(search.best_of_each().values())
     own = [r for r in best if r.candidate in final.members]
@@ -110,13 +110,13 @@ def how_sure(search: Search, final: Decision, tested: Tested) -> str:
         )
     if final.gain is not None:
         said.append(f"The blend gains {_gap(final.gain)} over its best member.")
-    tests = [f"{label} {_gap(found)}" for label, (_, found) in tested.others.items()]
+    tests = [f"{label} {_gap(found)}" for label, found in tested.items()]
     if tests:
         said.append(f"On test, chosen minus other: {'; '.join(tests)}.")
     return " ".join(said)
 
 
-def what_next(search: Search, tested: Tested, details: Mapping[str, Any]) -> str:
+def what_next(search: Search, table: MetricTable | None, details: Mapping[str, Any]) -> str:
     """The third paragraph: what would make it better, with a number each."""
     said = []
     line = sorted(search.results.values(), key=lambda result: result.at)
@@ -130,10 +130,8 @@ def what_next(search: Search, tested: Tested, details: Mapping[str, Any]) -> str
         name = missing[0]["model"]
         what = "no network was trained" if name == "networks" else f"{name} was left out"
         said.append(f"A GPU: {what}, {missing[0]['why']}.")
-    if tested.table is not None:
-        relevant = int(tested.table.relevant.sum())
-        cold = int(tested.table.cold_relevant.sum())
-        share = 100 * cold / max(relevant, 1)
+    if table is not None:
+        share = 100 * int(table.cold_relevant.sum()) / max(int(table.relevant.sum()), 1)
         said.append(f"Content: {share:.1f}% of what users chose were items without history.")
     for row in details["users"]:
         if row["users of the test part"].startswith("tail") and details["users"][0]["value"]:
@@ -204,14 +202,13 @@ def commands(search: Search, final: Decision, source: str, folder: Path) -> list
         words += [f"--init {member.init}"] if member.init else []
         if member.init in CONTENT_INITS:
             words.append(f"--init-set items={shlex.quote(str(problem.items))}")
-        changed = {k: v for k, v in member.settings.items() if v is not None}
-        words += [f"--set {key}={_toml(value)}" for key, value in changed.items()]
+        words += [
+            f"--set {key}={value if isinstance(value, str) else json.dumps(value)}"
+            for key, value in member.settings.items()
+            if value is not None
+        ]
         lines.append(" ".join([*words, "--final", f"-o {member.model}"]))
     return lines
-
-
-def _toml(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value)
 
 
 def _gap(found: Comparison) -> str:
