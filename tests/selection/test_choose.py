@@ -303,10 +303,10 @@ def test_a_winner_below_a_baseline_is_named_in_the_first_sentence(
 
 
 def test_groups_of_users_are_reported_apart(chosen: Choice) -> None:
-    groups = {row["users of the test part"].split()[0]: row for row in chosen.details["users"]}
-    assert {"all", "warm", "tail"} <= groups.keys()
+    groups = {row["users of the test part"]: row for row in chosen.details["users"]}
+    assert {"all", "warm-users", "tail-users"} <= groups.keys()
     assert groups["all"]["value"] == pytest.approx(chosen.tested[0]["NDCG@10"])
-    assert 0 < groups["tail"]["number"] < groups["warm"]["number"]
+    assert 0 < groups["tail-users"]["number"] < groups["warm-users"]["number"]
 
 
 def test_titles_of_an_item_table_are_in_the_report(short: None, tmp_path: Path) -> None:

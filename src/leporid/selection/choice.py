@@ -11,12 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from leporid.data import Interactions, Split, load, split_by
-from leporid.errors import (
-    ConfigError,
-    DataError,
-    TrainingInterruptedError,
-    UnknownNameError,
-)
+from leporid.errors import ConfigError, DataError, TrainingInterruptedError, UnknownNameError
 from leporid.evaluation import parse_metric
 from leporid.models import Recommender, available
 from leporid.selection.answer import PARTS, Answer, read_answer

@@ -41,7 +41,10 @@ def write_page(path: Path, parts: Mapping[str, Any], problem: Problem, model: Re
         ("", _rows(details["users"], f"{metric} of the chosen model by group of users")),
         ("Left out", _rows(details["left out"], "Models without a result")),
         ("Initialisations", _rows(inits, "Vectors alone, without any training (probe)")),
-        ("Order of the candidates", _rows(prior, _prior_caption(details["log"]))),
+        (
+            "Order of the candidates",
+            _rows(prior, "Quality on logs like this one, as a share of the best there"),
+        ),
         ("The same again", f"<pre>{shown}</pre>"),
     ]
     write_report(path, "leporid choose", sections, parts["why"])
@@ -49,15 +52,6 @@ def write_page(path: Path, parts: Mapping[str, Any], problem: Problem, model: Re
 
 def _rows(rows: Sequence[Mapping[str, Any]], caption: str) -> str:
     return rows_html(rows, caption) if rows else ""
-
-
-def _prior_caption(about: Mapping[str, Any]) -> str:
-    order = "an order in time" if about["has_order"] else "no order in time"
-    return (
-        f"Quality on logs with like statistics, as a share of the best model there (this log: "
-        f"{about['interactions_per_user']:g} interactions per user, density {about['density']:g}, "
-        f"{order})"
-    )
 
 
 def _charts(parts: Mapping[str, Any]) -> str:

@@ -11,6 +11,7 @@ import statistics
 import warnings
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -127,12 +128,9 @@ def vary(search: Search, place: int) -> bool:
 def _variants(search: Search) -> list[Candidate]:
     """A new variant of each of the models with the highest upper confidence bounds."""
     bounds, best = upper_bounds(search), search.best_of_each()
-    field: list[Candidate] = []
-    for model in sorted(bounds, key=lambda name: -bounds[name]):
-        if len(field) < _VARIED_MODELS and search.has_time:
-            new = _new(search, best[model].candidate)
-            field += [] if new is None else [new]
-    return field
+    ranked = sorted(bounds, key=lambda name: -bounds[name])
+    new = (_new(search, best[model].candidate) for model in ranked if search.has_time)
+    return list(islice(filter(None, new), _VARIED_MODELS))
 
 
 def upper_bounds(search: Search) -> dict[str, float]:
@@ -165,7 +163,7 @@ def _new(search: Search, best: Candidate) -> Candidate | None:
     drawn = (variant(best.model, best.settings, n, seed) for n in range(begin, begin + _DRAWS))
     others += [best.replace(settings=settings) for settings in drawn]
     new = [other for other in others if other.key not in tried]
-    return next((other for other in new[:_TIMED_VARIANTS] if search.fits(other)), None)
+    return next((other for other in new[:_TIMED_VARIANTS] if not search.obstacle(other)), None)
 
 
 def train_networks(search: Search, names: Sequence[str], share: float) -> None:

@@ -83,11 +83,7 @@ class Search:
         """Whether there is any time left for trials."""
         return self.timer.left > self.reserve()
 
-    def fits(self, candidate: Candidate) -> bool:
-        """Whether there is time for a trial."""
-        return not self._obstacle(candidate)
-
-    def _obstacle(self, candidate: Candidate) -> str:
+    def obstacle(self, candidate: Candidate) -> str:
         """Why there is no time for a trial; empty where there is. It must be able to win."""
         left, longest = self.timer.left, TRIAL_SHARE * self.timer.budget
         if not self.has_time:
@@ -106,7 +102,7 @@ class Search:
         about = {"key": candidate.key, "candidate": candidate.to_dict()}
         begun, until = self.timer.elapsed, math.inf  # the first answer is given whatever it takes
         if self.leader is not None:
-            if why := self._obstacle(candidate):
+            if why := self.obstacle(candidate):
                 self.note("late", **about, why=why)
                 return
             until = self.timer.budget - self.reserve(candidate)

@@ -8,9 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from leporid.evaluation import Comparison, MetricTable, combine, compare
+from leporid.evaluation import Comparison, MetricTable, compare
 from leporid.memory import format_bytes
 from leporid.selection.candidates import CONTENT_INITS, by_value
 from leporid.selection.decision import Decision
@@ -134,7 +132,7 @@ def what_next(search: Search, table: MetricTable | None, details: Mapping[str, A
         share = 100 * int(table.cold_relevant.sum()) / max(int(table.relevant.sum()), 1)
         said.append(f"Content: {share:.1f}% of what users chose were items without history.")
     for row in details["users"]:
-        if row["users of the test part"].startswith("tail") and details["users"][0]["value"]:
+        if row["users of the test part"] == "tail-users" and details["users"][0]["value"]:
             ratio = 100 * row["value"] / details["users"][0]["value"]
             said.append(
                 f"More data: the quarter of users with the shortest histories reach {ratio:.0f}% "
@@ -144,25 +142,15 @@ def what_next(search: Search, table: MetricTable | None, details: Mapping[str, A
 
 
 def groups_of_users(table: MetricTable, metric: str) -> list[dict[str, Any]]:
-    """The metric of all users, of warm ones, of the least active quarter of those, of cold ones."""
-    activity = table.activity[table.user]
-    columns = table.columns(metric)
-    warm = activity > 0
-    ranks = np.argsort(np.argsort(np.where(warm, activity, np.iinfo(np.int32).max), kind="stable"))
-    groups = {
-        "all": np.ones(len(activity), bool),
-        "warm (with history)": warm,
-        "tail (least active quarter of the warm)": warm & (ranks < warm.sum() // 4),
-        "cold (without history)": ~warm,
-    }
+    """The metric of all users, of warm ones, of the least active quarter, and of cold ones."""
+    strata = [name for name in ("warm-users", "tail-users", "cold-users") if table.has_users(name)]
     return [
         {
-            "users of the test part": name,
-            "number": int(chosen.sum()),
-            "value": float(combine(list(columns[chosen].mean(axis=0)))),
+            "users of the test part": name or "all",
+            "number": len(table.columns(metric, name)),
+            "value": table.mean(name)[metric],
         }
-        for name, chosen in groups.items()
-        if chosen.any()
+        for name in (None, *strata)
     ]
 
 
