@@ -101,16 +101,3 @@ def test_five_users_and_five_seconds_have_an_answer(tmp_path: Path, header: str)
     done = call("choose", tmp_path / "log.csv", "--budget", "5s", "-o", tmp_path / "x")
     assert "Deploy " in done.stdout
     assert call("recommend", tmp_path / "x", "--user", "3").exit_code == 0
-
-
-@pytest.mark.slow
-def test_candidates_go_to_a_cluster(log: Path, tmp_path: Path) -> None:
-    distributed = pytest.importorskip("distributed")
-    cluster = distributed.LocalCluster(n_workers=1, processes=False, dashboard_address=None)
-    with cluster:
-        where = ("--scheduler", cluster.scheduler_address, "-o", tmp_path / "x")
-        done = call("choose", log, "--budget", "20s", "--only", "toppop,itemknn", *where)
-    assert "Deploy itemknn" in done.stdout
-    where = ("--scheduler", "tcp:127.0.0.1", "-o", tmp_path / "y")
-    error = call("choose", log, *where, fails=True).exception
-    assert isinstance(error, ConfigError)

@@ -17,7 +17,7 @@ from leporid.errors import DataError
 from leporid.models.shared import catalogue
 from leporid.selection import Choice, evaluator, finalise, runtime_estimates, schedule
 from leporid.selection.budget import OutOfTimeError, Timer
-from leporid.selection.candidates import FULL, Candidate, Problem, with_windows
+from leporid.selection.candidates import Candidate, Problem
 from leporid.selection.evaluator import TrialEvaluator
 from leporid.selection.runtime_estimates import RuntimeEstimates, estimate_seconds, share_of
 from leporid.selection.subprocess_runner import run_in_subprocess
@@ -56,13 +56,9 @@ def evaluator_of(folder: Path, budget: float = math.inf, tick: float = 0.0) -> T
 
 def test_a_training_is_begun_if_most_of_its_steps_fit(tmp_path: Path) -> None:
     estimates = evaluator_of(tmp_path).estimates
-    net = Candidate(model="bpr", init="random", settings={"steps": 1000}, kind="neural")
+    net = Candidate(model="bpr", init="random", settings={"steps": 1000})
     estimates.speeds["bpr"] = 0.1
-    assert estimates.cost(net, FULL, is_fitted=False) == pytest.approx(1.2 * 60)
-    estimates.steps[net.key] = 250
-    assert estimates.cost(net, FULL, is_fitted=False) == pytest.approx(1.2 * 35)
-    estimates.steps[net.key] = 1000
-    assert estimates.cost(net, FULL, is_fitted=False) == 0
+    assert estimates.cost(net) == pytest.approx(1.2 * 60)
 
 
 def test_what_outlasts_its_time_is_killed(tmp_path: Path) -> None:
@@ -135,56 +131,42 @@ def test_a_fit_in_doubt_is_killed_at_its_moment(
 ) -> None:
     trials = evaluator_of(tmp_path, 1000.0, tick=0.1)
     candidate = Candidate(model=sleeper)
-    trials.estimates.shares[candidate.fit_key] = (1.0, 9.0)
+    trials.estimates.shares[candidate.key] = (1.0, 9.0)
     trials.estimates.process_seconds = 0.1
     with pytest.raises(OutOfTimeError):
-        trials.evaluate(candidate, FULL, trials.timer.elapsed + 2.0)
+        trials.evaluate(candidate, trials.timer.elapsed + 2.0)
     trials.estimates.process_seconds = 10.0
     monkeypatch.setattr(
         evaluator, "run_in_subprocess", lambda *_, **how: pytest.fail("it was begun")
     )
     with pytest.raises(OutOfTimeError, match="no time to begin"):
-        trials.evaluate(candidate, FULL, trials.timer.elapsed + 2.0)
+        trials.evaluate(candidate, trials.timer.elapsed + 2.0)
 
 
 def test_near_the_end_an_estimate_is_not_believed(tmp_path: Path) -> None:
     candidate, estimates = Candidate(model="itemknn"), evaluator_of(tmp_path, 100.0).estimates
-    estimates.shares[candidate.fit_key] = (1.0, 30.0)
+    estimates.shares[candidate.key] = (1.0, 30.0)
     assert not estimates.is_doubtful(candidate, 50.0)
     assert estimates.is_doubtful(candidate, 25.0), "it may outlast its own time"
-    estimates.shares[candidate.fit_key] = (1.0, 40.0)
+    estimates.shares[candidate.key] = (1.0, 40.0)
     assert estimates.is_doubtful(candidate, 50.0), (
         "if the estimate is wrong, it may outlast the search"
     )
 
 
-def test_a_fit_in_doubt_gives_what_one_without_gives(tmp_path: Path) -> None:
+def test_a_fit_in_doubt_gives_what_one_without_gives(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     here, away = evaluator_of(tmp_path / "a"), evaluator_of(tmp_path / "b", 1000.0)
     candidate = Candidate(model="itemknn", settings={"window": 5})
-    plain = here.evaluate(candidate, FULL, math.inf)
-    away.estimates.shares[candidate.fit_key] = (100.0, 900.0)
+    plain = here.evaluate(candidate, math.inf)
+    away.estimates.shares[candidate.key] = (100.0, 900.0)
     away.estimates.process_seconds = 0.1
-    killed = away.evaluate(candidate, FULL, away.timer.elapsed + 200.0)
-    assert away._last_fit is None, "it was fitted elsewhere"
+    with monkeypatch.context() as patch:
+        patch.setattr("leporid.models.itemknn.ItemKNN.fit", lambda *_, **how: pytest.fail("here"))
+        killed = away.evaluate(candidate, away.timer.elapsed + 200.0)
     assert (killed.columns == plain.columns).all()
     assert (away.lists(candidate) == here.lists(candidate)).all()
-
-
-def test_a_window_needs_no_other_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    first, second = evaluator_of(tmp_path / "a"), evaluator_of(tmp_path / "b")
-    for plain in (Candidate(model="ease"), Candidate(model="itemknn", settings={"k": 20})):
-        first.evaluate(plain, FULL, math.inf)
-        held = first._last_fit
-        assert held is not None
-        for candidate in with_windows(plain):
-            reused = first.evaluate(candidate, FULL, math.inf)
-            assert first._last_fit is held
-            second._last_fit = None
-            fresh = second.evaluate(candidate, FULL, math.inf)
-            assert (reused.columns == fresh.columns).all()
-            assert first.finish(candidate) > 0
-        assert first.estimates.fit_seconds(candidate) == held[2]
-    assert with_windows(Candidate(model="toppop")) == []
 
 
 @pytest.mark.slow

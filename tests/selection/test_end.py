@@ -12,10 +12,9 @@ import pytest
 import leporid
 from leporid.artifacts import read_object
 from leporid.errors import DataError
-from leporid.experiments import Journal, read_run
+from leporid.experiments import Journal, claim, read_run
 from leporid.models import Recommender, find_model
 from leporid.selection import Choice, finalise, schedule
-from leporid.selection import answer as answer_files
 from leporid.selection.candidates import Candidate
 from leporid.selection.decision import Decision
 from leporid.selection.runtime_estimates import RuntimeEstimates
@@ -26,15 +25,15 @@ from tests.selection.test_search import Killed
 BUDGET, MORE, LOADING = 150.0, 300.0, 60.0
 """Seconds of a search, of a longer one, and before a session has read the log."""
 STEPS: list[tuple[Any, str, int]] = [
-    (finalise, "decide_or_restore", 1),
+    (finalise, "decide_in_time", 1),
     (finalise, "fit_validated", 1),
     (finalise, "test_winner", 1),
     (finalise, "test_others", 1),
     (finalise, "fit_final", 1),
     (finalise, "write_run", 1),
     (finalise, "write_final", 1),
-    (answer_files, "write_page", 1),
-    (answer_files, "write_json", 1),
+    (finalise, "write_page", 1),
+    (finalise, "write_json", 1),
     (Journal, "append", -1),
 ]
 """Where the end is killed: before this call of this function (-1: the last line)."""
@@ -97,7 +96,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 def searched(whole: Path) -> Path:
     """A search that was killed before its end."""
     folder = whole.parent / "searched"
-    killed(folder, finalise, "decide_or_restore", 1)
+    killed(folder, finalise, "decide_in_time", 1)
     assert find_model(folder) is None
     return folder
 
@@ -107,7 +106,7 @@ def longer(whole: Path) -> Path:
     """A finished search that went on with more time and was killed before its second end."""
     folder = whole.parent / "longer"
     shutil.copytree(whole, folder)
-    killed(folder, finalise, "decide_or_restore", 1, MORE)
+    killed(folder, finalise, "decide_in_time", 1, MORE)
     assert files(folder).items() > {(n, d) for n, d in files(whole).items() if "search" not in n}
     return folder
 
@@ -213,6 +212,17 @@ def test_an_answer_of_an_older_version_is_not_replaced_by_a_worse_one(
     fallback = Decision((Candidate(model="toppop"),), (1,), None)
     monkeypatch.setattr(finalise, "_finalists", lambda *_: iter([fallback]))
     assert choose(folder, MORE).winner == kept["winner"]
+
+
+def test_one_process_searches_a_folder_at_a_time(searched: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "out"
+    shutil.copytree(searched, folder)
+    with (
+        claim(folder / "search" / "journal.jsonl.claims" / "search"),
+        pytest.raises(DataError, match="another process is searching in"),
+    ):
+        choose(folder)
+    assert find_model(folder) is None
 
 
 def test_a_damaged_summary_is_a_sentence(whole: Path, tmp_path: Path) -> None:

@@ -14,20 +14,17 @@ from leporid.experiments import Journal
 from leporid.selection.events import open_journal, seconds_spent
 
 EASE: dict[str, Any] = {"model": "ease", "settings": {}}
-LATE: dict[str, Any] = {"key": "a", "rung": 0, "candidate": EASE, "why": "it is slow"}
+LATE: dict[str, Any] = {"key": "a", "candidate": EASE, "why": "it is slow"}
 LINES: dict[str, dict[str, Any]] = {
     "late": LATE,
-    "evaluated": {"key": "a", "rung": 2, "candidate": EASE, "value": 0.5, "seconds": 1.0},
-    "failed": {"key": "a", "rung": 2, "candidate": EASE, "why": "it broke"},
+    "evaluated": {"key": "a", "candidate": EASE, "value": 0.5, "seconds": 1.0},
+    "failed": {"key": "a", "candidate": EASE, "why": "it broke"},
     "left out": {"model": "ease", "why": "it is slow"},
     "inits": {"values": {}},
     "plan": {"settings": {}, "speeds": {}},
-    "round": {"phase": "early", "candidates": [EASE]},
+    "round": {"candidates": [EASE]},
     "chosen": {"label": "ease", "budget": 60.0},
-    "decided": {
-        **{"members": ["a"], "weights": [1], "value": 0.5},
-        **{"interrupted": False, "budget": 60.0, "left": 3.0},
-    },
+    "decided": {"key": "a", "interrupted": False, "budget": 60.0, "left": 3.0},
 }
 
 
@@ -125,11 +122,3 @@ def test_a_folder_that_cannot_be_written_is_a_sentence(tmp_path: Path) -> None:
     (tmp_path / "search").write_text("a file", encoding="utf-8")
     with pytest.raises(DataError, match="could not write"):
         open_journal(tmp_path / "search", {})
-
-
-def test_a_search_of_0_7_begins_anew_with_a_sentence(tmp_path: Path) -> None:
-    split = leporid.temporal_split(leporid.synthesize(60, 40, 900, seed=1))
-    (tmp_path / "race").mkdir()
-    with pytest.warns(LeporidWarning, match="a search of 0.7, which does not go on"):
-        chosen = leporid.choose(split, 1e-6, output=tmp_path, models=["toppop"], progress=False)
-    assert chosen.winner == "toppop"

@@ -16,11 +16,12 @@ from hypothesis import strategies as st
 
 from leporid.errors import DataError, TrainingInterruptedError
 from leporid.selection.budget import OutOfTimeError, Timer
-from leporid.selection.candidates import FULL, RUNGS, SMALL, Candidate, Outcome
+from leporid.selection.candidates import Candidate, Result
 from leporid.selection.events import open_journal, seconds_spent
 from leporid.selection.search import Search
 
 USERS = 60
+FACTS: dict[str, Any] = {"fit_seconds": 0.5, "ranking_seconds": 0.5, "ms": 1.0, "bytes": 1}
 
 
 class Killed(BaseException):
@@ -35,61 +36,47 @@ class World:
     price: dict[str, float]
     dies_after: float = math.inf
     now: float = 0.0
-    done: list[tuple[str, int]] = field(default_factory=list)
+    done: list[str] = field(default_factory=list)
     broken: frozenset[str] = frozenset()
-    workers: Any = None
-    metric: str = "NDCG@10"
+
+    @property
+    def estimates(self) -> World:
+        """Its prices are known."""
+        return self
 
     def clock(self) -> float:
         return self.now
 
-    def cost(self, candidate: Candidate, rung: int) -> float:
-        before = RUNGS[rung - 1] if rung else 0.0
-        return self.price[candidate.model] * (RUNGS[rung] - before)
+    def cost(self, candidate: Candidate) -> float:
+        return self.price[candidate.model]
 
     def finish(self, candidate: Candidate) -> float:
         return 2 * self.price[candidate.model]
 
-    def evaluate(self, candidate: Candidate, rung: int, until: float) -> Outcome:
+    def evaluate(self, candidate: Candidate, until: float) -> Result:
         if candidate.model in self.broken:
             raise DataError("it cannot be fitted")
-        self.now += self.cost(candidate, rung)
+        self.now += self.cost(candidate)
         if self.now > until + 1e-6:
             raise OutOfTimeError("late")
         if len(self.done) >= self.dies_after:
             raise Killed
-        self.done.append((candidate.key, rung))
-        return self.recall(candidate, rung)
+        self.done.append(candidate.key)
+        return self.recall(candidate)
 
-    def order(self, candidate: Candidate, rung: int) -> tuple[Any, ...]:
-        return self.recall, candidate, rung
-
-    def receive(self, candidate: Candidate, rung: int, task: Any) -> Outcome:
-        if task is None:
-            raise OutOfTimeError("late")
-        outcome: Outcome = task.result()
-        return outcome
-
-    def recall(self, candidate: Candidate, rung: int) -> Outcome:
-        users = round(RUNGS[rung] * USERS)
-        noise = np.random.default_rng(0).normal(0, 0.01, (users, 1))
-        facts: dict[str, Any] = {"ms": 1.0, "bytes": 1}
-        return Outcome(self.quality[candidate.init or candidate.model] + noise, 1.0, facts)
+    def recall(self, candidate: Candidate, at: float = 0.0) -> Result:
+        noise = np.random.default_rng(0).normal(0, 0.01, (USERS, 1))
+        values = self.quality[candidate.model] + noise
+        return Result(candidate, values, FACTS, at)
 
 
 def field_of(world: World) -> list[Candidate]:
-    return [Candidate(model=name, kind="neural") for name in world.quality]
+    return [Candidate(model=name, init="random") for name in world.quality]
 
 
 def search_of(world: World, folder: Path, budget: float = 1e6, **how: Any) -> Search:
     journal = open_journal(folder / "search", {})
     return Search(world, journal, Timer(budget, seconds_spent(journal), world.clock), **how)
-
-
-def both_rungs(search: Search, candidates: list[Candidate]) -> None:
-    """All on a few users, then all on everyone."""
-    for rung in (SMALL, FULL):
-        search.round(candidates, rung)
 
 
 qualities = st.lists(st.floats(0.05, 0.95), min_size=1, max_size=9, unique=True)
@@ -111,7 +98,7 @@ no_limits = settings(
 def test_with_time_enough_the_best_candidate_leads(world: World) -> None:
     with tempfile.TemporaryDirectory() as folder:
         search = search_of(world, Path(folder))
-        both_rungs(search, field_of(world))
+        search.round(field_of(world))
         assert search.leader is not None
         best = max(world.quality.values())
         assert world.quality[search.leader.candidate.model] == pytest.approx(best, rel=1e-9)
@@ -125,7 +112,7 @@ def test_the_time_of_the_winner_is_always_left(world: World, budget: float) -> N
         first, *others = field_of(world)
         search.round([first])  # the first answer is given whatever it takes
         begun = world.now
-        both_rungs(search, others)
+        search.round(others)
         assert search.leader is not None
         if begun + 1 + world.finish(first) <= budget:
             assert world.now + 1 + world.finish(search.leader.candidate) <= budget + 1e-6
@@ -137,14 +124,14 @@ def test_a_killed_search_ends_as_one_that_was_not(world: World, dies_after: int)
     plain = World(world.quality, world.price)
     with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory() as other:
         unbroken = search_of(plain, Path(other))
-        both_rungs(unbroken, field_of(plain))
+        unbroken.round(field_of(plain))
         world.dies_after = dies_after
         try:
-            both_rungs(search_of(world, Path(folder)), field_of(world))
+            search_of(world, Path(folder)).round(field_of(world))
         except Killed:
             world.dies_after = math.inf
         resumed = search_of(world, Path(folder))
-        both_rungs(resumed, field_of(world))
+        resumed.round(field_of(world))
         assert list(resumed.results) == list(unbroken.results)
         assert resumed.leader is not None
         assert unbroken.leader is not None
@@ -163,7 +150,7 @@ def test_one_that_cannot_be_fitted_is_noted_and_not_tried_again(tmp_path: Path) 
     again = search_of(World(world.quality, world.price), tmp_path)
     again.round(field_of(world))
     assert len(again.journal.of("failed")) == 1
-    assert len(again.finished) == 1
+    assert len(again.results) == 1
 
 
 def test_a_crash_of_one_candidate_is_noted_and_an_interrupt_is_not(tmp_path: Path) -> None:
@@ -172,9 +159,9 @@ def test_a_crash_of_one_candidate_is_noted_and_an_interrupt_is_not(tmp_path: Pat
     world.quality.pop("a")
     search.round([Candidate(model="a"), Candidate(model="b")])
     assert search.journal.of("failed")[0]["why"] == "KeyError 'a'"
-    assert len(search.finished) == 1
+    assert len(search.results) == 1
 
-    def interrupted(*_: object, **how: object) -> Outcome:
+    def interrupted(*_: object, **how: object) -> Result:
         raise TrainingInterruptedError("Ctrl-C")
 
     world.evaluate = interrupted  # type: ignore[method-assign]
@@ -186,19 +173,8 @@ def test_too_late_is_said_and_tried_again_with_more_time(tmp_path: Path) -> None
     world = World({"a": 0.3, "slow": 0.9}, {"a": 1.0, "slow": 50.0})
     search = search_of(world, tmp_path, budget=30)
     search.round(field_of(world))
-    assert [c.model for c in search.late.values()] == ["slow"]
+    assert [event["candidate"]["model"] for event in search.journal.of("late")] == ["slow"]
     more = search_of(world, tmp_path, budget=300)
     more.round(field_of(world))
     assert more.leader is not None
     assert more.leader.candidate.model == "slow"
-    assert not more.late
-
-
-def test_two_processes_share_the_work(tmp_path: Path) -> None:
-    world = World({"a": 0.3, "b": 0.4}, {"a": 1.0, "b": 1.0})
-    first, second = search_of(world, tmp_path), search_of(world, tmp_path)
-    first.round(field_of(world)[:1])
-    second.round(field_of(world))
-    first.round(field_of(world))
-    assert set(Counter(world.done).values()) == {1}
-    assert len(first.finished) == len(second.finished) == 2

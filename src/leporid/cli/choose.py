@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 import time
-from contextlib import ExitStack
 from dataclasses import fields
 from pathlib import Path
 from typing import Annotated
@@ -39,16 +38,13 @@ def choose(
     device: Device = "auto",
     dataset: Dataset = None,
     items: Annotated[str | None, "Item table: content initialisations, titles [none]."] = None,
-    scheduler: Annotated[
-        str | None, "Dask cluster that evaluates candidates: tcp://host:port."
-    ] = None,
     json_output: Json = False,
 ) -> None:
     """Search models and initialisations for DATA; the best, fitted on everything, is the output.
 
     Candidates are evaluated on an inner validation split; test is read once, at the end. Ctrl-C
-    ends the search and keeps the best so far. The same command goes on with a killed search;
-    several processes may share a folder. Then: leporid serve FOLDER.
+    ends the search and keeps the best so far. The same command goes on with a killed search. Then:
+    leporid serve FOLDER.
     """
     begun = _clock()
     from leporid.selection import choose as run_search
@@ -56,28 +52,21 @@ def choose(
 
     seconds = parse_duration(budget)
     split = log.split(data, quiet=json_output)
-    with ExitStack() as stack:
-        workers = None
-        if scheduler is not None:
-            from leporid.distributed import Workers, connect
-
-            workers = Workers(stack.enter_context(connect(scheduler)))
-        chosen = run_search(
-            split,
-            seconds,
-            metric,
-            output=output,
-            models=parse_list(only) if only else None,
-            seed=seed,
-            device=device,
-            progress=not json_output,
-            dataset=dataset or Path(data).stem,
-            spent=_clock() - begun,
-            workers=workers,
-            items=items,
-            source=_source(data, log),
-            clock=_clock,
-        )
+    chosen = run_search(
+        split,
+        seconds,
+        metric,
+        output=output,
+        models=parse_list(only) if only else None,
+        seed=seed,
+        device=device,
+        progress=not json_output,
+        dataset=dataset or Path(data).stem,
+        spent=_clock() - begun,
+        items=items,
+        source=_source(data, log),
+        clock=_clock,
+    )
     if chosen.note:
         typer.echo(chosen.note, err=True)
     if json_output:

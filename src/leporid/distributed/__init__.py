@@ -3,7 +3,7 @@
 `Leporid.fit(X, client=client)` makes a `BlockGraph`: the workers hold blocks of rows of it and
 multiply them; the eigensolver itself runs on the client.
 
-cluster  `Cluster`: tasks and timeouts; `Workers`: any function on any worker
+cluster  `Cluster`: tasks and timeouts on the workers
 graph    `BlockGraph`, a graph whose blocks of rows stay on the workers, and what these compute
 """
 

@@ -1,4 +1,3 @@
 from .cluster import Cluster as Cluster
-from .cluster import Workers as Workers
 from .cluster import connect as connect
 from .graph import BlockGraph as BlockGraph

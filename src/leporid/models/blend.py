@@ -235,11 +235,9 @@ def _evaluated(lists: NDArray[np.int32], part: Split, metric: str) -> NDArray[np
     cut = parse_metric(metric)[1]
     top = np.full((part.n_users, cut), -1, np.int32)
     top[np.unique(part.test.user)] = lists[:, :cut]
-    names = ingredients(metric)
-    families = [name.partition("@")[0] for name in names]
+    families = [name.partition("@")[0] for name in ingredients(metric)]
     given = TopK(top, np.zeros(top.shape, np.float32))
-    table = evaluate(given, part, at=(cut,), metrics=families)
-    return np.column_stack([table.per_user(name) for name in names])
+    return evaluate(given, part, at=(cut,), metrics=families).columns(metric)
 
 
 def _value(columns: NDArray[np.float64]) -> float:

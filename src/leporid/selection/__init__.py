@@ -4,7 +4,7 @@ Candidates are evaluated on an inner validation split. Every family of models ha
 then the time goes where the upper confidence bound is. A journal makes a killed search go on; the
 time for the final fits is kept from the beginning.
 
-answer             The answer in a folder, written in one step and read again
+answer             The answer that a folder holds, and what may replace it
 budget             Durations, the timer of a budget, and the guard that stops work at a deadline
 candidates         The problem, candidates in their order, variants of their settings, trials
 choice             `choose` and its answer

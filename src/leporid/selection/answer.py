@@ -1,17 +1,14 @@
-"""The answer in a folder: chosen.json and report.html, written together and read again."""
+"""The answer that a folder holds, and what may replace it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from leporid.artifacts import check_manifest, read_object, write_json
+from leporid.artifacts import check_manifest, read_object
 from leporid.errors import DataError
 from leporid.models import find_model
-from leporid.selection.report import write_page
-from leporid.selection.search import Search
 
 SUMMARY = "chosen.json"
 PARTS = ("winner", "metric", "why", "table", "tested", "commands", "elapsed", "details")
@@ -34,14 +31,6 @@ class Answer:
         if self.value is None or self.key == key:
             return True
         return value is not None and value > self.value
-
-
-def write_answer(
-    folder: Path, parts: Mapping[str, Any], kept: Mapping[str, Any], search: Search, model: Any
-) -> None:
-    """Write the report and the summary; `kept` is the key, the value and the budget."""
-    write_page(folder / "report.html", parts, search.evaluator.problem, model)
-    write_json(folder / SUMMARY, {**parts, **kept})
 
 
 def read_answer(folder: Path) -> Answer | None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,12 +45,19 @@ class Problem:
 
     @classmethod
     def of(cls, split: Split, metric: str, **how: Any) -> Problem:
-        """With an inner split, on a tiny log with validation alone, else with `split` itself."""
+        """With an inner split, on a tiny log with validation alone, else with `split` itself.
+
+        Candidates are evaluated on some of the users, drawn by the seed.
+        """
         nothing = split.train.select(np.empty(0, np.int64))
         validation = Split(split.train, nothing, split.valid, split.protocol)
         inner = (inner_validation_split(split), validation)
-        used = next((part for part in inner if len(part.train) and len(part.test)), split)
-        return cls(split, used, metric, **how)
+        used = next((part for part in inner if len(part.train) and len(part.test)), None)
+        if used is None:
+            return cls(split, split, metric, **how)
+        users = np.random.default_rng(how.get("seed", 0)).permutation(np.unique(used.test.user))
+        some = used.test.select(np.isin(used.test.user, users[:_MAX_USERS]))
+        return cls(split, replace(used, test=some), metric, **how)
 
     @property
     def cutoff(self) -> int:
@@ -68,19 +75,10 @@ class Problem:
         return statistics(self.split.train_valid)
 
     @cached_property
-    def users(self) -> NDArray[np.int32]:
-        """int32[m]: the users to evaluate on in a seeded order; each rung takes the first."""
-        users = np.unique(self.inner.test.user)
-        return np.random.default_rng(self.seed).permutation(users)[:_MAX_USERS].astype(np.int32)
-
-    @property
-    def inits(self) -> tuple[str, ...]:
-        """The initialisations that take part."""
-        return INITS if self.items is None else (*INITS, *CONTENT_INITS)
-
-    def init_settings(self, init: str | None) -> dict[str, Any]:
-        """What an initialisation from content must be told."""
-        return {"items": self.items} if init in CONTENT_INITS else {}
+    def users_to_test(self) -> float:
+        """Users of the test part for each one that candidates are evaluated on."""
+        test, inner = (len(np.unique(part.test.user)) for part in (self.split, self.inner))
+        return test / max(inner, 1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,18 +88,16 @@ class Candidate(Config):
     model: str
     init: str | None = None
     settings: dict[str, Any] = field(default_factory=dict)
-    kind: Literal["classical", "neural"] = "classical"
+
+    @property
+    def is_network(self) -> bool:
+        """Whether it is trained from initial embeddings, step by step."""
+        return self.init is not None
 
     @property
     def key(self) -> str:
         """Equal candidates have equal keys, in every process."""
         return canonical_hash([self.model, self.init, self.settings], 12)
-
-    @property
-    def fit_key(self) -> tuple[str, str]:
-        """What its fit depends on: the model and all settings but the window."""
-        others = {name: value for name, value in self.settings.items() if name != "window"}
-        return self.model, canonical_hash(others)
 
     @property
     def changed(self) -> str:
@@ -119,12 +115,6 @@ class Candidate(Config):
         """For users: 'sasrec from leporid', 'ease l2=300'."""
         init = f"from {self.init}" if self.init else ""
         return " ".join(filter(None, [self.model, init, self.changed]))
-
-    @property
-    def entry(self) -> dict[str, Any]:
-        """The candidate as a member of a blend."""
-        about: dict[str, Any] = {"model": self.model, "settings": self.settings}
-        return about | ({"init": self.init} if self.init else {})
 
 
 def with_validation(split: Split) -> Split:
@@ -145,15 +135,6 @@ def classical_candidates(
     first = {"toppop": 2.0, "itemknn": 1.5}
     ranked = sorted(alone, key=lambda name: -first.get(name, expected.get(name, 0.0)))
     return [Candidate(model=name) for name in ranked]
-
-
-def with_windows(candidate: Candidate) -> list[Candidate]:
-    """The candidate with every other length of the profile; none where it has no such setting."""
-    cls = models.get(candidate.model)
-    space = cls.search_space.get("window")
-    config: Any = cls.config_class.from_dict(candidate.settings)
-    lengths = [n for n in space.options if n != config.window] if isinstance(space, Choice) else []
-    return [candidate.replace(settings={**candidate.settings, "window": n}) for n in lengths]
 
 
 def neural_models(about: Mapping[str, Any], only: Sequence[str] | None = None) -> list[str]:
@@ -211,40 +192,29 @@ def _drawn(space: SearchSpace, name: str, now: Any, rng: np.random.Generator) ->
     return round(value) if isinstance(dimension, Int) else float(f"{value:.3g}")
 
 
-RUNGS = (0.25, 1.0)
-"""How much a trial sees: a share of the users to evaluate on, and of the steps of a training."""
-SMALL, FULL = range(len(RUNGS))
-
-
-@dataclass(frozen=True, eq=False)
-class Outcome:
-    """What a trial gave."""
-
-    columns: NDArray[np.float64]
-    """float64[m, c]: the metric per user, or what it is made of (F1)."""
-    seconds: float
-    facts: dict[str, Any]
-    """Milliseconds per request, bytes, steps."""
-
-
 @dataclass(frozen=True, eq=False)
 class Result:
-    """A candidate, its rung, and the outcome of that trial."""
+    """What a trial of a candidate gave."""
 
     candidate: Candidate
-    rung: int
-    outcome: Outcome
+    columns: NDArray[np.float64]
+    """float64[m, c]: the metric per user, or what it is made of (F1)."""
+    facts: dict[str, Any]
+    """Seconds of the fit and of the ranking, milliseconds per request, bytes, steps."""
     at: float
+    """When it was done, in seconds of the search."""
 
     @cached_property
     def value(self) -> float:
         """The metric."""
-        return float(combine(list(self.outcome.columns.mean(axis=0))))
+        return float(combine(list(self.columns.mean(axis=0))))
+
+    @property
+    def seconds(self) -> float:
+        """Of the whole trial."""
+        return float(self.facts["fit_seconds"] + self.facts["ranking_seconds"])
 
 
 def by_value(result: Result) -> tuple[float, int, str]:
-    """Sorts the best first; of equals the one with fewer settings, then the one with the lower key.
-
-    The order in which workers answer must not matter.
-    """
+    """Sorts the best first; of equals the one with fewer settings, then the lower key."""
     return -result.value, len(result.candidate.settings), result.candidate.key

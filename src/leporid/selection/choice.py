@@ -5,20 +5,13 @@ from __future__ import annotations
 import contextlib
 import tempfile
 import time
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from leporid.data import Interactions, Split, load, split_by
-from leporid.errors import (
-    ConfigError,
-    DataError,
-    LeporidWarning,
-    TrainingInterruptedError,
-    UnknownNameError,
-)
+from leporid.errors import ConfigError, DataError, TrainingInterruptedError, UnknownNameError
 from leporid.evaluation import parse_metric
 from leporid.models import Recommender, available
 from leporid.selection.answer import PARTS, Answer, read_answer
@@ -51,7 +44,7 @@ class Choice:
     """One row per candidate: family, model, init, settings, the metric on the inner validation
     split, seconds, milliseconds per request, memory."""
     tested: list[dict[str, Any]]
-    """On test: the chosen model first, then the baselines and the runner-up."""
+    """On test: the chosen model first, then the baselines."""
     winner: str
     """The chosen candidate in a few words."""
     metric: str
@@ -71,8 +64,8 @@ class Choice:
 
     @property
     def best(self) -> list[dict[str, Any]]:
-        """The best row of each model that was evaluated on all users."""
-        return best_rows([row for row in self.table if row["came to"] == "the end"])
+        """The best row of each model."""
+        return best_rows(self.table)
 
     def to_dict(self) -> dict[str, Any]:
         """Everything but the model, as plain values."""
@@ -92,7 +85,6 @@ def choose(
     progress: bool | None = True,
     dataset: str | None = None,
     spent: float = 0.0,
-    workers: Any = None,
     items: str | Path | None = None,
     source: str | None = None,
     clock: Callable[[], float] = time.monotonic,
@@ -114,8 +106,6 @@ def choose(
     progress : one line per trial and fit on stderr
     dataset : name of the data in the record
     spent : seconds of the budget that are gone already (loading the log, say)
-    workers : what evaluates candidates in parallel: an object with `submit(function, *arguments)`,
-        such as a pool of `concurrent.futures` or `leporid.distributed.Workers`
     items : the file of an item table: initialisations from content take part, the report has titles
     source : the log and its options as the printed commands have them
     clock : what tells the time, in seconds
@@ -130,19 +120,19 @@ def choose(
     items = None if items is None else str(items)
     with contextlib.ExitStack() as stack:
         folder = Path(output or stack.enter_context(tempfile.TemporaryDirectory()))
-        if (folder / "race").is_dir():
-            told = f"{folder} holds a search of 0.7, which does not go on: a new one begins"
-            warnings.warn(told, LeporidWarning, stacklevel=2)
         question: dict[str, Any] = {"data": split.digest, "protocol": split.protocol}
         question |= {"metric": metric, "seed": seed, "items": items}
         kept = folder / "search"
         journal, standing = open_journal(kept, question), read_answer(folder)
         if standing is not None and standing.budget >= seconds:
             return _kept(standing, folder, f"the answer for {format_duration(standing.budget)}")
+        if not stack.enter_context(journal.claim("search")):
+            raise DataError(f"another process is searching in {folder}: wait for its end")
+        journal.reload()  # it may have ended since
         timer = Timer(seconds, seconds_spent(journal) + spent + clock() - begun, clock)
         tell = progress_lines(progress, timer, metric)
         problem = Problem.of(split, metric, seed=seed, device=device, items=items)
-        evaluator = TrialEvaluator(problem, timer, kept, workers)
+        evaluator = TrialEvaluator(problem, timer, kept)
         reserve = _RESERVE_SHARE * seconds + _RESERVE_SECONDS
         search = Search(evaluator, journal, timer, reserve=reserve, tell=tell)
         session = Session(search, folder, name, source or "LOG")
@@ -157,26 +147,21 @@ def choose(
                 # Ctrl-C once: the best so far is fitted; twice: nothing is.
                 session.notes.append("interrupted: this is the best so far")
                 session.is_interrupted = True
-        chosen = _finalised(session)
+        chosen = _finalised(session, standing)
         return chosen if output is not None else replace(chosen, folder=None)
 
 
-def _finalised(session: Session) -> Choice:
-    """The end of the search, by one process only."""
-    search, folder = session.search, session.folder
-    with search.journal.claim("finalise") as mine:
-        if not mine:
-            raise DataError(f"another process is writing the answer into {folder}: wait for it")
-        search.journal.reload()
-        standing = read_answer(folder)  # another process may have written it meanwhile
-        if standing is not None and _is_current(standing, search):
-            return _kept(standing, folder, "the search has found no better candidate")
-        done = finalise(session, standing)
-        if done is None:
-            assert standing is not None
-            return _kept(standing, folder, "nothing better could be fitted in time")
-        model, parts = done
-        return Choice(model, folder=folder, **parts)
+def _finalised(session: Session, standing: Answer | None) -> Choice:
+    """The end of the search."""
+    folder = session.folder
+    if standing is not None and _is_current(standing, session.search):
+        return _kept(standing, folder, "the search has found no better candidate")
+    done = finalise(session, standing)
+    if done is None:
+        assert standing is not None
+        return _kept(standing, folder, "nothing better could be fitted in time")
+    model, parts = done
+    return Choice(model, folder=folder, **parts)
 
 
 def _is_current(standing: Answer, search: Search) -> bool:
@@ -184,7 +169,7 @@ def _is_current(standing: Answer, search: Search) -> bool:
     if search.leader is None:
         return standing.value is None
     before = last_decision(search.journal)
-    return before is not None and "+".join(before["members"]) == standing.key
+    return before is not None and before["key"] == standing.key
 
 
 def _kept(standing: Answer, folder: Path, why: str) -> Choice:

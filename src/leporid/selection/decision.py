@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from leporid.errors import DataError
 from leporid.evaluation import Comparison
 from leporid.models import pick_blend
 from leporid.selection.budget import Guard, OutOfTimeError
-from leporid.selection.candidates import FULL, Candidate, Result
+from leporid.selection.candidates import Candidate, Result
 from leporid.selection.search import Search
 
 _MAX_MEMBERS = 6
@@ -48,37 +46,24 @@ class Decision:
     @property
     def entries(self) -> list[dict[str, Any]]:
         """The members as the model `blend` takes them."""
-        pairs = zip(self.members, self.weights, strict=True)
-        return [{**member.entry, "weight": float(weight)} for member, weight in pairs]
-
-    def to_event(self) -> dict[str, Any]:
-        """As a line of the journal."""
-        gain = None if self.gain is None else self.gain.to_dict()
-        keys, weights = [member.key for member in self.members], list(self.weights)
-        return {"members": keys, "weights": weights, "value": self.value, "gain": gain}
-
-    @classmethod
-    def from_event(cls, event: Mapping[str, Any], search: Search) -> Decision | None:
-        """The decision of an earlier session; None where a member's trial is gone."""
-        known = {result.candidate.key: result.candidate for result in search.finished}
-        try:
-            members = tuple(known[key] for key in event["members"])
-            gain = None if event["gain"] is None else Comparison.from_dict(event["gain"])
-        except (DataError, KeyError):
-            return None
-        return cls(members, tuple(event["weights"]), event["value"], gain)
+        return [
+            {"model": member.model, "settings": member.settings, "weight": float(weight)}
+            | ({"init": member.init} if member.init else {})
+            for member, weight in zip(self.members, self.weights, strict=True)
+        ]
 
 
 def decide(search: Search) -> Decision | None:
     """The best candidate, or a blend that is above it and can be fitted in the time left."""
     best, evaluator, timer = search.leader, search.evaluator, search.timer
+    problem = evaluator.problem
     if best is None:
         return None
     single = Decision.of(best)
     finalists, left = [best], timer.left - search.end_seconds(best.candidate)
     for result in list(search.best_of_each().values())[1:]:
         # All of them must fit beside the best, so that whatever is picked can be fitted.
-        needed = evaluator.finish(result.candidate)
+        needed = evaluator.estimates.finish(result.candidate)
         if needed <= left:
             finalists.append(result)
             left -= needed
@@ -88,7 +73,7 @@ def decide(search: Search) -> Decision | None:
     lists = [evaluator.lists(result.candidate) for result in finalists]
     until = max(timer.budget - search.reserve(), timer.elapsed + _SHARE * timer.budget)
     try:
-        picked = pick_blend(lists, evaluator.part(FULL), evaluator.metric, Guard(timer, until))
+        picked = pick_blend(lists, problem.inner, problem.metric, Guard(timer, until))
     except OutOfTimeError:
         return single
     if picked is None or picked[1].outcome != "above":

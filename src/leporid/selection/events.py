@@ -15,7 +15,7 @@ from leporid.selection.candidates import Candidate
 _END = {"decided", "fitted", "final fit", "tested", "chosen"}
 """Events after the search: their time does not count as time spent on it."""
 _CANDIDATE = {"model": str, "settings": dict}
-_TRIAL = {"at": float, "key": str, "rung": int, "candidate": _CANDIDATE}
+_TRIAL = {"at": float, "key": str, "candidate": _CANDIDATE}
 _FORMS: dict[str, Any] = {
     "evaluated": {**_TRIAL, "value": float, "seconds": float},
     "failed": {**_TRIAL, "why": str},
@@ -23,9 +23,8 @@ _FORMS: dict[str, Any] = {
     "left out": {"at": float, "model": str, "why": str},
     "inits": {"at": float, "values": dict},
     "plan": {"at": float, "settings": dict, "speeds": dict},
-    "round": {"at": float, "phase": str, "candidates": [_CANDIDATE]},
-    "decided": {"at": float, "budget": float, "left": float, "value": float}
-    | {"members": [str], "weights": [int], "interrupted": bool},
+    "round": {"at": float, "candidates": [_CANDIDATE]},
+    "decided": {"at": float, "budget": float, "left": float, "key": str, "interrupted": bool},
     "chosen": {"at": float, "label": str, "budget": float},
 }
 

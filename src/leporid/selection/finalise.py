@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from leporid import models
-from leporid.artifacts import atomic_folder
+from leporid.artifacts import atomic_folder, write_json
 from leporid.data import Split
 from leporid.errors import LeporidError, LeporidWarning, TrainingInterruptedError
-from leporid.evaluation import Comparison, MetricTable, compare, evaluate
+from leporid.evaluation import MetricTable, evaluate
 from leporid.experiments import (
     CUTOFFS,
     Event,
@@ -31,14 +31,15 @@ from leporid.experiments import (
     write_run,
 )
 from leporid.models import Blend, Recommender, continued, everything
-from leporid.selection.answer import Answer, write_answer
+from leporid.selection.answer import SUMMARY, Answer
 from leporid.selection.budget import Guard, OutOfTimeError
-from leporid.selection.candidates import FULL, Candidate, by_value, with_validation
+from leporid.selection.candidates import Candidate, by_value, with_validation
 from leporid.selection.decision import Decision, decide
 from leporid.selection.evaluator import TrialEvaluator
+from leporid.selection.report import write_page
 from leporid.selection.runtime_estimates import CONTINUED_STEPS, SAFETY
 from leporid.selection.search import TESTED, Search
-from leporid.selection.summary import Tested, summarise
+from leporid.selection.summary import summarise
 from leporid.training import StopWhen
 
 _GRACE = 0.05
@@ -66,7 +67,7 @@ def finalise(
     None where the standing answer of the folder stays, since nothing better could be fitted.
     """
     timer = session.search.timer
-    for final in _finalists(session, decide_or_restore(session)):
+    for final in _finalists(session, decide_in_time(session)):
         if standing is not None and not standing.gives_way_to(final.key, final.value):
             return None
         is_last = final.label == "toppop"
@@ -88,36 +89,33 @@ def finalise(
 
 def last_decision(journal: Journal) -> Event | None:
     """The decision of an earlier session, unless a trial was finished since."""
-    events = journal.of("decided", "evaluated")
-    events = [e for e in events if e["event"] == "decided" or e["rung"] == FULL]
-    last = events[-1] if events else None
-    return last if last and last["event"] == "decided" and not last["interrupted"] else None
+    for event in reversed(journal.of("decided", "evaluated")):
+        return event if event["event"] == "decided" and not event["interrupted"] else None
+    return None
 
 
-def decide_or_restore(session: Session) -> Decision | None:
-    """Decide as an earlier session did with the same results, or anew."""
+def decide_in_time(session: Session) -> Decision | None:
+    """Decide, as an earlier session did with the same results and the same time."""
     search, timer = session.search, session.search.timer
     before = last_decision(search.journal)
     if search.journal.is_resumed:
         # The end has its time again, whatever an earlier one or loading the log took.
         timer.keep(max(search.reserve(), before["left"] if before else 0.0))
-    if before is not None and (known := Decision.from_event(before, search)) is not None:
-        return known
-    decision = decide(search)
-    if decision is not None:
-        about = {"budget": timer.budget, "left": timer.left, "interrupted": session.is_interrupted}
-        search.note("decided", **about, **decision.to_event())
+    left, decision = timer.left, decide(search)
+    if decision is not None and (before is None or before["key"] != decision.key):
+        about = {"budget": timer.budget, "left": left, "interrupted": session.is_interrupted}
+        search.note("decided", key=decision.key, **about)
     return decision
 
 
 def _finalists(session: Session, decision: Decision | None) -> Iterator[Decision]:
     """What is fitted first, and what instead of it; the most popular items at last."""
     search = session.search
-    ranked = [Decision.of(result) for result in sorted(search.finished, key=by_value)]
+    ranked = [Decision.of(result) for result in sorted(search.results.values(), key=by_value)]
     if decision is not None:
         yield decision
     for other in ranked:
-        fits = search.evaluator.finish(other.members[0]) < search.timer.left
+        fits = search.evaluator.estimates.finish(other.members[0]) < search.timer.left
         if fits and (decision is None or other.key != decision.key):
             yield other
     plain = Candidate(model="toppop")
@@ -134,10 +132,10 @@ def _fit_and_test(
         fitted = [fit_validated(evaluator, member, guard) for member in final.members]
         validated = _combined(fitted, final)
     search.note("fitted", label=final.label, seconds=meter.seconds)
-    run, tested = None, Tested()
+    run, tables = None, {}
     if len(evaluator.problem.split.test):
         run = test_winner(session, final, validated, meter, guard)
-        tested = Tested(run.table, test_others(session, final, run.table))
+        tables = {final.label: run.table, **test_others(session, final)}
     model = validated
     with Meter() as meter:
         try:
@@ -150,7 +148,7 @@ def _fit_and_test(
             why = "there was no time for the final fit" if late else f"no final fit: {error}"
             session.notes.append(f"{why}; the model in the folder is not fitted on the test part")
     search.note("final fit", label=final.label, seconds=meter.seconds)
-    parts = summarise(search, final, tested, session.source, session.folder, session.notes)
+    parts = summarise(search, final, tables, session.source, session.folder, session.notes)
     with atomic_folder(session.folder, without=("validated", "history.csv")) as fresh:
         if run is None:
             model.save(fresh / "model")
@@ -161,7 +159,8 @@ def _fit_and_test(
         # After Ctrl-C the same command goes on with the time that is left.
         budget = search.timer.elapsed if session.is_interrupted else search.timer.budget
         kept = {"key": final.key, "value": final.value, "budget": budget}
-        write_answer(fresh, parts, kept, search, model)
+        write_page(fresh / "report.html", parts, evaluator.problem, model)
+        write_json(fresh / SUMMARY, {**parts, **kept})
     return model, parts
 
 
@@ -172,9 +171,9 @@ def _combined(fitted: list[Recommender], final: Decision) -> Recommender:
 
 def fit_validated(evaluator: TrialEvaluator, candidate: Candidate, guard: Guard) -> Recommender:
     """A candidate fitted on train and validation; a network is retrained if there is time."""
-    if candidate.kind == "classical":
+    if not candidate.is_network:
         return _fit_classical(evaluator, candidate, guard, final=False)
-    model, split = evaluator.trained(candidate), evaluator.problem.known
+    model, split = Recommender.load(evaluator.network(candidate)), evaluator.problem.known
     seconds, left = evaluator.estimates.training_seconds(candidate), evaluator.timer.left
     options = _training_options(evaluator, guard)
     if SAFETY * (1 + CONTINUED_STEPS) * seconds < left / 2:
@@ -189,7 +188,7 @@ def fit_final(
     evaluator: TrialEvaluator, candidate: Candidate, model: Recommender, guard: Guard
 ) -> Recommender:
     """The same candidate fitted on everything; a network goes on from `model`."""
-    if candidate.kind == "classical":
+    if not candidate.is_network:
         return _fit_classical(evaluator, candidate, guard, final=True)
     options, split = _training_options(evaluator, guard), everything(evaluator.problem.split)
     again = continued(model, split, CONTINUED_STEPS, **options)
@@ -245,31 +244,22 @@ def test_winner(
     )
 
 
-def test_others(
-    session: Session, final: Decision, chosen: MetricTable
-) -> dict[str, tuple[MetricTable, Comparison]]:
-    """The baselines on test, and the best of another model as far as there is time."""
+def test_others(session: Session, final: Decision) -> dict[str, MetricTable]:
+    """The baselines on test."""
     search, evaluator, timer = session.search, session.search.evaluator, session.search.timer
-    names = {member.model for member in final.members}
-    others = [r.candidate for name, r in search.best_of_each().items() if name not in names]
-    entries = [Candidate(model=name) for name in TESTED] + others[:1]
-    after = sum(evaluator.estimates.final(member) for member in final.members)
     found = {}
-    for candidate in {c.key: c for c in entries if c.label != final.label}.values():
-        label, guard = candidate.label, Guard(timer, timer.budget)
-        is_kept = candidate.model in TESTED
+    for label in (name for name in TESTED if name != final.label):
+        guard = Guard(timer, timer.budget)
         try:
-            if not is_kept and evaluator.estimates.validated(candidate) + after > timer.left:
-                continue  # nobody was promised this one
-            table = _tested_on(evaluator, fit_validated(evaluator, candidate, guard), guard)
+            model = fit_validated(evaluator, Candidate(model=label), guard)
+            found[label] = _tested_on(evaluator, model, guard)
         except (OutOfTimeError, MemoryError):
             session.notes.append(f"no time was left to test {label}")
         except LeporidError as error:  # the answer must not be lost
             session.notes.append(f"{label} could not be tested: {error}")
         else:
-            about = {"name_a": "the chosen model", "name_b": label}
-            found[label] = table, compare(chosen, table, evaluator.metric, **about)
-            search.note("tested", label=label, value=found[label][1].mean_b)
+            value = found[label].mean()[evaluator.problem.metric]
+            search.note("tested", label=label, value=value)
     return found
 
 

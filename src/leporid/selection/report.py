@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import html
-import math
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -42,7 +41,10 @@ def write_page(path: Path, parts: Mapping[str, Any], problem: Problem, model: Re
         ("", _rows(details["users"], f"{metric} of the chosen model by group of users")),
         ("Left out", _rows(details["left out"], "Models without a result")),
         ("Initialisations", _rows(inits, "Vectors alone, without any training (probe)")),
-        ("Order of the candidates", _rows(prior, _prior_caption(details["log"]))),
+        (
+            "Order of the candidates",
+            _rows(prior, "Quality on logs like this one, as a share of the best there"),
+        ),
         ("The same again", f"<pre>{shown}</pre>"),
     ]
     write_report(path, "leporid choose", sections, parts["why"])
@@ -52,58 +54,37 @@ def _rows(rows: Sequence[Mapping[str, Any]], caption: str) -> str:
     return rows_html(rows, caption) if rows else ""
 
 
-def _prior_caption(about: Mapping[str, Any]) -> str:
-    order = "an order in time" if about["has_order"] else "no order in time"
-    return (
-        f"Quality on logs with like statistics, as a share of the best model there (this log: "
-        f"{about['interactions_per_user']:g} interactions per user, density {about['density']:g}, "
-        f"{order})"
-    )
-
-
 def _charts(parts: Mapping[str, Any]) -> str:
-    """Quality over time with the frontier, and quality against milliseconds per request."""
+    """Quality over time with the best so far, and quality against milliseconds per request."""
     timeline, metric = parts["details"]["timeline"], parts["metric"]
     if not timeline:
         return ""
-    at, values = ([row[name] for row in timeline] for name in ("at", "value"))
-    names = [row["model"] for row in timeline]
-    over_time = _chart(at, values, names, [""] * len(names), "seconds")
-    over_time["caption"] = f"{metric} of every candidate when it was done; the line is the best"
-    order = np.argsort(at, kind="stable")
-    best = np.maximum.accumulate(np.array(values)[order])
-    points = [over_time["points"][place] for place in order]
-    y = {point["value"]: point["y"] for point in points}
-    over_time["line"] = _steps([point["x"] for point in points], [y[v] for v in best])
-    rows = best_rows([row for row in parts["table"] if row["came to"] == "the end"])
-    models = [row["model"] for row in rows]
-    speed = [max(row["ms per request"], 0.01) for row in rows]
-    against = _chart(
-        speed, [row[metric] for row in rows], models, models, "ms per request", log=True
-    )
-    against["caption"] = f"{metric} of the best of each model, and its time per request"
-    used = {family_of(name) for name in names}
+    done = sorted(timeline, key=lambda row: row["at"])
+    over_time = [(row["at"], row["value"], row["model"]) for row in done]
+    best = best_rows(parts["table"])
+    by_speed = [(max(row["ms per request"], 0.01), row[metric], row["model"]) for row in best]
+    first = _chart(over_time, "seconds")
+    first["caption"] = f"{metric} of every candidate when it was done; the line is the best"
+    first["line"] = _steps([(point["x"], point["y"]) for point in first["points"]])
+    second = _chart(by_speed, "ms per request", log=True)
+    second["caption"] = f"{metric} of the best of each model, and its time per request"
+    used = {family_of(model) for _, _, model in over_time}
     keys = [(name, place) for name, place in _PLACES.items() if name in used]
-    charts = [over_time, against]
+    charts = [first, second]
     return fill_template("leporid", "choose.html", part="charts", charts=charts, keys=keys)
 
 
 def _chart(
-    x: Sequence[float],
-    y: Sequence[float],
-    models: Sequence[str],
-    labels: Sequence[str],
-    x_name: str,
-    *,
-    log: bool = False,
+    rows: Sequence[tuple[float, float, str]], x_name: str, *, log: bool = False
 ) -> dict[str, Any]:
-    """Points and ticks in the units of the picture."""
+    """Points and ticks in the units of the picture; each row is x, y and a model."""
+    x, y, names = zip(*rows, strict=True)
     across, x_ticks = _scaled(x, _LEFT, _RIGHT - 60, log=log)
     up, y_ticks = _scaled(y, _BOTTOM, _TOP)
     points = [
-        {"x": across[i], "y": up[i], "value": y[i], "place": _PLACES[family_of(models[i])]}
-        | {"label": labels[i], "title": f"{models[i]} {y[i]:.4f}"}
-        for i in range(len(x))
+        {"x": across[i], "y": up[i], "value": y[i], "model": name}
+        | {"place": _PLACES[family_of(name)]}
+        for i, name in enumerate(names)
     ]
     about = {"points": points, "x_ticks": x_ticks, "y_ticks": y_ticks}
     return {**about, "x_name": x_name, "line": ""}
@@ -113,24 +94,24 @@ def _scaled(
     values: Sequence[float], first: float, last: float, *, log: bool = False
 ) -> tuple[list[float], list[tuple[float, str]]]:
     """The values between two ends of the picture, and five ticks with their labels."""
-    numbers = [math.log10(value) for value in values] if log else list(values)
-    low, high = min(numbers), max(numbers)
-    width = (high - low) or 1.0
+    numbers = np.log10(values) if log else np.array(values)
+    low = numbers.min()
+    high = low + (np.ptp(numbers) or 1.0)
+    ticks = np.linspace(low, high, 5)
+    labels = [f"{tick:.3g}" for tick in (10**ticks if log else ticks)]
+    places, lines = (
+        np.interp(part, [low, high], [first, last]).round(1).tolist() for part in (numbers, ticks)
+    )
+    return places, list(zip(lines, labels, strict=True))
 
-    def place(number: float) -> float:
-        return round(first + (number - low) / width * (last - first), 1)
 
-    ticks = [low + width * part / 4 for part in range(5)]
-    labels = [f"{10**tick if log else tick:.3g}" for tick in ticks]
-    return [place(n) for n in numbers], [(place(t), s) for t, s in zip(ticks, labels, strict=True)]
-
-
-def _steps(x: Sequence[float], y: Sequence[float]) -> str:
-    """A line that rises at once and stays."""
-    corners = [f"{x[0]},{y[0]}"]
-    for place in range(1, len(x)):
-        corners += [f"{x[place]},{y[place - 1]}", f"{x[place]},{y[place]}"]
-    return " ".join([*corners, f"{_RIGHT},{y[-1]}"])
+def _steps(points: Sequence[tuple[float, float]]) -> str:
+    """The best so far, a line that rises at once and stays; upwards y falls."""
+    corners, best = [], points[0][1]
+    for x, y in points:
+        corners += [f"{x},{best}", f"{x},{min(best, y)}"]
+        best = min(best, y)
+    return " ".join([*corners, f"{_RIGHT},{best}"])
 
 
 def _table(parts: Mapping[str, Any]) -> str:

@@ -15,14 +15,14 @@ from leporid import models
 from leporid.data import Split
 from leporid.errors import LeporidError, LeporidWarning
 from leporid.selection.budget import Timer
-from leporid.selection.candidates import FULL, RUNGS, Candidate, Problem
+from leporid.selection.candidates import Candidate, Problem
 
 CONTINUED_STEPS = 1 / 3
 """Share of its steps for which a network is trained on more data, unless it is retrained."""
 SAFETY = 1.2
 """Factor on estimates."""
-FIRST_SHARE = 0.15
-"""Share of the budget that the first trial of a classical model may take."""
+TRIAL_SHARE = 0.15
+"""Share of the budget that a trial of a classical model may take."""
 _MIN_TRAINED = 0.6
 """A training is begun if there is time for this share of its steps; the deadline ends it."""
 _DOUBT = 3.0
@@ -46,95 +46,76 @@ class RuntimeEstimates:
     speeds: dict[str, float] = field(default_factory=dict)
     """Seconds per step of each network."""
     process_seconds: float = _SUBPROCESS_SECONDS
-    shares: dict[tuple[str, str], tuple[float, float]] = field(default_factory=dict)
-    """Expected and worst seconds by fit, measured on small shares of the log."""
-    steps: dict[str, int] = field(default_factory=dict)
-    """Steps that each network has been trained for."""
+    shares: dict[str, tuple[float, float]] = field(default_factory=dict)
+    """Expected and worst seconds of a fit, by candidate, measured on small shares of the log."""
     _seconds: dict[str, dict[str, float]] = field(default_factory=dict)
-    """`fit` and `ranking` of all users, by candidate, and by model for the last candidate."""
+    """Facts of the last trial of each candidate, and of each model."""
 
-    def cost(self, candidate: Candidate, rung: int, is_fitted: bool) -> float:
+    def cost(self, candidate: Candidate) -> float:
         """Estimated seconds of a trial, of a training at least; 0 where nothing is known."""
-        ranking = self._before(candidate).get("ranking", 0.0) * RUNGS[rung]
-        if candidate.kind == "neural":
-            done = self.steps.get(candidate.key, 0)
-            steps = _MIN_TRAINED * self.stop_step(candidate, rung) - done
-            return SAFETY * self.speeds.get(candidate.model, 0.0) * max(steps, 0.0) + ranking
-        return SAFETY * (0.0 if is_fitted else self.fit_seconds(candidate)) + ranking
+        if candidate.is_network:
+            fit = _MIN_TRAINED * self.training_seconds(candidate)
+        else:
+            fit = self.fit_seconds(candidate)
+        return SAFETY * fit + self._ranking_seconds(candidate)
 
     def fit_seconds(self, candidate: Candidate) -> float:
         """Estimated seconds of the fit of a classical model on the inner split."""
         known = self._seconds.get(candidate.key)
-        return known["fit"] if known else self._by_shares(candidate)[0]
+        return known["fit_seconds"] if known else self._by_shares(candidate)[0]
 
-    def validated(self, candidate: Candidate) -> float:
-        """Estimated seconds of the fit before the test, and of the test."""
-        per_user = self._before(candidate).get("ranking", 0.0) / max(len(self.problem.users), 1)
-        ranking = 1.5 * len(np.unique(self.problem.split.test.user)) * per_user + 0.2
-        return self._fit_on(candidate, self.problem.split.train_valid) + ranking
-
-    def final(self, candidate: Candidate) -> float:
-        """Estimated seconds of the fit on everything, which follows the test."""
-        split = self.problem.split
-        return self._fit_on(candidate, split.train_valid, split.test)
-
-    def _fit_on(self, candidate: Candidate, *parts: Any) -> float:
-        """Estimated seconds of a classical fit on these parts, or of a continued training."""
-        if candidate.kind == "neural":
-            return SAFETY * CONTINUED_STEPS * self.training_seconds(candidate) + 1.0
-        fit = self.fit_seconds(candidate)
+    def finish(self, candidate: Candidate) -> float:
+        """Estimated seconds of the fit before the test, the test, and the fit on everything."""
+        ranking = 1.5 * self.problem.users_to_test * self._ranking_seconds(candidate) + 0.2
+        if candidate.is_network:  # both times its training is continued
+            fit = CONTINUED_STEPS * self.training_seconds(candidate)
+            return 2 * (SAFETY * fit + 1.0) + ranking
+        fit, split = self.fit_seconds(candidate), self.problem.split
         process = self.process_seconds if fit > _SUBPROCESS_ABOVE * self.timer.budget else 0.0
-        growth = sum(map(len, parts)) / max(len(self.problem.inner.train), 1)
-        return SAFETY * fit * growth + process
+        growth = (len(split.train_valid) + len(split.test)) / max(len(self.problem.inner.train), 1)
+        return 2 * (SAFETY * fit * growth + process) + ranking
 
     def training_seconds(self, candidate: Candidate) -> float:
-        """Of all steps of a network."""
-        steps = self.steps.get(candidate.key) or self.stop_step(candidate, FULL)
-        return self.speeds.get(candidate.model, 0.0) * steps
-
-    def stop_step(self, candidate: Candidate, rung: int) -> int:
-        """The step at which a rung evaluates a network."""
+        """Of all steps of a network, or of those that it was trained for."""
         config: Any = models.get(candidate.model).config_class.from_dict(candidate.settings)
-        return math.ceil(RUNGS[rung] * int(config.steps))
+        steps = self._seconds.get(candidate.key, {}).get("steps", config.steps)
+        return self.speeds.get(candidate.model, 0.0) * float(steps)
 
     def is_doubtful(self, candidate: Candidate, until: float) -> bool:
         """Whether a fit that cannot be stopped might end after `until`."""
         left = until - self.timer.elapsed
         if known := self._seconds.get(candidate.key):
-            return _DOUBT * known["fit"] > left
+            return _DOUBT * known["fit_seconds"] > left
         worst = self._by_shares(candidate)[1]
         return worst > left or _DOUBT * worst > self.timer.left
 
-    def update(self, candidate: Candidate, rung: int, facts: dict[str, Any]) -> None:
+    def update(self, candidate: Candidate, facts: dict[str, Any]) -> None:
         """Learn from a trial."""
-        if candidate.kind == "neural":
-            new = int(facts["steps"]) - self.steps.get(candidate.key, 0)
-            if new > 0:  # with its validations: better than the few steps it was planned with
-                self.speeds[candidate.model] = facts["fit_seconds"] / new
-            self.steps[candidate.key] = int(facts["steps"])
-        ranking = facts["ranking_seconds"] / RUNGS[rung]
-        seconds = {"fit": facts["fit_seconds"], "ranking": ranking}
-        self._seconds[candidate.key] = self._seconds[candidate.model] = seconds
+        if candidate.is_network:
+            # With its validations: better than the few steps it was planned with.
+            self.speeds[candidate.model] = facts["fit_seconds"] / max(facts["steps"], 1)
+        self._seconds[candidate.key] = self._seconds[candidate.model] = facts
 
-    def _before(self, candidate: Candidate) -> dict[str, float]:
-        """Seconds of this candidate, or of the last one of the same model."""
-        return self._seconds.get(candidate.key) or self._seconds.get(candidate.model, {})
+    def _ranking_seconds(self, candidate: Candidate) -> float:
+        """Of this candidate, or of the last one of the same model; 0 where nothing is known."""
+        known = self._seconds.get(candidate.key) or self._seconds.get(candidate.model, {})
+        return known.get("ranking_seconds", 0.0)
 
     def _by_shares(self, candidate: Candidate) -> tuple[float, float]:
         """Expected and worst seconds of settings that have not been fitted yet."""
-        if candidate.fit_key not in self.shares:
+        if candidate.key not in self.shares:
 
             def fit(part: Split) -> object:
                 return models.get(candidate.model)(**candidate.settings).fit(part)
 
-            enough = FIRST_SHARE * self.timer.budget
+            enough = TRIAL_SHARE * self.timer.budget
             try:
                 with warnings.catch_warnings(action="ignore", category=LeporidWarning):
                     seconds = estimate_seconds(fit, self.problem.inner, enough, self.timer.clock)
             except LeporidError:  # the model refuses so few items
                 seconds = 0.0, 0.0
-            self.shares[candidate.fit_key] = seconds
-        return self.shares[candidate.fit_key]
+            self.shares[candidate.key] = seconds
+        return self.shares[candidate.key]
 
 
 def estimate_seconds(

@@ -11,26 +11,23 @@ import statistics
 import warnings
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 import numpy as np
 
 from leporid import models
 from leporid.errors import ConfigError, DataError, GraphError, LeporidWarning
-from leporid.evaluation import combine, probe
+from leporid.evaluation import probe
 from leporid.selection.budget import Guard, OutOfTimeError, format_duration
 from leporid.selection.candidates import (
-    FULL,
-    RUNGS,
-    SMALL,
+    CONTENT_INITS,
+    INITS,
     Candidate,
-    Result,
-    by_value,
     classical_candidates,
     neural_models,
     neural_settings,
     variant,
-    with_windows,
 )
 from leporid.selection.priors import NETWORKS, expected_shares
 from leporid.selection.runtime_estimates import CONTINUED_STEPS
@@ -41,16 +38,12 @@ _REFUSALS = (DataError, ConfigError, GraphError, OutOfTimeError)
 """Why a network or an initialisation is left out."""
 _SLOW = 0.03
 """Models whose fit takes more than this share of the budget have their first trial last."""
-_CHEAPER_TRIES, _DRAWS = 8, 20
-"""Settings that are timed to find one that fits, of so many draws."""
-_NETWORKS_FROM = {True: 0.15, False: 0.4}
-"""Share of the budget after which networks begin, by whether the log has an order."""
-_NETWORK_SHARE = {True: 0.75, False: 0.4}
-"""Share of the time then left that networks may take, by whether the log has an order."""
-_NETWORKS, _MIN_EXPECTED = 3, 0.75
+_TIMED_VARIANTS, _DRAWS = 8, 20
+"""Variants that are timed to find one that fits, of so many draws."""
+_NETWORK_SHARE = {True: 0.75, False: 0.3}
+"""Share of the time left that networks may take; more where there is an order, or a GPU."""
+_NETWORKS, _MIN_EXPECTED = 2, 0.75
 """Networks that are compared, and the share of the best one's expected quality they must have."""
-_HOPELESS = 0.5
-"""A network with less than this share of the leader's value is not trained to its end."""
 _MIN_SECONDS = 15.0
 """With less time left no network is begun: loading torch alone takes a good part of it."""
 _MIN_STEPS = 300
@@ -74,24 +67,18 @@ _OPTIMISM = 0.1
 def run_schedule(search: Search, only: Sequence[str] | None = None) -> None:
     """Everything there is time for; `only` names the models that take part, None for all."""
     problem = search.evaluator.problem
-    has_order = problem.statistics["has_order"]
     everyone = classical_candidates(problem.statistics, only)
-    first_trials(search, [c for c in everyone if c.model in TESTED])
+    search.round(candidate for candidate in everyone if candidate.model in TESTED)
     networks = _networks(search, only)
-    if networks and _has_gpu(problem.device):
-        train_networks(search, networks, share=_NETWORK_SHARE[True])
-        networks = []
-    first_trials(search, [c for c in everyone if c.model not in TESTED])
-    if networks:
-        begin = _NETWORKS_FROM[has_order] * search.timer.budget
-        for place in range(_ROUNDS):
-            is_old = place < len(_rounds(search, "early"))
-            is_time = search.journal.of("plan") or search.timer.elapsed >= begin
-            if (is_time and not is_old) or not vary(search, "early", place):
-                break
-        train_networks(search, networks, share=_NETWORK_SHARE[has_order])
+    has_gpu = bool(networks) and _has_gpu(problem.device)
+    share = _NETWORK_SHARE[has_gpu or problem.statistics["has_order"]]
+    if has_gpu:
+        train_networks(search, networks, share)
+    search.round(sorted(everyone, key=lambda candidate: _is_slow(search, candidate)))
+    if networks and not has_gpu:
+        train_networks(search, networks, share)
     for place in range(_ROUNDS):
-        if not vary(search, "late", place):
+        if not vary(search, place):
             break
 
 
@@ -115,84 +102,35 @@ def _has_network_time(search: Search) -> bool:
     return False
 
 
-def first_trials(search: Search, candidates: Sequence[Candidate]) -> None:
-    """Every model once, those with a slow fit last; then the windows of its profiles."""
-    limit, seconds = _SLOW * search.timer.budget, search.evaluator.estimates.fit_seconds
-    if search.evaluator.workers is not None:
-        search.round(affordable(search, candidate) for candidate in candidates)
-    slow = []
-    for candidate in candidates:
-        if search.has_time and search.leader is not None and seconds(candidate) > limit:
-            slow.append(candidate)
-            continue
-        done = search.round([candidate])
-        if done and search.evaluator.problem.statistics["has_order"] and search.has_time:
-            # Here, since the windows of a model need no second fit.
-            promote(search, search.round(with_windows(candidate), SMALL))
-    for candidate in slow:
-        search.round([affordable(search, candidate)])
+def _is_slow(search: Search, candidate: Candidate) -> bool:
+    """Whether the first trial of a model waits until the others had theirs."""
+    seconds, limit = search.evaluator.estimates.fit_seconds, _SLOW * search.timer.budget
+    return search.has_time and seconds(candidate) > limit
 
 
-def affordable(search: Search, candidate: Candidate) -> Candidate:
-    """The candidate, or where there is no time for it the first of its variants that fits."""
-    known = [r.candidate for r in search.finished if r.candidate.model == candidate.model]
-    if known or search.leader is None or search.fits(candidate):
-        return known[0] if known else candidate
-    seed = search.evaluator.problem.seed
-    drawn = (variant(candidate.model, {}, place, seed) for place in range(_CHEAPER_TRIES))
-    others = (candidate.replace(settings=settings) for settings in drawn)
-    return next((other for other in others if search.fits(other)), candidate)
-
-
-def promote(search: Search, results: Sequence[Result]) -> None:
-    """Evaluate on all users what is best, on a few of them, of each model."""
-    best = {name: _on_few_users(search, own) for name, own in search.best_of_each().items()}
-    risen: dict[str, Candidate] = {}
-    for result in sorted(results, key=by_value):
-        name = result.candidate.model
-        if result.value > best.get(name, -math.inf):
-            risen.setdefault(name, result.candidate)
-    search.round(risen.values())
-
-
-def _on_few_users(search: Search, result: Result) -> float:
-    """The metric of a finished candidate on the users of the small rung."""
-    few, everyone = (search.evaluator.users(rung) for rung in (SMALL, FULL))
-    return float(combine(list(result.outcome.columns[np.isin(everyone, few)].mean(axis=0))))
-
-
-def vary(search: Search, phase: str, place: int) -> bool:
+def vary(search: Search, place: int) -> bool:
     """One round of variants; whether there was time for any of them.
 
     A round is in the journal before it begins, so that a killed search goes on with the same.
     """
-    search.journal.reload()
-    rounds = _rounds(search, phase)
+    rounds = search.journal.of("round")
     if place < len(rounds):
         field = [Candidate.from_dict(about) for about in rounds[place]["candidates"]]
     else:
         field = _variants(search)
         if not field:
             return False
-        search.note("round", phase=phase, candidates=[c.to_dict() for c in field])
-    promote(search, search.round([c for c in field if c.kind == "classical"], SMALL))
-    search.round(c for c in field if c.kind == "neural")
-    return any(search.is_settled(c, rung) for c in field for rung in (SMALL, FULL))
-
-
-def _rounds(search: Search, phase: str) -> list[dict[str, Any]]:
-    return [event for event in search.journal.of("round") if event["phase"] == phase]
+        search.note("round", candidates=[c.to_dict() for c in field])
+    search.round(field)
+    return any(search.is_settled(candidate) for candidate in field)
 
 
 def _variants(search: Search) -> list[Candidate]:
     """A new variant of each of the models with the highest upper confidence bounds."""
     bounds, best = upper_bounds(search), search.best_of_each()
-    field: list[Candidate] = []
-    for model in sorted(bounds, key=lambda name: -bounds[name]):
-        if len(field) < _VARIED_MODELS and search.has_time:
-            new = _new(search, best[model].candidate)
-            field += [] if new is None else [new]
-    return field
+    ranked = sorted(bounds, key=lambda name: -bounds[name])
+    new = (_new(search, best[model].candidate) for model in ranked if search.has_time)
+    return list(islice(filter(None, new), _VARIED_MODELS))
 
 
 def upper_bounds(search: Search) -> dict[str, float]:
@@ -203,7 +141,7 @@ def upper_bounds(search: Search) -> dict[str, float]:
     unit = 0.05 * search.timer.budget
     trials: Counter[str] = Counter()
     for result in search.results.values():
-        trials[result.candidate.model] += 1 + int(result.outcome.seconds / unit)
+        trials[result.candidate.model] += 1 + int(result.seconds / unit)
     total = math.log(1 + sum(trials.values()))
     return {
         name: best.value * (1 + _OPTIMISM * math.sqrt(total / trials[name]))
@@ -225,25 +163,16 @@ def _new(search: Search, best: Candidate) -> Candidate | None:
     drawn = (variant(best.model, best.settings, n, seed) for n in range(begin, begin + _DRAWS))
     others += [best.replace(settings=settings) for settings in drawn]
     new = [other for other in others if other.key not in tried]
-    rung = SMALL if best.kind == "classical" else FULL
-    return next((other for other in new[:_CHEAPER_TRIES] if search.fits(other, rung)), None)
+    return next((other for other in new[:_TIMED_VARIANTS] if not search.obstacle(other)), None)
 
 
 def train_networks(search: Search, names: Sequence[str], share: float) -> None:
-    """The planned networks on few steps, the best of them to its end, then the others."""
+    """The planned networks, from the best initialisation."""
     plan = plan_networks(search, names, share) if _has_network_time(search) else {}
     if not plan:
         return
     init = next(iter(ranked_inits(search)))
-    field = [
-        Candidate(model=name, init=init, settings=settings, kind="neural")
-        for name, settings in plan.items()
-    ]
-    few = sorted(search.round(field, SMALL), key=by_value)
-    least = _HOPELESS * (_on_few_users(search, search.leader) if search.leader else 0.0)
-    for result in few:
-        if result.value >= least:
-            search.round([result.candidate])
+    search.round(Candidate(model=name, init=init, settings=own) for name, own in plan.items())
 
 
 def plan_networks(search: Search, names: Sequence[str], share: float) -> dict[str, dict[str, Any]]:
@@ -274,8 +203,7 @@ def plan_networks(search: Search, names: Sequence[str], share: float) -> dict[st
 
 def training_seconds(whole: float, least: float, entrants: int) -> float:
     """Seconds of one training: all trainings and final fits take `whole`, trainings `least`."""
-    trials = 1 + RUNGS[SMALL] * (entrants - 1)
-    return min(whole / (trials + 2 * CONTINUED_STEPS), least / trials) / _PLAN_MARGIN
+    return min(whole / (entrants + 2 * CONTINUED_STEPS), least / entrants) / _PLAN_MARGIN
 
 
 def _fitted_plan(
@@ -333,13 +261,13 @@ def ranked_inits(search: Search) -> dict[str, float]:
 def rank_inits(search: Search, model: str, settings: dict[str, Any]) -> dict[str, float]:
     """Probe the initialisations: how well their vectors predict without any training."""
     evaluator, values = search.evaluator, {}
-    for init in evaluator.problem.inits:
+    for init in INITS if evaluator.problem.items is None else (*INITS, *CONTENT_INITS):
         timer = search.timer
         guard = Guard(timer, timer.elapsed + _INIT_SHARE * (timer.left - search.reserve()))
-        candidate = Candidate(model=model, init=init, settings=settings, kind="neural")
+        candidate = Candidate(model=model, init=init, settings=settings)
         try:
             vectors = evaluator.embeddings(candidate, guard)
-            found = probe(vectors, evaluator.part(SMALL), part="test").value()
+            found = probe(vectors, evaluator.problem.inner, part="test").value()
             values[init] = round(found["both"], 4)
         except _REFUSALS as error:
             search.note("left out", model=f"initialisation {init}", why=str(error))

@@ -5,57 +5,54 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from leporid.evaluation import Comparison, MetricTable, combine, ingredients
+from leporid.evaluation import Comparison, MetricTable, compare
 from leporid.memory import format_bytes
-from leporid.selection.candidates import CONTENT_INITS, FULL, Result
+from leporid.selection.candidates import CONTENT_INITS, by_value
 from leporid.selection.decision import Decision
 from leporid.selection.priors import NETWORKS, expected_shares, family_of
 from leporid.selection.search import Search
 
 
-@dataclass(frozen=True)
-class Tested:
-    """What was tested: the chosen model, and by label the others compared with it."""
-
-    table: MetricTable | None = None
-    others: dict[str, tuple[MetricTable, Comparison]] = field(default_factory=dict)
-
-
 def summarise(
     search: Search,
     final: Decision,
-    tested: Tested,
+    tables: Mapping[str, MetricTable],
     source: str,
     folder: Path,
     notes: Sequence[str],
 ) -> dict[str, Any]:
-    """The parts of a `Choice`, but for the model."""
-    metric, problem = search.evaluator.metric, search.evaluator.problem
-    rows = [{"model": final.label, **tested.table.mean()}] if tested.table else []
-    for label, (table, found) in tested.others.items():
-        gap = {"chosen minus this": [found.low, found.high]}
-        rows.append({"model": label, **table.mean(), **gap})
+    """The parts of a `Choice`, but for the model.
+
+    `tables` are those of the test, by label: the chosen model first, then the baselines.
+    """
+    problem, metric = search.evaluator.problem, search.evaluator.problem.metric
+    table, rows = tables.get(final.label), []
+    found: dict[str, Comparison] = {}
+    for label, own in tables.items():
+        rows.append({"model": label, **own.mean()})
+        if table is not None and own is not table:
+            names = {"name_a": "the chosen model", "name_b": label}
+            found[label] = compare(table, own, metric, **names)
+            rows[-1]["chosen minus this"] = [found[label].low, found[label].high]
     details = {
         "left out": left_out(search),
         "notes": [f"{note[0].upper()}{note[1:]}." for note in dict.fromkeys(notes)],
         "initialisations": (search.journal.of("inits") or [{"values": {}}])[-1]["values"],
-        "users": groups_of_users(tested.table, metric) if tested.table else [],
+        "users": groups_of_users(table, metric) if table else [],
         "log": problem.statistics,
         "prior": expected_shares(problem.statistics),
         "timeline": [
-            {"at": r.at, "value": r.value, "model": r.candidate.model} for r in search.finished
+            {"at": r.at, "value": r.value, "model": r.candidate.model}
+            for r in search.results.values()
         ],
     }
     paragraphs = [
-        what_to_deploy(search, final, tested),
-        how_sure(search, final, tested),
-        what_next(search, tested, details),
+        what_to_deploy(search, final, table, found),
+        how_sure(search, final, found),
+        what_next(search, table, details),
         *details["notes"],
     ]
     return {
@@ -70,10 +67,12 @@ def summarise(
     }
 
 
-def what_to_deploy(search: Search, final: Decision, tested: Tested) -> str:
+def what_to_deploy(
+    search: Search, final: Decision, table: MetricTable | None, tested: Mapping[str, Comparison]
+) -> str:
     """The first paragraph: which model, and how good it is."""
-    metric, table = search.evaluator.metric, tested.table
-    better = [(label, c) for label, (_, c) in tested.others.items() if c.outcome == "below"]
+    metric = search.evaluator.problem.metric
+    better = [(label, found) for label, found in tested.items() if found.outcome == "below"]
     warning = "".join(
         f"Careful: on test {label} is better than the chosen model, {_gap(found)} in {metric}. "
         for label, found in better[:1]
@@ -90,17 +89,18 @@ def what_to_deploy(search: Search, final: Decision, tested: Tested) -> str:
     )
 
 
-def how_sure(search: Search, final: Decision, tested: Tested) -> str:
+def how_sure(search: Search, final: Decision, tested: Mapping[str, Comparison]) -> str:
     """The second paragraph: tie or clear, with intervals."""
     best = list(search.best_of_each().values())
     own = [r for r in best if r.candidate in final.members]
     others = [r for r in best if r.candidate.model not in {m.model for m in final.members}]
     said = []
     if own and others:
-        found = search.compare(own[0], others[0])
+        names = {"name_a": own[0].candidate.label, "name_b": others[0].candidate.label}
+        found = compare(own[0].columns, others[0].columns, search.evaluator.problem.metric, **names)
         users = f"{found.n_users:,} users of the inner validation split"
         words = {"above": "It is clear", "level": "It is a tie", "below": "It was not the best"}
-        is_faster = others[0].outcome.facts["ms"] < own[0].outcome.facts["ms"]
+        is_faster = others[0].facts["ms"] < own[0].facts["ms"]
         hint = f"; {others[0].candidate.model} answers faster" if is_faster else ""
         said.append(
             f"{words[found.outcome]}: {own[0].candidate.model} against "
@@ -108,16 +108,16 @@ def how_sure(search: Search, final: Decision, tested: Tested) -> str:
         )
     if final.gain is not None:
         said.append(f"The blend gains {_gap(final.gain)} over its best member.")
-    tests = [f"{label} {_gap(found)}" for label, (_, found) in tested.others.items()]
+    tests = [f"{label} {_gap(found)}" for label, found in tested.items()]
     if tests:
         said.append(f"On test, chosen minus other: {'; '.join(tests)}.")
     return " ".join(said)
 
 
-def what_next(search: Search, tested: Tested, details: Mapping[str, Any]) -> str:
+def what_next(search: Search, table: MetricTable | None, details: Mapping[str, Any]) -> str:
     """The third paragraph: what would make it better, with a number each."""
     said = []
-    line = sorted(search.finished, key=lambda result: result.at)
+    line = sorted(search.results.values(), key=lambda result: result.at)
     if line:
         half = line[0].at + (line[-1].at - line[0].at) / 2
         early = max((r.value for r in line if r.at <= half), default=0.0)
@@ -128,13 +128,11 @@ def what_next(search: Search, tested: Tested, details: Mapping[str, Any]) -> str
         name = missing[0]["model"]
         what = "no network was trained" if name == "networks" else f"{name} was left out"
         said.append(f"A GPU: {what}, {missing[0]['why']}.")
-    if tested.table is not None:
-        relevant = int(tested.table.relevant.sum())
-        cold = int(tested.table.cold_relevant.sum())
-        share = 100 * cold / max(relevant, 1)
+    if table is not None:
+        share = 100 * int(table.cold_relevant.sum()) / max(int(table.relevant.sum()), 1)
         said.append(f"Content: {share:.1f}% of what users chose were items without history.")
     for row in details["users"]:
-        if row["users of the test part"].startswith("tail") and details["users"][0]["value"]:
+        if row["users of the test part"] == "tail-users" and details["users"][0]["value"]:
             ratio = 100 * row["value"] / details["users"][0]["value"]
             said.append(
                 f"More data: the quarter of users with the shortest histories reach {ratio:.0f}% "
@@ -144,66 +142,43 @@ def what_next(search: Search, tested: Tested, details: Mapping[str, Any]) -> str
 
 
 def groups_of_users(table: MetricTable, metric: str) -> list[dict[str, Any]]:
-    """The metric of all users, of warm ones, of the least active quarter of those, of cold ones."""
-    activity = table.activity[table.user]
-    columns = np.column_stack([table.per_user(name) for name in ingredients(metric)])
-    warm = activity > 0
-    ranks = np.argsort(np.argsort(np.where(warm, activity, np.iinfo(np.int32).max), kind="stable"))
-    groups = {
-        "all": np.ones(len(activity), bool),
-        "warm (with history)": warm,
-        "tail (least active quarter of the warm)": warm & (ranks < warm.sum() // 4),
-        "cold (without history)": ~warm,
-    }
+    """The metric of all users, of warm ones, of the least active quarter, and of cold ones."""
+    strata = [name for name in ("warm-users", "tail-users", "cold-users") if table.has_users(name)]
     return [
         {
-            "users of the test part": name,
-            "number": int(chosen.sum()),
-            "value": float(combine(list(columns[chosen].mean(axis=0)))),
+            "users of the test part": name or "all",
+            "number": len(table.columns(metric, name)),
+            "value": table.mean(name)[metric],
         }
-        for name, chosen in groups.items()
-        if chosen.any()
+        for name in (None, *strata)
     ]
 
 
 def left_out(search: Search) -> list[dict[str, str]]:
     """The models without a result, and the real reason of each."""
-    evaluated = {result.candidate.model for result in search.finished}
     reasons: dict[str, str] = {}
-    for result in search.results.values():
-        if "steps" in result.outcome.facts:
-            steps = int(result.outcome.facts["steps"])
-            reasons[result.candidate.model] = f"it was behind after {steps:,} steps"
     for event in search.journal.of("late", "failed", "left out"):
         name = event["candidate"]["model"] if "candidate" in event else event["model"]
         reasons[name] = event["why"]
+    evaluated = search.best_of_each()
     return [{"model": n, "why": why} for n, why in reasons.items() if n not in evaluated]
 
 
 def search_table(search: Search) -> list[dict[str, Any]]:
-    """One row per candidate, the last rung and the best value first."""
-    last: dict[str, Result] = {}
-    for result in search.results.values():
-        key = result.candidate.key
-        if key not in last or last[key].rung < result.rung:
-            last[key] = result
-    rows = []
-    for result in sorted(last.values(), key=lambda r: (-r.rung, -r.value)):
-        facts, candidate = result.outcome.facts, result.candidate
-        rows.append(
-            {
-                "family": family_of(candidate.model),
-                "model": candidate.model,
-                "init": candidate.init or "-",
-                "settings": candidate.changed or "default",
-                search.evaluator.metric: result.value,
-                "came to": "the end" if result.rung == FULL else "a sample of users",
-                "seconds": round(result.outcome.seconds, 2),
-                "ms per request": round(facts["ms"], 2),
-                "memory": format_bytes(max(facts["bytes"], 1024)),
-            }
-        )
-    return rows
+    """One row per candidate, the best value first."""
+    return [
+        {
+            "family": family_of(result.candidate.model),
+            "model": result.candidate.model,
+            "init": result.candidate.init or "-",
+            "settings": result.candidate.changed or "default",
+            search.evaluator.problem.metric: result.value,
+            "seconds": round(result.seconds, 2),
+            "ms per request": round(result.facts["ms"], 2),
+            "memory": format_bytes(max(result.facts["bytes"], 1024)),
+        }
+        for result in sorted(search.results.values(), key=by_value)
+    ]
 
 
 def commands(search: Search, final: Decision, source: str, folder: Path) -> list[str]:
@@ -215,14 +190,13 @@ def commands(search: Search, final: Decision, source: str, folder: Path) -> list
         words += [f"--init {member.init}"] if member.init else []
         if member.init in CONTENT_INITS:
             words.append(f"--init-set items={shlex.quote(str(problem.items))}")
-        changed = {k: v for k, v in member.settings.items() if v is not None}
-        words += [f"--set {key}={_toml(value)}" for key, value in changed.items()]
+        words += [
+            f"--set {key}={value if isinstance(value, str) else json.dumps(value)}"
+            for key, value in member.settings.items()
+            if value is not None
+        ]
         lines.append(" ".join([*words, "--final", f"-o {member.model}"]))
     return lines
-
-
-def _toml(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value)
 
 
 def _gap(found: Comparison) -> str:
