@@ -85,7 +85,7 @@ class Search:
 
     def obstacle(self, candidate: Candidate) -> str:
         """Why there is no time for a trial; empty where there is. It must be able to win."""
-        left, longest = self.timer.left, TRIAL_SHARE * self.timer.budget
+        left, longest = self.timer.left, self._longest(candidate)
         if not self.has_time:
             return "its turn came when the time was over"
         cost, after = self.evaluator.estimates.cost(candidate), self.reserve(candidate)
@@ -97,6 +97,11 @@ class Search:
             return f"{takes}, {end}; {format_duration(left)} were left"
         return ""
 
+    def _longest(self, candidate: Candidate) -> float:
+        """Seconds that a classical trial may take; the first one of a model twice as many."""
+        first = candidate.model not in self.best_of_each()
+        return (2 if first else 1) * TRIAL_SHARE * self.timer.budget
+
     def _try(self, candidate: Candidate) -> None:
         """Evaluate a candidate, and write the result into the journal, or why there is none."""
         about = {"key": candidate.key, "candidate": candidate.to_dict()}
@@ -107,7 +112,7 @@ class Search:
                 return
             until = self.timer.budget - self.reserve(candidate)
             if not candidate.is_network:
-                until = min(until, begun + TRIAL_SHARE * self.timer.budget)
+                until = min(until, begun + self._longest(candidate))
         try:
             result = self.evaluator.evaluate(candidate, until)
         except OutOfTimeError as error:
