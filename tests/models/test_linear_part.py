@@ -11,7 +11,9 @@ import pytest
 
 import leporid
 from leporid.data import Interactions, Split
+from leporid.errors import LeporidWarning
 from leporid.models import Recommender
+from leporid.models.dlr2 import linear_part
 from leporid.models.dlr2.linear_part import choose_gain
 from leporid.models.shared.profiles import best_window
 from leporid.models.slim import SLIM
@@ -86,6 +88,15 @@ def test_without_validation_there_is_none_to_choose(split: Split) -> None:
         "dlr2", replace(split, valid=nothing), init="svd", **{**SETTINGS, "eval_every": 0}
     )
     assert (model.config.linear_gain, model.linear) == (0.0, None)
+
+
+def test_a_catalogue_that_is_too_large_has_none(
+    split: Split, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(linear_part, "_PAIRS", 100.0)
+    with pytest.warns(LeporidWarning, match="40 items with long histories"):
+        found = linear_part.fit_linear_part(lambda *_: np.zeros(1), "auto", None, split)
+    assert found is None
 
 
 def successors(n_users: int, length: int, n_items: int, seed: int) -> Interactions:

@@ -8,6 +8,7 @@ on its own in seconds; the training of the network is the same with and without 
 from __future__ import annotations
 
 import dataclasses
+import warnings
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -18,7 +19,7 @@ from scipy import sparse
 from torch import Tensor
 
 from leporid.data import Interactions, Sequences, Split
-from leporid.errors import DataError
+from leporid.errors import DataError, LeporidWarning
 from leporid.evaluation import evaluate
 from leporid.models.shared.lists import Indices, Scores
 from leporid.models.shared.sparse import canonical
@@ -27,6 +28,8 @@ from leporid.models.slim import SLIM
 GAINS = (0.0, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0)
 PENALTIES = ((1.0, 100.0), (3.0, 30.0))
 """L1 and L2 of the SLIMs that are tried: for sparse logs, and for dense ones without order."""
+_PAIRS = 5e7
+"""Pairs of items that share a user, at most: SLIM holds their counts in memory."""
 _USERS, _SCORES = 2000, 40_000_000
 """Users of the validation part that choose the gain, and the scores they may have in all."""
 _PREFIX = "linear."
@@ -93,6 +96,13 @@ def fit_linear_part(
 ) -> LinearPart | None:
     """SLIM beside a trained network; `gain` is a number, or "auto": chosen on validation."""
     if gain == 0 or (gain == "auto" and not len(split.valid)):
+        return None
+    lengths = np.bincount(split.train.user).astype(np.float64)
+    if gain == "auto" and min(np.square(lengths).sum(), split.n_items**2) > _PAIRS:
+        text = (
+            f"{split.n_items:,} items with long histories are too many for a linear part in passing"
+        )
+        warnings.warn(f"{text}: linear_gain is 0, compare with SLIM", LeporidWarning, stacklevel=2)
         return None
     pairs = PENALTIES if penalties is None and len(split.valid) else [penalties or PENALTIES[0]]
     fitted = [LinearPart(SLIM(l1=l1, l2=l2).fit(split, progress=False), 1.0) for l1, l2 in pairs]
