@@ -7,6 +7,7 @@ import torch
 from torch.nn import functional
 
 from leporid.models.shared import layers as module
+from leporid.training import config as training_config
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.2])
@@ -40,3 +41,31 @@ def test_frozen_items_get_no_gradient():
     module.softmax_loss(states, items, torch.tensor([0, 1, 3])).backward()
     assert states.grad is not None
     assert items.grad is None
+
+
+def test_products_in_bfloat16_leave_the_loss_and_its_gradients_close() -> None:
+    """Under autocast on a CPU; 8 bits of each factor give about two digits of the gradient."""
+    generator = torch.Generator().manual_seed(3)
+    states, items = (torch.randn(n, 16, generator=generator) for n in (40, 300))
+    bias, positives = 0.1 * torch.randn(300, generator=generator), torch.arange(40) * 7
+    found = []
+    for narrow in (False, True):
+        inputs = [part.clone().requires_grad_() for part in (states, items, bias)]
+        with torch.autocast("cpu", torch.bfloat16, enabled=narrow):
+            loss = module.softmax_loss(inputs[0], inputs[1], positives, inputs[2], 0.2)
+        assert loss.dtype == torch.float32
+        loss.backward()
+        found.append([loss.detach(), *(part.grad for part in inputs)])
+    assert not torch.equal(found[0][1], found[1][1]), "the products were not narrowed"
+    for wide, narrow in zip(*found, strict=True):
+        assert (wide - narrow).norm() < 0.02 * wide.norm()
+
+
+@pytest.mark.parametrize("can", [False, True])
+def test_a_cpu_trains_in_bfloat16_only_if_asked_and_able(
+    monkeypatch: pytest.MonkeyPatch, can: bool
+) -> None:
+    monkeypatch.setattr(training_config, "has_bfloat16", lambda: can)
+    for precision, expected in {"auto": False, "bf16": can, "fp32": False}.items():
+        with training_config.mixed_precision(precision, torch.device("cpu")):
+            assert torch.is_autocast_enabled("cpu") == expected

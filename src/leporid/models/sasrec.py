@@ -169,7 +169,7 @@ class SASRec(NeuralRecommender):
             "metric": "F1@10",
         },
         "tuned": {"dropout": 0.1, "steps": 5000, "init_scale": 0.1, "metric": "F1@10"},
-        "general": GENERAL | {"lr": 2e-3},
+        "general": GENERAL | {"lr": 2e-3, "precision": "bf16"},
     }  # fmt: skip
     general_by_kind: ClassVar[dict[str, dict[str, Any]]] = {
         "short histories": {"length": 50, "layers": 1, "dropout": 0.5, "batch_size": 256},

@@ -124,6 +124,7 @@ RECIPES: dict[str, dict[str, Any]] = {
         "shortcut": True, "item_bias": True, "label_smoothing": 0.2, "linear_gain": "auto",
         "image_dropout": 0.3, "feature_dropout": 0.5, "user_dropout": 0.95,
         "optimizer": "adamw", "lr": 3e-3, "weight_decay": 0.3, "clip_norm": 1.0, "batch_size": 512,
+        "precision": "bf16",
     },
 }  # fmt: skip
 

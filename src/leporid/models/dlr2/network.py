@@ -48,10 +48,9 @@ class Stem(nn.Module):
         with torch.autocast(image.device.type, enabled=False):
             kernel = torch.einsum("ochw,cs->oshw", self.conv.weight, signs)
         # Channels come last in memory, which is the layout convolutions are fastest in.
-        both = torch.stack([image.relu(), (-image).relu()], dim=-1).permute(0, 3, 1, 2)
-        wide = (image.unsqueeze(-1) * weight).relu().permute(0, 3, 1, 2)
-        hidden = functional.conv2d(both, kernel, padding=1)
-        return wide.to(hidden.dtype), hidden
+        both = torch.stack([image.relu(), (-image).relu()], dim=-1)
+        wide, both = (both @ signs.T).permute(0, 3, 1, 2), both.permute(0, 3, 1, 2)
+        return wide, functional.conv2d(both, kernel, padding=1)
 
 
 class ResNet(nn.Module):
@@ -76,7 +75,8 @@ class ResNet(nn.Module):
         if self.shortcuts:
             # The stride is taken here: oneDNN's gradient of a strided 1x1 convolution writes beyond
             # its memory with fewer than eight channels in this layout and one thread (torch 2.13).
-            hidden = hidden + self.down(x[..., ::2, ::2])
+            # A slice would do, but its gradient has another layout, which slows all before it.
+            hidden = hidden + self.down(functional.avg_pool2d(x, 1, stride=2))
         return cast(Tensor, hidden.relu())
 
 

@@ -30,8 +30,8 @@ def apply(function: type[torch.autograd.Function], *arguments: Any) -> Tensor:
 
 
 def in_closed_form(x: Tensor) -> bool:
-    """Whether the losses with gradients of their own take it: on a CPU, in float32."""
-    return x.device.type == "cpu" and x.dtype == torch.float32
+    """Whether the losses with gradients of their own take it: on a CPU."""
+    return x.device.type == "cpu" and x.dtype in (torch.float32, torch.bfloat16)
 
 
 def dropout(x: Tensor, share: float, training: bool = True) -> Tensor:
@@ -172,14 +172,18 @@ def softmax_loss(
 ) -> Tensor:
     """`cross_entropy(states @ items.T + bias, positives)` of [B, D], [n, D], [n] and int64[B]."""
     bias = items.new_zeros(len(items)) if bias is None else bias
-    return apply(_Softmax, states, items, bias, positives, label_smoothing)
+    # Under autocast the three products are in bfloat16; sums and the softmax never are.
+    narrow = torch.bfloat16 if torch.is_autocast_enabled("cpu") else items.dtype
+    with torch.autocast("cpu", enabled=False):
+        return apply(_Softmax, states.float(), items, bias, positives, label_smoothing, narrow)
 
 
 class _Softmax(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any, states: Tensor, items: Tensor, bias: Tensor, positives: Tensor, smoothing: float
-    ) -> Tensor:
+        ctx: Any, states: Tensor, items: Tensor, bias: Tensor, positives: Tensor,
+        smoothing: float, narrow: torch.dtype,
+    ) -> Tensor:  # fmt: skip
         rows, n, sure = len(states), len(items), 1 - smoothing
         middle, target = items.mean(dim=0), items[positives]
         targets = sure * ((states * target).sum(dim=1) + bias[positives])
@@ -187,15 +191,17 @@ class _Softmax(torch.autograd.Function):
         to_states, to_items, to_bias = map(torch.zeros_like, (states, items, bias))
         step, sums = max(1, _SCORES_AT_ONCE // n), torch.empty(rows)
         buffer = states.new_empty(min(step, rows), n)
+        left, right = states.to(narrow), items.to(narrow)
         for first in range(0, rows, step):
             part = slice(first, first + step)
-            scores = torch.addmm(bias, states[part], items.T)
+            scores = torch.mm(left[part], right.T).to(bias.dtype).add_(bias)
             chances = torch.softmax(scores, 1, out=buffer[: len(scores)])
             # The best item's chance is exp(its score) over the sum, and never too small for a log.
             sums[part] = scores.amax(dim=1) - chances.amax(dim=1).log()
-            torch.mm(chances, items, out=to_states[part])
-            to_items.addmm_(chances.T, states[part])
             to_bias += chances.sum(dim=0)
+            chances = chances.to(narrow)
+            to_states[part] = torch.mm(chances, right)
+            to_items += torch.mm(chances.T, left[part])
         to_states.sub_(target, alpha=sure).sub_(middle, alpha=smoothing).div_(rows)
         to_items.index_add_(0, positives, states, alpha=-sure)
         to_items.sub_(states.sum(dim=0), alpha=smoothing / n).div_(rows)
@@ -209,7 +215,7 @@ class _Softmax(torch.autograd.Function):
         # Handed over, not copied: a graph is walked once.
         parts, ctx.grads = ctx.grads, None
         needed = zip(parts, ctx.needs_input_grad, strict=False)
-        return *(part.mul_(grads[0]) if need else None for part, need in needed), None, None
+        return *(part.mul_(grads[0]) if need else None for part, need in needed), None, None, None
 
 
 def with_constant(vectors: Tensor) -> Tensor:
