@@ -44,6 +44,9 @@ from leporid.training import StopWhen
 
 _GRACE = 0.05
 """Share of the budget that the final fits have at least, however late the search ended."""
+_VALIDATED_SHARE, _FINAL_SHARE = 0.4, 0.6
+"""Shares of the time left in which a network is trained on with newer data, before and after the
+test. The newest interactions say most about the next ones (benchmarks/short_training.py)."""
 
 
 @dataclass
@@ -174,12 +177,11 @@ def fit_validated(evaluator: TrialEvaluator, candidate: Candidate, guard: Guard)
     if not candidate.is_network:
         return _fit_classical(evaluator, candidate, guard, final=False)
     model, split = Recommender.load(evaluator.network(candidate)), evaluator.problem.known
-    seconds, left = evaluator.estimates.training_seconds(candidate), evaluator.timer.left
-    options = _training_options(evaluator, guard)
-    if SAFETY * (1 + CONTINUED_STEPS) * seconds < left / 2:
-        again = model.refit(split.train, **options)
+    seconds = evaluator.estimates.training_seconds(candidate, "best_step")
+    if SAFETY * (1 + CONTINUED_STEPS) * seconds < evaluator.timer.left / 2:
+        again = model.refit(split.train, **_training_options(evaluator, guard))
     else:
-        again = continued(model, split, CONTINUED_STEPS, **options)
+        again = _trained_on(evaluator, candidate, model, split, _VALIDATED_SHARE, guard)
     again.fitting = again.fitting.replace(final=False)
     return again
 
@@ -190,10 +192,24 @@ def fit_final(
     """The same candidate fitted on everything; a network goes on from `model`."""
     if not candidate.is_network:
         return _fit_classical(evaluator, candidate, guard, final=True)
-    options, split = _training_options(evaluator, guard), everything(evaluator.problem.split)
-    again = continued(model, split, CONTINUED_STEPS, **options)
+    split = everything(evaluator.problem.split)
+    again = _trained_on(evaluator, candidate, model, split, _FINAL_SHARE, guard)
     again.fitting = again.fitting.replace(final=True)
     return again
+
+
+def _trained_on(
+    evaluator: TrialEvaluator,
+    candidate: Candidate,
+    model: Recommender,
+    split: Split,
+    part: float,
+    guard: Guard,
+) -> Recommender:
+    """A network trained on with more data, for the steps that a `part` of the time left allows."""
+    seconds = SAFETY * evaluator.estimates.training_seconds(candidate, "best_step")
+    share = min(part * max(evaluator.timer.left, 0.0) / max(seconds, 1e-9), 1.0)
+    return continued(model, split, share, **_training_options(evaluator, guard))
 
 
 def _training_options(evaluator: TrialEvaluator, guard: Guard) -> dict[str, Any]:

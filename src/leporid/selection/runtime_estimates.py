@@ -17,8 +17,8 @@ from leporid.errors import LeporidError, LeporidWarning
 from leporid.selection.budget import Timer
 from leporid.selection.candidates import Candidate, Problem
 
-CONTINUED_STEPS = 1 / 3
-"""Share of its steps for which a network is trained on more data, unless it is retrained."""
+CONTINUED_STEPS = 2 / 3
+"""Share of its steps for which a network is trained on with newer data, unless it is retrained."""
 SAFETY = 1.2
 """Factor on estimates."""
 TRIAL_SHARE = 0.15
@@ -68,17 +68,17 @@ class RuntimeEstimates:
         """Estimated seconds of the fit before the test, the test, and the fit on everything."""
         ranking = 1.5 * self.problem.users_to_test * self._ranking_seconds(candidate) + 0.2
         if candidate.is_network:  # both times its training is continued
-            fit = CONTINUED_STEPS * self.training_seconds(candidate)
+            fit = CONTINUED_STEPS * self.training_seconds(candidate, "best_step")
             return 2 * (SAFETY * fit + 1.0) + ranking
         fit, split = self.fit_seconds(candidate), self.problem.split
         process = self.process_seconds if fit > _SUBPROCESS_ABOVE * self.timer.budget else 0.0
         growth = (len(split.train_valid) + len(split.test)) / max(len(self.problem.inner.train), 1)
         return 2 * (SAFETY * fit * growth + process) + ranking
 
-    def training_seconds(self, candidate: Candidate) -> float:
-        """Of all steps of a network, or of those that it was trained for."""
+    def training_seconds(self, candidate: Candidate, until: str = "steps") -> float:
+        """Of all steps of a network, or of those that it was trained for (to the `best_step`)."""
         config: Any = models.get(candidate.model).config_class.from_dict(candidate.settings)
-        steps = self._seconds.get(candidate.key, {}).get("steps", config.steps)
+        steps = self._seconds.get(candidate.key, {}).get(until, config.steps)
         return self.speeds.get(candidate.model, 0.0) * float(steps)
 
     def is_doubtful(self, candidate: Candidate, until: float) -> bool:

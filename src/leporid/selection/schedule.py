@@ -1,7 +1,8 @@
 """The schedule of a search, to be read from `run_schedule` down.
 
-Every classical model gets its first trial, the networks get their share of the time, and what is
-left goes to variants of the models with the highest upper confidence bound.
+Every quick classical model gets its first trial, the networks get their share of the time, then the
+slow classical models, and what is left goes to variants of the models with the highest upper
+confidence bound.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import statistics
 import warnings
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import islice
 from typing import Any
 
@@ -40,22 +42,26 @@ _SLOW = 0.03
 """Models whose fit takes more than this share of the budget have their first trial last."""
 _TIMED_VARIANTS, _DRAWS = 8, 20
 """Variants that are timed to find one that fits, of so many draws."""
-_NETWORK_SHARE = {True: 0.75, False: 0.3}
+_NETWORK_SHARE = {True: 0.85, False: 0.5}
 """Share of the time left that networks may take; more where there is an order, or a GPU."""
 _NETWORKS, _MIN_EXPECTED = 2, 0.75
-"""Networks that are compared, and the share of the best one's expected quality they must have."""
+"""Networks that are timed, and the share of the best one's expected quality they must have."""
 _MIN_SECONDS = 15.0
 """With less time left no network is begun: loading torch alone takes a good part of it."""
-_MIN_STEPS = 300
-"""With fewer steps a training says nothing about a network."""
-_SHORT_TRAINING, _MIN_BATCH = 1_000, 32
-"""A network with fewer steps gets smaller batches, and more of them."""
+_MIN_STEPS, _ENOUGH_STEPS = 300, 1_000
+"""With fewer steps a training says nothing, or loses much: two networks are trained only where both
+have enough."""
+_GOOD_STEPS, _MIN_BATCH, _MIN_BATCH_SHARE = 1_500, 32, 1 / 4
+"""A network with fewer steps gets smaller batches, down to a share of the recipe's."""
 _VALIDATIONS, _VALIDATION_USERS = 8, 1_000
-_PLAN_MARGIN = 1.25
+_PLAN_MARGIN = 1.15
 """For validations and preparations, which the timed steps do not have."""
 _TIMED_STEPS, _TIMED_SECONDS = 8, 1.0
-_INIT_SHARE = 0.15
-"""Share of the time left that one initialisation may take."""
+_INIT_SHARE, _PROBED_USERS = 0.15, 2_000
+"""Share of the time left that one initialisation may take, and users that its probe ranks for."""
+_TRUSTED_INIT, _MIN_PROBE = "leporid", 0.5
+"""The initialisation that was best in short trainings (benchmarks/short_training.py), and the share
+of the best probe that it must have here."""
 _ROUNDS = 60
 """Rounds of variants at most: more would overfit the inner split."""
 _VARIED_MODELS = 3
@@ -74,9 +80,11 @@ def run_schedule(search: Search, only: Sequence[str] | None = None) -> None:
     share = _NETWORK_SHARE[has_gpu or problem.statistics["has_order"]]
     if has_gpu:
         train_networks(search, networks, share)
-    search.round(sorted(everyone, key=lambda candidate: _is_slow(search, candidate)))
+    slow = [candidate for candidate in everyone if _is_slow(search, candidate)]
+    search.round(candidate for candidate in everyone if candidate not in slow)
     if networks and not has_gpu:
         train_networks(search, networks, share)
+    search.round(slow)
     for place in range(_ROUNDS):
         if not vary(search, place):
             break
@@ -103,7 +111,7 @@ def _has_network_time(search: Search) -> bool:
 
 
 def _is_slow(search: Search, candidate: Candidate) -> bool:
-    """Whether the first trial of a model waits until the others had theirs."""
+    """Whether the first trial of a model waits until the networks had theirs."""
     seconds, limit = search.evaluator.estimates.fit_seconds, _SLOW * search.timer.budget
     return search.has_time and seconds(candidate) > limit
 
@@ -187,18 +195,41 @@ def plan_networks(search: Search, names: Sequence[str], share: float) -> dict[st
     }
     if not rank_inits(search, names[0], settings[names[0]]):
         return {}
-    planned: dict[str, dict[str, Any]] = {}
     # One that wins needs no time for the end of the leader; one that does not needs no end.
     whole = share * (search.timer.left - search.end_seconds())
     least = search.timer.left - search.reserve()
-    seconds = training_seconds(whole, least, entrants=min(len(names), _NETWORKS))
+    alone, each = (training_seconds(whole, least, entrants) for entrants in (1, 2))
+    timed: dict[str, dict[str, Any]] = {}
+    steps: dict[str, int] = {}
     for name, own in settings.items():
-        if len(planned) == _NETWORKS or search.timer.left - search.reserve() < seconds:
+        if search.timer.left - search.reserve() < alone:
             break  # timing the others took too long
-        if (fitted := _fitted_plan(search, name, own, seconds)) is not None:
-            planned[name] = fitted
+        if (fitted := _timed_plan(search, name, own, alone)) is None:
+            continue
+        timed[name], steps[name] = fitted, _steps(search, name, fitted, alone)
+        only_alone = steps[name] >= _ENOUGH_STEPS > _steps(search, name, fitted, each)
+        if only_alone or len(timed) == _NETWORKS:
+            break
+    halves = {name: _steps(search, name, own, each) for name, own in timed.items()}
+    if len(timed) == _NETWORKS and min(halves.values()) >= _ENOUGH_STEPS:
+        steps = halves
+    elif timed:
+        # The first that has enough; where none has, the one that comes nearest.
+        best = max(steps, key=lambda name: min(steps[name], _ENOUGH_STEPS))
+        why = f"there was time for one network, {best}"
+        known = {best, *(event["model"] for event in search.journal.of("left out"))}
+        for name in (name for name in settings if name not in known):
+            search.note("left out", model=name, why=why)
+        steps = {best: steps[best]}
+    planned = {name: _with_steps(name, timed[name], count) for name, count in steps.items()}
     search.note("plan", settings=planned, speeds=speeds)
     return planned
+
+
+def _with_steps(name: str, settings: dict[str, Any], steps: int) -> dict[str, Any]:
+    config: Any = models.get(name).config_class.from_dict(settings)
+    every = max(1, min(config.eval_every, steps // _VALIDATIONS))
+    return {**settings, "steps": steps, "eval_every": every}
 
 
 def training_seconds(whole: float, least: float, entrants: int) -> float:
@@ -206,31 +237,37 @@ def training_seconds(whole: float, least: float, entrants: int) -> float:
     return min(whole / (entrants + 2 * CONTINUED_STEPS), least / entrants) / _PLAN_MARGIN
 
 
-def _fitted_plan(
+def _steps(search: Search, name: str, settings: dict[str, Any], seconds: float) -> int:
+    """The steps of a network that these seconds allow, and its recipe asks for."""
+    config: Any = models.get(name).config_class.from_dict(settings)
+    return min(int(seconds / search.evaluator.estimates.speeds[name]), int(config.steps))
+
+
+def _timed_plan(
     search: Search, name: str, settings: dict[str, Any], seconds: float
 ) -> dict[str, Any] | None:
-    """The settings of a network with the steps that these seconds allow; None where too few."""
+    """The settings of a network with batches for so short a training; None: too few steps."""
     config: Any = models.get(name).config_class.from_dict(settings)
-    speeds = search.evaluator.estimates.speeds
+    smallest = max(_MIN_BATCH, int(_MIN_BATCH_SHARE * config.batch_size))
     try:
         time_steps(search, name, settings)
-        steps = int(seconds / speeds[name])
-        if steps < min(_SHORT_TRAINING, config.steps) and config.batch_size > _MIN_BATCH:
-            size = max(config.batch_size * steps // _SHORT_TRAINING, 1)
-            settings = {**settings, "batch_size": max(2 ** (size.bit_length() - 1), _MIN_BATCH)}
+        steps = _steps(search, name, settings, seconds)
+        if steps < min(_GOOD_STEPS, config.steps) and config.batch_size > smallest:
+            size = max(config.batch_size * steps // _GOOD_STEPS, 1)
+            settings = {**settings, "batch_size": max(2 ** (size.bit_length() - 1), smallest)}
             time_steps(search, name, settings)
-            steps = int(seconds / speeds[name])
+            steps = _steps(search, name, settings, seconds)
     except _REFUSALS as error:
         search.note("left out", model=name, why=str(error))
         return None
     if steps < min(_MIN_STEPS, config.steps):
+        speed = search.evaluator.estimates.speeds[name]
         why = f"{format_duration(seconds)} are {steps:,} steps of its training here, and fewer "
         why += f"than {_MIN_STEPS} say nothing; {config.steps:,} steps take about "
-        why += format_duration(config.steps * speeds[name])
+        why += format_duration(config.steps * speed)
         search.note("left out", model=name, why=why)
         return None
-    steps = min(steps, config.steps)
-    return {**settings, "steps": steps, "eval_every": max(1, steps // _VALIDATIONS)}
+    return settings
 
 
 def time_steps(search: Search, model: str, settings: Mapping[str, Any]) -> None:
@@ -242,32 +279,42 @@ def time_steps(search: Search, model: str, settings: Mapping[str, Any]) -> None:
         return step >= _TIMED_STEPS or (step > 1 and at[-1] - at[0] > _TIMED_SECONDS)
 
     problem = search.evaluator.problem
-    network: Any = models.get(model)(**{**settings, "eval_every": 0})
+    network: Any = models.get(model)(**settings)
+    nothing = problem.inner.train.select(np.empty(0, np.int64))
+    split = replace(problem.inner, valid=nothing)
     guard = Guard(search.timer, search.timer.budget - search.reserve())
     how = {"device": problem.device, "progress": guard, "callbacks": [StopWhen(stop)]}
     with warnings.catch_warnings(action="ignore", category=LeporidWarning):
-        network.fit(problem.inner, seed=problem.seed, **how)
+        network.fit(split, seed=problem.seed, **how)
     # A coarse clock may measure 0.
     speed = max(statistics.median(np.diff(at).tolist()), 1e-6)
     search.evaluator.estimates.speeds[model] = speed
 
 
 def ranked_inits(search: Search) -> dict[str, float]:
-    """The initialisations by what their vectors alone predict, the best first."""
+    """The initialisations with what their vectors alone predict, the first to train from first."""
     events = search.journal.of("inits")
-    return dict(events[-1]["values"]) if events else {}
+    values = dict(events[-1]["values"]) if events else {}
+    trusted = values.get(_TRUSTED_INIT, 0.0)
+    if trusted < _MIN_PROBE * max(values.values(), default=1.0):
+        return values
+    return {_TRUSTED_INIT: trusted, **values}
 
 
 def rank_inits(search: Search, model: str, settings: dict[str, Any]) -> dict[str, float]:
     """Probe the initialisations: how well their vectors predict without any training."""
     evaluator, values = search.evaluator, {}
+    inner = evaluator.problem.inner
+    users = np.unique(inner.test.user)
+    some = inner.test.select(np.isin(inner.test.user, users[:: -(-len(users) // _PROBED_USERS)]))
+    probed = replace(inner, test=some)
     for init in INITS if evaluator.problem.items is None else (*INITS, *CONTENT_INITS):
         timer = search.timer
         guard = Guard(timer, timer.elapsed + _INIT_SHARE * (timer.left - search.reserve()))
         candidate = Candidate(model=model, init=init, settings=settings)
         try:
             vectors = evaluator.embeddings(candidate, guard)
-            found = probe(vectors, evaluator.problem.inner, part="test").value()
+            found = probe(vectors, probed, part="test").value()
             values[init] = round(found["both"], 4)
         except _REFUSALS as error:
             search.note("left out", model=f"initialisation {init}", why=str(error))
