@@ -1,8 +1,9 @@
 """The leaderboard: every model on every log of an experiment, from the records there are.
 
 `read_leaderboard` finds the records of a grid and, beside them, those of the tuned classical models
-(the experiment `baselines`). Everything else is computed from that: ranks over the logs, the gain
-of LEPORID over other initialisations, and `leaderboard_page`, which is docs/leaderboard.md.
+(the experiment `baselines`) and of DLR2 as `leporid train` trains it (`default`). Everything else
+is computed from that: ranks over the logs, the gain of LEPORID over other initialisations, and
+`leaderboard_page`, which is docs/leaderboard.md.
 """
 
 from __future__ import annotations
@@ -33,19 +34,22 @@ FAMILIES = {
     "factors": ("ials", "bpr", "ncf"),
     "graph networks": ("ngcf", "dgcf", "lightgcn"),
     "sequences": ("hgn", "sasrec"),
-    "DLR2": ("dlr2",),
+    "DLR2": ("dlr2", "dlr2 as it comes"),
 }
 """Models by what they are, simplest first; those that a grid does not train are the baselines."""
 METRIC, ALSO = "NDCG@10", "HR@10"
 """Rows are sorted and ranked by the first; the second is shown beside it."""
 BASES = ("random", "svd", "le", "bpr", "netmf", "node2vec", "graph_bert")
 """The initialisers LEPORID is compared with."""
+DEFAULT, AS_IT_COMES = "default", ("dlr2 as it comes", "leporid")
+"""The grid of DLR2 with its linear part, and its row; the row `dlr2` is the network alone."""
+CLASSICAL = {m for name in list(FAMILIES)[:4] for m in FAMILIES[name]} - {"bpr", "ncf"}
 RIVALS: tuple[tuple[str, str | None], ...] = (
     ("sasrec", "leporid"),
     ("ease", None),
     ("itemknn", None),
 )
-"""The rows DLR2 with LEPORID initialisation is compared with."""
+"""The rows DLR2 as it comes is compared with, beside the best classical model on validation."""
 _MEASURED = "training-parts.json"
 """Sizes of training parts by the digest of their split, for records that do not hold them."""
 
@@ -178,16 +182,13 @@ class Difference:
     first: Row
     second: Row
     gain: Comparison
+    family: str
+    """What is compared: LEPORID with one other initialiser, or DLR2 with one rival."""
 
     @property
     def same_model(self) -> bool:
         """Whether the rows differ in the initialiser alone."""
         return self.first.model == self.second.model
-
-    @property
-    def family(self) -> str:
-        """What is compared: LEPORID with one other initialiser, or DLR2 with one rival."""
-        return f"initialiser {self.second.init}" if self.same_model else self.second.name
 
 
 @dataclass(frozen=True)
@@ -225,16 +226,21 @@ def read_leaderboard(experiment: str | Path, root: str | Path) -> list[Log]:
     for spec in read_experiment(experiment):
         cells = {cell.key: cell for cell in spec.cells() if cell.variant is None}
         asked = Counter((cell.model, cell.init) for cell in cells.values())
-        every = results.records(spec.dataset, [spec.name, BASELINES])
-        own = [r for r in every if r.key in cells or r.experiment == BASELINES]
+        every = results.records(spec.dataset, [spec.name, BASELINES, DEFAULT])
+        own = [r for r in every if r.key in cells or r.experiment in (BASELINES, DEFAULT)]
         digests = Counter(str(record.extra.get("data_digest")) for record in own)
         digest = digests.most_common(1)[0][0] if digests else None
         kept = [r for r in own if str(r.extra.get("data_digest")) == digest]
         found: dict[tuple[str, str | None], list[RunRecord]] = {}
         for record in kept:
-            found.setdefault((record.model, record.init), []).append(record)
+            plain = record.model, record.init
+            key = AS_IT_COMES if record.experiment == DEFAULT else plain
+            found.setdefault(key, []).append(record)
         classical = [m for models in FAMILIES.values() for m in models if m not in spec.models]
         runs: dict[tuple[str, str | None], int] = {**asked, **{(m, None): 1 for m in classical}}
+        runs.pop((AS_IT_COMES[0], None))
+        if AS_IT_COMES in found:
+            runs[AS_IT_COMES] = len(found[AS_IT_COMES])
         rows = tuple(Row(*key, n, tuple(found.get(key, ()))) for key, n in runs.items())
         sizes = next((r.extra["train"] for r in kept if "train" in r.extra), None)
         by_name = {part["dataset"]: part for part in measured.values()} if digest is None else {}
@@ -264,7 +270,7 @@ def rank_rows(
     model: str | None = None,
     inits: Sequence[str | None] | None = None,
 ) -> Ranking | None:
-    """Rows (of a model, or of some initialisers) that were run on all logs that have any of them.
+    """Rows (of a model, or of some initialisers) on the logs that have most of them.
 
     None where there are fewer than two of either.
     """
@@ -276,7 +282,8 @@ def rank_rows(
         }
         for log in logs
     ]
-    found = [(log.name, table) for log, table in zip(logs, tables, strict=True) if table]
+    most = max(map(len, tables), default=0)
+    found = [(log.name, t) for log, t in zip(logs, tables, strict=True) if t and len(t) == most]
     keys = [key for key in (found[0][1] if found else ()) if all(key in t for _, t in found)]
     if len(found) < 2 or len(keys) < 2:
         return None
@@ -310,18 +317,36 @@ def rankings(logs: Sequence[Log]) -> list[Ranking]:
 
 def differences(logs: Sequence[Log], root: str | Path) -> list[Difference]:
     """LEPORID against other initialisers of each model, and DLR2 against rivals, log by log."""
-    compared = []
+    compared: list[Difference] = []
     for log in logs:
-        rows = [(log.row(m, "leporid"), log.row(m, b)) for b in BASES for m in log.spec.models]
-        rows += [(log.row("dlr2", "leporid"), log.row(*rival)) for rival in RIVALS]
-        pairs = [(first, second) for first, second in rows if first and second]
-        gains = paired_gains([(a.records, b.records) for a, b in pairs], root, METRIC)
-        compared += [Difference(log, *pair, g) for pair, g in zip(pairs, gains, strict=True) if g]
+        rows = [
+            (log.row(model, "leporid"), log.row(model, base), f"initialiser {base}")
+            for base in BASES
+            for model in log.spec.models
+        ]
+        ours = log.row(*AS_IT_COMES) or log.row("dlr2", "leporid")
+        others = {row.name: row for rival in RIVALS if (row := log.row(*rival))}
+        if best := best_classical(log):
+            others["best classical model"] = best
+        rows += [(ours, row, name) for name, row in others.items()]
+        pairs = [(first, second, name) for first, second, name in rows if first and second]
+        gains = paired_gains([(a.records, b.records) for a, b, _ in pairs], root, METRIC)
+        compared += [
+            Difference(log, first, second, gain, name)
+            for (first, second, name), gain in zip(pairs, gains, strict=True)
+            if gain
+        ]
     adjusted: dict[int, Comparison] = {}
     for family in {difference.family for difference in compared}:
         places = [i for i, difference in enumerate(compared) if difference.family == family]
         adjusted |= dict(zip(places, holm(compared[i].gain for i in places), strict=True))
     return [replace(difference, gain=adjusted[i]) for i, difference in enumerate(compared)]
+
+
+def best_classical(log: Log) -> Row | None:
+    """The tuned classical model that is best on validation."""
+    found = [row for row in log.run if row.model in CLASSICAL]
+    return max(found, key=lambda row: row.mean(METRIC, "valid_metrics"), default=None)
 
 
 def best_of_families(logs: Sequence[Log]) -> list[dict[str, Any]]:
