@@ -1,17 +1,15 @@
-"""HTML pages and figures: templates, matplotlib figures as SVG, sortable tables, whole reports."""
+"""HTML pages: templates, charts as SVG, sortable tables, whole reports."""
 
 from __future__ import annotations
 
-import html
-import io
+import math
 from collections.abc import Callable, Mapping, Sequence
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from leporid._version import versions
 from leporid.artifacts import atomic_path
-from leporid.errors import import_extra
 
 
 def fill_template(
@@ -32,52 +30,72 @@ def fill_template(
     return pages.from_string(text).render(values)
 
 
-def new_figure(width: float, height: float, columns: int = 1) -> tuple[Any, Any]:
-    """A matplotlib figure of that size in inches, and its axes (an array of several)."""
-    drawing = import_extra("matplotlib.figure", "drawing figures", "plots")
-    figure = drawing.Figure(figsize=(width, height), layout="constrained")
-    return figure, figure.subplots(1, columns)
+class Series(NamedTuple):
+    """What a chart shows in one colour."""
+
+    name: str
+    points: Sequence[tuple[float, float]]
+    colour: int
+    """A class of the template: f0 is grey."""
+    labels: Sequence[str] = ()
+    """Of the points; without them a line joins the points."""
 
 
-def draw_bars(
-    labels: Sequence[str],
-    values: Sequence[float],
-    intervals: Sequence[tuple[float, float] | None],
-    name: str,
-) -> Any:
-    """Horizontal bars with confidence intervals."""
-    figure, axis = new_figure(6.4, 0.5 + 0.3 * len(labels))
-    axis.barh(range(len(labels)), values, color="tab:blue", alpha=0.75)
-    for row, interval in enumerate(intervals):
-        if interval is not None:
-            axis.plot(interval, [row, row], color="black", linewidth=1.2)
-            axis.plot([values[row]], [row], marker="|", color="black")
-    axis.set_yticks(range(len(labels)), labels)
-    axis.set_ylim(len(labels) - 0.4, -0.6)
-    axis.set_xlabel(name)
-    axis.grid(visible=True, axis="x", alpha=0.3)
-    return figure
+def chart_html(
+    series: Sequence[Series], x_name: str, caption: str, *, log: bool = False, named: bool = False
+) -> str:
+    """Lines and points over the whole width; `log` is for x, `named` writes the labels."""
+    every = [point for one in series for point in one.points]
+    if not every:
+        return ""
+    x, x_ticks = _axis([point[0] for point in every], log=log)
+    y, y_ticks = _axis([point[1] for point in every])
+    axes = {"x": x, "x_ticks": x_ticks, "x_name": x_name, "y": y, "y_ticks": y_ticks}
+    about: dict[str, Any] = {"caption": caption, "series": series, "named": named, **axes}
+    return fill_template("leporid", "figures.html", part="chart", **about)
 
 
-def to_svg(figure: Any) -> str:
-    """The figure as an `<svg>` element in the colour of the text; equal figures give equal text."""
-    import matplotlib as mpl
+def bars_html(
+    values: Mapping[str, float],
+    caption: str,
+    intervals: Mapping[str, Sequence[float]] | None = None,
+    *,
+    full: float | None = None,
+) -> str:
+    """A bar for each name, the first one in colour; the width is `full`, or else the largest."""
+    intervals = intervals or {}
+    most = full or max([*values.values(), *(end for ends in intervals.values() for end in ends)])
+    about: dict[str, Any] = {"caption": caption, "values": values, "intervals": intervals}
+    shown = "{:.0f}" if full == 100 else "{:.4f}"
+    return fill_template(
+        "leporid", "figures.html", part="bars", scale=100 / (most or 1), shown=shown, **about
+    )
 
-    buffer = io.StringIO()
-    with mpl.rc_context({"svg.hashsalt": "leporid"}):
-        figure.savefig(buffer, format="svg", metadata={"Date": None}, transparent=True)
-    text = buffer.getvalue().replace("#000000", "currentColor")
-    # Black letters have no colour of their own: they inherit this one.
-    return '<svg fill="currentColor"' + text[text.index("<svg") + len("<svg") :]
 
+def _axis(
+    values: Sequence[float], *, log: bool = False
+) -> tuple[Callable[[float], float], list[tuple[float, str]]]:
+    """Where a value stands, in percent of an axis that begins and ends at round numbers."""
+    scaled = [math.log10(value) if log else value for value in values]
+    low, high = min(scaled), max(scaled)
+    # About four steps of 1, 2 or 5 times a power of ten; on a logarithmic axis powers of ten.
+    rough = (high - low or abs(high) or 1.0) / 4
+    power = 10.0 ** math.floor(math.log10(rough))
+    step = 1 if log else power * next(f for f in (1, 2, 5, 10) if f * power >= rough)
+    first = math.floor(round(low / step, 6))
+    count = max(1, math.ceil(round(high / step, 6)) - first)
 
-def figure_html(figure: Any, caption: str) -> str:
-    """A matplotlib figure inside the page, with its caption."""
-    return f"<figure>{to_svg(figure)}<figcaption>{html.escape(caption)}</figcaption></figure>"
+    def place(value: float) -> float:
+        return round(100 * ((math.log10(value) if log else value) / step - first) / count, 2)
+
+    marks = [(first + i) * step for i in range(count + 1)]
+    return place, [(place(m), f"{m:.6g}") for m in ((10.0**m if log else m) for m in marks)]
 
 
 def rows_html(rows: Sequence[Mapping[str, Any]], caption: str) -> str:
     """Any list of dictionaries as a sortable table; columns of words are set left."""
+    if not rows:
+        return ""
     columns = list(dict.fromkeys(key for row in rows for key in row))
     words = {key for key in columns if all(isinstance(row.get(key, ""), str) for row in rows)}
     values: dict[str, Any] = {"rows": rows, "columns": columns, "caption": caption, "words": words}
@@ -119,8 +137,8 @@ def _shown(key: str, value: Any) -> str:
     if key in ("p", "p_holm") and value < 1e-4:
         # A p-value below the smallest double is stored as 0; so small a figure has no meaning.
         return "< 0.0001"
-    if key == "seconds":
-        return f"{value:,.1f}"
+    if key in ("seconds", "ms per request"):
+        return f"{value:,.1f}" if value >= 1 else f"{value:.2f}"
     if abs(value) >= 100:
         return f"{value:,.0f}"
     return f"{value:.4f}" if abs(value) >= 5e-5 or not value else f"{value:.1e}"

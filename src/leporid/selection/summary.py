@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from leporid.evaluation import Comparison, MetricTable, compare
+from leporid.experiments import groups_of_users, hits_in_words
 from leporid.memory import format_bytes
 from leporid.selection.candidates import CONTENT_INITS, by_value
 from leporid.selection.decision import Decision
@@ -50,7 +51,7 @@ def summarise(
         ],
     }
     paragraphs = [
-        what_to_deploy(search, final, table, found),
+        what_to_deploy(search, final, tables, found),
         how_sure(search, final, found),
         what_next(search, table, details),
         *details["notes"],
@@ -68,24 +69,27 @@ def summarise(
 
 
 def what_to_deploy(
-    search: Search, final: Decision, table: MetricTable | None, tested: Mapping[str, Comparison]
+    search: Search,
+    final: Decision,
+    tables: Mapping[str, MetricTable],
+    found: Mapping[str, Comparison],
 ) -> str:
     """The first paragraph: which model, and how good it is."""
-    metric = search.evaluator.problem.metric
-    better = [(label, found) for label, found in tested.items() if found.outcome == "below"]
+    metric, table = search.evaluator.problem.metric, tables.get(final.label)
+    better = [(label, one) for label, one in found.items() if one.outcome == "below"]
     warning = "".join(
-        f"Careful: on test {label} is better than the chosen model, {_gap(found)} in {metric}. "
-        for label, found in better[:1]
+        f"Careful: on test {label} is better than the chosen model, {_gap(one)} in {metric}. "
+        for label, one in better[:1]
     )
     deploy = f"{warning}Deploy {final.label}."
     if table is None:
         return f"{deploy} The log is too small for a test part: nothing was tested."
-    cutoff = search.evaluator.problem.cutoff
-    hits = table.hits[:, :cutoff].any(axis=1).mean()
+    n = search.evaluator.problem.cutoff
+    hits = {label: own.mean()[f"HR@{n}"] for label, own in tables.items()}
+    popular = {"the bestsellers": hits["toppop"]} if "toppop" in found else {}
     return (
-        f"{deploy} Of 100 users, {100 * hits:.0f} find something they then chose among the first "
-        f"{cutoff} recommendations ({metric} {table.mean()[metric]:.4f}, "
-        f"{len(table):,} users of the test part, read once)."
+        f"{deploy} {hits_in_words(hits[final.label], popular, n)} {metric} is "
+        f"{table.mean()[metric]:.4f} for the {len(table):,} users of the test part, read once."
     )
 
 
@@ -139,19 +143,6 @@ def what_next(search: Search, table: MetricTable | None, details: Mapping[str, A
                 f"of the quality of all."
             )
     return "Next. " + " ".join(said) if said else ""
-
-
-def groups_of_users(table: MetricTable, metric: str) -> list[dict[str, Any]]:
-    """The metric of all users, of warm ones, of the least active quarter, and of cold ones."""
-    strata = [name for name in ("warm-users", "tail-users", "cold-users") if table.has_users(name)]
-    return [
-        {
-            "users of the test part": name or "all",
-            "number": len(table.columns(metric, name)),
-            "value": table.mean(name)[metric],
-        }
-        for name in (None, *strata)
-    ]
 
 
 def left_out(search: Search) -> list[dict[str, str]]:
