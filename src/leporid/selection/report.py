@@ -12,6 +12,7 @@ from leporid.html import Series, bars_html, chart_html, rows_html, write_report
 from leporid.models import Recommender
 from leporid.selection.candidates import Problem
 from leporid.selection.priors import FAMILIES, family_of
+from leporid.selection.summary import best_rows
 
 
 def write_page(path: Path, parts: Mapping[str, Any], problem: Problem, model: Recommender) -> None:
