@@ -40,6 +40,7 @@ _Id = Annotated[str, Path(max_length=s.ID_LENGTH)]
 _Run = Annotated[s.RunName, Query(description="Which of the served runs.")]
 _Words = Annotated[str, Query(max_length=256, description="Words of the title.")]
 _Count = Annotated[int, Query(ge=1, description="How many at most.")]
+_Draw = Annotated[int, Query(ge=0, le=2**53, description="The same number, the same user.")]
 
 
 _WRITING = ("/events", "/reload")
@@ -56,6 +57,7 @@ def create_app(
     public_reading: bool = False,
     cors: Iterable[str] = (),
     limits: s.ServeLimits | None = None,
+    map: bool = True,
     allowed_hosts: Iterable[str] | None = None,
     local: bool = False,
 ) -> FastAPI:
@@ -73,13 +75,15 @@ def create_app(
     public_reading : the token is for writing only.
     cors : origins whose pages may ask, as "https://films.example"; "*" is all.
     limits : bounds on requests.
+    map : lay out all items for the page; without it a large run is served sooner.
     allowed_hosts : names that a Host header may have besides the address of the connection, so
         that no page of another site can read the answers; None allows all.
     local : no other machine reaches the server, so without tokens this one may write and reload.
     """
     access = Access(token, admin_token, public_reading=public_reading, local=local, origins=cors)
     events = open_store(store) if store is not None else None
-    service = Service(run_dir, items=items, compare=compare, store=events, limits=limits)
+    runs: dict[str, Any] = {"items": items, "compare": compare, "with_map": map}
+    service = Service(run_dir, store=events, limits=limits, **runs)
 
     @contextlib.asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -109,7 +113,7 @@ def create_app(
             allow_headers=["Authorization", "Content-Type", "X-Request-ID"],
             expose_headers=["Retry-After", "X-Request-ID"],
         )
-    app.add_middleware(RequestLog, metrics=service.metrics)
+    app.add_middleware(RequestLog, metrics=service.metrics, hosts=service.picture_hosts)
     _add_failures(app)
     _add_reading(app, service, writable=access.writable and store is not None)
     _add_writing(app, service, access)
@@ -156,6 +160,11 @@ def _add_reading(app: FastAPI, service: Service, *, writable: bool) -> None:
         near = [{**served.item(i), "similarity": w} for i, w in served.neighbours.similar(index, n)]
         return JSONResponse({"item": served.item(index), "similar": near})
 
+    @app.get("/users", response_model=s.UserAnswer)
+    async def someone(draw: _Draw = 0) -> Response:
+        """A user of the log, drawn by a number."""
+        return JSONResponse(await service.user(service.draw(draw)))
+
     @app.get("/users/{user}", response_model=s.UserAnswer)
     async def users(user: _Id) -> Response:
         """What is known of a user."""
@@ -175,6 +184,8 @@ def _add_reading(app: FastAPI, service: Service, *, writable: bool) -> None:
     async def item_map(http: Request, run: _Run = "main") -> Response:
         """Of every item `x` and `y`, its `genre` and `cluster`; the names of both; the `layout`."""
         answer = service.run(run).map
+        if not answer:
+            raise RequestError("this server has no map: start it without --no-map")
         service.budget.charge(client_of(http.scope), len(answer) // 250)
         return Response(answer, media_type="application/json")
 

@@ -24,6 +24,8 @@ from leporid.threads import choose_torch_threads
 _ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 _TIMED = 8
 """Users scored at once to choose the number of threads."""
+_HOSTS = 20
+"""Hosts of pictures that a page may ask: a header has no room for thousands."""
 _TRIES = 5
 """How often a folder that is replaced while it is read is read again."""
 
@@ -40,6 +42,10 @@ class LoadedRun:
     """Of the items."""
     titles: tuple[str, ...]
     genres: tuple[tuple[str, ...], ...]
+    pictures: tuple[str, ...]
+    """Addresses, "" where there is none; empty where no item has one."""
+    picture_hosts: str
+    """Where they come from, as a Content-Security-Policy lists it: https://films.example ..."""
     popular: NDArray[np.int64]
     """int64[n_items]: item indices, the one with most interactions first."""
     spelled: pa.Array
@@ -47,7 +53,7 @@ class LoadedRun:
     neighbours: ItemNeighbours
     """For similar items and for the reasons of a recommendation."""
     map: bytes
-    """The answer of GET /map: 200,000 items are 20 MB, too much to make per request."""
+    """The answer of GET /map: 200,000 items are 20 MB, too much to make per request. May be b""."""
     metrics: Mapping[str, float]
     """On test, from the record; empty where there is none."""
     threads: int | None
@@ -60,11 +66,13 @@ class LoadedRun:
         model = self.model
         sizes = {"users": len(model.users), "items": len(model.items)}
         names = {"label": self.label, "model": model.name, "fitted": fit_sentence(model)}
-        return {**names, **sizes, "metrics": dict(self.metrics), "loaded_at": self.loaded_at}
+        about = {"metrics": dict(self.metrics), "map": bool(self.map), "loaded_at": self.loaded_at}
+        return {**names, **sizes, **about}
 
     def item(self, index: int) -> dict[str, Any]:
         """An item as the answers show it."""
-        return {"id": self.ids[index], "title": self.titles[index], "genres": self.genres[index]}
+        shown = {"id": self.ids[index], "title": self.titles[index], "genres": self.genres[index]}
+        return {**shown, "picture": self.pictures[index]} if self.pictures else shown
 
     def known_items(self, ids: Sequence[str]) -> NDArray[np.int32]:
         """Indices of stored item ids; items the model does not know are left out."""
@@ -97,7 +105,11 @@ def to_json(value: Any) -> bytes:
 
 
 def load_run(
-    path: str | Path, items: str | Path | None = None, like: LoadedRun | None = None
+    path: str | Path,
+    items: str | Path | None = None,
+    like: LoadedRun | None = None,
+    *,
+    with_map: bool = True,
 ) -> LoadedRun:
     """Read a run's folder (or a model's own) and prepare what the answers need.
 
@@ -108,7 +120,7 @@ def load_run(
     for _ in range(_TRIES):
         before = _identity(path)
         try:
-            run = _load(path, items, like)
+            run = _load(path, items, like, with_map)
         except DataError:
             if _identity(path) == before:
                 raise
@@ -129,7 +141,9 @@ def _identity(path: Path) -> tuple[int, int] | None:
     return found and (found.st_dev, found.st_ino)
 
 
-def _load(path: Path, items: str | Path | None, like: LoadedRun | None) -> LoadedRun:
+def _load(
+    path: Path, items: str | Path | None, like: LoadedRun | None, with_map: bool
+) -> LoadedRun:
     folder = find_model(path)
     if folder is None:
         raise DataError(f"{path} holds no trained model: give a folder that leporid train -o wrote")
@@ -152,8 +166,12 @@ def _load(path: Path, items: str | Path | None, like: LoadedRun | None) -> Loade
     popularity = np.bincount(model.known.item, minlength=len(model.items))
     popular = np.argsort(-popularity, kind="stable")
     spelled = [" ".join(title.casefold().split()) for title in titles]
-    layout = item_map(item_vectors(folder, model.known), titles, genres)
-    answer = {"ids": ids, "titles": titles, **layout}
+    drawn = b""
+    if with_map:
+        layout = item_map(item_vectors(folder, model.known), titles, genres)
+        drawn = to_json({"ids": ids, "titles": titles, **layout})
+    pictures = tuple(info.picture for info in information)
+    hosts = {"/".join(one.split("/")[:3]) for one in pictures if one.startswith("http")}
     return LoadedRun(
         path=path,
         label=f"{name}, {record['init']} initialisation" if record.get("init") else name,
@@ -161,10 +179,12 @@ def _load(path: Path, items: str | Path | None, like: LoadedRun | None) -> Loade
         ids=ids,
         titles=titles,
         genres=genres,
+        pictures=pictures if any(pictures) else (),
+        picture_hosts=" ".join(sorted(hosts)[:_HOSTS]),
         popular=popular,
         spelled=pa.array(spelled, pa.large_string()).take(pa.array(popular)),
         neighbours=neighbours,
-        map=to_json(answer),
+        map=drawn,
         metrics=record.get("metrics", {}),
         threads=choose_torch_threads(lambda: model.score(some)) if has_net else None,
         loaded_at=time.time(),
