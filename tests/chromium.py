@@ -94,10 +94,10 @@ class Page:
         elif kind == "mouseReleased":
             self._page.mouse.up()
 
-    def screenshot(self, path: Path) -> None:
-        """The whole page as PNG."""
+    def screenshot(self, path: Path, *, whole: bool = True) -> None:
+        """The page as PNG, or the part of it that the window shows."""
         path.parent.mkdir(parents=True, exist_ok=True)
-        self._page.screenshot(path=path, full_page=True, timeout=_SECONDS * 1000)
+        self._page.screenshot(path=path, full_page=whole, timeout=_SECONDS * 1000)
 
 
 @contextlib.contextmanager

@@ -43,7 +43,7 @@ def test_a_line_goes_through_its_points_between_round_numbers() -> None:
 
 def test_points_have_names_and_a_logarithmic_axis_powers_of_ten() -> None:
     points = [(0.1, 5.0), (10.0, 5.0)]
-    chart = chart_html([Series("a", points, 1, ["<x>", "y"])], "ms", "&", log=True, named=True)
+    chart = chart_html([Series("a", points, 1, ["<x>", "y"])], "ms", "&", log=True, named=["<x>"])
     assert ticks(chart)[0] == ["0.1", "1", "10"]
     assert re.findall("cx='([^']*)'", chart) == ["0.0%", "100.0%"]
     assert chart.count("&lt;x&gt;") == 2  # beside the point and as its title

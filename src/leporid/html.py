@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import math
 from collections.abc import Callable, Mapping, Sequence
 from importlib import resources
@@ -42,9 +43,14 @@ class Series(NamedTuple):
 
 
 def chart_html(
-    series: Sequence[Series], x_name: str, caption: str, *, log: bool = False, named: bool = False
+    series: Sequence[Series],
+    x_name: str,
+    caption: str,
+    *,
+    log: bool = False,
+    named: Sequence[str] = (),
 ) -> str:
-    """Lines and points over the whole width; `log` is for x, `named` writes the labels."""
+    """Lines and points over the whole width; `log` is for x, `named` labels are written out."""
     every = [point for one in series for point in one.points]
     if not every:
         return ""
@@ -102,6 +108,11 @@ def rows_html(rows: Sequence[Mapping[str, Any]], caption: str) -> str:
     return fill_template("leporid", "rows.html", shown=_shown, sort_key=_sort_key, **values)
 
 
+def folded_html(rows: Sequence[Mapping[str, Any]], caption: str) -> str:
+    """The same behind a line that opens it."""
+    return f"<details><summary>{html.escape(caption)}</summary>{rows_html(rows, '')}</details>"
+
+
 def write_report(
     path: str | Path, title: str, sections: Sequence[tuple[str, str]], summary: str
 ) -> Path:
@@ -111,7 +122,7 @@ def write_report(
     its HTML; one without a heading continues the one before, one without HTML is left out.
     """
     rows = [{"package": name, "version": version} for name, version in versions().items()]
-    environment = ("Environment", rows_html(rows, "The report was made with"))
+    environment = ("Environment", folded_html(rows, "What the report was made with"))
     shown = [section for section in (*sections, environment) if section[1]]
     values: dict[str, Any] = {"title": title, "summary": summary.splitlines(), "sections": shown}
     with atomic_path(path) as target:

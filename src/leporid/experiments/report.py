@@ -15,7 +15,15 @@ from leporid.data import titles_of
 from leporid.errors import LeporidError
 from leporid.evaluation import Comparison, MetricTable
 from leporid.experiments.record import RunRecord
-from leporid.html import Series, bars_html, chart_html, fill_template, rows_html, write_report
+from leporid.html import (
+    Series,
+    bars_html,
+    chart_html,
+    fill_template,
+    folded_html,
+    rows_html,
+    write_report,
+)
 from leporid.models import Recommender, fit_sentence
 
 HITS = "Of 100 users, those who find something they chose later among ten"
@@ -98,8 +106,8 @@ def write_train_report(
         ("", rows_html(rows, f"{len(table):,} users; baselines have their default settings")),
         ("Groups of users", rows_html(groups_of_users(table, "NDCG@10"), "NDCG@10 on test")),
         ("Training", charts and f"<div class='charts'>{charts}</div>"),
-        ("Settings", rows_html(settings, f"{record.model}, seed {record.seed}")),
         ("Look at it", f"<pre>{html.escape(commands)}</pre>"),
+        ("Settings", folded_html(settings, f"{record.model}, seed {record.seed}")),
     ]
     title = f"leporid train: {record.model} on {record.dataset}"
     write_report(folder / "report.html", title, sections, "\n".join(filter(None, said)))

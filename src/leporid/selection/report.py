@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from leporid.experiments import examples_html
-from leporid.html import Series, bars_html, chart_html, rows_html, write_report
+from leporid.html import Series, bars_html, chart_html, folded_html, rows_html, write_report
 from leporid.models import Recommender
 from leporid.selection.candidates import Problem
 from leporid.selection.priors import FAMILIES, family_of
@@ -35,7 +35,7 @@ def write_page(path: Path, parts: Mapping[str, Any], problem: Problem, model: Re
         ("Initialisations", rows_html(inits, "Vectors alone, without any training (probe)")),
         (
             "Order of the candidates",
-            rows_html(prior, "Quality on logs like this one, as a share of the best there"),
+            folded_html(prior, "Quality on logs like this one, as a share of the best there"),
         ),
         ("The same again", f"<pre>{shown}</pre>"),
     ]
@@ -50,12 +50,19 @@ def _charts(parts: Mapping[str, Any]) -> str:
         best = line[-1][1] if line else row["value"]
         line += [(row["at"], best), (row["at"], max(best, row["value"]))]
     every = _by_family([(row["at"], row["value"], row["model"]) for row in done])
-    rows = best_rows(parts["table"])
-    by_speed = _by_family([(max(r["ms per request"], 0.01), r[metric], r["model"]) for r in rows])
+    best_first = [
+        (max(r["ms per request"], 0.01), r[metric], r["model"]) for r in best_rows(parts["table"])
+    ]
+    fastest = [
+        model
+        for i, (ms, _, model) in enumerate(best_first)
+        if all(ms < r[0] for r in best_first[:i])
+    ]
     caption = f"{metric} of every candidate when it was done"
     first = chart_html([Series("best so far", line, 0), *every], "seconds", caption)
-    caption = f"{metric} of the best of each model, and its time per request"
-    second = chart_html(by_speed, "ms per request", caption, log=True, named=True)
+    caption = f"{metric} and time per request; named are those that no other model beats in both"
+    by_speed = _by_family(best_first)
+    second = chart_html(by_speed, "ms per request", caption, log=True, named=fastest)
     return f"<div class='charts'>{first}{second}</div>" if first else ""
 
 
@@ -76,5 +83,4 @@ def _models(parts: Mapping[str, Any]) -> str:
         return ""
     bars = bars_html({row["model"]: row[metric] for row in best}, f"{metric}, best of each model")
     rows = rows_html(best, "The best candidate of each model, on the inner validation split")
-    every = rows_html(table, f"{metric} on the inner validation split")
-    return f"{bars}{rows}<details><summary>All {len(table)} candidates</summary>{every}</details>"
+    return bars + rows + folded_html(table, f"All {len(table)} candidates")

@@ -52,7 +52,7 @@ def summarise(
     }
     paragraphs = [
         what_to_deploy(search, final, tables, found),
-        how_sure(search, final, found),
+        how_sure(search, final, table, found),
         what_next(search, table, details),
         *details["notes"],
     ]
@@ -87,21 +87,20 @@ def what_to_deploy(
     n = search.evaluator.problem.cutoff
     hits = {label: own.mean()[f"HR@{n}"] for label, own in tables.items()}
     popular = {"the bestsellers": hits["toppop"]} if "toppop" in found else {}
-    return (
-        f"{deploy} {hits_in_words(hits[final.label], popular, n)} {metric} is "
-        f"{table.mean()[metric]:.4f} for the {len(table):,} users of the test part, read once."
-    )
+    return f"{deploy} {hits_in_words(hits[final.label], popular, n)}"
 
 
-def how_sure(search: Search, final: Decision, tested: Mapping[str, Comparison]) -> str:
+def how_sure(
+    search: Search, final: Decision, table: MetricTable | None, tested: Mapping[str, Comparison]
+) -> str:
     """The second paragraph: tie or clear, with intervals."""
-    best = list(search.best_of_each().values())
+    best, metric = list(search.best_of_each().values()), search.evaluator.problem.metric
     own = [r for r in best if r.candidate in final.members]
     others = [r for r in best if r.candidate.model not in {m.model for m in final.members}]
     said = []
     if own and others:
         names = {"name_a": own[0].candidate.label, "name_b": others[0].candidate.label}
-        found = compare(own[0].columns, others[0].columns, search.evaluator.problem.metric, **names)
+        found = compare(own[0].columns, others[0].columns, metric, **names)
         users = f"{found.n_users:,} users of the inner validation split"
         words = {"above": "It is clear", "level": "It is a tie", "below": "It was not the best"}
         is_faster = others[0].facts["ms"] < own[0].facts["ms"]
@@ -112,9 +111,10 @@ def how_sure(search: Search, final: Decision, tested: Mapping[str, Comparison]) 
         )
     if final.gain is not None:
         said.append(f"The blend gains {_gap(final.gain)} over its best member.")
-    tests = [f"{label} {_gap(found)}" for label, found in tested.items()]
-    if tests:
-        said.append(f"On test, chosen minus other: {'; '.join(tests)}.")
+    if table is not None:
+        tests = [f"; minus {label} that is {_gap(found)}" for label, found in tested.items()]
+        value = f"{metric} {table.mean()[metric]:.4f} for {len(table):,} users"
+        said.append(f"On test, read once: {value}{''.join(tests)}.")
     return " ".join(said)
 
 
