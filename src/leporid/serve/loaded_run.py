@@ -114,7 +114,7 @@ def load_run(
     """Read a run's folder (or a model's own) and prepare what the answers need.
 
     `items` names a file or data set with titles; an `items.parquet` beside the run or its
-    neighbours is found by itself. `like` lends its item graph where the data is the same.
+    neighbours is found by itself. `like` lends its titles, and its graph where the data is equal.
     """
     path = Path(path)
     for _ in range(_TRIES):
@@ -148,7 +148,7 @@ def _load(
     if folder is None:
         raise DataError(f"{path} holds no trained model: give a folder that leporid train -o wrote")
     model: Recommender = Recommender.load(folder, mapped=True)
-    information = _information(path, model, items)
+    information = _information([path, *([like.path] if like else [])], model, items)
     record = read_object(path / "record.json") if (path / "record.json").is_file() else {}
     if like is not None and like.model.known.digest == model.known.digest:
         neighbours = like.neighbours
@@ -191,10 +191,10 @@ def _load(
     )
 
 
-def _information(path: Path, model: Recommender, items: str | Path | None) -> list[ItemInfo]:
-    """Title and genres of every item of the model, in the order of its indices."""
+def _information(folders: Sequence[Path], model: Recommender, items: Any) -> list[ItemInfo]:
+    """What is shown of every item of the model, in the order of its indices."""
     if items is None:
-        beside = (path / "items.parquet", path.parent / "items.parquet")
+        beside = (place / "items.parquet" for path in folders for place in (path, path.parent))
         # A model's own folder has an items.parquet too: ids without titles.
         named_items = (p for p in beside if p.is_file() and not p.with_name("model.json").is_file())
         items = next(named_items, None)

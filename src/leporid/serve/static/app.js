@@ -110,8 +110,9 @@ async function recommend() {
 }
 function reason(item) {
   if (!item.because.length) return "Shares few users with what is in the history.";
-  const percent = (b) => b.similarity < 0.005 ? "below 1%" : `${Math.round(100 * b.similarity)}%`;
-  return `Chosen by the same people as ${listed(item.because.map((b) => `${b.title} (${percent(b)})`))}.`;
+  const most = item.because[0].similarity;
+  const often = most >= 0.25 ? "Very often" : most >= 0.1 ? "Often" : "Sometimes";
+  return `${often} chosen by the same people as ${listed(item.because.map((b) => b.title))}.`;
 }
 function isFinal(run) { return run.fitted.startsWith("final"); }
 function about(run) {
