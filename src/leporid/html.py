@@ -43,45 +43,29 @@ class Series(NamedTuple):
 
 
 def chart_html(
-    series: Sequence[Series],
-    x_name: str,
-    caption: str,
-    *,
-    log: bool = False,
-    named: Sequence[str] = (),
+    series: Sequence[Series], x_name: str, caption: str, log: bool = False, named: Any = ()
 ) -> str:
     """Lines and points over the whole width; `log` is for x, `named` labels are written out."""
     every = [point for one in series for point in one.points]
     if not every:
         return ""
-    x, x_ticks = _axis([point[0] for point in every], log=log)
-    y, y_ticks = _axis([point[1] for point in every])
-    axes = {"x": x, "x_ticks": x_ticks, "x_name": x_name, "y": y, "y_ticks": y_ticks}
-    about: dict[str, Any] = {"caption": caption, "series": series, "named": named, **axes}
-    return fill_template("leporid", "figures.html", part="chart", **about)
+    axes = {"x": _axis([x for x, _ in every], log), "y": _axis([y for _, y in every])}
+    about: dict[str, Any] = {"caption": caption, "x_name": x_name, "named": named, **axes}
+    return fill_template("leporid", "figures.html", part="chart", series=series, **about)
 
 
 def bars_html(
-    values: Mapping[str, float],
-    caption: str,
-    intervals: Mapping[str, Sequence[float]] | None = None,
-    *,
-    full: float | None = None,
+    values: Mapping[str, float], caption: str, intervals: Any = None, of_100: bool = False
 ) -> str:
-    """A bar for each name, the first one in colour; the width is `full`, or else the largest."""
-    intervals = intervals or {}
-    most = full or max([*values.values(), *(end for ends in intervals.values() for end in ends)])
-    about: dict[str, Any] = {"caption": caption, "values": values, "intervals": intervals}
-    shown = "{:.0f}" if full == 100 else "{:.4f}"
-    return fill_template(
-        "leporid", "figures.html", part="bars", scale=100 / (most or 1), shown=shown, **about
-    )
+    """A bar for each name, the first one in colour; its end is the largest value, or 100."""
+    about: dict[str, Any] = {"intervals": intervals or {}, "caption": caption, "of_100": of_100}
+    return fill_template("leporid", "figures.html", part="bars", values=values, **about)
 
 
 def _axis(
-    values: Sequence[float], *, log: bool = False
+    values: Sequence[float], log: bool = False
 ) -> tuple[Callable[[float], float], list[tuple[float, str]]]:
-    """Where a value stands, in percent of an axis that begins and ends at round numbers."""
+    """Where a value stands, in percent of an axis that begins and ends at round numbers; ticks."""
     scaled = [math.log10(value) if log else value for value in values]
     low, high = min(scaled), max(scaled)
     # About four steps of 1, 2 or 5 times a power of ten; on a logarithmic axis powers of ten.
@@ -105,7 +89,7 @@ def rows_html(rows: Sequence[Mapping[str, Any]], caption: str) -> str:
     columns = list(dict.fromkeys(key for row in rows for key in row))
     words = {key for key in columns if all(isinstance(row.get(key, ""), str) for row in rows)}
     values: dict[str, Any] = {"rows": rows, "columns": columns, "caption": caption, "words": words}
-    return fill_template("leporid", "rows.html", shown=_shown, sort_key=_sort_key, **values)
+    return fill_template("leporid", "rows.html", **values)
 
 
 def folded_html(rows: Sequence[Mapping[str, Any]], caption: str) -> str:
@@ -128,28 +112,3 @@ def write_report(
     with atomic_path(path) as target:
         target.write_text(fill_template("leporid", "report.html", **values), encoding="utf-8")
     return Path(path)
-
-
-def _sort_key(value: Any) -> float | None:
-    number = value[0] if isinstance(value, list) and value else value
-    plain = isinstance(number, int | float) and not isinstance(number, bool)
-    return number if plain else None
-
-
-def _shown(key: str, value: Any) -> str:
-    if value is None:
-        return "-"
-    if isinstance(value, list):
-        return ", ".join(f"{part:.2f}" for part in value)
-    if isinstance(value, int) and not isinstance(value, bool):
-        return f"{value:,}" if abs(value) > 9999 else str(value)
-    if not isinstance(value, float):
-        return str(value)
-    if key in ("p", "p_holm") and value < 1e-4:
-        # A p-value below the smallest double is stored as 0; so small a figure has no meaning.
-        return "< 0.0001"
-    if key in ("seconds", "ms per request"):
-        return f"{value:,.1f}" if value >= 1 else f"{value:.2f}"
-    if abs(value) >= 100:
-        return f"{value:,.0f}"
-    return f"{value:.4f}" if abs(value) >= 5e-5 or not value else f"{value:.1e}"

@@ -1,12 +1,10 @@
-"""What the page asks for: somebody to begin with, two runs side by side, pictures, no map."""
+"""What the page asks for: somebody to begin with, two runs side by side, pictures."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import pytest
 
 import leporid
 from leporid.models import Recommender
@@ -81,15 +79,4 @@ def test_pictures_are_shown_and_only_their_hosts_allowed(
     assert f"img-src 'self' data: {FAR};" in get(app, "/").headers["content-security-policy"]
     plain = create_app(run_dir)
     assert "example" not in get(plain, "/").headers["content-security-policy"]
-    assert "picture" not in get(plain, "/items?n=1").json()["items"][0]
-
-
-def test_a_run_can_be_served_without_a_map(run_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_: Any) -> None:
-        raise AssertionError("no layout was asked for")
-
-    monkeypatch.setattr("leporid.serve.loaded_run.item_map", refuse)
-    app = create_app(run_dir, map=False)
-    assert [run["map"] for run in get(app, "/health").json()["runs"]] == [False]
-    answer = get(app, "/map")
-    assert (answer.status_code, "--no-map" in answer.json()["error"]) == (422, True)
+    assert get(plain, "/items?n=1").json()["items"][0]["picture"] == ""

@@ -243,11 +243,6 @@ def test_without_titles_it_says_how_to_get_them_and_the_map_can_be_left_out(
         assert not [url for url in asked if "/map?" in url], "nor asked for on the next visit"
         page.click("#map-part summary")
         page.wait("map.data && map.frames > 0")
-    with server(tmp_path / "alone" / "run", tmp_path / "events.db", "--no-map") as (_, address):
-        page.open(address + "/")
-        page.wait(READY)
-        assert not page.run("document.getElementById('all').offsetWidth")
-        assert page.complaints() == []
 
 
 def test_ten_thousand_points_are_drawn_within_a_frame_or_two(

@@ -246,7 +246,6 @@ class _Service:
 
     compare: Annotated[Path | None, "A second run, shown beside the first."] = None
     items: Annotated[str | None, "File or data set with titles [items.parquet of the run]."] = None
-    map: Annotated[bool, "Lay out the map of all items; a large run starts sooner without."] = True
     host: Annotated[str, "Address to listen on."] = "127.0.0.1"
     port: Annotated[int, "Port to listen on; 0 takes a free one."] = 8000
     store: Annotated[str | None, "SQLite file or postgresql:// URL for new events [none]."] = None

@@ -6,8 +6,8 @@ import html
 from pathlib import Path
 
 from leporid.demo.stages import METRIC, DemoResult
-from leporid.experiments import HITS, hits_in_words
-from leporid.html import Series, bars_html, chart_html, rows_html, write_report
+from leporid.experiments import hits_html, hits_in_words
+from leporid.html import Series, chart_html, rows_html, write_report
 
 
 def headline(result: DemoResult) -> str:
@@ -45,7 +45,7 @@ def sentences(result: DemoResult) -> dict[str, str]:
 
 def write_page(result: DemoResult, path: Path) -> Path:
     """Write the page; returns its path."""
-    hits = {row["model"]: 100 * row["users with a hit"] for row in reversed(result.rows)}
+    hits = {row["model"]: row["users with a hit"] for row in reversed(result.rows)}
     curves = [
         Series(name, list(result.curves[name].items()), colour)
         for name, colour in (("random", 0), ("LEPORID", 1))
@@ -54,8 +54,7 @@ def write_page(result: DemoResult, path: Path) -> Path:
     shown = (
         "",
         chart_html(curves, "optimiser steps", caption),
-        bars_html(hits, HITS, full=100)
-        + rows_html(result.rows, "On test; baselines with their default settings"),
+        hits_html(hits) + rows_html(result.rows, "On test; baselines with their default settings"),
         rows_html(result.picks, "The ten best of the items the user does not have"),
         rows_html(result.paper_rows, "DLR2, recipe `paper`, on test"),
     )

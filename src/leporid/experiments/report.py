@@ -11,23 +11,12 @@ from typing import Any
 
 import numpy as np
 
+import leporid.html as page
 from leporid.data import titles_of
 from leporid.errors import LeporidError
 from leporid.evaluation import Comparison, MetricTable
 from leporid.experiments.record import RunRecord
-from leporid.html import (
-    Series,
-    bars_html,
-    chart_html,
-    fill_template,
-    folded_html,
-    rows_html,
-    write_report,
-)
 from leporid.models import Recommender, fit_sentence
-
-HITS = "Of 100 users, those who find something they chose later among ten"
-"""Caption of the bars that show HR@10."""
 
 
 def hits_in_words(own: float, others: Mapping[str, float], n: int = 10, of: str = "") -> str:
@@ -38,6 +27,12 @@ def hits_in_words(own: float, others: Mapping[str, float], n: int = 10, of: str 
         f"Of 100 users {100 * own:.0f} find something they chose later among {count} "
         f"recommendations{of}{more}."
     )
+
+
+def hits_html(hits: Mapping[str, float]) -> str:
+    """HR@10 by model as bars."""
+    caption = "Of 100 users, those who find something they chose later among ten"
+    return page.bars_html({name: 100 * value for name, value in hits.items()}, caption, of_100=True)
 
 
 def groups_of_users(table: MetricTable, metric: str) -> list[dict[str, Any]]:
@@ -57,25 +52,20 @@ def examples_html(model: Recommender, items: Any) -> str:
     """The newest items of three users, and what they would be shown; with titles where known."""
     known = model.known.sequences()
     lengths = np.diff(known.indptr)
-    users = np.flatnonzero(lengths)
+    users = np.argsort(lengths, kind="stable")[np.count_nonzero(lengths == 0) :]
     if not len(users):
         return ""
-    by_length = users[np.argsort(lengths[users], kind="stable")]
-    chosen = by_length[[len(by_length) // 4, len(by_length) // 2, 3 * len(by_length) // 4]]
+    chosen = users[[len(users) // 4, len(users) // 2, 3 * len(users) // 4]].astype(np.int32)
     titles = [str(key) for key in model.items.ids.to_pylist()]
     if items is not None:
         with suppress(LeporidError):  # a table without titles
             titles = [info.title for info in titles_of(model.items, items)]
-    lists = model.top_k(chosen.astype(np.int32), 5).items
-    people = [
-        {
-            "user": model.users.external(int(user)),
-            "history": [titles[item] for item in known.of(int(user))[-5:]],
-            "lists": [titles[item] for item in top if item >= 0],
-        }
-        for user, top in zip(chosen, lists, strict=True)
-    ]
-    return fill_template("leporid", "figures.html", part="people", people=people)
+    about: dict[str, Any] = {
+        "users": [model.users.external(int(user)) for user in chosen],
+        "histories": [[titles[item] for item in known.of(int(user))[-5:]] for user in chosen],
+        "lists": [[titles[i] for i in top if i >= 0] for top in model.top_k(chosen, 5).items],
+    }
+    return page.fill_template("leporid", "figures.html", part="people", **about)
 
 
 def write_train_report(
@@ -92,25 +82,24 @@ def write_train_report(
     said.append(f"The folder holds the {fit_sentence(deployed)}.")
     shown = ("HR@10", "F1@10", "NDCG@10")
     rows = [{"model": name, **{key: of[key] for key in shown}} for name, of in tested.items()]
+    curves = {"metric": f"Validation {record.config.get('metric')}", "loss": "Loss"}
     charts = ""
-    names = {"metric": f"Validation {record.config.get('metric')}", "loss": "Loss"}
-    for colour, (key, name) in enumerate(names.items(), start=1):
+    for key, name in curves.items():
         history = fitted.history.rows if hasattr(fitted, "history") else []
         points = [(row["step"], row[key]) for row in history if row.get(key) is not None]
-        charts += chart_html([Series(name, points, colour)], "optimiser steps", name)
+        charts += page.chart_html([page.Series(name, points, 1)], "optimiser steps", name)
     settings = [{"setting": key, "value": str(value)} for key, value in record.config.items()]
-    commands = f"leporid serve {shlex.quote(str(folder))} --items ITEMS.csv"
-    percent = {name: 100 * value for name, value in hits.items()}
+    folder_name = html.escape(shlex.quote(str(folder)))
     sections = [
-        ("On test", bars_html(percent, HITS, full=100)),
-        ("", rows_html(rows, f"{len(table):,} users; baselines have their default settings")),
-        ("Groups of users", rows_html(groups_of_users(table, "NDCG@10"), "NDCG@10 on test")),
+        ("On test", hits_html(hits)),
+        ("", page.rows_html(rows, f"{len(table):,} users; baselines have their default settings")),
+        ("Groups of users", page.rows_html(groups_of_users(table, "NDCG@10"), "NDCG@10 on test")),
         ("Training", charts and f"<div class='charts'>{charts}</div>"),
-        ("Look at it", f"<pre>{html.escape(commands)}</pre>"),
-        ("Settings", folded_html(settings, f"{record.model}, seed {record.seed}")),
+        ("Look at it", f"<pre>leporid serve {folder_name} --items ITEMS.csv</pre>"),
+        ("Settings", page.folded_html(settings, f"{record.model}, seed {record.seed}")),
     ]
     title = f"leporid train: {record.model} on {record.dataset}"
-    write_report(folder / "report.html", title, sections, "\n".join(filter(None, said)))
+    page.write_report(folder / "report.html", title, sections, "\n".join(filter(None, said)))
 
 
 def write_comparison(
@@ -131,7 +120,7 @@ def write_comparison(
         found = {run["run"]: run[metric] for run in runs}
         ends = {n: (of["low"], of["high"]) for n, of in found.items() if of["low"] is not None}
         means = {name: of["mean"] for name, of in found.items()}
-        charts += bars_html(means, f"{metric} on test, with 95% intervals over users", ends)
+        charts += page.bars_html(means, f"{metric} on test, with 95% intervals over users", ends)
     sections = [("Side by side", f"<div class='charts'>{charts}</div>")]
-    sections += [("", rows_html(rows, caption)) for caption, rows in tables.items() if rows]
-    write_report(path, "leporid compare", sections, "\n".join(said))
+    sections += [("", page.rows_html(rows, caption)) for caption, rows in tables.items() if rows]
+    page.write_report(path, "leporid compare", sections, "\n".join(said))

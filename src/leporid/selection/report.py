@@ -19,10 +19,7 @@ def write_page(path: Path, parts: Mapping[str, Any], problem: Problem, model: Re
     """Write the page."""
     metric, details = parts["metric"], parts["details"]
     tested = [{name: row[name] for name in ("model", metric)} for row in parts["tested"]]
-    prior = [
-        {"model": name, "expected": f"{100 * share:.0f}%"}
-        for name, share in details["prior"].items()
-    ]
+    prior = [{"model": k, "expected": f"{v:.0%}"} for k, v in details["prior"].items()]
     inits = [{"initialisation": k, "NDCG@10": v} for k, v in details["initialisations"].items()]
     shown = "\n".join(html.escape(line) for line in parts["commands"])
     sections = [
@@ -33,10 +30,7 @@ def write_page(path: Path, parts: Mapping[str, Any], problem: Problem, model: Re
         ("", rows_html(details["users"], f"{metric} of the chosen model by group of users")),
         ("Left out", rows_html(details["left out"], "Models without a result")),
         ("Initialisations", rows_html(inits, "Vectors alone, without any training (probe)")),
-        (
-            "Order of the candidates",
-            folded_html(prior, "Quality on logs like this one, as a share of the best there"),
-        ),
+        ("Order of the candidates", folded_html(prior, "Quality on logs like this one")),
         ("The same again", f"<pre>{shown}</pre>"),
     ]
     write_report(path, "leporid choose", sections, parts["why"])
@@ -50,30 +44,25 @@ def _charts(parts: Mapping[str, Any]) -> str:
         best = line[-1][1] if line else row["value"]
         line += [(row["at"], best), (row["at"], max(best, row["value"]))]
     every = _by_family([(row["at"], row["value"], row["model"]) for row in done])
-    best_first = [
-        (max(r["ms per request"], 0.01), r[metric], r["model"]) for r in best_rows(parts["table"])
-    ]
-    fastest = [
-        model
-        for i, (ms, _, model) in enumerate(best_first)
-        if all(ms < r[0] for r in best_first[:i])
-    ]
+    table = best_rows(parts["table"])
+    rows = [(max(row["ms per request"], 0.01), row[metric], row["model"]) for row in table]
+    fastest = [m for i, (ms, _, m) in enumerate(rows) if all(ms < row[0] for row in rows[:i])]
     caption = f"{metric} of every candidate when it was done"
     first = chart_html([Series("best so far", line, 0), *every], "seconds", caption)
     caption = f"{metric} and time per request; named are those that no other model beats in both"
-    by_speed = _by_family(best_first)
-    second = chart_html(by_speed, "ms per request", caption, log=True, named=fastest)
+    second = chart_html(_by_family(rows), "ms per request", caption, log=True, named=fastest)
     return f"<div class='charts'>{first}{second}</div>" if first else ""
 
 
 def _by_family(rows: Sequence[tuple[float, float, str]]) -> list[Series]:
     """Points in the colours of the models' families; each row is x, y and a model."""
-    found = []
-    for colour, family in enumerate([*FAMILIES, "other"]):
-        own = [row for row in rows if family_of(row[2]) == family]
-        if own:
-            found.append(Series(family, [row[:2] for row in own], colour % 8, [r[2] for r in own]))
-    return found
+    families = [*FAMILIES, "other"]
+    groups = [[row for row in rows if family_of(row[2]) == family] for family in families]
+    return [
+        Series(families[i], [row[:2] for row in own], i, [row[2] for row in own])
+        for i, own in enumerate(groups)
+        if own
+    ]
 
 
 def _models(parts: Mapping[str, Any]) -> str:

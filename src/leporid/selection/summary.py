@@ -51,7 +51,7 @@ def summarise(
         ],
     }
     paragraphs = [
-        what_to_deploy(search, final, tables, found),
+        what_to_deploy(search, final, rows, found),
         how_sure(search, final, table, found),
         what_next(search, table, details),
         *details["notes"],
@@ -69,23 +69,19 @@ def summarise(
 
 
 def what_to_deploy(
-    search: Search,
-    final: Decision,
-    tables: Mapping[str, MetricTable],
-    found: Mapping[str, Comparison],
+    search: Search, final: Decision, rows: list[dict[str, Any]], found: dict[str, Comparison]
 ) -> str:
     """The first paragraph: which model, and how good it is."""
-    metric, table = search.evaluator.problem.metric, tables.get(final.label)
+    metric, n = search.evaluator.problem.metric, search.evaluator.problem.cutoff
     better = [(label, one) for label, one in found.items() if one.outcome == "below"]
     warning = "".join(
         f"Careful: on test {label} is better than the chosen model, {_gap(one)} in {metric}. "
         for label, one in better[:1]
     )
     deploy = f"{warning}Deploy {final.label}."
-    if table is None:
+    if not rows:
         return f"{deploy} The log is too small for a test part: nothing was tested."
-    n = search.evaluator.problem.cutoff
-    hits = {label: own.mean()[f"HR@{n}"] for label, own in tables.items()}
+    hits = {row["model"]: row[f"HR@{n}"] for row in rows}
     popular = {"the bestsellers": hits["toppop"]} if "toppop" in found else {}
     return f"{deploy} {hits_in_words(hits[final.label], popular, n)}"
 

@@ -57,7 +57,6 @@ def create_app(
     public_reading: bool = False,
     cors: Iterable[str] = (),
     limits: s.ServeLimits | None = None,
-    map: bool = True,
     allowed_hosts: Iterable[str] | None = None,
     local: bool = False,
 ) -> FastAPI:
@@ -75,15 +74,13 @@ def create_app(
     public_reading : the token is for writing only.
     cors : origins whose pages may ask, as "https://films.example"; "*" is all.
     limits : bounds on requests.
-    map : lay out all items for the page; without it a large run is served sooner.
     allowed_hosts : names that a Host header may have besides the address of the connection, so
         that no page of another site can read the answers; None allows all.
     local : no other machine reaches the server, so without tokens this one may write and reload.
     """
     access = Access(token, admin_token, public_reading=public_reading, local=local, origins=cors)
     events = open_store(store) if store is not None else None
-    runs: dict[str, Any] = {"items": items, "compare": compare, "with_map": map}
-    service = Service(run_dir, store=events, limits=limits, **runs)
+    service = Service(run_dir, items=items, compare=compare, store=events, limits=limits)
 
     @contextlib.asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -113,7 +110,11 @@ def create_app(
             allow_headers=["Authorization", "Content-Type", "X-Request-ID"],
             expose_headers=["Retry-After", "X-Request-ID"],
         )
-    app.add_middleware(RequestLog, metrics=service.metrics, hosts=service.picture_hosts)
+
+    def hosts_of_pictures() -> str:
+        return " ".join(run.picture_hosts for run in service.runs.values())
+
+    app.add_middleware(RequestLog, metrics=service.metrics, hosts=hosts_of_pictures)
     _add_failures(app)
     _add_reading(app, service, writable=access.writable and store is not None)
     _add_writing(app, service, access)
@@ -184,8 +185,6 @@ def _add_reading(app: FastAPI, service: Service, *, writable: bool) -> None:
     async def item_map(http: Request, run: _Run = "main") -> Response:
         """Of every item `x` and `y`, its `genre` and `cluster`; the names of both; the `layout`."""
         answer = service.run(run).map
-        if not answer:
-            raise RequestError("this server has no map: start it without --no-map")
         service.budget.charge(client_of(http.scope), len(answer) // 250)
         return Response(answer, media_type="application/json")
 

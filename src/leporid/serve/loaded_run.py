@@ -40,12 +40,10 @@ class LoadedRun:
     model: Recommender
     ids: tuple[int | str, ...]
     """Of the items."""
-    titles: tuple[str, ...]
-    genres: tuple[tuple[str, ...], ...]
-    pictures: tuple[str, ...]
-    """Addresses, "" where there is none; empty where no item has one."""
+    shown: list[ItemInfo]
+    """Their titles, genres and pictures."""
     picture_hosts: str
-    """Where they come from, as a Content-Security-Policy lists it: https://films.example ..."""
+    """Where pictures come from, as a Content-Security-Policy lists it: https://films.example."""
     popular: NDArray[np.int64]
     """int64[n_items]: item indices, the one with most interactions first."""
     spelled: pa.Array
@@ -53,7 +51,7 @@ class LoadedRun:
     neighbours: ItemNeighbours
     """For similar items and for the reasons of a recommendation."""
     map: bytes
-    """The answer of GET /map: 200,000 items are 20 MB, too much to make per request. May be b""."""
+    """The answer of GET /map: 200,000 items are 20 MB, too much to make per request."""
     metrics: Mapping[str, float]
     """On test, from the record; empty where there is none."""
     threads: int | None
@@ -66,13 +64,11 @@ class LoadedRun:
         model = self.model
         sizes = {"users": len(model.users), "items": len(model.items)}
         names = {"label": self.label, "model": model.name, "fitted": fit_sentence(model)}
-        about = {"metrics": dict(self.metrics), "map": bool(self.map), "loaded_at": self.loaded_at}
-        return {**names, **sizes, **about}
+        return {**names, **sizes, "metrics": dict(self.metrics), "loaded_at": self.loaded_at}
 
     def item(self, index: int) -> dict[str, Any]:
         """An item as the answers show it."""
-        shown = {"id": self.ids[index], "title": self.titles[index], "genres": self.genres[index]}
-        return {**shown, "picture": self.pictures[index]} if self.pictures else shown
+        return {"id": self.ids[index], **self.shown[index]._asdict()}
 
     def known_items(self, ids: Sequence[str]) -> NDArray[np.int32]:
         """Indices of stored item ids; items the model does not know are left out."""
@@ -105,11 +101,7 @@ def to_json(value: Any) -> bytes:
 
 
 def load_run(
-    path: str | Path,
-    items: str | Path | None = None,
-    like: LoadedRun | None = None,
-    *,
-    with_map: bool = True,
+    path: str | Path, items: str | Path | None = None, like: LoadedRun | None = None
 ) -> LoadedRun:
     """Read a run's folder (or a model's own) and prepare what the answers need.
 
@@ -120,7 +112,7 @@ def load_run(
     for _ in range(_TRIES):
         before = _identity(path)
         try:
-            run = _load(path, items, like, with_map)
+            run = _load(path, items, like)
         except DataError:
             if _identity(path) == before:
                 raise
@@ -141,9 +133,7 @@ def _identity(path: Path) -> tuple[int, int] | None:
     return found and (found.st_dev, found.st_ino)
 
 
-def _load(
-    path: Path, items: str | Path | None, like: LoadedRun | None, with_map: bool
-) -> LoadedRun:
+def _load(path: Path, items: str | Path | None, like: LoadedRun | None) -> LoadedRun:
     folder = find_model(path)
     if folder is None:
         raise DataError(f"{path} holds no trained model: give a folder that leporid train -o wrote")
@@ -166,25 +156,19 @@ def _load(
     popularity = np.bincount(model.known.item, minlength=len(model.items))
     popular = np.argsort(-popularity, kind="stable")
     spelled = [" ".join(title.casefold().split()) for title in titles]
-    drawn = b""
-    if with_map:
-        layout = item_map(item_vectors(folder, model.known), titles, genres)
-        drawn = to_json({"ids": ids, "titles": titles, **layout})
-    pictures = tuple(info.picture for info in information)
-    hosts = {"/".join(one.split("/")[:3]) for one in pictures if one.startswith("http")}
+    layout = item_map(item_vectors(folder, model.known), titles, genres)
+    hosts = {"/".join(i.picture.split("/")[:3]) for i in information if i.picture[:4] == "http"}
     return LoadedRun(
         path=path,
         label=f"{name}, {record['init']} initialisation" if record.get("init") else name,
         model=model,
         ids=ids,
-        titles=titles,
-        genres=genres,
-        pictures=pictures if any(pictures) else (),
+        shown=information,
         picture_hosts=" ".join(sorted(hosts)[:_HOSTS]),
         popular=popular,
         spelled=pa.array(spelled, pa.large_string()).take(pa.array(popular)),
         neighbours=neighbours,
-        map=drawn,
+        map=to_json({"ids": ids, "titles": titles, **layout}),
         metrics=record.get("metrics", {}),
         threads=choose_torch_threads(lambda: model.score(some)) if has_net else None,
         loaded_at=time.time(),

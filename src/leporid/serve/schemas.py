@@ -134,7 +134,7 @@ class Item(BaseModel):
     id: int | str
     title: str
     genres: list[str]
-    picture: str | None = Field(None, description="Its address; empty where it has none.")
+    picture: str = Field("", description="Its address; empty where it has none.")
 
 
 class Reason(BaseModel):
@@ -174,7 +174,6 @@ class RunInfo(BaseModel):
     users: int
     items: int
     metrics: dict[str, float]
-    map: bool = Field(description="Whether GET /map has an answer.")
     loaded_at: float
 
 

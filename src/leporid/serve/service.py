@@ -107,8 +107,8 @@ class UserQuery:
             reasons = run.neighbours.reasons_for(chosen, self.history)
             for item, because in zip(best, reasons, strict=True):
                 item["because"] = [
-                    {"id": run.ids[index], "title": run.titles[index], "similarity": similarity}
-                    for index, similarity in because
+                    {"id": run.ids[i], "title": run.shown[i].title, "similarity": similarity}
+                    for i, similarity in because
                 ]
         about = {"user": self.asked, "folded_in": folded_in, "new_events": self.n_events}
         return {**about, "unknown": self.unknown, "items": best}
@@ -125,14 +125,13 @@ class Service:
         compare: str | Path | None = None,
         store: EventStore | None = None,
         limits: s.ServeLimits | None = None,
-        with_map: bool = True,
     ) -> None:
         self.limits = limits or s.ServeLimits()
         self.store = store
         self._folders: dict[s.RunName, str | Path] = {"main": run_dir}
         if compare is not None:
             self._folders["compare"] = compare
-        self._items, self._with_map = items, with_map
+        self._items = items
         self._reloading = asyncio.Lock()
         self.budget = Budget(self.limits.client_rate, self.limits.client_burst)
         most = {"waiting": self.limits.waiting, "per_client": self.limits.waiting_per_client}
@@ -158,8 +157,7 @@ class Service:
     def _load(self) -> dict[s.RunName, LoadedRun]:
         runs: dict[s.RunName, LoadedRun] = {}
         for name, path in self._folders.items():
-            how: dict[str, Any] = {"like": runs.get("main"), "with_map": self._with_map}
-            runs[name] = load_run(path, self._items, **how)
+            runs[name] = load_run(path, self._items, like=runs.get("main"))
         return runs
 
     async def reload(self) -> None:
@@ -187,10 +185,6 @@ class Service:
     def run_infos(self) -> list[dict[str, Any]]:
         """The served runs, for GET /health and the log."""
         return [{"name": name, **run.about()} for name, run in self.runs.items()]
-
-    def picture_hosts(self) -> str:
-        """What the page may load pictures from."""
-        return " ".join(run.picture_hosts for run in self.runs.values())
 
     async def recommend(
         self,

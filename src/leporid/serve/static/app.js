@@ -249,10 +249,9 @@ $("zoom-all").addEventListener("click", () => map.all());
   runs = health.runs;
   $("about").textContent = `${listed(runs.map((run) => run.label))}; ${count(runs[0].users, "user")}, ${count(runs[0].items, "item")}.`;
   $("map-run").replaceChildren(...runs.map((run) => make("option", { value: run.name, textContent: run.label })));
-  $("all").hidden = $("t-all").hidden = !runs[0].map;
   let kept = {}, map_ = "shown";
   try { kept = JSON.parse(sessionStorage.getItem("shown") || "{}"); map_ = localStorage.getItem("map") || map_; } catch { /* nothing kept */ }
-  $("map-part").open = runs[0].map && map_ === "shown";
+  $("map-part").open = map_ === "shown";
   if (kept.user != null) await showUser(`/users/${encodeURIComponent(kept.user)}`);
   else if (kept.history?.length) { history_.push(...kept.history); await changed(); }
   else await showUser("/users?draw=0");
