@@ -79,7 +79,10 @@ def test_titles_of_any_length_and_lists_of_genres(tmp_path: Path) -> None:
     )
     table = table.append_column("more", pa.array([{"a": 1}, None]))
     pq.write_table(table, tmp_path / "a.parquet")
-    assert load_items(tmp_path / "a.parquet") == {1: ("Ran", ("Drama", "War")), 2: (long, ())}
+    assert load_items(tmp_path / "a.parquet") == {
+        1: ItemInfo("Ran", ("Drama", "War")),
+        2: ItemInfo(long),
+    }
     text = 'item,title\n1,Ran\n2,"{}"\n'.format(long.replace('"', '""'))
     (tmp_path / "a.csv").write_text(text, newline="")
     assert load_items(tmp_path / "a.csv") == {1: ("Ran", ()), 2: (long, ())}
