@@ -161,7 +161,7 @@ def test_a_named_data_set_is_fetched_once(
     assert data.users.ids.to_pylist() == [1]
     assert data.items.ids.to_pylist() == [10, 20]
     titles = load_items("ml-1m")
-    assert titles[10] == ("Café: x::y (1995)", ("Comedy", "Drama"))
+    assert titles[10] == ItemInfo("Café: x::y (1995)", ("Comedy", "Drama"))
     asked = len(server.requests)
     assert len(load("ml-1m")) == 3
     assert len(server.requests) == asked
@@ -194,7 +194,7 @@ def test_licensed_data_sets_say_what_to_do(cache: Path) -> None:
     assert data.csr().toarray().tolist() == [[0, 1], [1, 0]]
     assert data.dropped == {"below min_rating": 1}
     assert load("anime", min_rating=-1).dropped == {}
-    assert load_items("anime")[20] == ("N", ("Action", "Drama"))
+    assert load_items("anime")[20] == ItemInfo("N", ("Action", "Drama"))
 
 
 def test_a_path_wins_over_a_name(
