@@ -23,7 +23,7 @@ CHOOSE = ("choose", "ml-100k", "--core", "10", "--budget", "5m", "--items", "ml-
 REPORTS = {"demo": "demo", "train": "demo/dlr2", "choose": "choose"}
 SIZES = {"": (1280, 1000), "-phone": (390, 1000)}
 """The end of a picture's name, and the window."""
-COLOURS = 32
+COLOURS = 256
 """Of a picture: enough for text and charts, and a third of the bytes."""
 
 

@@ -108,9 +108,9 @@ def how_sure(
     if final.gain is not None:
         said.append(f"The blend gains {_gap(final.gain)} over its best member.")
     if table is not None:
-        tests = [f"; minus {label} that is {_gap(found)}" for label, found in tested.items()]
-        value = f"{metric} {table.mean()[metric]:.4f} for {len(table):,} users"
-        said.append(f"On test, read once: {value}{''.join(tests)}.")
+        tests = "; ".join(f"{label} {_gap(found)}" for label, found in tested.items())
+        value = f"{metric} is {table.mean()[metric]:.4f} for {len(table):,} users"
+        said.append(f"On test, read once, {value}; chosen minus other: {tests or 'none tested'}.")
     return " ".join(said)
 
 
