@@ -155,7 +155,7 @@ def _summary(dataset: str, records: Sequence[RunRecord], gains: list[dict[str, A
 
 def _table(table: PaperTable, root: str | Path, out: Path, skip_missing: bool) -> Section:
     is_run = any(row.records for row in table.rows)
-    if not is_run and table.name == "authors" and skip_missing:
+    if not is_run and skip_missing and (table.name == "authors" or not table.rows):
         return table.title, _not_run(table.name, table.dataset)
     if not is_run and not skip_missing:
         raise DataError(
